@@ -27,7 +27,7 @@ move=> /(_ 2%:R 0 1 0 (of_size f)) twin.
 have lM : has_laws (of_size f) by apply: of_size_laws => -[|n].
 have pM : private (@add_remove nat) 2%:R 0 (of_size f).
   by apply: private_of_size => // -[|n].
-by apply: (@not_private_of_size 1 0 f 0) => //; exact: twin.
+by apply: (@not_private_of_size _ 1 0 f 0) => //; exact: twin.
 Qed.
 
 (** add_delta_event: the event's probability is paid for. *)
@@ -37,7 +37,7 @@ Theorem add_delta_event_twin : ~ forall (t d e : Q) (M : mechanism nat Q unit_eq
   rarely_fails h H (@add_remove nat) e M -> under H (@add_remove nat) t d M.
 Proof.
 move=> /(_ 1 0 1 (of_size tells_any) [::] (fun _ _ _ => false) ler01 tells_any_laws) twin.
-apply: (@not_private_of_size 1 0 tells_any 0) => //; apply: no_hypotheses; apply: twin.
+apply: (@not_private_of_size _ 1 0 tells_any 0) => //; apply: no_hypotheses; apply: twin.
   by move=> D E _; apply: close_units.
 move=> D E _ s us; have [_ /(_ s us)] := tells_any_laws D.
 by apply: le_trans; apply: where_good_le => x; apply: law_ge0; exact: tells_any_laws.
@@ -103,19 +103,13 @@ Fixpoint within_on_a_path (X T : eqType) (near : seq X -> seq X -> Prop) (t d : 
 Theorem limits_filter_twin : ~ forall t d (asked : requests Q nat_eqType bool_eqType),
   within_on_a_path (@add_remove nat) t d asked -> private (@add_remove nat) t d (answers asked).
 Proof.
-pose sure_of (b x : bool) : Q := (x == b)%:R.
-have mass_sure b s : uniq s -> mass (sure_of b) s <= 1.
-  move=> us; apply: (@le_trans _ _ (mass (sure_of b) [:: true; false])).
-    have -> : [:: true; false] = undup [:: true; false] by [].
-    by apply: mass_sub => [x||[]] //; exact: ler0n.
-  by rewrite /mass big_cons big_seq1; case: b.
-pose constant (D : seq nat) := sure_of true.
-pose telling (D : seq nat) := sure_of (size D != 0%N).
+pose constant (D : seq nat) : bool -> Q := certain Q true.
+pose telling (D : seq nat) : bool -> Q := certain Q (size D != 0%N).
 pose stop := Adaptive.Stop Q nat_eqType bool_eqType.
 pose after (b : bool) := if b then Adaptive.Ask 1 1 telling (fun=> stop) else stop.
 move=> /(_ 1 0 (Adaptive.Ask 1 0 constant after)) twin.
 have on_a_path : within_on_a_path (@add_remove nat) 1 0 (Adaptive.Ask 1 0 constant after).
-  split=> //; split=> //; split=> [D|]; first by split=> [x|s us]; [exact: ler0n | exact: mass_sure].
+  split=> //; split=> //; split=> [D|]; first exact: certain_law.
   split; last by exists false; rewrite /= subr0 divr1.
   by move=> D E _ s us; rewrite mul1r addr0.
 have near : add_remove [:: 0%N] [::] by left; exists [::], 0%N, [::].

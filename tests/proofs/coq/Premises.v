@@ -14,28 +14,20 @@ Variable R : realFieldType.
 Implicit Types (a b d m n : R).
 
 (** One certain cell; where m > 0 another one on the right: pairs that tell everything. *)
-Definition certain (k : nat) (i : nat) : R := (i == k)%:R.
 Definition model m (A B : nat -> R) : Prop :=
-  0 <= m /\ A = certain 0 /\ B = certain (if m == 0 then 0%N else 1%N).
+  0 <= m /\ A = certain R 0%N /\ B = certain R (if m == 0 then 0%N else 1%N).
 
-Lemma mass_certain k s : uniq s -> mass (certain k) s = (k \in s)%:R.
+Lemma certain_total (k : nat) : law (certain R k) /\ total (certain R k) 1.
 Proof.
-move=> us; rewrite /mass; case in_s: (k \in s).
-  by rewrite (bigD1_seq k) //= /certain eqxx big1 ?addr0 // => i /negbTE->.
-by rewrite big1_seq // => i /=; rewrite /certain; case: eqP => [->|//]; rewrite in_s.
-Qed.
-
-Lemma certain_law k : law (certain k) /\ total (certain k) 1.
-Proof.
-have le1 s : uniq s -> mass (certain k) s <= 1 by move=> us; rewrite mass_certain // lern1 leq_b1.
-split; first by split=> // i; rewrite /certain ler0n.
-by split=> // u /(_ [:: k] isT); rewrite mass_certain // inE eqxx.
+split; first exact: certain_law.
+have -> : 1 = mass (certain R k) [:: k] by rewrite mass_certain // mem_head.
+by apply: total_finite => // i; rewrite ?ler0n // inE /certain => /negbTE->.
 Qed.
 
 Theorem model_images m A B : model m A B -> law A /\ law B /\ total A 1 /\ total B 1.
 Proof.
-case=> _ [-> ->]; have [l0 t0] := certain_law 0.
-by have [l1 t1] := certain_law (if m == 0 then 0%N else 1%N).
+case=> _ [-> ->]; have [l0 t0] := certain_total 0%N.
+by have [l1 t1] := certain_total (if m == 0 then 0%N else 1%N).
 Qed.
 
 Theorem model_some m : 0 <= m -> exists A B, model m A B.
@@ -52,7 +44,7 @@ Theorem model_products m n A B C D : model m A B -> model n C D -> forall a b d,
   all_tested model (m + n) a b d -> tested a b d (joint A (fun=> C)) (joint B (fun=> D)).
 Proof.
 move=> [m0 [-> ->]] [n0 [-> ->]] a b d a0 b0 tests s us.
-have pair j k : mass (joint (certain j) (fun=> certain k)) s = ((j, k) \in s)%:R.
+have pair j k : mass (joint (certain R j) (fun=> certain R k)) s = ((j, k) \in s)%:R.
   rewrite /mass /joint /certain; case in_s: ((j, k) \in s).
     rewrite (bigD1_seq (j, k)) //= !eqxx mulr1 big1 ?addr0 // => -[x y] /=.
     by rewrite xpair_eqE; case: (x == j); case: (y == k); rewrite ?mulr0 ?mul0r.

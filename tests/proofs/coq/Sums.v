@@ -130,4 +130,41 @@ rewrite -[X in _ <= X]mulr1; apply: ler_wpmul2l; first exact: law_ge0.
 by apply: mass_le1 => //; exact: beside_uniq.
 Qed.
 
+(** What is nonzero on a finite list has the total of that list. *)
+Lemma total_finite (T : eqType) (f : T -> R) l : uniq l -> (forall x, 0 <= f x) ->
+  (forall x, x \notin l -> f x = 0) -> total f (mass f l).
+Proof.
+move=> ul f0 out; split=> [s us|u]; last exact.
+rewrite -[l in X in _ <= X](undup_id ul); apply: (@le_trans _ _ (mass f [seq x <- s | x \in l])).
+  rewrite /mass big_filter [X in _ <= X]big_mkcond; apply: ler_sum => x _.
+  by case: ifP => // /negbT/out->.
+by apply: mass_sub => // [|x]; rewrite ?filter_uniq // mem_filter => /andP[].
+Qed.
+
+(** The law of one certain output. *)
+Definition certain (T : eqType) (x0 x : T) : R := (x == x0)%:R.
+
+Lemma mass_certain (T : eqType) (x0 : T) s : uniq s -> mass (certain x0) s = (x0 \in s)%:R.
+Proof.
+move=> us; rewrite /mass; case in_s: (x0 \in s).
+  by rewrite (bigD1_seq x0) //= /certain eqxx big1 ?addr0 // => x /negbTE->.
+by rewrite big1_seq // => x /=; rewrite /certain; case: eqP => [->|//]; rewrite in_s.
+Qed.
+
+Lemma certain_law (T : eqType) (x0 : T) : law (certain x0).
+Proof.
+split=> [x|s us]; first exact: ler0n.
+by rewrite mass_certain // lern1 leq_b1.
+Qed.
+
+(** What follows a certain draw. *)
+Lemma image_certain (T U : eqType) (x0 : T) (K : T -> U -> R) :
+  (forall x u, 0 <= K x u) -> image (certain x0) K (K x0).
+Proof.
+move=> K0 u; have -> : K x0 u = mass (fun x => certain x0 x * K x u) [:: x0].
+  by rewrite /mass big_seq1 /certain eqxx mul1r.
+apply: total_finite => // x; first by rewrite mulr_ge0 ?ler0n.
+by rewrite inE /certain => /negbTE->; rewrite mul0r.
+Qed.
+
 End Sums.

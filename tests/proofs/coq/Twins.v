@@ -11,29 +11,28 @@ Unset Printing Implicit Defensive.
 
 Let Q : realFieldType := [realFieldType of rat].
 
-(** The law of one certain output, and the empty law. *)
-Definition sure (u : unit) : Q := 1.
-Definition never (u : unit) : Q := 0.
+Section OneOutput.
+Variable R : realFieldType.
 
 Lemma units (s : seq unit) : uniq s -> s = [::] \/ s = [:: tt].
 Proof. by case: s => [|[] [|[] s]] //; [left | right]. Qed.
 
-Lemma close_units (t d : Q) (P P' : unit -> Q) :
+Lemma close_units (t d : R) (P P' : unit -> R) :
   0 <= d -> P tt <= t * P' tt + d -> close t d P P'.
 Proof.
 by move=> d0 le_d s /units[]->; rewrite /mass ?big_nil ?big_seq1 // mulr0 add0r.
 Qed.
 
-Lemma not_close_units (t d : Q) (P P' : unit -> Q) : t * P' tt + d < P tt -> ~ close t d P P'.
+Lemma not_close_units (t d : R) (P P' : unit -> R) : t * P' tt + d < P tt -> ~ close t d P P'.
 Proof. by move=> lt /(_ [:: tt] isT); rewrite /mass !big_seq1 leNgt lt. Qed.
 
 (** Mechanisms with one output whose mass depends on the number of records. *)
-Definition of_size (f : nat -> Q) (D : seq nat) (u : unit) : Q := f (size D).
+Definition of_size (f : nat -> R) (D : seq nat) (u : unit) : R := f (size D).
 
 Lemma size_step (D E : seq nat) : add_remove D E -> size D = (size E).+1 \/ size E = (size D).+1.
 Proof. by case=> -[b [x [a [-> ->]]]]; rewrite !size_cat /= addnS; [left | right]. Qed.
 
-Lemma private_of_size (t d : Q) (f : nat -> Q) : 0 <= d ->
+Lemma private_of_size (t d : R) (f : nat -> R) : 0 <= d ->
   (forall n, f n.+1 <= t * f n + d /\ f n <= t * f n.+1 + d) ->
   private (@add_remove nat) t d (of_size f).
 Proof.
@@ -42,7 +41,7 @@ move=> d0 step D E /size_step[e|e]; apply: close_units => //; rewrite /of_size e
 by have [] := step (size D).
 Qed.
 
-Lemma not_private_of_size (t d : Q) (g : nat -> Q) n :
+Lemma not_private_of_size (t d : R) (g : nat -> R) n :
   t * g n + d < g n.+1 -> ~ private (@add_remove nat) t d (of_size g).
 Proof.
 move=> lt /(_ (nseq n.+1 0%N) (nseq n 0%N)) far.
@@ -50,11 +49,13 @@ have step : add_remove (nseq n.+1 0%N) (nseq n 0%N) by left; exists [::], 0%N, (
 by apply: (not_close_units _ (far step)); rewrite /of_size !size_nseq.
 Qed.
 
-Lemma of_size_laws (f : nat -> Q) : (forall n, 0 <= f n <= 1) -> has_laws (of_size f).
+Lemma of_size_laws (f : nat -> R) : (forall n, 0 <= f n <= 1) -> has_laws (of_size f).
 Proof.
 move=> f01 D; split=> [u|s /units[->|->]]; rewrite /mass ?big_nil ?big_seq1 ?ler01 // /of_size;
   by case/andP: (f01 (size D)).
 Qed.
+
+End OneOutput.
 
 (** post_process: a map that is no law makes differences larger. *)
 Definition doubled (_ : unit) (_ : unit) : Q := 2.
@@ -73,7 +74,7 @@ have im D : image (of_size f D) doubled (of_size (fun n => f n * 2) D).
   by case; rewrite /of_size /f; case: (size D) => [|n]; [case: (tot 0) | case: (tot 1)].
 move=> /(_ im) twin; have : private (@add_remove nat) 1 1 (of_size f).
   by apply: private_of_size => // -[|n] /=; split.
-move=> /twin; apply: (@not_private_of_size 1 1 _ 0) => //.
+move=> /twin; apply: (@not_private_of_size _ 1 1 _ 0) => //.
 Qed.
 
 (** compose: the second release needs its claim after every first one, not after some. *)
@@ -84,7 +85,7 @@ Theorem compose_twin : ~ forall (t d t' d' : Q) (M : mechanism nat Q bool_eqType
   private (@add_remove nat) (t * t') (d + d') (fun D => joint (M D) (fun x => K x D)).
 Proof.
 pose M (D : seq nat) (b : bool) : Q := b%:R.
-pose K (b : bool) := of_size (fun n => if b && (n != 0%N) then 1 else 0).
+pose K (b : bool) := of_size (fun n => (if b && (n != 0%N) then 1 else 0) : Q).
 move=> /(_ 1 0 1 0 M K ler01 ler01 (lexx _)) twin.
 have lM : has_laws M.
   move=> D; split=> [[]|s us] //; rewrite /mass /M.
@@ -192,6 +193,6 @@ pose f n : Q := if n is 0%N then 0 else 1.
 move=> /(_ 1 0 (of_size f) [::] (fun _ _ _ => false)) twin.
 have none : under [:: (fun _ _ _ => false) : hypothesis nat_eqType unit_eqType] (@add_remove nat) 1 0 (of_size f).
   by move=> D E _; apply: close_units.
-apply: (@not_private_of_size 1 0 f 0) => //.
+apply: (@not_private_of_size _ 1 0 f 0) => //.
 exact: no_hypotheses (twin none).
 Qed.

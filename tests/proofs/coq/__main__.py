@@ -20,17 +20,25 @@ HERE = Path(__file__).parent
 FILES = (
     *("Definitions", "Sums", "Transfer", "Products", "Events", "Rules", "Hypotheses", "Maps"),
     *("Filters", "FriendlyLift", "BasicFilter", "AboveThreshold", "Noise", "Domination"),
-    *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins"),
+    *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins", "LaterTwins"),
+    *("NoiseTwins", "RealSums", "LiftTwins", "ThresholdTwins"),
     *("Labels", "Histograms", "GaussianParts", "DegreeLift", "GaussianHistograms", "HistogramTwins"),
 )
-AXIOMS = {
-    "friendly_lift": {
-        "boolp.propositional_extensionality",
-        "boolp.functional_extensionality_dep",
-        "boolp.constructive_indefinite_description",
-    }
+_OF_THE_REALS = {
+    "boolp.propositional_extensionality",
+    "boolp.functional_extensionality_dep",
+    "boolp.constructive_indefinite_description",
 }
-"""The axioms of mathcomp-analysis, on which its exponential function stands; no other theorem has any."""
+"""The axioms of mathcomp-analysis, on which its real numbers and its exponential function stand."""
+AXIOMS = dict.fromkeys(
+    (
+        *("friendly_lift", "friendly_lift_twin", "friendly_lift_chances_twin"),
+        *("friendly_lift_distance_twin", "above_threshold_twin", "above_threshold_shift_twin"),
+        "above_threshold_one_way_twin",
+    ),
+    _OF_THE_REALS,
+)
+"""What each theorem rests on; no theorem that is not listed has any axiom."""
 _THEOREM = re.compile(r"^(?:Theorem|Corollary) (\w+)", re.MULTILINE)
 _UNPROVED = re.compile(r"\b(Admitted|admit|Axiom|Parameter|Conjecture)\b")
 
