@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +13,18 @@ from .coq.tie import Tie
 from .coq.ties import TIES
 
 HYPOTHESES = [
-    (tie.theorem, one) for tie in TIES for one in tie.hypotheses if one.refused is not None
+    (tie.theorem, one)
+    for tie in TIES
+    for one in (*tie.hypotheses, *tie.given)
+    if one.refused is not None
 ]
+WITHOUT_A_TWIN = {
+    "assume": "its premise is its only condition",
+    "of_each_record_add_remove": "its premise is its only condition",
+    "of_each_record_replace": "its premise is its only condition",
+    "of_kept_records_add_remove": "beside its premise it asks what every epsilon and law satisfies",
+}
+"""Theorems that are tied to a rule, and of which no condition can be dropped; and why."""
 EXAMPLES = [(tie.theorem, example) for tie in TIES for example in tie.examples()]
 
 
@@ -24,6 +36,18 @@ def test_each_tie_is_to_a_theorem_of_its_own() -> None:
     known = {f"{file}.{name}" for file, name in theorems()}
     assert {tie.theorem for tie in TIES} <= known
     assert max(Counter(tie.theorem for tie in TIES).values()) == 1
+
+
+def test_each_tied_theorem_is_false_without_one_of_its_conditions() -> None:
+    proved = {name for _, name in theorems()}
+    tied = {tie.theorem.partition(".")[2] for tie in TIES}
+    assert {name for name in tied if f"{name}_twin" not in proved} == {*WITHOUT_A_TWIN}
+
+
+def test_the_page_on_proofs_names_every_twin_and_example() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "proofs.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+_(?:twin|example))`", page))
+    assert named == {name for _, name in theorems() if name.endswith(("_twin", "_example"))}
 
 
 @pytest.mark.parametrize(("theorem", "hypothesis"), HYPOTHESES, ids=lambda v: getattr(v, "term", v))
@@ -43,4 +67,4 @@ def test_the_rule_claims_no_more_than_the_theorem(theorem: str, example: object)
 @pytest.mark.parametrize("tie", TIES, ids=lambda tie: tie.theorem)
 def test_every_hypothesis_says_why_it_holds(tie: Tie) -> None:
     assert tie.hypotheses
-    assert all(one.why for one in tie.hypotheses)
+    assert all(one.why for one in (*tie.hypotheses, *tie.given))

@@ -43,6 +43,27 @@ move=> D E _ s us; have [_ /(_ s us)] := tells_any_laws D.
 by apply: le_trans; apply: where_good_le => x; apply: law_ge0; exact: tells_any_laws.
 Qed.
 
+(** compose_under: what the second claim rests on is not taken away. *)
+Theorem compose_under_twin : ~ forall (t d t' d' : Q) (M : mechanism nat Q unit_eqType)
+    (K : unit -> mechanism nat Q unit_eqType) (H : seq (hypothesis nat_eqType unit_eqType))
+    (G : seq (unit -> hypothesis nat_eqType unit_eqType)),
+  0 <= t -> 0 <= t' -> 0 <= d' -> has_laws M -> (forall x, has_laws (K x)) ->
+  under H (@add_remove nat) t d M ->
+  (forall x, under [seq g x | g <- G] (@add_remove nat) t' d' (K x)) ->
+  under [seq @of_first _ _ unit_eqType h | h <- H] (@add_remove nat) (t * t') (d + d')
+    (fun D => joint (M D) (fun x => K x D)).
+Proof.
+pose one (D : seq nat) : unit -> Q := certain Q tt.
+move=> /(_ 1 0 1 0 one (fun=> of_size tells_any) [::] [:: fun _ _ _ _ => false]) twin.
+have lM : has_laws one by move=> D; exact: certain_law.
+have uM : under [::] (@add_remove nat) 1 0 one by move=> D E _; apply: close_units.
+have uK (x : unit) : under [:: (fun _ _ _ => false) : hypothesis nat_eqType unit_eqType]
+    (@add_remove nat) 1 0 (of_size tells_any) by move=> D E _; apply: close_units.
+have near : add_remove [:: 0%N] [::] by left; exists [::], 0%N, [::].
+have := twin ler01 ler01 (lexx _) lM (fun=> tells_any_laws) uM uK _ _ near [:: (tt, tt)] isT.
+by rewrite /mass !big_seq1.
+Qed.
+
 (** compose_dominated: a test at one t is not enough. *)
 Theorem compose_dominated_twin : ~ forall (t : Q) (P S K L A B C D : unit -> Q),
   0 <= t -> law P -> law S -> law C -> law D ->
@@ -76,8 +97,8 @@ move=> /(_ (1 / 2%:R) [:: 0%N] (fun _ _ => True) (fun=> 0%N) isT [::] [::] I [::
 by rewrite /mass !big_seq1 /response mem_head eqxx /= mulr0n addr0 divff // mulr1 addr0.
 Qed.
 
-(** of_kept_records: whether a record is kept changes the number of records. *)
-Theorem of_kept_records_twin : ~ forall (t d : Q) (M : mechanism nat Q unit_eqType)
+(** of_kept_records_replace: whether a record is kept changes the number of records. *)
+Theorem of_kept_records_replace_twin : ~ forall (t d : Q) (M : mechanism nat Q unit_eqType)
     (f : nat -> option nat), 1 <= t -> 0 <= d -> has_laws M ->
   private (@replace nat) t d M -> private (@replace nat) t d (fun D => M (pmap f D)).
 Proof.

@@ -170,20 +170,6 @@ have near : add_remove [:: 1%N; 0%N; 1%N; 0%N] [:: 0%N; 1%N; 0%N] by left; exist
 by have := twin lM pM _ _ near [:: [:: tt; tt]] isT; rewrite /mass !big_seq1.
 Qed.
 
-(** An event hidden in the coins costs more than one that the output decides. *)
-Theorem close_coupled_twin : ~ forall (t d e : Q) (P S P' S' : unit -> Q),
-  0 <= t -> within e P P' -> within e S' S -> close t d P' S' -> close t (d + e) P S.
-Proof.
-pose c (x : Q) (u : unit) := x.
-move=> /(_ 2%:R 0 2%:R (c 8%:R) (c 1) (c 6%:R) (c 3%:R) isT) twin.
-have w (x y : Q) : x <= y + 2%:R -> within 2%:R (c x) (c y).
-  by move=> xy s /units[->|->]; rewrite /mass ?big_nil ?big_seq1.
-have close' : close 2%:R 0 (c 6%:R) (c 3%:R) by apply: close_units.
-have w1 : within 2%:R (c 8%:R) (c 6%:R) by apply: w.
-have w2 : within 2%:R (c 3%:R) (c 1) by apply: w.
-by have := twin w1 w2 close' [:: tt] isT; rewrite /mass !big_seq1.
-Qed.
-
 (** A gate takes a hypothesis away only where nothing is released without it. *)
 Theorem passed_gate_twin : ~ forall (t d : Q) (M : mechanism nat Q unit_eqType)
     (H : seq (hypothesis nat_eqType unit_eqType)) h,

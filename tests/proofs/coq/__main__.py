@@ -21,7 +21,7 @@ FILES = (
     *("Definitions", "Sums", "Transfer", "Products", "Events", "Rules", "Hypotheses", "Maps"),
     *("Filters", "FriendlyLift", "BasicFilter", "AboveThreshold", "Noise", "Domination"),
     *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins", "LaterTwins"),
-    *("NoiseTwins", "RealSums", "LiftTwins", "ThresholdTwins"),
+    *("CouplingTwins", "NoiseTwins", "RealSums", "LiftTwins", "ThresholdTwins"),
     *("Labels", "Histograms", "GaussianParts", "DegreeLift", "GaussianHistograms", "HistogramTwins"),
 )
 _OF_THE_REALS = {

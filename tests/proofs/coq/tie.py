@@ -38,7 +38,11 @@ def example(concluded: Guarantee, epsilon: Fraction, delta: Fraction) -> Example
 
 @dataclass(frozen=True)
 class Tie:
-    """A rule, its theorem and the theorem's statement."""
+    """A rule, its theorem and the theorem's statement.
+
+    Where a theorem takes further variables after its first hypotheses, ``then`` has them and
+    ``given`` has the hypotheses about them.
+    """
 
     rule: Callable[..., Any]
     theorem: str
@@ -46,11 +50,16 @@ class Tie:
     hypotheses: tuple[Hypothesis, ...]
     conclusion: str
     examples: Callable[[], tuple[Example, ...]] = lambda: ()
+    then: str = ""
+    given: tuple[Hypothesis, ...] = ()
 
     def term(self) -> str:
         """Print the statement as Coq reads it."""
-        arrows = "".join(f"({one.term}) -> " for one in self.hypotheses)
-        return f"forall {self.variables}, {arrows}{self.conclusion}"
+        first, second = (
+            "".join(f"({one.term}) -> " for one in some) for some in (self.hypotheses, self.given)
+        )
+        rest = f"forall {self.then}, {second}" if self.then else second
+        return f"forall {self.variables}, {first}{rest}{self.conclusion}"
 
     def definition(self) -> str:
         """Print what Coq must accept: the theorem, at the type that is printed here."""

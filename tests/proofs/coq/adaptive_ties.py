@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpverify.privacy import ApproxDP, GaussianDP, Guarantee, Norm, PerfectPrivacy, PureDP, rules
-from dpverify.privacy.guarantees import BoundedRange
-from spec import basic_filter
+from dpverify.privacy import ApproxDP, GaussianDP, Guarantee, PerfectPrivacy, PureDP, rules
 from tests.privacy.enumeration import premises as calls
 
 from .tie import (
@@ -59,23 +57,7 @@ def _paid(delta: Fraction) -> Guarantee:
     return rules.convert(made, ApproxDP(1, delta)).conclusion.guarantee
 
 
-LATER: tuple[Tie, ...] = (
-    Tie(
-        rules.convert,
-        "Noise.bounded_range_pure",
-        f"{NEAR} (T : eqType) (r : R) (M : mechanism X R T)",
-        (
-            Hypothesis("0 <= r", "r = e^epsilon", lambda: BoundedRange(-1)),
-            Hypothesis(
-                "forall D : seq X, has_laws M /\\ total (M D) 1", "a mechanism always has an output"
-            ),
-            Hypothesis("bounded_range near r M", "premise"),
-        ),
-        "private near r 0 M",
-        lambda: (
-            example(calls.convert(BoundedRange(1), ADD, PureDP(1)), Fraction(1), Fraction(0)),
-        ),
-    ),
+ADAPTIVE: tuple[Tie, ...] = (
     Tie(
         rules.adaptive_compose,
         "Hypotheses.compose_under",
@@ -164,17 +146,7 @@ LATER: tuple[Tie, ...] = (
         rules.privacy_filter,
         "Gaussian.privacy_filter",
         _ANY_GAUSSIAN,
-        (
-            *_PREMISES[:3],
-            Hypothesis(
-                _PREMISES[3].term,
-                _PREMISES[3].why,
-                lambda: calls.privacy_filter(
-                    [GaussianDP(3), GaussianDP(4)], ADD, budget=GaussianDP(Fraction(49, 10))
-                ),
-            ),
-        ),
-        "forall (T : eqType) (m e : R) (steps : session R T), within_budget gaussian m e steps -> "
+        _PREMISES,
         "law (left_law steps) /\\ law (right_law steps) /\\ "
         "approximate_gdp gaussian m e (left_law steps) (right_law steps)",
         lambda: (
@@ -183,54 +155,42 @@ LATER: tuple[Tie, ...] = (
                 GaussianDP(5),
             ),
         ),
+        "(T : eqType) (m e : R) (steps : session R T)",
+        (
+            Hypothesis(
+                "within_budget gaussian m e steps",
+                "premises; what exceeds the budget is refused before it is answered, on every path",
+                lambda: calls.privacy_filter(
+                    [GaussianDP(3), GaussianDP(4)], ADD, budget=GaussianDP(Fraction(49, 10))
+                ),
+            ),
+        ),
     ),
     Tie(
         rules.compose,
         "Gaussian.compose_gdp",
         _ANY_GAUSSIAN,
         _PREMISES,
-        "forall (X T U : eqType) (near : seq X -> seq X -> Prop) (m n : R) (M : mechanism X R T) "
-        "(K : T -> mechanism X R U), 0 <= m -> 0 <= n -> has_laws M -> "
-        "(forall D E, near D E -> gdp gaussian m (M D) (M E)) -> "
-        "(forall x D E, near D E -> gdp gaussian n (K x D) (K x E)) -> forall D E, near D E -> "
+        "forall D E, near D E -> "
         "gdp gaussian (m + n) (joint (M D) (fun x => K x D)) (joint (M E) (fun x => K x E))",
         lambda: (Example(calls.compose([GaussianDP(3), GaussianDP(4)], ADD), GaussianDP(5)),),
-    ),
-    *(
-        Tie(
-            basic_filter.stability,
-            f"BasicFilter.basic_filter_{name}",
-            "(R : realFieldType) (X : eqType) (friends : rel X)",
-            (
-                Hypothesis(
-                    "symmetric friends",
-                    "premise of the predicate: two records are friends, in no order",
-                ),
-            ),
-            f"stable (@{name} X) (share_friends friends) {basic_filter.stability(adjacency)} "
-            "(basic_coins R friends)",
-        )
-        for name, adjacency in (("add_remove", ADD), ("replace", REPLACE))
-    ),
-    Tie(
-        rules.above_threshold,
-        "AboveThreshold.above_threshold_one_way",
-        "(R : realFieldType) (X : eqType) (queries : seq X -> seq int) (q qy : R) "
-        "(p py above : int -> R) (M : mechanism X R nat_eqType)",
+        "(X T U : eqType) (near : seq X -> seq X -> Prop) (m n : R) (M : mechanism X R T) "
+        "(K : T -> mechanism X R U)",
         (
-            Hypothesis("discrete_laplace q p", "the sampler's law; q = e^(-1 / scale)"),
+            Hypothesis("0 <= m", "m = mu^2", lambda: GaussianDP(-1)),
+            Hypothesis("0 <= n", "a square"),
+            LAWS,
             Hypothesis(
-                "discrete_laplace qy py",
-                "the sampler's law; q <= qy, for its scale is no smaller",
-                lambda: calls.above_threshold(
-                    1, ADD, Norm.ONE_WAY, scale=Fraction(1), query_scale=HALF
+                "forall D E, near D E -> gdp gaussian m (M D) (M E)",
+                "premise, of the same neighbors",
+                lambda: rules.compose(
+                    calls.claim(GaussianDP(3), ADD), calls.claim(GaussianDP(4), REPLACE)
                 ),
             ),
-            Hypothesis("tail py above", "what above is"),
-            Hypothesis("forall D, image p (report above (queries D)) (M D)", "what runs"),
+            Hypothesis(
+                "forall x D E, near D E -> gdp gaussian n (K x D) (K x E)",
+                "premise, after every first release",
+            ),
         ),
-        "forall (near : seq X -> seq X -> Prop) (moved : nat) (t d : R), 1 <= t -> q <= qy -> "
-        "total p 1 -> move_one_way queries near moved -> "
-        "close t d p (fun z => p (z + (2 * moved)%N%:Z)) -> private near t d M",
     ),
 )
