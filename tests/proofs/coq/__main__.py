@@ -22,7 +22,14 @@ FILES = (
     *("Filters", "FriendlyLift", "BasicFilter", "AboveThreshold", "Noise", "Domination"),
     *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins", "LaterTwins"),
     *("CouplingTwins", "NoiseTwins", "RealSums", "LiftTwins", "ThresholdTwins"),
-    *("Labels", "Histograms", "GaussianParts", "DegreeLift", "GaussianHistograms", "HistogramTwins"),
+    *(
+        "Labels",
+        "Histograms",
+        "GaussianParts",
+        "DegreeLift",
+        "GaussianHistograms",
+        "HistogramTwins",
+    ),
 )
 _OF_THE_REALS = {
     "boolp.propositional_extensionality",
