@@ -124,21 +124,21 @@ class BinsEstimate(Result):
         return np.concatenate([[0.0], np.cumsum(self.value)])
 
     def quantile(self, at: Exact) -> float:
-        """Estimate a quantile of the records in the bins, from the nearest counts that are not negative.
+        """Estimate a quantile of the records in the bins, from how many are below each edge.
 
-        Records are taken to be spread evenly in a bin. Raises ValueError unless the one axis has edges, and
+        These numbers are made to rise by averaging the largest up to each edge and the least from it on;
+        records are taken to be spread evenly in a bin. Raises ValueError unless the one axis has edges, and
         where the released counts add up to nothing.
         """
         self._require_one("quantile()")
         (axis,), share = self.axes, float(exact(at, "at"))
         if isinstance(axis, int) or not 0 <= share <= 1:
             raise ValueError(f"quantile({at}): give a share from 0 to 1, of bins between edges.")
-        counts = self.value
-        total = float(counts.sum())
-        if not total > 0:
+        below = self.cumulative()
+        if not below[-1] > 0:
             raise ValueError("The released counts add up to nothing, so there is no quantile.")
-        upto = np.concatenate([[0.0], np.cumsum(on_simplex(counts, total))])
-        return float(np.interp(share * upto[-1], upto, axis))
+        rising = np.maximum.accumulate(below) + np.minimum.accumulate(below[::-1])[::-1]
+        return float(np.interp(share * below[-1], np.clip(rising / 2, 0.0, below[-1]), axis))
 
     def nonnegative(self) -> Floats:
         """Compute the counts with 0 for those below, for display.

@@ -1,7 +1,8 @@
 """A table, a budget, and answers that are paid for from an account."""
 
 from dpverify.session.account import Account, AccountError, BudgetExceeded, CorruptAccount, Spend
-from dpverify.session.answers import Answer, Answers, GroupedAnswer, Histogram, NoAnswer, Quantiles
+from dpverify.session.answers import Answer, Answers, GroupedAnswer, NoAnswer, Quantiles
+from dpverify.session.histograms import Histogram
 from dpverify.session.plan import Plan
 from dpverify.session.releasing import ReleaseFailed
 from dpverify.session.session import Session

@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from dpverify.estimation.answers import Result, deviations, tail_of
 from dpverify.estimation.results import VectorMeanEstimate
-from dpverify.mechanisms.noisy_count import CountEstimate
 from dpverify.plans import Abstained, Mechanism
 from dpverify.privacy import (
     ApproxDP,
@@ -28,8 +26,9 @@ from dpverify.privacy import (
     PrivacyClaim,
     PureDP,
 )
-from dpverify.privacy.numbers import Exact, approximately, exact
+from dpverify.privacy.numbers import Exact, approximately
 from dpverify.session.account import Spend
+from dpverify.session.histograms import Histogram
 
 
 class NoAnswer(ValueError):
@@ -316,84 +315,6 @@ class Quantiles:
         return {"result": "Quantiles", "released": list(self.released)}
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Histogram:
-    """Noisy counts of public bins that are disjoint and hold every record: name of the bin -> its
-    ``CountEstimate``.
-
-    A name is a category, or (low, high) for the numbers low <= x < high, in the last bin also x =
-    high. Counts are unbiased, and may be negative.
-    """
-
-    estimates: Mapping[Any, CountEstimate]
-
-    @property
-    def value(self) -> dict[Any, int]:
-        """The counts as they were released, unbiased."""
-        return {name: one.value for name, one in self.estimates.items()}
-
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of the noise in every count."""
-        return next(iter(self.estimates.values())).standard_deviation
-
-    def interval(self, level: Exact = 0.95, *, simultaneous: bool = False) -> Any:
-        """Compute two mappings by bins, to the low and the high end of each count's interval.
-
-        simultaneous: at this level for all bins together, by Bonferroni's bound.
-        """
-        each = 1 - (1 - exact(level, "level")) / (len(self.estimates) if simultaneous else 1)
-        ends = {name: one.interval(each) for name, one in self.estimates.items()}
-        return {k: low for k, (low, _) in ends.items()}, {k: high for k, (_, high) in ends.items()}
-
-    def nonnegative(self) -> dict[Any, int]:
-        """Compute the counts with 0 for those below, for display.
-
-        Each is at least as near to the truth, but no longer unbiased: an empty bin shows 0.35 to
-        0.4 deviations on average, so that sums over many rare bins are too large. For totals take
-        ``value``, or ``consistent``.
-        """
-        return {name: max(0, count) for name, count in self.value.items()}
-
-    def consistent(self, total: float) -> dict[Any, float]:
-        """Compute the nearest counts (least squares) that are at least 0 and add up to ``total``.
-
-        total: a released or public number of records. Where the true counts add up to ``total``,
-        these are together at least as near to them as what was released. They are biased: a rare
-        bin is more often lowered to 0 than raised, and the others share the difference evenly.
-        """
-        if not (isinstance(total, Real) and math.isfinite(total) and total >= 0):
-            raise ValueError(
-                f"total = {total!r}; give a released or public number of records, at least 0."
-            )
-        counts = np.array(list(self.value.values()), np.float64)
-        return dict(zip(self.estimates, _on_simplex(counts, float(total)).tolist(), strict=True))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give it in plain JSON types."""
-        counts = [
-            [list(k) if isinstance(k, tuple) else k, one.to_dict()]
-            for k, one in self.estimates.items()
-        ]
-        return {"result": "Histogram", "counts": counts}
-
-    def __str__(self) -> str:
-        noise = (
-            f"{len(self.estimates)} bins, noise of standard deviation {self.standard_deviation:.3g}"
-        )
-        return "\n".join([noise, *(f"  {bin_name(k):>24}: {v}" for k, v in self.value.items())])
-
-
-def _on_simplex(counts: Any, total: float) -> Any:
-    """Project onto {x >= 0, sum x = total}: subtract the one level that leaves this sum."""
-    if not len(counts):
-        return counts
-    falling = np.sort(counts)[::-1]
-    levels = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
-    kept = int(np.flatnonzero(falling - levels >= 0)[-1]) if (falling >= levels).any() else 0
-    return np.maximum(counts - levels[kept], 0.0)
-
-
 def _shown(answer: Answer) -> str:
     """The value, with its deviation where it has a single one."""
     result, value = answer.released, answer.released.value
@@ -419,8 +340,3 @@ def short(guarantee: Guarantee) -> str:
         beside = f", delta = {approximately(guarantee.delta)}" if guarantee.delta else ""
         return f"epsilon = {approximately(guarantee.epsilon)}{beside}"
     return str(guarantee)
-
-
-def bin_name(name: Any) -> str:
-    """Write a bin's name for people."""
-    return f"{name[0]:.6g} to {name[1]:.6g}" if isinstance(name, tuple) else str(name)

@@ -124,9 +124,10 @@ class Asking(ABC, Generic[Reply]):
 
     def histogram(
         self,
-        column: str,
-        bins: int | Sequence[float] | None = None,
+        columns: str | Sequence[str],
+        bins: int | Sequence[float] | Mapping[str, int | Sequence[float]] | None = None,
         *,
+        ranges: bool = False,
         share: Exact | None = None,
         budget: Guarantee | None = None,
         where: Where = None,
@@ -134,11 +135,16 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Count the records in disjoint public bins, for the price of one count under add-remove.
 
-        bins: a number of equal ones between the declared bounds, or all edges; of a Category its
-        values are the bins.
+        columns: of one column, or of several each combination of their bins. bins: a number of equal
+        ones between the declared bounds, or all edges; of a Category its values are the bins. Of several
+        columns also by name, bins={"age": 10, "pay": [0, 500, 8000]}. ranges: release what gives ranges
+        of many bins with little noise (``result.range``), where single bins have up to twice as much.
         """
-        given = {} if bins is None else {"bins": _plain(bins)}
-        return self._ask(question_of("histogram", column, where, by, given), share, budget)
+        if isinstance(bins, Mapping):
+            bins = {column: _plain(own) for column, own in bins.items()}
+        given: dict[str, Any] = {} if bins is None else {"bins": _plain(bins)}
+        given |= {"ranges": True} if ranges else {}
+        return self._ask(question_of("histogram", columns, where, by, given), share, budget)
 
     def gaussian(
         self,
@@ -283,5 +289,5 @@ def _plain(value: Any) -> Any:
     """Give public numbers as a list, and a single one or a text as it is, numpy's and pandas' too."""
     if hasattr(value, "tolist"):
         value = value.tolist()
-    single = isinstance(value, str) or not isinstance(value, Iterable)
+    single = isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
     return value if single else list(value)

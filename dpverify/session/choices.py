@@ -80,7 +80,7 @@ def bounds_of(column: str, kind: ColumnType, wanted: str) -> tuple[float, float]
 
 def count(unit: Unit) -> Choice:
     """Choose for a number of records."""
-    noise = _noise(unit)
+    noise = noise_of(unit)
     why = f"a count takes {noise} noise"
     return Choice(NoisyCount, {"noise": noise}, why, (1.0, {"within": (-0.5, 0.5)}))
 
@@ -89,8 +89,8 @@ def total(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction) -> Choic
     """Choose for the sum of one column."""
     ((column, kind),) = types.items()
     low, high = bounds_of(column, kind, "the sum")
-    given = {"lower": low, "upper": high, "noise": _noise(unit)}
-    why = f"one column with declared bounds, {_noise(unit)} noise"
+    given = {"lower": low, "upper": high, "noise": noise_of(unit)}
+    why = f"one column with declared bounds, {noise_of(unit)} noise"
     around = {"lower": min(0.0, low), "upper": max(0.0, high)}
     return Choice(BoundedSum, given, why, (0.0, around))
 
@@ -209,7 +209,7 @@ def choose(
         raise ValueError(
             f"{kind} is about one column, and {list(types)} are given; ask once for each."
         )
-    if kind in ("count", "histogram"):
+    if kind == "count":
         return [count(unit)]
     if kind in ("quantile", "median"):
         ((column, declared),) = types.items()
@@ -263,7 +263,7 @@ def edges_of(column: str, kind: ColumnType, bins: int | Sequence[float] | None) 
 
 
 _MOST_BINS = 1000
-_OF_ONE = ("sum", "variance", "quantile", "median", "histogram")
+_OF_ONE = ("sum", "variance", "quantile", "median")
 _CHOOSERS: Mapping[str, Callable[..., Choice]] = {
     "sum": total,
     "mean": mean,
@@ -286,7 +286,8 @@ def _box(types: Mapping[str, ColumnType], wanted: str) -> tuple[list[float], lis
     return [low for low, _ in both], [high for _, high in both]
 
 
-def _noise(unit: Unit) -> str:
+def noise_of(unit: Unit) -> str:
+    """Give the noise that suits what the account adds up."""
     return "laplace" if unit == "epsilon" else "gaussian"
 
 

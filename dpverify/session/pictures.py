@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpverify.session.answers import Histogram, Quantiles, bin_name
+from dpverify.session.answers import Quantiles
+from dpverify.session.histograms import Histogram, bin_name
 
 if TYPE_CHECKING:
     from dpverify.session.answers import Answer

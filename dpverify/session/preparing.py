@@ -7,13 +7,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.mechanisms.noisy_count import NoisyCount
 from dpverify.mechanisms.private_quantile import QuantileEstimate
 from dpverify.plans import Abstained, Chunks, Law, Mechanism
 from dpverify.plans.streaming import streaming
@@ -32,20 +32,20 @@ from dpverify.privacy import (
 from dpverify.randomness import Bits
 from dpverify.session.account import Account
 from dpverify.session.accounting import Unit
-from dpverify.session.answers import ColumnMean, Histogram, Quantiles
+from dpverify.session.answers import ColumnMean, Quantiles
 from dpverify.session.calibrating import additive_part, calibrated, wholes_of
-from dpverify.session.choices import Choice, bounds_of, choose, edges_of
+from dpverify.session.choices import Choice, bounds_of, choose
 from dpverify.session.moments import Features, Moments
 from dpverify.session.questions import Question
-from dpverify.tables import Boolean, Category, ColumnType, Integer, Selection, Table
+from dpverify.session.tallies import Tally, tally_of
+from dpverify.tables import Selection, Table
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One release: of which group and bin, on which selection."""
+    """One release: of which group, on which selection."""
 
     group: Any
-    bin: Any
     selection: Selection
 
 
@@ -88,6 +88,7 @@ class Prepared:
     together: tuple[Together, ...]
     why: str
     derivation: Derivation[PrivacyClaim]
+    tally: Tally | None = None
 
     @property
     def mechanism(self) -> Mechanism[Any]:
@@ -101,9 +102,11 @@ class Prepared:
         return self.together[0].disjoint or self.together[0].pieces[0].selection.conditions != ()
 
     def expected_error(self, n: int) -> float:
-        """Predict the root mean square of the noise, as the mechanism does; of a covariance for a
-        mean in the middle of the bounds."""
+        """Predict the root mean square of the noise, as the mechanism does; of counts that of one, of a
+        covariance for a mean in the middle of the bounds."""
         features, found = self.together[0].features, self.mechanism.expected_error(n)
+        if self.tally is not None:
+            return found / math.sqrt(self.tally.bins)
         if features is None:
             return found
         units = np.outer(features.half, features.half)
@@ -122,19 +125,18 @@ class Prepared:
 
         laws: of what is read chunk by chunk, in the order of ``chunks``, by one pass for all.
         """
-        found: dict[Any, dict[Any, list[Any]]] = {}
+        found: dict[Any, list[Any]] = {}
         for together in self.together:
             for piece in together.pieces:
                 law = next(laws, None)
                 taken = together.taken(piece) if law is None else law
                 released = together.mechanism.release(taken, bits)
-                found.setdefault(piece.group, {}).setdefault(piece.bin, []).append(released)
-        return {group: self._result(bins) for group, bins in found.items()}
+                found.setdefault(piece.group, []).append(released)
+        if self.tally is not None:
+            return self.tally.results(found[None][0])
+        return {group: self._result(released) for group, released in found.items()}
 
-    def _result(self, bins: dict[Any, list[Any]]) -> Any:
-        if self.question.kind == "histogram":
-            return Histogram({name: released[0] for name, released in bins.items()})
-        (released,) = bins.values()
+    def _result(self, released: list[Any]) -> Any:
         if len(released) == 1:
             return self._scalar(released[0])
         stopped = next((one for one in released if isinstance(one, Abstained)), None)
@@ -180,18 +182,19 @@ def prepare(
     Raises TypeError or ValueError, from public facts alone: declared types, the adjacency, the
     account.
     """
-    groups = question.groups(table)
-    types = next(iter(groups.values())).types
     unit = _unit_of(budget) or account.unit
-    chosen = choose(question, types, unit, additive_part(account, share))
-    pieces = tuple(
-        Piece(group, name, one)
-        for group, selection in groups.items()
-        for name, one in _bins(question, selection).items()
-    )
+    tally = tally_of(question, table, unit)
+    if tally is not None:
+        pieces: tuple[Piece, ...] = (Piece(None, tally.selection),)
+        chosen: Sequence[Choice] = [tally.choice]
+    else:
+        groups = question.groups(table)
+        types = next(iter(groups.values())).types
+        chosen = choose(question, types, unit, additive_part(account, share))
+        pieces = tuple(Piece(group, selection) for group, selection in groups.items())
     adjacency, disjoint = account.adjacency, len(pieces) > 1
     if adjacency is Adjacency.REPLACE and not disjoint:
-        if question.kind == "count" and not pieces[0].selection.leaves_out:
+        if chosen[0].kind is NoisyCount and not pieces[0].selection.leaves_out:
             raise ValueError(
                 "count: under replace the number of records is public, so it costs nothing; "
                 "count those that where={...} keeps, or use Adjacency.ADD_REMOVE."
@@ -217,7 +220,7 @@ def prepare(
             "a session answers with proved "
             "claims alone. Nothing was spent."
         )
-    return Prepared(question, together, chosen[0].why, shown)
+    return Prepared(question, together, chosen[0].why, shown, tally)
 
 
 def _unit_of(budget: Guarantee | None) -> Unit | None:
@@ -235,52 +238,6 @@ def _masked(piece: Piece, chosen: Sequence[Choice]) -> tuple[tuple[Piece, ...], 
         return (piece,), chosen
     filled = replace(piece, selection=piece.selection.filled(masking[0]))
     return (filled,), [choice.masked() for choice in chosen]
-
-
-def _bins(question: Question, selection: Selection) -> dict[Any, Selection]:
-    """Divide a histogram's records into its public bins, where each is one to be counted; any other question's stay together."""
-    if question.kind != "histogram":
-        return {None: selection}
-    (column,), (kind,) = selection.columns, selection.types.values()
-    selection = replace(selection, columns=())  # the bins' conditions read the column
-    if isinstance(kind, (Category, Boolean)):
-        if question.given.get("bins") is not None:
-            raise ValueError(
-                f"bins of {column!r}: its declared values are the bins; leave bins out."
-            )
-        return dict(selection.by(column))
-    edges = edges_of(column, kind, question.given.get("bins"))
-    last = len(edges) - 2
-    return {
-        (low, high): _within(selection, column, *_ends(column, kind, low, high, i == last))
-        for i, (low, high) in enumerate(pairwise(edges))
-    }
-
-
-def _ends(
-    column: str, kind: ColumnType, low: float, high: float, is_last: bool
-) -> tuple[float, float]:
-    """Give the least and the largest value of a bin, whose upper edge belongs to the next one
-    unless it is the last."""
-    if not isinstance(kind, Integer):
-        return low, high if is_last else math.nextafter(high, -math.inf)
-    least, most = math.ceil(low), math.floor(high) if is_last else math.ceil(high) - 1
-    if least > most:
-        raise ValueError(
-            f"bins of {column!r}: no whole number is from {low} to {high}; give fewer bins, or "
-            "whole edges."
-        )
-    return float(least), float(most)
-
-
-def _within(selection: Selection, column: str, low: float, high: float) -> Selection:
-    if low == high and isinstance(selection.table.type_of(column), Integer):
-        return selection.where(column, among=[int(low)])
-    if low == high:
-        raise ValueError(
-            f"bins of {column!r}: {low} is the only float in a bin; give edges that are farther apart."
-        )
-    return selection.where(column, between=(low, high))
 
 
 def _refuse_too_few(question: Question, made: Sequence[Mechanism[Any]], rows: int) -> None:

@@ -38,7 +38,12 @@ class Question:
     def groups(self, table: Table) -> dict[Any, Selection]:
         """Select the records: one selection under None, or one for each declared value of
         ``by``."""
-        chosen = table.select(*self.columns)
+        chosen = self.kept(table, *self.columns)
+        return {None: chosen} if self.by is None else dict(chosen.by(self.by))
+
+    def kept(self, table: Table, *columns: str) -> Selection:
+        """Select columns of the records that ``where`` keeps."""
+        chosen = table.select(*columns)
         for column, condition in self.where.items():
             listed = isinstance(table.type_of(column), (Category, Boolean))
             if isinstance(condition, (set, frozenset)) or (listed and isinstance(condition, tuple)):
@@ -51,7 +56,7 @@ class Question:
             else:
                 among = condition if isinstance(condition, list) else [condition]
                 chosen = chosen.where(column, among=among)
-        return {None: chosen} if self.by is None else dict(chosen.by(self.by))
+        return chosen
 
     def text(self, share: Fraction | None, budget: Guarantee | None) -> str:
         """Write it as JSON for the account's log, with what was paid for it."""

@@ -148,9 +148,24 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
         "the first and the last edge are the declared bounds 15.0 and 45.0",
     ),
     "bins without room": (
-        lambda: session().histogram("bmi", [15, float(np.nextafter(15, 16)), 45], share="1/3"),
+        lambda: session().histogram("age", [0, 1.25, 1.5, 120], share="1/3"),
         ValueError,
-        "bins of 'bmi': 15.0 is the only float in a bin; give edges that are farther apart",
+        "bins of 'age': no whole number is from 1.25 to 1.5; give fewer bins, or whole edges",
+    ),
+    "bins of a column that is not asked about": (
+        lambda: session().histogram(["bmi", "region"], {"age": 3}, share="1/3"),
+        ValueError,
+        "bins of 'age': the histogram is of ['bmi', 'region']",
+    ),
+    "ranges of categories": (
+        lambda: session().histogram("region", ranges=True, share="1/3"),
+        ValueError,
+        "categories have no order",
+    ),
+    "a histogram of nothing": (
+        lambda: session().histogram([], share="1/3"),
+        ValueError,
+        "histogram: give the name of a column, or a list of names",
     ),
     "another adjacency for one question": (
         lambda: session().mean("bmi", share="1/3", adjacency=REPLACE),

@@ -3,6 +3,7 @@ spent."""
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from fractions import Fraction
@@ -36,6 +37,7 @@ from dpverify import (
     Table,
     UnivariateGaussian,
 )
+from dpverify import Histogram as HistogramMechanism
 from dpverify.session import GroupedAnswer, Histogram, Quantiles, ReleaseFailed
 from dpverify.session.calibrating import one_step
 
@@ -93,8 +95,12 @@ ASKED: dict[str, tuple[Ask, type, type]] = {
         PrivateQuantile,
         PrivateQuantile,
     ),
-    "histogram": (lambda s: s.histogram("bmi", 6, share="1/9"), NoisyCount, NoisyCount),
-    "bars": (lambda s: s.histogram("region", share="1/9"), NoisyCount, NoisyCount),
+    "histogram": (
+        lambda s: s.histogram("bmi", 6, share="1/9"),
+        HistogramMechanism,
+        HistogramMechanism,
+    ),
+    "bars": (lambda s: s.histogram("region", share="1/9"), HistogramMechanism, HistogramMechanism),
     "normal": (
         lambda s: s.gaussian("bmi", share="1/9", at_least=100),
         UnivariateGaussian,
@@ -236,6 +242,71 @@ def test_bins_are_disjoint_and_hold_everybody() -> None:
     assert list(public.histogram("bmi", 1, share="1/9").value.values()) == [N]
     with pytest.raises(ValueError, match=r"no whole number is from 1\.2 to 1\.8"):
         one.histogram("age", 200, share="1/9")
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_counts_of_groups_and_of_two_columns_are_one_release(adjacency: Adjacency) -> None:
+    one = session(PureDP(10**6), adjacency, accounting="epsilon")  # noise 0 but for e^-10^5
+    truth = rows()
+    groups = one.count(by="region", where={"age": (30, 50)}, share="1/9")
+    aged = (truth["age"] >= 30) & (truth["age"] <= 50)
+    for group in ("north", "south", "east"):
+        assert groups[group].value == int((aged & (truth["region"] == group)).sum())
+        assert groups[group].interval(0.9) == (groups[group].value,) * 2
+    both = one.histogram(["bmi", "region"], 3, by="smoker", share="1/9")
+    for smokes in (False, True):
+        expected = [
+            np.histogram(
+                truth["bmi"][(truth["region"] == r) & (truth["smoker"] == smokes)], 3, (15, 45)
+            )[0]
+            for r in ("north", "south", "east")
+        ]
+        found = both[smokes].value
+        assert [*found.values()] == np.array(expected).T.ravel().tolist()
+        assert list(found)[:2] == [((15.0, 25.0), "north"), ((15.0, 25.0), "south")]
+    named = one.histogram(["bmi", "region"], {"bmi": [15, 30, 45]}, share="1/9").result
+    assert named.range((15, 45), "north").value == (truth["region"] == "north").sum()
+    assert json.loads(json.dumps(named.to_dict()))["counts"][0][0] == [[15.0, 30.0], "north"]
+    assert "15 to 30, north" in str(named)
+    with pytest.raises(ValueError, match="'west' is not among"):
+        named.range((15, 45), "west")
+    with pytest.raises(ValueError, match="for each of 2 columns"):
+        named.range(15, 45)
+    with pytest.raises(ValueError, match="of one column"):
+        named.cumulative()
+
+
+def test_under_replace_all_bins_and_groups_cost_what_two_counts_do() -> None:
+    """A replaced record moves two counts by one each: mu^2 twice, where it was four times."""
+    asked: list[Ask] = [
+        lambda s: s.histogram("bmi", 6, share=1),
+        lambda s: s.count(by="region", share=1),
+        lambda s: s.histogram("region", by="smoker", where={"age": (30, 50)}, share=1),
+    ]
+    for ask in asked:
+        moved, added = (
+            ask(session(ApproxDP(1, "1e-6"), near)).mechanism._noise().scale
+            for near in (REPLACE, ADD)
+        )
+        assert float(moved / added) == pytest.approx(2**0.5, rel=1e-6)
+
+
+def test_ranges_of_a_histogram_have_less_noise_when_asked_for() -> None:
+    for adjacency in (ADD, REPLACE):
+        one = session(adjacency=adjacency)
+        plain = one.histogram("bmi", 60, share="1/9").result
+        fine = one.histogram("bmi", 60, ranges=True, share="1/9").result
+        wide = fine.range(17.0, 40.0)
+        assert wide.standard_deviation < 0.5 * plain.range(17.0, 40.0).standard_deviation
+        inside = (rows()["bmi"] >= 17) & (rows()["bmi"] < 40)
+        assert abs(wide.value - inside.sum()) < 6 * wide.standard_deviation
+        below = fine.cumulative()
+        assert below[40.0] - below[17.0] == pytest.approx(wide.value)
+        assert 15 <= fine.quantile("1/2") <= 45
+        assert isinstance(fine.standard_deviation, float)
+    tree = session(PureDP(1)).histogram("bmi", 60, ranges=True, share=1).result
+    assert tree.counts.strategy == "tree"
+    assert set(tree.standard_deviation) == set(tree.value)
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
