@@ -76,6 +76,7 @@ DRAWS = 300
 LEAST = int(stats.binom.ppf(1e-6, DRAWS, 0.95))  # of covered draws, if 95% are
 DEVIATIONS = (
     "standard_deviation",
+    "deviation",
     "from_sum",
     "spread",
     "trace_spread",
@@ -545,7 +546,7 @@ GOOD = CountEstimate(3, 1.5).to_dict()
     ("given", "message"),
     [
         ({}, "result = None is not known"),
-        ({"result": "Estimate"}, "it is one of Abstained, ColumnMean"),
+        ({"result": "Estimate"}, "it is one of Abstained, BinsEstimate"),
         ({"result": []}, "not known"),
         (GOOD | {"more": 1}, "unknown here: more"),
         ({"result": "CountEstimate", "value": 3}, "unknown here: noise, standard_deviation"),
