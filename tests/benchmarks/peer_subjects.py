@@ -318,16 +318,20 @@ def _last_iterate() -> Subject:
 def _mixture_epsilon(weights: Floats, deviation: float) -> float:
     """At DELTA, of normal laws about 0, 1, ... with these weights, against the one about 0: the best threshold, in
     either direction (the odds rise with the output, so no other event does better)."""
-    cuts = np.linspace(-12, 30, 420_001) * deviation
     about = np.arange(len(weights))
-    mixed = sum(w * ndtr((k - cuts) / deviation) for k, w in zip(about, weights, strict=True))
-    mixed_below = sum(w * ndtr((cuts - k) / deviation) for k, w in zip(about, weights, strict=True))
-    pairs = ((mixed, ndtr(-cuts / deviation)), (ndtr(cuts / deviation), mixed_below))
-    found = 0.0
-    for own, other in pairs:
-        told = (own > DELTA) & (other > 0)
-        found = max(found, float(np.max(np.log((own[told] - DELTA) / other[told]))))
-    return found
+
+    def told(cuts: Floats) -> Floats:
+        found = np.full(len(cuts), -math.inf)
+        mixed = sum(w * ndtr((k - cuts) / deviation) for k, w in zip(about, weights, strict=True))
+        below = sum(w * ndtr((cuts - k) / deviation) for k, w in zip(about, weights, strict=True))
+        for own, other in ((mixed, ndtr(-cuts / deviation)), (ndtr(cuts / deviation), below)):
+            seen = (own > DELTA) & (other > 0)
+            found[seen] = np.maximum(found[seen], np.log((own[seen] - DELTA) / other[seen]))
+        return found
+
+    cuts = np.linspace(-12, 30, 420_001) * deviation
+    near = 200 * int(np.argmax(told(cuts[::200])))
+    return float(told(cuts[max(near - 400, 0) : near + 401]).max())
 
 
 def _rare_secret() -> Subject:

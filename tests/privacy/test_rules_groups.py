@@ -206,6 +206,7 @@ def test_advanced_composition_has_the_spec_s_numbers_rounded_up(
     assert total == expected
 
 
+@cache
 def _repeated(row: str) -> Case:
     """Randomized response that tells with probability delta, by how many answers are true."""
     k, epsilon, delta, slack = map(Fraction, row.split())
@@ -219,7 +220,8 @@ def _repeated(row: str) -> Case:
     return measure(([guarantee_of(epsilon, delta)] * n, slack), (p, q), epsilons)
 
 
-_REPEATED = [_repeated(row) for row in ("200 1 0 0.1", "10 0.1 0.01 1e-6", "100 0.1 0 1e-6")]
+def _cases() -> list[Case]:
+    return [_repeated(row) for row in ("200 1 0 0.1", "10 0.1 0.01 1e-6", "100 0.1 0 1e-6")]
 
 
 def _without(term: str) -> Callable[[list[Guarantee], Fraction], Guarantee]:
@@ -236,8 +238,8 @@ def _without(term: str) -> Callable[[list[Guarantee], Fraction], Guarantee]:
 
 
 def test_many_stages_keep_what_advanced_composition_promises() -> None:
-    assert holds(_advanced, _REPEATED)
-    for parts, slack in (case.facts for case in _REPEATED):
+    assert holds(_advanced, _cases())
+    for parts, slack in (case.facts for case in _cases()):
         above, total = numbers_of(_advanced(parts, slack))
         better = rules.adaptive_compose(map(conjectured, parts), by_profiles=True).conclusion
         assert better.guarantee.delta_at(above).upper <= total
@@ -245,8 +247,8 @@ def test_many_stages_keep_what_advanced_composition_promises() -> None:
 
 @pytest.mark.parametrize("term", ["root", "growth", "k delta", "slack"])
 def test_advanced_composition_without_one_of_its_terms_is_caught(term: str) -> None:
-    assert holds(_without("nothing"), _REPEATED)
-    assert not holds(_without(term), _REPEATED)
+    assert holds(_without("nothing"), _cases())
+    assert not holds(_without(term), _cases())
 
 
 def _advance(claim: Any, slack: Any) -> Any:
