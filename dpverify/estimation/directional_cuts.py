@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +135,7 @@ def _normal_tails(off: Integers, outside: NDArray[np.bool_], deviation: Integers
     return np.asarray(np.ceil(share * 2.0**_BITS).astype(np.int64))
 
 
+@lru_cache(maxsize=256)
 def _variances(noise: Fraction, bins: int) -> Integers:
     """By how many bins: 16 times the variance of the sum of their noise, rounded up, at most 2^61."""
     exact = (math.ceil(_SURPRISE**2 * noise**2 * k) for k in range(bins + 1))

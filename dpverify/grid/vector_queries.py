@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -318,6 +319,7 @@ class OneUnit(VectorQuery):
         return replace(self, query=wild) if isinstance(wild, VectorQuery) else None
 
 
+@lru_cache(maxsize=1024)
 def rounded_sensitivity(value: int, scale: Fraction, width: int) -> int:
     """floor((sqrt(value) 2^40 / scale + sqrt(min(width, value)))^2), never below.
 

@@ -317,21 +317,22 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         if number < agreed / 4:  # the center is far from the data, or the radius too small
             noise = min(to_float(self.core().noise_of(transcript)), MOST)
             value, spread = self._back(point), self._back(np.full_like(point, noise))
-            slabs, own = self._cut(transcript), self.deviations
-            return RobustMeanEstimate(value, agreed, spread, 0 * value, slabs, deviations=own)
+            cut, own = self._cut(transcript, self._slabs(transcript)[1]), self.deviations
+            return RobustMeanEstimate(value, agreed, spread, 0 * value, cut, deviations=own)
         step = np.clip(np.array(moved) / number, -MOST, MOST)
         off = scale / weight_of(radius)
-        slabs, certificate = self._certified(transcript, radius, number - _QUANTILE * off)
+        widths = self._slabs(transcript)[1]
+        certificate = self._certified(transcript, radius, number - _QUANTILE * off)
         return RobustMeanEstimate(
             self._back(point + step),
             number,
             self._back(np.full_like(point, scale / number)),
             self._back(step) * (off / number),
-            slabs,
+            self._cut(transcript, widths),
             certificate,
             count_deviation=off,
             deviations=self.deviations,
-            cut=self._back(self._left_out(transcript, radius, number, step)),
+            cut=self._back(self._left_out(transcript, widths[0], radius, number, step)),
         )
 
     def expected_error(self, n: int) -> float:
@@ -433,33 +434,31 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         half = half_width(self._nearness().exponent)
         return boxes(batch[VOTES_STAGE], self._votes_noise(), self.gamma, half)
 
-    def _certified(
-        self, batch: Transcripts, radius: int, number: float
-    ) -> tuple[int, float | None]:
-        """How many slabs, and the certificate. The spec has the proof (certificate)."""
-        used = self._cut(batch)
+    def _certified(self, batch: Transcripts, radius: int, number: float) -> float | None:
+        """Compute the certificate. The spec has the proof (certificate)."""
         if not self.directions:
-            return used, None
+            return None
         largest = float(eigen(batch[MOMENTS_STAGE], self.columns())[0][0, -1])
         room = math.sqrt(2 * self.columns()) + math.sqrt(-2 * math.log(_UNSURE))
         if number <= 0:
-            return used, None
+            return None
         noise = min(to_float(self._moments().unit(radius)), MOST)
         variance = max(0.0, largest / 2.0**40 + room * 1.001) * noise / number
         cells = math.sqrt(float(self.gamma / (1 - self.gamma)) * variance)
         with np.errstate(all="ignore"):  # at the ends of the floats: infinity, or the least number
             found = float(np.ldexp(cells, self._nearness().exponent))
-        return used, max(found, math.ulp(0.0)) if cells else 0.0
+        return max(found, math.ulp(0.0)) if cells else 0.0
 
-    def _cut(self, batch: Transcripts) -> int:
-        """How many directions and columns were cut."""
+    def _cut(self, batch: Transcripts, widths: Integers) -> int:
+        """Count the directions and columns that were cut; widths: of the slabs."""
         columns = int((self._box(batch) < OPEN).sum()) if self.votes else 0
-        return columns + int((self._slabs(batch)[1] < self.bins * PARTS).sum())
+        return columns + int((widths < self.bins * PARTS).sum())
 
-    def _left_out(self, batch: Transcripts, radius: int, number: float, step: Floats) -> Floats:
+    def _left_out(
+        self, batch: Transcripts, widths: Integers, radius: int, number: float, step: Floats
+    ) -> Floats:
         """Compute, in cells, what leaving out records beyond the ball and the slabs adds to the error."""
         exponent = self._nearness().exponent
-        widths = self._slabs(batch)[1][0]
         cut = widths < self.bins * PARTS
         per = part_of(radius, self.bins) * 2.0**-DIRECTION_BITS
         halves = np.ldexp(widths[cut] * per, exponent)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -64,6 +65,20 @@ def _checked_radii(radii: Any, name: str) -> tuple[Fraction, ...]:
             "(1, '3/2', 2, 4)."
         )
     return found
+
+
+@lru_cache(maxsize=64)
+def _in_grains(radii: tuple[Exact, ...]) -> tuple[int, ...]:
+    return tuple(math.floor(Fraction(radius) * TYPICAL) for radius in radii)
+
+
+@lru_cache(maxsize=64)
+def _doublings(least: Fraction, reach: Fraction) -> int:
+    """Find the least power of two, at least 2, of doublings of ``least`` that go beyond the reach."""
+    doublings = 2
+    while least * 2**doublings <= reach:
+        doublings *= 2
+    return doublings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,10 +217,7 @@ class VarianceAwareMean(CenteredMean):
 
     def _doublings(self) -> int:
         """How many the search is over: a power of two of them, the last beyond the reach."""
-        least, doublings = exact(self.least_deviation or 0, "least_deviation"), 2
-        while least * 2**doublings <= self.far():
-            doublings *= 2
-        return doublings
+        return _doublings(exact(self.least_deviation or 0, "least_deviation"), self.far())
 
     def _spread_query(self, steps: int) -> Callable[[Row], OneUnit]:
         sides, scale = self._sides(), self.step_scale(steps)
@@ -253,7 +265,7 @@ class VarianceAwareMean(CenteredMean):
 
     def _edges(self) -> tuple[int, ...]:
         """The radii in grains."""
-        return tuple(math.floor(Fraction(radius) * TYPICAL) for radius in self.radii)
+        return _in_grains(self.radii)
 
     def _chosen(self, before: Transcripts) -> IntArray:
         """The first radius that few records exceed, shape (size, 1); the last one if there is none.

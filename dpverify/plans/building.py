@@ -31,6 +31,8 @@ def check_built(
         )
     shown, found = element.promised(adjacency, domain), built.derivation(adjacency, domain)
     promised, has = shown.conclusion, found.conclusion
+    if found == shown and not has.hypotheses and built.name == declared.name:
+        return ()  # the very proof that was promised: of another query that moves no further
     as_good = weakest(promised.status, has.status) is promised.status
     if built.name != declared.name or not (as_good and has.guarantee.implies(promised.guarantee)):
         raise ValueError(
@@ -38,7 +40,7 @@ def check_built(
             f"seeing data, but {built.name!r} with {has.guarantee} [{has.status}] was built from "
             "the transcript; declare the largest loss it can have."
         )
-    lemmas = [{lemma.obligation for lemma in d.lemmas} for d in (shown, found)]
+    lemmas = [{node.obligation for node in d.nodes() if node.obligation} for d in (shown, found)]
     if not lemmas[1] <= lemmas[0]:
         raise ValueError(
             f"The stage {declared.name!r} was built on lemmas that it had not declared: "

@@ -10,6 +10,7 @@ import math
 import re
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Integral
 from typing import Any, TypeGuard
 
@@ -123,6 +124,7 @@ def whole(value: object, name: str) -> int:
     return int(value)
 
 
+@lru_cache(maxsize=1024)
 def render(value: Fraction) -> str:
     """A string that ``exact`` reads back to the same number, decimal where that is short."""
     if value.denominator == 1 and abs(value) < 10**15:
@@ -155,11 +157,11 @@ def brief(text: str) -> str:
 
 
 def _terminating_decimal(value: Fraction) -> str | None:
-    rest, twos, fives = value.denominator, 0, 0
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-        if twos > 400:
-            return None
+    rest, fives = value.denominator, 0
+    twos = (rest & -rest).bit_length() - 1
+    if twos > 400:
+        return None
+    rest >>= twos
     while rest % 5 == 0:
         rest, fives = rest // 5, fives + 1
         if fives > 400:

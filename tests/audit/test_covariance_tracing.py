@@ -57,7 +57,7 @@ def test_hardly_any_noise_is_caught_and_enough_is_not() -> None:
     result = _trace(own, ApproxDP(3, "1e-3"), instance=near)
     assert result.abstained == 0
     assert 0 < result.epsilon < 13
-    whole = audit_tracing(own, instance=near, runs=60, seed=3)
+    whole = audit_tracing(own, instance=near, runs=20, seed=3)
     assert whole.verdict is not Verdict.VIOLATED
 
 

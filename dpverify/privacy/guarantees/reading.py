@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeVar
 
 from dpverify.privacy.calibration import Unreachable, largest_sufficient
@@ -125,6 +126,7 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
         ) from None
 
 
+@lru_cache(maxsize=64)
 def points_of(guarantee: Guarantee) -> tuple[tuple[Fraction, Fraction], ...]:
     """Points (epsilon, delta) of what the guarantee promises, where a test has a chance to refute it.
 
