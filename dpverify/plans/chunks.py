@@ -60,10 +60,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What readings add up to over some chunks, and the names of the chunks' columns where they have names."""
+    """What readings add up to over some chunks of so many rows, and the names of their columns where they have names."""
 
     sums: tuple[Sums, ...]
     names: tuple[str, ...] | None = None
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def _tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
                 return Refused(f"In a chunk: {refusal}")
             views[one.key] = View(records)
         sums.append(sums_of(views[one.key], one.asks, one.before, one.digested))
-    return Tally(tuple(sums), _names(chunk))
+    return Tally(tuple(sums), _names(chunk), len(chunk))
 
 
 def _unfit(chunk: Any, domain: Domain) -> str | None:
@@ -140,18 +141,19 @@ def merged(one: Tally | Refused, two: Tally | Refused) -> Tally | Refused:
             "The columns of a chunk have other names, or another order, than those before."
         )
     sums = tuple(a + b for a, b in zip(one.sums, two.sums, strict=True))
-    return Tally(sums, two.names if one.names is None else one.names)
+    return Tally(sums, two.names if one.names is None else one.names, one.rows + two.rows)
 
 
 class Source(ABC):
     """Where chunks come from. once: whether they can be read a single time; spent: whether that was done.
 
-    opened: the stamp that it must have whenever it is read; None: any.
+    opened: the stamp that it must have whenever it is read; None: any. seen: how many rows it had when it was first read.
     """
 
     once: bool = False
     spent: bool = False
     opened: Hashable = None
+    seen: int | None = None
 
     def rows(self) -> int | None:
         """Count all records where that needs no pass over them, as in the footers of files; else None."""
@@ -303,6 +305,11 @@ def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
     nobody = Tally(tuple(one.of_nobody() for one in asked))
     total = nobody if found is None else merged(nobody, found)
     assert isinstance(total, Tally)
+    if source.seen not in (None, total.rows):
+        _fail(
+            "The records changed: there is another number of them than when they were first read."
+        )
+    source.seen = total.rows
     return list(total.sums)
 
 

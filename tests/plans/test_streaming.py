@@ -267,6 +267,9 @@ def test_records_that_change_between_passes_are_seen() -> None:
     versions = [[ROWS[:, 0]], [np.concatenate([ROWS[1:, 0], [1.0]])]]
     with pytest.raises(SourceFailed, match="changed between two passes"):
         released(TWICE, Chunks(lambda: iter(versions.pop(0))))
+    fewer = [[ROWS[:, 0]], [ROWS[1:, 0]]]
+    with pytest.raises(SourceFailed, match="another number of them"):
+        released(TWICE, Chunks(lambda: iter(fewer.pop(0))))
     again = [[ROWS[:, 0]], [ROWS[600:, 0], ROWS[:600, 0]]]
     assert released(TWICE, Chunks(lambda: iter(again.pop(0)))) == released(TWICE, ROWS[:, 0])
 

@@ -185,6 +185,15 @@ def test_a_file_that_changes_is_refused_and_the_spend_stays(tmp_path: Path) -> N
     assert len(session.log) == 2
 
 
+def test_a_function_that_gives_its_iterator_twice_is_seen() -> None:
+    once = iter(parts(100))
+    table = Table(Chunks(lambda: once), columns=COLUMNS)
+    session = Session(table, budget=ApproxDP(5, "1e-5"), adjacency=ADD, bits=SeededBits(2))
+    session.count(share="1/10")
+    with pytest.raises(ReleaseFailed, match="another number of them"):
+        session.mean("pay", share="1/10")
+
+
 SECRET = "somebody of 4.125"
 
 

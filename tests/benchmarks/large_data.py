@@ -1,0 +1,186 @@
+"""Records of ten columns in Parquet files, larger than memory: a session's plan of moments, beside what is bare.
+
+    python -m tests.benchmarks.large_data write FOLDER --records 1e8
+    python -m tests.benchmarks.large_data read FOLDER [--rounds 3]
+    python -m tests.benchmarks.large_data workers FOLDER [--rounds 3]
+
+read: "moments" is one answer of a session about a table that is not in memory: the number of records, their means and
+covariances, in one pass; "plan" asks a count and a mean besides, in the same pass. "bare read" reads the same batches by pyarrow and drops
+them; "bare Gram" maps them to cells and adds up exact second moments and sums. Each round runs all of them, in turn, so that what else the
+machine does falls on all; given are seconds and ratios of each round, the best and the median. The peak is of the whole process.
+workers: the same moments by one worker process of Dask and by two, of one thread each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+
+from dpverify import (
+    Adjacency,
+    ApproxDP,
+    Chunks,
+    MomentMatrix,
+    Number,
+    SeededBits,
+    Session,
+    Table,
+)
+from dpverify.grid import column_sums, quantize, second_moments
+from dpverify.grid.linear import Integers
+from tests.benchmarks.timing import header, table
+
+D = 10
+NAMES = [f"x{i}" for i in range(D)]
+COLUMNS = {name: Number(-16, 16, missing=0) for name in NAMES}
+BATCH = (1 << 17) // D
+_FILE = 10_000_000  # records in a file
+
+
+def write(folder: Path, records: int) -> None:
+    """Write files of normal records whose columns follow each other, as pyarrow does by default but for dictionaries."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for k, start in enumerate(range(0, records, _FILE)):
+        rng = np.random.default_rng(k)
+        rows = rng.standard_normal((D, min(_FILE, records - start)))
+        for i in range(1, D):
+            rows[i] += rows[i - 1] / 2
+        made = pa.table(dict(zip(NAMES, rows, strict=True)))
+        parquet.write_table(made, folder / f"{k:03d}.parquet", use_dictionary=False)
+
+
+def batches(folder: Path) -> Iterator[Any]:
+    """Read all files as the library does."""
+    from pyarrow import parquet
+
+    for path in sorted(folder.glob("*.parquet")):
+        with parquet.ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=BATCH, columns=NAMES)
+
+
+def bare_read(folder: Path) -> int:
+    """Count the rows."""
+    return sum(batch.num_rows for batch in batches(folder))
+
+
+def bare_gram(folder: Path) -> Integers:
+    """Add up exact sums and second moments of cells, with no types, no missing entries, no bounds."""
+    total: Integers = np.zeros((D, D), np.int64)
+    sums: Integers = np.zeros(D, np.int64)
+    for batch in batches(folder):
+        x = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
+        z = quantize(x, -(1 << 16), 1 << 16, -12)
+        total = total + second_moments(z)
+        sums = sums + column_sums(z)
+    return np.vstack([total, sums])
+
+
+def session_of(folder: Path) -> Session:
+    """Open a session about the files."""
+    opened = Table.read_parquet(folder, columns=COLUMNS, in_memory=False)
+    near, budget = Adjacency.ADD_REMOVE, ApproxDP(1, "1e-6")
+    return Session(opened, budget=budget, adjacency=near, bits=SeededBits(1))
+
+
+def moments(folder: Path) -> Any:
+    """Ask for the number, the means and the covariances."""
+    return session_of(folder).moments(NAMES, share=1)
+
+
+def plan(folder: Path) -> Any:
+    """Ask for a count, the means and all moments, in one pass."""
+    asked = session_of(folder).plan()
+    asked.count(), asked.mean(NAMES), asked.moments(NAMES)
+    return asked.answer()
+
+
+def seconds(work: Callable[[Path], Any], folder: Path) -> float:
+    """Measure one run."""
+    start = time.perf_counter()
+    work(folder)
+    return time.perf_counter() - start
+
+
+def read(folder: Path, rounds: int) -> None:
+    """Measure in turn, and print."""
+    works = (bare_read, bare_gram, moments, plan)
+    found = [[seconds(work, folder) for work in works] for _ in range(rounds)]
+    rows = bare_read(folder)
+    columns = list(zip(*found, strict=True))
+    print(f"{rows} records in {len(list(folder.glob('*.parquet')))} files")
+    lines = [
+        [work.__name__, f"{min(own):.1f}", f"{statistics.median(own):.1f}", *ratios(own, columns)]
+        for work, own in zip(works, columns, strict=True)
+    ]
+    table(["what", "best", "median", "to bare read", "to bare Gram"], lines)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"\npeak of the process: {peak:.0f} MB")
+
+
+def ratios(own: tuple[float, ...], columns: list[tuple[float, ...]]) -> list[str]:
+    """Give the median over rounds of what is bare to this, and the best of each."""
+    return [
+        f"{statistics.median(b / o for b, o in zip(bare, own, strict=True)):.2f} "
+        f"({min(bare) / min(own):.2f})"
+        for bare in columns[:2]
+    ]
+
+
+def workers(folder: Path, rounds: int) -> None:
+    """Measure one worker and two, in turn, and print."""
+    import dask.dataframe
+    from distributed import Client, LocalCluster
+
+    mechanism = MomentMatrix.for_budget(
+        ApproxDP(1, "1e-6"), adjacency=Adjacency.ADD_REMOVE, lower=(-16,) * D, upper=(16,) * D
+    )
+    found: dict[int, list[float]] = {1: [], 2: []}
+    answers = []
+    for _ in range(rounds):
+        for count in found:
+            options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+            with LocalCluster(n_workers=count, **options) as cluster, Client(cluster):
+                frame = dask.dataframe.read_parquet(folder, columns=NAMES, split_row_groups=True)
+                mechanism.law(frame.partitions[:2])  # workers have imported what they need
+                start = time.perf_counter()
+                answers.append(mechanism.release(Chunks(frame, columns=NAMES), SeededBits(1)))
+                found[count].append(time.perf_counter() - start)
+    assert all(answer == answers[0] for answer in answers)
+    lines = [
+        [str(k), f"{min(own):.1f}", f"{statistics.median(own):.1f}"] for k, own in found.items()
+    ]
+    table(["workers", "best", "median"], lines)
+    both = [one / two for one, two in zip(found[1], found[2], strict=True)]
+    print(f"\none worker to two, median of {rounds} rounds: {statistics.median(both):.2f}")
+
+
+def main() -> None:
+    """Write or measure."""
+    parser = argparse.ArgumentParser(description="Data larger than memory.")
+    parser.add_argument("what", choices=["write", "read", "workers"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--records", type=float, default=1e8)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    if given.what == "write":
+        write(given.folder, int(given.records))
+        return
+    threadpoolctl.threadpool_limits(1)
+    header("data larger than memory", " ".join(sys.argv[1:2]))
+    (read if given.what == "read" else workers)(given.folder, given.rounds)
+
+
+if __name__ == "__main__":
+    main()
