@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from dpverify.estimation.answers import Result, tail_of
 from dpverify.grid import interval
@@ -15,10 +15,13 @@ from dpverify.grid.quantile_blocks import BlockScores
 from dpverify.grid.tables import LONGEST
 from dpverify.plans import BlockChoices, Handle, Mechanism, Plan, Stage, Transcripts
 from dpverify.plans.parameters import Cell, Rational, positive, whole_from
-from dpverify.privacy import Domain
-from dpverify.privacy.numbers import Exact, exact, settle, to_float
+from dpverify.privacy import Adjacency, Domain, GaussianDP, Guarantee, Profile
+from dpverify.privacy.calibration import least_integer
+from dpverify.privacy.guarantees import BoundedRange
+from dpverify.privacy.numbers import Exact, exact, root_up, settle, to_float
 
 _CELLS = 20  # the interval has at least 2^20 cells
+_FEWEST_STEPS = 40  # of 64: a composition of ranges e is no better than GDP of e / 2 each
 _MOST = 1000
 _PARTS = 1 << 16
 
@@ -107,6 +110,29 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
     levels: Annotated[tuple[Rational, ...], _levels]
     cell: Cell | None = None
     parts: Annotated[int, _parts] = _PARTS
+
+    @classmethod
+    def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+        """Do what ``Mechanism`` does; for a GaussianDP budget to a 64th of the noise, which takes a tenth of the time.
+
+        Each round alone implies GDP, whose mu^2 add up; together the rounds' profiles need less.
+        """
+        base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
+        rounds = len(base.fixed_plan)
+        if not isinstance(budget, GaussianDP) or rounds == 1:
+            return super(PrivateQuantiles, cls).calibrated_for(
+                budget, adjacency=adjacency, **parameters
+            )
+        square = rounds * BoundedRange(1).gaussian.mu_squared / budget.mu_squared
+        most = root_up(square, 40)
+
+        def enough(steps: int) -> bool:
+            made = Profile([BoundedRange(64 / (most * steps))] * rounds)
+            return made.implies(budget)
+
+        steps = least_integer(enough, above=_FEWEST_STEPS - 1, first=64)
+        noise = most * steps / 64
+        return replace(base, noise_multiplier=noise, budget=budget)
 
     def check_parameters(self) -> None:
         """Bounds in order."""

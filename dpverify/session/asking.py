@@ -122,6 +122,27 @@ class Asking(ABC, Generic[Reply]):
         given = {"at": _plain(at)}
         return self._ask(question_of("quantile", column, where, by, given), share, budget)
 
+    def quantiles(
+        self,
+        column: str,
+        levels: int | Sequence[Exact],
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Reply:
+        """Find many quantiles of a column at once, in order: levels=["1/4", "1/2", "3/4"], or a
+        number of them, 9 for deciles."""
+        if isinstance(levels, int) and not isinstance(levels, bool) and levels >= 1:
+            levels = [f"{k}/{levels + 1}" for k in range(1, levels + 1)]
+        if isinstance(levels, (bool, int, float, str)):
+            raise TypeError(
+                f"levels = {levels!r}; give a list of quantiles, ['1/4', '1/2', '3/4'], or how many "
+                "evenly spaced ones, 9 for deciles."
+            )
+        return self.quantile(column, levels, share=share, budget=budget, where=where, by=by)
+
     def histogram(
         self,
         columns: str | Sequence[str],

@@ -23,6 +23,7 @@ from dpverify.mechanisms.gaussian import Gaussian
 from dpverify.mechanisms.moment_matrix import MomentMatrix
 from dpverify.mechanisms.noisy_count import NoisyCount
 from dpverify.mechanisms.private_quantile import PrivateQuantile
+from dpverify.mechanisms.private_quantiles import PrivateQuantiles
 from dpverify.mechanisms.robust_mean import RobustMean
 from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
 from dpverify.plans import Mechanism
@@ -32,6 +33,7 @@ from dpverify.session.moments import Features
 from dpverify.session.questions import Question
 from dpverify.tables import Boolean, ColumnType, Integer, Number
 
+_FEWEST_TOGETHER = 3  # quantiles; of two both ways are alike
 _CELLS = 1 << 20  # of a declared range, where a mechanism asks for a cell
 
 
@@ -151,6 +153,18 @@ def quantile(column: str, kind: ColumnType, at: Any) -> Choice:
     return Choice(PrivateQuantile, given, "one column with declared bounds, exponential mechanism")
 
 
+def quantiles(column: str, kind: ColumnType, levels: Sequence[Any]) -> Sequence[Choice]:
+    """Choose for several quantiles of one column: all together from three different ones on, which
+    is nearer than each by itself."""
+    exactly = sorted({exact(level, "at") for level in levels})
+    if len(exactly) < _FEWEST_TOGETHER or len(exactly) < len(levels):
+        return [quantile(column, kind, level) for level in levels]
+    one = quantile(column, kind, exactly[0])
+    given = {k: v for k, v in one.parameters.items() if k != "quantile"} | {"levels": exactly}
+    why = f"{len(exactly)} quantiles of one column with declared bounds, in halves of the records"
+    return [Choice(PrivateQuantiles, given, why)]
+
+
 def gaussian(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
     """Choose for the mean and covariance of normal records, one column or several."""
     low, high = _box(types, "a normal law")
@@ -216,7 +230,7 @@ def choose(
         at = given.get("at", "1/2")
         if at == []:
             raise ValueError(f"{kind} of {column!r}: at=[] asks for none; write at='9/10'.")
-        return [quantile(column, declared, q) for q in (at if isinstance(at, list) else [at])]
+        return quantiles(column, declared, at if isinstance(at, list) else [at])
     if kind not in _CHOOSERS:
         raise ValueError(f"{kind!r} is no question; ask one of {', '.join(KINDS)}.")
     return [_CHOOSERS[kind](types, unit, delta, **given)]

@@ -187,3 +187,14 @@ def test_every_choice_is_possible_for_both_neighbors() -> None:
     batch = mechanism.law([]).sample(SeededBits(6), 4000)
     for data in (EDGE_RECORDS, [3.3], [3.3, 3.3, 3.3]):
         assert np.isfinite(mechanism.law(data).log_likelihood(batch)).all()
+
+
+def test_a_gaussian_budget_is_met_to_a_64th() -> None:
+    budget = GaussianDP("1/5")
+    made = PrivateQuantiles.for_budget(
+        budget, adjacency=ADD, lower=0.0, upper=1.0, levels=QUARTILES
+    )
+    assert made.composed.implies(budget)
+    assert made.claim.guarantee == budget
+    fewer = replace(made, budget=None, noise_multiplier=made.noise_multiplier * Fraction(31, 32))
+    assert not fewer.composed.implies(budget)

@@ -58,7 +58,11 @@ def test_classes_that_choose_parameters_write_their_signature() -> None:
     chooses = {kind for kind in KINDS if "calibrated_for" in vars(kind)}
     assert set(WRITTEN) <= chooses
     # these two choose what has a default anyway
-    assert {kind.__name__ for kind in chooses - set(WRITTEN)} == {"SmoothMedian", "SparseVector"}
+    assert {kind.__name__ for kind in chooses - set(WRITTEN)} == {
+        "PrivateQuantiles",
+        "SmoothMedian",
+        "SparseVector",
+    }
 
 
 @pytest.mark.parametrize("kind", WRITTEN, ids=lambda kind: kind.__name__)

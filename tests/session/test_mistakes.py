@@ -182,6 +182,11 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
         ValueError,
         r"at=\[\] asks for none; write at='9/10'",
     ),
+    "quantiles as a number": (
+        lambda: session().quantiles("bmi", 0.5, share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        r"levels = 0.5; give a list of quantiles, \['1/4', '1/2', '3/4'\], or how many",
+    ),
     "bins by a word": (
         lambda: session().histogram("bmi", "auto", share="1/3"),  # type: ignore[arg-type]
         TypeError,

@@ -30,6 +30,7 @@ from dpverify import (
     NoisyCount,
     Number,
     PrivateQuantile,
+    PrivateQuantiles,
     PureDP,
     RobustMean,
     SeededBits,
@@ -94,6 +95,11 @@ ASKED: dict[str, tuple[Ask, type, type]] = {
         lambda s: s.quantile("age", ["1/4", "3/4"], share="1/9"),
         PrivateQuantile,
         PrivateQuantile,
+    ),
+    "deciles": (
+        lambda s: s.quantiles("age", 9, share="1/9"),
+        PrivateQuantiles,
+        PrivateQuantiles,
     ),
     "histogram": (
         lambda s: s.histogram("bmi", 6, share="1/9"),
@@ -390,13 +396,24 @@ def test_an_abstained_answer_is_hard_to_forget() -> None:
 
 
 def test_quantiles_come_in_order_and_are_what_was_released() -> None:
-    found = session(PureDP("1/50")).quantile("age", ["1/10", "1/2", "9/10"], share=1).result
+    found = session(PureDP("1/50")).quantile("age", ["9/10", "1/10"], share=1).result
     assert isinstance(found, Quantiles)
     assert list(found.value) == sorted(found.released)
     for seed in range(20):  # sorting is never farther from what is in order, at its worst place
         released = np.random.default_rng(seed).normal([1, 2, 3], 2)
         worst = np.abs(np.sort(released) - [1, 2, 3]).max()
         assert worst <= np.abs(released - [1, 2, 3]).max()
+
+
+def test_three_quantiles_or_more_are_found_together() -> None:
+    listed = session(PureDP(3)).quantile("age", ["3/4", "1/4", "1/2"], share=1)
+    counted = session(PureDP(3)).quantiles("age", 3, share=1)
+    assert isinstance(listed.mechanism, PrivateQuantiles)
+    assert listed.value == counted.value == tuple(sorted(listed.value))
+    assert counted.result.levels == (0.25, 0.5, 0.75)
+    assert all(float(one).is_integer() for one in counted.value)  # whole ages
+    halves = session(PureDP(3)).quantile("age", ["1/2", "0.5", "1/4"], share=1)
+    assert isinstance(halves.mechanism, PrivateQuantile)  # two of them are the same
 
 
 def test_histograms_are_made_consistent() -> None:
