@@ -11,6 +11,7 @@ import pytest
 
 from dpverify import (
     Adjacency,
+    GaussianDP,
     PrivateQuantile,
     PrivateQuantiles,
     PureDP,
