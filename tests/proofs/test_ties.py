@@ -21,6 +21,8 @@ HYPOTHESES = [
 TWINS = {
     "parallel_by_labels_add_remove": "parallel_by_labels_twin",
     "parallel_by_labels_replace": "parallel_by_labels_twin",
+    "chained_by_labels_add_remove": "parallel_by_labels_twin",
+    "chained_by_labels_replace": "parallel_by_labels_twin",
 }
 """The twins that have another name than the theorem's."""
 WITHOUT_A_TWIN = {

@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint rat order.
 From mathcomp Require Import zify.
-Require Import Definitions Sums Transfer Products Events Rules Labels Noise Histograms Domination Gaussian.
+Require Import Definitions Sums Transfer Products Events Rules Labels Chained Noise Histograms Domination Gaussian.
 Require Import Premises GaussianParts DegreeLift GaussianHistograms Twins.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
@@ -44,6 +44,25 @@ move=> [le least]; split=> [s us|v le_v]; first apply: le_trans (le s us).
 apply: least => s us; apply: le_trans (le_v s us).
 by apply: ler_sum => z _; rewrite /C; case: eqP => [->|]; rewrite ?mul0r.
 Qed.
+(** Blocks that are asked in turn: a replaced record changes two of them, whatever earlier ones released. *)
+Theorem chained_by_value_twin : ~ forall (t d : Q) (M : nat -> seq unit -> mechanism nat Q unit_eqType),
+  1 <= t -> 0 <= d -> (forall l earlier, has_laws (M l earlier)) ->
+  (forall l earlier, private (@add_remove nat) t d (M l earlier)) ->
+  private (@replace nat) t d (fun D => chain M [:: 0%N; 1%N] [::] (fun l => [seq x <- D | x == l])).
+Proof.
+move=> twin; apply: parallel_by_value_twin => t d M t1 d0 lM pM.
+exact: (twin t d (fun l _ => M l) t1 d0 (fun l _ => lM l) (fun l _ => pM l)).
+Qed.
+
+Theorem chained_by_index_twin : ~ forall (t d : Q) (M : bool -> seq unit -> mechanism nat Q unit_eqType),
+  1 <= t -> 0 <= d -> (forall l earlier, has_laws (M l earlier)) ->
+  (forall l earlier, private (@add_remove nat) t d (M l earlier)) ->
+  private (@add_remove nat) t d (fun D => chain M [:: false; true] [::] (fun l => block_at odd l D)).
+Proof.
+move=> twin; apply: parallel_by_index_twin => t d M t1 d0 lM pM.
+exact: (twin t d (fun l _ => M l) t1 d0 (fun l _ => lM l) (fun l _ => pM l)).
+Qed.
+
 (** Nothing of a key that nobody has; a fair coin of every other one. *)
 Definition half_said (n : nat) (u : bool) : Q := if n is 0%N then (u == false)%:R else 2%:R^-1.
 
@@ -99,6 +118,28 @@ split; first by rewrite q1 andbT mulr_ge0 ?ler0n // ltW.
 split; first by rewrite /= k1 rest // un.
 split; first by rewrite /= k3 rest // ltr_pmul2r // ltr_nat.
 by move=> n m /near_k[up down] /=; rewrite !rest // !mulrA -!natrM; split; apply: un.
+Qed.
+
+(** Two records of one key are more than two keys of one record each. *)
+Definition sure_of_two (n : nat) (u : bool) : Q := if n is m.+2 then (u == true)%:R else half_said n u.
+
+Lemma sure_of_two_law n : law (sure_of_two n).
+Proof.
+case: n => [|[|n]]; first by case: (half_said_laws 0).
+  by case: (half_said_laws 1).
+split=> [u|s /bools]; first by rewrite /sure_of_two ler0n.
+by rewrite !inE => /or4P[|||/orP[]] /eqP->; rewrite /mass ?big_cons ?big_nil.
+Qed.
+
+Theorem alone_once_twin : ~ forall (cell : nat -> bool -> Q) (count : seq nat -> unit -> nat) (D E : seq nat) k,
+  (forall n, law (cell n)) -> cell 0%N false = 1 ->
+  (\sum_(x <- [:: tt] | count E x == 0%N) count D x <= k)%N ->
+  cell 1%N false ^+ k <= alone false [:: tt] cell count D E.
+Proof.
+move=> /(_ sure_of_two (fun D _ => size D) [:: 0%N; 0%N] [::] 2%N sure_of_two_law erefl) twin.
+have few : (\sum_(x <- [:: tt] | size (Nil nat) == 0%N) size [:: 0%N; 0%N] <= 2)%N.
+  by rewrite big_mkcond big_seq1.
+by have := twin few; rewrite /alone big_mkcond big_seq1.
 Qed.
 
 (** propose_test_release: a value that changes must be one that the next record can change. *)

@@ -20,16 +20,6 @@ Definition drawn (A : L -> R) (n : nat) : seq L -> R := product (nseq n A).
 (** The records that have this label. *)
 Definition labelled (l : L) (ls : seq L) (D : seq X) : seq X := [seq z.2 | z <- zip ls D & z.1 == l].
 
-Variables (labels : seq L) (M : L -> mechanism X R T).
-
-(** What the blocks release when the labels are these. *)
-Definition with_labels (D : seq X) (ls : seq L) : seq T -> R :=
-  product [seq M l (labelled l ls D) | l <- labels].
-
-(** [N]: labels are drawn, and not released; then every block has its mechanism. *)
-Definition by_labels (A : L -> R) (N : mechanism X R (seq_eqType T)) : Prop :=
-  forall D, image (drawn A (size D)) (with_labels D) (N D).
-
 Lemma drawn_law A n : law A -> law (drawn A n).
 Proof. by move=> lA; apply: product_law; elim: n => //= n IH; split. Qed.
 
@@ -119,9 +109,6 @@ Lemma labelled_cat l ls ls' D E : size ls = size D ->
   labelled l (ls ++ ls') (D ++ E) = labelled l ls D ++ labelled l ls' E.
 Proof. by move=> e; rewrite /labelled zip_cat // filter_cat map_cat. Qed.
 
-Lemma with_labels_law D ls : (forall l, has_laws (M l)) -> law (with_labels D ls).
-Proof. by move=> lM; apply: product_law; exact: each_law. Qed.
-
 Lemma split_at A n i ls : (i < n)%N -> 0 < drawn A n ls ->
   exists before l after, ls = before ++ l :: after /\ size before = i /\ dropped i ls = before ++ after.
 Proof.
@@ -132,11 +119,21 @@ exists (take i (l0 :: ls)), (nth l0 (l0 :: ls) i), (drop i.+1 (l0 :: ls)).
 by rewrite -drop_nth // cat_take_drop size_takel // ltnW.
 Qed.
 
-Theorem parallel_by_labels_add_remove t d A N : 1 <= t -> 0 <= d -> law A -> total A 1 ->
-  uniq labels -> (forall l, has_laws (M l)) -> (forall l, private (@add_remove X) t d (M l)) ->
-  by_labels A N -> private (@add_remove X) t d N.
+(** What the blocks release, whatever they are: [W]. *)
+Section AnyBlocks.
+Variables (W : (L -> seq X) -> seq T -> R) (t d : R) (A : L -> R) (N : mechanism X R (seq_eqType T)).
+Hypotheses (t1 : 1 <= t) (d0 : 0 <= d) (lA : law A) (lW : forall blocks, law (W blocks)).
+Hypothesis drawn_blocks : forall D,
+  image (drawn A (size D)) (fun ls => W (fun l => labelled l ls D)) (N D).
+
+(** The claim of the blocks, of which one may differ. *)
+Definition one_may_differ (near : seq X -> seq X -> Prop) : Prop :=
+  forall blocks blocks' own, (forall l, l != own -> blocks l = blocks' l) ->
+    near (blocks own) (blocks' own) -> close t d (W blocks) (W blocks').
+
+Lemma labels_add_remove : total A 1 -> one_may_differ (@add_remove X) -> private (@add_remove X) t d N.
 Proof.
-move=> t1 d0 lA A1 ul lM pM NA.
+move=> A1 pW.
 have t0 : 0 <= t by apply: le_trans t1; exact: ler01.
 suff both D E : removed D E -> close t d (N D) (N E) /\ close t d (N E) (N D).
   by move=> D E [/both[]|/both[]].
@@ -144,9 +141,9 @@ move=> [b [x [a [eD eE]]]]; set i := size b; set n := (size b + size a)%N.
 have sD : size D = n.+1 by rewrite eD size_cat /= addnS.
 have sE : size E = n by rewrite eE size_cat.
 have ile : (i <= n)%N by rewrite leq_addr.
-have ND := NA D; have NE := NA E; rewrite sD in ND; rewrite sE in NE.
+have ND := drawn_blocks D; have NE := drawn_blocks E; rewrite sD in ND; rewrite sE in NE.
 have lC := drawn_law n.+1 lA.
-have {}NE := image_of_coupled lC (image_dropped A1 (law_ge0 lA) ile) (fun ls => with_labels_law E ls lM) NE.
+have {}NE := image_of_coupled lC (image_dropped A1 (law_ge0 lA) ile) (fun ls => lW (fun l => labelled l ls E)) NE.
 have blocks z : 0 < drawn A n.+1 z -> exists l, (forall k, k != l -> labelled k z D = labelled k (dropped i z) E) /\
     removed (labelled l z D) (labelled l (dropped i z) E).
   case/(@split_at A n.+1 i z) => [|zb]; first by rewrite ltnS.
@@ -156,37 +153,66 @@ have blocks z : 0 < drawn A n.+1 z -> exists l, (forall k, k != l -> labelled k 
   split=> [k|]; rewrite cut eE labelled_cat //; first by rewrite eq_sym => /negbTE->.
   by rewrite eqxx; exists (labelled l zb b), x, (labelled l za a).
 split; [apply: (close_mixtures t0 d0 lC _ ND NE) | apply: (close_mixtures t0 d0 lC _ NE ND)].
-- by move=> z; exact: with_labels_law.
+- by move=> z; exact: lW.
 - move=> z /blocks[l [same near]].
-  by apply: (@close_blocks _ _ _ _ _ _ _ t d (fun k => labelled k z D)
-    (fun k => labelled k (dropped i z) E) l) pM same _ => //; left.
-- by move=> z; exact: with_labels_law.
-move=> z /blocks[l [same near]].
-apply: (@close_blocks _ _ _ _ _ _ _ t d (fun k => labelled k (dropped i z) E)
-    (fun k => labelled k z D) l) pM _ _ => //; last by right.
+  by apply: (pW _ _ l) => //; left.
+- by move=> z; exact: lW.
+move=> z /blocks[l [same near]]; apply: (pW _ _ l); last by right.
 by move=> k kl; rewrite same.
+Qed.
+
+Lemma labels_replace : one_may_differ (@replace X) -> private (@replace X) t d N.
+Proof.
+move=> pW D E [b [x [y [a [eD eE]]]]].
+have t0 : 0 <= t by apply: le_trans t1; exact: ler01.
+set n := (size b + size a).+1.
+have sD : size D = n by rewrite eD size_cat /= addnS.
+have sE : size E = n by rewrite eE size_cat /= addnS.
+have ND := drawn_blocks D; have NE := drawn_blocks E; rewrite sD in ND; rewrite sE in NE.
+apply: (close_mixtures t0 d0 (drawn_law n lA) _ ND NE) => z; first exact: lW.
+case/(@split_at A n (size b) z); first by rewrite ltnS leq_addr.
+move=> zb [l [za [-> [sb _]]]].
+have cut k w : labelled k (zb ++ l :: za) (b ++ w :: a) =
+    labelled k zb b ++ (if l == k then [:: w] else [::]) ++ labelled k za a.
+  by rewrite labelled_cat // /labelled /=; case: (l == k).
+apply: (pW _ _ l) => [k|]; rewrite eD eE !cut.
+  by rewrite eq_sym => /negbTE->.
+by rewrite eqxx; exists (labelled l zb b), x, y, (labelled l za a).
+Qed.
+
+End AnyBlocks.
+
+Variables (labels : seq L) (M : L -> mechanism X R T).
+
+(** What the blocks release when the labels are these. *)
+Definition with_labels (D : seq X) (ls : seq L) : seq T -> R :=
+  product [seq M l (labelled l ls D) | l <- labels].
+
+(** [N]: labels are drawn, and not released; then every block has its mechanism. *)
+Definition by_labels (A : L -> R) (N : mechanism X R (seq_eqType T)) : Prop :=
+  forall D, image (drawn A (size D)) (with_labels D) (N D).
+
+Lemma with_labels_law D ls : (forall l, has_laws (M l)) -> law (with_labels D ls).
+Proof. by move=> lM; apply: product_law; exact: each_law. Qed.
+
+Theorem parallel_by_labels_add_remove t d A N : 1 <= t -> 0 <= d -> law A -> total A 1 ->
+  uniq labels -> (forall l, has_laws (M l)) -> (forall l, private (@add_remove X) t d (M l)) ->
+  by_labels A N -> private (@add_remove X) t d N.
+Proof.
+move=> t1 d0 lA A1 ul lM pM NA.
+apply: (@labels_add_remove (fun blocks => product [seq M l (blocks l) | l <- labels]) t d A N) => //.
+  by move=> blocks; apply: product_law; exact: each_law.
+by move=> blocks blocks' own; exact: close_blocks.
 Qed.
 
 Theorem parallel_by_labels_replace t d A N : 1 <= t -> 0 <= d -> law A ->
   uniq labels -> (forall l, has_laws (M l)) -> (forall l, private (@replace X) t d (M l)) ->
   by_labels A N -> private (@replace X) t d N.
 Proof.
-move=> t1 d0 lA ul lM pM NA D E [b [x [y [a [eD eE]]]]].
-have t0 : 0 <= t by apply: le_trans t1; exact: ler01.
-set n := (size b + size a).+1.
-have sD : size D = n by rewrite eD size_cat /= addnS.
-have sE : size E = n by rewrite eE size_cat /= addnS.
-have ND := NA D; have NE := NA E; rewrite sD in ND; rewrite sE in NE.
-apply: (close_mixtures t0 d0 (drawn_law n lA) _ ND NE) => z; first exact: with_labels_law.
-case/(@split_at A n (size b) z); first by rewrite ltnS leq_addr.
-move=> zb [l [za [-> [sb _]]]].
-have cut k w : labelled k (zb ++ l :: za) (b ++ w :: a) =
-    labelled k zb b ++ (if l == k then [:: w] else [::]) ++ labelled k za a.
-  by rewrite labelled_cat // /labelled /=; case: (l == k).
-apply: (@close_blocks _ _ _ _ _ _ _ t d (fun k => labelled k (zb ++ l :: za) D)
-    (fun k => labelled k (zb ++ l :: za) E) l) pM _ _ => // [k|]; rewrite eD eE !cut.
-  by rewrite eq_sym => /negbTE->.
-by rewrite eqxx; exists (labelled l zb b), x, y, (labelled l za a).
+move=> t1 d0 lA ul lM pM NA.
+apply: (@labels_replace (fun blocks => product [seq M l (blocks l) | l <- labels]) t d A N) => //.
+  by move=> blocks; apply: product_law; exact: each_law.
+by move=> blocks blocks' own; exact: close_blocks.
 Qed.
 
 End Labels.

@@ -99,41 +99,55 @@ rewrite !map_cat !map_cons (same_in l1) // (same_in l2) //.
 by apply: close_product => //; try exact: each_law; try exact: lM; exact: pM.
 Qed.
 
+(** Of neighbors one block differs, by one record. *)
+Lemma one_block (f : X -> L) D E : add_remove D E -> exists x, (forall l, l != f x ->
+    [seq x <- D | f x == l] = [seq x <- E | f x == l]) /\
+    add_remove [seq y <- D | f y == f x] [seq y <- E | f y == f x].
+Proof.
+move=> near_DE.
+have half D' E' : removed D' E' -> exists x, (forall l, l != f x ->
+    [seq x <- D' | f x == l] = [seq x <- E' | f x == l]) /\
+    removed [seq y <- D' | f y == f x] [seq y <- E' | f y == f x].
+  case=> before [x [after [-> ->]]]; exists x; split=> [l|].
+    by rewrite eq_sym => /negbTE xl; rewrite !filter_cat /= xl.
+  rewrite !filter_cat /= eqxx.
+  by exists [seq y <- before | f y == f x], x, [seq y <- after | f y == f x].
+case: near_DE => /half[x [same near_x]]; exists x; split=> //; try by [left | right].
+by move=> l lx; rewrite same.
+Qed.
+
 Theorem parallel_by_value t d (f : X -> L) :
   1 <= t -> 0 <= d -> uniq labels -> (forall l, has_laws (M l)) ->
   (forall l, private (@add_remove X) t d (M l)) -> private (@add_remove X) t d (by_value f).
 Proof.
 move=> t1 d0 ul lM pM D E near_DE.
-have [x [same near_x]] : exists x, (forall l, l != f x ->
-    [seq x <- D | f x == l] = [seq x <- E | f x == l]) /\
-    add_remove [seq y <- D | f y == f x] [seq y <- E | f y == f x].
-  have half D' E' : removed D' E' -> exists x, (forall l, l != f x ->
-      [seq x <- D' | f x == l] = [seq x <- E' | f x == l]) /\
-      removed [seq y <- D' | f y == f x] [seq y <- E' | f y == f x].
-    case=> before [x [after [-> ->]]]; exists x; split=> [l|].
-      by rewrite eq_sym => /negbTE xl; rewrite !filter_cat /= xl.
-    rewrite !filter_cat /= eqxx.
-    by exists [seq y <- before | f y == f x], x, [seq y <- after | f y == f x].
-  case: near_DE => /half[x [same near_x]]; exists x; split=> //; try by [left | right].
-  by move=> l lx; rewrite same.
+have [x [same near_x]] := one_block f near_DE.
 exact: (@close_blocks _ t d (fun l => [seq x <- D | f x == l]) (fun l => [seq x <- E | f x == l]) (f x)).
+Qed.
+
+Lemma block_split (g : nat -> L) l (before : seq X) z after : block_at g l (before ++ z :: after) =
+    block_at g l before ++ (if g (size before) == l then [:: z] else [::]) ++
+    [seq z.2 | z <- zip (iota (size before).+1 (size after)) after & g z.1 == l].
+Proof.
+rewrite /block_at size_cat iotaD zip_cat ?size_iota // filter_cat map_cat add0n /=.
+by case: (g (size before) == l).
+Qed.
+
+Lemma one_place (g : nat -> L) D E : replace D E -> exists own, (forall l, l != own -> block_at g l D = block_at g l E) /\
+  replace (block_at g own D) (block_at g own E).
+Proof.
+move=> [before [x [y [after [-> ->]]]]]; exists (g (size before)); split.
+  by move=> l; rewrite eq_sym => /negbTE ne; rewrite !block_split ne.
+rewrite !block_split eqxx; exists (block_at g (g (size before)) before), x, y.
+by eexists; split; reflexivity.
 Qed.
 
 Theorem parallel_by_index t d (g : nat -> L) :
   1 <= t -> 0 <= d -> uniq labels -> (forall l, has_laws (M l)) ->
   (forall l, private (@replace X) t d (M l)) -> private (@replace X) t d (by_index g).
 Proof.
-move=> t1 d0 ul lM pM D E [before [x [y [after [-> ->]]]]].
-have cut l z : block_at g l (before ++ z :: after) =
-    block_at g l before ++ (if g (size before) == l then [:: z] else [::]) ++
-    [seq z.2 | z <- zip (iota (size before).+1 (size after)) after & g z.1 == l].
-  rewrite /block_at size_cat iotaD zip_cat ?size_iota // filter_cat map_cat add0n /=.
-  by case: (g (size before) == l).
-apply: (@close_blocks _ t d (fun l => block_at g l (before ++ x :: after))
-  (fun l => block_at g l (before ++ y :: after)) (g (size before))) => //.
-- by move=> l; rewrite eq_sym => /negbTE ne; rewrite !cut ne.
-- rewrite !cut eqxx; exists (block_at g (g (size before)) before), x, y.
-  by eexists; split; reflexivity.
+move=> t1 d0 ul lM pM D E near_DE; have [own [same near_own]] := one_place g near_DE.
+exact: (@close_blocks _ t d (fun l => block_at g l D) (fun l => block_at g l E) own).
 Qed.
 
 End Blocks.

@@ -22,14 +22,8 @@ FILES = (
     *("Filters", "FriendlyLift", "BasicFilter", "AboveThreshold", "Noise", "Domination"),
     *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins", "LaterTwins"),
     *("CouplingTwins", "NoiseTwins", "RealSums", "LiftTwins", "ThresholdTwins"),
-    *(
-        "Labels",
-        "Histograms",
-        "GaussianParts",
-        "DegreeLift",
-        "GaussianHistograms",
-        "HistogramTwins",
-    ),
+    *("Labels", "Chained", "Histograms", "GaussianParts", "DegreeLift", "GaussianHistograms"),
+    "HistogramTwins",
 )
 _OF_THE_REALS = {
     "boolp.propositional_extensionality",

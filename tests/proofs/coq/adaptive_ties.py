@@ -9,6 +9,8 @@ from tests.privacy.enumeration import premises as calls
 
 from .tie import (
     ADD,
+    ANY_GAUSSIAN,
+    GAUSSIAN_PREMISES,
     HALF,
     LAWS,
     NEAR,
@@ -26,27 +28,6 @@ from .tie import (
 _PRICE = 2 * TENTH
 """(1 + t) e at t = 1 and e = 1/10, which weakening takes to epsilon = 1."""
 _OPEN = f"{NEAR} (T : eqType) (t d e : R) (M : mechanism X R T) (H : seq (hypothesis X T))"
-_ANY_GAUSSIAN = "(R : realFieldType) (gaussian : R -> (nat -> R) -> (nat -> R) -> Prop)"
-_PREMISES = (
-    Hypothesis(
-        "forall m A B, gaussian m A B -> law A /\\ law B /\\ total A 1 /\\ total B 1",
-        "listed premise: images of N(0, 1) and of N(mu, 1) are laws",
-    ),
-    Hypothesis(
-        "forall m, 0 <= m -> exists A B, gaussian m A B", "listed premise: there are images"
-    ),
-    Hypothesis(
-        "forall m A B A' B', gaussian m A B -> gaussian m A' B' -> "
-        "exists C D, gaussian m C D /\\ coarser A B C D /\\ coarser A' B' C D",
-        "listed premise: two images have a common refinement",
-    ),
-    Hypothesis(
-        "forall m n A B C D, gaussian m A B -> gaussian n C D -> forall a b d, 0 <= a -> 0 <= b -> "
-        "all_tested gaussian (m + n) a b d -> "
-        "tested a b d (joint A (fun=> C)) (joint B (fun=> D))",
-        "listed premise: mu^2 adds up in products",
-    ),
-)
 
 
 def _paid(delta: Fraction) -> Guarantee:
@@ -145,8 +126,8 @@ ADAPTIVE: tuple[Tie, ...] = (
     Tie(
         rules.privacy_filter,
         "Gaussian.privacy_filter",
-        _ANY_GAUSSIAN,
-        _PREMISES,
+        ANY_GAUSSIAN,
+        GAUSSIAN_PREMISES,
         "law (left_law steps) /\\ law (right_law steps) /\\ "
         "approximate_gdp gaussian m e (left_law steps) (right_law steps)",
         lambda: (
@@ -169,8 +150,8 @@ ADAPTIVE: tuple[Tie, ...] = (
     Tie(
         rules.compose,
         "Gaussian.compose_gdp",
-        _ANY_GAUSSIAN,
-        _PREMISES,
+        ANY_GAUSSIAN,
+        GAUSSIAN_PREMISES,
         "forall D E, near D E -> "
         "gdp gaussian (m + n) (joint (M D) (fun x => K x D)) (joint (M E) (fun x => K x E))",
         lambda: (Example(calls.compose([GaussianDP(3), GaussianDP(4)], ADD), GaussianDP(5)),),

@@ -72,6 +72,27 @@ T = Hypothesis("0 <= t", "t stands for e^epsilon")
 T1 = Hypothesis("1 <= t", "t stands for e^epsilon, and epsilon >= 0", lambda: PureDP(-1))
 D = Hypothesis("0 <= d", "a delta", lambda: ApproxDP(1, -1))
 LAWS = Hypothesis("has_laws M", "a mechanism has a law for every dataset")
+ANY_GAUSSIAN = "(R : realFieldType) (gaussian : R -> (nat -> R) -> (nat -> R) -> Prop)"
+GAUSSIAN_PREMISES = (
+    Hypothesis(
+        "forall m A B, gaussian m A B -> law A /\\ law B /\\ total A 1 /\\ total B 1",
+        "listed premise: images of N(0, 1) and of N(mu, 1) are laws",
+    ),
+    Hypothesis(
+        "forall m, 0 <= m -> exists A B, gaussian m A B", "listed premise: there are images"
+    ),
+    Hypothesis(
+        "forall m A B A' B', gaussian m A B -> gaussian m A' B' -> "
+        "exists C D, gaussian m C D /\\ coarser A B C D /\\ coarser A' B' C D",
+        "listed premise: two images have a common refinement",
+    ),
+    Hypothesis(
+        "forall m n A B C D, gaussian m A B -> gaussian n C D -> forall a b d, 0 <= a -> 0 <= b -> "
+        "all_tested gaussian (m + n) a b d -> "
+        "tested a b d (joint A (fun=> C)) (joint B (fun=> D))",
+        "listed premise: mu^2 adds up in products",
+    ),
+)
 
 
 def open_claim() -> Any:

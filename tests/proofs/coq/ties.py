@@ -14,8 +14,10 @@ from dpverify.privacy import ApproxDP, PureDP, rules
 from tests.privacy.enumeration import premises as calls
 
 from .adaptive_ties import ADAPTIVE
+from .block_ties import OF_BLOCKS
 from .noise_ties import OF_NOISE
 from .record_ties import OF_RECORDS
+from .threshold_ties import THRESHOLDS
 from .tie import (
     ADD,
     HALF,
@@ -220,4 +222,6 @@ TIES: tuple[Tie, ...] = (
     *OF_RECORDS,
     *OF_NOISE,
     *ADAPTIVE,
+    *OF_BLOCKS,
+    *THRESHOLDS,
 )
