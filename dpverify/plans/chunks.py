@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from os import PathLike, stat
 from typing import Any, NoReturn
 
@@ -77,11 +77,29 @@ class Refused:
 def tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
     """Ask one chunk. Raises nothing that a chunk can decide: it runs on other machines, too."""
     try:
-        return _tallied(readings, chunk)
+        return reduce(merged, (_tallied(readings, piece) for piece in _pieces(chunk)))
     except Unfit as refusal:
         return Refused(str(refusal))
     except Exception:  # whose message and whose traceback may show records
         return Refused()
+
+
+def _pieces(chunk: Any) -> Iterator[Any]:
+    """Cut a chunk that is too large for a cache; what is none is left as it is, to be refused."""
+    library = type(chunk).__module__.partition(".")[0]
+    if library not in ("numpy", "pandas", "polars", "pyarrow") or not chunk.shape:
+        yield chunk
+        return
+    step = max(1, _NUMBERS // max(1, *chunk.shape[1:], 1))
+    for start in range(0, max(1, chunk.shape[0]), step):
+        if chunk.shape[0] <= step:
+            yield chunk
+        elif library == "numpy":
+            yield chunk[start : start + step]
+        elif library == "pandas":
+            yield chunk.iloc[start : start + step]
+        else:
+            yield chunk.slice(start, step)
 
 
 def _tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:

@@ -1,7 +1,7 @@
 """Records of ten columns in Parquet files, larger than memory: a session's plan of moments, beside what is bare.
 
     python -m tests.benchmarks.large_data write FOLDER --records 1e8
-    python -m tests.benchmarks.large_data read FOLDER [--rounds 3]
+    python -m tests.benchmarks.large_data read FOLDER [--rounds 3] [--plan]
     python -m tests.benchmarks.large_data workers FOLDER [--rounds 3]
 
 read: "moments" is one answer of a session about a table that is not in memory: the number of records, their means and
@@ -113,9 +113,9 @@ def seconds(work: Callable[[Path], Any], folder: Path) -> float:
     return time.perf_counter() - start
 
 
-def read(folder: Path, rounds: int) -> None:
+def read(folder: Path, rounds: int, planned: bool) -> None:
     """Measure in turn, and print."""
-    works = (bare_read, bare_gram, moments, plan)
+    works = (bare_read, bare_gram, moments, *((plan,) if planned else ()))
     found = [[seconds(work, folder) for work in works] for _ in range(rounds)]
     rows = bare_read(folder)
     columns = list(zip(*found, strict=True))
@@ -173,13 +173,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--records", type=float, default=1e8)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--plan", action="store_true", help="measure a plan of three questions too")
     given = parser.parse_args()
     if given.what == "write":
         write(given.folder, int(given.records))
         return
     threadpoolctl.threadpool_limits(1)
     header("data larger than memory", " ".join(sys.argv[1:2]))
-    (read if given.what == "read" else workers)(given.folder, given.rounds)
+    if given.what == "read":
+        read(given.folder, given.rounds, given.plan)
+    else:
+        workers(given.folder, given.rounds)
 
 
 if __name__ == "__main__":

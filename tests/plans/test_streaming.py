@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -24,6 +25,7 @@ from dpverify import (
 )
 from dpverify.grid.chunked import Sums
 from dpverify.plans import Mechanism
+from dpverify.plans import chunks as chunks_module
 from dpverify.plans.mechanism import laws_on
 from dpverify.plans.streaming import streaming
 from dpverify.randomness import Bits
@@ -121,6 +123,21 @@ def test_files_and_memory_maps_give_what_one_array_gives(tmp_path: Path) -> None
     assert released(PLANE, mapped) == whole
     assert streaming(PLANE.fixed_plan).refusal is None
     assert type(PLANE.law(mapped)._view).__name__ == "ChunkedView"
+
+
+def test_chunks_that_are_too_large_for_a_cache_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks_module, "_NUMBERS", 30)
+    whole = released(PLANE, ROWS)
+    made = pa.concat_tables(frames())
+    for chunk in (
+        ROWS,
+        made,
+        made.to_pandas(),
+        polars.DataFrame(ROWS),
+        *made.combine_chunks().to_batches(),
+    ):
+        assert len(list(chunks_module._pieces(chunk))) == 67
+        assert released(PLANE, Chunks([chunk])) == whole
 
 
 def test_records_that_are_missing_count_as_in_one_piece() -> None:
