@@ -204,7 +204,6 @@ def tested_points(guarantee: Guarantee) -> tuple[Point, ...]:
     )
 
 
-@lru_cache(maxsize=64)
 def fewest_draws(guarantee: Guarantee, alpha: float) -> int:
     """With how many draws a side an event that is certain here and never there would refute it.
 
