@@ -43,6 +43,7 @@ from dpverify.privacy.rules import sensitivity_lemma
 Numbers = tuple[float, ...]
 _LARGEST_FACTOR = 1 << 6
 _LARGEST_EDGE = 1 << 30  # its square is a 62-bit integer
+_FEW_COLUMNS = 32
 _BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays in the cache
 
 
@@ -86,7 +87,7 @@ class SideCounts(VectorQuery):
             out, inside = block > highs, block < highs
             if lows is not None:
                 out, inside = out | (block < lows), inside & (block > lows)
-            total += np.count_nonzero(out, axis=0) - np.count_nonzero(inside, axis=0)
+            total += _by_column(out) - _by_column(inside)
         return total
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -340,6 +341,14 @@ def _blocks(records: Records) -> Iterator[Records]:
     step = max(1, _BLOCK // records.shape[1])
     for start in range(0, len(records), step):
         yield records[start : start + step]
+
+
+def _by_column(found: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Count in each column; of few columns each by itself, which takes a third of the time."""
+    if found.shape[1] > _FEW_COLUMNS:
+        return np.asarray(np.count_nonzero(found, axis=0))
+    columns = np.ascontiguousarray(found.T)
+    return np.array([np.count_nonzero(column) for column in columns], np.intp)
 
 
 def _check_columns(records: Records, columns: int) -> None:
