@@ -28,6 +28,7 @@ WHY = {
     "PairRungs": "pairs of records by a hash",
     "QuantileScores": "sorted records",
     "ColumnScores": "sorted records",
+    "BlockScores": "sorted records",
     "SmoothMedians": "sorted records",
     "QuartileBins": "sorted records",
     "KeyedCounts": "counts by keys that nobody lists",

@@ -2,7 +2,7 @@
 
 from dpverify.session.account import Account, AccountError, BudgetExceeded, CorruptAccount, Spend
 from dpverify.session.answers import Answer, Answers, GroupedAnswer, NoAnswer, Quantiles
-from dpverify.session.histograms import Histogram
+from dpverify.session.histograms import Histogram, Top
 from dpverify.session.plan import Plan
 from dpverify.session.releasing import ReleaseFailed
 from dpverify.session.session import Session
@@ -22,4 +22,5 @@ __all__ = [
     "ReleaseFailed",
     "Session",
     "Spend",
+    "Top",
 ]

@@ -28,7 +28,7 @@ from dpverify.privacy import (
 )
 from dpverify.privacy.numbers import Exact, approximately
 from dpverify.session.account import Spend
-from dpverify.session.histograms import Histogram
+from dpverify.session.histograms import Histogram, Top
 
 
 class NoAnswer(ValueError):
@@ -318,7 +318,7 @@ class Quantiles:
 def _shown(answer: Answer) -> str:
     """The value, with its deviation where it has a single one."""
     result, value = answer.released, answer.released.value
-    if isinstance(result, Histogram):
+    if isinstance(result, (Histogram, Top)):
         return str(result)
     deviation = getattr(result, "standard_deviation", None)
     if isinstance(value, (int, float)) and isinstance(deviation, (int, float)):

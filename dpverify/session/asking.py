@@ -82,6 +82,19 @@ class Asking(ABC, Generic[Reply]):
         the root."""
         return self._ask(question_of("variance", column, where, by), share, budget)
 
+    def standard_deviation(
+        self,
+        column: str,
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Reply:
+        """Find the standard deviation of a column between its declared bounds, from a released
+        variance; 0 where noise made that negative, with an interval that says how large it may be."""
+        return self._ask(question_of("standard_deviation", column, where, by), share, budget)
+
     def covariance(
         self,
         columns: Sequence[str],
@@ -166,6 +179,20 @@ class Asking(ABC, Generic[Reply]):
         given: dict[str, Any] = {} if bins is None else {"bins": _plain(bins)}
         given |= {"ranges": True} if ranges else {}
         return self._ask(question_of("histogram", columns, where, by, given), share, budget)
+
+    def top(
+        self,
+        column: str,
+        k: int,
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Reply:
+        """Find the k most frequent values of a Category, with their counts, at the cost of one
+        histogram whatever k is."""
+        return self._ask(question_of("top", column, where, by, {"k": k}), share, budget)
 
     def gaussian(
         self,

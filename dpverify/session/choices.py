@@ -277,11 +277,12 @@ def edges_of(column: str, kind: ColumnType, bins: int | Sequence[float] | None) 
 
 
 _MOST_BINS = 1000
-_OF_ONE = ("sum", "variance", "quantile", "median")
+_OF_ONE = ("sum", "variance", "standard_deviation", "quantile", "median")
 _CHOOSERS: Mapping[str, Callable[..., Choice]] = {
     "sum": total,
     "mean": mean,
     "variance": covariance,
+    "standard_deviation": covariance,
     "covariance": covariance,
     "moments": moments,
     "regression": moments,
@@ -289,7 +290,7 @@ _CHOOSERS: Mapping[str, Callable[..., Choice]] = {
     "gaussian": gaussian,
     "robust_mean": robust_mean,
 }
-KINDS = ("count", "median", "quantile", "histogram", *_CHOOSERS)
+KINDS = ("count", "median", "quantile", "histogram", "top", *_CHOOSERS)
 """Questions that a session answers by a rule; any mechanism besides by ``Session.release``."""
 
 

@@ -114,6 +114,59 @@ class Histogram:
         return axis
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Top:
+    """The ``k`` values of a column with the largest released counts, the largest first.
+
+    All counts were released together, so which are the largest costs nothing; equal counts come in
+    the declared order. A count that was chosen for being large is more often too large than too
+    small, so ``interval`` holds for all values of the column at once.
+    """
+
+    histogram: Histogram
+    k: int
+
+    @property
+    def value(self) -> dict[Any, Any]:
+        """The values with their counts, as they were released."""
+        counts = self.histogram.value
+        return {name: counts[name] for name in sorted(counts, key=lambda n: -counts[n])[: self.k]}
+
+    @property
+    def standard_deviation(self) -> Any:
+        """Standard deviation of the noise in every count."""
+        return self.histogram.standard_deviation
+
+    def interval(self, level: Exact = 0.95) -> Any:
+        """Compute two mappings by value, to the low and the high end of each count's interval.
+
+        At this level for all values of the column together, by Bonferroni's bound, shown or not.
+        """
+        ends = self.histogram.interval(level, simultaneous=True)
+        low, high = ({name: end[name] for name in self.value} for end in ends)
+        return low, high
+
+    def surely(self, level: Exact = 0.95) -> list[Any]:
+        """List the values that are among the ``k`` most frequent, all of them at this level together.
+
+        Of such a value fewer than k others have an interval that reaches the low end of its own.
+        """
+        low, high = self.histogram.interval(level, simultaneous=True)
+        return [
+            name
+            for name in self.value
+            if sum(high[other] >= low[name] for other in high if other != name) < self.k
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it in plain JSON types."""
+        return {"result": "Top", "k": self.k, "histogram": self.histogram.to_dict()}
+
+    def __str__(self) -> str:
+        said = (f"{bin_name(name)}: {count:.6g}" for name, count in self.value.items())
+        return f"{', '.join(said)}; each +- {self.standard_deviation:.3g}"
+
+
 def bin_name(name: Any) -> str:
     """Write a bin's name for people."""
     if not isinstance(name, tuple):

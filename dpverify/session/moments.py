@@ -68,6 +68,40 @@ class Features:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Deviation:
+    """A private standard deviation of one column: the root of the released variance.
+
+    Where noise made the variance negative the value is 0: nothing larger than the noise was found,
+    and ``interval`` says how large the deviation may be. ``moments`` has the variance and the mean.
+    """
+
+    moments: Moments
+
+    @property
+    def value(self) -> float:
+        """The standard deviation of the column; 0 where the released variance is not positive."""
+        return math.sqrt(self.moments.value)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of the noise, to first order in it; infinite where the value is 0."""
+        value = self.value
+        return float(self.moments.standard_deviation) / (2 * value) if value else math.inf
+
+    def interval(self, level: Exact = 0.95) -> tuple[float, float]:
+        """Compute (low, high): the roots of the variance's interval, which holds as often."""
+        low, high = self.moments.interval(level)
+        return math.sqrt(low), math.sqrt(high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it in plain JSON types."""
+        return {"result": "Deviation", "moments": self.moments.to_dict()}
+
+    def __repr__(self) -> str:
+        return f"Deviation(value={self.value:.6g})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Moments:
     """A private variance of one column, or covariance matrix of several, of the records between the
     declared bounds.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpverify.mechanisms.private_quantiles import QuantilesEstimate
 from dpverify.session.answers import Quantiles
 from dpverify.session.histograms import Histogram, bin_name
 
@@ -28,7 +29,7 @@ def draw(answer: Answer, axes: Any = None) -> Any:
     axes.set_title(answer.question)
     if isinstance(result, Histogram):
         _bars(result, axes)
-    elif isinstance(result, Quantiles):
+    elif isinstance(result, (Quantiles, QuantilesEstimate)):
         axes.plot(result.value, range(1, len(result.value) + 1), "o-")
         axes.set_ylabel("quantile, in order")
     else:

@@ -35,7 +35,7 @@ from dpverify.session.accounting import Unit
 from dpverify.session.answers import ColumnMean, Quantiles
 from dpverify.session.calibrating import additive_part, calibrated, wholes_of
 from dpverify.session.choices import Choice, bounds_of, choose
-from dpverify.session.moments import Features, Moments
+from dpverify.session.moments import Deviation, Features, Moments
 from dpverify.session.questions import Question
 from dpverify.session.tallies import Tally, tally_of
 from dpverify.tables import Selection, Table
@@ -109,6 +109,11 @@ class Prepared:
             return found / math.sqrt(self.tally.bins)
         if features is None:
             return found
+        if self.question.kind == "standard_deviation":
+            raise ValueError(
+                "The error of a standard deviation depends on how large it is, about the variance's over "
+                "twice of it; ask for that of 'variance'."
+            )
         units = np.outer(features.half, features.half)
         return found / math.sqrt(len(features.center)) * float(np.linalg.norm(units))
 
@@ -146,7 +151,8 @@ class Prepared:
         """Give the mean of a single column as a number, and moments as the covariance that they
         say."""
         if self.together[0].features is not None and isinstance(released, VectorMeanEstimate):
-            return Moments(released, self.together[0].features)
+            found = Moments(released, self.together[0].features)
+            return Deviation(found) if self.question.kind == "standard_deviation" else found
         if isinstance(released, MomentMatrixEstimate):
             return self._of_moments(released)
         if self.question.kind != "mean" or not isinstance(released, VectorMeanEstimate):

@@ -127,7 +127,7 @@ class Session(Asking[Answer]):
         """
         question = question_of(kind, columns, where, by, given)
         prepared = self._prepared(question, share, budget)
-        if n is None and kind in ("count", "sum", "histogram"):
+        if n is None and kind in ("count", "sum", "histogram", "top"):
             n = 0  # whatever it is, the noise is the same
         if n is None:
             if self.account.adjacency is not Adjacency.REPLACE or prepared.selects:

@@ -19,9 +19,10 @@ from dpverify.estimation.bin_estimates import BinsEstimate
 from dpverify.grid.bin_counts import Axis, bins_of, outside_of
 from dpverify.mechanisms.histogram import Histogram as HistogramMechanism
 from dpverify.mechanisms.noisy_count import CountEstimate
+from dpverify.privacy.numbers import whole
 from dpverify.session.accounting import Unit
 from dpverify.session.choices import Choice, edges_of, noise_of
-from dpverify.session.histograms import Histogram
+from dpverify.session.histograms import Histogram, Top
 from dpverify.session.questions import Question
 from dpverify.tables import Boolean, Category, ColumnType, Integer, Selection, Table
 
@@ -38,6 +39,7 @@ class Tally:
     choice: Choice
     groups: tuple[Any, ...] | None
     values: tuple[tuple[Any, ...] | None, ...]
+    top: int | None = None
 
     @property
     def bins(self) -> int:
@@ -47,7 +49,7 @@ class Tally:
     def results(self, released: BinsEstimate) -> dict[Any, Any]:
         """Give the result of each group, or of all records under None."""
         if self.groups is None:
-            return {None: Histogram(released, self.values)}
+            return {None: self._shown(Histogram(released, self.values))}
         own = np.array(released.released, object).reshape(len(self.groups), -1).tolist()
         return {
             group: self._of_group(released, tuple(numbers))
@@ -57,7 +59,11 @@ class Tally:
     def _of_group(self, released: BinsEstimate, numbers: tuple[int, ...]) -> Any:
         if not self.values:
             return CountEstimate(numbers[0], released.deviation, released.noise)
-        return Histogram(replace(released, released=numbers, axes=released.axes[1:]), self.values)
+        own = replace(released, released=numbers, axes=released.axes[1:])
+        return self._shown(Histogram(own, self.values))
+
+    def _shown(self, counts: Histogram) -> Histogram | Top:
+        return counts if self.top is None else Top(counts, self.top)
 
 
 def tally_of(question: Question, table: Table, unit: Unit) -> Tally | None:
@@ -65,10 +71,11 @@ def tally_of(question: Question, table: Table, unit: Unit) -> Tally | None:
 
     Raises TypeError or ValueError, from public facts alone.
     """
-    if question.kind != "histogram" and (question.kind != "count" or question.by is None):
+    if question.kind not in _OF_BINS and (question.kind != "count" or question.by is None):
         return None
-    if question.kind == "histogram" and not question.columns:
-        raise ValueError("histogram: give the name of a column, or a list of names.")
+    if question.kind in _OF_BINS and not question.columns:
+        raise ValueError(f"{question.kind}: give the name of a column, or a list of names.")
+    top = _top_of(question, table) if question.kind == "top" else None
     groups = None if question.by is None else table.select().by(question.by)
     by = () if question.by is None else (question.by,)
     selection = question.kept(table, *by, *question.columns)
@@ -83,7 +90,25 @@ def tally_of(question: Question, table: Table, unit: Unit) -> Tally | None:
     if question.given.get("ranges"):
         given["strategy"] = "tree" if unit == "epsilon" else "circulant"
     choice = Choice(HistogramMechanism, given, _why(axes, unit, given), (outside_of(axes[0]), {}))
-    return Tally(selection, choice, None if groups is None else tuple(groups), tuple(values))
+    named = None if groups is None else tuple(groups)
+    return Tally(selection, choice, named, tuple(values), top)
+
+
+_OF_BINS = ("histogram", "top")
+
+
+def _top_of(question: Question, table: Table) -> int:
+    """Give k of a question for the k most frequent values. Raises TypeError or ValueError."""
+    k, kinds = whole(question.given["k"], "k"), [*map(table.type_of, question.columns)]
+    if len(kinds) != 1 or not isinstance(kinds[0], (Category, Boolean)):
+        raise TypeError(
+            f"top of {', '.join(question.columns)}: it is about the declared values of one Category "
+            "or Boolean; ask a histogram of numbers, with bins."
+        )
+    most = len(kinds[0].values)
+    if not 1 <= k <= most:
+        raise ValueError(f"k = {k}: the column has {most} values; give a number from 1 to {most}.")
+    return k
 
 
 def _why(axes: list[Axis], unit: Unit, given: Mapping[str, Any]) -> str:

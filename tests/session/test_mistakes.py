@@ -187,6 +187,26 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
         TypeError,
         r"levels = 0.5; give a list of quantiles, \['1/4', '1/2', '3/4'\], or how many",
     ),
+    "the top of numbers": (
+        lambda: session().top("bmi", 3, share="1/3"),
+        TypeError,
+        "top of bmi: it is about the declared values of one Category",
+    ),
+    "more values than there are": (
+        lambda: session().top("region", 99, share="1/3"),
+        ValueError,
+        "k = 99: the column has .* values; give a number from 1 to",
+    ),
+    "no values": (
+        lambda: session().top("region", 0, share="1/3"),
+        ValueError,
+        "k = 0: the column has .* values; give a number from 1 to",
+    ),
+    "half a value": (
+        lambda: session().top("region", 0.5, share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        "k",
+    ),
     "bins by a word": (
         lambda: session().histogram("bmi", "auto", share="1/3"),  # type: ignore[arg-type]
         TypeError,

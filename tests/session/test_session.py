@@ -4,8 +4,10 @@ spent."""
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -39,8 +41,11 @@ from dpverify import (
     UnivariateGaussian,
 )
 from dpverify import Histogram as HistogramMechanism
-from dpverify.session import GroupedAnswer, Histogram, Quantiles, ReleaseFailed
+from dpverify.estimation.bin_estimates import BinsEstimate
+from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.session import GroupedAnswer, Histogram, Quantiles, ReleaseFailed, Top
 from dpverify.session.calibrating import one_step
+from dpverify.session.moments import Deviation, Features, Moments
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 N = 400
@@ -80,6 +85,7 @@ ASKED: dict[str, tuple[Ask, type, type]] = {
     "share": (lambda s: s.mean("smoker", share="1/9"), BoundedMean, ClippedMean),
     "means": (lambda s: s.mean(["age", "bmi"], share="1/9"), ClippedMean, ClippedMean),
     "variance": (lambda s: s.variance("bmi", share="1/9"), ClippedMean, ClippedMean),
+    "deviation": (lambda s: s.standard_deviation("bmi", share="1/9"), ClippedMean, ClippedMean),
     "regression": (
         lambda s: s.regression("bmi", ["age", "smoker"], share="1/9"),
         MomentMatrix,
@@ -107,6 +113,7 @@ ASKED: dict[str, tuple[Ask, type, type]] = {
         HistogramMechanism,
     ),
     "bars": (lambda s: s.histogram("region", share="1/9"), HistogramMechanism, HistogramMechanism),
+    "top": (lambda s: s.top("region", 1, share="1/9"), HistogramMechanism, HistogramMechanism),
     "normal": (
         lambda s: s.gaussian("bmi", share="1/9", at_least=100),
         UnivariateGaussian,
@@ -414,6 +421,50 @@ def test_three_quantiles_or_more_are_found_together() -> None:
     assert all(float(one).is_integer() for one in counted.value)  # whole ages
     halves = session(PureDP(3)).quantile("age", ["1/2", "0.5", "1/4"], share=1)
     assert isinstance(halves.mechanism, PrivateQuantile)  # two of them are the same
+
+
+def test_a_deviation_is_the_root_of_a_variance_and_its_interval() -> None:
+    asked: Any = {"share": "1/2"}
+    root = session().standard_deviation("bmi", **asked)
+    square = session().variance("bmi", **asked)
+    assert root.value == square.value**0.5 == square.result.deviation
+    assert root.interval() == tuple(end**0.5 for end in square.interval())
+    assert root.interval()[0] < root.value < root.interval()[1]
+    near = square.standard_deviation / 2 / root.value
+    assert root.standard_deviation == pytest.approx(near)
+    with pytest.raises(ValueError, match="ask for that of 'variance'"):
+        session().expected_error("standard_deviation", "bmi", n=100, **asked)
+
+
+def test_a_variance_below_zero_has_a_deviation_of_zero_and_an_interval() -> None:
+    moments = VectorMeanEstimate(np.array([0.5, 0.2]), 100.0, 3.0, np.zeros(2))
+    found = Deviation(Moments(moments, Features((0.0,), (2.0,))))
+    assert found.moments.moments.value[1] - found.moments.moments.value[0] ** 2 < 0
+    assert (found.value, found.standard_deviation, found.interval()[0]) == (0.0, math.inf, 0.0)
+    assert 0 < found.interval()[1] == math.sqrt(found.moments.interval()[1]) < math.inf
+    assert found.to_dict()["result"] == "Deviation"
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_most_frequent_values_are_those_of_the_histogram(adjacency: Adjacency) -> None:
+    counts = session(PureDP(2), adjacency).histogram("region", share=1).result
+    found = session(PureDP(2), adjacency).top("region", 2, share=1)
+    assert isinstance(found.result, Top)
+    assert list(found.value.items()) == sorted(counts.value.items(), key=lambda one: -one[1])[:2]
+    low, high = found.interval(0.9)
+    wide = counts.interval(0.9, simultaneous=True)
+    assert all((low[name], high[name]) == (wide[0][name], wide[1][name]) for name in found.value)
+    assert found.result.to_dict()["k"] == 2
+    assert str(found).startswith(f"top of region, k = 2: {next(iter(found.value))}: ")
+
+
+def test_values_are_surely_among_the_top_where_their_intervals_say_so() -> None:
+    counts = BinsEstimate((90, 10, 88, 50), (4,), "identity", 1.0)
+    histogram = Histogram(counts, (("a", "b", "c", "d"),))
+    assert [Top(histogram, k).surely() for k in (1, 2, 3)] == [[], ["a", "c"], ["a", "c", "d"]]
+    assert Top(histogram, 4).surely() == ["a", "c", "d", "b"]
+    quiet = Histogram(replace(counts, deviation=0.1), histogram.values)
+    assert Top(quiet, 1).surely() == ["a"]
 
 
 def test_histograms_are_made_consistent() -> None:
