@@ -23,7 +23,7 @@ FILES = (
     *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins", "LaterTwins"),
     *("CouplingTwins", "NoiseTwins", "RealSums", "LiftTwins", "ThresholdTwins"),
     *("Labels", "Chained", "Histograms", "GaussianParts", "DegreeLift", "GaussianHistograms"),
-    "HistogramTwins",
+    *("HistogramTwins", "Releases", "ReleaseTwins"),
 )
 _OF_THE_REALS = {
     "boolp.propositional_extensionality",

@@ -17,6 +17,7 @@ from .adaptive_ties import ADAPTIVE
 from .block_ties import OF_BLOCKS
 from .noise_ties import OF_NOISE
 from .record_ties import OF_RECORDS
+from .release_ties import OF_RELEASES
 from .threshold_ties import THRESHOLDS
 from .tie import (
     ADD,
@@ -222,6 +223,7 @@ TIES: tuple[Tie, ...] = (
     *OF_RECORDS,
     *OF_NOISE,
     *ADAPTIVE,
+    *OF_RELEASES,
     *OF_BLOCKS,
     *THRESHOLDS,
 )
