@@ -1,13 +1,14 @@
 """How many friends each record has, n = 10^4 to 10^6, d = 10: beside all pairs, and beside SciPy's tree.
 
-    python -m tests.benchmarks.near_pairs [--most 1000000] [--mechanisms]
+    python -m tests.benchmarks.near_pairs [--rows 10000 100000 1000000] [--mechanisms]
 
 Rows: normal, of deviation 2^18 cells; "clusters": a thousand of them of deviation 2^14, centers normal
 of deviation 2^18. Radii in deviations of a coordinate. friends: the share of pairs that are. ours: all
 rows, ``degrees``, exact. all pairs: float64 products of blocks, a comparison and two sums, for some
 rows against all (of the pairs, each once); its time for all rows is scaled up. It is what ``degrees``
-did before with every row beyond half of the radius of the median (at 13, hardly any). cKDTree: built for all rows, asked for the numbers of some (``query_ball_point``, float64,
-where a boundary may round); scaled up. Seconds of processor time, one thread. ratios: theirs over ours.
+did before with every row beyond half of the radius of the median (at 13, hardly any). cKDTree: built for
+all rows, asked for the numbers of some (``query_ball_point``, float64, where a boundary may round);
+scaled up. Seconds of processor time, one thread. ratios: theirs over ours.
 wrong: counts of some rows that differ from those of exact distances.
 
 With ``--mechanisms`` releases end to end instead: add-remove, (1, 1e-6), a public covariance that is
@@ -18,8 +19,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import resource
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,10 +38,10 @@ from dpverify import (
 )
 from dpverify.grid.degrees import degrees
 from dpverify.grid.linear import squared_distances
-from tests.benchmarks.timing import clocked, header, table
+from tests.benchmarks.timing import clocked, header
 
 COLUMNS, UNIT = 10, 1 << 18
-CHECKED, ASKED, BLOCK = 20, 200, (512, 1 << 13)
+CHECKED, ASKED, BLOCK = 20, 100, (512, 1 << 13)
 RADII, CLUSTERED = (0.25, 0.5, 8.0, 9.0, 13.0), (0.1, 0.5)
 MIDDLE, MOST_MIDDLE = (1.0, 2.0, 4.5, 6.2, 7.0), 10**5
 """Radii in the middle leave many pairs to be looked at: not measured beyond so many rows."""
@@ -77,12 +80,12 @@ def tree_seconds(rows: Any, radius: int) -> float:
     return build + asked * len(rows) / len(some)
 
 
-def cells(most: int) -> Iterator[list[str]]:
+def cells(sizes: Sequence[int]) -> Iterator[list[str]]:
     """Measure each case."""
-    for n in (10**4, 10**5, 10**6):
+    for n in sizes:
         for kind, radii in (("normal", sorted(RADII + MIDDLE)), ("clusters", CLUSTERED)):
             for deviations in radii:
-                if n > most or (deviations in MIDDLE and n > MOST_MIDDLE):
+                if deviations in MIDDLE and n > MOST_MIDDLE:
                     continue
                 rows, radius = data(kind, n), round(deviations * UNIT)
                 found, _, ours = clocked(degrees, rows, radius)
@@ -97,13 +100,11 @@ def cells(most: int) -> Iterator[list[str]]:
                 yield [f"{n} {kind} {deviations:g}", share, *times, str(wrong)]
 
 
-def mechanisms(most: int) -> Iterator[list[str]]:
+def mechanisms(sizes: Sequence[int]) -> Iterator[list[str]]:
     """Release end to end."""
     ones = (1.0,) * COLUMNS
     budget, add = ApproxDP(1, "1e-6"), Adjacency.ADD_REMOVE
-    for n in (10**5, 10**6):
-        if n > most:
-            continue
+    for n in sizes:
         made = (
             RescaledMean.for_budget(budget, adjacency=add, covariance=ones, n_max=n),
             RefinedMean.for_budget(budget, adjacency=add, covariance=ones, n_max=n),
@@ -131,19 +132,19 @@ def mechanisms(most: int) -> Iterator[list[str]]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--most", type=int, default=10**6)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10**4, 10**5, 10**6])
     parser.add_argument("--mechanisms", action="store_true")
     given = parser.parse_args()
-    own = " --mechanisms" if given.mechanisms else ""
     header(
-        "Friends of each record", f"python -m tests.benchmarks.near_pairs --most {given.most}{own}"
+        "Friends of each record", "python -m tests.benchmarks.near_pairs " + " ".join(sys.argv[1:])
     )
     print(f"\n{__doc__}")
+    columns = ["", "friends", "ours s", "all pairs", "cKDTree", "ratio", "ratio", "wrong"]
+    lines = cells(given.rows)
     if given.mechanisms:
-        table(("", "seconds", "peak MB", "error"), mechanisms(given.most))
-        return
-    columns = ("", "friends", "ours s", "all pairs", "cKDTree", "ratio", "ratio", "wrong")
-    table(columns, cells(given.most))
+        columns, lines = ["", "seconds", "peak MB", "error"], mechanisms(given.rows)
+    for first, *others in itertools.chain([columns], lines):  # each as soon as it is measured
+        print(first.ljust(30), *(cell.rjust(10) for cell in others), flush=True)
 
 
 if __name__ == "__main__":
