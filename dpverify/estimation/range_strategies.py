@@ -33,12 +33,15 @@ _KERNEL = 1 << 15  # the kernel's largest entry
 
 def strategies_of(axes: Sequence[Axis], kind: Kind, noise: NoiseLaw) -> tuple[Strategy, ...]:
     """Choose a matrix for each axis: the counts themselves for categories, which have no order."""
-    return tuple(_strategy(axis, kind, noise) for axis in axes)
+    return tuple(
+        _strategy(bins_of(axis), "identity" if isinstance(axis, int) else kind, noise)
+        for axis in axes
+    )
 
 
-def _strategy(axis: Axis, kind: Kind, noise: NoiseLaw) -> Strategy:
-    bins = bins_of(axis)
-    if kind == "identity" or isinstance(axis, int):
+@lru_cache(maxsize=16)
+def _strategy(bins: int, kind: Kind, noise: NoiseLaw) -> Strategy:
+    if kind == "identity":
         return Levels(bins, (1,))
     if kind == "tree":
         return Levels(bins, tree_weights(bins, noise))

@@ -190,10 +190,20 @@ def _is_large(query: BinCounts, rows: int) -> bool:
     return max(entries, query.other) * rows >= WORD
 
 
+def _are_edges(axis: Sequence[Any]) -> bool:
+    """Tell whether all of them are finite floats in increasing order."""
+    if not all(type(edge) is float for edge in axis):
+        return False
+    edges = np.array(axis)
+    return bool(np.isfinite(edges).all() and (edges[1:] > edges[:-1]).all())
+
+
 def _axis(axis: Any, name: str) -> Axis:
     if isinstance(axis, (tuple, list)):
         if len(axis) < 2:
             raise ValueError(f"{name}: {axis!r:.60}; give at least two edges.")
+        if _are_edges(axis):  # the same as below, for many edges at once
+            return tuple(axis)
         edges = tuple(interval(low, high, name)[0] for low, high in pairwise(axis))
         return (*edges, interval(axis[-2], axis[-1], name)[1])
     bins = whole(axis, f"a number of categories in {name}")
