@@ -77,7 +77,7 @@ THRESHOLDS: tuple[Tie, ...] = (
                 "d <= 1",
                 "checked: a delta below 1",
                 lambda: calls.stability_histogram(
-                    10**6, Norm.KEYS, ADD, scale=Fraction(1), threshold=2
+                    1000, Norm.KEYS, ADD, scale=Fraction(1), threshold=2
                 ),
             ),
             Hypothesis(
@@ -187,7 +187,7 @@ THRESHOLDS: tuple[Tie, ...] = (
                 "0 <= d <= 1",
                 "checked: a delta below 1",
                 lambda: calls.gaussian_stability_histogram(
-                    10**6, Norm.KEYS, ADD, sigma=Fraction(1), threshold=2
+                    1000, Norm.KEYS, ADD, sigma=Fraction(1), threshold=2
                 ),
             ),
             Hypothesis(
