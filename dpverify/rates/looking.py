@@ -19,8 +19,10 @@ from dpverify.rates.metrics import FEWEST_REPEATS
 
 _MORE = (1, 2, 4)
 """How many times a claim's releases the looks after the first one have."""
-_SURE = 5.0
-"""Standard errors of a slope that have room within its tolerance: 1.96 for its interval, and 3 for chance."""
+_SURE = 5.5
+"""Standard errors of a slope that have room within its tolerance: 1.96 for its interval, the others for chance."""
+_UNKNOWN = 1 / 3
+"""Share of the tolerance that a slope may be off where its curve is not known beforehand."""
 
 
 def looks(repeats: int) -> Iterator[tuple[int, float]]:
@@ -33,8 +35,8 @@ def looks(repeats: int) -> Iterator[tuple[int, float]]:
 def enough(claim: RateClaim, index: int, row: Row, slope: float | None) -> bool:
     """Say whether a point needs no more releases.
 
-    slope: of the claim's curve in its regime, where that is known; the closer it is to an end of what is
-    claimed, the more releases the points of the regime need.
+    slope: of the claim's curve in its regime; None where that is not known beforehand. The closer it is to an
+    end of what is claimed, the more releases the points of the regime need.
     """
     findings = [comparison.finding for comparison in compare(claim, row)]
     if Finding.REFUTED in findings:
@@ -51,6 +53,7 @@ def _precise(claim: RateClaim, index: int, row: Row, slope: float | None) -> boo
         return False
     x = np.log([float(claim.values[i]) for i in claim.regime])
     spread = math.sqrt(float(np.square(x - x.mean()).sum()))
-    off = 0.0 if slope is None else abs(slope - claim.exponent.value)
+    claimed = claim.exponent
+    off = _UNKNOWN * claimed.tolerance if slope is None else abs(slope - claimed.value)
     error = math.log(high / low) / (2 * 1.96 * spread)
-    return _SURE * error <= claim.exponent.tolerance - off
+    return _SURE * error <= claimed.tolerance - off

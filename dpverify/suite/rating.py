@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import mpmath as mp
-import numpy as np
 
 from dpverify.rates import (
     Curve,
@@ -159,7 +158,7 @@ def _alpha(suite: Suite, claim: RateClaim) -> float:
 def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]:
     """Measure with few releases first, and with more as long as they leave something open."""
     claim, rows = _claim(suite, part), _Rows(suite, part, options)
-    alpha, row, slope = _alpha(suite, claim), None, rows.slope()
+    alpha, row, slope = _alpha(suite, claim), None, rows.slope(part.index)
     *early, (most, last) = looks(options.repeats(claim))
     for repeats, share in early:
         with suppress(ValueError):  # too few for an interval
@@ -179,26 +178,31 @@ class _Rows:
         self._entry, self._claim = suite.rates[part.rate]
         fault = next((f for f in faults_of(self._claim) if f.name == part.fault), None)
         seed = seed_of(part.rate, options.seed)
+        self._known = dict[tuple[int, Curve], float]()
         self._releases = cache(lambda at: Releases(self._claim, at, seed=seed, fault=fault))
 
     def __call__(self, index: int, *, repeats: int, alpha: float) -> Row:
-        entry, claim = self._entry, self._claim
         point = self._releases(index).point(repeats, alpha)
-        return row_of(
-            claim, point, lambda curve, at: _predicted(entry, claim, index, curve, at.facts)
-        )
+        return row_of(self._claim, point, lambda curve, at: self._at(index, curve, at.facts))
 
-    def slope(self) -> float | None:
-        """The slope of the claim's curve in its regime, unless it depends on what is measured."""
-        entry, claim = self._entry, self._claim
-        curve = claim.curve
-        if claim.exponent is None or curve is None or claim.facts is not None:
+    def slope(self, index: int) -> float | None:
+        """The slope of the claim's curve from a value to an end of its regime; None if it depends on what is drawn."""
+        claim, curve = self._claim, self._claim.curve
+        if claim.exponent is None or curve is None or index not in claim.regime:
             return None
-        if "records" in curve.arguments:
+        if claim.facts is not None or "records" in curve.arguments:
             return None
-        values = [float(claim.values[i]) for i in claim.regime]
-        predicted = [_predicted(entry, claim, i, curve, {}) for i in claim.regime]
-        return float(np.polyfit(np.log(values), np.log(predicted), 1)[0])
+        end = claim.regime[-1 if index == claim.regime[0] else 0]
+        heights = [math.log(self._at(i, curve, {})) for i in (index, end)]
+        values = [math.log(claim.values[i]) for i in (index, end)]
+        return (heights[1] - heights[0]) / (values[1] - values[0])
+
+    def _at(self, index: int, curve: Curve, facts: Mapping[str, float]) -> float:
+        """The curve there, computed once: it takes seconds where it is an integral."""
+        if (index, curve) not in self._known:
+            found = _predicted(self._entry, self._claim, index, curve, facts)
+            self._known[index, curve] = found
+        return self._known[index, curve]
 
 
 def _claim(suite: Suite, part: RatePart) -> RateClaim:
