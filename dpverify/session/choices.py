@@ -144,6 +144,18 @@ def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **give
     return Choice(MomentMatrix, {"lower": low, "upper": high} | own, why)
 
 
+def moments_apart(types: Mapping[str, ColumnType]) -> Sequence[Choice]:
+    """Choose for the variance of a column where epsilon adds up: the means of its square and of
+    itself, about the middle of the bounds, with half of the cost each."""
+    ((low,), (high,)) = _box(types, "the variance")
+    middle, half = (low / 2 + high / 2,), (high / 2 - low / 2,)
+    why = "one column with declared bounds: the means of its square and of itself, laplace noise"
+    return [
+        Choice(BoundedMean, {"lower": least, "upper": 1.0}, why, None, Features(middle, half, only))
+        for least, only in ((0.0, 1), (-1.0, 0))
+    ]
+
+
 def quantile(column: str, kind: ColumnType, at: Any) -> Choice:
     """Choose for a quantile of one column."""
     low, high = bounds_of(column, kind, "a quantile")
@@ -231,6 +243,8 @@ def choose(
         if at == []:
             raise ValueError(f"{kind} of {column!r}: at=[] asks for none; write at='9/10'.")
         return quantiles(column, declared, at if isinstance(at, list) else [at])
+    if kind in ("variance", "standard_deviation") and unit == "epsilon":
+        return moments_apart(types)
     if kind not in _CHOOSERS:
         raise ValueError(f"{kind!r} is no question; ask one of {', '.join(KINDS)}.")
     return [_CHOOSERS[kind](types, unit, delta, **given)]

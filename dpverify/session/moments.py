@@ -23,10 +23,12 @@ class Features:
     with i <= j.
 
     Records are within the bounds middle -+ half, so that z is within [-1, 1] but for rounding.
+    only: the place of a single one of these moments, which is then all that is given; None: all.
     """
 
     middle: tuple[float, ...]
     half: tuple[float, ...]
+    only: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.half) > _MOST:
@@ -44,7 +46,8 @@ class Features:
         """Compute the moments of each record by itself, shape (n, d + d (d + 1) / 2)."""
         z = np.clip((records - np.array(self.middle)) / np.array(self.half), -1.0, 1.0)
         left, right = np.triu_indices(len(self.half))
-        return np.hstack([z, z[:, left] * z[:, right]])
+        found = np.hstack([z, z[:, left] * z[:, right]])
+        return found if self.only is None else found[:, self.only : self.only + 1]
 
     @property
     def center(self) -> list[float]:
@@ -64,7 +67,8 @@ class Features:
     @property
     def words(self) -> str:
         """The function in words."""
-        return f"the {len(self.half)} columns about {self.middle} in units of {self.half}, and their products"
+        said = f"the {len(self.half)} columns about {self.middle} in units of {self.half}, and their products"
+        return said if self.only is None else f"moment {self.only} of {said}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -143,7 +147,7 @@ class Moments:
     def interval(self, level: Exact = 0.95) -> tuple[Any, Any]:
         """Compute (low, high), for each number of ``value`` by itself, to first order in the
         noise."""
-        reach = deviations("gaussian", tail_of(level)) * self._noise()
+        reach = deviations(self.moments.noise, tail_of(level)) * self._noise()
         low, high = self._matrix() - reach, self._matrix() + reach
         np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
         return (low, high) if len(low) > 1 else (float(low[0, 0]), max(0.0, float(high[0, 0])))

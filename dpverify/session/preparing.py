@@ -13,6 +13,7 @@ import numpy as np
 
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.mechanisms.bounded_mean import MeanEstimate
 from dpverify.mechanisms.noisy_count import NoisyCount
 from dpverify.mechanisms.private_quantile import QuantileEstimate
 from dpverify.plans import Abstained, Chunks, Law, Mechanism
@@ -114,6 +115,8 @@ class Prepared:
                 "The error of a standard deviation depends on how large it is, about the variance's over "
                 "twice of it; ask for that of 'variance'."
             )
+        if features.only is not None:
+            return found * features.half[0] ** 2
         units = np.outer(features.half, features.half)
         return found / math.sqrt(len(features.center)) * float(np.linalg.norm(units))
 
@@ -145,13 +148,19 @@ class Prepared:
         if len(released) == 1:
             return self._scalar(released[0])
         stopped = next((one for one in released if isinstance(one, Abstained)), None)
-        return stopped or Quantiles(tuple(map(_value, released)))
+        if stopped is not None:
+            return stopped
+        features = self.together[0].features
+        if features is not None:
+            return self._scalar(_moments_of(*released), replace(features, only=None))
+        return Quantiles(tuple(map(_value, released)))
 
-    def _scalar(self, released: Any) -> Any:
+    def _scalar(self, released: Any, features: Features | None = None) -> Any:
         """Give the mean of a single column as a number, and moments as the covariance that they
         say."""
-        if self.together[0].features is not None and isinstance(released, VectorMeanEstimate):
-            found = Moments(released, self.together[0].features)
+        features = features or self.together[0].features
+        if features is not None and isinstance(released, VectorMeanEstimate):
+            found = Moments(released, features)
             return Deviation(found) if self.question.kind == "standard_deviation" else found
         if isinstance(released, MomentMatrixEstimate):
             return self._of_moments(released)
@@ -269,3 +278,10 @@ def _refuse_all_at_once(question: Question, made: Sequence[Mechanism[Any]]) -> N
 def _value(released: Any) -> float:
     assert isinstance(released, QuantileEstimate)
     return released.value
+
+
+def _moments_of(square: MeanEstimate, first: MeanEstimate) -> VectorMeanEstimate:
+    """Put the means of a column and of its square together, each with the noise that it has."""
+    noise = np.array([first.standard_deviation, square.standard_deviation])
+    value = np.array([first.value, square.value])
+    return VectorMeanEstimate(value, float(first.count), noise, np.zeros(2), noise="laplace")

@@ -84,8 +84,8 @@ ASKED: dict[str, tuple[Ask, type, type]] = {
     "mean": (lambda s: s.mean("bmi", share="1/9"), BoundedMean, ClippedMean),
     "share": (lambda s: s.mean("smoker", share="1/9"), BoundedMean, ClippedMean),
     "means": (lambda s: s.mean(["age", "bmi"], share="1/9"), ClippedMean, ClippedMean),
-    "variance": (lambda s: s.variance("bmi", share="1/9"), ClippedMean, ClippedMean),
-    "deviation": (lambda s: s.standard_deviation("bmi", share="1/9"), ClippedMean, ClippedMean),
+    "variance": (lambda s: s.variance("bmi", share="1/9"), BoundedMean, ClippedMean),
+    "deviation": (lambda s: s.standard_deviation("bmi", share="1/9"), BoundedMean, ClippedMean),
     "regression": (
         lambda s: s.regression("bmi", ["age", "smoker"], share="1/9"),
         MomentMatrix,
