@@ -68,7 +68,8 @@ def test_every_rule_has_a_row_and_nothing_is_missing() -> None:
     assert arithmetic("discrete_laplace") == ["triangle inequality", "L1 norm"]
     assert "keys of a record" in arithmetic("stability_histogram")  # of a function that it calls
     assert arithmetic("post_process") == []
-    assert theorems("parallel") == ["`parallel_by_value`", "`parallel_by_index`"]
+    assert theorems("post_process") == ["`post_process`"]
+    assert len(theorems("privacy_filter")) == 2
     assert theorems("advanced_compose") == []
 
 
