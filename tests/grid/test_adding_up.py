@@ -26,6 +26,7 @@ from dpverify.grid import (
     VectorSum,
     View,
 )
+from dpverify.grid.bin_counts import BinCounts
 from dpverify.grid.box_moments import BoxMoments
 from dpverify.grid.clipped_scalars import ClippedMoments
 from dpverify.grid.coordinates import (
@@ -46,8 +47,9 @@ from dpverify.grid.pairs import ClampedSquares
 from dpverify.grid.region_queries import MovingHistogram
 from dpverify.grid.step_moments import StepMoments
 from dpverify.grid.steps import StepSums
+from dpverify.grid.strategies import Circulant, Levels
 from dpverify.grid.transcript_queries import MovingSum
-from dpverify.privacy import Adjacency
+from dpverify.privacy import Adjacency, Norm
 
 BOX = 1 << 40
 NEAR = Nearness(1 << 12, -4, scales=(1.0, 1.0))
@@ -67,6 +69,12 @@ EDGES = always((np.array([[-2.0, 0.0, 0.5, 1e9]]), np.array([0])))
 SUMS: list[Query] = [
     Count(),
     Count((-1e308, 0.5)),
+    BinCounts(((-5.0, 0.0, 0.5), 2), (Levels(2, (1, 3)), Levels(2, (1,))), other=4),
+    BinCounts(
+        ((-3.0, 0.0, 5e-324, 1e308), (-9.0, 9.0, 99.0)),
+        (Circulant((9, 1, 0)), Levels(2, (1,))),
+        Norm.SQUARED_L2,
+    ),
     ClampedSum(-5, 2, 2, -3),
     ClampedSum(-BOX, BOX, BOX, -1074),
     ClampedSum(-5, 2, 2, -3, clipped=False),
