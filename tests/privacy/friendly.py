@@ -130,7 +130,6 @@ def bound(moves: Moves, factor: Fraction, d: Fraction, x: Fraction) -> Fraction:
     return min(grown * x + d * (grown - 1) / (factor - 1), _ONE)
 
 
-@cache
 def flips(moves: Moves, *, mixed: bool) -> list[tuple[int, int]]:
     """Pairs of sets (as bits) one record apart, each way, that the mechanism treats alike."""
     sides = [sum(1 << i for i, move in enumerate(moves) if move[side]) for side in (0, 1)]
@@ -142,7 +141,6 @@ def flips(moves: Moves, *, mixed: bool) -> list[tuple[int, int]]:
     ]
 
 
-@cache
 def masses(moves: Moves, side: int) -> list[Fraction]:
     """The probability of each set of kept records."""
     found = [_ONE]
