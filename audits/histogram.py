@@ -220,7 +220,8 @@ def _counted(mechanism: Histogram, data: Any) -> Any:
 
 
 def _of_all_ranges(estimate: Any, truth: Any) -> float:
-    """The root mean squared error of the ranges: (P_j - P_i)^2 over all i < j, P the errors of sums from 0 on."""
+    """The root mean squared error of the ranges: (P_j - P_i)^2 over all i < j, P the errors of sums
+    from 0 on."""
     below = np.concatenate([[0.0], np.cumsum(estimate.value - truth)])
     pairs = len(below) * float(below @ below) - float(below.sum()) ** 2
     return float(np.sqrt(2 * pairs / (len(below) * (len(below) - 1))))

@@ -1,4 +1,5 @@
-"""Spec of ``histogram``: counts of public bins after a public matrix, plus integer noise in every number."""
+"""Spec of ``histogram``: counts of public bins after a public matrix, plus integer noise in every
+number."""
 
 from __future__ import annotations
 
@@ -69,11 +70,13 @@ def overlap(bins: int, i: int, j: int) -> int:
 @states(_MATRICES)
 @lru_cache(maxsize=16)
 def kernel(bins: int) -> tuple[int, ...]:
-    """Compute the first column of the best circulant matrix for all ranges, in units of its largest entry / 2^15.
+    """Compute the first column of the best circulant matrix for all ranges, in units of its largest
+    entry / 2^15.
 
-    With eigenvalues l_k of C^T C the squared sensitivity is (sum l_k) / n, and the variances of all ranges
-    are (sum g_k / l_k) / n times it, where g are the eigenvalues of the circulant of the diagonals' sums of
-    ``overlap``. By Cauchy-Schwarz the product is least for l_k in proportion to sqrt(g_k).
+    With eigenvalues l_k of C^T C the squared sensitivity is (sum l_k) / n, and the variances of all
+    ranges are (sum g_k / l_k) / n times it, where g are the eigenvalues of the circulant of the
+    diagonals' sums of ``overlap``. By Cauchy-Schwarz the product is least for l_k in proportion to
+    sqrt(g_k).
     """
     sums = [0] * bins
     for i, j in product(range(bins), repeat=2):
@@ -94,8 +97,8 @@ def kernel(bins: int) -> tuple[int, ...]:
 )
 @lru_cache(maxsize=16)
 def levels(bins: int, noise: str) -> tuple[int, ...]:
-    """Choose the released levels of blocks of 2^(k l) bins: the least mean variance over all ranges of bins
-    padded to a power of two."""
+    """Choose the released levels of blocks of 2^(k l) bins: the least mean variance over all ranges
+    of bins padded to a power of two."""
     height = (bins - 1).bit_length()
     choices: list[tuple[int, ...]] = [(1,)]
     for step in range(1, height + 1):
@@ -105,10 +108,11 @@ def levels(bins: int, noise: str) -> tuple[int, ...]:
 
 
 def tree_error(height: int, weights: Sequence[int], noise: str) -> Fraction:
-    """Compute the variances of all ranges of 2^height bins, added up, in units of a single count's noise.
+    """Compute the variances of all ranges of 2^height bins, added up, in units of a single count's
+    noise.
 
-    A^T A is diagonal on the functions that are constant in blocks of a level and add up to 0 in those of the
-    next, with the sum of weight^2 x block over all levels up to it.
+    A^T A is diagonal on the functions that are constant in blocks of a level and add up to 0 in
+    those of the next, with the sum of weight^2 x block over all levels up to it.
     """
     bins, total = 2**height, Fraction(0)
     means = [Fraction(_inside(bins, 2**level), 2**level) for level in range(height + 1)]
@@ -165,7 +169,8 @@ def _moved(parameters: Parameters, other: int, adjacency: Adjacency) -> int:
 
 
 def other(parameters: Parameters) -> int:
-    """Choose the weight of records outside: the largest that does not move the value further, at least 1."""
+    """Choose the weight of records outside: the largest that does not move the value further, at
+    least 1."""
     if parameters["outside"] == "drop":
         return 0
     free, norm = _moved(parameters, 0, Adjacency.ADD_REMOVE), _norm(parameters)
@@ -196,7 +201,8 @@ def scale(parameters: Parameters) -> Fraction:
     Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"),
 )
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
-    """The product of the counts with the public matrices, and the weighted number outside, plus noise."""
+    """The product of the counts with the public matrices, and the weighted number outside, plus
+    noise."""
     rows = [one if isinstance(one, tuple) else (one,) for one in records]
     given = axes_of(parameters), matrices(parameters), other(parameters)
     center = bin_counts.value(rows, *given)
@@ -209,8 +215,9 @@ _SMALL: tuple[tuple[Any, ...], ...] = (((0.0, 1.0, 2.0, 4.0),), ((0.0, 1.0, 4.0)
 
 @states(Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most one record (of two under replace): the loss under Laplace noise, and mu under
-    Gaussian noise up to 2^-40, is at most claimed / multiplier, and for some pair that."""
+    """On all neighbors of at most one record (of two under replace): the loss under Laplace noise,
+    and mu under Gaussian noise up to 2^-40, is at most claimed / multiplier, and for some pair
+    that."""
     cases, multiplier = 0, Fraction(3, 2)
     numbers = (Fraction(-1), Fraction(0), Fraction(1), Fraction(4))
     for axes, adjacency, outside in product(_SMALL, Adjacency, ("drop", "count")):
@@ -241,8 +248,9 @@ def _loss(parameters: Parameters, left: Sequence[Any], right: Sequence[Any]) -> 
 
 
 def estimates(parameters: Parameters) -> mp.matrix:
-    """Compute the covariance of the least-squares counts for noise of variance 1: (A^T A)^-1 of each axis's
-    matrix, of several axes their product; bins in the order of the first axis, then of the next."""
+    """Compute the covariance of the least-squares counts for noise of variance 1: (A^T A)^-1 of
+    each axis's matrix, of several axes their product; bins in the order of the first axis, then of
+    the next."""
     found = mp.matrix([[1]])
     for matrix in matrices(parameters):
         columns = bin_counts.columns(matrix)
@@ -281,8 +289,8 @@ def range_error(parameters: Parameters) -> Any:
 
 @states(Source("GRS09", "geometric mechanism"))
 def error_bound(parameters: Parameters, beta: Fraction) -> Any:
-    """t with P(|noise| >= t) <= beta in a released number; of rounded Gaussian noise |z| >= t if scale |N| >=
-    t - 1/2. With strategy "identity" a released number is a count."""
+    """t with P(|noise| >= t) <= beta in a released number; of rounded Gaussian noise |z| >= t if
+    scale |N| >= t - 1/2. With strategy "identity" a released number is a count."""
     own = scale(parameters)
     if parameters["noise"] == "gaussian":
         return real(own) * mp.sqrt(2) * mp.erfinv(1 - real(beta)) + 1
@@ -291,17 +299,19 @@ def error_bound(parameters: Parameters, beta: Fraction) -> Any:
 
 @states(Source("HT10", "packing argument", note="for two datasets at distance k, in a single bin"))
 def lower_bound(epsilon: Fraction) -> Any:
-    """No epsilon-DP count of a bin (add-remove) has a smaller expected absolute error on every dataset."""
+    """No epsilon-DP count of a bin (add-remove) has a smaller expected absolute error on every
+    dataset."""
     return lower_bounds.two_point(epsilon, Fraction(1), 10**6)
 
 
 @states(_MATRICES)
 def obligation_kernel(claimed: Callable[[int], Sequence[int]] = kernel) -> int:
-    """Of all circulant matrices the chosen one has the least mean variance over all ranges, for 2 to 8 bins.
+    """Of all circulant matrices the chosen one has the least mean variance over all ranges, for 2
+    to 8 bins.
 
-    Proof. Eigenvalues l_k of C^T C decide it, by (sum l_k) (sum g_k / l_k) >= (sum sqrt(g_k))^2 (Cauchy and
-    Schwarz), with equality if and only if all l_k / sqrt(g_k) are one number: here to 1e-3, for the kernel is
-    rounded. Every change of one of them by an eighth is worse.
+    Proof. Eigenvalues l_k of C^T C decide it, by (sum l_k) (sum g_k / l_k) >= (sum sqrt(g_k))^2
+    (Cauchy and Schwarz), with equality if and only if all l_k / sqrt(g_k) are one number: here to
+    1e-3, for the kernel is rounded. Every change of one of them by an eighth is worse.
     """
     cases = 0
     for bins in range(2, 9):
@@ -333,8 +343,9 @@ def _cost(eigenvalues: Sequence[Any], goal: Sequence[Any]) -> Any:
     )
 )
 def obligation_tree(claimed: Callable[[int, Sequence[int], str], Fraction] = tree_error) -> int:
-    """The variances of all ranges, added up, are those of the least-squares answers, for all trees of at most
-    eight bins: the trace of (A^T A)^-1 times the numbers of ranges that hold two bins."""
+    """The variances of all ranges, added up, are those of the least-squares answers, for all trees
+    of at most eight bins: the trace of (A^T A)^-1 times the numbers of ranges that hold two
+    bins."""
     cases = 0
     for height in range(4):
         bins = 2**height

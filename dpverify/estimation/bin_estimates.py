@@ -1,4 +1,5 @@
-"""Released counts of public bins: bins, ranges of them, and what is made of them without further cost."""
+"""Released counts of public bins: bins, ranges of them, and what is made of them without further
+cost."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from dpverify.privacy.numbers import Exact, Floats, exact
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RangeEstimate(Result):
-    """A private number of records in a range of bins, with the standard deviation of its (public) noise.
+    """A private number of records in a range of bins, with the standard deviation of its (public)
+    noise.
 
     The noise is a weighted sum of independent noises of law ``noise``. ``value`` is unbiased.
     """
@@ -31,8 +33,8 @@ class RangeEstimate(Result):
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
         """Compute (low, high) with the number of records in it.
 
-        Of Laplace noises as wide as for a single one or a normal law of this deviation, whichever is wider.
-        Raises TypeError or ValueError for a level outside (0, 1).
+        Of Laplace noises as wide as for a single one or a normal law of this deviation, whichever
+        is wider. Raises TypeError or ValueError for a level outside (0, 1).
         """
         reach = _reach(self.noise, tail_of(level)) * self.standard_deviation
         return self.value - reach, self.value + reach
@@ -43,10 +45,10 @@ class BinsEstimate(Result):
     """Private counts of public bins, with the standard deviations of their (public) noise.
 
     released: the integers that were released, products of the counts with a public matrix of kind
-    ``strategy`` for each of ``axes``; after them ``weight`` times the number of records in no bin, unless
-    that is 0. ``deviation`` is the standard deviation of the noise in each of them.
-    ``value`` has the shape of the axes: the least-squares counts, unbiased, which may be negative. Sums of
-    bins are what ``range`` answers, and ranges that add up have answers that do.
+    ``strategy`` for each of ``axes``; after them ``weight`` times the number of records in no bin,
+    unless that is 0. ``deviation`` is the standard deviation of the noise in each of them.
+    ``value`` has the shape of the axes: the least-squares counts, unbiased, which may be negative.
+    Sums of bins are what ``range`` answers, and ranges that add up have answers that do.
     """
 
     released: tuple[int, ...]
@@ -88,10 +90,11 @@ class BinsEstimate(Result):
         return self.released[-1] / self.weight if self.weight else None
 
     def interval(self, level: Exact = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
-        """Compute (low, high), in the shape of the axes, with the counts in them, each at this level.
+        """Compute (low, high), in the shape of the axes, with the counts in them, each at this
+        level.
 
-        simultaneous: at this level for all bins together, by Bonferroni's bound. Raises TypeError or
-        ValueError for a level outside (0, 1).
+        simultaneous: at this level for all bins together, by Bonferroni's bound. Raises TypeError
+        or ValueError for a level outside (0, 1).
         """
         value = self.value
         each = tail_of(level, value.size if simultaneous else 1)
@@ -104,9 +107,10 @@ class BinsEstimate(Result):
     def range(self, *ends: float | tuple[float, float]) -> RangeEstimate:
         """Estimate the number of records from one edge to before another.
 
-        Of one axis give two ends, ``result.range(18, 65)``; of several a pair for each, ``result.range((18,
-        65), (0, 2))``. Ends are edges of the axis; of categories the numbers 0, 1, ..., k, so that (0, 2) are the categories 0 and 1. A range up to the
-        last edge holds that edge, too. Raises ValueError for other ends.
+        Of one axis give two ends, ``result.range(18, 65)``; of several a pair for each,
+        ``result.range((18, 65), (0, 2))``. Ends are edges of the axis; of categories the numbers 0,
+        1, ..., k, so that (0, 2) are the categories 0 and 1. A range up to the last edge holds that
+        edge, too. Raises ValueError for other ends.
         """
         pairs = self._pairs(ends)
         found, variance = self.value, 1.0
@@ -119,16 +123,17 @@ class BinsEstimate(Result):
         return RangeEstimate(float(found), self.deviation * math.sqrt(variance), self.noise)
 
     def cumulative(self) -> Floats:
-        """Add up the counts of one axis: how many records are below each edge, from 0 on, shape (bins + 1,)."""
+        """Add up the counts of one axis: how many records are below each edge, from 0 on, shape
+        (bins + 1,)."""
         self._require_one("cumulative()")
         return np.concatenate([[0.0], np.cumsum(self.value)])
 
     def quantile(self, at: Exact) -> float:
         """Estimate a quantile of the records in the bins, from how many are below each edge.
 
-        These numbers are made to rise by averaging the largest up to each edge and the least from it on;
-        records are taken to be spread evenly in a bin. Raises ValueError unless the one axis has edges, and
-        where the released counts add up to nothing.
+        These numbers are made to rise by averaging the largest up to each edge and the least from
+        it on; records are taken to be spread evenly in a bin. Raises ValueError unless the one axis
+        has edges, and where the released counts add up to nothing.
         """
         self._require_one("quantile()")
         (axis,), share = self.axes, float(exact(at, "at"))

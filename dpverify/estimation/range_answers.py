@@ -1,8 +1,9 @@
-"""From released products with a public matrix back to counts, and how noise spreads to ranges of bins.
+"""From released products with a public matrix back to counts, and how noise spreads to ranges of
+bins.
 
-All is post-processing in floats. The answers are those of least squares, so ranges add up; of a tree they
-are found in two passes, from single bins up and back down (Hay, Rastogi, Miklau, Suciu 2010, for any
-weights and any number of bins).
+All is post-processing in floats. The answers are those of least squares, so ranges add up; of a
+tree they are found in two passes, from single bins up and back down (Hay, Rastogi, Miklau, Suciu
+2010, for any weights and any number of bins).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dpverify.privacy.numbers import Floats
 
 
 def solved(strategy: Strategy, released: Floats) -> Floats:
-    """Estimate the counts, shape (m, bins), from released products of shape (m, rows), by least squares."""
+    """Estimate the counts, shape (m, bins), from released products of shape (m, rows), by least
+    squares."""
     if isinstance(strategy, Circulant):
         spectrum = np.fft.rfft(np.array(strategy.kernel, np.float64))
         return np.asarray(np.fft.irfft(np.fft.rfft(released) / spectrum, strategy.bins))
@@ -31,7 +33,8 @@ def solved(strategy: Strategy, released: Floats) -> Floats:
 def range_variances(
     strategy: Strategy, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> Floats:
-    """Compute the variances of sums of the bins from ``starts`` to before ``ends``, for noise of variance 1."""
+    """Compute the variances of sums of the bins from ``starts`` to before ``ends``, for noise of
+    variance 1."""
     if isinstance(strategy, Circulant):
         return np.asarray(_of_lengths(strategy.kernel)[ends - starts])
     assert isinstance(strategy, Levels)
@@ -40,7 +43,8 @@ def range_variances(
 
 @lru_cache(maxsize=8)
 def _of_lengths(kernel: tuple[int, ...]) -> Floats:
-    """Compute the variance of a range of each length from 0 on: it does not matter where it begins."""
+    """Compute the variance of a range of each length from 0 on: it does not matter where it
+    begins."""
     spectrum = np.fft.rfft(np.array(kernel, np.float64))
     between = np.fft.irfft(1 / np.abs(spectrum) ** 2, len(kernel))
     steps = between[0] + 2 * np.concatenate([[0.0], np.cumsum(between[1:])])
@@ -76,7 +80,8 @@ def _levels(strategy: Levels) -> tuple[_Level, ...]:
 
 
 def _from_levels(strategy: Levels, released: Floats) -> Floats:
-    """Go up with the best estimate of each sum from below and from itself, and down with what is left over."""
+    """Go up with the best estimate of each sum from below and from itself, and down with what is
+    left over."""
     levels, at = _levels(strategy), strategy.bins
     estimates = [released[:, :at] / strategy.weights[0]]
     below = []
@@ -101,9 +106,9 @@ def _from_levels(strategy: Levels, released: Floats) -> Floats:
 def _of_tree(strategy: Levels, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Floats:
     """Follow the nodes of each range's first and last bin from single bins up.
 
-    Given the true sum T of a node, the range's part in it is ``slope`` T and noise of variance ``noise``: of a
-    node inside 1 and 0, of one outside 0 and 0. Its two children's sums are independent but that they
-    add up to T.
+    Given the true sum T of a node, the range's part in it is ``slope`` T and noise of variance
+    ``noise``: of a node inside 1 and 0, of one outside 0 and 0. Its two children's sums are
+    independent but that they add up to T.
     """
     levels = _levels(strategy)
     first, last = starts.copy(), np.maximum(starts, ends - 1)
@@ -136,7 +141,8 @@ class _Part:
     noise: Floats
 
     def where(self, here: NDArray[np.bool_], inside: NDArray[np.bool_]) -> _Part:
-        """Give this part where it is the sibling, and else a sibling that is wholly inside or outside."""
+        """Give this part where it is the sibling, and else a sibling that is wholly inside or
+        outside."""
         return _Part(np.where(here, self.slope, inside), np.where(here, self.noise, 0.0))
 
     def joined(self, own: Floats, sibling: _Part, size: Floats) -> _Part:

@@ -1,17 +1,19 @@
-"""Which public matrix answers ranges of bins best: from the number of bins and the kind of noise alone.
+"""Which public matrix answers ranges of bins best: from the number of bins and the kind of noise
+alone.
 
-The aim is the mean variance over all ranges of neighboring bins, each counted once, for noise of the
-sensitivity. Two kinds are offered for an axis with an order.
+The aim is the mean variance over all ranges of neighboring bins, each counted once, for noise of
+the sensitivity. Two kinds are offered for an axis with an order.
 
-"circulant", for Gaussian noise: the circulant matrix C with the least mean variance. With eigenvalues
-l_k of C^T C, and g_k those of the circulant whose diagonals are the sums of G's, G_ij the number of ranges
-that hold bins i and j, the squared sensitivity is (sum l_k) / n and the variances add up to
-(sum g_k / l_k) / n; the product is least for l_k in proportion to sqrt(g_k). Rounded to 15 bits it loses less
-than 1e-5 of the variance up to 2^17 bins.
+"circulant", for Gaussian noise: the circulant matrix C with the least mean variance. With
+eigenvalues l_k of C^T C, and g_k those of the circulant whose diagonals are the sums of G's, G_ij
+the number of ranges that hold bins i and j, the squared sensitivity is (sum l_k) / n and the
+variances add up to (sum g_k / l_k) / n; the product is least for l_k in proportion to sqrt(g_k).
+Rounded to 15 bits it loses less than 1e-5 of the variance up to 2^16 bins.
 
-"tree": levels of sums of 2^(k l) bins, all of weight 1, with the branching 2^k and the height for which the
-mean variance of the least-squares answers is least, for bins padded to a power of two. The matrix of a
-tree is diagonal on functions that are constant in blocks of one level and add up to 0 in those of the next.
+"tree": levels of sums of 2^(k l) bins, all of weight 1, with the branching 2^k and the height for
+which the mean variance of the least-squares answers is least, for bins padded to a power of two.
+The matrix of a tree is diagonal on functions that are constant in blocks of one level and add up to
+0 in those of the next.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def _strategy(bins: int, kind: Kind, noise: NoiseLaw) -> Strategy:
 
 @lru_cache(maxsize=8)
 def range_kernel(bins: int) -> tuple[int, ...]:
-    """Compute the first column of the best circulant matrix, in units of 2^-15 of its largest entry."""
+    """Compute the first column of the best circulant matrix, in units of 2^-15 of its largest
+    entry."""
     sides = np.arange(bins + 1, dtype=np.float64)
     both = (
         sides * (sides + 1) * (sides + 2) / 6
@@ -79,7 +82,8 @@ def tree_weights(bins: int, noise: NoiseLaw) -> tuple[int, ...]:
 
 
 def _error(weights: Sequence[int], held: Sequence[Fraction], noise: NoiseLaw) -> Fraction:
-    """Compute the variances of all ranges, added up, in units of (noise multiplier)^2 (twice it for Laplace)."""
+    """Compute the variances of all ranges, added up, in units of (noise multiplier)^2 (twice it for
+    Laplace)."""
     total, own = Fraction(0), 0
     for level, part in enumerate(held):
         own += weights[level] << level if level < len(weights) else 0
@@ -89,15 +93,15 @@ def _error(weights: Sequence[int], held: Sequence[Fraction], noise: NoiseLaw) ->
 
 
 def _held(height: int) -> list[Fraction]:
-    """Compute for each level the part of all ranges' indicators, squared and added up, that is constant in
-    its blocks and adds up to 0 in those of the next level."""
+    """Compute for each level the part of all ranges' indicators, squared and added up, that is
+    constant in its blocks and adds up to 0 in those of the next level."""
     means = [Fraction(_overlaps(height, level), 1 << level) for level in range(height + 1)]
     return [mean - above for mean, above in zip(means, [*means[1:], Fraction(0)], strict=True)]
 
 
 def _overlaps(height: int, level: int) -> int:
-    """Add up, over all ranges of 2^height bins and all blocks of 2^level, the squared number of bins that
-    they have in common."""
+    """Add up, over all ranges of 2^height bins and all blocks of 2^level, the squared number of
+    bins that they have in common."""
     b, q = 1 << level, 1 << (height - level)
     # L_t = t b + 1 ranges' left ends are at a block's first bin or before, R_t = (q - 1 - t) b + 1 right ends
     # at its last bin or beyond.
@@ -108,7 +112,8 @@ def _overlaps(height: int, level: int) -> int:
 
 
 def _inner(b: int) -> int:
-    """Compute the sum over s < b - 1 of (b - 1 - s) s^2: ranges within a block that touch neither end."""
+    """Compute the sum over s < b - 1 of (b - 1 - s) s^2: ranges within a block that touch neither
+    end."""
     k = max(0, b - 2)
     squares, cubes = k * (k + 1) * (2 * k + 1) // 6, (k * (k + 1) // 2) ** 2
     return (b - 1) * squares - cubes

@@ -1,7 +1,8 @@
-"""Counts of records in public bins of one column or several, after a public integer matrix for each axis.
+"""Counts of records in public bins of one column or several, after a public integer matrix for each
+axis.
 
-A record's bin is decided by exact comparisons of floats, for each record on its own. What the counts move
-on integers is in spec/theory/bin_counts.py.
+A record's bin is decided by exact comparisons of floats, for each record on its own. What the
+counts move on integers is in spec/theory/bin_counts.py.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ from dpverify.privacy.rules import sensitivity_lemma
 Axis = int | tuple[float, ...]
 """Bins of one column: k for the categories 0, 1, ..., k - 1, or edges e_0 < e_1 < ... < e_m.
 
-A record x is in the category x, or in the bin i with e_i <= x < e_(i + 1), the last one with x <= e_m. Any
-other number is outside.
+A record x is in the category x, or in the bin i with e_i <= x < e_(i + 1), the last one with x <=
+e_m. Any other number is outside.
 """
 _MOST_BINS = 1 << 20
 
 
 def axes_of(value: Any, name: str) -> tuple[Axis, ...]:
-    """Read axes: of each a number of categories, or two or more edges. Raises TypeError or ValueError."""
+    """Read axes: of each a number of categories, or two or more edges. Raises TypeError or
+    ValueError."""
     if not isinstance(value, (tuple, list)) or not value:
         raise TypeError(
             f"{name} = {value!r:.60}; give a tuple of axes, each a number of categories or a tuple of "
@@ -81,10 +83,11 @@ def outside_of(axis: Axis) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BinCounts(Query):
-    """The counts of all bins, each axis multiplied by its matrix, and ``other`` times the number outside.
+    """The counts of all bins, each axis multiplied by its matrix, and ``other`` times the number
+    outside.
 
-    Bins are in the order of the first axis, then of the second, ... A record is outside if it is in no bin of
-    some axis; with ``other`` = 0 it is left out and no number is released of it.
+    Bins are in the order of the first axis, then of the second, ... A record is outside if it is in
+    no bin of some axis; with ``other`` = 0 it is left out and no number is released of it.
     norm: in which the sensitivity is stated, L1 or squared L2.
     """
 
@@ -141,8 +144,8 @@ class BinCounts(Query):
         return counted.reshape(shape), len(records) - len(kept)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: the length of a column of the product, or the weight of those outside; replace: of two
-        columns with the least in common, or of one and that weight."""
+        """add-remove: the length of a column of the product, or the weight of those outside;
+        replace: of two columns with the least in common, or of one and that weight."""
         return _moves(self, adjacency, domain)
 
 

@@ -1,7 +1,8 @@
-"""Public integer matrices whose products with a vector of counts are released, one for each axis of bins.
+"""Public integer matrices whose products with a vector of counts are released, one for each axis of
+bins.
 
-All columns of such a matrix are alike: whichever bin a record is in, it moves the product by as much.
-Entries are never negative, so two columns have an inner product of at least 0.
+All columns of such a matrix are alike: whichever bin a record is in, it moves the product by as
+much. Entries are never negative, so two columns have an inner product of at least 0.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _LARGEST = 1 << 20  # of an entry, so that counts of 2^40 records stay below 2^6
 
 
 class Strategy(ABC):
-    """A public matrix of non-negative integers with ``rows`` rows, and a column for each of ``bins`` bins."""
+    """A public matrix of non-negative integers with ``rows`` rows, and a column for each of
+    ``bins`` bins."""
 
     __slots__ = ()
 
@@ -39,7 +41,8 @@ class Strategy(ABC):
 
     @abstractmethod
     def of(self, counts: Integers) -> Integers:
-        """Multiply counts of shape (m, bins) from the right, exactly; the result has shape (m, rows)."""
+        """Multiply counts of shape (m, bins) from the right, exactly; the result has shape (m,
+        rows)."""
 
     @abstractmethod
     def column(self, norm: Norm) -> int:
@@ -52,7 +55,8 @@ class Strategy(ABC):
     def shared(self, norm: Norm) -> int:
         """Least that two columns, or one and itself, have in common: the least inner product.
 
-        For the L1 norm, the least sum of entries in rows where both columns have one: these are equal.
+        For the L1 norm, the least sum of entries in rows where both columns have one: these are
+        equal.
         """
 
 
@@ -60,8 +64,9 @@ class Strategy(ABC):
 class Levels(Strategy):
     """A hierarchy of sums: level l sums 2^l neighboring bins at a time, times ``weights[l]``.
 
-    Weights of 0 leave a level out. The weight of single bins, the first, is at least 1. With weights
-    (1,) the counts themselves are released. Raises TypeError or ValueError for other weights.
+    Weights of 0 leave a level out. The weight of single bins, the first, is at least 1. With
+    weights (1,) the counts themselves are released. Raises TypeError or ValueError for other
+    weights.
     """
 
     bins: int
@@ -104,7 +109,8 @@ class Levels(Strategy):
         return sum(_in(norm, weight) for weight in self.weights)
 
     def shared(self, norm: Norm) -> int:
-        """The first and the last bin are together in the levels that have a single sum, and in no other."""
+        """The first and the last bin are together in the levels that have a single sum, and in no
+        other."""
         return sum(_in(norm, w) for level, w in enumerate(self.weights) if self.nodes(level) == 1)
 
 
@@ -138,7 +144,8 @@ class Circulant(Strategy):
         return "circulant", self.bins, self.kernel
 
     def of(self, counts: Integers) -> Integers:
-        """Convolve each row with the kernel, by products of integer polynomials modulo x^bins - 1."""
+        """Convolve each row with the kernel, by products of integer polynomials modulo x^bins -
+        1."""
         kernel = fmpz_poly(list(self.kernel))
         rows = [_wrapped(kernel * fmpz_poly(row), self.bins) for row in counts.tolist()]
         return np.array(rows, object).reshape(len(rows), self.bins)

@@ -36,19 +36,19 @@ COUNTS = Handle("counts")
 class Histogram(Mechanism[BinsEstimate]):
     """The numbers of records in public bins of one column or of several, as one vector with noise.
 
-    Data: shape (n, number of axes). Output: ``BinsEstimate``; never abstains. Claim, proved, for both
-    adjacencies and all data: noise="laplace": PureDP(1 / noise_multiplier); "gaussian":
-    GaussianDP of that, up to 2^-40 of the noise. A replaced record moves two counts by one each, which
-    costs mu^2 twice, not four times.
+    Data: shape (n, number of axes). Output: ``BinsEstimate``; never abstains. Claim, proved, for
+    both adjacencies and all data: noise="laplace": PureDP(1 / noise_multiplier); "gaussian":
+    GaussianDP of that, up to 2^-40 of the noise. A replaced record moves two counts by one each,
+    which costs mu^2 twice, not four times.
     axes: for each column k for the categories 0, ..., k - 1, or edges e_0 < ... < e_m of the bins
     e_i <= x < e_(i + 1), the last one with e_m. A record is in a bin of each axis, or outside.
     outside: "drop" leaves records outside out of the answer; "count" releases their number, too.
-    strategy: "identity" releases the counts. For ranges of bins of an axis with edges, "tree" releases sums
-    of blocks of blocks, "circulant" (Gaussian noise alone) the product with the circulant matrix of least
-    mean variance over all ranges. Axes of categories, which have no order, are released as they are.
-    Errors: TypeError or ValueError for parameters and for data that are no real columns.
-    Source: DMNS06, Section 3 (histograms); DRS22 (Gaussian noise); HRMS10 (trees); LMHMR15 (the matrix
-    mechanism); the circulant matrix and the rules of choice are OURS.
+    strategy: "identity" releases the counts. For ranges of bins of an axis with edges, "tree"
+    releases sums of blocks of blocks, "circulant" (Gaussian noise alone) the product with the
+    circulant matrix of least mean variance over all ranges. Axes of categories, which have no
+    order, are released as they are. Errors: TypeError or ValueError for parameters and for data
+    that are no real columns. Source: DMNS06, Section 3 (histograms); DRS22 (Gaussian noise); HRMS10
+    (trees); LMHMR15 (the matrix mechanism); the circulant matrix and the rules of choice are OURS.
     """
 
     axes: Annotated[Any, axes_of]
@@ -57,7 +57,8 @@ class Histogram(Mechanism[BinsEstimate]):
     noise: Annotated[NoiseLaw, one_of("laplace", "gaussian")] = "laplace"
 
     def check_parameters(self) -> None:
-        """Refuse edges that hold every number, and a strategy without an axis or a noise that it is for."""
+        """Refuse edges that hold every number, and a strategy without an axis or a noise that it is
+        for."""
         for axis in self.axes:
             outside_of(axis)
         if self.strategy != "identity" and all(isinstance(axis, int) for axis in self.axes):
@@ -80,7 +81,8 @@ class Histogram(Mechanism[BinsEstimate]):
         return tuple(outside_of(axis) for axis in self.axes)
 
     def plan(self) -> Plan:
-        """One stage: the counts after the public matrices, scale noise_multiplier times what a record moves."""
+        """One stage: the counts after the public matrices, scale noise_multiplier times what a
+        record moves."""
         return (Stage(COUNTS, self._counts(), self._noise()),)
 
     def law(self, data: Any) -> Law:
@@ -90,7 +92,8 @@ class Histogram(Mechanism[BinsEstimate]):
         return Mechanism.law(self, data)
 
     def expected_error(self, n: int) -> float:
-        """The root of the expected squared noise of all counts together, in records, whatever n is."""
+        """The root of the expected squared noise of all counts together, in records, whatever n
+        is."""
         return float(np.linalg.norm(self._answer((0,) * self._counts().width).standard_deviation))
 
     def estimate(self, transcript: Transcripts) -> BinsEstimate | Abstained:

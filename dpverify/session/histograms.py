@@ -15,12 +15,15 @@ from dpverify.privacy.numbers import Exact, Floats
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Histogram:
-    """Noisy counts of public bins that are disjoint and hold every record: name of the bin -> count.
+    """Noisy counts of public bins that are disjoint and hold every record: name of the bin ->
+    count.
 
-    A name is a declared value, or (low, high) for the numbers low <= x < high, in the last bin also x =
-    high; of several columns a tuple with a name for each. Counts are unbiased, and may be negative.
+    A name is a declared value, or (low, high) for the numbers low <= x < high, in the last bin also
+    x = high; of several columns a tuple with a name for each. Counts are unbiased, and may be
+    negative.
 
-    counts: the released counts. values: for each column its declared values, or None where it has edges.
+    counts: the released counts. values: for each column its declared values, or None where it has
+    edges.
     """
 
     counts: BinsEstimate
@@ -37,7 +40,8 @@ class Histogram:
 
     @property
     def value(self) -> dict[Any, Any]:
-        """The counts, unbiased: as they were released, or, asked with ranges=True, those of least squares."""
+        """The counts, unbiased: as they were released, or, asked with ranges=True, those of least
+        squares."""
         if self.counts.strategy == "identity":
             return dict(zip(self.names, self.counts.released, strict=False))
         return self._named(self.counts.value)
@@ -60,9 +64,9 @@ class Histogram:
     def range(self, *ends: Any) -> RangeEstimate:
         """Estimate the number of records from one edge to before another, ``result.range(18, 65)``.
 
-        Of several columns give for each a pair of edges, or a declared value: ``result.range((18, 65),
-        "north")``. Ask the histogram with ranges=True for less noise in ranges of many bins. Raises
-        ValueError for what is no edge or value.
+        Of several columns give for each a pair of edges, or a declared value: ``result.range((18,
+        65), "north")``. Ask the histogram with ranges=True for less noise in ranges of many bins.
+        Raises ValueError for what is no edge or value.
         """
         if len(self.values) == 1 and self.values[0] is None:
             return self.counts.range(*ends)
@@ -80,17 +84,19 @@ class Histogram:
         )
 
     def quantile(self, at: Exact) -> float:
-        """Estimate a quantile from the counts of one column with edges; see ``BinsEstimate.quantile``."""
+        """Estimate a quantile from the counts of one column with edges; see
+        ``BinsEstimate.quantile``."""
         self._edges("quantile()")
         return self.counts.quantile(at)
 
     def nonnegative(self) -> dict[Any, Any]:
-        """Compute the counts with 0 for those below, for display; see ``BinsEstimate.nonnegative``."""
+        """Compute the counts with 0 for those below, for display; see
+        ``BinsEstimate.nonnegative``."""
         return {name: max(0, count) for name, count in self.value.items()}
 
     def consistent(self, total: float) -> dict[Any, float]:
-        """Compute the nearest counts that are at least 0 and add up to ``total``, a released or public number
-        of records; see ``BinsEstimate.consistent``."""
+        """Compute the nearest counts that are at least 0 and add up to ``total``, a released or
+        public number of records; see ``BinsEstimate.consistent``."""
         return self._named(self.counts.consistent(total))
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,7 +153,8 @@ class Top:
         return low, high
 
     def surely(self, level: Exact = 0.95) -> list[Any]:
-        """List the values that are among the ``k`` most frequent, all of them at this level together.
+        """List the values that are among the ``k`` most frequent, all of them at this level
+        together.
 
         Of such a value fewer than k others have an interval that reaches the low end of its own.
         """

@@ -1,7 +1,7 @@
 """Counts in public bins, by one release: histograms of one column or several, and counts by groups.
 
-One record is in one bin of one group, so all counts together cost what one does under add-remove; under
-replace a record moves two of them.
+One record is in one bin of one group, so all counts together cost what one does under add-remove;
+under replace a record moves two of them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from dpverify.tables import Boolean, Category, ColumnType, Integer, Selection, T
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Public bins for a question: a selection with a column for each axis, and the mechanism that counts.
+    """Public bins for a question: a selection with a column for each axis, and the mechanism that
+    counts.
 
-    groups: the declared values of ``by``, whose axis is the first; None without. values: of the other
-    axes, declared values or None for edges.
+    groups: the declared values of ``by``, whose axis is the first; None without. values: of the
+    other axes, declared values or None for edges.
     """
 
     selection: Selection
@@ -121,7 +122,8 @@ def _why(axes: list[Axis], unit: Unit, given: Mapping[str, Any]) -> str:
 
 
 def _bins_of(question: Question, column: str, kind: ColumnType) -> Any:
-    """Give what was said of the bins of a column: of several columns by name, or a number for all of them."""
+    """Give what was said of the bins of a column: of several columns by name, or a number for all
+    of them."""
     bins = question.given.get("bins")
     if not isinstance(bins, Mapping):
         listed = isinstance(kind, (Category, Boolean))

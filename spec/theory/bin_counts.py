@@ -1,19 +1,23 @@
-"""Counts of records in public bins, after a public integer matrix for each axis, and what a record moves.
+"""Counts of records in public bins, after a public integer matrix for each axis, and what a record
+moves.
 
-An axis has categories 0..k-1 or bins between edges; a record is in one bin of each axis, or outside. Its
-vector is the product (of Kronecker) of its column in each axis's matrix, or the weight of those outside.
+An axis has categories 0..k-1 or bins between edges; a record is in one bin of each axis, or
+outside. Its vector is the product (of Kronecker) of its column in each axis's matrix, or the weight
+of those outside.
 
-Matrices. "levels": a row for each sum of 2^l neighboring bins, times the weight of level l; "circulant":
-entry (i, j) is kernel[(i - j) mod bins]. No entry is negative. All columns of a matrix are alike: each bin
-is in one sum of every level, and a circulant's columns are permutations of its kernel.
+Matrices. "levels": a row for each sum of 2^l neighboring bins, times the weight of level l;
+"circulant": entry (i, j) is kernel[(i - j) mod bins]. No entry is negative. All columns of a matrix
+are alike: each bin is in one sum of every level, and a circulant's columns are permutations of its
+kernel.
 
-Proof of the sensitivities. One record more or less moves the value by its vector: the product of the
-columns' lengths (sums for L1; sums of squares for squared L2), or the weight of those outside. A replaced
-record moves it by u - v. Squared, |u - v|^2 = |u|^2 + |v|^2 - 2 <u, v>, where <u, v> is the product of
-the axes' inner products, each at least 0, so it is least where each is. For levels and L1: where both u and
-v have an entry it is the same number, so that |u - v|_1 = |u|_1 + |v|_1 - 2 (sum of entries that both
-have), again a product. The first and the last bin share the levels of a single sum, which all bins share. A
-record that goes outside, or comes from there, moves |u| plus the weight (its square). QED.
+Proof of the sensitivities. One record more or less moves the value by its vector: the product of
+the columns' lengths (sums for L1; sums of squares for squared L2), or the weight of those outside.
+A replaced record moves it by u - v. Squared, |u - v|^2 = |u|^2 + |v|^2 - 2 <u, v>, where <u, v> is
+the product of the axes' inner products, each at least 0, so it is least where each is. For levels
+and L1: where both u and v have an entry it is the same number, so that |u - v|_1 = |u|_1 + |v|_1 -
+2 (sum of entries that both have), again a product. The first and the last bin share the levels of a
+single sum, which all bins share. A record that goes outside, or comes from there, moves |u| plus
+the weight (its square). QED.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ _SOURCE = Source("DMNS06", "Section 3, histogram queries", note="after a public 
 
 
 def place(axis: Axis, value: Fraction) -> int | None:
-    """Find the bin of a number: the category that it is, or the bin [e_i, e_(i + 1)), the last one closed."""
+    """Find the bin of a number: the category that it is, or the bin [e_i, e_(i + 1)), the last one
+    closed."""
     if isinstance(axis, int):
         return int(value) if value.denominator == 1 and 0 <= value < axis else None
     if not axis[0] <= value <= axis[-1]:
@@ -65,7 +70,8 @@ def columns(matrix: Matrix) -> tuple[tuple[int, ...], ...]:
 def value(
     records: Sequence[Record], axes: Sequence[Axis], matrices: Sequence[Matrix], other: int
 ) -> tuple[int, ...]:
-    """Add up the records' vectors, and after them ``other`` times the number outside, unless that is 0."""
+    """Add up the records' vectors, and after them ``other`` times the number outside, unless that
+    is 0."""
     rows = [len(columns(matrix)[0]) for matrix in matrices]
     total, outside = [0] * prod(rows), 0
     for record in records:
@@ -147,8 +153,9 @@ _VALUES = tuple(Fraction(x, 2) for x in (-1, 0, 1, 2, 4, 6, 7, 8, 9))
 def obligation_bin_counts(
     claimed: Callable[..., int | None] = bin_counts_sensitivity,
 ) -> int:
-    """Over all neighbors of at most two records of one column and one of two: the largest move is exactly
-    ``claimed``, for several matrices, with and without a weight for those outside, in both norms."""
+    """Over all neighbors of at most two records of one column and one of two: the largest move is
+    exactly ``claimed``, for several matrices, with and without a weight for those outside, in both
+    norms."""
     cases = 0
     for case, other, adjacency in product(_CASES, (0, 1, 3), Adjacency):
         axes, matrices = zip(*case, strict=True)
@@ -184,7 +191,8 @@ def _known(
 
 
 def obligation_places(claimed: Callable[[Axis, Fraction], int | None] = place) -> int:
-    """Every number is in exactly one bin, or outside: below the first edge, above the last, or no category."""
+    """Every number is in exactly one bin, or outside: below the first edge, above the last, or no
+    category."""
     cases = 0
     for axis in (1, 3, _EDGES, _EDGES[:2]):
         for x in _VALUES:
