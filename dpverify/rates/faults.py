@@ -24,7 +24,9 @@ _DRIFT = 2.0
 """How many tolerances the slope is off in a fault of the exponent."""
 _FEWER = 2
 _EARLY = 1 / 16
-"""Share of alpha of each stage of releases but the last, which has what is left."""
+"""Share of alpha of each stage with fewer releases than all."""
+_MORE = (1, 0.5), (2, 0.25), (4, 0.25)
+"""How many times all releases the last stages have, and their shares of what is left of alpha."""
 
 
 class Measured(Protocol):
@@ -89,8 +91,8 @@ def caught(
 ) -> str:
     """Name a comparison that is refuted under a planted fault; empty if none is.
 
-    In stages, few releases at one value first, as most faults are coarse. All stages together refute what is
-    right with probability at most alpha an interval.
+    In stages, few releases at one value first, as most faults are coarse; then all, and before a fault counts as missed
+    up to four times as many. All stages together refute what is right with probability at most alpha an interval.
     """
     *early, (most, share) = stages(repeats)
     order = list(range(len(claim.values)))[:: -1 if fault.grows else 1]
@@ -98,18 +100,19 @@ def caught(
     for releases, own in early:
         with suppress(ValueError):  # too few for an interval or a slope: more tell
             measured = partial(row, repeats=releases, alpha=own * alpha)
-            if refuted := _refuted(claim, measured, one):
+            if refuted := _refuted(claim, measured, one if releases < repeats else order):
                 return refuted
     return _refuted(claim, partial(row, repeats=most, alpha=share * alpha), order)
 
 
 def stages(repeats: int) -> Iterator[tuple[int, float]]:
-    """The releases at a value in each stage, and the stage's share of alpha; the last has all ``repeats``."""
+    """The releases at a value in each stage, and the stage's share of alpha."""
     sizes = [repeats]
     while sizes[0] >= 2 * FEWEST_REPEATS:
         sizes.insert(0, max(FEWEST_REPEATS, sizes[0] // _FEWER))
     yield from ((size, _EARLY) for size in sizes[:-1])
-    yield repeats, 1 - _EARLY * (len(sizes) - 1)
+    left = 1 - _EARLY * (len(sizes) - 1)
+    yield from ((more * repeats, left * share) for more, share in _MORE)
 
 
 def _refuted(claim: RateClaim, row: Callable[[int], Row], order: Sequence[int]) -> str:

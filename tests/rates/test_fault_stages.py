@@ -17,14 +17,14 @@ ALPHA = 1e-9
 
 
 @pytest.mark.parametrize("repeats", [200, 399, 400, 600, 2000, 40_000])
-def test_stages_grow_to_all_releases_and_share_alpha(repeats: int) -> None:
+def test_stages_grow_to_four_times_all_releases_and_share_alpha(repeats: int) -> None:
     found = list(stages(repeats))
     sizes = [size for size, _ in found]
-    assert sizes[-1] == repeats
+    assert sizes[-3:] == [repeats, 2 * repeats, 4 * repeats]
     assert sizes[0] >= 200
     assert all(2 * a <= b for a, b in pairwise(sizes))
     assert sum(share for _, share in found) == pytest.approx(1)
-    assert found[-1][1] >= 1 / 2
+    assert found[-3][1] >= 1 / 4
 
 
 def _asked(made: RateClaim, fault: Any, seen_with: int) -> tuple[str, list[tuple[int, int, float]]]:
@@ -63,7 +63,13 @@ def test_a_fine_fault_is_seen_with_all_releases() -> None:
     by, asked = _asked(claim(curve=_CURVE), _LOST, 3200)
     assert by
     assert [repeats for _, repeats, _ in asked] == [200, 400, 800, 1600, 3200]
-    assert sum(alpha for *_, alpha in asked) == pytest.approx(ALPHA)
+    assert sum(alpha for *_, alpha in asked) == pytest.approx(ALPHA * (4 / 16 + 12 / 16 / 2))
+
+
+def test_a_finer_fault_is_seen_with_four_times_all_releases() -> None:
+    by, asked = _asked(claim(curve=_CURVE), _LOST, 12_800)
+    assert by
+    assert asked[-1][:2] == (0, 12_800)
 
 
 def test_what_is_right_is_measured_at_every_value_and_not_caught() -> None:
@@ -77,7 +83,7 @@ def test_too_few_releases_for_an_interval_are_no_end_of_it() -> None:
     made = claim(curve=_CURVE)
 
     def row(index: int, *, repeats: int, alpha: float) -> Row:
-        if repeats < 3200:
+        if repeats < 12_800:
             raise ValueError("all errors are equal")
         return Row(point(float(made.values[index]), 3.0, 0.01), predicted=1.0)
 
