@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify import Adjacency, ApproxDP, GaussianDP, MomentMatrix
+from dpverify import Adjacency, ApproxDP, GaussianDP, MomentMatrix, PureDP
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.grid import Count, OneUnit
@@ -148,9 +148,25 @@ _BALL = MomentMatrix.for_budget(
     nonfinite="replace",
 )
 
+_LAPLACE = MomentMatrix.for_budget(
+    PureDP(1), adjacency=ADD, lower=(0.0, -1.0), upper=(8.0, 1.0), noise="laplace"
+)
+
+
+def _square() -> tuple[NeighboringPair, ...]:
+    """Between (0, -1) and (8, 1): corners move all moments, an edge two of them."""
+    corner, edge = (8.0, 1.0), (8.0, 0.0)
+    return (
+        added("a corner enters", [(4.0, 0.0)] * 8, corner),
+        added("a record far outside enters", [corner] * 5, (_FAR, -_FAR)),
+        added("nobody against somebody", np.zeros((0, 2)), edge),
+    )
+
+
 CONFIGURATIONS = (
     _attacked("box", _BOX, _added(), _wider, _exact_gate, _no_number, _no_products),
     _attacked("ball", _BALL, _replaced(), _wider, _no_ball),
+    _attacked("box-laplace", _LAPLACE, _square()),
 )
 
 # --- small instances ----------------------------------------------------------------------------
@@ -170,6 +186,12 @@ SMALL = (
         data=((0.25, 1.5), (7.0, -7.0)),
     ),
     SmallInstance(name="two columns, replace", mechanism=_small(REPLACE, 2), data=((0.125, -0.3),)),
+    SmallInstance(
+        name="one column, replace, Laplace noise",
+        mechanism=_small(REPLACE, 1, noise="laplace"),
+        data=(0.25,),
+        max_choices=9,
+    ),
     SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, 1), data=()),
 )
 

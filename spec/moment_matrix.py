@@ -15,6 +15,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from .theory import box_moments, joint, queries, vectors
 from .theory.box_moments import Box
+from .theory.boxes import LaplaceVectorLaw
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import PointLaw, TranscriptLaw, closed, real
 from .theory.obligations import Departure, neighbors, require
@@ -31,6 +32,7 @@ DEPARTURES = (
     ),
 )
 _MOMENTS = Source("OURS", "first and second moments of records in a box")
+_LAPLACE = Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity")
 _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
 
 
@@ -51,6 +53,8 @@ def box(parameters: Parameters) -> Box:
         radius = min(radius, floor(Fraction(parameters["radius"]) * SIDE))
     constant = max(1, isqrt(3 * radius * SIDE // 5))
     counted = parameters["adjacency"] is Adjacency.ADD_REMOVE
+    if parameters["noise"] == "laplace":
+        return Box(edges, SIDE, radius, constant, 169, 169, counted)
     both = [Box(edges, SIDE, radius, constant, 169, above, counted) for above in (169, 239)]
     return min(both, key=lambda one: frobenius_noise(one, parameters["adjacency"]))
 
@@ -63,27 +67,39 @@ def frobenius_noise(public: Box, adjacency: Adjacency) -> Fraction:
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """The noise's standard deviation: multiplier times sensitivity, down to 2^-40."""
+    """Multiplier times sensitivity: of Laplace noise its scale, else its deviation, down to 2^-40."""
+    if parameters["noise"] == "laplace":
+        return Fraction(parameters["noise_multiplier"]) * _in_l1(parameters)
     moved = box(parameters).moved_squared(parameters["adjacency"])
     return Fraction(parameters["noise_multiplier"]) * Fraction(isqrt(moved * 4**40), 2**40)
 
 
+def _in_l1(parameters: Parameters) -> int:
+    b = box(parameters)
+    own = (b.side, b.radius, b.constant, b.diagonal, b.above, b.counted)
+    return box_moments.moved(len(b.edges), *own, parameters["adjacency"])
+
+
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """By stage, squared, in one unit; of Laplace noise in L1."""
     public = box(parameters)
+    if parameters["noise"] == "laplace":
+        return {**({} if public.counted else {"count": 0}), "moments": _in_l1(parameters)}
     width = (len(public.edges) + 1) * (len(public.edges) + 2) // 2 - (not public.counted)
     moved = public.moved_squared(parameters["adjacency"])
     square = vectors.one_unit_sensitivity(moved, scale(parameters), width, int(UNIT))
     return {"moments": square} if public.counted else {"count": 0, "moments": square}
 
 
-@states(_MOMENTS, _GAUSSIAN)
+@states(_MOMENTS, _GAUSSIAN, _LAPLACE)
 def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
     """Moments and number plus noise; or the number as it is, then the moments plus noise."""
     public = box(parameters)
     rows = [record if isinstance(record, tuple) else (record,) for record in records]
-    center = one_unit(box_moments.moments(rows, public), scale(parameters))
-    noisy = RoundedGaussianLaw(center, UNIT)
+    value, own = box_moments.moments(rows, public), scale(parameters)
+    noisy: Any = RoundedGaussianLaw(one_unit(value, own), UNIT)
+    if parameters["noise"] == "laplace":
+        noisy = LaplaceVectorLaw(value, own)
     if public.counted:
         return closed("moments", noisy)
     n = len(records)
@@ -93,7 +109,12 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
 def entry_noise(parameters: Parameters) -> Any:
     """The standard deviation of the noise in the sum of z_i z_j, i < j, in units of the bounds."""
-    return real(scale(parameters)) / (box(parameters).above * SIDE**2)
+    return _deviation(parameters) / (box(parameters).above * SIDE**2)
+
+
+def _deviation(parameters: Parameters) -> Any:
+    own = real(scale(parameters))
+    return own * mp.sqrt(2) if parameters["noise"] == "laplace" else own
 
 
 @states(_MOMENTS)
@@ -113,6 +134,8 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     d = len(public.edges)
     tail = real(beta) / (d * (d + 1) / 2)
     reach = mp.sqrt(2) * mp.erfinv(1 - tail) + 1 / real(UNIT)
+    if parameters["noise"] == "laplace":
+        reach = -mp.log(tail) + 1 / real(scale(parameters))
     least = min(public.above, public.diagonal)
     return reach * real(scale(parameters)) / (least * SIDE**2) / n
 
@@ -167,6 +190,7 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
         "lower": (-1.0,) * d,
         "upper": (1.0,) * d,
         "radius": None,
+        "noise": "gaussian",
         "at_least": 1,
         **changes,
     }
@@ -194,6 +218,30 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
         require(largest <= stated <= square * slack, case)
         replaced = parameters["adjacency"] is Adjacency.REPLACE
         require(largest >= square * (Fraction(1, 2) if replaced else Fraction(15, 16)), case)
+    return cases
+
+
+@states(_MOMENTS, _LAPLACE)
+def obligation_laplace_loss(claimed: Fraction = Fraction(1)) -> int:
+    """On all neighbors of at most 2 records the largest loss of Laplace noise is at most claimed /
+    multiplier; under add-remove it is within 2^-4 of that for some pair, under replace within half."""
+    cases = 0
+    for parameters in _settings():
+        parameters["noise"] = "laplace"
+        universe, largest = _UNIVERSES[len(parameters["lower"])], Fraction(0)
+        known: dict[Any, Any] = {}
+        for pair in neighbors(universe, 2, parameters["adjacency"]):
+            for records in pair:
+                if records not in known:
+                    found = law(parameters, records)
+                    known[records] = found.stages[-1][1](found.example)
+            largest = max(largest, known[pair[0]].largest_loss(known[pair[1]]))
+            cases += 1
+        stated = claimed / parameters["noise_multiplier"]
+        case = f"{parameters}: {float(largest)}, claimed {float(stated)}"
+        require(largest <= stated, case)
+        replaced = parameters["adjacency"] is Adjacency.REPLACE
+        require(largest >= stated * (Fraction(1, 2) if replaced else Fraction(15, 16)), case)
     return cases
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of
 from dpverify.privacy.numbers import Exact, Floats, exact, to_float
 
 Ridge = Exact | Sequence[Exact] | None
@@ -41,6 +41,7 @@ class RegressionEstimate(Result):
     resolved: float
     lower: float | Floats = field(repr=False)
     upper: float | Floats = field(repr=False)
+    noise: NoiseLaw = field(default="gaussian", repr=False)
 
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[Floats, Floats]:
         """Compute (low, high), each of the shape of ``value``, each coefficient by itself.
@@ -54,7 +55,7 @@ class RegressionEstimate(Result):
         if self.resolved < 1:
             return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
         more = self.sampling_deviation if sampling else np.zeros_like(self.value)
-        z = deviations("gaussian", tail_of(level))
+        z = deviations(self.noise, tail_of(level))
         reach = z * np.hypot(self.standard_deviation, more) + np.abs(self.bias)
         return self.value - reach, self.value + reach
 
@@ -87,6 +88,7 @@ class ComponentsEstimate(Result):
     angles: Floats
     total: float
     mean: Floats = field(repr=False)
+    noise: NoiseLaw = field(default="gaussian", repr=False)
 
     @property
     def shares(self) -> Floats:
@@ -96,7 +98,7 @@ class ComponentsEstimate(Result):
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
         """Compute (low, high), each of shape (k,), for the variance along each direction of the
         value, to first order. Raises TypeError or ValueError for a level outside (0, 1)."""
-        reach = deviations("gaussian", tail_of(level)) * self.standard_deviation
+        reach = deviations(self.noise, tail_of(level)) * self.standard_deviation
         return np.maximum(self.variances - reach, 0.0), self.variances + reach
 
     def transform(self, records: Any) -> Floats:
@@ -120,6 +122,7 @@ class UnitMoments:
     sums: Floats
     middle: Floats
     half: Floats
+    law: NoiseLaw
 
     def typical_noise(self, columns: Sequence[int]) -> float:
         """Compute the root mean square of the covariances' noise over these columns."""
@@ -144,7 +147,7 @@ def fitted(
     own: dict[str, Any] = arrays
     if single:
         own = {name: a[0] if a.ndim > 1 else float(a[0]) for name, a in arrays.items()}
-    return RegressionEstimate(**own, ridge=ends[0], resolved=ends[1])
+    return RegressionEstimate(**own, ridge=ends[0], resolved=ends[1], noise=moments.law)
 
 
 def _one(
@@ -261,4 +264,5 @@ def components(moments: UnitMoments, k: int) -> ComponentsEstimate:
             np.asarray(angles),
             float(np.trace(spread) * lengths),
             moments.middle + moments.half * moments.means,
+            moments.law,
         )

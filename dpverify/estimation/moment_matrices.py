@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of
 from dpverify.estimation.linear_fits import (
     ComponentsEstimate,
     RegressionEstimate,
@@ -26,7 +26,7 @@ class MomentMatrixEstimate(Result):
 
     ``value``: sums over records of (1, z)(1, z)^T, shape (d + 1, d + 1), with z = (x - middle) / half
     between -1 and 1; its first entry is the (noisy or public) number of records.
-    ``standard_deviation``: of the normal noise of each entry, independent on and above the diagonal.
+    ``standard_deviation``: of the noise of each entry, of law ``noise``, independent on and above the diagonal.
     ``middle``, ``half``: of each column's bounds, shape (d,), in the data's units.
     """
 
@@ -34,6 +34,7 @@ class MomentMatrixEstimate(Result):
     standard_deviation: Floats = field(repr=False)
     middle: Floats
     half: Floats
+    noise: NoiseLaw = field(default="gaussian", repr=False)
 
     def __post_init__(self) -> None:
         shape = (len(self.middle) + 1,) * 2
@@ -74,7 +75,7 @@ class MomentMatrixEstimate(Result):
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
         """Compute (low, high), each of the shape of ``value``: for each sum without noise, by the
         noise's exact tail."""
-        reach = deviations("gaussian", tail_of(level)) * self.standard_deviation
+        reach = deviations(self.noise, tail_of(level)) * self.standard_deviation
         return self.value - reach, self.value + reach
 
     def regression(
@@ -128,7 +129,7 @@ class MomentMatrixEstimate(Result):
         counted = square[0, 0] * (second - 2 * m) ** 2
         noise = np.sqrt(square[1:, 1:] + through + counted) / self.count
         own = (means, np.asarray(spread), np.asarray(noise), self.standard_deviation)
-        return UnitMoments(self.count, *own, self.middle, self.half)
+        return UnitMoments(self.count, *own, self.middle, self.half, self.noise)
 
     def _centers(self) -> Floats:
         """The means of z, shape (d,), between -1 and 1."""

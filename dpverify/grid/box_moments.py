@@ -3,6 +3,7 @@ lemma."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,7 +40,8 @@ class BoxMoments(VectorQuery):
     ``radius``; a radius of at least sqrt(d) side clips nothing.
     low, high: the bounds in cells of 2^exponents, one for each column. constant: h. Entries on the
     diagonal count ``diagonal`` times, those above it ``above`` times; the first, h^2 times the
-    number of records, is left out unless ``counted``.
+    number of records, is left out unless ``counted``. norm: of the sensitivity, L1 (for Laplace noise)
+    or squared L2.
     """
 
     adds_up = True
@@ -53,6 +55,7 @@ class BoxMoments(VectorQuery):
     above: int = 1
     counted: bool = True
     clipped: bool = True
+    norm: Norm = Norm.SQUARED_L2
 
     def __post_init__(self) -> None:
         for name in ("side", "radius", "constant", "diagonal", "above"):
@@ -63,6 +66,8 @@ class BoxMoments(VectorQuery):
             raise ValueError("bounds: give at least one column, and from 1 to 2^26 cells to each.")
         if max(max(-a, b, a, -b) for a, b in ends) > OUTER_BOX or self.side > MOST_SIDE:
             raise ValueError("bounds are beyond 2^40 cells from zero, or side is beyond 2^20.")
+        if self.norm not in (Norm.L1, Norm.SQUARED_L2):
+            raise ValueError(f"norm = {self.norm}; moments have one in L1 or squared L2.")
         if self.above**2 > 2 * self.diagonal**2:
             raise ValueError("above must be at most sqrt(2) times diagonal; see ``sensitivity``.")
 
@@ -96,7 +101,7 @@ class BoxMoments(VectorQuery):
         return found.astype(np.int64 if self.largest(len(view)) < WORD else object)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """``moved_squared``; spec/theory/box_moments.py proves it."""
+        """``moved_squared`` or ``moved``; spec/theory/box_moments.py proves them."""
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         d = len(self.low)
@@ -114,8 +119,8 @@ class BoxMoments(VectorQuery):
                 columns=d,
                 **own,
             ),
-            norm=Norm.SQUARED_L2,
-            value=moved_squared(d, adjacency=adjacency, **own),
+            norm=self.norm,
+            value=(moved if self.norm is Norm.L1 else moved_squared)(d, adjacency=adjacency, **own),
             adjacency=adjacency,
             domain=domain,
             obligation="theory/box_moments.py:obligation_box_moments",
@@ -185,3 +190,26 @@ def moved_squared(
     moved = -(-(uneven * min(columns * side**4, 2 * fourths)) // 2) + rest
     opposite = min(square, constant**2)
     return moved + above**2 * opposite * (2 * constant**2 - opposite)
+
+
+def moved(
+    columns: int,
+    side: int,
+    radius: int,
+    constant: int,
+    diagonal: int,
+    above: int,
+    counted: bool,
+    adjacency: Adjacency,
+) -> int:
+    """Compute the L1 sensitivity. Proof: spec/theory/box_moments.py."""
+    square = min(radius**2, columns * side**2)
+    length = math.isqrt(columns * square)
+    uneven = 2 * diagonal - above  # what follows is twice the sum, until it is halved
+    one = uneven * square + above * length * (length + 2 * constant)
+    if adjacency is Adjacency.ADD_REMOVE:
+        return -(-one // 2) + counted * diagonal * constant**2
+    bent, slope = uneven + columns * above, uneven * side + above * (columns * side + constant)
+    if slope <= 2 * side * bent:
+        return min(one, -(-(columns * slope**2) // (2 * bent)))
+    return min(one, 2 * above * constant * columns * side)

@@ -140,8 +140,9 @@ def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **give
         raise ValueError(f"k = {k!r}; give a number of components from 1 to {len(low)}.")
     if exact(given.get("ridge", 0), "ridge") < 0:
         raise ValueError(f"ridge = {given['ridge']} is negative; give 0 or more.")
-    why = f"{_columns(low)} with declared bounds: all first and second moments, gaussian noise"
-    return Choice(MomentMatrix, {"lower": low, "upper": high} | own, why)
+    noise = noise_of(unit)
+    why = f"{_columns(low)} with declared bounds: all first and second moments, {noise} noise"
+    return Choice(MomentMatrix, {"lower": low, "upper": high, "noise": noise} | own, why)
 
 
 def moments_apart(types: Mapping[str, ColumnType]) -> Sequence[Choice]:

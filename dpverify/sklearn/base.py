@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.mechanisms.moment_matrix import MomentMatrix
 from dpverify.plans import Abstained
-from dpverify.privacy import Derivation, PrivacyClaim
+from dpverify.privacy import Derivation, PrivacyClaim, PureDP
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness import Bits
 
@@ -48,6 +48,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             lower=low,
             upper=high,
             radius=self.radius,
+            noise="laplace" if isinstance(self.budget, PureDP) else "gaussian",
             at_least=self.at_least,
         )
         before = getattr(self, "derivations_", ())

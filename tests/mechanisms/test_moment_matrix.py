@@ -18,6 +18,7 @@ from dpverify import (
     GaussianDP,
     MomentMatrix,
     MomentMatrixEstimate,
+    PureDP,
     SeededBits,
 )
 from dpverify.grid.transcripts import transcript
@@ -53,10 +54,14 @@ def released(mechanism: MomentMatrix, data: Any = DATA, seed: int = 3) -> Moment
     return found
 
 
-@pytest.fixture(scope="module", params=[ADD, REPLACE], ids=str)
+@pytest.fixture(
+    scope="module", params=[(ADD, "gaussian"), (REPLACE, "gaussian"), (REPLACE, "laplace")], ids=str
+)
 def drawn(request: pytest.FixtureRequest) -> list[MomentMatrixEstimate]:
     """Independent releases with noise of a few percent."""
-    mechanism = matrix(adjacency=request.param, noise_multiplier=2)
+    adjacency, noise = request.param
+    of = 2 if noise == "gaussian" else "1/2"
+    mechanism = matrix(adjacency=adjacency, noise=noise, noise_multiplier=of)
     batch = mechanism.law(DATA).sample(SeededBits(5), DRAWS)
     found = [mechanism.estimate(batch[i]) for i in range(DRAWS)]
     return [one for one in found if isinstance(one, MomentMatrixEstimate)]
@@ -71,6 +76,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"lower": (1e9, 0.0, 0.0), "upper": (1e9 + 1e-6, 1, 1)}, ValueError, "subtract a public"),
     ({"radius": 0}, ValueError, "radius = 0 is not positive"),
     ({"radius": 1e-9}, ValueError, r"below 2\^-16; give narrower bounds"),
+    ({"noise": "normal"}, ValueError, "write 'gaussian' or 'laplace'"),
     ({"at_least": 0}, ValueError, "at_least = 0"),
     ({"lower": 3.0}, TypeError, "lower"),
     ({"noise_multiplier": 0}, ValueError, "not positive"),
@@ -248,6 +254,21 @@ def test_the_noise_for_a_budget_is_the_least(budget: Any, adjacency: Adjacency) 
     assert made.claim.guarantee == budget
     less = made.noise_multiplier * (1 - Fraction(1, 10**5))
     assert not replace(made, noise_multiplier=less, budget=None).composed.implies(budget)
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_laplace_noise_is_pure_and_less_for_few_columns(adjacency: Adjacency) -> None:
+    def made(budget: Any, noise: str, d: int) -> MomentMatrix:
+        own: dict[str, Any] = {"lower": (-1.0,) * d, "upper": (1.0,) * d, "noise": noise}
+        return MomentMatrix.for_budget(budget, adjacency=adjacency, **own)
+
+    pure = made(PureDP(1), "laplace", 2)
+    assert pure.claim.guarantee == PureDP(1)
+    assert pure.noise_multiplier == 1
+    approx = ApproxDP(1, "1e-6")
+    for d, fewer in ((2, True), (20, False)):
+        errors = [made(approx, noise, d).expected_error(100) for noise in ("laplace", "gaussian")]
+        assert (errors[0] < errors[1]) is fewer
 
 
 def test_what_is_replaced_counts_in_the_number_alone() -> None:

@@ -113,8 +113,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_spent(
     assert len(one.log) == 0
 
 
-def test_gaussian_noise_needs_a_budget_for_it() -> None:
-    with pytest.raises(ValueError, match="no amount of Gaussian noise is pure DP"):
-        session(budget=PureDP(1)).regression("y", "x", share=1)
-    answer = session(budget=GaussianDP(1)).regression("y", "x", share=1)
-    assert answer.derivation.conclusion.guarantee.implies(GaussianDP(1))
+def test_the_noise_follows_from_what_the_account_adds_up() -> None:
+    for budget, noise in ((PureDP(1), "laplace"), (GaussianDP(1), "gaussian")):
+        answer = session(budget=budget).regression("y", "x", share=1)
+        assert getattr(answer.mechanism, "noise", None) == noise
+        assert answer.derivation.conclusion.guarantee.implies(budget)

@@ -162,6 +162,13 @@ def test_components_and_scaling_are_those_of_numpy_with_little_noise() -> None:
     assert list(scaler.get_feature_names_out(["a", "b", "c"])) == ["a", "b", "c"]
 
 
+def test_a_pure_budget_takes_laplace_noise() -> None:
+    x, y = people(200)
+    model = made("LinearRegression", budget=PureDP(3)).fit(x, y, bits=SeededBits(1))
+    assert model.claim_.guarantee == PureDP(3)
+    assert model.estimate_.noise == model.regression_.noise == "laplace"
+
+
 def test_a_second_fit_is_a_second_release_and_says_so() -> None:
     x, y = people(200)
     model = made("LinearRegression").fit(x, y, bits=SeededBits(1))
@@ -193,7 +200,6 @@ BAD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("PCA", {"bounds": ([0, 0], 1)}, ValueError, "for 3 columns"),
     ("PCA", {"bounds": (1, 0)}, ValueError, "reversed"),
     ("PCA", {"n_components": 0}, ValueError, "n_components = 0"),
-    ("PCA", {"budget": PureDP(1)}, ValueError, "no amount of Gaussian noise is pure DP"),
     ("Ridge", {"alpha": -1.0}, ValueError, "alpha = -1.0 is negative"),
     ("LinearRegression", {"feature_bounds": None}, ValueError, "feature_bounds is missing"),
     ("LinearRegression", {"target_bounds": None}, ValueError, "target_bounds is missing"),

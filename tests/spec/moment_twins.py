@@ -51,6 +51,20 @@ def _patched(name: str, change: Callable[..., Any]) -> Plant:
     return plant
 
 
+def _l1(change: Callable[[int], int]) -> Plant:
+    """Change what is claimed in L1, which is a default of the obligation."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = box_moments.moved
+        own = (RIGHT, lambda *given: change(right(*given)))
+        patch.setattr(box_moments.obligation_box_moments, "__defaults__", own)
+
+    return plant
+
+
+_OF_L1: tuple[Callable[[int], int], ...] = (lambda n: n - 1, lambda n: 2 * n, lambda n: n * 3 // 4)
+
+
 TWINS: dict[str, dict[str, Any]] = {
     "theory.box_moments:obligation_box_moments": {
         "one less": lambda *given: RIGHT(*given) - 1,
@@ -70,10 +84,18 @@ TWINS: dict[str, dict[str, Any]] = {
         "a little less": Fraction(9, 10),
         "a half more": Fraction(3, 2),
     },
+    "moment_matrix:obligation_laplace_loss": {
+        "a little less": Fraction(9, 10),
+        "twice": Fraction(2),
+    },
     "moment_matrix:obligation_lower_bound_is_below_error": {"within once": 1},
 }
 
 FAULTS: dict[str, list[Plant]] = {
+    "theory.box_moments:obligation_box_moments": [_l1(change) for change in _OF_L1],
+    "moment_matrix:obligation_laplace_loss": [
+        _patched("scale", lambda right, parameters: right(parameters) / 2)
+    ],
     "moment_matrix:obligation_loss": [
         _patched("scale", lambda right, parameters: right(parameters) / 2),
         _patched("scale", lambda right, parameters: right(parameters) * 2),

@@ -102,6 +102,7 @@ QUERIES: list[tuple[Query, Domain]] = [
     (BoxSum(STRETCH, 5), TWO),
     (BoxSum(STRETCH, 5, Norm.L1), TWO),
     (BoxMoments(**BOX, side=5, radius=8, constant=3), TWO),
+    (BoxMoments(**BOX, side=5, radius=8, constant=3, norm=Norm.L1), TWO),
     (BoxMoments(**BOX, side=5, radius=4, constant=3, diagonal=5, above=7, counted=False), TWO),
     (WithCount(SUM, 3), TWO),
     (WithCount(SCALED, 3), TWO),
