@@ -101,7 +101,8 @@ def obligation_block_scores(claimed: Callable[..., Fraction] = block_sensitivity
                     )
                     if low < high
                 ]
-                largest = max(largest, sum(m for m, _ in moves), -sum(m for _, m in moves))
+                up, down = (sum((m[i] for m in moves), Fraction(0)) for i in (0, 1))
+                largest = max(largest, up, -down)
                 cases += 1
             stated = claimed(quantiles, adjacency)
             require(largest == stated, f"{quantiles}, {adjacency}: {largest}, not {stated}")
