@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
 from dpverify.estimation.results import VarianceEstimate
@@ -27,6 +26,7 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
+from dpverify.plans.chunks import Data
 from dpverify.plans.parameters import Delta, Rational, one_of, probability
 from dpverify.privacy import Domain
 from dpverify.privacy.calibration import least_integer
@@ -106,7 +106,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         """The origin."""
         return 0.0 if self.d == 1 else (0.0,) * self.d
 
-    def law(self, data: ArrayLike) -> Law:
+    def law(self, data: Data) -> Law:
         """As in ``Mechanism``; refuses groups that together are below the threshold, and standard
         deviations that no Gaussian noise is drawn for."""
         noise = self._fixed_noise()

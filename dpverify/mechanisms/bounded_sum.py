@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from numpy.typing import ArrayLike
-
 from dpverify.estimation.answers import NoiseLaw, Result, tail_of, whole_deviation
 from dpverify.estimation.handles import SUM
 from dpverify.grid import ClampedSum, interval
@@ -23,6 +21,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.chunks import Data
 from dpverify.plans.gaussian import require_drawable
 from dpverify.plans.parameters import Cell, one_of
 from dpverify.privacy import Domain
@@ -88,7 +87,7 @@ class BoundedSum(Mechanism[SumEstimate]):
         """The number between the bounds that is nearest to zero: what is missing adds least."""
         return min(max(self.lower, 0.0), self.upper)
 
-    def law(self, data: ArrayLike) -> Law:
+    def law(self, data: Data) -> Law:
         """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
         if self.noise == "gaussian":
             require_drawable(self._scale(), self.noise_multiplier)

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from numpy.typing import ArrayLike
-
 from dpverify.estimation.answers import NoiseLaw, Result, around, tail_of, whole_deviation
 from dpverify.estimation.handles import COUNT
 from dpverify.grid import Count, interval
@@ -21,6 +19,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.chunks import Data
 from dpverify.plans.gaussian import require_drawable
 from dpverify.plans.parameters import one_of
 from dpverify.privacy import Adjacency
@@ -96,7 +95,7 @@ class NoisyCount(Mechanism[CountEstimate]):
         """The noise's standard deviation, in records, whatever n is."""
         return self._noise().standard_deviation
 
-    def law(self, data: ArrayLike) -> Law:
+    def law(self, data: Data) -> Law:
         """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
         if self.noise == "gaussian":
             require_drawable(self.noise_multiplier, self.noise_multiplier)

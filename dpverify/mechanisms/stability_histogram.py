@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from numpy.typing import ArrayLike
-
 from dpverify.estimation.answers import NoiseLaw, Result, around, tail_of, whole_deviation
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.tables import KeyedCounts
@@ -25,6 +23,7 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
+from dpverify.plans.chunks import Data
 from dpverify.plans.gaussian import require_drawable
 from dpverify.plans.parameters import CHOSEN, Delta, one_of
 from dpverify.privacy import Adjacency, ApproxDP, Domain, Guarantee
@@ -157,7 +156,7 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
             )
         settle(self, width=width, origin=origin)
 
-    def law(self, data: ArrayLike) -> Law:
+    def law(self, data: Data) -> Law:
         """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
         if self.noise == "gaussian":
             require_drawable(self._fixed_noise().scale, self.noise_multiplier)

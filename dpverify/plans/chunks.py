@@ -14,6 +14,7 @@ from os import PathLike, stat
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpverify.grid import NOTHING, Transcripts, View, ingest
 from dpverify.grid.chunked import Ask, Sums, sums_of
@@ -257,6 +258,10 @@ class Chunks:
         made = Chunks(self.source)
         made.then = (*self.then, function)
         return made
+
+
+Data = ArrayLike | Chunks | Iterator[Any]
+"""What ``law`` and ``release`` take: records in memory, or what is read chunk by chunk."""
 
 
 def _selected(columns: tuple[str, ...], chunk: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any, Generic, ParamSpec, Self, TypeVar, cast
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from dpverify.grid import Transcripts, ingest
 from dpverify.grid.views import Progress
 from dpverify.plans.calibrating import least_multiplier
-from dpverify.plans.chunks import Chunks, chunks_in
+from dpverify.plans.chunks import Chunks, Data, chunks_in
 from dpverify.plans.law import Law
 from dpverify.plans.parameters import Rational, converted, positive, probability
 from dpverify.plans.plan import (
@@ -249,7 +249,7 @@ class Mechanism(ABC, Generic[Estimate]):
         """The public parameters by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
 
-    def law(self, data: ArrayLike | Chunks | Iterator[Any]) -> Law:
+    def law(self, data: Data) -> Law:
         """The distribution of the transcript on ``data``. As secret as the data.
 
         data: records in memory, or what is read chunk by chunk: ``Chunks``, an iterator of arrays, a memory map, a Dask
@@ -269,7 +269,7 @@ class Mechanism(ABC, Generic[Estimate]):
 
     def release(
         self,
-        data: ArrayLike | Chunks | Iterator[Any] | Law,
+        data: Data | Law,
         bits: Bits | None = None,
         *,
         accept_status: str = "",
