@@ -29,7 +29,6 @@ from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
 from dpverify.plans import Mechanism
 from dpverify.privacy.numbers import exact
 from dpverify.session.accounting import Unit
-from dpverify.session.moments import Features
 from dpverify.session.questions import Question
 from dpverify.tables import Boolean, ColumnType, Integer, Number
 
@@ -44,14 +43,12 @@ class Choice:
     masking: a public value to which this mechanism, with these parameters in place of its own,
     gives no weight: under replace the records that are left out count as it, so that a replaced
     record is one step and not two.
-    features: a public function of each record, whose values the mechanism gets.
     """
 
     kind: type[Mechanism[Any]]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     masking: tuple[float, Mapping[str, Any]] | None = None
-    features: Features | None = None
 
     def masked(self) -> Choice:
         """Make the choice for records of which those left out count as the value of no weight."""
@@ -117,19 +114,6 @@ def mean(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: 
     return Choice(ClippedMean, ball | given, why, masking)
 
 
-def covariance(
-    types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any
-) -> Choice:
-    """Choose for the variance of a column, or the covariance matrix of several."""
-    low, high = _box(types, "the covariance")
-    middle = tuple(a / 2 + b / 2 for a, b in zip(low, high, strict=True))
-    half = tuple(b / 2 - a / 2 for a, b in zip(low, high, strict=True))
-    features = Features(middle, half)
-    ball = {"center": features.center, "radius": features.radius}
-    why = f"{_columns(low)} with declared bounds: means of all products of two, gaussian noise"
-    return Choice(ClippedMean, ball | given, why, features=features)
-
-
 def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
     """Choose for all first and second moments, and what follows from them: ``target``, ``ridge`` and
     ``k`` are of that."""
@@ -143,18 +127,6 @@ def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **give
     noise = noise_of(unit)
     why = f"{_columns(low)} with declared bounds: all first and second moments, {noise} noise"
     return Choice(MomentMatrix, {"lower": low, "upper": high, "noise": noise} | own, why)
-
-
-def moments_apart(types: Mapping[str, ColumnType]) -> Sequence[Choice]:
-    """Choose for the variance of a column where epsilon adds up: the means of its square and of
-    itself, about the middle of the bounds, with half of the cost each."""
-    ((low,), (high,)) = _box(types, "the variance")
-    middle, half = (low / 2 + high / 2,), (high / 2 - low / 2,)
-    why = "one column with declared bounds: the means of its square and of itself, laplace noise"
-    return [
-        Choice(BoundedMean, {"lower": least, "upper": 1.0}, why, None, Features(middle, half, only))
-        for least, only in ((0.0, 1), (-1.0, 0))
-    ]
 
 
 def quantile(column: str, kind: ColumnType, at: Any) -> Choice:
@@ -244,8 +216,6 @@ def choose(
         if at == []:
             raise ValueError(f"{kind} of {column!r}: at=[] asks for none; write at='9/10'.")
         return quantiles(column, declared, at if isinstance(at, list) else [at])
-    if kind in ("variance", "standard_deviation") and unit == "epsilon":
-        return moments_apart(types)
     if kind not in _CHOOSERS:
         raise ValueError(f"{kind!r} is no question; ask one of {', '.join(KINDS)}.")
     return [_CHOOSERS[kind](types, unit, delta, **given)]
@@ -296,9 +266,9 @@ _OF_ONE = ("sum", "variance", "standard_deviation", "quantile", "median")
 _CHOOSERS: Mapping[str, Callable[..., Choice]] = {
     "sum": total,
     "mean": mean,
-    "variance": covariance,
-    "standard_deviation": covariance,
-    "covariance": covariance,
+    "variance": moments,
+    "standard_deviation": moments,
+    "covariance": moments,
     "moments": moments,
     "regression": moments,
     "principal_components": moments,

@@ -13,7 +13,6 @@ import numpy as np
 
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.estimation.results import VectorMeanEstimate
-from dpverify.mechanisms.bounded_mean import MeanEstimate
 from dpverify.mechanisms.noisy_count import NoisyCount
 from dpverify.mechanisms.private_quantile import QuantileEstimate
 from dpverify.plans import Abstained, Chunks, Law, Mechanism
@@ -21,7 +20,6 @@ from dpverify.plans.streaming import streaming
 from dpverify.privacy import (
     Adjacency,
     Derivation,
-    Domain,
     GaussianDP,
     Guarantee,
     PrivacyClaim,
@@ -36,7 +34,7 @@ from dpverify.session.accounting import Unit
 from dpverify.session.answers import ColumnMean, Quantiles
 from dpverify.session.calibrating import additive_part, calibrated, wholes_of
 from dpverify.session.choices import Choice, bounds_of, choose
-from dpverify.session.moments import Deviation, Features, Moments
+from dpverify.session.moments import Deviation, Moments
 from dpverify.session.questions import Question
 from dpverify.session.tallies import Tally, tally_of
 from dpverify.tables import Selection, Table
@@ -57,23 +55,10 @@ class Together:
     mechanism: Mechanism[Any]
     pieces: tuple[Piece, ...]
     disjoint: bool
-    features: Features | None = None
-
-    def taken(self, piece: Piece) -> Any:
-        """Give the records that the mechanism takes, or chunks of them."""
-        records = piece.selection.records
-        if self.features is None:
-            return records
-        return (
-            records.mapped(self.features) if isinstance(records, Chunks) else self.features(records)
-        )
 
     def derivation(self, adjacency: Adjacency) -> Derivation[PrivacyClaim]:
         """Derive what they claim of the table together: the dearest of them, once."""
         own = self.mechanism.derivation
-        if self.features is not None:
-            columns = Domain(len(self.features.half))
-            own = rules.of_each_record(own, domain=columns, by=self.features.words)
         if not self.disjoint:
             return self.pieces[0].selection.carry(own, adjacency)
         each = [piece.selection.carry(own, Adjacency.ADD_REMOVE) for piece in self.pieces]
@@ -105,27 +90,25 @@ class Prepared:
     def expected_error(self, n: int) -> float:
         """Predict the root mean square of the noise, as the mechanism does; of counts that of one, of a
         covariance for a mean in the middle of the bounds."""
-        features, found = self.together[0].features, self.mechanism.expected_error(n)
+        found = self.mechanism.expected_error(n)
         if self.tally is not None:
             return found / math.sqrt(self.tally.bins)
-        if features is None:
-            return found
         if self.question.kind == "standard_deviation":
             raise ValueError(
                 "The error of a standard deviation depends on how large it is, about the variance's over "
                 "twice of it; ask for that of 'variance'."
             )
-        if features.only is not None:
-            return found * features.half[0] ** 2
-        units = np.outer(features.half, features.half)
-        return found / math.sqrt(len(features.center)) * float(np.linalg.norm(units))
+        if self.question.kind not in _OF_SPREAD:
+            return found
+        half = np.array([b / 2 - a / 2 for a, b in self._bounds()])
+        return found / len(half) * float(half @ half)
 
     def chunks(self) -> list[tuple[Mechanism[Any], Chunks]]:
         """Give each mechanism with what it reads chunk by chunk; nothing for a table in memory."""
         pairs = [(one, piece) for one in self.together for piece in one.pieces]
         if not pairs or pairs[0][1].selection.table.chunks is None:
             return []
-        return [(one.mechanism, one.taken(piece)) for one, piece in pairs]
+        return [(one.mechanism, piece.selection.records) for one, piece in pairs]
 
     def release(self, bits: Bits | None, laws: Iterator[Law]) -> dict[Any, Any]:
         """Draw all releases, and give the result of each group. Reads records: only after the
@@ -137,7 +120,7 @@ class Prepared:
         for together in self.together:
             for piece in together.pieces:
                 law = next(laws, None)
-                taken = together.taken(piece) if law is None else law
+                taken = piece.selection.records if law is None else law
                 released = together.mechanism.release(taken, bits)
                 found.setdefault(piece.group, []).append(released)
         if self.tally is not None:
@@ -150,31 +133,30 @@ class Prepared:
         stopped = next((one for one in released if isinstance(one, Abstained)), None)
         if stopped is not None:
             return stopped
-        features = self.together[0].features
-        if features is not None:
-            return self._scalar(_moments_of(*released), replace(features, only=None))
         return Quantiles(tuple(map(_value, released)))
 
-    def _scalar(self, released: Any, features: Features | None = None) -> Any:
-        """Give the mean of a single column as a number, and moments as the covariance that they
-        say."""
-        features = features or self.together[0].features
-        if features is not None and isinstance(released, VectorMeanEstimate):
-            found = Moments(released, features)
-            return Deviation(found) if self.question.kind == "standard_deviation" else found
+    def _bounds(self) -> list[tuple[float, float]]:
+        """Give the declared bounds of the question's columns."""
+        types = self.together[0].pieces[0].selection.types
+        return [bounds_of(name, kind, self.question.kind) for name, kind in types.items()]
+
+    def _scalar(self, released: Any) -> Any:
+        """Give the mean of a single column as a number, and what follows from moments."""
         if isinstance(released, MomentMatrixEstimate):
             return self._of_moments(released)
         if self.question.kind != "mean" or not isinstance(released, VectorMeanEstimate):
             return released
         if len(released.value) > 1:
             return released
-        ((declared),) = self.together[0].pieces[0].selection.types.values()
-        low, high = bounds_of(self.question.columns[0], declared, "the mean")
+        ((low, high),) = self._bounds()
         return ColumnMean.of(released, low, high)
 
     def _of_moments(self, released: MomentMatrixEstimate) -> Any:
         """Give what follows from released moments, by the question's kind."""
         kind, given = self.question.kind, self.question.given
+        if kind in _OF_SPREAD:
+            found = Moments(released)
+            return Deviation(found) if kind == "standard_deviation" else found
         if kind == "principal_components":
             return released.principal_components(given["k"])
         if kind != "regression":
@@ -182,6 +164,9 @@ class Prepared:
         names, target = list(self.question.columns), given["target"]
         places = names.index(target) if isinstance(target, str) else list(map(names.index, target))
         return released.regression(places, ridge=given.get("ridge"))
+
+
+_OF_SPREAD = ("variance", "standard_deviation", "covariance")
 
 
 def prepare(
@@ -220,10 +205,7 @@ def prepare(
     steps = 2 if needed is not adjacency else 1
     wholes = wholes_of(account, share, budget, len(chosen))
     made = [calibrated(choice, wholes, steps, needed) for choice in chosen]
-    together = tuple(
-        Together(mechanism, pieces, disjoint, choice.features)
-        for mechanism, choice in zip(made, chosen, strict=True)
-    )
+    together = tuple(Together(mechanism, pieces, disjoint) for mechanism in made)
     if table.chunks is not None:
         _refuse_all_at_once(question, made)
     if needed is Adjacency.REPLACE:
@@ -278,10 +260,3 @@ def _refuse_all_at_once(question: Question, made: Sequence[Mechanism[Any]]) -> N
 def _value(released: Any) -> float:
     assert isinstance(released, QuantileEstimate)
     return released.value
-
-
-def _moments_of(square: MeanEstimate, first: MeanEstimate) -> VectorMeanEstimate:
-    """Put the means of a column and of its square together, each with the noise that it has."""
-    noise = np.array([first.standard_deviation, square.standard_deviation])
-    value = np.array([first.value, square.value])
-    return VectorMeanEstimate(value, float(first.count), noise, np.zeros(2), noise="laplace")
