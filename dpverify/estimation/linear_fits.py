@@ -15,6 +15,7 @@ from dpverify.privacy.numbers import Exact, Floats, exact, to_float
 
 Ridge = Exact | Sequence[Exact] | None
 """What is added to variances in units of the bounds, for all features or for each; None: chosen."""
+_APART = 2  # the least square of what noise leaves apart, in squares of its largest eigenvalue
 _RESOLVED = 3  # the smallest eigenvalue, in noise, from which on coefficients have intervals
 
 
@@ -27,8 +28,9 @@ class RegressionEstimate(Result):
     coefficient, to first order; ``sampling_deviation``: of the records' draw, for errors of one
     variance; ``bias``: an estimate of how far the ridge moves each. ``residual_deviation``: of the
     target about the fit, for each. ``ridge``: see ``MomentMatrixEstimate.regression``.
-    ``resolved``: whether the smallest eigenvalue of the features' covariance is three times the ridge
-    or more. ``lower``, ``upper``: the targets' declared bounds, which predictions keep.
+    ``resolved``: the smallest eigenvalue of the features' covariance over three times the ridge, or
+    over three times the one that would be chosen if that is larger. ``lower``, ``upper``: the
+    targets' declared bounds, which predictions keep.
     """
 
     value: Floats
@@ -48,9 +50,9 @@ class RegressionEstimate(Result):
 
         With the coefficients of the least squares fit to these records in it; with ``sampling``,
         those of the population, from which the records are independent draws. To first order in the
-        noise, with the ridge's estimated bias to both sides. Infinite where the noise hides how the
-        features vary in some direction (``resolved`` below 1). Raises TypeError or ValueError for a
-        level outside (0, 1).
+        noise, with the ridge's estimated bias to both sides; of records as they are clipped. Infinite
+        where the noise, or a ridge that was given, hides how the features vary in some direction
+        (``resolved`` below 1). Raises TypeError or ValueError for a level outside (0, 1).
         """
         if self.resolved < 1:
             return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
@@ -78,13 +80,16 @@ class ComponentsEstimate(Result):
     ``value``: the directions, shape (k, d), of length 1 in the data's units, each with its largest
     coordinate positive. ``variances``: along them, shape (k,), less what noise adds to eigenvalues;
     0 where they cannot be told from noise. ``standard_deviation``: of the noise in each, to first
-    order. ``angles``: about how far noise turns each, in radians, to first order and at most pi / 2,
-    shape (k,). ``total``: the variance in all directions. ``mean``: of the columns, shape (d,).
+    order. ``bias``: about how far noise moves each beyond that: by its own largest eigenvalue where a
+    direction is not apart from noise or from others, else 0. ``angles``: about how far noise turns
+    each, in radians, to first order and at most pi / 2, shape (k,). ``total``: the variance in all
+    directions. ``mean``: of the columns, shape (d,).
     """
 
     value: Floats
     variances: Floats
     standard_deviation: Floats = field(repr=False)
+    bias: Floats = field(repr=False)
     angles: Floats
     total: float
     mean: Floats = field(repr=False)
@@ -97,8 +102,9 @@ class ComponentsEstimate(Result):
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
         """Compute (low, high), each of shape (k,), for the variance along each direction of the
-        value, to first order. Raises TypeError or ValueError for a level outside (0, 1)."""
-        reach = deviations(self.noise, tail_of(level)) * self.standard_deviation
+        value, to first order, with ``bias`` to both sides. Raises TypeError or ValueError for a level
+        outside (0, 1)."""
+        reach = deviations(self.noise, tail_of(level)) * self.standard_deviation + self.bias
         return np.maximum(self.variances - reach, 0.0), self.variances + reach
 
     def transform(self, records: Any) -> Floats:
@@ -166,13 +172,18 @@ def _one(
         ridge = float(added.max())
         inverse = np.linalg.pinv(spread[:k, :k] + np.diag(added), hermitian=True)
     slopes = inverse @ spread[:k, k]
+    hides = max(noise, ridge)
+    resolved = float(values[0] / (_RESOLVED * hides)) if hides else math.inf
+    least = slopes  # and by how much the ridge that is chosen moves that follows from it
+    if added is not None and resolved >= 1:
+        least = np.linalg.solve(spread[:k, :k], spread[:k, k])
     means = moments.means[columns]
     theta = np.array([means[k] - means[:k] @ slopes, *slopes])
     noises, sampling = _variances(moments, columns, theta, inverse, spread)
     half = moments.half
     with np.errstate(all="ignore"):
         units = half[target] / half[list(on)]
-        bias = slopes - inverse @ (spread[:k, :k] @ slopes)
+        bias = least - inverse @ (spread[:k, :k] @ least)
         middle = moments.middle[target] + half[target] * theta[0]
         residual = np.array([-1.0, *slopes])[[*range(1, k + 1), 0]]
         own = half[target] * math.sqrt(max(0.0, float(residual @ spread @ residual)))
@@ -184,7 +195,7 @@ def _one(
             "bias": bias * units,
             "residual_deviation": own,
             "ridge": ridge,
-            "resolved": float(values[0] / (_RESOLVED * noise)) if noise else math.inf,
+            "resolved": resolved,
         }
 
 
@@ -253,6 +264,8 @@ def components(moments: UnitMoments, k: int) -> ComponentsEstimate:
     own = np.sqrt(np.diag(turns[:, :k]))
     gaps = values[:k, np.newaxis] - values[np.newaxis, :]
     np.fill_diagonal(gaps, np.inf)
+    near = np.minimum(np.abs(gaps).min(axis=1), values[:k])
+    bias = np.where(near**2 <= _APART * edge, math.sqrt(edge), 0.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         angles = np.arctan(np.sqrt(np.nan_to_num(turns / gaps**2, nan=np.inf).sum(axis=1)))
         lengths = largest * largest
@@ -261,6 +274,7 @@ def components(moments: UnitMoments, k: int) -> ComponentsEstimate:
             np.asarray((vectors * signs)[:, :k].T),
             np.asarray(shrunk[:k] * lengths),
             own * lengths,
+            bias * lengths,
             np.asarray(angles),
             float(np.trace(spread) * lengths),
             moments.middle + moments.half * moments.means,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.mechanisms.moment_matrix import MomentMatrix
@@ -90,8 +91,51 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _records(self, X: Any) -> Floats:
         """Read records to predict or transform, of the columns that were fitted."""
         check_is_fitted(self, "mechanism_")
-        found = validate_data(self, X, reset=False, dtype=np.float64)
-        return np.asarray(found)
+        return self._read(X, reset=False)
+
+    def _read(self, X: Any, **options: Any) -> Floats:
+        """Read records, columns and their names. Raises TypeError or ValueError, whose text shows no
+        record."""
+        return _quietly(lambda: validate_data(self, X, dtype=np.float64, **options), "X")
+
+
+def targets_of(y: Any) -> Floats:
+    """Read targets of any number of records. Raises TypeError or ValueError, whose text shows no
+    record."""
+    options: dict[str, Any] = {"ensure_2d": False, "ensure_min_samples": 0, "input_name": "y"}
+    found = _quietly(lambda: check_array(y, dtype=np.float64, **options), "y")
+    if not found.ndim:
+        raise ValueError("y is a single number; give one for each record.")
+    return found
+
+
+def _quietly(read: Callable[[], Any], name: str) -> Floats:
+    """Read by scikit-learn, and repeat of what it refuses only words that show no record: of other
+    shapes and of complex numbers it shows the records, of texts numpy does."""
+    try:
+        return np.asarray(read())
+    except (TypeError, ValueError, OverflowError) as error:
+        said, kind = str(error), TypeError if isinstance(error, TypeError) else ValueError
+    if said.startswith("Expected 2D"):
+        said = f"{said.splitlines()[0].rstrip(':.')}. Reshape your data."
+    elif said.startswith("Complex data"):
+        said = "Complex data not supported."
+    elif not said.startswith(_SHOW_NOTHING):
+        said = (
+            "argument must be a string that spells a real number, or a number; a record has others."
+        )
+    raise kind(said if name in said.split() else f"{name}: {said}")
+
+
+_SHOW_NOTHING = (
+    "Feature names",
+    "Found array",
+    "Input X contains",
+    "Input y contains",
+    "Sparse data",
+    "The feature names",
+    "X has",
+)
 
 
 def bounds_of(given: Any, columns: int, name: str) -> tuple[list[float], list[float]]:
@@ -106,7 +150,10 @@ def bounds_of(given: Any, columns: int, name: str) -> tuple[list[float], list[fl
         raise TypeError(f"{name} = {given!r}; give a pair (low, high).")
     ends = []
     for end in given:
-        numbers = np.atleast_1d(np.asarray(end, np.float64))
+        try:
+            numbers = np.atleast_1d(np.asarray(end, np.float64))
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}: {end!r} is no number, nor one for each column.") from None
         if numbers.shape not in ((1,), (columns,)):
             raise ValueError(
                 f"{name}: an end of shape {numbers.shape} for {columns} columns; give one number, "

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from sklearn.utils.validation import check_consistent_length
 
 from dpverify.estimation.linear_fits import RegressionEstimate
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
@@ -16,7 +16,7 @@ from dpverify.plans import Abstained
 from dpverify.privacy import Adjacency, Guarantee
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness import Bits
-from dpverify.sklearn.base import PrivateEstimator, bounds_of
+from dpverify.sklearn.base import PrivateEstimator, bounds_of, targets_of
 
 
 class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -56,9 +56,8 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         self._check()
         if y is None:
             raise ValueError("LinearRegression requires y to be passed, but the target y is None.")
-        any_number: dict[str, Any] = {"dtype": np.float64, "ensure_min_samples": 0}  # it is private
-        features = validate_data(self, X, **any_number)
-        targets = check_array(y, ensure_2d=False, input_name="y", **any_number)
+        features = self._read(X, ensure_min_samples=0)  # how many there are is private
+        targets = targets_of(y)
         check_consistent_length(features, targets)
         both = np.column_stack([features, targets])
         k = features.shape[1]

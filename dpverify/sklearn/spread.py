@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import validate_data
 
 from dpverify.estimation.linear_fits import ComponentsEstimate
 from dpverify.plans import Abstained
@@ -25,7 +25,7 @@ class _Transformer(TransformerMixin, PrivateEstimator):  # type: ignore[misc]
         bits: randomness, by default the system's.
         """
         self._check()
-        features = np.asarray(validate_data(self, X, dtype=np.float64, ensure_min_samples=0))
+        features = self._read(X, ensure_min_samples=0)  # how many there are is private
         low, high = bounds_of(self.bounds, features.shape[1], "bounds")
         self._release(features, low, high, bits)
         if not isinstance(self.estimate_, Abstained):
@@ -70,7 +70,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, _Transformer):  # type: ignore[misc]
 
     def _check(self) -> None:
         k = self.n_components
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+        if k is not None and (isinstance(k, bool) or not isinstance(k, Integral) or k < 1):
             raise ValueError(f"n_components = {k!r}; give a number of components from 1, or None.")
 
     def _use(self) -> None:

@@ -490,7 +490,7 @@ RESULTS: list[Any] = [
     MomentMatrixEstimate(SQUARE, SQUARE, V[1:], V[1:]),
     RegressionEstimate(V, 0.5, V, V, V, 0.1, 5e-324, math.inf, -1e308, 1e308),
     RegressionEstimate(SQUARE, V, SQUARE, SQUARE, SQUARE, V, 0.5, 2.5, V, V),
-    ComponentsEstimate(np.eye(3)[:1], V[:1], V[:1], V[:1], 1e308, V),
+    ComponentsEstimate(np.eye(3)[:1], V[:1], V[:1], V[:1], V[:1], 1e308, V),
 ]
 
 

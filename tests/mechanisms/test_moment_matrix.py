@@ -233,6 +233,34 @@ def test_noise_that_hides_the_features_leaves_no_interval() -> None:
     assert np.isfinite(fit.value).all()
 
 
+def test_a_large_ridge_that_was_given_leaves_no_interval_and_a_small_one_is_counted() -> None:
+    """Of 100 releases with little noise: the ridge moves coefficients further than noise does."""
+    mechanism = matrix(noise_multiplier="1/10")
+    truth = released(matrix(noise_multiplier=TINY)).regression(2, ridge=0).value
+    spread = released(mechanism).in_units().spread[:2, :2]
+    small = float(np.linalg.eigvalsh(spread)[0]) / 4
+    for ridge, finite in ((small, True), (2 * small, False)):
+        fits = [released(mechanism, seed=seed).regression(2, ridge=ridge) for seed in range(100)]
+        ends = [fit.interval(0.95) for fit in fits]
+        assert all(bool(np.isfinite(low).all()) == finite for low, _ in ends)
+        inside = [((low <= truth) & (truth <= high)).all() for low, high in ends]
+        assert sum(inside) >= 85
+        assert np.median(np.abs(fits[0].bias) / fits[0].standard_deviation) > 2
+
+
+def test_variances_are_in_their_intervals_where_directions_are_alike() -> None:
+    """Noise alone tells directions of one variance from each other."""
+    d, rng, hits = 6, np.random.default_rng(3), 0
+    mechanism = MomentMatrix(adjacency=ADD, noise_multiplier=1, lower=(-1.0,) * d, upper=(1.0,) * d)
+    for seed in range(60):
+        rows = np.clip(rng.normal(0, 0.15, (6000, d)), -1, 1)
+        axes = released(mechanism, rows, seed).principal_components(d)
+        low, high = axes.interval(0.95)
+        along = ((rows - rows.mean(axis=0)) @ axes.value.T).var(axis=0)
+        hits += int(((low <= along) & (along <= high)).sum())
+    assert hits >= 0.95 * 60 * d
+
+
 def test_angles_are_about_what_noise_turns(drawn: list[MomentMatrixEstimate]) -> None:
     truth = released(matrix(noise_multiplier=TINY)).principal_components(1).value[0]
     turned = []

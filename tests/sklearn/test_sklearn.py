@@ -192,6 +192,42 @@ def test_models_are_parts_of_scikit_learns_tools() -> None:
     assert clone(made("PCA", n_components=2)).n_components == 2
 
 
+def with_odd(thing: Any) -> Any:
+    """Records of which one holds something odd."""
+    x = np.ones((5, 3), object)
+    x[2, 1] = thing
+    return x
+
+
+ODD: dict[str, tuple[Any, Any, str]] = {
+    "records in one dimension": (np.full(5, 4.125), np.ones(5), "Reshape your data"),
+    "complex numbers": (np.full((5, 3), 4.125j), np.ones(5), "Complex data not supported"),
+    "a text": (with_odd("somebody of 4.125"), np.ones(5), "X: argument must be"),
+    "an integer beyond floats": (with_odd(4125 * 10**400), np.ones(5), "X: argument must be"),
+    "something else": (with_odd({"of": 4.125}), np.ones(5), "X: argument must be"),
+    "a text as a target": (np.ones((5, 3)), with_odd("4.125 of somebody"), "y: argument must be"),
+    "a single target": (np.ones((1, 3)), 4.125, "y is a single number"),
+}
+
+
+@pytest.mark.parametrize(("x", "y", "message"), ODD.values(), ids=ODD.keys())
+def test_what_is_refused_shows_no_record(x: Any, y: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        made("LinearRegression").fit(x, y, bits=NoBits())
+    assert "4.125" not in str(caught.value)
+    assert "4125" not in str(caught.value)
+    assert caught.value.__context__ is None
+    if np.ndim(y) == 1:
+        with pytest.raises((TypeError, ValueError), match=message):
+            made("PCA").fit(x, bits=NoBits())
+
+
+def test_numbers_of_numpy_are_parameters_too() -> None:
+    x, _ = people(100)
+    axes = made("PCA", n_components=np.arange(1, 3)[1]).fit(x, bits=SeededBits(1))
+    assert axes.components_.shape == (2, 3)
+
+
 BAD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("PCA", {"budget": None}, ValueError, "budget is missing"),
     ("PCA", {"adjacency": None}, ValueError, "adjacency is missing"),
@@ -199,6 +235,7 @@ BAD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("PCA", {"bounds": 3}, TypeError, r"give a pair \(low, high\)"),
     ("PCA", {"bounds": ([0, 0], 1)}, ValueError, "for 3 columns"),
     ("PCA", {"bounds": (1, 0)}, ValueError, "reversed"),
+    ("PCA", {"bounds": ("low", 0)}, TypeError, "bounds: 'low' is no number"),
     ("PCA", {"n_components": 0}, ValueError, "n_components = 0"),
     ("Ridge", {"alpha": -1.0}, ValueError, "alpha = -1.0 is negative"),
     ("LinearRegression", {"feature_bounds": None}, ValueError, "feature_bounds is missing"),
