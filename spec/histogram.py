@@ -49,7 +49,7 @@ _MATRICES = Source(
     SourceStatus.CHANGED_CONSTANTS,
     note="integer matrices; the best circulant one",
 )
-_KERNEL = 2**15
+_BITS = 15
 
 
 # --- public matrices ------------------------------------------------------------------------------
@@ -69,9 +69,9 @@ def overlap(bins: int, i: int, j: int) -> int:
 
 @states(_MATRICES)
 @lru_cache(maxsize=16)
-def kernel(bins: int) -> tuple[int, ...]:
+def kernel(bins: int, bits: int = _BITS) -> tuple[int, ...]:
     """Compute the first column of the best circulant matrix for all ranges, in units of its largest
-    entry / 2^15.
+    entry / 2^bits.
 
     With eigenvalues l_k of C^T C the squared sensitivity is (sum l_k) / n, and the variances of all
     ranges are (sum g_k / l_k) / n times it, where g are the eigenvalues of the circulant of the
@@ -87,7 +87,7 @@ def kernel(bins: int) -> tuple[int, ...]:
 
     roots = [mp.power(transformed(sums, k), mp.mpf(1) / 4) for k in range(bins)]
     column = [transformed(roots, s) for s in range(bins)]
-    return tuple(int(mp.nint(entry / column[0] * _KERNEL)) for entry in column)
+    return tuple(int(mp.nint(entry / column[0] * 2**bits)) for entry in column)
 
 
 @states(
@@ -140,13 +140,16 @@ def _inside(bins: int, block: int) -> int:
 
 
 def matrices(parameters: Parameters) -> tuple[Matrix, ...]:
-    """Give the public matrix of each axis."""
+    """Give the public matrix of each axis: of several with edges each circulant has fewer bits, 30 in
+    all."""
     found: list[Matrix] = []
+    ordered = [axis for axis in parameters["axes"] if not isinstance(axis, int)]
+    bits = min(_BITS, 30 // max(1, len(ordered)))
     for axis in parameters["axes"]:
         bins = axis if isinstance(axis, int) else len(axis) - 1
         kind = "identity" if isinstance(axis, int) else parameters["strategy"]
         if kind == "circulant":
-            found.append(("circulant", bins, kernel(bins)))
+            found.append(("circulant", bins, kernel(bins, bits)))
         else:
             tree: tuple[int, ...] = levels(bins, parameters["noise"])
             found.append(("levels", bins, tree[:1] if kind == "identity" else tree))

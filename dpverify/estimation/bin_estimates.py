@@ -7,10 +7,18 @@ import math
 from dataclasses import dataclass, field
 from math import prod
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
-from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of, whole_deviation
+from dpverify.estimation.answers import (
+    NoiseLaw,
+    Result,
+    deviations,
+    laplace_scale,
+    tail_of,
+    whole_deviation,
+)
 from dpverify.estimation.range_answers import range_variances, solved
 from dpverify.estimation.range_strategies import Kind, strategies_of
 from dpverify.grid.bin_counts import Axis, bins_of
@@ -24,19 +32,23 @@ class RangeEstimate(Result):
     noise.
 
     The noise is a weighted sum of independent noises of law ``noise``. ``value`` is unbiased.
+    single: the deviation of each of them, where they are whole numbers of records; 0 where they are
+    so fine that it does not matter.
     """
 
     value: float
     standard_deviation: float
     noise: NoiseLaw = field(default="gaussian", repr=False)
+    single: float = field(default=0.0, repr=False)
 
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
         """Compute (low, high) with the number of records in it.
 
         Of Laplace noises as wide as for a single one or a normal law of this deviation, whichever
-        is wider. Raises TypeError or ValueError for a level outside (0, 1).
+        is wider; of whole numbers half a record more. Raises TypeError or ValueError for a level
+        outside (0, 1).
         """
-        reach = _reach(self.noise, tail_of(level)) * self.standard_deviation
+        reach = float(_reach(self.noise, tail_of(level), self.standard_deviation, self.single))
         return self.value - reach, self.value + reach
 
 
@@ -101,7 +113,7 @@ class BinsEstimate(Result):
         if self.strategy == "identity":
             reach = np.asarray(whole_deviation(self.noise, self.deviation, each))
         else:
-            reach = _reach(self.noise, each) * self.standard_deviation
+            reach = _reach(self.noise, each, self.standard_deviation, self._single())
         return value - reach, value + reach
 
     def range(self, *ends: float | tuple[float, float]) -> RangeEstimate:
@@ -120,7 +132,8 @@ class BinsEstimate(Result):
                 raise ValueError(f"range{ends}: give the lower end first.")
             found = found[start:end].sum(axis=0)
             variance *= float(range_variances(one, np.array([start]), np.array([end]))[0])
-        return RangeEstimate(float(found), self.deviation * math.sqrt(variance), self.noise)
+        deviation = self.deviation * math.sqrt(variance)
+        return RangeEstimate(float(found), deviation, self.noise, self._single())
 
     def cumulative(self) -> Floats:
         """Add up the counts of one axis: how many records are below each edge, from 0 on, shape
@@ -168,6 +181,9 @@ class BinsEstimate(Result):
         counts = self.value
         return np.reshape(on_simplex(counts.reshape(-1), float(total)), counts.shape)
 
+    def _single(self) -> float:
+        return 0.0 if self.strategy == "circulant" else self.deviation
+
     def _strategies(self) -> tuple[Strategy, ...]:
         return strategies_of(self.axes, self.strategy, self.noise)
 
@@ -207,7 +223,15 @@ def _edge(axis: Axis, end: float) -> int:
     return edges.index(end)
 
 
-def _reach(noise: NoiseLaw, tail: float) -> float:
-    """Compute how many deviations a weighted sum of noises exceeds with this probability."""
-    normal = deviations("gaussian", tail)
-    return normal if noise == "gaussian" else max(normal, deviations("laplace", tail))
+def _reach(noise: NoiseLaw, tail: float, deviation: Any, single: float) -> Floats:
+    """Compute what a weighted sum of noises of this deviation exceeds with this probability.
+
+    single: the deviation of one of them, if they are whole. Such a noise has atoms: that above a
+    multiple of the deviation may be as likely as all that is above half a record less. And whole
+    Laplace noise of scale s falls as e^(-t / s), though its deviation is less than sqrt(2) s.
+    """
+    times = deviations("gaussian", tail)
+    if noise == "laplace":
+        times = max(times, deviations("laplace", tail))
+        times *= math.sqrt(2) * laplace_scale(single) / single if single else 1.0
+    return np.asarray(np.where(deviation > 0, times * deviation + (0.5 if single else 0.0), 0.0))

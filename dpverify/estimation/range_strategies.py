@@ -8,7 +8,9 @@ the sensitivity. Two kinds are offered for an axis with an order.
 eigenvalues l_k of C^T C, and g_k those of the circulant whose diagonals are the sums of G's, G_ij
 the number of ranges that hold bins i and j, the squared sensitivity is (sum l_k) / n and the
 variances add up to (sum g_k / l_k) / n; the product is least for l_k in proportion to sqrt(g_k).
-Rounded to 15 bits it loses less than 1e-5 of the variance up to 2^16 bins.
+Rounded to 15 bits it loses less than 1e-5 of the variance up to 2^16 bins. Of k axes each is rounded
+to 30 / k bits at most, so that the noise of their product is one that is drawn: of three axes it loses less than
+1e-3, of four 3%.
 
 "tree": levels of sums of 2^(k l) bins, all of weight 1, with the branching 2^k and the height for
 which the mean variance of the least-squares answers is least, for bins padded to a power of two.
@@ -30,29 +32,32 @@ from dpverify.grid.bin_counts import Axis, bins_of
 from dpverify.grid.strategies import Circulant, Levels, Strategy
 
 Kind = Literal["identity", "tree", "circulant"]
-_KERNEL = 1 << 15  # the kernel's largest entry
+MOST_CIRCULANT = 6  # axes
+_BITS, _BITS_TOGETHER = 15, 30  # of a kernel's largest entry, and of their product
 
 
 def strategies_of(axes: Sequence[Axis], kind: Kind, noise: NoiseLaw) -> tuple[Strategy, ...]:
     """Choose a matrix for each axis: the counts themselves for categories, which have no order."""
+    ordered = sum(not isinstance(axis, int) for axis in axes)
+    bits = min(_BITS, _BITS_TOGETHER // max(1, ordered))
     return tuple(
-        _strategy(bins_of(axis), "identity" if isinstance(axis, int) else kind, noise)
+        _strategy(bins_of(axis), "identity" if isinstance(axis, int) else kind, noise, bits)
         for axis in axes
     )
 
 
 @lru_cache(maxsize=16)
-def _strategy(bins: int, kind: Kind, noise: NoiseLaw) -> Strategy:
+def _strategy(bins: int, kind: Kind, noise: NoiseLaw, bits: int) -> Strategy:
     if kind == "identity":
         return Levels(bins, (1,))
     if kind == "tree":
         return Levels(bins, tree_weights(bins, noise))
-    return Circulant(range_kernel(bins))
+    return Circulant(range_kernel(bins, bits))
 
 
 @lru_cache(maxsize=8)
-def range_kernel(bins: int) -> tuple[int, ...]:
-    """Compute the first column of the best circulant matrix, in units of 2^-15 of its largest
+def range_kernel(bins: int, bits: int = _BITS) -> tuple[int, ...]:
+    """Compute the first column of the best circulant matrix, in units of 2^-bits of its largest
     entry."""
     sides = np.arange(bins + 1, dtype=np.float64)
     both = (
@@ -62,7 +67,7 @@ def range_kernel(bins: int) -> tuple[int, ...]:
     diagonals[1:] += both[1:bins]
     spectrum = np.fft.rfft(diagonals).real
     kernel = np.fft.irfft(spectrum**0.25, bins)
-    return tuple(np.rint(kernel / kernel[0] * _KERNEL).astype(int).tolist())
+    return tuple(np.rint(kernel / kernel[0] * (1 << bits)).astype(int).tolist())
 
 
 @lru_cache(maxsize=32)

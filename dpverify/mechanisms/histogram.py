@@ -11,7 +11,7 @@ import numpy as np
 from dpverify.estimation.answers import NoiseLaw
 from dpverify.estimation.bin_estimates import BinsEstimate
 from dpverify.estimation.budget_shares import ROOT_BITS
-from dpverify.estimation.range_strategies import Kind, strategies_of
+from dpverify.estimation.range_strategies import MOST_CIRCULANT, Kind, strategies_of
 from dpverify.grid.bin_counts import BinCounts, axes_of, outside_of
 from dpverify.plans import (
     Abstained,
@@ -70,6 +70,12 @@ class Histogram(Mechanism[BinsEstimate]):
             raise ValueError(
                 "strategy = 'circulant' has no advantage under Laplace noise; take strategy='tree' or "
                 "noise='gaussian'."
+            )
+        ordered = sum(not isinstance(axis, int) for axis in self.axes)
+        if self.strategy == "circulant" and ordered > MOST_CIRCULANT:
+            raise ValueError(
+                f"strategy = 'circulant' of {ordered} axes with edges; it is for at most "
+                f"{MOST_CIRCULANT}, take strategy='tree'."
             )
 
     def columns(self) -> int:

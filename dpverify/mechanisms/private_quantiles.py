@@ -14,7 +14,7 @@ from dpverify.grid.cells import floor_log2
 from dpverify.grid.quantile_blocks import BlockScores
 from dpverify.grid.tables import LONGEST
 from dpverify.plans import BlockChoices, Handle, Mechanism, Plan, Stage, Transcripts
-from dpverify.plans.parameters import Cell, Rational, positive, whole_from
+from dpverify.plans.parameters import Cell, Rational, probability, whole_from
 from dpverify.privacy import Adjacency, Domain, GaussianDP, Guarantee, Profile
 from dpverify.privacy.calibration import least_integer
 from dpverify.privacy.guarantees import BoundedRange
@@ -197,14 +197,13 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
         For records of which no more than ``parts`` share a cell; more add a rank a round for each further
         ``parts`` of them. Raises TypeError or ValueError for a beta outside (0, 1).
         """
-        return self._rank_error(float(positive()(beta, "beta")))
-
-    def _rank_error(self, beta: float) -> float:
+        fails = probability(beta, "beta")
         stage = self.fixed_plan[0]
         assert isinstance(stage, Stage)
         assert isinstance(stage.query, BlockScores)
         first, last = stage.query.ends
-        likely = math.log((last - first + 1) * len(self.levels) / beta)
+        likely = math.log((last - first + 1) * len(self.levels))
+        likely += math.log(fails.denominator) - math.log(fails.numerator)
         total = 0.0
         for number, nodes in enumerate(self._rounds()):
             widest = max(Fraction(max(p, q - p), q) for p, q in map(self._share, nodes))

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from dpverify.plans import Mechanism
 from dpverify.privacy import Guarantee
 from dpverify.privacy.numbers import Exact
@@ -147,9 +149,10 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Find many quantiles of a column at once, in order: levels=["1/4", "1/2", "3/4"], or a
         number of them, 9 for deciles."""
+        levels = _plain(levels)
         if isinstance(levels, int) and not isinstance(levels, bool) and levels >= 1:
             levels = [f"{k}/{levels + 1}" for k in range(1, levels + 1)]
-        if isinstance(levels, (bool, int, float, str)):
+        if levels is None or isinstance(levels, (bool, int, float, str)):
             raise TypeError(
                 f"levels = {levels!r}; give a list of quantiles, ['1/4', '1/2', '3/4'], or how many "
                 "evenly spaced ones, 9 for deciles."
@@ -174,6 +177,8 @@ class Asking(ABC, Generic[Reply]):
         columns also by name, bins={"age": 10, "pay": [0, 500, 8000]}. ranges: release what gives ranges
         of many bins with little noise (``result.range``), where single bins have up to twice as much.
         """
+        if not isinstance(ranges, (bool, np.bool_)):
+            raise TypeError(f"ranges = {ranges!r:.60}; give True or False.")
         if isinstance(bins, Mapping):
             bins = {column: _plain(own) for column, own in bins.items()}
         given: dict[str, Any] = {} if bins is None else {"bins": _plain(bins)}

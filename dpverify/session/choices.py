@@ -27,6 +27,7 @@ from dpverify.mechanisms.private_quantiles import PrivateQuantiles
 from dpverify.mechanisms.robust_mean import RobustMean
 from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
 from dpverify.plans import Mechanism
+from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import exact
 from dpverify.session.accounting import Unit
 from dpverify.session.questions import Question
@@ -138,16 +139,35 @@ def quantile(column: str, kind: ColumnType, at: Any) -> Choice:
     return Choice(PrivateQuantile, given, "one column with declared bounds, exponential mechanism")
 
 
-def quantiles(column: str, kind: ColumnType, levels: Sequence[Any]) -> Sequence[Choice]:
-    """Choose for several quantiles of one column: all together from three different ones on, which
-    is nearer than each by itself."""
+def quantiles(
+    column: str, kind: ColumnType, levels: Sequence[Any], unit: Unit, adjacency: Adjacency
+) -> Sequence[Choice]:
+    """Choose for several quantiles of one column: three different ones or more together, where that
+    is nearer than each by itself at the same cost, by the noise alone."""
     exactly = sorted({exact(level, "at") for level in levels})
     if len(exactly) < _FEWEST_TOGETHER or len(exactly) < len(levels):
         return [quantile(column, kind, level) for level in levels]
-    one = quantile(column, kind, exactly[0])
-    given = {k: v for k, v in one.parameters.items() if k != "quantile"} | {"levels": exactly}
+    apart = [quantile(column, kind, level) for level in exactly]
+    given = {k: v for k, v in apart[0].parameters.items() if k != "quantile"}
+    given["levels"] = exactly
+    if not _nearer_together(given, apart, unit, adjacency):
+        return apart
     why = f"{len(exactly)} quantiles of one column with declared bounds, in halves of the records"
     return [Choice(PrivateQuantiles, given, why)]
+
+
+def _nearer_together(
+    given: Mapping[str, Any], apart: Sequence[Choice], unit: Unit, adjacency: Adjacency
+) -> bool:
+    """Compare root mean squares over the quantiles: of so many rounds each has its part of the cost,
+    as each quantile has."""
+    own: dict[str, Any] = {"adjacency": adjacency, "noise_multiplier": 1}
+    together = PrivateQuantiles(**given, **own)
+    alone = [float(one.kind(**one.parameters, **own).expected_error(1)) for one in apart]
+    power = 1.0 if unit == "epsilon" else 0.5  # of the number of parts, which their noise grows by
+    each = math.hypot(*alone) / math.sqrt(len(alone))
+    rounds, parts = len(together.fixed_plan), len(apart)
+    return bool(together.expected_error(1) * rounds**power < each * parts**power)
 
 
 def gaussian(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
@@ -193,13 +213,17 @@ _ROBUST_SHARES = RobustMean.__dataclass_fields__["shares"].default
 
 
 def choose(
-    question: Question, types: Mapping[str, ColumnType], unit: Unit, delta: Fraction
+    question: Question,
+    types: Mapping[str, ColumnType],
+    unit: Unit,
+    delta: Fraction,
+    adjacency: Adjacency,
 ) -> Sequence[Choice]:
     """Choose a mechanism, or several for several quantiles, by the kind of question and the
     declared types.
 
-    delta: the additive part of what the answer may cost, where mu^2 adds up. Raises TypeError or
-    ValueError.
+    delta: the additive part of what the answer may cost, where mu^2 adds up. adjacency: that of the
+    mechanism. Raises TypeError or ValueError.
     """
     kind, given = question.kind, dict(question.given)
     if kind == "release":
@@ -215,7 +239,7 @@ def choose(
         at = given.get("at", "1/2")
         if at == []:
             raise ValueError(f"{kind} of {column!r}: at=[] asks for none; write at='9/10'.")
-        return quantiles(column, declared, at if isinstance(at, list) else [at])
+        return quantiles(column, declared, at if isinstance(at, list) else [at], unit, adjacency)
     if kind not in _CHOOSERS:
         raise ValueError(f"{kind!r} is no question; ask one of {', '.join(KINDS)}.")
     return [_CHOOSERS[kind](types, unit, delta, **given)]

@@ -87,7 +87,9 @@ class Moments:
     def interval(self, level: Exact = 0.95) -> tuple[Any, Any]:
         """Compute (low, high), for each number of ``value`` by itself, to first order in the
         noise."""
-        reach = deviations(self.moments.noise, tail_of(level)) * self._noise()
+        tail = tail_of(level)  # a sum of Laplace noises is between one of them and a normal law
+        times = max(deviations("gaussian", tail), deviations(self.moments.noise, tail))
+        reach = times * self._noise()
         low, high = self._matrix() - reach, self._matrix() + reach
         np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
         return (low, high) if len(low) > 1 else (float(low[0, 0]), max(0.0, float(high[0, 0])))

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpverify.mechanisms.private_quantiles import QuantilesEstimate
 from dpverify.session.answers import Quantiles
-from dpverify.session.histograms import Histogram, bin_name
+from dpverify.session.histograms import Histogram, Top, bin_name
 
 if TYPE_CHECKING:
     from dpverify.session.answers import Answer
@@ -27,7 +27,7 @@ def draw(answer: Answer, axes: Any = None) -> Any:
         raise ImportError("plot() draws with matplotlib; run `pip install matplotlib`.") from None
     axes = pyplot.subplots()[1] if axes is None else axes
     axes.set_title(answer.question)
-    if isinstance(result, Histogram):
+    if isinstance(result, (Histogram, Top)):
         _bars(result, axes)
     elif isinstance(result, (Quantiles, QuantilesEstimate)):
         axes.plot(result.value, range(1, len(result.value) + 1), "o-")
@@ -37,9 +37,9 @@ def draw(answer: Answer, axes: Any = None) -> Any:
     return axes
 
 
-def _bars(result: Histogram, axes: Any) -> None:
+def _bars(result: Histogram | Top, axes: Any) -> None:
     """A bar for each bin, with the interval of its count."""
-    low, high = result.interval(0.95)
+    low, high = result.interval(0.95)  # of Top for all values at once
     counts = result.value
     places = np.arange(len(counts))
     reach = [[counts[k] - low[k] for k in counts], [high[k] - counts[k] for k in counts]]

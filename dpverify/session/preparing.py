@@ -190,8 +190,9 @@ def prepare(
     else:
         groups = question.groups(table)
         types = next(iter(groups.values())).types
-        chosen = choose(question, types, unit, additive_part(account, share))
         pieces = tuple(Piece(group, selection) for group, selection in groups.items())
+        under = _needed(pieces, account.adjacency)
+        chosen = choose(question, types, unit, additive_part(account, share), under)
     adjacency, disjoint = account.adjacency, len(pieces) > 1
     if adjacency is Adjacency.REPLACE and not disjoint:
         if chosen[0].kind is NoisyCount and not pieces[0].selection.leaves_out:
@@ -200,8 +201,7 @@ def prepare(
                 "count those that where={...} keeps, or use Adjacency.ADD_REMOVE."
             )
         pieces, chosen = _masked(pieces[0], chosen)
-    single = pieces[0].selection
-    needed = Adjacency.ADD_REMOVE if disjoint else single.adjacency_needed(adjacency)
+    needed = _needed(pieces, adjacency)
     steps = 2 if needed is not adjacency else 1
     wholes = wholes_of(account, share, budget, len(chosen))
     made = [calibrated(choice, wholes, steps, needed) for choice in chosen]
@@ -218,6 +218,13 @@ def prepare(
             "claims alone. Nothing was spent."
         )
     return Prepared(question, together, chosen[0].why, shown, tally)
+
+
+def _needed(pieces: Sequence[Piece], adjacency: Adjacency) -> Adjacency:
+    """Give the adjacency that the mechanism is for: add-remove where a record can change the group."""
+    if len(pieces) > 1:
+        return Adjacency.ADD_REMOVE
+    return pieces[0].selection.adjacency_needed(adjacency)
 
 
 def _unit_of(budget: Guarantee | None) -> Unit | None:

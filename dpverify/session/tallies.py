@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpverify.estimation.bin_estimates import BinsEstimate
+from dpverify.estimation.range_strategies import MOST_CIRCULANT
 from dpverify.grid.bin_counts import Axis, bins_of, outside_of
 from dpverify.mechanisms.histogram import Histogram as HistogramMechanism
 from dpverify.mechanisms.noisy_count import CountEstimate
@@ -89,7 +90,9 @@ def tally_of(question: Question, table: Table, unit: Unit) -> Tally | None:
         values.append(named)
     given: dict[str, Any] = {"axes": tuple(axes), "noise": noise_of(unit)}
     if question.given.get("ranges"):
-        given["strategy"] = "tree" if unit == "epsilon" else "circulant"
+        ordered = sum(not isinstance(axis, int) for axis in axes)
+        circulant = unit != "epsilon" and ordered <= MOST_CIRCULANT
+        given["strategy"] = "circulant" if circulant else "tree"
     choice = Choice(HistogramMechanism, given, _why(axes, unit, given), (outside_of(axes[0]), {}))
     named = None if groups is None else tuple(groups)
     return Tally(selection, choice, named, tuple(values), top)

@@ -79,7 +79,7 @@ def test_weighted_sums_of_laplace_noise_stay_within_the_stated_reach(
 ) -> None:
     """By the inverse transform of prod 1 / (1 + b^2 t^2): beyond the reach is at most 1.01 of the tail."""
     deviation = (2 * sum(b * b for b in scales)) ** 0.5
-    reach = _reach("laplace", tail) * deviation
+    reach = float(_reach("laplace", tail, deviation, 0.0))
     t = np.linspace(0, 300 / deviation, 30_001)
     transform = np.prod([1 / (1 + (b * t) ** 2) for b in scales], axis=0)
     inside = np.trapezoid(transform * np.sinc(reach * t / np.pi), t) * reach * 2 / np.pi

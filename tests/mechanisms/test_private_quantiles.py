@@ -103,6 +103,10 @@ def test_all_rank_errors_are_within_their_bound(adjacency: Adjacency) -> None:
     bound = mechanism.rank_error(beta="1/20")
     exact = float(spec.error_bound(mechanism.parameters, Fraction(1, 20)))
     assert abs(bound - exact) < 1e-9 * exact
+    for beta in (0, 1, 2, -1):
+        with pytest.raises(ValueError, match="beta"):
+            mechanism.rank_error(beta=beta)
+    assert bound < mechanism.rank_error(beta="1e-400") < 100 * bound
     errors = [rank_errors(found, data) for found in estimates(mechanism, data, 4, 400)]
     assert fails_at_most(errors, bound, 0.05)
     noisy = replace(mechanism, noise_multiplier=Fraction(40))

@@ -187,6 +187,16 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
         TypeError,
         r"levels = 0.5; give a list of quantiles, \['1/4', '1/2', '3/4'\], or how many",
     ),
+    "no number of quantiles": (
+        lambda: session().quantiles("bmi", None, share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        r"levels = None; give a list of quantiles",
+    ),
+    "ranges by a word": (
+        lambda: session().histogram("bmi", 4, ranges="no", share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        "ranges = 'no'; give True or False",
+    ),
     "the top of numbers": (
         lambda: session().top("bmi", 3, share="1/3"),
         TypeError,

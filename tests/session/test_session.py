@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -425,10 +426,30 @@ def test_three_quantiles_or_more_are_found_together() -> None:
     counted = session(PureDP(3)).quantiles("age", 3, share=1)
     assert isinstance(listed.mechanism, PrivateQuantiles)
     assert listed.value == counted.value == tuple(sorted(listed.value))
+    of_numpy = session(PureDP(3)).quantiles("age", np.int64(3), share=1)  # type: ignore[arg-type]
+    assert of_numpy.value == counted.value
     assert counted.result.levels == (0.25, 0.5, 0.75)
     assert all(float(one).is_integer() for one in counted.value)  # whole ages
     halves = session(PureDP(3)).quantile("age", ["1/2", "0.5", "1/4"], share=1)
     assert isinstance(halves.mechanism, PrivateQuantile)  # two of them are the same
+
+
+@pytest.mark.parametrize("budget", [PureDP(1), GaussianDP(1)])
+def test_few_uneven_quantiles_are_found_one_by_one_under_replace(budget: Any) -> None:
+    """Where a record that is replaced moves two of their parts: expected errors at the same cost."""
+    uneven, even = ("9/10", "19/20", "99/100"), ("1/4", "1/2", "3/4")
+    for adjacency, at in product(Adjacency, (uneven, even)):
+        given: dict[str, Any] = {"adjacency": adjacency, "lower": 15.0, "upper": 45.0}
+        together = PrivateQuantiles.calibrated_for(budget, levels=at, **given)
+        errors = [
+            PrivateQuantile.calibrated_for(budget / 3, quantile=one, **given).expected_error(N)
+            for one in at
+        ]
+        nearer = together.expected_error(N) < float(np.mean(np.square(errors)) ** 0.5)
+        assert nearer is not (adjacency is REPLACE and at is uneven)
+        found = session(budget, adjacency).quantile("bmi", at, share=1)
+        assert isinstance(found.mechanism, PrivateQuantiles) is nearer
+        assert found.value == tuple(sorted(found.value))
 
 
 def test_a_deviation_is_the_root_of_a_variance_and_its_interval() -> None:
@@ -442,6 +463,40 @@ def test_a_deviation_is_the_root_of_a_variance_and_its_interval() -> None:
     assert root.standard_deviation == pytest.approx(near)
     with pytest.raises(ValueError, match="ask for that of 'variance'"):
         session().expected_error("standard_deviation", "bmi", n=100, **asked)
+
+
+def test_the_interval_of_a_variance_under_laplace_noise_is_no_narrower_than_a_normal_laws() -> None:
+    """Half of a normal law is within .67 deviations of it, and half of a Laplace law within .49."""
+    found = session(PureDP(8)).variance("bmi", share=1)
+    assert found.result.moments.noise == "laplace"
+    for level, times in ((0.5, 0.6745), (0.95, 2.1183)):
+        low, high = found.interval(level)
+        assert high - low == pytest.approx(2 * times * found.standard_deviation, rel=1e-3)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_ranges_of_three_columns_have_an_answer(adjacency: Adjacency) -> None:
+    one = session(ApproxDP(2, "1e-6"), adjacency)
+    columns, bins = ["bmi", "age", "smoker"], {"bmi": 16, "age": 10}
+    asked = one.histogram(columns, bins, ranges=True, share="1/9").result
+    assert asked.counts.strategy == "circulant"
+    whole = asked.range((15, 45), (0, 120), False)
+    smokers = sum(not smokes for smokes in rows()["smoker"])
+    assert abs(whole.value - smokers) < 6 * whole.standard_deviation < 6 * 200
+    bmi = rows()["bmi"]
+    names = {f"x{i}": bmi for i in range(7)}
+    wide = Table(names, columns=dict.fromkeys(names, Number(15, 45, missing=30)))
+    many = Session(wide, budget=ApproxDP(2, "1e-6"), adjacency=adjacency, bits=SeededBits(1))
+    assert many.histogram([*names], 2, ranges=True, share=1).result.counts.strategy == "tree"
+    three = many_columns(bmi, adjacency).histogram(["x0", "x1", "x2"], 8, ranges=True, share="1/9")
+    found = three.result.range((15, 45), (15, 45), (15, 45))
+    assert abs(found.value - N) < 6 * found.standard_deviation < 6 * 200
+
+
+def many_columns(values: Any, adjacency: Adjacency) -> Session:
+    names = {f"x{i}": values for i in range(3)}
+    table = Table(names, columns=dict.fromkeys(names, Number(15, 45, missing=30)))
+    return Session(table, budget=ApproxDP(2, "1e-6"), adjacency=adjacency, bits=SeededBits(1))
 
 
 def test_a_variance_below_zero_has_a_deviation_of_zero_and_an_interval() -> None:
@@ -513,6 +568,8 @@ def test_pictures_show_what_was_released() -> None:
     quartiles = one.quantile("bmi", ["3/4", "1/4"], share="1/9")
     assert tuple(quartiles.plot().lines[0].get_xdata()) == quartiles.value
     assert len(one.covariance(["bmi", "age"], share="1/9").plot().images) == 1
+    top = one.top("region", 2, share="1/9")
+    assert [bar.get_height() for bar in top.plot().patches] == list(top.value.values())
     pyplot.close("all")
 
 
