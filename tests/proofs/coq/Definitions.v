@@ -1,6 +1,7 @@
 (** What the theorems of this folder are about: laws, indistinguishability, datasets, mechanisms.
 
-    These definitions are the trusted text; everything else is checked by Coq. Numbers are in any
+    These definitions are to be read and believed, and so are those of other files that a statement
+    names; Coq checks everything else. Numbers are in any
     ordered field, so that examples compute over the rationals. [t] stands for e^epsilon, [d] for
     delta. A law may be of part of the mass (a release that went well), and of countably many
     outputs: nothing is summed but finite lists, and a total is a least upper bound of such sums. *)

@@ -41,11 +41,16 @@ Definition chance (ps : seq R) (i : nat) : R := nth 0 ps i.
 Definition on_kept (T : eqType) (keep : seq X -> seq (R * seq X)) (M : mechanism X R T) : mechanism X R T :=
   fun D u => \sum_(c <- keep D) c.1 * M c.2 u.
 
+(** Two lists of chances and kept records are of one law: every function has the same mean. *)
+Definition same_law (cs cs' : seq (R * seq X)) : Prop :=
+  forall F : seq X -> R, \sum_(c <- cs) c.1 * F c.2 = \sum_(c <- cs') c.1 * F c.2.
+
 (** The scores of the others move by [m] (mu^2); where nobody is kept who has too few friends, which fails
     rarely, what is kept is [alike] on the two sides. *)
 Definition kept_alike (alike : seq X -> seq X -> Prop) m e
     (keep : seq X -> seq (R * seq X)) (D E : seq X) : Prop :=
-  exists os : seq (outcome X), keep D = [seq on_left o | o <- os] /\ keep E = [seq on_right o | o <- os] /\
+  exists os : seq (outcome X),
+    same_law (keep D) [seq on_left o | o <- os] /\ same_law (keep E) [seq on_right o | o <- os] /\
     law (chance [seq o.1.1.1 | o <- os]) /\ law (chance [seq o.1.1.2 | o <- os]) /\
     \sum_(o <- os | ~~ good o) o.1.1.1 <= e /\
     gdp m (chance [seq o.1.1.1 | o <- os]) (chance [seq o.1.1.2 | o <- os]) /\
@@ -94,10 +99,10 @@ pose K i := if (i < size os)%N && good (at_ i) then Ks i else fun=> 0.
 pose L i := M (at_ i).1.2.2.
 pose places := iota 0 (size os).
 have sumL u : on_kept keep M D u = \sum_(i <- places) P i * M (at_ i).1.2.1 u.
-  rewrite /on_kept eD big_map (big_nth o0) /index_iota subn0.
+  rewrite /on_kept (eD (fun A => M A u)) big_map (big_nth o0) /index_iota subn0.
   by apply: eq_big_seq => i; rewrite mem_iota add0n /= => lt; rewrite atP.
 have sumR u : on_kept keep M E u = \sum_(i <- places) S i * L i u.
-  rewrite /on_kept eE big_map (big_nth o0) /index_iota subn0.
+  rewrite /on_kept (eE (fun A => M A u)) big_map (big_nth o0) /index_iota subn0.
   by apply: eq_big_seq => i; rewrite mem_iota add0n /= => lt; rewrite atS.
 pose N u := \sum_(i <- places) P i * K i u.
 have P0 := law_ge0 lP; have S0 := law_ge0 lS.

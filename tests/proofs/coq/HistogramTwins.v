@@ -13,6 +13,69 @@ Unset Printing Implicit Defensive.
 
 Let Q : realFieldType := [realFieldType of rat].
 
+(** Labels that are the same for all records, for sure. *)
+Lemma one_label (U : eqType) (K : seq unit -> U -> Q) n : (forall ls u, 0 <= K ls u) ->
+  image (drawn (certain Q tt) n) K (K (nseq n tt)).
+Proof.
+move=> K0 u; have law_n := drawn_law n (certain_law Q tt).
+have only ls : ls = nseq (size ls) tt by elim: ls => [|[] ls {1}->].
+have one m : drawn (certain Q tt) m (nseq m tt) = 1.
+  by rewrite /drawn; elim: m => //= m ->; rewrite /certain eqxx mulr1.
+have -> : K (nseq n tt) u = mass (fun ls => drawn (certain Q tt) n ls * K ls u) [:: nseq n tt].
+  by rewrite /mass big_seq1 one mul1r.
+apply: total_finite => // [ls|ls]; first by rewrite mulr_ge0 // (law_ge0 law_n).
+rewrite inE => ne; case: (eqVneq (drawn (certain Q tt) n ls) 0) => [->|/drawn_size e]; first by rewrite mul0r.
+by move: ne; rewrite (only ls) e eqxx.
+Qed.
+
+(** A record that is 0 is told from another one, by a factor of 2. *)
+Definition tells_zero (D : seq nat) (u : unit) : Q := if D is [:: 0%N] then 1 else 2%:R^-1.
+
+Lemma tells_zero_laws : has_laws tells_zero.
+Proof.
+by move=> D; split=> [u|s /units[]->]; rewrite /mass ?big_nil ?big_seq1 // /tells_zero; case: D => [|[|x] [|y D]].
+Qed.
+
+Lemma tells_zero_private near : private near 2%:R 0 tells_zero.
+Proof.
+move=> D E _; apply: close_units => //; rewrite addr0 /tells_zero.
+by case: D => [|[|x] [|y D]]; case: E => [|[|x'] [|y' E]].
+Qed.
+
+(** A block is listed once: what is released of it twice costs twice. *)
+Theorem parallel_by_labels_replace_twin : ~ forall (labels : seq unit) (M : unit -> mechanism nat Q unit_eqType)
+    (t d : Q) (A : unit -> Q) (N : mechanism nat Q (seq_eqType unit_eqType)),
+  1 <= t -> 0 <= d -> law A -> (forall l, has_laws (M l)) -> (forall l, private (@replace nat) t d (M l)) ->
+  by_labels labels M A N -> private (@replace nat) t d N.
+Proof.
+pose labels := [:: tt; tt]; pose M (_ : unit) := tells_zero.
+pose N D := with_labels labels M D (nseq (size D) tt).
+move=> /(_ labels M 2%:R 0 (certain Q tt) N isT isT (certain_law Q tt)) twin.
+have drawn_N : by_labels labels M (certain Q tt) N.
+  by move=> D; apply: one_label => ls; apply: law_ge0; apply: with_labels_law => l; exact: tells_zero_laws.
+have near : replace [:: 0%N] [:: 1%N] by exists [::], 0%N, 1%N, [::].
+have := twin (fun=> tells_zero_laws) (fun=> @tells_zero_private _) drawn_N _ _ near [:: [:: tt; tt]] isT.
+by rewrite /mass !big_seq1.
+Qed.
+
+Theorem chained_by_labels_replace_twin : ~ forall (M : unit -> seq unit -> mechanism nat Q unit_eqType) (t d : Q)
+    (labels : seq unit) (A : unit -> Q) (N : mechanism nat Q (seq_eqType unit_eqType)),
+  (forall l earlier, has_laws (M l earlier)) -> 1 <= t -> 0 <= d ->
+  (forall l earlier, private (@replace nat) t d (M l earlier)) -> law A ->
+  chained_by_labels M labels A N -> private (@replace nat) t d N.
+Proof.
+pose labels := [:: tt; tt]; pose M (_ : unit) (_ : seq unit) := tells_zero.
+pose blocks (D : seq nat) (l : unit) := labelled l (nseq (size D) tt) D.
+pose N D := chain M labels [::] (blocks D).
+move=> /(_ M 2%:R 0 labels (certain Q tt) N (fun _ _ => tells_zero_laws) isT isT) twin.
+have drawn_N : chained_by_labels M labels (certain Q tt) N.
+  move=> D; apply: (@one_label _ (fun ls => chain M labels [::] (fun l => labelled l ls D))) => ls.
+  by apply: law_ge0; apply: chain_law => l earlier; exact: tells_zero_laws.
+have near : replace [:: 0%N] [:: 1%N] by exists [::], 0%N, 1%N, [::].
+have := twin (fun _ _ => @tells_zero_private _) (certain_law Q tt) drawn_N _ _ near [:: [:: tt; tt]] isT.
+by rewrite /mass !big_seq1.
+Qed.
+
 (** parallel by labels: of each record its own, not labels that are drawn for all together. *)
 Theorem parallel_by_labels_twin : ~ forall (t d : Q) (M : bool -> mechanism nat Q unit_eqType)
     (C : nat -> seq bool -> Q) (N : mechanism nat Q (seq_eqType unit_eqType)),
@@ -237,7 +300,7 @@ have one : law (chance [:: (1 : Q)]).
     by rewrite andbT => /eqP->.
   by case/and3P=> /eqP-> /eqP-> _; rewrite inE eqxx.
 have alike D E : add_remove D E -> kept_alike (@model Q) eq 0 1 keep D E.
-  move=> _; exists [:: ((1, 1), (D, E), false)]; do 2!(split; first by []).
+  move=> _; exists [:: ((1, 1), (D, E), false)]; do 2!(split; first by move=> F).
   split; first exact: one.
   split; first exact: one.
   split; first by rewrite big_mkcond big_seq1.

@@ -90,11 +90,17 @@ Qed.
 
 (** randomized_response: the true answer is the likelier one. *)
 Theorem randomized_response_twin : ~ forall (t : Q) (options : seq nat)
-    (near : seq nat -> seq nat -> Prop) (answer : seq nat -> nat),
-  0 < t -> private near t 0 (fun D => response t options (answer D)).
+    (near : seq nat -> seq nat -> Prop) (answers : seq nat -> seq nat) (moved : nat), 0 < t ->
+  (forall D E, near D E -> size (answers D) = size (answers E) /\
+     (hamming (answers D) (answers E) <= moved)%N) ->
+  private near (t ^+ moved) 0 (fun D => product [seq response t options a | a <- answers D]).
 Proof.
-move=> /(_ (1 / 2%:R) [:: 0%N] (fun _ _ => True) (fun=> 0%N) isT [::] [::] I [:: 0%N] isT).
-by rewrite /mass !big_seq1 /response mem_head eqxx /= mulr0n addr0 divff // mulr1 addr0.
+move=> /(_ (1 / 2%:R) [:: 0%N] (fun _ _ => True) (fun=> [:: 0%N]) 1%N isT) twin.
+have same : (hamming [:: 0%N] [:: 0%N] <= 1)%N by rewrite /hamming /= big_seq1.
+have := twin (fun _ _ _ => conj erefl same) [::] [::] I [:: [:: 0%N]] isT.
+have one : response (1 / 2%:R : Q) [:: 0%N] 0%N 0%N = 1.
+  by rewrite /response mem_head eqxx /= mulr0n addr0 divff.
+by rewrite /mass !big_seq1 /= one mulr1 addr0 expr1 mulr1.
 Qed.
 
 (** of_kept_records_replace: whether a record is kept changes the number of records. *)

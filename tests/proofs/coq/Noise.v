@@ -79,21 +79,90 @@ apply: close_pointwise => x; apply: le_trans (cM x).1 _.
 by apply: ler_wpmul2r => //; exact: law_ge0.
 Qed.
 
+(** A smaller epsilon for a larger delta: by the claim in both directions, of laws of all of the mass. *)
+Theorem convert_to_less near (T : eqType) (t d t' : R) (M : mechanism X R T) :
+  1 < t -> 1 <= t' <= t -> (forall D E, near D E -> near E D) ->
+  (forall D, has_laws M /\ total (M D) 1) -> private near t d M ->
+  private near t' ((d * (1 + t') + (t - t')) / (1 + t)) M.
+Proof.
+move=> t1 /andP[t'1 t't] sym all1 pM D E near_DE s us.
+have [lM _] := all1 D; have [_ [_ least]] := all1 E.
+have t_pos : 0 < t by apply: lt_trans t1; exact: ltr01.
+have low : 1 - d <= mass (M E) s + t * (1 - mass (M D) s).
+  rewrite ler_subl_addr; apply: least => l ul.
+  pose off := [seq x <- l | x \notin s].
+  have uoff : uniq off by rewrite filter_uniq.
+  have le_off := pM E D (sym _ _ near_DE) off uoff.
+  have ucat : uniq (s ++ off).
+    by rewrite cat_uniq us uoff andbT; apply/hasPn => x; rewrite mem_filter => /andP[].
+  have both : mass (M D) off + mass (M D) s <= 1.
+    by rewrite addrC /mass -big_cat; exact: mass_le1 (lM D) ucat.
+  have {}le_off : mass (M E) off <= t * (1 - mass (M D) s) + d.
+    apply: le_trans le_off _; rewrite ler_add2r; apply: ler_wpmul2l; first exact: ltW.
+    by rewrite ler_subr_addr.
+  apply: (@le_trans _ _ (mass (M E) (s ++ off))).
+    rewrite -(undup_id ucat); apply: mass_sub => [x||x x_l]; [exact: law_ge0 | exact: ul |].
+    by rewrite mem_cat mem_filter x_l andbT; case: (x \in s).
+  by rewrite /mass big_cat /= -addrA; apply: ler_add.
+have up := pM D E near_DE s us.
+set p := mass (M D) s in low up *; set q := mass (M E) s in low up *.
+have d1 : 0 < 1 + t by rewrite addr_gt0 // ltr01.
+have d2 : 0 < t - 1 by rewrite subr_gt0.
+have ne1 : 1 + t != 0 by rewrite gt_eqF.
+have ne2 : t - 1 != 0 by rewrite gt_eqF.
+rewrite -subr_ge0.
+have -> : t' * q + (d * (1 + t') + (t - t')) / (1 + t) - p =
+    ((t * t' - 1) * (t * q + d - p) + (t - t') * (q + t * (1 - p) - (1 - d))) / ((1 + t) * (t - 1)).
+  by field; rewrite ne1 ne2.
+apply: divr_ge0; last by apply: mulr_ge0; exact: ltW.
+apply: addr_ge0; apply: mulr_ge0; rewrite ?subr_ge0 //.
+by rewrite -[X in X <= _]mulr1; apply: ler_pmul; rewrite ?ler01 // ltW.
+Qed.
+
 (** One of [k] answers: the true one with weight [t], every other one with weight 1. *)
 Definition response (t : R) (options : seq nat) (truth x : nat) : R :=
   if x \in options then (if x == truth then t else 1) / (t + (size options).-1%:R) else 0.
 
-Theorem randomized_response (t : R) (options : seq nat) near (answer : seq X -> nat) :
-  1 <= t -> private near t 0 (fun D => response t options (answer D)).
+Definition hamming (vs ws : seq nat) : nat := \sum_(z <- zip vs ws) (z.1 != z.2).
+
+Lemma response_ge0 (t : R) options truth x : 0 <= t -> 0 <= response t options truth x.
 Proof.
-move=> t1 D E _; apply: close_pointwise => x; rewrite /response.
-have t0 : 0 < t by apply: lt_le_trans t1; exact: ltr01.
-case: (x \in options); last by rewrite mulr0.
+move=> t0; rewrite /response; case: ifP => // _; apply: divr_ge0; last by rewrite addr_ge0 ?ler0n.
+by case: ifP => // _; exact: ler01.
+Qed.
+
+Lemma response_moved (t : R) options a b x : 1 <= t ->
+  response t options a x <= t ^+ (a != b) * response t options b x.
+Proof.
+move=> t1; have t0 : 0 < t by apply: lt_le_trans t1; exact: ltr01.
+case: eqP => [->|_]; first by rewrite mul1r.
+rewrite /response; case: (x \in options); last by rewrite mulr0.
 have den : 0 <= (t + (size options).-1%:R)^-1 by rewrite invr_ge0 addr_ge0 ?ler0n // ltW.
-rewrite mulrA; apply: ler_wpmul2r => //.
+rewrite expr1 mulrA; apply: ler_wpmul2r => //.
 have tt : t <= t * t by rewrite ler_pmulr.
-case: (x == answer D); case: (x == answer E); rewrite ?mulr1 //.
+case: (x == a); case: (x == b); rewrite ?mulr1 //.
 exact: le_trans t1 tt.
+Qed.
+
+(** Answers, each of which is kept or not on its own; of neighbors at most [moved] differ. *)
+Theorem randomized_response (t : R) (options : seq nat) near (answers : seq X -> seq nat) (moved : nat) :
+  1 <= t ->
+  (forall D E, near D E -> size (answers D) = size (answers E) /\
+     (hamming (answers D) (answers E) <= moved)%N) ->
+  private near (t ^+ moved) 0 (fun D => product [seq response t options a | a <- answers D]).
+Proof.
+move=> t1 moves D E near_DE; have [sizes far] := moves D E near_DE.
+have t0 : 0 <= t by apply: le_trans t1; exact: ler01.
+have ge0 vs u : 0 <= product [seq response t options a | a <- vs] u.
+  by elim: vs u => [|v vs IH] [|x u] //=; [exact: ler01 | apply: mulr_ge0; [exact: response_ge0 | exact: IH]].
+apply: close_pointwise => u.
+apply: (@le_trans _ _ (t ^+ hamming (answers D) (answers E) * product [seq response t options a | a <- answers E] u)).
+  rewrite /hamming; elim: (answers D) (answers E) u sizes {far} => [|v vs IH] [|w ws] [|x u] //= sizes;
+    rewrite ?mulr0 // ?big_nil ?expr0 ?mul1r //.
+  rewrite big_cons exprD mulrACA /=; apply: ler_pmul => //; first exact: response_ge0.
+    exact: response_moved.
+  by apply: IH; case: sizes.
+by apply: ler_wpmul2r; [exact: ge0 | exact: ler_weexpn2l].
 Qed.
 
 (** Integers, each with discrete Laplace noise of its own. *)

@@ -128,3 +128,16 @@ have f_pos n : 0 < f n by case: n.
 move=> D E _; exists (f (size D) / f (size E)); split; first exact: divr_gt0.
 by move=> u; rewrite /of_size divfK ?gt_eqF // mul1r lexx.
 Qed.
+
+(** convert_to_less: laws of all of the mass. *)
+Theorem convert_to_less_twin : ~ forall (near : seq nat -> seq nat -> Prop) (t d t' : Q)
+    (M : mechanism nat Q unit_eqType), 1 < t -> 1 <= t' <= t -> (forall D E, near D E -> near E D) ->
+  has_laws M -> private near t d M -> private near t' ((d * (1 + t') + (t - t')) / (1 + t)) M.
+Proof.
+pose f n : Q := if n is 0%N then 1 / 2%:R else 1.
+move=> /(_ (@add_remove nat) 2%:R 0 1 (of_size f) isT isT) twin.
+apply: (@not_private_of_size _ 1 _ f 0) (twin _ _ _) => //.
+- by move=> D E [near|near]; [right | left].
+- by apply: of_size_laws => -[|n].
+by apply: private_of_size => // -[|n].
+Qed.

@@ -23,7 +23,7 @@ FILES = (
     *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins", "LaterTwins"),
     *("CouplingTwins", "NoiseTwins", "RealSums", "LiftTwins", "ThresholdTwins"),
     *("Labels", "Chained", "Histograms", "GaussianParts", "DegreeLift", "GaussianHistograms"),
-    *("HistogramTwins", "Releases", "ReleaseTwins"),
+    *("HistogramTwins", "DegreeExample", "Releases", "ReleaseTwins"),
 )
 _OF_THE_REALS = {
     "boolp.propositional_extensionality",
@@ -79,10 +79,13 @@ def _axioms(folder: Path) -> dict[str, set[str]]:
     parts = re.split(r"(?=^Axioms:|^Closed under the global context)", text, flags=re.MULTILINE)[1:]
     if len(parts) != len(asked):
         sys.exit(f"Coq answered {len(parts)} times about {len(asked)} theorems:\n{text}")
-    return {
-        name: set(re.findall(r"^([\w.]+)(?= *:|$)", part, flags=re.MULTILINE)) - {"Axioms"}
-        for (_, name), part in zip(asked, parts, strict=True)
-    }
+    return {name: rests_on(part) for (_, name), part in zip(asked, parts, strict=True)}
+
+
+def rests_on(answer: str) -> set[str]:
+    """What Coq says that a theorem rests on: axioms, and what was taken with a check of Coq's switched off."""
+    _, *lines = answer.strip().splitlines()
+    return {line.partition(" :")[0].strip() for line in lines if not line[:1].isspace()}
 
 
 def _run_ties(folder: Path) -> None:

@@ -123,7 +123,9 @@ OF_BLOCKS: tuple[Tie, ...] = (
                 Hypothesis(
                     f"forall l earlier, private (@{near.name.lower()} X) t d (M l earlier)",
                     "premises, whatever earlier blocks released; no hypotheses are handed on",
-                    lambda: rules.parallel([open_claim()], by="index", chained=True),
+                    lambda by=by, near=near: rules.parallel(  # type: ignore[misc]
+                        [open_claim(near)], by=by, chained=True
+                    ),
                 ),
                 *drawn,
             ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpverify.privacy import Norm, PureDP, rules
+from mpmath import mp
+
+from dpverify.privacy import ApproxDP, Norm, PureDP, rules
 from dpverify.privacy.guarantees import BoundedRange, DiscreteLaplaceShift
 from tests.privacy.enumeration import premises as calls
 
@@ -13,11 +15,14 @@ from .tie import (
     HALF,
     NEAR,
     T1,
+    TENTH,
     WORLD,
     Example,
     Hypothesis,
     Tie,
     example,
+    open_claim,
+    rounded_up,
 )
 
 _ABOVE_THRESHOLD = (
@@ -42,6 +47,8 @@ _ANSWERED = (
     Hypothesis("tail py above", "what above is"),
     Hypothesis("forall D, image p (report above (queries D)) (M D)", "what runs"),
 )
+_LESS = rounded_up(lambda: ((1 + mp.exp(0.5)) / 10 + mp.exp(1) - mp.exp(0.5)) / (1 + mp.exp(1)))
+"""The delta of (1, 1/10) at epsilon 1/2."""
 _MOVED = "(near : seq X -> seq X -> Prop) (moved : nat) (t d : R)"
 _SHIFT = Hypothesis(
     "close t d p (fun z => p (z + (2 * moved)%N%:Z))",
@@ -87,12 +94,20 @@ OF_NOISE: tuple[Tie, ...] = (
             ),
             Hypothesis(
                 "forall D E, near D E -> exists s, 0 < s /\\ forall x, w D x <= s * down * w E x /\\ s * w E x <= up * w D x",
-                "premise: up and down are e^(D / scale) in L-infinity, s = 1; in the range norm s down and up / s are the largest "
+                "premise: up and down are e^(D / scale) in L-infinity, s = 1; in the range norm s down and s / up are the largest "
                 "and the smallest change",
                 lambda: rules.exponential_mechanism(calls.sensitivity(1, Norm.L1, ADD), 1),
             ),
         ),
         "bounded_range near (up * down) M",
+        lambda: (
+            Example(
+                calls.exponential_mechanism(3, Fraction(2), ADD, Norm.L_INFINITY), BoundedRange(3)
+            ),
+            Example(
+                calls.exponential_mechanism(3, Fraction(2), ADD, Norm.RANGE), BoundedRange(3 * HALF)
+            ),
+        ),
     ),
     Tie(
         rules.convert,
@@ -111,18 +126,52 @@ OF_NOISE: tuple[Tie, ...] = (
         ),
     ),
     Tie(
+        rules.convert,
+        "Noise.convert_to_less",
+        f"{NEAR} (T : eqType) (t d t' : R) (M : mechanism X R T)",
+        (
+            Hypothesis("1 < t", "t stands for e^epsilon, and epsilon > 0", lambda: PureDP(0)),
+            Hypothesis("1 <= t' <= t", "t' for e^epsilon'; where epsilon does not fall, convert"),
+            Hypothesis("forall D E, near D E -> near E D", "neighbors are in no order"),
+            Hypothesis(
+                "forall D, has_laws M /\\ total (M D) 1",
+                "a mechanism always has an output; a claim under hypotheses, which is of parts, is refused",
+                lambda: rules.convert(open_claim(), ApproxDP(HALF, _LESS)),
+            ),
+            Hypothesis(
+                "private near t d M",
+                "premise; no smaller delta than the theorem's",
+                lambda: calls.convert(
+                    ApproxDP(1, TENTH), ADD, ApproxDP(HALF, _LESS - Fraction(1, 10**30))
+                ),
+            ),
+        ),
+        "private near t' ((d * (1 + t') + (t - t')) / (1 + t)) M",
+        lambda: (
+            example(calls.convert(ApproxDP(1, TENTH), ADD, ApproxDP(HALF, _LESS)), HALF, _LESS),
+        ),
+    ),
+    Tie(
         rules.randomized_response,
         "Noise.randomized_response",
-        f"{WORLD} (t : R) (options : seq nat) (near : seq X -> seq X -> Prop) (answer : seq X -> nat)",
+        f"{WORLD} (t : R) (options : seq nat) (near : seq X -> seq X -> Prop) (answers : seq X -> seq nat) (moved : nat)",
         (
             Hypothesis(
                 "1 <= t",
                 "t = e^(1 / scale), the scale positive",
                 lambda: calls.randomized_response(1, Fraction(0), ADD),
             ),
+            Hypothesis(
+                "forall D E, near D E -> size (answers D) = size (answers E) /\\ (hamming (answers D) (answers E) <= moved)%N",
+                "premise, in Hamming distance",
+                lambda: rules.randomized_response(calls.sensitivity(1, Norm.L1, ADD), 1),
+            ),
         ),
-        "private near t 0 (fun D => response t options (answer D))",
-        lambda: (example(calls.randomized_response(1, Fraction(2), ADD), HALF, Fraction(0)),),
+        "private near (t ^+ moved) 0 (fun D => product [seq response t options a | a <- answers D])",
+        lambda: (
+            example(calls.randomized_response(1, Fraction(2), ADD), HALF, Fraction(0)),
+            example(calls.randomized_response(3, Fraction(2), ADD), 3 * HALF, Fraction(0)),
+        ),
     ),
     Tie(
         rules.above_threshold,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from mpmath import mp
+
 from dpverify.privacy import ApproxDP, Domain, Norm, PureDP, rules
 from spec import basic_filter
 from tests.privacy.enumeration import premises as calls
@@ -21,7 +23,17 @@ from .tie import (
     claim,
     example,
     open_claim,
+    rounded_up,
 )
+
+
+def _lifted(moved: int) -> tuple[Fraction, Fraction]:
+    """Lift (1/2, 1/100): (e^(1/2) - 1) moved, and the delta that the theorem has."""
+    return (
+        rounded_up(lambda: mp.expm1(0.5) * moved),
+        rounded_up(lambda: mp.expm1(mp.expm1(0.5) * moved) / mp.expm1(0.5) / 100),
+    )
+
 
 OF_RECORDS: tuple[Tie, ...] = (
     Tie(
@@ -78,7 +90,14 @@ OF_RECORDS: tuple[Tie, ...] = (
             ),
         ),
         "private (@replace X) (t * t) (d + t * d) (fun D => M (pmap f D))",
-        lambda: (example(calls.of_kept_records(PureDP(HALF), REPLACE), Fraction(1), Fraction(0)),),
+        lambda: (
+            example(calls.of_kept_records(PureDP(HALF), REPLACE), Fraction(1), Fraction(0)),
+            example(
+                calls.of_kept_records(ApproxDP(HALF, TENTH), REPLACE),
+                Fraction(1),
+                rounded_up(lambda: (1 + mp.exp(0.5)) / 10),
+            ),
+        ),
     ),
     Tie(
         rules.coupled_map,
@@ -140,6 +159,14 @@ OF_RECORDS: tuple[Tie, ...] = (
         ),
         "private near (sequences.expR ((sequences.expR e - 1) * moved)) (d * ((sequences.expR ((sequences.expR e - 1) * moved) - 1) / "
         "(sequences.expR e - 1))) (fun D => filtered (coins D) M)",
+        lambda: (
+            example(
+                calls.friendly_lift(PureDP(HALF), Fraction(2), ADD), _lifted(2)[0], Fraction(0)
+            ),
+            example(
+                calls.friendly_lift(ApproxDP(HALF, TENTH / 10), Fraction(3), REPLACE), *_lifted(3)
+            ),
+        ),
     ),
     *(
         Tie(

@@ -23,6 +23,7 @@ from .tie import (
     Hypothesis,
     Tie,
     example,
+    rounded_up,
 )
 
 _KEYS = "(R : realFieldType) (T : eqType) (none : T) (X K : eqType) (keys : seq K)"
@@ -30,10 +31,7 @@ _KEYS = "(R : realFieldType) (T : eqType) (none : T) (X K : eqType) (keys : seq 
 
 def _surfacing(threshold: int, keys: int) -> Fraction:
     """1 - (1 - p)^keys for p = q^(threshold - 1) / (1 + q), q = exp(-1): rounded up at 45 digits."""
-    with mp.workdps(60):
-        q = mp.exp(-1)
-        delta = 1 - (1 - q ** (threshold - 1) / (1 + q)) ** keys
-        return Fraction(int(mp.ceil(delta * mpf(10) ** 45)), 10**45)
+    return rounded_up(lambda: 1 - (1 - mp.exp(1 - threshold) / (1 + mp.exp(-1))) ** keys)
 
 
 def _keys(number: int, threshold: int = 9) -> Guarantee:
@@ -59,9 +57,7 @@ def _gaussian(number: int) -> Guarantee:
 
 def _gaussian_bound(keys: int) -> Guarantee:
     """mu^2 = keys and 1 - (1 - Phi(-(9 - 3/2)))^keys, rounded up at 45 digits."""
-    with mp.workdps(60):
-        delta = 1 - (1 - mp.ncdf(mpf("-7.5"))) ** keys
-        above = Fraction(int(mp.ceil(delta * mpf(10) ** 45)), 10**45)
+    above = rounded_up(lambda: 1 - (1 - mp.ncdf(mpf("-7.5"))) ** keys)
     return ApproximateGaussianDP.of_square(keys, above)
 
 
@@ -136,11 +132,7 @@ THRESHOLDS: tuple[Tie, ...] = (
         "(value : I -> seq X -> V) (far : I -> seq X -> nat)",
         (
             T1,
-            Hypothesis(
-                "0 <= quiet <= 1",
-                "a chance",
-                lambda: calls.propose_test_release(1, ADD, scale=Fraction(1), threshold=1),
-            ),
+            Hypothesis("0 <= quiet <= 1", "a chance"),
             Hypothesis(
                 "forall v n, law (cell v n) /\\ total (cell v n) 1", "a law for every value"
             ),

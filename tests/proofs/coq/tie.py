@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from mpmath import mp, mpf
+
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, PureDP
 from tests.privacy.enumeration import premises as calls
 
@@ -34,6 +36,12 @@ class Example:
 def example(concluded: Guarantee, epsilon: Fraction, delta: Fraction) -> Example:
     """Compare a conclusion with an epsilon and a delta."""
     return Example(concluded, ApproxDP(epsilon, delta) if delta else PureDP(epsilon))
+
+
+def rounded_up(number: Callable[[], mpf]) -> Fraction:
+    """Compute a number of a theorem's at 60 digits, apart from the rule, rounded up at 45."""
+    with mp.workdps(60):
+        return Fraction(int(mp.ceil(number() * mpf(10) ** 45)), 10**45)
 
 
 @dataclass(frozen=True)
@@ -95,9 +103,9 @@ GAUSSIAN_PREMISES = (
 )
 
 
-def open_claim() -> Any:
+def open_claim(adjacency: Adjacency = ADD) -> Any:
     """Claim something under a hypothesis about the output."""
-    return calls.claim(ApproxDP(1, TENTH), ADD, calls.SHOWN)
+    return calls.claim(ApproxDP(1, TENTH), adjacency, calls.SHOWN)
 
 
 def claim(adjacency: Adjacency = ADD) -> Any:

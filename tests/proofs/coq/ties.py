@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from mpmath import mp
+
 from dpverify.privacy import ApproxDP, PureDP, rules
 from tests.privacy.enumeration import premises as calls
 
@@ -36,6 +38,7 @@ from .tie import (
     claim,
     example,
     open_claim,
+    rounded_up,
 )
 
 
@@ -55,7 +58,7 @@ TIES: tuple[Tie, ...] = (
             LAWS,
             Hypothesis(
                 "t <= t'",
-                "checked",
+                "checked; where epsilon becomes smaller, convert_to_less has the delta",
                 lambda: calls.convert(ApproxDP(1, TENTH), ADD, ApproxDP(HALF, TENTH)),
             ),
             Hypothesis(
@@ -127,7 +130,14 @@ TIES: tuple[Tie, ...] = (
             ),
         ),
         "private (steps near k) (t ^+ k) (group_delta t d k) M",
-        lambda: (example(calls.group_privacy(PureDP(HALF), ADD, 3), 3 * HALF, Fraction(0)),),
+        lambda: (
+            example(calls.group_privacy(PureDP(HALF), ADD, 3), 3 * HALF, Fraction(0)),
+            example(
+                calls.group_privacy(ApproxDP(HALF, TENTH / 10), ADD, 3),
+                3 * HALF,
+                rounded_up(lambda: (1 + mp.exp(0.5) + mp.exp(1)) / 100),
+            ),
+        ),
     ),
     Tie(
         rules.change_adjacency,
@@ -142,7 +152,14 @@ TIES: tuple[Tie, ...] = (
             ),
         ),
         "private (@replace X) (t * t) (d + t * d) M",
-        lambda: (example(calls.change_adjacency(PureDP(HALF)), Fraction(1), Fraction(0)),),
+        lambda: (
+            example(calls.change_adjacency(PureDP(HALF)), Fraction(1), Fraction(0)),
+            example(
+                calls.change_adjacency(ApproxDP(HALF, TENTH)),
+                Fraction(1),
+                rounded_up(lambda: (1 + mp.exp(0.5)) / 10),
+            ),
+        ),
     ),
     Tie(
         rules.parallel,
