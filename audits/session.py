@@ -118,7 +118,7 @@ BLACK_BOXES = (
         ),
         faults=(limits_that_are_not_held, order_by_records, groups_that_occur, errors_that_tell),
         seeded=True,
-        quick_trials=300,
+        quick_trials=200,
         source="the filter of approximate Gaussian differential privacy",
     ),
     BlackBox(
@@ -128,7 +128,7 @@ BLACK_BOXES = (
         pairs=(replaced("one leaves the group", _SOME, (1.0, 0.0), at=0),),
         faults=(kept_for_one_step, mean_of_a_public_number),
         seeded=True,
-        quick_trials=300,
+        quick_trials=200,
         source="the filter of approximate Gaussian differential privacy; records left out under replace",
     ),
 )
