@@ -45,7 +45,7 @@ class Ask:
 class Sums:
     """What queries add up to over some chunks: as secret as the data; its repr shows nothing of them.
 
-    digest: of all numbers in any order, modulo 2^64, by which a second pass sees that records changed.
+    digest: of all records in any order, modulo 2^64, by which a second pass sees that records changed.
     """
 
     rows: int
@@ -75,9 +75,10 @@ def sums_of(chunk: View, asks: Sequence[Ask], before: Transcripts, digested: boo
 
 
 def digest_of(records: Records) -> int:
-    """Give a sum over records of a public hash of their numbers, modulo 2^64."""
+    """Give a sum over records of a public hash of each one's numbers together, modulo 2^64."""
     words = np.ascontiguousarray(records).view(np.uint64) * multipliers(records.shape[1], 0)
-    return int(np.add.reduce(mixed(words).ravel(), dtype=np.uint64))
+    rows = np.add.reduce(mixed(words), axis=1, dtype=np.uint64)
+    return int(np.add.reduce(mixed(rows), dtype=np.uint64))
 
 
 Pass = Callable[[Sequence[Ask], Transcripts], Sums]

@@ -88,17 +88,18 @@ def tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
 def _pieces(chunk: Any) -> Iterator[Any]:
     """Cut a chunk that is too large for a cache; what is none is left as it is, to be refused."""
     library = type(chunk).__module__.partition(".")[0]
-    if library not in ("numpy", "pandas", "polars", "pyarrow") or not chunk.shape:
+    known = ("numpy", "pandas", "polars", "pyarrow")
+    if library not in known or not getattr(chunk, "shape", ()):
         yield chunk
         return
     step = max(1, _NUMBERS // max(1, *chunk.shape[1:], 1))
     for start in range(0, max(1, chunk.shape[0]), step):
         if chunk.shape[0] <= step:
             yield chunk
-        elif library == "numpy":
-            yield chunk[start : start + step]
-        elif library == "pandas":
+        elif hasattr(chunk, "iloc"):
             yield chunk.iloc[start : start + step]
+        elif library in ("numpy", "pandas"):
+            yield chunk[start : start + step]
         else:
             yield chunk.slice(start, step)
 
@@ -246,6 +247,8 @@ class Chunks:
         columns: Sequence[str] | None = None,
         files: Sequence[str | PathLike[str]] = (),
     ) -> None:
+        if isinstance(columns, (str, bytes)):
+            raise TypeError(f"columns = {columns!r}; give a list of names, columns=[{columns!r}].")
         self.source = data if isinstance(data, Source) else _source_of(data, columns, files)
         named = columns is not None and not isinstance(data, Source)
         self.then: Then = (partial(_selected, tuple(columns or ())),) if named else ()
@@ -276,9 +279,7 @@ def _source_of(data: Any, columns: Any, files: Sequence[str | PathLike[str]]) ->
 
         return DaskChunks(data)
     if isinstance(data, np.ndarray):
-        step = max(1, _NUMBERS // max(1, data[:1].size))
-        slices = range(0, len(data) if data.ndim else 0, step)
-        return LocalChunks(lambda: (data[start : start + step] for start in slices), files=files)
+        return _slices_of(data, files)
     if type(data).__module__.startswith("pyarrow."):
         only = {} if columns is None else {"columns": list(columns)}
         for method in ("iter_batches", "to_batches"):
@@ -302,6 +303,14 @@ def _source_of(data: Any, columns: Any, files: Sequence[str | PathLike[str]]) ->
     )
 
 
+def _slices_of(array: Any, files: Sequence[str | PathLike[str]]) -> Source:
+    if not array.ndim:
+        raise TypeError("An array without dimensions has no records to be read in chunks.")
+    step = max(1, _NUMBERS // max(1, array[:1].size))
+    starts = range(0, len(array), step)
+    return LocalChunks(lambda: (array[start : start + step] for start in starts), files=files)
+
+
 def is_dask(data: Any) -> bool:
     """Tell whether this is a collection of Dask."""
     return callable(getattr(type(data), "__dask_graph__", None))
@@ -315,6 +324,22 @@ def chunks_in(data: Any) -> Chunks | None:
     return Chunks(data) if isinstance(data, Iterator) or is_dask(data) or opened else None
 
 
+def known_rows(source: Source) -> int | None:
+    """Count all records where that needs no pass over them; else None. Raises SourceFailed, also where a file is not what
+    it was when it was opened.
+    """
+    try:
+        found = source.rows()
+        changed = source.opened is not None and source.stamp() != source.opened
+    except Exception:
+        found = changed = None
+    if changed is None:
+        _fail("")
+    if changed:
+        _fail(_NOT_AS_OPENED)
+    return found
+
+
 def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
     """Read all chunks once, and give what each reading adds up to. Raises SourceFailed."""
     asked = tuple(readings)
@@ -324,7 +349,7 @@ def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
     if stamps[0] != stamps[1]:
         _fail("A file changed while it was read.")
     if source.opened is not None and stamps[0] != source.opened:
-        _fail("A file is not what it was when it was opened.")
+        _fail(_NOT_AS_OPENED)
     nobody = Tally(tuple(one.of_nobody() for one in asked))
     total = nobody if found is None else merged(nobody, found)
     assert isinstance(total, Tally)
@@ -351,6 +376,7 @@ def _fail(why: str) -> NoReturn:
     raise SourceFailed(f"{why or _UNSAID} Nothing was released.")
 
 
+_NOT_AS_OPENED = "A file is not what it was when it was opened."
 _UNSAID = (
     "A chunk could not be read, or its records not counted. What went wrong is not repeated here, for it may show a "
     "record: read the chunks by yourself to see it."

@@ -35,8 +35,8 @@ from dpverify.tables import Table
 
 
 class Plan(Asking[str]):
-    """Several questions that are answered together, by ``answer``; until then nothing is read or
-    spent.
+    """Several questions that are answered together, by ``answer``; until then nothing is spent, or
+    read but for the number of rows of a table of chunks under replace.
 
     The methods are a session's; ``share`` is a weight here, 1 by default: a question of weight 2
     has half the noise of one of weight 1 (in epsilon or in mu). How many questions there are is

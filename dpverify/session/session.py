@@ -117,8 +117,8 @@ class Session(Asking[Answer]):
         by: str | None = None,
         **given: Any,
     ) -> float:
-        """Predict the root mean square of an answer's noise, from public numbers; nothing is spent
-        or read.
+        """Predict the root mean square of an answer's noise, from public numbers; nothing is spent, or
+        read but for the number of rows of a table of chunks under replace.
 
         kind: the name of a question, as "mean"; given: what else the question takes. n: a public
         guess of the number of records that count; by default the number of rows under replace,

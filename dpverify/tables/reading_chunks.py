@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.plans.chunks import Chunks, Reading, Unfit, chunks_in, tally
+from dpverify.plans.chunks import Chunks, Reading, Unfit, chunks_in, known_rows, tally
 from dpverify.privacy import Domain
 from dpverify.tables.cells import Floats
 from dpverify.tables.reading import columns_of
@@ -69,8 +69,9 @@ class Encode:
 
 
 def rows_of(chunks: Chunks) -> int:
-    """Count the rows of a table of chunks, by a pass over them unless its files say it."""
-    known = chunks.source.rows()
+    """Count the rows of a table of chunks, by a pass over them unless its files say it. Raises
+    SourceFailed."""
+    known = known_rows(chunks.source)
     if known is not None:
         return known
     (found,) = tally(chunks.source, [Reading((*chunks.then, _zeros), Domain(1), ())])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars
 import pyarrow as pa
 import pytest
@@ -280,10 +281,36 @@ def test_what_is_no_source_is_refused(data: Any) -> None:
         Chunks(data)
 
 
+def test_a_single_number_and_a_text_for_names_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array(4.0))
+    with pytest.raises(TypeError, match="without dimensions"):
+        Chunks(np.load(tmp_path / "x.npy", mmap_mode="r"))
+    with pytest.raises(TypeError, match="give a list of names"):
+        Chunks(frames(), columns="ab")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [pa.array, lambda x: pa.chunked_array([x]), pd.array, pd.Index, pd.Series, polars.Series],
+)
+def test_a_column_of_any_library_is_a_chunk(
+    made: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    column = ROWS[:, 0]
+    whole = released(COUNT, column)
+    assert released(COUNT, Chunks([made(column[:7]), made(column[7:])])) == whole
+    monkeypatch.setattr(chunks_module, "_NUMBERS", 30)
+    assert released(COUNT, Chunks([made(column)])) == whole
+
+
 def test_records_that_change_between_passes_are_seen() -> None:
     versions = [[ROWS[:, 0]], [np.concatenate([ROWS[1:, 0], [1.0]])]]
     with pytest.raises(SourceFailed, match="changed between two passes"):
         released(TWICE, Chunks(lambda: iter(versions.pop(0))))
+    mispaired = [[ROWS], [np.column_stack([ROWS[:, 0], ROWS[::-1, 1]])]]
+    plane = IterativeMean(center=(0.0, 0.0), radius=50, adjacency=ADD, noise_multiplier=1, steps=2)
+    with pytest.raises(SourceFailed, match="changed between two passes"):
+        released(plane, Chunks(lambda: iter(mispaired.pop(0))))
     fewer = [[ROWS[:, 0]], [ROWS[1:, 0]]]
     with pytest.raises(SourceFailed, match="another number of them"):
         released(TWICE, Chunks(lambda: iter(fewer.pop(0))))

@@ -185,6 +185,23 @@ def test_a_file_that_changes_is_refused_and_the_spend_stays(tmp_path: Path) -> N
     assert len(session.log) == 2
 
 
+def test_under_replace_a_file_that_changed_or_is_gone_is_refused_before_the_spend(
+    tmp_path: Path,
+) -> None:
+    def asked_of(change: Callable[[Path], Any], why: str) -> None:
+        table = Table.read_parquet(written(tmp_path), columns=COLUMNS, in_memory=False)
+        session = Session(table, budget=ApproxDP(5, "1e-5"), adjacency=REPLACE)
+        change(tmp_path / "b.parquet")
+        with pytest.raises(SourceFailed, match=why) as caught:
+            session.mean("pay", share="1/10")
+        assert caught.value.__context__ is None
+        assert session.log == ()
+
+    asked_of(lambda file: file.unlink(), "could not be read")
+    asked_of(lambda file: file.write_bytes(b"somebody of 4.125"), "could not be read")
+    asked_of(lambda file: parquet.write_table(pa.Table.from_pandas(FRAME), file), "when it was")
+
+
 def test_a_function_that_gives_its_iterator_twice_is_seen() -> None:
     once = iter(parts(100))
     table = Table(Chunks(lambda: once), columns=COLUMNS)
