@@ -82,7 +82,7 @@ class BlockScores(Query):
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """The edges and the sorted parts, shape (1, n) without edges, else (size, edges + n)."""
-        key = (self.lower, self.upper, self.exponent, self.parts)
+        key = (BlockScores, self.lower, self.upper, self.exponent, self.parts)
         placed = view.once(key, lambda: self.spread(view.records[:, 0]))
         if not self.after:
             return placed[np.newaxis]

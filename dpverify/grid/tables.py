@@ -124,7 +124,7 @@ class ColumnScores(Query):
         """One row a quantile: its column's clamped cells in increasing order, shape (quantiles, n)."""
         found = np.empty((len(self.scores), len(view)), np.int64)
         for k, (column, scored) in enumerate(self.scores):
-            key = (column, scored.lower, scored.upper, scored.exponent)
+            key = (ColumnScores, column, scored.lower, scored.upper, scored.exponent)
             found[k] = view.once(key, lambda: scored.cells(view.records[:, column]))  # noqa: B023
         return found
 

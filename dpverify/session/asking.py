@@ -175,7 +175,8 @@ class Asking(ABC, Generic[Reply]):
         columns: of one column, or of several each combination of their bins. bins: a number of equal
         ones between the declared bounds, or all edges; of a Category its values are the bins. Of several
         columns also by name, bins={"age": 10, "pay": [0, 500, 8000]}. ranges: release what gives ranges
-        of many bins with little noise (``result.range``), where single bins have up to twice as much.
+        of many bins with little noise (``result.range``), where single bins have more: of one column up to
+        1.8 times as much under Gaussian noise, and 2.9 times under Laplace noise.
         """
         if not isinstance(ranges, (bool, np.bool_)):
             raise TypeError(f"ranges = {ranges!r:.60}; give True or False.")

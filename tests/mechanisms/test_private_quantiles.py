@@ -20,6 +20,7 @@ from dpverify import (
 )
 from dpverify.grid import View, ingest
 from dpverify.grid.quantile_blocks import BlockScores
+from dpverify.grid.tables import ColumnScores, QuantileScores
 from dpverify.plans import BlockChoices, Stage
 from dpverify.privacy import BoundedRange, Domain, Profile
 from spec import private_quantiles as spec
@@ -88,6 +89,16 @@ def test_many_equal_records_are_quantiles_and_so_are_those_beside_them(
         assert np.abs(np.array(found.value) - [12.0, 37.0, 87.0]).max() <= off
     (same,) = estimates(mechanism, [7.0] * 200 + [9.0] * 200, 3, 1)
     assert same.value == (7.0, 7.0, 9.0)
+
+
+def test_what_a_view_remembers_is_told_apart_from_other_queries_cells() -> None:
+    """A grid of one column, lower end 1, and one of blocks, upper end 1: the same four numbers."""
+    records = np.array([[0.0], [3.0], [40.0], [70.0]])
+    blocks = BlockScores(lower=0, upper=1, exponent=5, parts=1, blocks=((0, 1, 2),))
+    column = ColumnScores(((0, QuantileScores(1, 5, 1, 1, 2)),))
+    shared = View(records)
+    for query in (column, blocks):
+        assert query.evaluate(shared).tolist() == query.evaluate(View(records)).tolist()
 
 
 def rank_errors(found: Any, data: np.ndarray) -> float:
