@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.cells import quantize
-from dpverify.grid.linear import WORD, Integers, second_moments
+from dpverify.grid.cells import float_cells, quantize
+from dpverify.grid.linear import EXACT, WORD, Integers, column_sums, float_moments, second_moments
 from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.records import Records
 from dpverify.grid.transcripts import NOTHING, Transcripts
@@ -28,7 +28,7 @@ MOST_CELLS = 1 << 26
 """The largest number of cells between a column's bounds."""
 MOST_SIDE = 1 << 20
 """The largest magnitude of a coordinate of z."""
-_BLOCK = 1 << 18  # numbers that are mapped at a time: what is in between stays in the cache
+_BLOCK = 1 << 15  # numbers that are mapped at a time: what is in between stays in the cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +89,13 @@ class BoxMoments(VectorQuery):
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """Shape (width,), exact for every n."""
-        rows = len(self.low) + 1
+        rows, h = len(self.low) + 1, self.constant
         total: Integers = np.zeros((rows, rows), object)
-        for z in self._images(view.records):
-            padded = np.empty((len(z), rows), z.dtype)
-            padded[:, 0], padded[:, 1:] = self.constant, z
-            total += second_moments(padded)
+        for square, sums in self._sums(view.records):
+            total[1:, 1:] += square
+            total[0, 1:] += sums
+        total[0, 1:] *= h
+        total[0, 0] = len(view) * h**2
         weights = np.full((rows, rows), self.above, object)
         np.fill_diagonal(weights, self.diagonal)
         found = (weights * total)[np.triu_indices(rows)][int(not self.counted) :]
@@ -131,32 +132,41 @@ class BoxMoments(VectorQuery):
         """The same sum without bounds, clamped to the outer box of the grid only."""
         return replace(self, clipped=False)
 
-    def _images(self, records: Records) -> Iterator[Integers]:
-        """Map records to z, some at a time.
-
-        z = round(side (2 c - low - high) / (high - low)), ties to even, of a record's cell c
-        between the bounds. In floats this is exact: the numerator is an integer below 2^47, and its
-        quotient by an integer up to 2^26 is a half-integer or at least 2^-27 from each, while a
-        division of floats is off by at most 2^-33 for a quotient up to 2^20.
-        """
+    def _sums(self, records: Records) -> Iterator[tuple[Integers, Integers]]:
+        """Sum z z^T and z over some records at a time."""
         if records.shape[1] != len(self.low):
             raise ValueError(f"records of {records.shape[1]} columns, for {len(self.low)} bounds.")
-        low, high, exponents = map(_alike, (self.low, self.high, self.exponents))
-        step = max(1, _BLOCK // len(self.low))
+        step = max(1, min(_BLOCK // len(self.low), EXACT // self.side**2))
         for start in range(0, len(records), step):
             block = records[start : start + step]
-            if not self.clipped:
-                wild = quantize(block, -OUTER_BOX, OUTER_BOX, exponents).astype(object)
-                yield self.side * (2 * wild - low - high) // (high - low)
-                continue
-            cells = quantize(block, low, high, exponents)
-            cells *= 2
-            cells -= low + high
-            ratios = cells.astype(np.float64)
-            ratios *= self.side
-            ratios /= high - low
-            z = np.rint(ratios, out=ratios).astype(np.int64)
-            yield z if self._holds_box else clip_to_ball(z, self.radius)
+            if self.clipped:
+                yield float_moments(self._images(block), self.side)
+            else:
+                wild = self._unclipped_images(block)
+                yield second_moments(wild), column_sums(wild)
+
+    def _images(self, records: Records) -> NDArray[np.float64]:
+        """Map records to z, integers that are held as floats.
+
+        z = round(side (2 c - low - high) / (high - low)), ties to even, of a record's cell c
+        between the bounds. In floats this is exact: c less the middle is a half-integer up to 2^25, the numerator is an
+        integer up to 2^46, and its quotient by an integer up to 2^26 is a half-integer or at least 2^-27 from each, while a
+        division of floats is off by at most 2^-33 for a quotient up to 2^20.
+        """
+        low, high, exponents = map(_alike, (self.low, self.high, self.exponents))
+        z = float_cells(records, low, high, exponents)
+        z -= (low + high) / 2
+        z *= 2 * self.side
+        z /= high - low
+        np.rint(z, out=z)
+        if self._holds_box:
+            return z
+        return clip_to_ball(z.astype(np.int64), self.radius).astype(np.float64)
+
+    def _unclipped_images(self, records: Records) -> Integers:
+        low, high, exponents = map(_alike, (self.low, self.high, self.exponents))
+        wild = quantize(records, -OUTER_BOX, OUTER_BOX, exponents).astype(object)
+        return np.asarray(self.side * (2 * wild - low - high) // (high - low))
 
     @property
     def _holds_box(self) -> bool:

@@ -40,6 +40,17 @@ def quantize(
     """clamp(round(x / 2^exponent), lower, upper) for each x, exactly; |lower|, |upper| <= 2^53.
 
     ``exponent`` and the bounds are one for all, or one a column.
+    """
+    return float_cells(values, lower, upper, exponent).astype(np.int64)
+
+
+def float_cells(
+    values: Records,
+    lower: int | NDArray[np.int64],
+    upper: int | NDArray[np.int64],
+    exponent: int | NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Give ``quantize``'s integers as the floats that they are, in a new array.
 
     Scaling up by a power of two is exact or gives an infinity, which clamps as x would; scaling
     down loses bits only below 2^-1022, far from any half. Where 2^-exponent is a normal float the
@@ -52,8 +63,7 @@ def quantize(
         cells = values * factors if normal else np.ldexp(values, -exponent)
         np.rint(cells, out=cells)
         ends = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
-        np.clip(cells, *ends, out=cells)
-        return cells.astype(np.int64)
+        return np.clip(cells, *ends, out=cells)
 
 
 def interval(lower: Any, upper: Any, name: str) -> tuple[float, float]:

@@ -71,6 +71,17 @@ def second_moments(x: ArrayLike) -> Integers:
     return _product(rows.T, rows, symmetric=True)
 
 
+def float_moments(x: NDArray[np.float64], most: int) -> tuple[Integers, Integers]:
+    """(x^T x, the sum of the rows), shapes (d, d) and (d,), of integers that are held as floats.
+
+    most: a public bound on their magnitude. Raises ValueError for more than 2^53 / most^2 rows, whose
+    partial sums may round.
+    """
+    if len(x) * max(1, most) ** 2 > EXACT:
+        raise ValueError(f"{len(x)} rows of up to {most}; give at most {EXACT // most**2} at once.")
+    return (x.T @ x).astype(np.int64), (np.ones(len(x)) @ x).astype(np.int64)
+
+
 def column_sums(x: ArrayLike) -> Integers:
     """The exact sum of the rows, shape (d,)."""
     rows = integers(x)
@@ -156,12 +167,12 @@ def norms_at_most(x: ArrayLike, square: int) -> NDArray[np.bool_]:
         return np.ones(len(rows), np.bool_)
     floats = rows.astype(np.float64)
     about = np.einsum("ij,ij->i", floats, floats)
-    # what is longer by more than floats are off (see ``_refined``) need not be looked at
-    near: NDArray[np.bool_] = about <= min(square, 1 << 200) * (1 + (rows.shape[1] + 8) * 2.0**-51)
-    if near.all():
-        return np.asarray(squared_norms(rows) <= square, dtype=np.bool_)
-    near[near] = squared_norms(rows[near]) <= square
-    return near
+    # what is longer or shorter by more than floats are off (see ``_refined``) is decided
+    most, slack = float(min(square, 1 << 200)), (rows.shape[1] + 8) * 2.0**-51
+    inside: NDArray[np.bool_] = about <= most * (1 - slack)
+    close = np.flatnonzero(~inside & (about <= most * (1 + slack)))
+    inside[close] = squared_norms(rows[close]) <= square
+    return inside
 
 
 def squared_distances(x: ArrayLike, y: ArrayLike | None = None) -> Integers:

@@ -36,7 +36,8 @@ OUTER_BOX = 1 << 40
 """The public grid ends here, in cells from zero."""
 _DIVISIBLE = 1 << 61
 _MOST_EXPONENT = 1200
-_BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays in the cache
+_CACHED = 1 << 15  # numbers that are mapped at a time: what is in between stays in the cache
+_BLOCK = 1 << 20  # at most so many, where a large matrix is worth more rows
 
 
 def to_cells(records: Records, exponent: int | Vector, center: ArrayLike) -> NDArray[np.int64]:
@@ -71,13 +72,12 @@ def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDA
     what fills the ball: s = max(r, ceil(|y|)) for every row.
     """
     rows = _negatable(integers(cells))
-    result = np.zeros(rows.shape, np.int64)
     if reach is not None:
-        result[:] = _shrunk(rows, checked_radius(radius), reach)
-        return result
+        return _shrunk(rows, checked_radius(radius), reach).astype(np.int64)
     inside = inside_ball(rows, radius)
     if inside.all():
         return rows.astype(np.int64)
+    result = np.zeros(rows.shape, np.int64)
     result[inside] = rows[inside]
     result[~inside] = _shrunk(rows[~inside], int(radius))
     return result
@@ -116,6 +116,9 @@ def images(rows: Integers, matrix: ArrayLike) -> Iterator[tuple[NDArray[np.intp]
     """
     transposed = integers(matrix).T
     most = (WORD - 1) // max(1, len(transposed) * largest(transposed))
+    if largest(rows) <= most:
+        yield np.arange(len(rows)), matmul(rows, transposed)
+        return
     tame = (np.abs(rows) <= most).all(axis=1)
     for some in (np.flatnonzero(tame), np.flatnonzero(~tame)):
         if len(some) == len(rows):
@@ -180,7 +183,7 @@ class IntegerMap:
                 "give one coordinate a column."
             )
         public = None if self.matrix is None else np.array(self.matrix, np.int64)
-        step = max(1, _BLOCK // self.columns)
+        step = max(1, min(_BLOCK // self.columns, max(_CACHED // self.columns, 4 * self.columns)))
         for start in range(0, len(records), step):
             cells = to_cells(records[start : start + step], self.exponent, self.center)
             if self.constant:

@@ -22,6 +22,8 @@ from dpverify.privacy import Domain
 
 _NUMBERS = 1 << 17
 """Numbers in a chunk of an array: what is computed of them stays in a cache."""
+_KEPT = 31 << 20
+"""Bytes, never written to, whose release tells glibc not to hand the memory of every chunk back to the system."""
 Then = tuple[Callable[[Any], Any], ...]
 """Functions of a chunk that map each record by itself, in the order in which they are applied."""
 
@@ -77,6 +79,7 @@ class Refused:
 
 def tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
     """Ask one chunk. Raises nothing that a chunk can decide: it runs on other machines, too."""
+    np.empty(_KEPT, np.uint8)  # glibc keeps twice the largest such block that was ever freed
     try:
         return reduce(merged, (_tallied(readings, piece) for piece in _pieces(chunk)))
     except Unfit as refusal:

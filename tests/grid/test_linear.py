@@ -22,7 +22,7 @@ from dpverify.grid import (
     squared_distances,
     squared_norms,
 )
-from dpverify.grid.linear import ceiling_norms, norms_at_most
+from dpverify.grid.linear import ceiling_norms, float_moments, norms_at_most
 
 Rng = np.random.Generator
 Product = Callable[[Any, Any], Any]
@@ -263,6 +263,21 @@ def by_floats(x: Any) -> tuple[Any, Any]:
     """Planted: a root of a float is believed."""
     norms = np.minimum(np.linalg.norm(x.astype(float), axis=1), 1e18)
     return np.ceil(norms).astype(np.int64), norms == np.ceil(norms)
+
+
+def test_moments_of_floats_are_exact_up_to_the_bound_and_refused_beyond_it() -> None:
+    most, rows = (1 << 20) - 1, 1 << 13
+    x = np.full((rows, 2), most)
+    x[::3, 1] = -most
+    x[-1] = 1
+    square, sums = float_moments(x.astype(np.float64), most)
+    assert square.tolist() == second_moments(x.astype(object)).tolist()
+    assert sums.tolist() == column_sums(x).tolist()
+    with pytest.raises(ValueError, match="give at most 8192 at once"):
+        float_moments(np.zeros((rows + 1, 1)), most + 1)
+    # twin: beyond the bound the sums round
+    far = np.array([[1 << 27], [1]])
+    assert int((far.T.astype(float) @ far.astype(float))[0, 0]) != int(second_moments(far)[0, 0])
 
 
 def test_norms_round_up_wherever_they_lie() -> None:
