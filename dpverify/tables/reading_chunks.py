@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.plans.chunks import Chunks, Reading, Unfit, chunks_in, known_rows, tally
+from dpverify.plans.chunks import (
+    Chunks,
+    Reading,
+    Unfit,
+    chunks_in,
+    is_dask,
+    known_rows,
+    tally,
+)
 from dpverify.privacy import Domain
 from dpverify.tables.cells import Floats
 from dpverify.tables.reading import columns_of
@@ -55,17 +63,39 @@ class Encode:
     def streamed(self, data: Any) -> Chunks | None:
         """Give what is read chunk by chunk as numbers of columns; None for what is in memory.
 
-        Raises TypeError for an iterator, which could be read for one question only.
+        Raises TypeError for an iterator, which could be read for one question only, and TypeError or
+        ValueError for a collection of Dask without the columns that were declared.
         """
         chunks = chunks_in(data)
         if chunks is None:
             return None
+        if is_dask(data):
+            self._check_collection(data)
         if chunks.source.once:
             raise TypeError(
                 f"A table is read again and again, and a {type(data).__name__} can be read once; give "
                 "a list of rows, or Chunks of a function that returns a fresh iterator of chunks."
             )
         return chunks.mapped(self)
+
+    def _check_collection(self, data: Any) -> None:
+        """Refuse what is no table by what Dask says of it, before anything is asked or spent."""
+        named, flat = getattr(data, "columns", None), getattr(data, "ndim", 1) != 2
+        expected = len(self.names or self.columns)
+        if flat or (named is None and data.shape[1] != expected):
+            raise TypeError(
+                f"A {type(data).__name__} of Dask is no table of {expected} columns; give a data frame, "
+                "or an array of rows with names=[...] for all of its columns, in order."
+            )
+        if named is None:
+            return
+        there = list(named)
+        for name, _ in self.columns:
+            if there.count(name) != 1:
+                raise ValueError(
+                    f"{there.count(name)} columns are named {name!r}; declare columns by the names that "
+                    "the data have."
+                )
 
 
 def rows_of(chunks: Chunks) -> int:

@@ -113,6 +113,11 @@ def test_only_what_was_added_up_comes_back(client: Client, monkeypatch: pytest.M
     assert sum(value.size for sums in total.sums for value in sums.values) == 3
 
 
+def test_what_has_no_blocks_is_refused() -> None:
+    with pytest.raises(TypeError, match="A Delayed of Dask has no blocks of records"):
+        Chunks(dask.delayed(good)())
+
+
 FAILING = {
     "a partition that raises": (lambda: parts(good(), fails=raises), "could not be read"),
     "a worker that dies": (lambda: parts(good(), fails=dies), "could not be read"),

@@ -257,6 +257,20 @@ def test_under_replace_too_few_rows_are_seen_before_the_spend() -> None:
     assert session.log == broken.log == ()
 
 
+def test_a_collection_of_dask_without_the_columns_is_refused_at_once() -> None:
+    made = dask.dataframe.from_pandas(FRAME, npartitions=2)
+    pay = {"pay": Number(0, 8000)}
+    with pytest.raises(ValueError, match="0 columns are named 'height'"):
+        Table(made, columns={"height": Number(0, 3)})
+    for other in (made["pay"], made[["pay", "age"]].to_dask_array(), made["pay"].sum()):
+        with pytest.raises(TypeError, match="no table of 1 columns"):
+            Table(other, columns=pay)
+    rows = made[["pay", "age"]].to_dask_array()
+    with dask.config.set(scheduler="synchronous"):
+        table = Table(rows, columns=pay, names=["pay", "age"])
+        assert table.private_number_of_rows == len(FRAME)
+
+
 def test_what_is_no_table_of_chunks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="can be read once"):
         Table(iter([FRAME]), columns=COLUMNS)
