@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,13 +97,22 @@ def exact_number(mechanism: RobustMean) -> Fault:
     return plan_fault("releases the number between the slabs without noise", mechanism, plan)
 
 
+def with_exact(before: Transcripts, exact: Mapping[str, IntArray]) -> Transcripts:
+    """Put exact values in place of released ones.
+
+    What was computed of the released ones is left behind: a batch that keeps it would answer with it.
+    """
+    return dataclasses.replace(before, values={**before.values, **exact}, known=None)
+
+
 def exactly_cut(mechanism: RobustMean) -> Fault:
     """As if the histograms were public once they have been released."""
     query, histogram = query_of(mechanism, "sum and count"), query_of(mechanism, "histogram")
 
     def value(base: SlabSum, view: View, before: Transcripts) -> IntArray:
-        exact = {**before.values, "histogram": histogram.evaluate(view, before)}
-        return base.evaluate(view, dataclasses.replace(before, values=exact))
+        return base.evaluate(
+            view, with_exact(before, {"histogram": histogram.evaluate(view, before)})
+        )
 
     wrong = Faulty.of(query, value, None, *histogram.reads)
     return plan_fault(

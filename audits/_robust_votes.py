@@ -6,7 +6,6 @@ so votes for it; a group at the end of the first one is cut off where its votes 
 
 from __future__ import annotations
 
-import dataclasses
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +20,7 @@ from dpverify.grid.region_queries import SlabSum
 from dpverify.randomness.bits import IntArray
 
 from ._moving import Faulty
-from ._robust_faults import changed, query_of
+from ._robust_faults import changed, query_of, with_exact
 
 _N = 4000
 _SHARES = tuple(map(Fraction, ("0.04", "0.92", "0.04")))
@@ -108,8 +107,7 @@ def _exactly_named(mechanism: RobustMean) -> Fault:
     query, votes = query_of(mechanism, "sum and count"), query_of(mechanism, "votes")
 
     def value(base: SlabSum, view: View, before: Transcripts) -> IntArray:
-        exact = {**before.values, "votes": votes.evaluate(view, before)}
-        return base.evaluate(view, dataclasses.replace(before, values=exact))
+        return base.evaluate(view, with_exact(before, {"votes": votes.evaluate(view, before)}))
 
     wrong = Faulty.of(query, value, None, *votes.reads)
     return plan_fault(
