@@ -168,7 +168,9 @@ def _interval() -> tuple[NeighboringPair, ...]:
 CONFIGURATIONS = (
     _attacked("box", _BOX, _added(), _wider, _exact_gate, _no_number, _no_products),
     _attacked("ball", _BALL, _replaced(), _wider, _no_ball),
-    Configuration(name="interval-laplace", mechanism=_LAPLACE, pairs=_interval()),
+    Configuration(
+        name="interval-laplace", mechanism=_LAPLACE, pairs=_interval(), quick_trials=160_000
+    ),
 )
 
 # --- small instances ----------------------------------------------------------------------------
