@@ -245,13 +245,13 @@ def obligation_laplace_loss(claimed: Fraction = Fraction(1)) -> int:
     return cases
 
 
-def obligation_lower_bound_is_below_error(within: int = 20) -> int:
-    """The root mean squared error is above the lower bound, and within 20 times it a column."""
+def obligation_lower_bound_is_below_error(claimed: int = 20) -> int:
+    """The root mean squared error is above the lower bound, and at most ``claimed`` times it a column."""
     cases = 0
     for adjacency, d in product(Adjacency, (1, 3, 10)):
         for n, multiplier in ((100, "1"), (1000, "10"), (10, "1/2")):
             parameters = _parameters(adjacency, d, noise_multiplier=Fraction(multiplier))
             bound, error = lower_bound(parameters, n), expected_error(parameters, n)
-            require(bound <= error <= within * d * bound, f"{parameters}, {n}: {bound}, {error}")
+            require(bound <= error <= claimed * d * bound, f"{parameters}, {n}: {bound}, {error}")
             cases += 1
     return cases

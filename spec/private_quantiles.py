@@ -211,8 +211,8 @@ def error_bound(parameters: Parameters, beta: Fraction, shared: int = 1) -> Any:
     return total
 
 
-def obligation_error(factor: Fraction = Fraction(1)) -> int:
-    """On every small dataset ``factor`` times the bound is exceeded with probability at most beta.
+def obligation_error(claimed: Fraction = Fraction(1)) -> int:
+    """On every small dataset ``claimed`` times the bound is exceeded with probability at most beta.
 
     Records of 8 cells of one part each, so that several share a part.
     """
@@ -230,7 +230,7 @@ def obligation_error(factor: Fraction = Fraction(1)) -> int:
     )
     for records, beta in product(universe, (Fraction(1, 2), Fraction(1, 50))):
         shared = max(records.count(z) for z in records)
-        bound = real(factor) * error_bound(parameters, beta, shared)
+        bound = real(claimed) * error_bound(parameters, beta, shared)
         missed = mp.mpf(0)
         model = law(parameters, [Fraction(z) for z in records])
         for first in range(8):

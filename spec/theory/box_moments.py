@@ -218,14 +218,14 @@ def obligation_box_moments(
 
 @states(_MOMENTS)
 def obligation_images_are_in_the_box_and_the_ball(
-    image: Callable[[Box, Record], Vector] = Box.image,
+    claimed: Callable[[Box, Record], Vector] = Box.image,
 ) -> int:
     """Every image is in the box and in the ball; bounds go to the sides where the ball holds the
     box."""
     cases = 0
     for universe, box in _boxes():
         for record in universe:
-            z = image(box, record)
+            z = claimed(box, record)
             inside = max(map(abs, z)) <= box.side and squared_norm(z) <= box.radius**2
             require(inside, f"{box}, {record}: {z}")
             beyond = all(abs(x) >= 9 for x in record)
