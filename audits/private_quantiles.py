@@ -210,6 +210,13 @@ RATES = (
         repeats=1500,
     ),
     _rate(
+        "error-against-epsilon",
+        "epsilon",
+        (Fraction(1, 4), Fraction(1, 2), Fraction(1)),
+        setting={"n": 250, "m": 3, "adjacency": _ADD},
+        repeats=250,
+    ),
+    _rate(
         "error-against-the-number-of-quantiles",
         "m",
         (3, 7),
