@@ -212,9 +212,9 @@ RATES = (
     _rate(
         "error-against-epsilon",
         "epsilon",
-        (Fraction(1, 4), Fraction(1, 2), Fraction(1)),
+        (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2)),
         setting={"n": 250, "m": 3, "adjacency": _ADD},
-        repeats=250,
+        repeats=500,
     ),
     _rate(
         "error-against-the-number-of-quantiles",

@@ -219,15 +219,23 @@ def _passed_on(text: str) -> tuple[ast.ImportFrom, ...]:
 
 
 def _statements(node: ast.AST, *closed: type[ast.stmt]) -> Iterator[ast.AST]:
-    """All statements in a node, but for those in statements that are closed.
+    """All statements in a node that can run, but for those in statements that are closed.
 
     Expressions, which hold most of a tree and no import, are not entered.
     """
-    for child in ast.iter_child_nodes(node):
+    for child in _running(node):
         if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
             yield child
             if not isinstance(child, closed):
                 yield from _statements(child, *closed)
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """The children of a node, but for what is for type checkers alone."""
+    if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
+        yield from node.orelse
+    else:
+        yield from ast.iter_child_nodes(node)
 
 
 @cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpverify.suite.dependencies import Sources
+from dpverify.suite.dependencies import Sources, imports_at_the_top
 from dpverify.suite.trees import load
 
 ROOT = Path(__file__).parents[2]
@@ -109,3 +109,9 @@ def test_names_in_strings_are_read(foreign: Path, text: str, names: list[str]) -
     sources = Sources(foreign, ROOT)
     asked = ["theory/a.py:obligation_x", "b.py:obligation_x"]
     assert [name for name in asked if "mechanisms.stated" in sources.stating(name)] == names
+
+
+def test_what_is_for_type_checkers_alone_is_no_dependency() -> None:
+    text = b"if TYPE_CHECKING:\n    import one\nelse:\n    import two\nimport three\n"
+    found = [alias.name for node in imports_at_the_top(text) for alias in node.names]
+    assert found == ["two", "three"]
