@@ -1,4 +1,4 @@
-"""The table of docs/large_data.md: how each mechanism reads records in chunks. Written by ``--update``, checked by a test."""
+"""The table of docs/how_to/large_data.md: how each mechanism reads records in chunks. Written by ``--update``, checked by a test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import audits
 from dpverify.plans import Mechanism
 from dpverify.plans.streaming import streaming
 
-PAGE = Path(__file__).parents[1] / "docs" / "large_data.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how_to" / "large_data.md"
 FIRST = "<!-- written by `python -m tests.large_data --update` -->"
 LAST = "<!-- the table ends here -->"
 _FEW = 10_000

@@ -14,7 +14,8 @@ from tests import large_data
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {
-    path: path.read_text(encoding="utf-8") for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
+    path: path.read_text(encoding="utf-8")
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
 }
 LARGEST_FIGURE = 150_000
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -27,19 +28,19 @@ def test_the_readme_does_what_it_says() -> None:
 
 
 def test_the_page_about_families_does_what_it_says() -> None:
-    results = doctest.testfile(str(ROOT / "docs" / "families.md"), module_relative=False)
+    results = doctest.testfile(str(ROOT / "docs" / "how_to" / "families.md"), module_relative=False)
     assert results.attempted >= 10
     assert results.failed == 0
 
 
 def test_the_page_about_rates_does_what_it_says() -> None:
-    results = doctest.testfile(str(ROOT / "docs" / "rates.md"), module_relative=False)
+    results = doctest.testfile(str(ROOT / "docs" / "measured" / "rates.md"), module_relative=False)
     assert results.attempted >= 8
     assert results.failed == 0
 
 
 def test_the_page_about_large_data_does_what_it_says_and_has_the_table_of_all_plans() -> None:
-    page = ROOT / "docs" / "large_data.md"
+    page = ROOT / "docs" / "how_to" / "large_data.md"
     results = doctest.testfile(str(page), module_relative=False)
     assert results.attempted >= 10
     assert results.failed == 0
@@ -47,19 +48,19 @@ def test_the_page_about_large_data_does_what_it_says_and_has_the_table_of_all_pl
 
 
 def test_the_page_about_tables_does_what_it_says() -> None:
-    results = doctest.testfile(str(ROOT / "docs" / "tables.md"), module_relative=False)
+    results = doctest.testfile(str(ROOT / "docs" / "how_to" / "tables.md"), module_relative=False)
     assert results.attempted >= 8
     assert results.failed == 0
 
 
 def test_the_page_about_sessions_does_what_it_says() -> None:
-    results = doctest.testfile(str(ROOT / "docs" / "session.md"), module_relative=False)
+    results = doctest.testfile(str(ROOT / "docs" / "how_to" / "session.md"), module_relative=False)
     assert results.attempted >= 15
     assert results.failed == 0
 
 
 def test_the_page_about_scikit_learn_does_what_it_says() -> None:
-    results = doctest.testfile(str(ROOT / "docs" / "sklearn.md"), module_relative=False)
+    results = doctest.testfile(str(ROOT / "docs" / "how_to" / "sklearn.md"), module_relative=False)
     assert results.attempted >= 9
     assert results.failed == 0
 
@@ -116,7 +117,7 @@ def test_benchmarks_that_pages_run_exist() -> None:
 
 
 def test_figures_are_small_and_shown() -> None:
-    shown = "".join(text for path, text in PAGES.items() if path.parent.name == "docs")
+    shown = "".join(text for path, text in PAGES.items() if "docs" in path.parts)
     figures = list((ROOT / "docs" / "figures").iterdir())
     assert len(figures) >= 3
     for path in figures:

@@ -1,4 +1,4 @@
-"""docs/pytest.md: every block of code is a test file that runs, and the failure that it shows is what is printed."""
+"""docs/how_to/pytest.md: every block of code is a test file that runs, and the failure that it shows is what is printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.inner_runs import ROOT, inner
 
 __all__ = ["inner"]  # a fixture
 pytest_plugins = "pytester"
-PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how_to" / "pytest.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
 
 

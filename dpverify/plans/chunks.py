@@ -236,7 +236,7 @@ class Chunks:
     are computed by its workers. columns: names to select, in this order, from chunks that have names. files: paths
     that must not change between passes.
 
-    ``release`` and ``law`` of every mechanism whose queries add up take it (docs/large_data.md has the table), and
+    ``release`` and ``law`` of every mechanism whose queries add up take it (docs/how_to/large_data.md has the table), and
     give bit for bit what they give for all records in one array, whatever the chunks and their order. An iterator can be
     read once, so mechanisms that read several times refuse it. Raises TypeError for anything else.
     """

@@ -18,7 +18,7 @@ from dpverify.privacy.adjacency import AnyAdjacency
 
 _INSTEAD = (
     "Give one array that fits into memory, a sample that is drawn by a rule that does not look at the data, or a "
-    "mechanism of sums (docs/large_data.md lists them)."
+    "mechanism of sums (docs/how_to/large_data.md lists them)."
 )
 
 

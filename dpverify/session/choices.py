@@ -3,7 +3,7 @@ unit of the account.
 
 Nothing here looks at a record, and nothing that was released decides. An account that adds up
 epsilons takes Laplace noise, one that adds up mu^2 Gaussian noise; quantiles take the exponential
-mechanism in both. docs/session.md has the table.
+mechanism in both. docs/how_to/session.md has the table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Private estimators in scikit-learn's shapes: ``fit`` is one release, and what follows costs nothing.
 
-docs/sklearn.md says which of scikit-learn's checks privacy forbids, and why.
+docs/how_to/sklearn.md says which of scikit-learn's checks privacy forbids, and why.
 """
 
 from dpverify.sklearn.base import NoRelease, SecondRelease

@@ -16,7 +16,7 @@ packing, which holds for pure DP alone (failure 1/2, means in the ball about the
 error, with probability 95%, for every sub-Gaussian law of this proxy, friends or not.
 
     python -m tests.benchmarks.bounds                               the tables, from the kept points
-    python -m tests.benchmarks.bounds --page                        the table of docs/rates.md
+    python -m tests.benchmarks.bounds --page                        the table of docs/measured/rates.md
     python -m tests.benchmarks.bounds --figures docs/figures        the pictures, with dpverify[plots]
     python -m tests.benchmarks.bounds --collect FILE...             new points, of dimension_free.py
 """
@@ -232,7 +232,7 @@ def medians(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
 
 
 def page(measured: Sequence[Measured]) -> Iterator[str]:
-    """The table of docs/rates.md: the best method by n, its root mean square over the lower bound."""
+    """The table of docs/measured/rates.md: the best method by n, its root mean square over the lower bound."""
     sizes = sorted({one.n for one in measured if best(measured, one.instance, one.n)})
     yield "| n | " + " | ".join(f"instance {i}" for i in VARIANCES) + " |"
     yield "|---|" + "---|" * len(VARIANCES)
@@ -268,7 +268,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Upper bounds, measured errors, lower bounds.")
     parser.add_argument("--collect", type=Path, nargs="+", help="files of dimension_free.py")
     parser.add_argument("--kept", type=Path, default=KEPT)
-    parser.add_argument("--page", action="store_true", help="the table of docs/rates.md")
+    parser.add_argument("--page", action="store_true", help="the table of docs/measured/rates.md")
     parser.add_argument("--figures", type=Path, help="folder to draw into")
     given = parser.parse_args()
     if given.collect:

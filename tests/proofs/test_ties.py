@@ -82,7 +82,9 @@ def test_each_tied_theorem_is_false_without_one_of_its_conditions() -> None:
 
 
 def test_the_page_on_proofs_names_every_twin_and_example() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "proofs.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "proofs.md").read_text(
+        encoding="utf-8"
+    )
     named = set(re.findall(r"`(\w+_(?:twin|example))`", page))
     assert named == {name for _, name in theorems() if name.endswith(("_twin", "_example"))}
 

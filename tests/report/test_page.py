@@ -285,7 +285,7 @@ def test_paths_that_cannot_be_written_are_refused_before_anything_runs(
 
 
 def test_the_commands_of_the_documentation_are_understood() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "how_to" / "report.md").read_text(encoding="utf-8")
     lines = re.findall(r"^dpverify (.+)$", text, re.MULTILINE)
     assert len(lines) == 6
     for line in lines:

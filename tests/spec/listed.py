@@ -1,4 +1,4 @@
-"""What each obligation shows, and what makes it fail: docs/obligations.md, from the tests that make it fail.
+"""What each obligation shows, and what makes it fail: docs/explanation/obligations.md, from the tests that make it fail.
 
 python -m tests.spec.listed            the page
 python -m tests.spec.listed --update   write it
@@ -19,7 +19,7 @@ import pytest
 from . import test_obligations as tests
 from .more_twins import ELSEWHERE
 
-PAGE = Path(__file__).parents[2] / "docs" / "obligations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "obligations.md"
 HEAD = """# What is proved by running it, and what would make it fail
 
 `dpverify prove` runs every obligation below: a statement about all small cases (or about enclosed numbers), whose failure

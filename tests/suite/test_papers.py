@@ -53,7 +53,7 @@ def _files(*patterns: str) -> Iterator[Path]:
 
 def test_every_item_that_a_text_names_is_one_of_its_paper() -> None:
     texts = _files(
-        "dpverify/**/*.py", "spec/**/*.py", "audits/**/*.py", "docs/*.md", "*.md", "claims.toml"
+        "dpverify/**/*.py", "spec/**/*.py", "audits/**/*.py", "docs/**/*.md", "*.md", "claims.toml"
     )
     found = {(path, one) for path in texts for one in named(path.read_text(encoding="utf-8"))}
     assert [(str(path.relative_to(ROOT)), *one) for path, one in found if one not in LISTED] == []

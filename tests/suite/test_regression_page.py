@@ -1,4 +1,4 @@
-"""docs/regression.md does what it says, and the files for CI that it names are what their readers
+"""docs/how_to/regression.md does what it says, and the files for CI that it names are what their readers
 expect."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpverify.cli import _parser, main
 from dpverify.suite.regressions import METRICS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "regression.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how_to" / "regression.md").read_text(encoding="utf-8")
 ACTION_FILE = ROOT / ".github" / "actions" / "privacy" / "action.yml"
 ACTION: dict[str, Any] = yaml.safe_load(ACTION_FILE.read_text(encoding="utf-8"))
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]

@@ -184,7 +184,9 @@ def test_the_page_about_running_is_right(
     foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its options exist; its shards, on a small suite, are merged to what the whole run has."""
-    text = (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "how_to" / "running.md").read_text(
+        encoding="utf-8"
+    )
     lines = re.findall(r"^dpverify (.+)$", text, re.MULTILINE)
     assert len(lines) == 6
     for line in lines:
