@@ -146,7 +146,14 @@ class _Excess:
         return None
 
     def _mu_for(self, delta: Fraction, tv: Fraction) -> Fraction:
-        """mu^2 of the weakest approximate GDP with these that meets the budget."""
+        """mu^2 of the weakest approximate GDP with these that meets the budget, or about that."""
+        if isinstance(self.budget, (GaussianDP, ApproximateGaussianDP)):
+            given = self.budget.gaussian
+            assert given is not None
+            if (
+                delta <= given.delta and tv <= given.tv
+            ):  # missed is what a spare delta adds, at most
+                return given.mu_squared
         if (delta, tv) not in self._mu:
             part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta, tv), self.budget).gaussian
             assert part is not None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from flint import arb
@@ -23,8 +22,6 @@ _BITS = 400
 _FIRST_CELLS, _MOST_CELLS = 8, 400
 _CLOSE, _SLIGHTLY_LESS = Fraction(1, 1 << 20), 1 - Fraction(1, 1 << 10)
 _ZERO = Fraction(0)
-Knot = tuple[Fraction, arb, arb]
-"""An epsilon, e^epsilon, and the claimed delta there less the additive one."""
 
 
 def gaussian_delta(mu_squared: arb, epsilon: arb) -> arb:
@@ -66,21 +63,74 @@ def lies_below(shown: Guarantee, mu_squared: Fraction, delta: Fraction) -> bool:
     Beyond the last point H only falls, and there it is at most delta. A cell that cannot be decided
     is halved, until there are too many of them.
     """
-    end = _end(shown, delta)
-    if end is None or end > _FARTHEST:
-        return False
     with working_precision(_BITS):
-        square, left = ball(mu_squared), deque(_first_cells(shown, end, delta))
-        for _ in range(_MOST_CELLS):
-            if not left:
-                return True
-            low, high = left.popleft()
-            if not (_holds_at(square, low) and _holds_at(square, high)):
-                return False
-            if not _holds_between(square, low, high):
-                middle = _knot(shown, (low[0] + high[0]) / 2, delta)
-                left += [(low, middle), (middle, high)]
+        square = ball(mu_squared)
+        first = _Knot(square, _ZERO, _claimed(shown, _ZERO) - delta)
+        if not first.holds:  # most answers of no, and the rest costs a hundred times as much
+            return False
+        end = _end(shown, delta)
+        if end is None or end > _FARTHEST:
+            return False
+        return _holds_up_to(end, first, shown, delta)
+
+
+def _holds_up_to(end: Fraction, first: _Knot, shown: Guarantee, delta: Fraction) -> bool:
+    """Tell whether the profile shown lies below from the first knot to an end; never wrongly yes."""
+
+    def knot(epsilon: Fraction) -> _Knot:
+        return _Knot(first.square, epsilon, _claimed(shown, epsilon) - delta)
+
+    knots = [first]
+    for i in range(1, _FIRST_CELLS):
+        knots.append(knot(end * i / _FIRST_CELLS))
+        if not knots[-1].holds:
+            return False
+    knots.append(_Knot(first.square, end, _ZERO))
+    left = deque(pairwise(knots))
+    for _ in range(_MOST_CELLS):
+        if not left:
+            return True
+        low, high = left.popleft()
+        if not (low.holds and high.holds):
+            return False
+        if not _holds_between(low, high):
+            middle = knot((low.epsilon + high.epsilon) / 2)
+            left += [(low, middle), (middle, high)]
     return False
+
+
+class _Knot:
+    """A point at which a claim is compared with a Gaussian profile, each number computed once.
+
+    square: mu^2 of that profile.
+    claimed: the claimed delta at epsilon less the additive one.
+    """
+
+    def __init__(self, square: arb, epsilon: Fraction, claimed: Fraction) -> None:
+        self.square = square
+        self.epsilon = epsilon
+        self.claimed = ball(claimed)
+
+    @cached_property
+    def growth(self) -> arb:
+        """e^epsilon."""
+        return ball(self.epsilon).exp()
+
+    @cached_property
+    def curve(self) -> arb:
+        """The Gaussian delta at epsilon."""
+        return gaussian_delta(self.square, ball(self.epsilon))
+
+    @cached_property
+    def slope(self) -> arb:
+        """The derivative of the Gaussian profile by e^epsilon: -Phi(-epsilon / mu - mu / 2)."""
+        mu = self.square.sqrt()
+        return -((ball(self.epsilon) / mu + mu / 2) / arb(2).sqrt()).erfc() / 2
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether the claim is at most the Gaussian profile here; never wrongly yes."""
+        return bool(self.curve >= self.claimed)
 
 
 def gaussian_share(shown: Guarantee, delta: Fraction = _ZERO) -> Fraction:
@@ -116,40 +166,21 @@ def _end(shown: Guarantee, delta: Fraction) -> Fraction | None:
     return None
 
 
-def _first_cells(shown: Guarantee, end: Fraction, delta: Fraction) -> Iterator[tuple[Knot, Knot]]:
-    inner = [_knot(shown, end * i / _FIRST_CELLS, delta) for i in range(_FIRST_CELLS)]
-    return pairwise([*inner, (end, ball(end).exp(), arb(0))])
-
-
-def _knot(shown: Guarantee, epsilon: Fraction, delta: Fraction) -> Knot:
-    return epsilon, ball(epsilon).exp(), ball(_claimed(shown, epsilon) - delta)
-
-
 @lru_cache(maxsize=4096)
 def _claimed(shown: Guarantee, epsilon: Fraction) -> Fraction:
     return shown.delta_at(epsilon).upper
 
 
-def _holds_at(square: arb, knot: Knot) -> bool:
-    return bool(gaussian_delta(square, ball(knot[0])) >= knot[2])
-
-
-def _holds_between(square: arb, low: Knot, high: Knot) -> bool:
+def _holds_between(low: _Knot, high: _Knot) -> bool:
     """Tell whether the chord is below a tangent all along; both ends are known to be below the
     curve."""
     reach = arb(0)
     for here, there in ((low, high), (high, low)):
-        over = gaussian_delta(square, ball(here[0])) - here[2]
-        rise = _slope(square, here[0]) * (there[1] - here[1]) - (there[2] - here[2])
+        over = here.curve - here.claimed
+        rise = here.slope * (there.growth - here.growth) - (there.claimed - here.claimed)
         if rise >= 0:
             return True
         if not rise < 0:
             return False
         reach += over / -rise  # the share of the way on which the chord is below this tangent
     return bool(reach >= 1)
-
-
-def _slope(square: arb, epsilon: Fraction) -> arb:
-    """The derivative of the Gaussian profile by e^epsilon: -Phi(-epsilon / mu - mu / 2)."""
-    mu = square.sqrt()
-    return -((ball(epsilon) / mu + mu / 2) / arb(2).sqrt()).erfc() / 2

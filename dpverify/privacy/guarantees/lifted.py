@@ -57,9 +57,15 @@ class Lifted(Guarantee):
         a largest loss they rise again in the end.
         """
         at = min(profile_argument(epsilon), _MOST)
-        best = self._best
-        there, first = self._at(at if best is None else min(at, best)), self._at(_ZERO)
+        there, first = self._at(at), self._at(_ZERO)
+        if at and not self._falls(at, there):
+            best = self._best
+            there = there if best is None else self._at(min(at, best))
         return Enclosure(min(there.lower, first.lower), min(there.upper, first.upper))
+
+    def _falls(self, epsilon: Fraction, here: Enclosure) -> bool:
+        """Tell whether values still fall before ``epsilon``, where the value is the one given."""
+        return here.upper < self._at(epsilon * _SLIGHTLY_LESS).upper
 
     def _at(self, epsilon: Fraction) -> Enclosure:
         """At this very epsilon, by an inner one at or below ln(1 + epsilon / moved)."""
@@ -75,11 +81,10 @@ class Lifted(Guarantee):
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
         """At this very epsilon first; a smaller one can do better only where values rise."""
         at = min(epsilon, _MOST)
-        here = self._at(at).upper
-        if here <= delta:
+        here = self._at(at)
+        if here.upper <= delta:
             return True
-        falls = here < self._at(at * _SLIGHTLY_LESS).upper
-        return not falls and self.delta_at(at).upper <= delta
+        return not self._falls(at, here) and self.delta_at(at).upper <= delta
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
         """At this very epsilon, roughly."""
