@@ -1,4 +1,4 @@
-"""docs/how_to/pytest.md: every block of code is a test file that runs, and the failure that it shows is what is printed."""
+"""Pages about pytest: blocks of code that name a file are test files that run, and failures are as they are shown."""
 
 from __future__ import annotations
 
@@ -7,32 +7,45 @@ import re
 
 import pytest
 
-from tests.inner_runs import ROOT, inner
+from tests import pages
+from tests.inner_runs import inner
 
 __all__ = ["inner"]  # a fixture
 pytest_plugins = "pytester"
-PAGE = (ROOT / "docs" / "how_to" / "pytest.md").read_text(encoding="utf-8")
-FILES = dict(re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+PAGES = {
+    "how_to/pytest.md": (
+        ["test_ages.py", "test_salaries.py", "test_opendp.py", "test_model.py"],
+        {"passed": 6, "failed": 1},
+        6,
+    ),
+    "tutorials/auditing.md": (
+        ["test_total.py", "test_bold.py", "test_silent.py", "test_opendp_count.py"],
+        {"passed": 2, "failed": 2},
+        3,
+    ),
+}
+"""By page: its files, how their tests end, and how many lines of failures it shows."""
 
 
-def test_every_block_of_code_is_a_file() -> None:
-    assert PAGE.count("```python") == len(FILES)
-    assert [*FILES] == ["test_ages.py", "test_salaries.py", "test_opendp.py", "test_model.py"]
-
-
-def test_the_page_does_what_it_says(inner: pytest.Pytester) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_does_what_it_says(inner: pytest.Pytester, page: str) -> None:
     """False alarms: the functions are seeded; OpenDP's is refuted with probability 1e-6 at most."""
-    outcomes = {"passed": 6, "failed": 1}
-    files = dict(FILES)
+    text = (pages.DOCS / page).read_text(encoding="utf-8")
+    names, outcomes, lines = PAGES[page]
+    files = pages.files(text)
+    assert text.count("```python") == len(files)
+    assert [*files] == names
+    expected = dict(outcomes)
     if importlib.util.find_spec("opendp") is None:  # of the extra ``peers``
-        del files["test_opendp.py"]
-        outcomes["passed"] -= 1
-    for name, text in files.items():
-        (inner.path / name).write_text(text, encoding="utf-8")
+        files = {name: body for name, body in files.items() if "opendp" not in name}
+        expected["passed"] -= 1
+    for name, body in files.items():
+        (inner.path / name).write_text(body, encoding="utf-8")
+    inner.syspathinsert(inner.path)
     result = inner.runpytest_inprocess()
-    result.assert_outcomes(**outcomes)
-    (shown,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(shown.splitlines()) == 6
-    for line in shown.splitlines():
+    result.assert_outcomes(**expected)
+    shown = [line for block in pages.blocks(text, "text") for line in block.splitlines()]
+    assert len(shown) == lines
+    for line in shown:
         told = re.escape(line).replace(r"\.\.\.", ".+")
         assert re.search(rf"^E +(\S+: )?{told}$", result.stdout.str(), re.MULTILINE), line

@@ -3,7 +3,6 @@ expect."""
 
 from __future__ import annotations
 
-import doctest
 import os
 import re
 import shlex
@@ -19,6 +18,7 @@ import yaml
 from dpverify import ledger
 from dpverify.cli import _parser, main
 from dpverify.suite.regressions import METRICS
+from tests import pages
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how_to" / "regression.md").read_text(encoding="utf-8")
@@ -29,37 +29,15 @@ STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 _STUB = '#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@" --- >> "$ASKED"\n'
 
 
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-
-
-def _commands() -> list[tuple[str, str]]:
-    """Every command of the page with what it prints, in order."""
-    parts = [part for block in _blocks("console") for part in re.split(r"^\$ ", block, flags=re.M)]
-    return [(part.partition("\n")[0], part.partition("\n")[2]) for part in parts if part]
-
-
 def test_the_page_does_what_it_says(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     forget: Callable[[], None],
 ) -> None:
-    """Its seeds are fixed; its commands run in this process, in their order."""
+    """Its seeds are fixed."""
     monkeypatch.chdir(tmp_path)
-    checker, commands = doctest.OutputChecker(), _commands()
-    assert len(commands) >= 9
-    for command, expected in commands:
-        words = shlex.split(command, comments=True)
-        if words[0] != "dpverify":
-            subprocess.run(words, check=True)
-            continue
-        forget()
-        told = re.search(r"# exits with (\d+)$", command)
-        assert main(words[1:]) == int(told[1] if told else 0), command
-        printed = capsys.readouterr().out
-        same = checker.check_output(expected, printed, doctest.ELLIPSIS)
-        assert same, f"{command}\nexpected:\n{expected}\nprinted:\n{printed}"
+    assert len(list(pages.follow(PAGE, capsys, forget))) >= 9
 
 
 def test_every_difference_and_metric_is_on_the_page_and_in_the_help(
@@ -151,7 +129,7 @@ def test_the_scripts_of_the_action_call_commands_that_exist(tmp_path: Path) -> N
 
 
 def test_the_page_uses_the_action_and_the_hook_as_they_are() -> None:
-    workflow, hooks = map(yaml.safe_load, _blocks("yaml"))
+    workflow, hooks = map(yaml.safe_load, pages.blocks(PAGE, "yaml"))
     *_, step = workflow["jobs"]["privacy"]["steps"]
     folder = step["uses"].partition("@")[0].removeprefix("OWNER/dpverify/")
     assert (ROOT / folder / "action.yml") == ACTION_FILE
