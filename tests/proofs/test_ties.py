@@ -32,6 +32,9 @@ WITHOUT_A_TWIN = {
     "of_kept_records_add_remove": "beside its premise it asks what every epsilon and law satisfies",
 }
 """Theorems that are tied to a rule, and of which no condition can be dropped; and why."""
+BELIEVED = {"Definitions": 150, "Mechanisms": 300}
+"""The files whose definitions are to be believed, and how long each may be."""
+_BINDERS = re.compile(r"\(([\w' ]+) :[^=]")
 KERNEL = Path(privacy.__file__).parent
 EXAMPLES = [(tie.theorem, example) for tie in TIES for example in tie.examples()]
 
@@ -59,6 +62,28 @@ def test_no_two_theorems_have_one_name() -> None:
 )
 def test_whatever_a_theorem_rests_on_is_read(answer: str, named: set[str]) -> None:
     assert rests_on(answer) == named
+
+
+def test_all_that_tied_statements_name_is_in_the_two_files_to_be_believed() -> None:
+    elsewhere = {name for file in FILES[len(BELIEVED) :] for name in _defined(file)}
+    for tie in TIES:
+        bound = {name for names in _BINDERS.findall(tie.term()) for name in names.split()}
+        named = set(re.findall(r"\w+", tie.term()))
+        assert not (named - bound) & elsewhere, tie.theorem
+
+
+def test_the_files_to_be_believed_stand_alone_and_are_short() -> None:
+    assert FILES[: len(BELIEVED)] == (*BELIEVED,)
+    for file, lines in BELIEVED.items():
+        source = (HERE / f"{file}.v").read_text(encoding="utf-8")
+        assert source.count("\n") <= lines
+        assert set(re.findall(r"^Require Import (.*)\.$", source, re.MULTILINE)) <= {"Definitions"}
+        assert not re.search(r"^(Theorem|Lemma|Corollary|Axiom)", source, re.MULTILINE)
+
+
+def _defined(file: str) -> list[str]:
+    source = (HERE / f"{file}.v").read_text(encoding="utf-8")
+    return re.findall(r"^(?:Definition|Fixpoint|Inductive) (\w+)", source, re.MULTILINE)
 
 
 def test_every_twin_denies_something() -> None:

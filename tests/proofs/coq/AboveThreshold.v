@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint order.
 From mathcomp Require Import ring zify.
-Require Import Definitions Sums.
+Require Import Definitions Mechanisms Sums.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -23,28 +23,6 @@ Proof. lia. Qed.
 
 Section AboveThreshold.
 Variable R : realFieldType.
-
-(** Discrete Laplace: masses proportional to q^|z|, with q = e^(-1 / scale). *)
-Definition discrete_laplace (q : R) (p : int -> R) : Prop :=
-  0 < q < 1 /\ law p /\ exists c, forall z, p z = c * q ^+ `|z|%N.
-
-(** [above w] is the probability that the noise is [w] or more. *)
-Definition tail (p : int -> R) (above : int -> R) : Prop :=
-  forall w, total (fun y => if w <= y then p y else 0) (above w).
-
-(** The probabilities of the reports, from those that each query is above: the place of the first that
-    is, or the number of queries for none. *)
-Fixpoint first_above (chances : seq R) (k : nat) : R :=
-  match chances, k with
-  | [::], 0%N => 1
-  | chance :: _, 0%N => chance
-  | chance :: rest, k'.+1 => (1 - chance) * first_above rest k'
-  | [::], _ => 0
-  end.
-
-(** Threshold [z] and queries [values]: query + noise >= threshold. *)
-Definition report (above : int -> R) (values : seq int) (z : int) : nat -> R :=
-  first_above [seq above (z - v) | v <- values].
 
 Section Tails.
 Variables (q : R) (p above : int -> R).
@@ -193,19 +171,10 @@ End Moved.
 Section Claims.
 Variables (X : eqType) (queries : seq X -> seq int) (q qy : R) (p py above : int -> R).
 Variables (M : mechanism X R nat_eqType).
+Notation move_by := (move_by queries).
+Notation move_one_way := (move_one_way queries).
 Hypotheses (lap : discrete_laplace q p) (lapy : discrete_laplace qy py) (tl : tail py above).
 Hypothesis law_of_M : forall D, image p (report above (queries D)) (M D).
-
-(** Each query moves by at most [moved], and their number is public. *)
-Definition move_by (near : seq X -> seq X -> Prop) (moved : nat) : Prop :=
-  forall D E, near D E -> size (queries D) = size (queries E) /\
-    forall i, (`|nth 0 (queries D) i - nth 0 (queries E) i| <= moved%:Z).
-
-(** All move one way: none falls, or none rises. *)
-Definition move_one_way (near : seq X -> seq X -> Prop) (moved : nat) : Prop :=
-  forall D E, near D E -> size (queries D) = size (queries E) /\
-    ((forall i, 0 <= nth 0 (queries E) i - nth 0 (queries D) i <= moved%:Z) \/
-     (forall i, 0 <= nth 0 (queries D) i - nth 0 (queries E) i <= moved%:Z)).
 
 Let q01 : 0 < q < 1. Proof. by case: lap. Qed.
 Let q0 : 0 < q. Proof. by case/andP: q01. Qed.

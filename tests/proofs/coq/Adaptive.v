@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Products Events Rules Hypotheses.
+Require Import Definitions Mechanisms Sums Transfer Products Events Rules Hypotheses.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -12,33 +12,14 @@ Unset Printing Implicit Defensive.
 
 Section Filter.
 Variables (R : realFieldType) (X T : eqType) (near : seq X -> seq X -> Prop).
+Notation within_limits := (@within_limits R X T near).
+Notation requests := (@requests R X T).
+Notation Stop := (@Stop R X T).
 Implicit Types (t d : R).
-
-(** What an analyst asks: the cost of a request is fixed when it is chosen, after the earlier answers. *)
-Inductive requests : Type :=
-| Stop
-| Ask (t d : R) (M : mechanism X R T) (next : T -> requests).
-
-(** The law of all answers, for each dataset. *)
-Fixpoint answers (asked : requests) (D : seq X) (xs : seq T) : R :=
-  match asked, xs with
-  | Stop, [::] => 1
-  | Ask _ _ M next, x :: rest => M D x * answers (next x) D rest
-  | _, _ => 0
-  end.
-
-(** On every path the product of all t is at most [t], the sum of all d at most [d]. *)
-Fixpoint within_limits t d (asked : requests) : Prop :=
-  match asked with
-  | Stop => 1 <= t /\ 0 <= d
-  | Ask t1 d1 M next =>
-      1 <= t1 /\ 0 <= d1 /\ has_laws M /\ private near t1 d1 M /\
-      forall x, within_limits (t / t1) (d - d1) (next x)
-  end.
 
 Lemma mass_answers t1 d1 (M : mechanism X R T) next D s :
   mass (answers (Ask t1 d1 M next) D) s =
-  mass (joint (M D) (fun x => answers (next x) D)) (pmap (@Products.cut T) s).
+  mass (joint (M D) (fun x => answers (next x) D)) (pmap (@uncons T) s).
 Proof.
 rewrite /mass; elim: s => [|xs s IH]; first by rewrite !big_nil.
 by rewrite big_cons IH; case: xs => [|x xs] /=; rewrite ?add0r // big_cons.
@@ -72,11 +53,11 @@ split; first exact: le_trans d10 d_ge.
 split=> [D|D E near_DE].
   split=> [[|x xs] //=|s us]; first by apply: mulr_ge0; apply: law_ge0; [exact: lM | exact: lN].
   have lj := joint_law (lM D) (fun x => lN x D).
-  by rewrite (mass_answers t1 d1); exact: (mass_le1 lj (Products.cut_uniq us)).
+  by rewrite (mass_answers t1 d1); exact: (mass_le1 lj (uncons_uniq us)).
 move=> s us; rewrite !(mass_answers t1 d1).
 have -> : t = t1 * (t / t1) by rewrite mulrC divfK // gt_eqF.
 have -> : d = d1 + (d - d1) by ring.
-apply: (close_joint _ _ _ _ _ _ _ _ _ (Products.cut_uniq us)) => //.
+apply: (close_joint _ _ _ _ _ _ _ _ _ (uncons_uniq us)) => //.
 - exact: ltW.
 - by apply: le_trans tt; exact: ler01.
 - by move=> x; exact: lN.
@@ -90,10 +71,6 @@ End Filter.
 Section Coins.
 Variables (R : realFieldType) (X : eqType).
 Implicit Types (t d e : R) (near : seq X -> seq X -> Prop).
-
-(** Drawn together they differ with probability at most [e]. *)
-Definition rarely_differ (T : eqType) e (C : T * T -> R) : Prop :=
-  forall l, uniq l -> mass (where_good (fun z => z.1 != z.2) C) l <= e.
 
 Lemma coupled_within (T : eqType) e (C : T * T -> R) (P Q : T -> R) :
   coupling C P Q -> rarely_differ e C -> within e P Q.
@@ -118,14 +95,6 @@ case in_s: (z.1 \in s).
   by rewrite (bigD1_seq z.1) //= eqxx big1 ?addr0 // => y; rewrite eq_sym => /negbTE->.
 by rewrite big1_seq ?ler01 // => y /= y_s; case: eqP => // e1; rewrite e1 y_s in in_s.
 Qed.
-
-(** The claim is about laws that each side's own can be drawn together with, so that they rarely differ. *)
-Definition claimed_of_coupled (T : eqType) (H : seq (hypothesis X T)) near t d e
-    (M : mechanism X R T) : Prop :=
-  forall D E, near D E -> exists P Q,
-    (exists C, coupling C (M D) P /\ rarely_differ e C) /\
-    (exists C, coupling C Q (M E) /\ rarely_differ e C) /\
-    close t d (where_good (every H D E) P) (where_good (every H D E) Q).
 
 Lemma within_good (T : eqType) (good : T -> bool) e (P Q : T -> R) :
   within e P Q -> within e (where_good good P) (where_good good Q).

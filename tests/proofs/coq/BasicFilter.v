@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring zify.
-Require Import Definitions Sums Filters FriendlyLift.
+Require Import Definitions Mechanisms Sums Filters FriendlyLift.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -12,20 +12,11 @@ Unset Printing Implicit Defensive.
 
 Section BasicFilter.
 Variables (R : realFieldType) (X : eqType) (friends : rel X).
+Notation degree := (degree friends).
+Notation basic_chance := (basic_chance R).
+Notation basic_coins := (@basic_coins R X friends).
+Notation share_friends := (share_friends friends).
 Hypothesis friends_sym : symmetric friends.
-
-(** The number of friends among the records, oneself included where one is one's own friend. *)
-Definition degree (D : seq X) (x : X) : nat := count (friends x) D.
-
-(** max(0, 2 k - n) / n. *)
-Definition basic_chance (k n : nat) : R := (2 * k - n)%N%:R / n%:R.
-
-Definition basic_coins (D : seq X) : seq (X * R) :=
-  [seq (x, basic_chance (degree D x) (size D)) | x <- D].
-
-(** Any two records have a common friend, anywhere. *)
-Definition share_friends (S : seq X) : Prop :=
-  forall x y, x \in S -> y \in S -> exists z, friends x z && friends y z.
 
 Lemma share_friends_hereditary : hereditary share_friends.
 Proof. by move=> D E fD /mem_subseq sub x y xE yE; apply: fD; exact: sub. Qed.
@@ -192,9 +183,9 @@ Theorem basic_filter_add_remove : stable (@add_remove X) share_friends 2 basic_c
 Proof.
 split=> [D|D E]; first exact: basic_sides.
 case=> -[b [x [a [-> ->]]]]; have [cD cE] := removed_coins b a x.
-  by exists (removed_moves b a x); rewrite -cD -cE; split=> //; split=> //; exact: removed_distance.
+  by exists (removed_moves b a x); rewrite -cD -cE -distance_sided; split=> //; split=> //; exact: removed_distance.
 have [mD mE] := mirrored_coins (removed_moves b a x).
-exists (map mirrored (removed_moves b a x)); rewrite mD mE -cD -cE mirrored_distance.
+exists (map mirrored (removed_moves b a x)); rewrite mD mE -cD -cE -distance_sided mirrored_distance.
 by split=> //; split=> //; exact: removed_distance.
 Qed.
 
@@ -247,7 +238,7 @@ Theorem basic_filter_replace : stable (@replace X) share_friends 3 basic_coins.
 Proof.
 split=> [D|D E]; first exact: basic_sides.
 case=> b [x [y [a [-> ->]]]]; have [cD cE] := replaced_coins b a x y.
-by exists (replaced_moves b a x y); rewrite -cD -cE; split=> //; split=> //; exact: replaced_distance.
+by exists (replaced_moves b a x y); rewrite -cD -cE -distance_sided; split=> //; split=> //; exact: replaced_distance.
 Qed.
 
 End BasicFilter.

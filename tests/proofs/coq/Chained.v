@@ -1,7 +1,7 @@
 (** Blocks of which each may be asked after seeing what the earlier ones released. *)
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
-Require Import Definitions Sums Transfer Products Rules Labels Gaussian.
+Require Import Definitions Mechanisms Sums Transfer Products Rules Labels Gaussian.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -11,19 +11,13 @@ Unset Printing Implicit Defensive.
 
 Section Chained.
 Variables (R : realFieldType) (X L T : eqType) (M : L -> seq T -> mechanism X R T).
+Notation chain := (chain M).
+Notation chained_by_labels := (chained_by_labels M).
 Implicit Types (t d : R) (blocks : L -> seq X).
-
-(** One block after the other; [earlier] is what those before released. *)
-Fixpoint chain (labels : seq L) (earlier : seq T) blocks (xs : seq T) : R :=
-  match labels, xs with
-  | [::], [::] => 1
-  | l :: rest, x :: ys => M l earlier (blocks l) x * chain rest (rcons earlier x) blocks ys
-  | _, _ => 0
-  end.
 
 Lemma mass_chain l labels earlier blocks s : mass (chain (l :: labels) earlier blocks) s =
   mass (joint (M l earlier (blocks l)) (fun x => chain labels (rcons earlier x) blocks))
-       (pmap (@Products.cut T) s).
+       (pmap (@uncons T) s).
 Proof. by apply: mass_listed. Qed.
 
 Hypothesis lM : forall l earlier, has_laws (M l earlier).
@@ -33,7 +27,7 @@ Proof.
 elim: labels earlier => [|l labels IH] earlier; first exact: one_law.
 split=> [[|x xs] //=|s us].
   by apply: mulr_ge0; [exact: (law_ge0 (lM l earlier _)) | exact: (law_ge0 (IH _))].
-by rewrite mass_chain; apply: mass_le1 (Products.cut_uniq us); apply: joint_law; [exact: lM | move=> x; exact: IH].
+by rewrite mass_chain; apply: mass_le1 (uncons_uniq us); apply: joint_law; [exact: lM | move=> x; exact: IH].
 Qed.
 
 Lemma chain_same labels earlier blocks blocks' : {in labels, blocks =1 blocks'} ->
@@ -55,7 +49,7 @@ have refl u (P : seq T -> R) : 1 <= u -> law P -> close u 0 P P.
 elim: labels earlier ul => [|l labels IH] earlier /=.
   move=> _; apply: (@close_weaken R _ t 0) => //; first exact: (law_ge0 (chain_law [::] earlier blocks')).
   exact: refl (chain_law [::] earlier blocks).
-case/andP=> notin ul s us; rewrite !mass_chain; have cu := Products.cut_uniq us.
+case/andP=> notin ul s us; rewrite !mass_chain; have cu := uncons_uniq us.
 case: (eqVneq l own) => [e|ne].
   have := @close_joint R T _ t d 1 0 (M l earlier (blocks l)) (M l earlier (blocks' l))
     (fun x => chain labels (rcons earlier x) blocks) (fun x => chain labels (rcons earlier x) blocks').
@@ -90,10 +84,6 @@ Proof.
 move=> t1 d0 ul pM D E near_DE; have [own [same near_own]] := one_place g near_DE.
 exact: (@close_chain (@replace X) t d labels [::] (fun l => block_at g l D) (fun l => block_at g l E) own).
 Qed.
-
-(** Labels are drawn for each record, and not released; then the blocks are asked in turn. *)
-Definition chained_by_labels (labels : seq L) (A : L -> R) (N : mechanism X R (seq_eqType T)) : Prop :=
-  forall D, image (drawn A (size D)) (fun ls => chain labels [::] (fun l => labelled l ls D)) (N D).
 
 Theorem chained_by_labels_add_remove t d (labels : seq L) A N :
   1 <= t -> 0 <= d -> uniq labels -> (forall l earlier, private (@add_remove X) t d (M l earlier)) ->

@@ -1,7 +1,7 @@
 (** What the lift by noisy scores asks of a filter can be met by one whose lists grow with the records. *)
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint rat order.
-Require Import Definitions Sums Domination Gaussian Premises DegreeLift.
+Require Import Definitions Mechanisms Sums Domination Gaussian Premises DegreeLift.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 

@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Products Domination Gaussian GaussianParts.
+Require Import Definitions Mechanisms Sums Transfer Products Domination Gaussian GaussianParts.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -25,37 +25,10 @@ Hypothesis products_add : forall m n A B C D, gaussian m A B -> gaussian n C D -
 Notation gdp := (@gdp R gaussian).
 Notation approximate_gdp := (@approximate_gdp R gaussian).
 
-(** What may be kept of two neighbors, side by side: the chances on the left and on the right, the kept
-    records on the left and on the right, and whether nobody is kept who has too few friends. *)
-Definition outcome (X : Type) := ((R * R) * (seq X * seq X) * bool)%type.
 Section Outcomes.
 Variable X : eqType.
-Definition on_left (o : outcome X) : R * seq X := (o.1.1.1, o.1.2.1).
-Definition on_right (o : outcome X) : R * seq X := (o.1.1.2, o.1.2.2).
-Definition good (o : outcome X) : bool := o.2.
-
-(** The law of the place in a list of chances. *)
-Definition chance (ps : seq R) (i : nat) : R := nth 0 ps i.
-
-(** The mechanism on what is kept: a filter lists what it may keep, and how likely that is. *)
-Definition on_kept (T : eqType) (keep : seq X -> seq (R * seq X)) (M : mechanism X R T) : mechanism X R T :=
-  fun D u => \sum_(c <- keep D) c.1 * M c.2 u.
-
-(** Two lists of chances and kept records are of one law: every function has the same mean. *)
-Definition same_law (cs cs' : seq (R * seq X)) : Prop :=
-  forall F : seq X -> R, \sum_(c <- cs) c.1 * F c.2 = \sum_(c <- cs') c.1 * F c.2.
-
-(** The scores of the others move by [m] (mu^2); where nobody is kept who has too few friends, which fails
-    rarely, what is kept is [alike] on the two sides. *)
-Definition kept_alike (alike : seq X -> seq X -> Prop) m e
-    (keep : seq X -> seq (R * seq X)) (D E : seq X) : Prop :=
-  exists os : seq (outcome X),
-    same_law (keep D) [seq on_left o | o <- os] /\ same_law (keep E) [seq on_right o | o <- os] /\
-    law (chance [seq o.1.1.1 | o <- os]) /\ law (chance [seq o.1.1.2 | o <- os]) /\
-    \sum_(o <- os | ~~ good o) o.1.1.1 <= e /\
-    gdp m (chance [seq o.1.1.1 | o <- os]) (chance [seq o.1.1.2 | o <- os]) /\
-    forall o, o \in os -> good o -> alike o.1.2.1 o.1.2.2.
-
+Notation outcome := (outcome R).
+Notation kept_alike := (@kept_alike R gaussian X).
 Lemma choose_cuts (T : eqType) n f (M : mechanism X R T) (os : seq (outcome X)) : has_laws M -> 0 <= n -> 0 <= f ->
   (forall o, o \in os -> good o -> approximate_gdp n f (M o.1.2.1) (M o.1.2.2)) ->
   exists Ks : nat -> T -> R, forall i, (forall u, 0 <= Ks i u) /\ forall o0, (i < size os)%N -> good (nth o0 os i) ->

@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Products.
+Require Import Definitions Mechanisms Sums Transfer Products.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -13,14 +13,6 @@ Unset Printing Implicit Defensive.
 Section Domination.
 Variable R : realFieldType.
 Implicit Types (a b d : R).
-
-(** [a] times one law against [b] times the other: all tests, weighted in any way. *)
-Definition tested (T : eqType) a b d (P Q : T -> R) : Prop :=
-  forall s, uniq s -> a * mass P s <= b * mass Q s + d.
-
-(** A pair of laws that is no easier to tell apart than another, by any weighted test. *)
-Definition dominated (T U : eqType) (P Q : T -> R) (A B : U -> R) : Prop :=
-  forall a b d, 0 <= a -> 0 <= b -> tested a b d A B -> tested a b d P Q.
 
 Lemma dominated_close (T U : eqType) t d (P Q : T -> R) (A B : U -> R) :
   0 <= t -> dominated P Q A B -> close t d A B -> close t d P Q.

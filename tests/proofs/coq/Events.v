@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums.
+Require Import Definitions Mechanisms Sums.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -13,10 +13,6 @@ Unset Printing Implicit Defensive.
 Section Events.
 Variable R : realFieldType.
 Implicit Types (t d e : R).
-
-(** The part of a law where [good] holds. *)
-Definition where_good (T : eqType) (good : T -> bool) (P : T -> R) (x : T) : R :=
-  if good x then P x else 0.
 
 (** A law is within [e] of a part of it, or of another law, on every finite set. *)
 Definition within (T : eqType) e (P Q : T -> R) : Prop :=

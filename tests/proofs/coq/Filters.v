@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Products.
+Require Import Definitions Mechanisms Sums Transfer Products.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -13,14 +13,6 @@ Unset Printing Implicit Defensive.
 Section Filters.
 Variables (R : realFieldType) (X : eqType) (T : eqType).
 Implicit Types (t d : R) (M : mechanism X R T).
-
-(** Each record is kept with the chance beside it, on its own; then the mechanism runs on what is kept. *)
-Fixpoint filtered (coins : seq (X * R)) M : T -> R :=
-  match coins with
-  | [::] => M [::]
-  | (x, p) :: rest => fun u =>
-      p * filtered rest (fun kept => M (x :: kept)) u + (1 - p) * filtered rest M u
-  end.
 
 (** A record with the chances of being kept on the two sides; one that a side lacks has chance 0. *)
 Definition move := (X * (R * R))%type.
@@ -39,10 +31,6 @@ Definition friendly_on_the_way (friendly : seq X -> Prop) (moves : seq move) : P
     subseq kept ([seq n.1 | n <- before & 0 < n.2.2] ++
                  (if 0 < Num.max m.2.1 m.2.2 then [:: m.1] else [::]) ++
                  [seq n.1 | n <- after & 0 < n.2.1]) -> friendly kept.
-
-(** Neighbors that are friendly, and one is the other without one record. *)
-Definition friendly_near (friendly : seq X -> Prop) (D E : seq X) : Prop :=
-  friendly D /\ friendly E /\ add_remove D E.
 
 Lemma filtered_law coins M : (forall c, c \in coins -> 0 <= c.2 <= 1) -> has_laws M ->
   law (filtered coins M).
@@ -153,9 +141,6 @@ apply: le_trans (ler_add (ler_wpmul2l (ltW q_pos) c1) (ler_wpmul2l s0 c0)) _.
 set a := \sum_(i <- s) _; set b := \sum_(i <- s) _.
 by have -> : t * (q * a + (1 - q) * b) + d = q * (t * a + d) + (1 - q) * (t * b + d) by ring.
 Qed.
-
-Definition hereditary (friendly : seq X -> Prop) : Prop :=
-  forall D E, friendly D -> subseq E D -> friendly E.
 
 Lemma subseq_some (A : eqType) (x : A) (b : bool) s : subseq s ((if b then [:: x] else [::]) ++ s).
 Proof. by case: b => //=; exact: subseq_cons. Qed.

@@ -3,7 +3,7 @@
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
 From mathcomp.analysis Require Import reals sequences exp.
-Require Import Definitions Sums Transfer Products Filters.
+Require Import Definitions Mechanisms Sums Transfer Products Filters.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -13,24 +13,13 @@ Unset Printing Implicit Defensive.
 
 Section Sides.
 Variables (R : realFieldType) (X : eqType).
-
-(** A record with its chance on each side; None: that side lacks it. *)
-Definition sided := (X * (option R * option R))%type.
-
-Definition coins_of (side : option R * option R -> option R) (moves : seq sided) : seq (X * R) :=
-  pmap (fun m => omap (pair m.1) (side m.2)) moves.
+Notation sided := (sided R X).
 
 Definition as_move (m : sided) : move R X := (m.1, (odflt 0 m.2.1, odflt 0 m.2.2)).
 
-(** The filter's stability: the records of neighbors, side by side, are kept with chances that move by
-    at most [moved] in all, and on each side all sets that may be kept are friendly. *)
-Definition stable (near : seq X -> seq X -> Prop) (friendly : seq X -> Prop) (moved : R)
-    (coins : seq X -> seq (X * R)) : Prop :=
-  (forall D, (forall c, c \in coins D -> 0 <= c.2 <= 1) /\
-     forall kept, subseq kept [seq c.1 | c <- coins D & 0 < c.2] -> friendly kept) /\
-  forall D E, near D E -> exists moves,
-    coins D = coins_of fst moves /\ coins E = coins_of snd moves /\
-    distance [seq as_move m | m <- moves] <= moved.
+Lemma distance_sided (moves : seq sided) :
+  distance [seq as_move m | m <- moves] = \sum_(m <- moves) `|odflt 0 m.2.1 - odflt 0 m.2.2|.
+Proof. by rewrite /distance big_map. Qed.
 
 Lemma filtered_coins (T : eqType) (moves : seq sided) (M : mechanism X R T) u :
   filtered (coins_of fst moves) M u = filtered [seq left_coin (as_move m) | m <- moves] M u /\
@@ -166,7 +155,7 @@ have t1 : 1 < expR e by rewrite expR_gt1.
 have a_pos : 0 < expR e - 1 by rewrite subr_gt0.
 have [moves [cD [cE moved_le]]] := way D E near_DE.
 have [okD frD] := ok D; have [okE frE] := ok E.
-set ms := [seq as_move m | m <- moves] in moved_le.
+rewrite -distance_sided in moved_le; set ms := [seq as_move m | m <- moves] in moved_le.
 have le_g : growth (expR e) ms <= expR ((expR e - 1) * moved).
   apply: le_trans (growth_le_exp _ (ltW t1)) _.
   by rewrite ler_expR; apply: ler_wpmul2l moved_le; exact: ltW.

@@ -3,7 +3,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Products Domination.
+Require Import Definitions Mechanisms Sums Transfer Products Domination.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -17,30 +17,25 @@ Implicit Types (a b d m n e : R).
 
 (** [gaussian m A B]: what some map to finitely many cells makes of N(0, 1) and N(mu, 1), m = mu^2. *)
 Variable gaussian : R -> (nat -> R) -> (nat -> R) -> Prop.
+Notation session := (session R).
+Notation all_tested := (@all_tested R gaussian).
+Notation gdp := (@gdp R gaussian).
+Notation approximate_gdp := (@approximate_gdp R gaussian).
+Notation within_budget := (@within_budget R gaussian).
 
 (** Premise 1: these are laws, of all of the mass, and there is one. *)
 Hypothesis images_are_laws : forall m A B, gaussian m A B ->
   law A /\ law B /\ total A 1 /\ total B 1.
 Hypothesis some_image : forall m, 0 <= m -> exists A B, gaussian m A B.
 
-(** [A], [B] can be read off [C], [D]: every set of cells is one of finer cells. *)
-Definition coarser (A B C D : nat -> R) : Prop :=
-  forall s, uniq s -> exists l, uniq l /\ mass A s = mass C l /\ mass B s = mass D l.
-
 (** Premise 2: two images have a common refinement. *)
 Hypothesis common_refinement : forall m A B A' B', gaussian m A B -> gaussian m A' B' ->
   exists C D, gaussian m C D /\ coarser A B C D /\ coarser A' B' C D.
-
-Definition all_tested m a b d : Prop := forall A B, gaussian m A B -> tested a b d A B.
 
 (** Premise 3: the squares of mu add up in products. *)
 Hypothesis products_add : forall m n A B C D, gaussian m A B -> gaussian n C D ->
   forall a b d, 0 <= a -> 0 <= b -> all_tested (m + n) a b d ->
   tested a b d (joint A (fun=> C)) (joint B (fun=> D)).
-
-(** No easier to tell apart than N(0, 1) and N(mu, 1), m = mu^2. *)
-Definition gdp (T : eqType) m (P Q : T -> R) : Prop :=
-  forall a b d, 0 <= a -> 0 <= b -> all_tested m a b d -> tested a b d P Q.
 
 (** Sets of cells of several images are sets of cells of one. *)
 Lemma refine_all (T : eqType) m (xs : seq T) (f : T -> (nat -> R) * (nat -> R) * seq nat) :
@@ -124,13 +119,6 @@ move=> m0 n0 lM gM gK D E near_DE.
 apply: gdp_joint => //; [exact: law_ge0 | exact: law_ge0 | exact: gM | by move=> x; exact: gK].
 Qed.
 
-(** The same for a part of the first law that lacks at most [e] of its mass. *)
-Definition cut (T : eqType) e (P P' : T -> R) : Prop :=
-  (forall x, 0 <= P' x <= P x) /\ forall s, uniq s -> mass P s <= mass P' s + e.
-
-Definition approximate_gdp (T : eqType) m e (P Q : T -> R) : Prop :=
-  exists P', cut e P P' /\ gdp m P' Q.
-
 Lemma cut_joint (T U : eqType) e e' (P P' : T -> R) (K K' : T -> U -> R) :
   0 <= e -> 0 <= e' -> law P -> (forall x, law (K x)) -> cut e P P' -> (forall x, cut e' (K x) (K' x)) ->
   cut (e + e') (joint P K) (joint P' K').
@@ -155,46 +143,17 @@ rewrite -mulr_suml -[X in _ <= X]mul1r; apply: ler_wpmul2r => //.
 by exact: mass_le1 (firsts_uniq s).
 Qed.
 
-(** What an analyst asks, one step after the other: each step's cost is fixed when it is chosen, after
-    the earlier answers. [P'] is what is left of [P] where the additive part is cut off. *)
-Inductive session (T : Type) : Type :=
-| Stop
-| Ask (m e : R) (P P' Q : T -> R) (next : T -> session T).
-
-Fixpoint left_law (T : eqType) (steps : session T) (xs : seq T) : R :=
-  match steps, xs with
-  | Stop, [::] => 1
-  | Ask _ _ P _ _ next, x :: rest => P x * left_law (next x) rest
-  | _, _ => 0
-  end.
-
-Fixpoint right_law (T : eqType) (steps : session T) (xs : seq T) : R :=
-  match steps, xs with
-  | Stop, [::] => 1
-  | Ask _ _ _ _ Q next, x :: rest => Q x * right_law (next x) rest
-  | _, _ => 0
-  end.
-
 Fixpoint cut_law (T : eqType) (steps : session T) (xs : seq T) : R :=
   match steps, xs with
-  | Stop, [::] => 1
-  | Ask _ _ _ P' _ next, x :: rest => P' x * cut_law (next x) rest
+  | Done, [::] => 1
+  | Step _ _ _ P' _ next, x :: rest => P' x * cut_law (next x) rest
   | _, _ => 0
-  end.
-
-(** On no path do the steps cost more than [m] and [e] together. *)
-Fixpoint within_budget (T : eqType) m e (steps : session T) : Prop :=
-  match steps with
-  | Stop => 0 <= m /\ 0 <= e
-  | Ask m1 e1 P P' Q next =>
-      0 <= m1 <= m /\ 0 <= e1 <= e /\ law P /\ law Q /\ cut e1 P P' /\ gdp m1 P' Q /\
-      forall x, within_budget (m - m1) (e - e1) (next x)
   end.
 
 (** A draw and what follows it, as a list. *)
 Lemma mass_listed (T : eqType) (P : T -> R) (K : T -> seq T -> R) (N : seq T -> R) s :
   N [::] = 0 -> (forall x xs, N (x :: xs) = P x * K x xs) ->
-  mass N s = mass (joint P K) (pmap (@Products.cut T) s).
+  mass N s = mass (joint P K) (pmap (@uncons T) s).
 Proof.
 move=> N0 Nx; rewrite /mass; elim: s => [|xs s IH]; first by rewrite !big_nil.
 by rewrite big_cons IH; case: xs => [|x xs] /=; rewrite ?N0 ?add0r // Nx big_cons.
@@ -239,7 +198,7 @@ move=> ok; suff [lL [lR [cutL gdpL]]] : law (left_law steps) /\ law (right_law s
     cut e (left_law steps) (cut_law steps) /\ gdp m (cut_law steps) (right_law steps).
   by split=> //; split=> //; exists (cut_law steps).
 elim: steps m e ok => [|m1 e1 P P' Q next IH] m e /=.
-  move=> [m0 e0]; have one : law (left_law (Stop T)) by apply: one_law.
+  move=> [m0 e0]; have one : law (left_law (Done R T)) by apply: one_law.
   split=> //; split; first exact: one.
   split; last by apply: gdp_same.
   split=> [xs|s us]; last by rewrite ler_addl.
@@ -257,7 +216,7 @@ have listed (A : T -> R) (K : T -> seq T -> R) (N : seq T -> R) : law A -> (fora
     N [::] = 0 -> (forall x xs, N (x :: xs) = A x * K x xs) -> law N.
   move=> lA lK N0 Nx; split=> [[|x xs]|s us]; rewrite ?N0 ?Nx //.
     by apply: mulr_ge0; exact: law_ge0.
-  by rewrite (mass_listed s N0 Nx); apply: mass_le1 (Products.cut_uniq us); exact: joint_law.
+  by rewrite (mass_listed s N0 Nx); apply: mass_le1 (uncons_uniq us); exact: joint_law.
 have [cut_below cut_sum] := cut_joint e10 e20 lP lLn cutP cutn.
 have e_sum : e1 + (e - e1) = e by ring.
 have m_sum : m1 + (m - m1) = m by ring.
@@ -268,11 +227,11 @@ split.
     exact: (cut_below (x, xs)).
   rewrite (@mass_listed _ P (fun x => left_law (next x))) //.
   rewrite (@mass_listed _ P' (fun x => cut_law (next x))) // -[X in _ + X]e_sum.
-  exact: cut_sum (Products.cut_uniq us).
+  exact: cut_sum (uncons_uniq us).
 move=> a b d a0 b0 all_m s us.
 rewrite (@mass_listed _ P' (fun x => cut_law (next x))) //.
 rewrite (@mass_listed _ Q (fun x => right_law (next x))) //.
-apply: (gdp_joint m10 m20 (law_ge0 lP') (law_ge0 lQ) gdpP gdpn a0 b0) (Products.cut_uniq us).
+apply: (gdp_joint m10 m20 (law_ge0 lP') (law_ge0 lQ) gdpP gdpn a0 b0) (uncons_uniq us).
 by rewrite m_sum.
 Qed.
 

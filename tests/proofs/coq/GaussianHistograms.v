@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint order.
 From mathcomp Require Import ring zify.
-Require Import Definitions Sums Transfer Products Labels Noise Domination Gaussian GaussianParts Histograms.
+Require Import Definitions Mechanisms Sums Transfer Products Labels Noise Domination Gaussian GaussianParts Histograms.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -24,6 +24,7 @@ Hypothesis products_add : forall m n A B C D, gaussian m A B -> gaussian n C D -
 
 Notation gdp := (@gdp R gaussian).
 Notation approximate_gdp := (@approximate_gdp R gaussian).
+Notation gaussian_thresholded := (@gaussian_thresholded R gaussian).
 
 (** [a] of [P] is a law, and [b] of one that is [m]-close to it is at most [S]. *)
 Definition in_gaussian_part (T : eqType) a b m (P S : T -> R) : Prop :=
@@ -57,7 +58,7 @@ have B0 : 0 <= \prod_(k' <- ks) b k' by apply: prodr_ge0 => k' _; case: (ok k') 
 exists (L :: Ls), (L' :: Ls'); split=> //; split=> //; split.
   rewrite big_cons => x y z x0 y0 all_m s us; rewrite !mass_product.
   by apply: (gdp_joint images_are_laws some_image common_refinement products_add m0 rest0 _ _ gL (fun=> g) x0 y0 all_m);
-    [exact: law_ge0 | exact: law_ge0 | exact: cut_uniq].
+    [exact: law_ge0 | exact: law_ge0 | exact: uncons_uniq].
 case=> [|x xs]; rewrite !big_cons /= ?mulr0 //.
 have [le1 le2] := leL x; have [le3 le4] := le xs; have l0 := law_ge0 lL x; have l1 := law_ge0 lL' x.
 have p0 := law_ge0 lLs xs; have p1 := law_ge0 lLs' xs.
@@ -79,14 +80,6 @@ rewrite mulrDr; apply: ler_add; last by rewrite ler_pimull.
 rewrite mulrCA; apply: ler_wpmul2l => //; rewrite /mass mulr_sumr; apply: ler_sum => u _.
 by apply: le_trans (le u).2; apply: ler_wpmul2r.
 Qed.
-
-(** As [thresholded], under Gaussian noise: [m] is mu^2 of a change by one. *)
-Definition gaussian_thresholded (T : eqType) (none : T) (m : R) (cell : nat -> T -> R) : Prop :=
-  (forall u, cell 0%N u = silent R none u) /\ (forall n, law (cell n) /\ total (cell n) 1) /\
-  forall i j, gdp (m * (`|i%:Z - j%:Z|%N ^ 2)%:R) (cell i.+1) (cell j.+1).
-
-Definition squares (X K : eqType) (keys : seq K) (count : seq X -> K -> nat) (D E : seq X) : nat :=
-  \sum_(k <- keys) `|(count D k)%:Z - (count E k)%:Z|%N ^ 2.
 
 Theorem gaussian_stability_histogram (X K T : eqType) (none : T) (keys : seq K)
     (near : seq X -> seq X -> Prop) m d (moved : nat) cell (count : seq X -> K -> nat) :

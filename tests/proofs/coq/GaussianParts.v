@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Products Domination Gaussian.
+Require Import Definitions Mechanisms Sums Transfer Products Domination Gaussian.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -81,7 +81,7 @@ move=> m0 lP lS PS; elim: ks => [|k ks IH].
 rewrite big_cons /= => a b d a0 b0 all_m s us; rewrite !mass_product.
 have rest0 : 0 <= \sum_(k' <- ks) m k' by apply: sumr_ge0.
 apply: (gdp_joint images_are_laws some_image common_refinement products_add (m0 k) rest0 _ _ (PS k) (fun=> IH) a0 b0 all_m);
-  [exact: law_ge0 | exact: law_ge0 | exact: cut_uniq].
+  [exact: law_ge0 | exact: law_ge0 | exact: uncons_uniq].
 Qed.
 
 End GaussianParts.

@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint rat order.
 From mathcomp Require Import zify.
-Require Import Definitions Sums Transfer Products Events Rules Labels Chained Noise Histograms Domination Gaussian.
+Require Import Definitions Mechanisms Sums Transfer Products Events Rules Labels Chained Noise Histograms Domination Gaussian.
 Require Import Premises GaussianParts DegreeLift GaussianHistograms Twins.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.

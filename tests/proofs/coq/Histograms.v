@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint order.
 From mathcomp Require Import ring zify.
-Require Import Definitions Sums Transfer Products Labels Noise.
+Require Import Definitions Mechanisms Sums Transfer Products Labels Noise.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -104,9 +104,8 @@ End Parts.
 
 Section Histograms.
 Variables (R : realFieldType) (T : eqType) (none : T).
-
-(** The output that says nothing, for certain. *)
-Definition silent (u : T) : R := (u == none)%:R.
+Notation silent := (silent R none).
+Notation thresholded := (@thresholded R T none).
 
 Lemma silent_law : law silent /\ total silent 1.
 Proof.
@@ -117,12 +116,6 @@ have tot : total silent 1.
   by rewrite big1_seq ?ler01 // => z /= zs; case: eqP => // e; rewrite -e zs in in_s.
 by split=> //; split=> [u|]; [exact: ler0n | exact: (proj1 tot)].
 Qed.
-
-(** What is released of a key that [n] records hold: nothing of one that nobody holds; of two counts that are
-    not 0, laws whose losses grow with their distance. *)
-Definition thresholded (t : R) (cell : nat -> T -> R) : Prop :=
-  (forall u, cell 0%N u = silent u) /\ (forall n, law (cell n) /\ total (cell n) 1) /\
-  forall n m, close (t ^+ `|n%:Z - m%:Z|%N) 0 (cell n.+1) (cell m.+1).
 
 Definition left_kept (cell : nat -> T -> R) (c : nat * nat) : R := if c.2 == 0%N then cell c.1 none else 1.
 Definition right_kept (cell : nat -> T -> R) (c : nat * nat) : R := if c.1 == 0%N then cell c.2 none else 1.
@@ -150,16 +143,9 @@ Qed.
 (** The chances that nothing is released of the keys that only the first, or only the second, dataset has. *)
 Section Rows.
 Variables (X K : eqType) (keys : seq K).
-
-Definition alone (cell : nat -> T -> R) (count : seq X -> K -> nat) (D E : seq X) : R :=
-  \prod_(k <- keys | count E k == 0%N) cell (count D k) none.
-
-Definition distance_of (count : seq X -> K -> nat) (D E : seq X) : nat :=
-  \sum_(k <- keys) `|(count D k)%:Z - (count E k)%:Z|%N.
-
-(** [keys] are any list that has all keys of both datasets: of every other key nothing is released. *)
-Definition released (cell : nat -> T -> R) (count : seq X -> K -> nat) : mechanism X R (seq_eqType T) :=
-  fun D => product [seq cell (count D k) | k <- keys].
+Notation alone := (alone none keys).
+Notation distance_of := (distance_of keys).
+Notation released := (released keys).
 
 Lemma cells_law (cell : nat -> T -> R) (count : seq X -> K -> nat) D :
   (forall n, law (cell n)) -> law (released cell count D).
@@ -195,7 +181,7 @@ by rewrite prodrXr; apply: ler_weexpn2l.
 Qed.
 
 (** Of keys that only one dataset has, at most [k], each held by one record. *)
-Theorem alone_once cell (count : seq X -> K -> nat) D E k : (forall n, law (cell n)) ->
+Theorem alone_once (cell : nat -> T -> R) (count : seq X -> K -> nat) D E k : (forall n, law (cell n)) ->
   cell 0%N none = 1 -> (forall x, count E x == 0%N -> (count D x <= 1)%N) ->
   (\sum_(x <- keys | count E x == 0%N) count D x <= k)%N -> cell 1%N none ^+ k <= alone cell count D E.
 Proof.

@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order rat.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Events Rules.
+Require Import Definitions Mechanisms Sums Transfer Events Rules.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -13,23 +13,7 @@ Unset Printing Implicit Defensive.
 Section Hypotheses.
 Variables (R : realFieldType) (X : eqType).
 Implicit Types (t d e : R) (near : seq X -> seq X -> Prop).
-
-(** For each two datasets, the outputs at which it holds. It may not look at the outputs (a bound on
-    a number of the datasets), or not at the datasets (a released number, a gate). *)
-Definition hypothesis (T : eqType) := seq X -> seq X -> T -> bool.
-
-Definition every (T : eqType) (H : seq (hypothesis T)) : hypothesis T :=
-  fun D E x => all (fun h : hypothesis T => h D E x) H.
-
-(** The claim is about the outputs at which all hypotheses hold, the same on both sides. *)
-Definition under (T : eqType) (H : seq (hypothesis T)) near t d (M : mechanism X R T) : Prop :=
-  forall D E, near D E -> close t d (where_good (every H D E) (M D)) (where_good (every H D E) (M E)).
-
-(** A hypothesis fails rarely: with probability at most [e] where the others hold, on each side. *)
-Definition rarely_fails (T : eqType) (h : hypothesis T) (H : seq (hypothesis T)) near e
-    (M : mechanism X R T) : Prop :=
-  forall D E, near D E -> forall s, uniq s ->
-    mass (where_good (fun x => every H D E x && ~~ h D E x) (M D)) s <= e.
+Notation hypothesis := (hypothesis X).
 
 Lemma where_good_ge0 (T : eqType) (good : T -> bool) (P : T -> R) :
   (forall x, 0 <= P x) -> forall x, 0 <= where_good good P x.
@@ -63,22 +47,16 @@ have cut (P : T -> R) : mass (where_good (every (h :: H) D E) P) s =
 by rewrite !cut; apply: uM => //; exact: filter_uniq.
 Qed.
 
-(** What the first release decides, and what the second does, of both together. *)
-Definition of_first (T U : eqType) (h : hypothesis T) : hypothesis (prod_eqType T U) :=
-  fun D E z => h D E z.1.
-Definition of_second (T U : eqType) (h : T -> hypothesis U) : hypothesis (prod_eqType T U) :=
-  fun D E z => h z.1 D E z.2.
-
 Theorem compose_under near (T U : eqType) t d t' d' (M : mechanism X R T) (K : T -> mechanism X R U)
     (H : seq (hypothesis T)) (G : seq (T -> hypothesis U)) :
   0 <= t -> 0 <= t' -> 0 <= d' -> has_laws M -> (forall x, has_laws (K x)) ->
   under H near t d M -> (forall x, under [seq g x | g <- G] near t' d' (K x)) ->
-  under ([seq @of_first T U h | h <- H] ++ [seq @of_second T U g | g <- G]) near (t * t') (d + d')
+  under ([seq @of_first X T U h | h <- H] ++ [seq @of_second X T U g | g <- G]) near (t * t') (d + d')
     (fun D => joint (M D) (fun x => K x D)).
 Proof.
 move=> t0 t0' d0 lM lK uM uK D E near_DE.
 have parts (P : T -> R) (A : T -> U -> R) :
-    where_good (every ([seq @of_first T U h | h <- H] ++ [seq @of_second T U g | g <- G]) D E) (joint P A) =1
+    where_good (every ([seq @of_first X T U h | h <- H] ++ [seq @of_second X T U g | g <- G]) D E) (joint P A) =1
     joint (where_good (every H D E) P) (fun x => where_good (every [seq g x | g <- G] D E) (A x)).
   move=> z; rewrite /where_good /joint /every all_cat !all_map.
   rewrite (eq_all (a2 := fun h : hypothesis T => h D E z.1)); last by [].

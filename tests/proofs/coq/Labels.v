@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Products Rules.
+Require Import Definitions Mechanisms Sums Transfer Products Rules.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -12,13 +12,7 @@ Unset Printing Implicit Defensive.
 
 Section Labels.
 Variables (R : realFieldType) (X L T : eqType).
-Implicit Types (t d : R).
-
-(** [n] labels, each of law [A]. *)
-Definition drawn (A : L -> R) (n : nat) : seq L -> R := product (nseq n A).
-
-(** The records that have this label. *)
-Definition labelled (l : L) (ls : seq L) (D : seq X) : seq X := [seq z.2 | z <- zip ls D & z.1 == l].
+Implicit Types (t d : R) (A : L -> R) (l : L) (D E : seq X).
 
 Lemma drawn_law A n : law A -> law (drawn A n).
 Proof. by move=> lA; apply: product_law; elim: n => //= n IH; split. Qed.
@@ -183,14 +177,8 @@ Qed.
 End AnyBlocks.
 
 Variables (labels : seq L) (M : L -> mechanism X R T).
-
-(** What the blocks release when the labels are these. *)
-Definition with_labels (D : seq X) (ls : seq L) : seq T -> R :=
-  product [seq M l (labelled l ls D) | l <- labels].
-
-(** [N]: labels are drawn, and not released; then every block has its mechanism. *)
-Definition by_labels (A : L -> R) (N : mechanism X R (seq_eqType T)) : Prop :=
-  forall D, image (drawn A (size D)) (with_labels D) (N D).
+Notation with_labels := (with_labels labels M).
+Notation by_labels := (by_labels labels M).
 
 Lemma with_labels_law D ls : (forall l, has_laws (M l)) -> law (with_labels D ls).
 Proof. by move=> lM; apply: product_law; exact: each_law. Qed.

@@ -1,8 +1,8 @@
 (** What is false, continued: the basic filter, and what is composed of Gaussian pairs. *)
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint rat order.
-Require Import Definitions Sums Filters FriendlyLift BasicFilter.
-Require Import Domination Gaussian Premises Twins.
+Require Import Definitions Mechanisms Sums Filters FriendlyLift BasicFilter.
+Require Import Domination Gaussian GaussianParts Premises Twins.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -46,7 +46,7 @@ Lemma not_stable (near : seq X -> seq X -> Prop) (friendly : seq X -> Prop) (mov
   ~ stable near friendly moved coins.
 Proof.
 move=> near_DE uxs lt [_ /(_ D E near_DE) [moves [cD [cE le_moved]]]].
-by have := lt_le_trans lt (le_trans (distance_at_least uxs cD cE) le_moved); rewrite ltxx.
+by rewrite -distance_sided in le_moved; have := lt_le_trans lt (le_trans (distance_at_least uxs cD cE) le_moved); rewrite ltxx.
 Qed.
 
 End Distance.
@@ -128,8 +128,8 @@ Qed.
 Fixpoint within_budget_on_a_path (gaussian : Q -> (nat -> Q) -> (nat -> Q) -> Prop) (T : eqType) m e
     (steps : session Q T) : Prop :=
   match steps with
-  | Gaussian.Stop => 0 <= m /\ 0 <= e
-  | Gaussian.Ask m1 e1 P P' L next =>
+  | Done => 0 <= m /\ 0 <= e
+  | Step m1 e1 P P' L next =>
       0 <= m1 <= m /\ 0 <= e1 <= e /\ law P /\ law L /\ cut e1 P P' /\ gdp gaussian m1 P' L /\
       exists x, within_budget_on_a_path gaussian (m - m1) (e - e1) (next x)
   end.
@@ -138,10 +138,10 @@ Theorem privacy_filter_twin : ~ forall (T : eqType) m e (steps : session Q T),
   within_budget_on_a_path (@model Q) m e steps ->
   approximate_gdp (@model Q) m e (left_law steps) (right_law steps).
 Proof.
-pose c (k : nat) := certain Q k; pose stop := Gaussian.Stop Q nat.
+pose c (k : nat) := certain Q k; pose stop := Done Q nat.
 pose after (x : nat) :=
-  if x is 0%N then Gaussian.Ask 1 0 (c 0%N) (c 0%N) (c 1%N) (fun=> stop) else stop.
-move=> /(_ nat_eqType 0 0 (Gaussian.Ask 0 0 (c 0%N) (c 0%N) (c 0%N) after)) twin.
+  if x is 0%N then Step 1 0 (c 0%N) (c 0%N) (c 1%N) (fun=> stop) else stop.
+move=> /(_ nat_eqType 0 0 (Step 0 0 (c 0%N) (c 0%N) (c 0%N) after)) twin.
 have lc k : law (c k) by exact: certain_law.
 have uncut k : cut 0 (c k) (c k).
   by split=> [x|s us]; rewrite ?addr0 // lexx (law_ge0 (lc k)).
@@ -154,4 +154,20 @@ have same : all_tested (@model Q) 0 1 1 0.
 have := tests 1 1 0 isT isT same [:: [:: 0%N; 0%N]] isT; move: kept.
 rewrite /mass !big_seq1 !addr0 !mul1r /= => low high.
 by have := le_trans low high.
+Qed.
+
+(** approximate_gdp_profile: paying for the part that is cut off. *)
+Theorem approximate_gdp_profile_twin : ~ forall (T : eqType) m e t d (P L : T -> Q),
+  0 <= t -> (forall A B, @model Q m A B -> close t d A B) -> approximate_gdp (@model Q) m e P L ->
+  close t d P L.
+Proof.
+move=> /(_ unit_eqType 0 1 1 0 (certain Q tt) (fun=> 0) ler01) twin.
+have all_close A B : @model Q 0 A B -> close 1 0 A B.
+  by move=> [_ [-> ->]] s us; rewrite eqxx mul1r addr0.
+have [_ one] : law (certain Q tt) by exact: certain_law.
+suff /(twin all_close) /(_ [:: tt] isT) : approximate_gdp (@model Q) 0 1 (certain Q tt) (fun=> 0 : Q).
+  by rewrite /mass !big_seq1 mulr0 addr0 /certain eqxx ler10.
+exists (fun=> 0); split; last by apply: (gdp_none (@model_some Q)).
+split=> [x|s us]; first by rewrite lexx /= ler0n.
+by rewrite [X in _ <= X + _]/mass big1 // add0r; exact: one.
 Qed.

@@ -3,7 +3,7 @@
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint order.
 From mathcomp Require Import ring zify.
 From mathcomp.analysis Require Import reals sequences exp.
-Require Import Definitions Sums Transfer Products Filters FriendlyLift Twins.
+Require Import Definitions Mechanisms Sums Transfer Products Filters FriendlyLift Twins.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -24,7 +24,7 @@ Definition keep_friends friendly coins :=
 
 Definition move_little near moved coins := forall D E, near D E -> exists moves,
   coins D = coins_of fst moves /\ coins E = coins_of snd moves /\
-  distance [seq as_move m | m <- moves] <= moved.
+  \sum_(m <- moves) `|odflt 0 m.2.1 - odflt 0 m.2.2| <= moved.
 
 Definition each_moves_little near moved coins := forall D E, near D E -> exists moves,
   coins D = coins_of fst moves /\ coins E = coins_of snd moves /\
@@ -82,7 +82,7 @@ have lM : has_laws (of_size f) by apply: of_size_laws => -[|n]; rewrite ?lexx ?l
 have her : hereditary (fun _ : seq nat => False) by move=> D E [].
 have moves : move_little near 1 (all_with 1).
   move=> _ _ [-> ->]; exists [:: (0%N, (Some 1, None))].
-  by rewrite /distance /= big_seq1 /= subr0 normr1.
+  by rewrite big_seq1 /= subr0 normr1.
 have none : private (friendly_near (fun=> False)) (expR 1) 0 (of_size f) by move=> D E [].
 have := twin lM her all_are_chances moves none _ _ (conj erefl erefl) [:: tt] isT.
 by rewrite /mass !big_seq1 !filtered_all /of_size /= mulr0 mul0r addr0 ler10.
@@ -97,7 +97,7 @@ Proof.
 move=> /(_ (many 1) (fun=> True) 1 0 2 (all_with 2) (of_size falling) ltr01 (lexx _)) twin.
 have moves : move_little (many 1) 2 (all_with 2).
   move=> _ _ [-> ->]; exists [:: (0%N, (None, Some 2))].
-  by rewrite /distance /= big_seq1 /= sub0r normrN ger0_norm ?ler0n.
+  by rewrite big_seq1 /= sub0r normrN ger0_norm ?ler0n.
 have := twin falling_laws (fun D E _ _ => I) (fun D kept _ => I) moves (@falling_private _) _ _
   (conj erefl erefl) [:: tt] isT.
 rewrite /mass !big_seq1 /= /of_size /= /falling oppr0 expR0 mul0r addr0.

@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Products Rules.
+Require Import Definitions Mechanisms Sums Transfer Products Rules.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 

@@ -1,7 +1,7 @@
 (** What is false, continued: theorems without one of their conditions, by small cases. *)
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint rat order.
-Require Import Definitions Sums Transfer Products Events Rules Hypotheses Domination Noise Adaptive.
+Require Import Definitions Mechanisms Sums Transfer Products Events Rules Hypotheses Domination Noise Adaptive.
 Require Import Twins.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
@@ -121,8 +121,8 @@ Qed.
 Fixpoint within_on_a_path (X T : eqType) (near : seq X -> seq X -> Prop) (t d : Q)
     (asked : requests Q X T) : Prop :=
   match asked with
-  | Adaptive.Stop => 1 <= t /\ 0 <= d
-  | Adaptive.Ask t1 d1 M next =>
+  | Stop => 1 <= t /\ 0 <= d
+  | Ask t1 d1 M next =>
       1 <= t1 /\ 0 <= d1 /\ has_laws M /\ private near t1 d1 M /\
       exists x, within_on_a_path near (t / t1) (d - d1) (next x)
   end.
@@ -132,10 +132,10 @@ Theorem limits_filter_twin : ~ forall t d (asked : requests Q nat_eqType bool_eq
 Proof.
 pose constant (D : seq nat) : bool -> Q := certain Q true.
 pose telling (D : seq nat) : bool -> Q := certain Q (size D != 0%N).
-pose stop := Adaptive.Stop Q nat_eqType bool_eqType.
-pose after (b : bool) := if b then Adaptive.Ask 1 1 telling (fun=> stop) else stop.
-move=> /(_ 1 0 (Adaptive.Ask 1 0 constant after)) twin.
-have on_a_path : within_on_a_path (@add_remove nat) 1 0 (Adaptive.Ask 1 0 constant after).
+pose stop := Stop Q nat_eqType bool_eqType.
+pose after (b : bool) := if b then Ask 1 1 telling (fun=> stop) else stop.
+move=> /(_ 1 0 (Ask 1 0 constant after)) twin.
+have on_a_path : within_on_a_path (@add_remove nat) 1 0 (Ask 1 0 constant after).
   split=> //; split=> //; split=> [D|]; first exact: certain_law.
   split; last by exists false; rewrite /= subr0 divr1.
   by move=> D E _ s us; rewrite mul1r addr0.

@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint order.
 From mathcomp Require Import ring zify.
-Require Import Definitions Sums Transfer Products AboveThreshold.
+Require Import Definitions Mechanisms Sums Transfer Products AboveThreshold.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -19,11 +19,7 @@ Lemma close_pointwise (T : eqType) (t : R) (P Q : T -> R) :
 Proof. by move=> PQ s _; rewrite addr0 /mass mulr_sumr; apply: ler_sum => x _; exact: PQ. Qed.
 
 Variable X : eqType.
-Implicit Type near : seq X -> seq X -> Prop.
-
-(** Masses proportional to weights of finite, positive total. *)
-Definition by_weight (T : eqType) (w : T -> R) (P : T -> R) : Prop :=
-  (forall x, 0 <= w x) /\ exists W, 0 < W /\ total w W /\ forall x, P x = w x / W.
+Implicit Types (near : seq X -> seq X -> Prop) (p : int -> R).
 
 Lemma by_weight_law (T : eqType) (w P : T -> R) : by_weight w P -> law P.
 Proof.
@@ -39,10 +35,6 @@ move=> a0 wv tw tv; apply: tw.2 => s us.
 apply: (@le_trans _ _ (a * mass v s)); last by apply: ler_wpmul2l => //; exact: mass_total tv us.
 by rewrite /mass mulr_sumr; apply: ler_sum => x _; exact: wv.
 Qed.
-
-(** All losses lie in an interval whose length is the logarithm of [r]. *)
-Definition bounded_range (near : seq X -> seq X -> Prop) (T : eqType) (r : R) (M : mechanism X R T) : Prop :=
-  forall D E, near D E -> exists c, 0 < c /\ forall x, M D x <= c * M E x /\ c * M E x <= r * M D x.
 
 (** [w] moves by a factor between 1 / [up] and [down]: up where it rises, down where it falls. *)
 Theorem exponential_mechanism near (T : eqType) (up down : R) (w : seq X -> T -> R)
@@ -119,12 +111,6 @@ apply: addr_ge0; apply: mulr_ge0; rewrite ?subr_ge0 //.
 by rewrite -[X in X <= _]mulr1; apply: ler_pmul; rewrite ?ler01 // ltW.
 Qed.
 
-(** One of [k] answers: the true one with weight [t], every other one with weight 1. *)
-Definition response (t : R) (options : seq nat) (truth x : nat) : R :=
-  if x \in options then (if x == truth then t else 1) / (t + (size options).-1%:R) else 0.
-
-Definition hamming (vs ws : seq nat) : nat := \sum_(z <- zip vs ws) (z.1 != z.2).
-
 Lemma response_ge0 (t : R) options truth x : 0 <= t -> 0 <= response t options truth x.
 Proof.
 move=> t0; rewrite /response; case: ifP => // _; apply: divr_ge0; last by rewrite addr_ge0 ?ler0n.
@@ -164,12 +150,6 @@ apply: (@le_trans _ _ (t ^+ hamming (answers D) (answers E) * product [seq respo
   by apply: IH; case: sizes.
 by apply: ler_wpmul2r; [exact: ge0 | exact: ler_weexpn2l].
 Qed.
-
-(** Integers, each with discrete Laplace noise of its own. *)
-Definition noisy (p : int -> R) (values : seq int) : seq int -> R :=
-  product [seq (fun u => p (u - v)) | v <- values].
-
-Definition l1 (vs ws : seq int) : nat := \sum_(z <- zip vs ws) `|z.1 - z.2|%N.
 
 Lemma noisy_law p values : law p -> law (noisy p values).
 Proof.

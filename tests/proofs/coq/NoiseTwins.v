@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint rat order.
 From mathcomp Require Import ring zify.
-Require Import Definitions Sums AboveThreshold Noise Twins.
+Require Import Definitions Mechanisms Sums AboveThreshold Noise Twins.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 

@@ -1,7 +1,7 @@
 (** The Gaussian premises can be met together: nothing is proved from a contradiction. *)
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
-Require Import Definitions Sums Domination Gaussian.
+Require Import Definitions Mechanisms Sums Domination Gaussian.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 

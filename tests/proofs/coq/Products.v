@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer.
+Require Import Definitions Mechanisms Sums Transfer.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -18,10 +18,10 @@ Implicit Types (t d : R).
 Fixpoint each (A : Type) (p : A -> Prop) (s : seq A) : Prop :=
   if s is x :: rest then p x /\ each p rest else True.
 
-Definition cut (T : Type) (xs : seq T) : option (T * seq T) :=
+Definition uncons (T : Type) (xs : seq T) : option (T * seq T) :=
   if xs is x :: ys then Some (x, ys) else None.
 
-Lemma cut_uniq (T : eqType) (s : seq (seq T)) : uniq s -> uniq (pmap (@cut T) s).
+Lemma uncons_uniq (T : eqType) (s : seq (seq T)) : uniq s -> uniq (pmap (@uncons T) s).
 Proof.
 move=> us; rewrite -(map_inj_uniq (f := Some)); last by move=> ? ? [].
 rewrite pmapS_filter map_inj_in_uniq ?filter_uniq // => xs ys.
@@ -30,7 +30,7 @@ by move=> _ _ [-> ->].
 Qed.
 
 Lemma mass_product (T : eqType) (P : T -> R) (Ps : seq (T -> R)) s :
-  mass (product (P :: Ps)) s = mass (joint P (fun _ => product Ps)) (pmap (@cut T) s).
+  mass (product (P :: Ps)) s = mass (joint P (fun _ => product Ps)) (pmap (@uncons T) s).
 Proof.
 rewrite /mass; elim: s => [|xs s IH]; first by rewrite !big_nil.
 by rewrite big_cons IH; case: xs => [|x xs] /=; rewrite ?add0r // big_cons.
@@ -51,7 +51,7 @@ elim: Ps => [_|P Ps IH [lP /IH lPs]].
   rewrite big1_seq ?ler01 // => -[|x xs] //=.
   by rewrite nil_s.
 split=> [[|x xs] //=|s us]; first by rewrite mulr_ge0 ?law_ge0.
-by rewrite mass_product; apply: mass_le1 (cut_uniq us); apply: joint_law.
+by rewrite mass_product; apply: mass_le1 (uncons_uniq us); apply: joint_law.
 Qed.
 
 (** Of independent draws one differs, and has the claim; the others are laws, the same on both sides. *)
@@ -62,21 +62,17 @@ Proof.
 move=> t1 d0 lb la lP lQ PQ; have t0 : 0 <= t by apply: le_trans t1; exact: ler01.
 elim: before lb => [_|B before IH /= [lB lb]] s us; rewrite ?cat_cons !mass_product.
   have := @close_joint R T _ t d 1 0 P Q (fun=> product after) (fun=> product after).
-  rewrite mulr1 addr0; apply=> //; try by [exact: ler01 | move=> _; apply: product_law | exact: cut_uniq].
+  rewrite mulr1 addr0; apply=> //; try by [exact: ler01 | move=> _; apply: product_law | exact: uncons_uniq].
   by move=> _; apply: close_refl => //; apply: law_ge0; apply: product_law.
 have lPs S : law S -> law (product (before ++ S :: after)).
   move=> lS; apply: product_law; elim: before lb {IH} => [_|C before IH [lC lb]] //=.
   by split=> //; apply: IH.
 have := @close_joint R T _ 1 0 t d B B (fun=> product (before ++ P :: after))
   (fun=> product (before ++ Q :: after)).
-rewrite mul1r add0r; apply=> //; try by [exact: ler01 | move=> _; apply: lPs | exact: cut_uniq].
+rewrite mul1r add0r; apply=> //; try by [exact: ler01 | move=> _; apply: lPs | exact: uncons_uniq].
 - by apply: close_refl => //; exact: law_ge0.
 - by move=> _; apply: IH.
 Qed.
-
-(** A law of pairs of which the first entries have law [A] and the second ones law [B]. *)
-Definition coupling (Y : eqType) (C : Y * Y -> R) (A B : Y -> R) : Prop :=
-  law C /\ image C (fun z y => (z.1 == y)%:R) A /\ image C (fun z y => (z.2 == y)%:R) B.
 
 Lemma total_unique (T : eqType) (f : T -> R) m m' : total f m -> total f m' -> m = m'.
 Proof.

@@ -4,7 +4,7 @@ From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint order.
 From mathcomp Require Import ring zify.
 From mathcomp Require Import classical_sets.
 From mathcomp.analysis Require Import reals.
-Require Import Definitions Sums AboveThreshold NoiseTwins.
+Require Import Definitions Mechanisms Sums AboveThreshold NoiseTwins.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 

@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint rat order.
 From mathcomp Require Import zify.
-Require Import Definitions Sums Products Events Hypotheses AboveThreshold Noise Twins MoreTwins.
+Require Import Definitions Mechanisms Sums Products Events Hypotheses AboveThreshold Noise Twins MoreTwins.
 Require Import CouplingTwins Releases.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.

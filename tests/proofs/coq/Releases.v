@@ -2,23 +2,13 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint order.
 From mathcomp Require Import ring zify.
-Require Import Definitions Sums Transfer Products Events Hypotheses AboveThreshold Noise.
+Require Import Definitions Mechanisms Sums Transfer Products Events Hypotheses AboveThreshold Noise.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
-
-(** The bound that is meant: of the smaller, or of the larger, of two neighbors' numbers. *)
-Definition side (smaller : bool) (a b : int) : int := if smaller then Num.min a b else Num.max a b.
-
-(** How far off the noise has to be, at least, for a release to miss the bound: [at_most] or at
-    least the number of that side, less [slack]. The number moves by [moved], and is released less
-    [shift]. *)
-Definition missing (at_most smaller : bool) (shift slack : int) (moved : nat) : int :=
-  (if at_most then shift - slack else slack - shift) -
-  (if at_most == smaller then moved%:Z else 0) + 1.
 
 Lemma misses_above (smaller : bool) (a b y shift slack : int) (moved : nat) :
   `|a - b| <= moved%:Z -> ~~ (y <= side smaller a b - slack) ->
@@ -38,12 +28,6 @@ Implicit Types (near : seq X -> seq X -> Prop) (t d e : R).
 Theorem public_value near (V : eqType) (query : seq X -> V) :
   (forall D E, near D E -> query D = query E) -> private near 1 0 (fun D => certain R (query D)).
 Proof. by move=> same D E near_DE s _; rewrite (same D E near_DE) mul1r addr0. Qed.
-
-(** The released number is at most, or at least, that of a side, less [slack]. *)
-Definition compared (at_most smaller : bool) (slack : int) (query : seq X -> int)
-    : hypothesis X int_eqType :=
-  fun D E y => let bound := side smaller (query D) (query E) - slack in
-    if at_most then y <= bound else bound <= y.
 
 Theorem released_event near (at_most smaller : bool) (shift slack : int) (moved : nat) e
     (query : seq X -> int) (p above : int -> R) (H : seq (hypothesis X int_eqType)) :
@@ -100,9 +84,8 @@ Qed.
 (** Of independent noisy scores one passes a threshold no more often than their number says. *)
 Section Scores.
 Variables (p above : int -> R) (threshold score : int).
+Notation passed := (passed threshold).
 Hypotheses (lp : law p) (tl : tail p above).
-
-Definition passed (us : seq int) : bool := has (fun u => threshold < u) us.
 
 Let p0 z : 0 <= p z. Proof. exact: law_ge0. Qed.
 
@@ -128,7 +111,7 @@ elim: vs s => [|v vs IH] s /=.
   move=> _ _; rewrite mulr0n mul0r /mass big1 // => -[|u us] _; rewrite /where_good //.
   by case: ifP.
 case/andP=> v_score scores us; set P := fun u => p (u - v).
-pose first_passes := where_good (fun u => threshold < u) P; pose cs := pmap (@cut int) s.
+pose first_passes := where_good (fun u => threshold < u) P; pose cs := pmap (@uncons int) s.
 have lN : law (noisy p vs) by exact: noisy_law.
 apply: (@le_trans _ _ (mass (joint first_passes (fun=> noisy p vs)) cs +
     mass (joint P (fun=> where_good passed (noisy p vs))) cs)).
@@ -140,7 +123,7 @@ apply: (@le_trans _ _ (mass (joint first_passes (fun=> noisy p vs)) cs +
     by rewrite mul0r add0r; case: ifP; rewrite ?mulr0.
   rewrite ler_addl; apply: mulr_ge0; first exact: p0.
   by case: ifP => // _; exact: law_ge0.
-have us' := cut_uniq us; rewrite mulrS mulrDl mul1r 2!mass_joint; apply: ler_add.
+have us' := uncons_uniq us; rewrite mulrS mulrDl mul1r 2!mass_joint; apply: ler_add.
   apply: le_trans (one_passes v_score (firsts_uniq cs)).
   apply: ler_sum => x _; rewrite ler_pimulr ?mass_le1 ?beside_uniq //.
   by rewrite /first_passes /where_good; case: ifP => // _; exact: p0.

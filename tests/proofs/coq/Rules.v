@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions Sums Transfer Products.
+Require Import Definitions Mechanisms Sums Transfer Products.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -38,9 +38,6 @@ move=> t0 t0' d0 lM lK pM pK D E near_DE.
 apply: close_joint => // [x|x||x]; [exact: lK | exact: lK | exact: pM | exact: pK].
 Qed.
 
-(** d, t d, t^2 d, ... added up. *)
-Definition group_delta t d k : R := d * \sum_(i < k) t ^+ i.
-
 Theorem group_privacy near (T : eqType) t d (M : mechanism X R T) k :
   0 <= t -> private near t d M -> private (steps near k) (t ^+ k) (group_delta t d k) M.
 Proof.
@@ -64,17 +61,8 @@ Qed.
 (** Blocks of a dataset, each with a mechanism of its own; [labels] are public. *)
 Section Blocks.
 Variables (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T).
-
-(** By value: a public function of the record says its block. *)
-Definition by_value (f : X -> L) : mechanism X R (seq_eqType T) :=
-  fun D => product [seq M l [seq x <- D | f x == l] | l <- labels].
-
-(** By index: a public function of the place says the block. *)
-Definition block_at (g : nat -> L) (l : L) (D : seq X) : seq X :=
-  [seq z.2 | z <- zip (iota 0 (size D)) D & g z.1 == l].
-
-Definition by_index (g : nat -> L) : mechanism X R (seq_eqType T) :=
-  fun D => product [seq M l (block_at g l D) | l <- labels].
+Notation by_value := (by_value labels M).
+Notation by_index := (by_index labels M).
 
 Lemma each_law (ls : seq L) (blocks : L -> seq X) : (forall l, has_laws (M l)) ->
   each (@law R T) [seq M l (blocks l) | l <- ls].
@@ -133,7 +121,7 @@ rewrite /block_at size_cat iotaD zip_cat ?size_iota // filter_cat map_cat add0n 
 by case: (g (size before) == l).
 Qed.
 
-Lemma one_place (g : nat -> L) D E : replace D E -> exists own, (forall l, l != own -> block_at g l D = block_at g l E) /\
+Lemma one_place (g : nat -> L) (D E : seq X) : replace D E -> exists own, (forall l, l != own -> block_at g l D = block_at g l E) /\
   replace (block_at g own D) (block_at g own E).
 Proof.
 move=> [before [x [y [after [-> ->]]]]]; exists (g (size before)); split.

@@ -2,7 +2,7 @@
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.
-Require Import Definitions.
+Require Import Definitions Mechanisms.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
@@ -12,6 +12,7 @@ Unset Printing Implicit Defensive.
 
 Section Sums.
 Variable R : realFieldType.
+Notation certain := (@certain R _).
 Implicit Types (t d : R).
 
 Lemma mass_ge0 (T : eqType) (P : T -> R) s : (forall x, 0 <= P x) -> 0 <= mass P s.
@@ -140,9 +141,6 @@ rewrite -[l in X in _ <= X](undup_id ul); apply: (@le_trans _ _ (mass f [seq x <
   by case: ifP => // /negbT/out->.
 by apply: mass_sub => // [|x]; rewrite ?filter_uniq // mem_filter => /andP[].
 Qed.
-
-(** The law of one certain output. *)
-Definition certain (T : eqType) (x0 x : T) : R := (x == x0)%:R.
 
 Lemma mass_certain (T : eqType) (x0 : T) s : uniq s -> mass (certain x0) s = (x0 \in s)%:R.
 Proof.

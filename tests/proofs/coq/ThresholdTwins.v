@@ -3,7 +3,7 @@
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint order.
 From mathcomp Require Import ring zify.
 From mathcomp.analysis Require Import reals.
-Require Import Definitions Sums AboveThreshold Noise NoiseTwins RealSums.
+Require Import Definitions Mechanisms Sums AboveThreshold Noise NoiseTwins RealSums.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 

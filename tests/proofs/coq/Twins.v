@@ -1,7 +1,7 @@
 (** What is false: each theorem without one of its conditions, by a small case over the rationals. *)
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum ssrint rat order.
-Require Import Definitions Sums Transfer Products Events Rules Hypotheses Filters Domination Noise.
+Require Import Definitions Mechanisms Sums Transfer Products Events Rules Hypotheses Filters Domination Noise.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 

@@ -18,11 +18,22 @@ from tests.proofs.coq.ties import TIES
 
 HERE = Path(__file__).parent
 FILES = (
-    *("Definitions", "Sums", "Transfer", "Products", "Events", "Rules", "Hypotheses", "Maps"),
+    *(
+        "Definitions",
+        "Mechanisms",
+        "Sums",
+        "Transfer",
+        "Products",
+        "Events",
+        "Rules",
+        "Hypotheses",
+        "Maps",
+    ),
     *("Filters", "FriendlyLift", "BasicFilter", "AboveThreshold", "Noise", "Domination"),
-    *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins", "LaterTwins"),
+    *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins"),
     *("CouplingTwins", "NoiseTwins", "RealSums", "LiftTwins", "ThresholdTwins"),
-    *("Labels", "Chained", "Histograms", "GaussianParts", "DegreeLift", "GaussianHistograms"),
+    *("Labels", "Chained", "Histograms", "GaussianParts", "LaterTwins", "DegreeLift"),
+    "GaussianHistograms",
     *("HistogramTwins", "DegreeExample", "Releases", "ReleaseTwins"),
 )
 _OF_THE_REALS = {

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
-from dpverify.privacy import ApproxDP, GaussianDP, Guarantee, PerfectPrivacy, PureDP, rules
+from mpmath import mp, mpf
+
+from dpverify.privacy import (
+    ApproxDP,
+    ApproximateGaussianDP,
+    GaussianDP,
+    Guarantee,
+    PerfectPrivacy,
+    PureDP,
+    rules,
+)
 from tests.privacy.enumeration import premises as calls
 
 from .tie import (
@@ -23,6 +34,7 @@ from .tie import (
     claim,
     example,
     open_claim,
+    rounded_up,
 )
 
 _PRICE = 2 * TENTH
@@ -36,6 +48,28 @@ def _paid(delta: Fraction) -> Guarantee:
     lossless = calls.claim(PerfectPrivacy(), ADD, calls.HIDDEN)
     made = rules.add_total_variation_event(lossless, rare)
     return rules.convert(made, ApproxDP(1, delta)).conclusion.guarantee
+
+
+def _by_pairs() -> Guarantee:
+    """State at epsilon 1 what two pure releases are together, by the pairs that dominate them."""
+    made = calls.adaptive_compose([PureDP(1), PureDP(HALF)], ADD, by_profiles=True)
+    return ApproxDP(1, Fraction(math.ceil(made.delta_at(1).upper * 10**45), 10**45))
+
+
+def _of_two_responses() -> mpf:
+    """Compute the same of two randomized responses: both outputs must be likelier on one side."""
+    first, second = mp.exp(1), mp.exp(mpf(1) / 2)
+    return first * (second - 1) / ((1 + first) * (1 + second))
+
+
+def _gaussian_delta() -> Fraction:
+    return rounded_up(lambda: mp.ncdf(mpf(-1) / 2) - mp.e * mp.ncdf(mpf(-3) / 2))
+
+
+def _cut_off(less: Fraction) -> Guarantee:
+    """Convert approximate Gaussian privacy, mu = 1, to epsilon 1, with ``less`` than its delta."""
+    to = ApproxDP(1, _gaussian_delta() + TENTH + Fraction(1, 10**40) - less)
+    return calls.convert(ApproximateGaussianDP(1, TENTH), ADD, to)
 
 
 ADAPTIVE: tuple[Tie, ...] = (
@@ -148,13 +182,15 @@ ADAPTIVE: tuple[Tie, ...] = (
         ),
     ),
     Tie(
-        rules.compose,
+        rules.adaptive_compose,
         "Gaussian.compose_gdp",
         ANY_GAUSSIAN,
         GAUSSIAN_PREMISES,
         "forall D E, near D E -> "
         "gdp gaussian (m + n) (joint (M D) (fun x => K x D)) (joint (M E) (fun x => K x E))",
-        lambda: (Example(calls.compose([GaussianDP(3), GaussianDP(4)], ADD), GaussianDP(5)),),
+        lambda: (
+            Example(calls.adaptive_compose([GaussianDP(3), GaussianDP(4)], ADD), GaussianDP(5)),
+        ),
         "(X T U : eqType) (near : seq X -> seq X -> Prop) (m n : R) (M : mechanism X R T) "
         "(K : T -> mechanism X R U)",
         (
@@ -164,8 +200,8 @@ ADAPTIVE: tuple[Tie, ...] = (
             Hypothesis(
                 "forall D E, near D E -> gdp gaussian m (M D) (M E)",
                 "premise, of the same neighbors",
-                lambda: rules.compose(
-                    calls.claim(GaussianDP(3), ADD), calls.claim(GaussianDP(4), REPLACE)
+                lambda: rules.adaptive_compose(
+                    [calls.claim(GaussianDP(3), ADD), calls.claim(GaussianDP(4), REPLACE)]
                 ),
             ),
             Hypothesis(
@@ -173,5 +209,48 @@ ADAPTIVE: tuple[Tie, ...] = (
                 "premise, after every first release",
             ),
         ),
+    ),
+    Tie(
+        rules.adaptive_compose,
+        "Domination.compose_dominated",
+        "(R : realFieldType) (T U V W : eqType) (P Q : T -> R) (K L : T -> U -> R) "
+        "(A B : V -> R) (C D : W -> R)",
+        (
+            *(Hypothesis(f"law {name}", "a law") for name in "PQCD"),
+            Hypothesis(
+                "dominated P Q A B",
+                "premise: the pair whose profile the first claim is, for the same neighbors",
+                lambda: rules.adaptive_compose([claim(ADD), claim(REPLACE)], by_profiles=True),
+            ),
+            Hypothesis(
+                "forall x, dominated (K x) (L x) C D",
+                "premise: one pair, whatever the first release was",
+            ),
+        ),
+        "dominated (joint P K) (joint Q L) (joint A (fun=> C)) (joint B (fun=> D))",
+        lambda: (example(_by_pairs(), Fraction(1), rounded_up(_of_two_responses)),),
+    ),
+    Tie(
+        rules.convert,
+        "Gaussian.approximate_gdp_profile",
+        f"{ANY_GAUSSIAN} (T : eqType) (m e t d : R) (P Q : T -> R)",
+        (
+            T,
+            Hypothesis(
+                "forall A B, gaussian m A B -> close t d A B",
+                "the profile of N(0, 1) and N(mu, 1) at this t, which the rule computes",
+                lambda: _cut_off(Fraction(1, 10**30)),
+            ),
+            Hypothesis(
+                "approximate_gdp gaussian m e P Q",
+                "premise, closed",
+                lambda: rules.convert(
+                    calls.claim(ApproximateGaussianDP(1, TENTH), ADD, calls.SHOWN),
+                    ApproxDP(1, HALF),
+                ),
+            ),
+        ),
+        "close t (d + e) P Q",
+        lambda: (example(_cut_off(Fraction(0)), Fraction(1), _gaussian_delta() + TENTH),),
     ),
 )
