@@ -18,7 +18,7 @@ from scipy.special import betaincinv, ndtri
 
 from dpverify.plans import Abstained
 from dpverify.plans.parameters import probability
-from dpverify.privacy.numbers import Exact, to_float
+from dpverify.privacy.numbers import Exact, as_written, to_float
 
 NoiseLaw = Literal["gaussian", "laplace"]
 """Of noise in a result: that of ``RoundedGaussian`` or of ``DiscreteLaplace``."""
@@ -109,12 +109,20 @@ def tail_of(level: Exact, parts: int = 1) -> float:
 
     Raises TypeError or ValueError for a level outside (0, 1).
     """
-    return to_float((1 - probability(level, "level")) / parts)
+    return to_float((1 - probability(as_written(level, "level"), "level")) / parts)
 
 
 def deviations(law: NoiseLaw, tail: float) -> float:
     """Compute how many standard deviations noise on a fine grid exceeds, on either side, with this probability."""
     return -math.log(tail) / math.sqrt(2) if law == "laplace" else -float(ndtri(tail / 2))
+
+
+def deviations_of_sum(law: NoiseLaw, tail: float) -> float:
+    """Compute ``deviations`` for a weighted sum of independent noises, its own deviation being the unit.
+
+    A sum of several Laplace noises is nearly normal, one of them alone is not: the larger of the two.
+    """
+    return max(deviations("gaussian", tail), deviations(law, tail))
 
 
 def whole_deviation(law: NoiseLaw, standard_deviation: float, tail: float) -> float:

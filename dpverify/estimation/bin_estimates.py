@@ -14,7 +14,7 @@ import numpy as np
 from dpverify.estimation.answers import (
     NoiseLaw,
     Result,
-    deviations,
+    deviations_of_sum,
     laplace_scale,
     tail_of,
     whole_deviation,
@@ -23,7 +23,7 @@ from dpverify.estimation.range_answers import range_variances, solved
 from dpverify.estimation.range_strategies import Kind, strategies_of
 from dpverify.grid.bin_counts import Axis, bins_of
 from dpverify.grid.strategies import Strategy
-from dpverify.privacy.numbers import Exact, Floats, exact
+from dpverify.privacy.numbers import Exact, Floats, as_written
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -149,7 +149,7 @@ class BinsEstimate(Result):
         has edges, and where the released counts add up to nothing.
         """
         self._require_one("quantile()")
-        (axis,), share = self.axes, float(exact(at, "at"))
+        (axis,), share = self.axes, float(as_written(at, "at"))
         if isinstance(axis, int) or not 0 <= share <= 1:
             raise ValueError(f"quantile({at}): give a share from 0 to 1, of bins between edges.")
         below = self.cumulative()
@@ -230,8 +230,7 @@ def _reach(noise: NoiseLaw, tail: float, deviation: Any, single: float) -> Float
     multiple of the deviation may be as likely as all that is above half a record less. And whole
     Laplace noise of scale s falls as e^(-t / s), though its deviation is less than sqrt(2) s.
     """
-    times = deviations("gaussian", tail)
+    times = deviations_of_sum(noise, tail)
     if noise == "laplace":
-        times = max(times, deviations("laplace", tail))
         times *= math.sqrt(2) * laplace_scale(single) / single if single else 1.0
     return np.asarray(np.where(deviation > 0, times * deviation + (0.5 if single else 0.0), 0.0))

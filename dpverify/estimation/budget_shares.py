@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from dpverify.plans.parameters import Rational
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
-from dpverify.privacy.numbers import approximately, exact, to_float
+from dpverify.privacy.numbers import approximately, as_written, exact, to_float
 
 ROOT_BITS = 40
 """Roots of shares, which multiply noise, are rounded to multiples of 2^-40."""
@@ -32,7 +32,7 @@ def checked_shares(shares: Any, steps: int) -> tuple[Fraction, ...]:
     """Read one positive share a step, of sum 1, as rationals; raises TypeError or ValueError for others."""
     if not isinstance(shares, (list, tuple)):
         raise TypeError(f"shares = {shares!r}; give a tuple of {steps} numbers, one for each step.")
-    found = tuple(exact(share, "shares") for share in shares)
+    found = tuple(as_written(share, "shares") for share in shares)
     if len(found) != steps or min(found, default=0) <= 0 or sum(found) != 1:
         raise ValueError(
             f"shares = {tuple(map(str, found))}; give {steps} positive numbers, one for each step, "

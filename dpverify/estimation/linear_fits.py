@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of
+from dpverify.estimation.answers import NoiseLaw, Result, deviations_of_sum, tail_of
 from dpverify.privacy.numbers import Exact, Floats, exact, to_float
 
 Ridge = Exact | Sequence[Exact] | None
@@ -57,7 +57,7 @@ class RegressionEstimate(Result):
         if self.resolved < 1:
             return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
         more = self.sampling_deviation if sampling else np.zeros_like(self.value)
-        z = deviations(self.noise, tail_of(level))
+        z = deviations_of_sum(self.noise, tail_of(level))
         reach = z * np.hypot(self.standard_deviation, more) + np.abs(self.bias)
         return self.value - reach, self.value + reach
 
@@ -102,9 +102,10 @@ class ComponentsEstimate(Result):
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
         """Compute (low, high), each of shape (k,), for the variance along each direction of the
-        value, to first order, with ``bias`` to both sides. Raises TypeError or ValueError for a level
-        outside (0, 1)."""
-        reach = deviations(self.noise, tail_of(level)) * self.standard_deviation + self.bias
+        value: of records as they are clipped, to first order in the noise, with ``bias`` to both
+        sides. A variance sums up many noises; of Laplace noise the larger of its own and a normal
+        law's quantile is taken. Raises TypeError or ValueError for a level outside (0, 1)."""
+        reach = deviations_of_sum(self.noise, tail_of(level)) * self.standard_deviation + self.bias
         return np.maximum(self.variances - reach, 0.0), self.variances + reach
 
     def transform(self, records: Any) -> Floats:

@@ -55,7 +55,11 @@ class MomentMatrixEstimate(Result):
 
     @property
     def mean_deviation(self) -> Floats:
-        """Standard deviation of the noise in each mean, to first order, shape (d,)."""
+        """Standard deviation of the noise in each mean, to first order, shape (d,).
+
+        Of noise alone: what bounds, and a ``radius`` below the root of the number of columns, cut off
+        records moves the mean besides, and no interval here counts that.
+        """
         own, counted = self.standard_deviation[0, 1:], self.standard_deviation[0, 0]
         return np.asarray(self.half * np.hypot(own, counted * self._centers()) / self.count)
 

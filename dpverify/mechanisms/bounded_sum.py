@@ -14,15 +14,12 @@ from dpverify.grid.cells import floor_log2
 from dpverify.plans import (
     Abstained,
     DiscreteLaplace,
-    Law,
     Mechanism,
     Plan,
     RoundedGaussian,
     Stage,
     Transcripts,
 )
-from dpverify.plans.chunks import Data
-from dpverify.plans.gaussian import require_drawable
 from dpverify.plans.parameters import Cell, one_of
 from dpverify.privacy import Domain
 from dpverify.privacy.numbers import Exact, settle, to_float
@@ -86,12 +83,6 @@ class BoundedSum(Mechanism[SumEstimate]):
     def replacement(self) -> float:
         """The number between the bounds that is nearest to zero: what is missing adds least."""
         return min(max(self.lower, 0.0), self.upper)
-
-    def law(self, data: Data) -> Law:
-        """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
-        if self.noise == "gaussian":
-            require_drawable(self._scale(), self.noise_multiplier)
-        return Mechanism.law(self, data)
 
     def plan(self) -> Plan:
         """One stage: the sum about zero, scale noise_multiplier times what a record moves."""

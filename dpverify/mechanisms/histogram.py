@@ -17,14 +17,12 @@ from dpverify.plans import (
     Abstained,
     DiscreteLaplace,
     Handle,
-    Law,
     Mechanism,
     Plan,
     RoundedGaussian,
     Stage,
     Transcripts,
 )
-from dpverify.plans.gaussian import require_drawable
 from dpverify.plans.parameters import one_of
 from dpverify.privacy import Adjacency, Domain, Norm
 from dpverify.privacy.numbers import root_up
@@ -90,12 +88,6 @@ class Histogram(Mechanism[BinsEstimate]):
         """One stage: the counts after the public matrices, scale noise_multiplier times what a
         record moves."""
         return (Stage(COUNTS, self._counts(), self._noise()),)
-
-    def law(self, data: Any) -> Law:
-        """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
-        if self.noise == "gaussian":
-            require_drawable(self._noise().scale, self.noise_multiplier)
-        return Mechanism.law(self, data)
 
     def expected_error(self, n: int) -> float:
         """The root of the expected squared noise of all counts together, in records, whatever n

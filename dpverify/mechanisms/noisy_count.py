@@ -12,15 +12,12 @@ from dpverify.grid import Count, interval
 from dpverify.plans import (
     Abstained,
     DiscreteLaplace,
-    Law,
     Mechanism,
     Plan,
     RoundedGaussian,
     Stage,
     Transcripts,
 )
-from dpverify.plans.chunks import Data
-from dpverify.plans.gaussian import require_drawable
 from dpverify.plans.parameters import one_of
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact
@@ -94,12 +91,6 @@ class NoisyCount(Mechanism[CountEstimate]):
     def expected_error(self, n: int) -> float:
         """The noise's standard deviation, in records, whatever n is."""
         return self._noise().standard_deviation
-
-    def law(self, data: Data) -> Law:
-        """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
-        if self.noise == "gaussian":
-            require_drawable(self.noise_multiplier, self.noise_multiplier)
-        return Mechanism.law(self, data)
 
     def estimate(self, transcript: Transcripts) -> CountEstimate | Abstained:
         """The released integer."""

@@ -14,7 +14,7 @@ from dpverify.grid.tables import QuantileScores
 from dpverify.plans import Abstained, Handle, Mechanism, Plan, QuantileChoice, Stage, Transcripts
 from dpverify.plans.parameters import Cell, Rational
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, settle, to_float
+from dpverify.privacy.numbers import Exact, as_written, settle, to_float
 
 CELL = Handle("cell")
 _CELLS = 20  # the interval has at least 2^20 cells
@@ -38,7 +38,7 @@ class QuantileEstimate(Result):
 
 def _quantile(value: Any, name: str) -> Fraction:
     """Read a rational in [0, 1] of moderate denominator."""
-    quantile = exact(value, name)
+    quantile = as_written(value, name)
     if not 0 <= quantile <= 1:
         raise ValueError(f"{name} = {value} is outside [0, 1]; try '1/2'.")
     if quantile.denominator > _LONGEST:

@@ -18,7 +18,7 @@ from dpverify.plans.parameters import Cell, Rational, probability, whole_from
 from dpverify.privacy import Adjacency, Domain, GaussianDP, Guarantee, Profile
 from dpverify.privacy.calibration import least_integer
 from dpverify.privacy.guarantees import BoundedRange
-from dpverify.privacy.numbers import Exact, exact, root_up, settle, to_float
+from dpverify.privacy.numbers import Exact, as_written, root_up, settle, to_float
 
 _CELLS = 20  # the interval has at least 2^20 cells
 _FEWEST_STEPS = 40  # of 64: a composition of ranges e is no better than GDP of e / 2 each
@@ -49,7 +49,7 @@ def _levels(value: Any, name: str) -> tuple[Fraction, ...]:
     """Read rationals in [0, 1] in increasing order, of one moderate denominator."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise TypeError(f"{name} = {value!r}; give a list of quantiles, ['1/4', '1/2', '3/4'].")
-    levels = tuple(exact(one, name) for one in value)
+    levels = tuple(as_written(one, name) for one in value)
     if not 1 <= len(levels) <= _MOST:
         raise ValueError(f"{name} lists {len(levels)} quantiles; give from 1 to {_MOST}.")
     if not 0 <= levels[0] <= levels[-1] <= 1 or sorted({*levels}) != list(levels):

@@ -14,7 +14,6 @@ from dpverify.grid.tables import KeyedCounts
 from dpverify.plans import (
     Abstained,
     Handle,
-    Law,
     Mechanism,
     Plan,
     Stage,
@@ -23,8 +22,6 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
-from dpverify.plans.chunks import Data
-from dpverify.plans.gaussian import require_drawable
 from dpverify.plans.parameters import CHOSEN, Delta, one_of
 from dpverify.privacy import Adjacency, ApproxDP, Domain, Guarantee
 from dpverify.privacy.adjacency import Nonfinite
@@ -155,12 +152,6 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
                 "from the data, or take another edge."
             )
         settle(self, width=width, origin=origin)
-
-    def law(self, data: Data) -> Law:
-        """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
-        if self.noise == "gaussian":
-            require_drawable(self._fixed_noise().scale, self.noise_multiplier)
-        return Mechanism.law(self, data)
 
     def plan(self) -> Plan:
         """One stage: noise on every count that occurs, small ones withheld."""

@@ -70,6 +70,16 @@ class RoundedGaussian(Noise):
         """Rule: rounded Gaussian."""
         return rules.rounded_gaussian(sensitivity, self.scale)
 
+    def undrawable(self) -> str:
+        """Name the standard deviations that Gaussian noise is drawn for, where this is none of them."""
+        if _LEAST <= self.scale <= _LARGEST:
+            return ""
+        return (
+            f"Gaussian noise of standard deviation {to_float(self.scale):.3g}, in released integers: "
+            "it is drawn for standard deviations from 2^-10 to 2^45. Take another budget, or "
+            "noise='laplace' where the mechanism offers it."
+        )
+
     def rescaled(self, factor: Fraction) -> Noise:
         """Rounded Gaussian of scale * factor."""
         return RoundedGaussian(self.scale * factor)
@@ -78,12 +88,3 @@ class RoundedGaussian(Noise):
     def standard_deviation(self) -> float:
         """sqrt(scale^2 + 1/12): rounding adds that of a uniform cell, up to a vanishing term."""
         return math.hypot(to_float(self.scale), math.sqrt(1 / 12))
-
-
-def require_drawable(scale: Fraction, multiplier: Fraction) -> None:
-    """Refuse a standard deviation that no Gaussian noise is drawn for, before any data is looked at."""
-    if not _LEAST <= scale <= _LARGEST:
-        raise ValueError(
-            f"noise_multiplier = {to_float(multiplier):.3g}: Gaussian noise is drawn for standard "
-            "deviations from 2^-10 to 2^45; take noise='laplace' or another budget."
-        )

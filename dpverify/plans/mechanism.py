@@ -42,7 +42,7 @@ from dpverify.privacy import (
 )
 from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.calibration import Unreachable, least_integer
-from dpverify.privacy.numbers import Exact, settle
+from dpverify.privacy.numbers import Exact, brief, settle, to_float
 from dpverify.randomness import Bits, SystemBits
 
 Estimate = TypeVar("Estimate", covariant=True)
@@ -178,10 +178,11 @@ class Mechanism(ABC, Generic[Estimate]):
         try:
             least = least_multiplier(made, budget)
         except Unreachable:
-            enough = "any" if base.claim.guarantee.implies(budget) else "no"
+            own = base.claim.guarantee
+            enough, more = ("any", "") if own.implies(budget) else ("no", _still(made))
             raise ValueError(
                 f"There is no least noise for {budget}: {enough} noise multiplier from 2^-8192 to "
-                f"2^8192 meets it. At multiplier 1 the stages have {base.claim.guarantee}."
+                f"2^8192 meets it. At multiplier 1 the stages have {brief(str(own))}{more}."
             ) from None
         return dataclasses.replace(base, noise_multiplier=least, budget=budget)
 
@@ -254,7 +255,7 @@ class Mechanism(ABC, Generic[Estimate]):
 
         data: records in memory, or what is read chunk by chunk: ``Chunks``, an iterator of arrays, a memory map, a Dask
         collection, an open Parquet file. Raises TypeError, before anything is read, where a plan does not add up
-        over chunks, and SourceFailed.
+        over chunks, ValueError for noise that is not drawn, and SourceFailed.
         """
         chunks = chunks_in(data)
         if chunks is None and isinstance(data, np.memmap):
@@ -262,10 +263,17 @@ class Mechanism(ABC, Generic[Estimate]):
         if chunks is not None:
             (law,) = laws_on([(self, chunks)])
             return law
+        self.require_drawable()
         records = ingest(cast(ArrayLike, data), self.domain)
         if self.adjacency is Adjacency.REPLACE:
             self._refuse_too_few(len(records))
         return Law(self.fixed_plan, records, self.adjacency, self.domain)
+
+    def require_drawable(self) -> None:
+        """Refuse noise of a scale that is not drawn, by public parameters alone. Raises ValueError."""
+        for stage in stages_of(self.fixed_plan):
+            if why := stage.noise.undrawable():
+                raise ValueError(f"noise_multiplier = {to_float(self.noise_multiplier):.3g}: {why}")
 
     def release(
         self,
@@ -344,8 +352,11 @@ class Mechanism(ABC, Generic[Estimate]):
 def laws_on(asked: Sequence[tuple[Mechanism[Any], Chunks]]) -> list[Law]:
     """Give the laws of several mechanisms on chunks, by one pass over all that come from one source.
 
-    Raises TypeError, before anything is read, and SourceFailed; ValueError under replace for too few records.
+    Raises TypeError and, for noise that is not drawn, ValueError before anything is read; SourceFailed; ValueError
+    under replace for too few records.
     """
+    for one, _ in asked:
+        one.require_drawable()
     jobs = [
         (Job(one.fixed_plan, chunks, one.adjacency, one.domain), type(one).__name__)
         for one, chunks in asked
@@ -357,6 +368,21 @@ def laws_on(asked: Sequence[tuple[Mechanism[Any], Chunks]]) -> list[Law]:
     return found
 
 
+def _still(made: Callable[[Fraction], Guarantee]) -> str:
+    """Say what much more noise leaves, where no noise is enough; nothing where there is no such noise."""
+    try:
+        far = made(Fraction(_FAR))
+    except ValueError:
+        return ""
+    return (
+        f", and at 2^100 still {brief(str(far))}: values are rounded to the noise's unit, which costs that "
+        "much whatever the noise is. Give a larger budget"
+        if isinstance(far, GaussianDP) and far.mu_squared * _FAR > 1
+        else f", and at 2^100 {brief(str(far))}"
+    )
+
+
+_FAR = 1 << 100  # a multiplier beside which nothing but rounding is left of a claim
 _MOST_RECORDS = 1 << 60
 _ADJACENCIES = "write Adjacency.ADD_REMOVE (the number of rows is private) or Adjacency.REPLACE (it is public)."
 _NO_ADJACENCY = f"adjacency is missing, and has no default; {_ADJACENCIES}"

@@ -63,6 +63,10 @@ class Noise(ABC):
         if not isinstance(query, Query):
             raise TypeError(f"{query!r} is not a query; a stage is a query and a noise.")
 
+    def undrawable(self) -> str:
+        """Say why no noise of this scale is drawn; the empty text where it is."""
+        return ""
+
     def rescaled(self, factor: Fraction) -> Noise | None:
         """The same law with its scale multiplied, for planting a fault; None without a scale."""
         return None

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from dpverify.grid.cells import power_of_two
-from dpverify.privacy.numbers import exact, whole
+from dpverify.privacy.numbers import as_written, exact, whole
 
 Rational = Fraction | Any
 """A rational as a mechanism keeps it. It may be given in any form that ``exact`` reads, say '1/3', which no annotation
@@ -41,15 +41,20 @@ def whole_from(least: int, refusal: str = "", *, most: int | None = None) -> Con
 
 
 def rational(
-    holds: Callable[[Fraction], bool], refusal: str, *, as_given: bool = False
+    holds: Callable[[Fraction], bool],
+    refusal: str,
+    *,
+    as_given: bool = False,
+    read: Callable[[Any, str], Fraction] = exact,
 ) -> Converter:
     """Make a converter to rationals for which ``holds``; ``as_given`` it keeps what was given and only checks it.
 
-    refusal: what a message says after "name = value".
+    refusal: what a message says after "name = value". read: how a number is read, ``as_written``
+    for levels and shares.
     """
 
     def convert(value: Any, name: str) -> Any:
-        found = exact(value, name)
+        found = read(value, name)
         if not holds(found):
             raise ValueError(f"{name} = {value}{refusal}")
         return value if as_given else found
@@ -57,9 +62,11 @@ def rational(
     return convert
 
 
-def positive(refusal: str = " is not positive; give one above 0.", **how: bool) -> Converter:
+def positive(
+    refusal: str = " is not positive; give one above 0.", *, as_given: bool = False
+) -> Converter:
     """Make a converter to rationals above 0; see ``rational``."""
-    return rational(lambda value: value > 0, refusal, **how)
+    return rational(lambda value: value > 0, refusal, as_given=as_given)
 
 
 def flag(value: Any, name: str) -> bool:
@@ -87,8 +94,10 @@ def _between_0_and_1(value: Fraction) -> bool:
 
 probability = rational(_between_0_and_1, " is outside (0, 1); give a probability, say '1e-3'.")
 """A probability that is allowed, as a rational."""
-Share = Annotated[Rational, rational(_between_0_and_1, " is outside (0, 1); try '1/4'.")]
-"""A part of a budget."""
+Share = Annotated[
+    Rational, rational(_between_0_and_1, " is outside (0, 1); try '1/4'.", read=as_written)
+]
+"""A part of a budget; a float counts as the decimal that it prints as."""
 Delta = Annotated[Rational, rational(_between_0_and_1, " is outside (0, 1); try '1e-6'.")]
 """The probability of a rare event."""
 AtLeast = Annotated[int, whole_from(1, "; a mean needs at least 1 record.")]

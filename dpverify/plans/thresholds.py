@@ -153,6 +153,10 @@ class ThresholdedGaussian(_Scaled):
         """Phi((distance - 1/2) / scale)."""
         return float(ndtr((distance - 0.5) / float(self.scale)))
 
+    def undrawable(self) -> str:
+        """Say what rounded Gaussian noise of this scale says."""
+        return self.added.undrawable()
+
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Rule: Gaussian stability histogram."""
         return rules.gaussian_stability_histogram(

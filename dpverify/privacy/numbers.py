@@ -1,7 +1,8 @@
 """Exact rational parameters: how a privacy parameter enters, and how it is printed.
 
 A parameter is a rational number from the moment it is given. A float stands for its exact binary
-value (``0.1`` is not one tenth); write ``"0.1"`` or ``Fraction(1, 10)`` for one tenth.
+value (``0.1`` is not one tenth); write ``"0.1"`` or ``Fraction(1, 10)`` for one tenth. Levels and
+shares, which promise nothing by themselves, are read by ``as_written``.
 """
 
 from __future__ import annotations
@@ -47,6 +48,15 @@ def exact(value: Exact, name: str) -> Fraction:
     if max(result.numerator.bit_length(), result.denominator.bit_length()) > _MOST_BITS:
         raise ValueError(f"{name} has more than {_MOST_DIGITS} digits; give a shorter number.")
     return result
+
+
+def as_written(value: Exact, name: str) -> Fraction:
+    """Read a level or a share: as ``exact``, but a float as the shortest decimal that it prints as.
+
+    So 0.9 is nine tenths and ten shares of 0.1 are the whole. Parameters of guarantees and of noise
+    are read by ``exact``.
+    """
+    return exact(str(value) if isinstance(value, (float, np.floating)) else value, name)
 
 
 def _is_plain(value: Exact) -> TypeGuard[Fraction]:

@@ -149,15 +149,8 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Find many quantiles of a column at once, in order: levels=["1/4", "1/2", "3/4"], or a
         number of them, 9 for deciles."""
-        levels = _plain(levels)
-        if isinstance(levels, int) and not isinstance(levels, bool) and levels >= 1:
-            levels = [f"{k}/{levels + 1}" for k in range(1, levels + 1)]
-        if levels is None or isinstance(levels, (bool, int, float, str)):
-            raise TypeError(
-                f"levels = {levels!r}; give a list of quantiles, ['1/4', '1/2', '3/4'], or how many "
-                "evenly spaced ones, 9 for deciles."
-            )
-        return self.quantile(column, levels, share=share, budget=budget, where=where, by=by)
+        at = levels_of(levels)
+        return self.quantile(column, at, share=share, budget=budget, where=where, by=by)
 
     def histogram(
         self,
@@ -337,6 +330,20 @@ def question_of(
     if where is not None and not isinstance(where, Mapping):
         raise TypeError(f"where = {where!r}; write where={{'region': ['north'], 'age': (18, 65)}}.")
     return Question(kind, names, dict(where or {}), by, dict(given or {}))
+
+
+def levels_of(levels: Any) -> list[Any]:
+    """List the quantiles that ``levels`` stands for: these, or so many evenly spaced ones. Raises
+    TypeError for anything else."""
+    listed = _plain(levels)
+    if isinstance(listed, int) and not isinstance(listed, bool) and listed >= 1:
+        return [f"{k}/{listed + 1}" for k in range(1, listed + 1)]
+    if not isinstance(listed, list):
+        raise TypeError(
+            f"levels = {levels!r}; give a list of quantiles, ['1/4', '1/2', '3/4'], or how many "
+            "evenly spaced ones, 9 for deciles."
+        )
+    return listed
 
 
 def _plain(value: Any) -> Any:

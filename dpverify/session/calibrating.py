@@ -13,7 +13,7 @@ import numpy as np
 
 from dpverify.plans import Mechanism
 from dpverify.privacy import Adjacency, ApproxDP, GaussianDP, Guarantee, PureDP
-from dpverify.privacy.numbers import Exact, exact
+from dpverify.privacy.numbers import Exact, as_written
 from dpverify.session.account import Account
 from dpverify.session.choices import Choice
 
@@ -25,7 +25,7 @@ def share_of(share: Exact | None) -> Fraction | None:
     """
     if share is None:
         return None
-    found = exact(repr(float(share)) if isinstance(share, float) else share, "share")
+    found = as_written(share, "share")
     if not 0 < found <= 1:
         raise ValueError(f"share = {share} is outside (0, 1]; write '1/3'.")
     return found

@@ -28,7 +28,7 @@ from dpverify.mechanisms.robust_mean import RobustMean
 from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
 from dpverify.plans import Mechanism
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import exact
+from dpverify.privacy.numbers import as_written, exact
 from dpverify.session.accounting import Unit
 from dpverify.session.questions import Question
 from dpverify.tables import Boolean, ColumnType, Integer, Number
@@ -144,7 +144,7 @@ def quantiles(
 ) -> Sequence[Choice]:
     """Choose for several quantiles of one column: three different ones or more together, where that
     is nearer than each by itself at the same cost, by the noise alone."""
-    exactly = sorted({exact(level, "at") for level in levels})
+    exactly = sorted({as_written(level, "at") for level in levels})
     if len(exactly) < _FEWEST_TOGETHER or len(exactly) < len(levels):
         return [quantile(column, kind, level) for level in levels]
     apart = [quantile(column, kind, level) for level in exactly]
@@ -237,9 +237,10 @@ def choose(
     if kind in ("quantile", "median"):
         ((column, declared),) = types.items()
         at = given.get("at", "1/2")
-        if at == []:
+        if at in ([], ()):
             raise ValueError(f"{kind} of {column!r}: at=[] asks for none; write at='9/10'.")
-        return quantiles(column, declared, at if isinstance(at, list) else [at], unit, adjacency)
+        listed = list(at) if isinstance(at, (list, tuple)) else [at]
+        return quantiles(column, declared, listed, unit, adjacency)
     if kind not in _CHOOSERS:
         raise ValueError(f"{kind!r} is no question; ask one of {', '.join(KINDS)}.")
     return [_CHOOSERS[kind](types, unit, delta, **given)]

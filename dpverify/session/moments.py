@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.estimation.answers import deviations, tail_of
+from dpverify.estimation.answers import deviations_of_sum, tail_of
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.privacy.numbers import Exact, Floats
 
@@ -88,7 +88,7 @@ class Moments:
         """Compute (low, high), for each number of ``value`` by itself, to first order in the
         noise."""
         tail = tail_of(level)  # a sum of Laplace noises is between one of them and a normal law
-        times = max(deviations("gaussian", tail), deviations(self.moments.noise, tail))
+        times = deviations_of_sum(self.moments.noise, tail)
         reach = times * self._noise()
         low, high = self._matrix() - reach, self._matrix() + reach
         np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))

@@ -21,7 +21,7 @@ from dpverify.privacy import (
     rules,
 )
 from dpverify.privacy.calibration import Unreachable
-from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, exact
+from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, as_written
 from dpverify.randomness import Bits
 from dpverify.session.account import Account, Spend
 from dpverify.session.accounting import Unit
@@ -58,7 +58,7 @@ class Plan(Asking[str]):
             raise ValueError(
                 "A question of a plan has a weight, share=2 for half the noise, and no budget."
             )
-        weight = exact(1 if share is None else share, "share")
+        weight = as_written(1 if share is None else share, "share")
         if weight <= 0:
             raise ValueError(f"share = {share} is not positive; give a weight, say 1.")
         if str(question) in [str(one) for one, _ in self._asked]:

@@ -90,7 +90,8 @@ class Prepared:
     def expected_error(self, n: int) -> float:
         """Predict the root mean square of the noise, as the mechanism does; of counts that of one, of a
         covariance for a mean in the middle of the bounds."""
-        found = self.mechanism.expected_error(n)
+        each = [one.mechanism.expected_error(n) for one in self.together]
+        found = math.hypot(*each) / math.sqrt(len(each))  # of one mechanism, what it says itself
         if self.tally is not None:
             return found / math.sqrt(self.tally.bins)
         if self.question.kind == "standard_deviation":
@@ -205,6 +206,8 @@ def prepare(
     steps = 2 if needed is not adjacency else 1
     wholes = wholes_of(account, share, budget, len(chosen))
     made = [calibrated(choice, wholes, steps, needed) for choice in chosen]
+    for mechanism in made:
+        mechanism.require_drawable()
     together = tuple(Together(mechanism, pieces, disjoint) for mechanism in made)
     if table.chunks is not None:
         _refuse_all_at_once(question, made)

@@ -13,7 +13,7 @@ from dpverify.randomness import Bits
 from dpverify.session.account import Account, Spend
 from dpverify.session.accounting import Unit
 from dpverify.session.answers import Answer, short
-from dpverify.session.asking import Asking, Where, question_of
+from dpverify.session.asking import Asking, Where, levels_of, question_of
 from dpverify.session.calibrating import share_of
 from dpverify.session.plan import Plan
 from dpverify.session.preparing import Prepared, prepare
@@ -125,6 +125,8 @@ class Session(Asking[Answer]):
         where it is public. In the unit that the mechanism's ``expected_error`` names. Raises
         ValueError where nothing can be said without the data.
         """
+        if kind == "quantiles":
+            kind, given = "quantile", given | {"at": levels_of(given.pop("levels", None))}
         question = question_of(kind, columns, where, by, given)
         prepared = self._prepared(question, share, budget)
         if n is None and kind in ("count", "sum", "histogram", "top"):

@@ -139,15 +139,28 @@ _SHOW_NOTHING = (
 
 
 def bounds_of(given: Any, columns: int, name: str) -> tuple[list[float], list[float]]:
-    """Read (low, high), each a number for all columns or one for each. Raises TypeError or
-    ValueError."""
+    """Read (low, high), each a number for all columns or a list with one for each.
+
+    Of two columns [(0, 1), (5, 10)] could be either all lower and all upper bounds or a pair for each
+    column, so there only a tuple of two lists or arrays is read. Raises TypeError or ValueError.
+    """
     if given is None:
         raise ValueError(
             f"{name} is missing: give public bounds (low, high), each a number or one for each "
             "column, chosen without looking at the data."
         )
     if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != 2:
-        raise TypeError(f"{name} = {given!r}; give a pair (low, high).")
+        raise TypeError(
+            f"{name} = {given!r:.200}; give a pair (low, high), each a number or a list with one for "
+            "each column."
+        )
+    nested = columns == 2 and all(np.shape(end) == (2,) for end in given)
+    if nested and not (isinstance(given, tuple) and not any(isinstance(e, tuple) for e in given)):
+        raise ValueError(
+            f"{name} = {given!r:.200} could be a pair for each of the two columns, or all lower and "
+            "then all upper bounds; write the latter as a tuple of two lists, ([0, 5], [1, 10]) for "
+            "a column from 0 to 1 and one from 5 to 10."
+        )
     ends = []
     for end in given:
         try:

@@ -4,9 +4,10 @@ Reads a list of tasks from standard input as JSON: kind, runs, epsilon, bounds a
 each task what each peer that has the model answers, for every run: coefficients with the intercept
 last, or components. Imports nothing of this project.
 
-A replaced record is one step of diffprivlib's models and of OpenDP's PCA (n_changes = 1), whose number
-of records is public, and two of the symmetric distance of OpenDP's regression (Theil and Sen's, of
-one feature), whose noise scale is searched for epsilon.
+A replaced record is one step of diffprivlib's models, and two of OpenDP's symmetric distance, also
+where the number of records is public. So OpenDP's parameters are those for which its own privacy map
+gives epsilon at 2: the noise scale of its regression (Theil and Sen's, of one feature), and
+n_changes = 2 of its PCA, whose map with n_changes = 1 gives 2 epsilon.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ def opendp(task: dict[str, Any]) -> Answer | None:
             "n_samples": len(x),
             "n_features": x.shape[1],
             "n_components": task["k"],
+            "n_changes": 2,
         }
+        costs = decomposition.PCA(**own).measurement().map(2)
+        assert 0.999 * task["epsilon"] < costs <= task["epsilon"], costs
         return lambda: decomposition.PCA(**own).fit(x).components_.tolist()
     if x.shape[1] > 1:
         return None

@@ -220,7 +220,7 @@ def test_gaussian_noise_that_is_not_drawn_is_refused_whatever_the_data(
     data: list[float], multiplier: Fraction
 ) -> None:
     mechanism = histogram(noise="gaussian", noise_multiplier=multiplier)
-    with pytest.raises(ValueError, match=r"from 2\^-10 to 2\^45; take noise='laplace'"):
+    with pytest.raises(ValueError, match=r"from 2\^-10 to 2\^45"):
         mechanism.release(data, NoBits())
     laplace = histogram(noise_multiplier=multiplier)
     assert isinstance(laplace.release(data, SeededBits(1)), HistogramEstimate)

@@ -18,6 +18,8 @@ from dpverify import (
     Adjacency,
     ApproxDP,
     BoundedMean,
+    ClippedMean,
+    GaussianDP,
     NoisyCount,
     PerfectPrivacy,
     PureDP,
@@ -134,6 +136,11 @@ def test_perfect_privacy_cannot_be_bought(cls: Any) -> None:
         match=r"There is no least noise for perfect: no noise .* the stages have (pure|approx)",
     ):
         cls.for_budget(PerfectPrivacy(), adjacency=REPLACE, **extra[cls])
+
+
+def test_a_budget_below_what_rounding_costs_is_refused_in_these_words() -> None:
+    with pytest.raises(ValueError, match=r"at 2\^100 still gaussian.* rounded to the noise's unit"):
+        ClippedMean.for_budget(GaussianDP("1e-60"), adjacency=ADD, center=(0.0, 0.0), radius=1)
 
 
 @pytest.mark.parametrize("budget", [1, "1", 0.5, None, PureDP])

@@ -191,6 +191,18 @@ def test_several_mechanisms_share_one_pass() -> None:
         COUNT.release(laws[0], NoBits())
 
 
+@pytest.mark.parametrize("multiplier", ["1/2000", "1e14"])
+def test_noise_that_is_not_drawn_is_refused_before_a_chunk_is_read(multiplier: str) -> None:
+    def unread() -> Iterator[Any]:
+        raise AssertionError("a chunk was read")
+        yield
+
+    count = NoisyCount(adjacency=COUNT.adjacency, noise_multiplier=multiplier, noise="gaussian")
+    for ask in (count.law, lambda chunks: laws_on([(COUNT, chunks), (count, chunks)])):
+        with pytest.raises(ValueError, match="drawn for standard deviations"):
+            ask(Chunks(unread))
+
+
 def test_an_iterator_is_refused_for_several_passes_before_it_is_read() -> None:
     def chunks() -> Iterator[Any]:
         raise AssertionError("a record was read")

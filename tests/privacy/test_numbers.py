@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dpverify.privacy.numbers import (
     ROOT_OF_TWO,
     approximately,
+    as_written,
     brief,
     exact,
     render,
@@ -296,3 +297,29 @@ def _is_root_down(square: Fraction | int, root: Fraction, unit: Fraction) -> boo
 
 def _is_root_up(square: Fraction | int, root: Fraction, unit: Fraction) -> bool:
     return root**2 >= square and (root == 0 or (root - unit) ** 2 < square)
+
+
+@pytest.mark.parametrize(
+    ("given_value", "meant"),
+    [
+        (0.1, Fraction(1, 10)),
+        (np.float64(0.9), Fraction(9, 10)),
+        (np.float32(0.9), Fraction(9, 10)),
+        (1e-300, Fraction(1, 10**300)),
+        (5e-324, Fraction(5, 10**324)),
+        (-0.0, Fraction(0)),
+        (1.0, Fraction(1)),
+        ("1/3", Fraction(1, 3)),
+        (Fraction(1, 3), Fraction(1, 3)),
+        (Decimal("0.3"), Fraction(3, 10)),
+        (np.int64(2), Fraction(2)),
+    ],
+)
+def test_levels_and_shares_are_read_as_they_are_written(given_value: Any, meant: Fraction) -> None:
+    assert as_written(given_value, "level") == meant
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), True, None, "x"])
+def test_what_is_no_level_is_refused(bad: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^level"):
+        as_written(bad, "level")

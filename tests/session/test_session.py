@@ -595,6 +595,48 @@ def test_the_expected_error_is_known_before_and_spends_nothing() -> None:
     assert one.log == public.log == ()
 
 
+def test_a_level_and_a_share_may_be_given_as_they_are_written() -> None:
+    """A float counts as its shortest decimal: .9 is nine tenths, and ten shares of .1 are the whole."""
+    ask: Any = {"share": 0.5}
+    assert (
+        session().quantile("bmi", 0.9, **ask).value
+        == session().quantile("bmi", "9/10", share="1/2").value
+    )
+    listed: list[Any] = [[0.1, 0.5, 0.9], np.array([0.1, 0.5, 0.9]), (Fraction(1, 10), "1/2", 0.9)]
+    for levels in listed:
+        found = session().quantiles("bmi", levels, **ask)
+        assert found.value == session().quantiles("bmi", ["1/10", ".5", ".9"], **ask).value
+    with pytest.raises(ValueError, match="write a simpler fraction"):
+        session().quantile("bmi", 1 / 3, **ask)
+    with pytest.raises(ValueError, match="is not a finite number"):
+        session().quantile("bmi", float("nan"), **ask)
+
+
+def test_the_expected_error_of_several_quantiles_is_that_of_their_mechanisms() -> None:
+    one = session()
+    asked: Any = {"share": "1/2", "n": N}
+    deciles = one.quantiles("bmi", 9, share="1/2")
+    told = one.expected_error("quantiles", "bmi", levels=9, **asked)
+    assert told == deciles.mechanism.expected_error(N)
+    two = [
+        one.expected_error("quantile", "bmi", at=at, **asked | {"share": "1/4"})
+        for at in (0.9, 0.5)
+    ]
+    for name in ("quantiles", "quantile"):
+        given = {"levels": [0.5, 0.9]} if name == "quantiles" else {"at": (0.5, 0.9)}
+        both = one.expected_error(name, "bmi", **asked, **given)
+        assert both == pytest.approx(float(np.mean(np.square(two)) ** 0.5))
+    with pytest.raises(TypeError, match="levels = None; give a list of quantiles"):
+        one.expected_error("quantiles", "bmi", **asked)
+
+
+def test_noise_that_is_not_drawn_is_refused_before_anything_is_spent() -> None:
+    one = session(GaussianDP("1e-20"))
+    with pytest.raises(ValueError, match=r"drawn for standard deviations from 2\^-10 to 2\^45"):
+        one.histogram("region", share=1)
+    assert one.log == ()
+
+
 def test_shares_add_up_to_the_whole_and_no_further() -> None:
     for accounting in ("epsilon", "gaussian"):
         one = session(accounting=accounting)

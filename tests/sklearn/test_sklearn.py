@@ -145,6 +145,17 @@ def test_several_targets_and_frames() -> None:
     assert model.predict(frame).shape == (2000, 2)
 
 
+@pytest.mark.parametrize(
+    "given", [[(0, 1), (5, 10)], ((0, 1), (5, 10)), [[0, 1], [5, 10]], np.array([[0, 1], [5, 10]])]
+)
+def test_bounds_of_two_columns_that_can_be_read_in_two_ways_are_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match="all lower and then all upper bounds"):
+        made("PCA", bounds=given).fit(np.zeros((9, 2)), bits=NoBits())
+    for clear in (([0, 5], [1, 10]), (np.array([0, 5]), np.array([1, 10])), ([0, 5], 10)):
+        fitted = made("PCA", bounds=clear).fit(np.zeros((9, 2)), bits=SeededBits(1))
+        assert fitted.mechanism_.lower == (0.0, 5.0)
+
+
 def test_components_and_scaling_are_those_of_numpy_with_little_noise() -> None:
     x, _ = people()
     little: dict[str, Any] = {"budget": GaussianDP(10**5)}
@@ -235,6 +246,7 @@ BAD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("PCA", {"bounds": 3}, TypeError, r"give a pair \(low, high\)"),
     ("PCA", {"bounds": ([0, 0], 1)}, ValueError, "for 3 columns"),
     ("PCA", {"bounds": (1, 0)}, ValueError, "reversed"),
+    ("PCA", {"bounds": [(0, 1), (5, 10), (2, 3)]}, TypeError, "a list with one for each column"),
     ("PCA", {"bounds": ("low", 0)}, TypeError, "bounds: 'low' is no number"),
     ("PCA", {"n_components": 0}, ValueError, "n_components = 0"),
     ("Ridge", {"alpha": -1.0}, ValueError, "alpha = -1.0 is negative"),
