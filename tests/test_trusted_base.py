@@ -7,11 +7,23 @@ import re
 import pytest
 
 from dpverify.privacy import rules
+from dpverify.suite import papers as suite_papers
 from dpverify.suite.dependencies import TRUSTED
 
 from . import trusted_base
 from .privacy.enumeration.registry import ENUMERATED
-from .trusted_base import PAGE, ROOT, arithmetic, code_lines, enumerated, gaps, theorems, updated
+from .trusted_base import (
+    PAGE,
+    PROVED,
+    ROOT,
+    arithmetic,
+    code_lines,
+    enumerated,
+    gaps,
+    table_of_theorems,
+    theorems,
+    updated,
+)
 
 TEXT = '''"""A module,
 in two lines."""
@@ -42,6 +54,18 @@ class C:
 def test_the_tables_are_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert updated(page) == page, "run `python -m tests.trusted_base --update`"
+
+
+def test_the_theorems_that_users_see_are_those_that_are_tied() -> None:
+    assert PROVED.read_text(encoding="utf-8") == table_of_theorems()
+    assert {name for name in rules.__all__ if theorems(name)} == {*suite_papers.theorems()}
+
+
+def test_a_rule_is_said_to_be_proved_by_coq_or_in_prose() -> None:
+    place = "dpverify/privacy/rules/{}.py:{}".format
+    assert "compose_dominated" in suite_papers.proof_at(place("composition", "adaptive_compose"))
+    assert suite_papers.proof_at(place("noise", "discrete_gaussian")) == "proved in prose"
+    assert suite_papers.proof_at("spec/bounded_mean.py:law") == ""
 
 
 def test_lines_of_code_leave_out_what_explains() -> None:

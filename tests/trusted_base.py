@@ -1,7 +1,7 @@
 """What the truth of a claim rests on, for ARCHITECTURE.md: lines of code by file, and what stands behind each rule.
 
     python -m tests.trusted_base            the two tables
-    python -m tests.trusted_base --update   write them into ARCHITECTURE.md, between the marks
+    python -m tests.trusted_base --update   write them into ARCHITECTURE.md, between the marks, and theorems.toml
 
 A line of code carries code: comments, blank lines and strings that stand alone (docstrings) are left out. A rule
 without an entry, and an entry that names a test, an obligation or a rule that is not there, is an error.
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import tomli_w
+
 from dpverify.privacy import rules, sources_of
 from dpverify.suite.dependencies import TRUSTED
 
@@ -26,6 +28,7 @@ from .proofs.test_lemmas import LEMMAS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "ARCHITECTURE.md"
+PROVED = ROOT / "dpverify" / "suite" / "theorems.toml"
 FIRST = "<!-- written by `python -m tests.trusted_base --update` -->"
 LAST = "<!-- the trusted base ends here -->"
 FLOORS = {
@@ -174,6 +177,13 @@ def written() -> str:
     return "\n".join(["", *table_of_files(), "", *table_of_rules(), ""])
 
 
+def table_of_theorems() -> str:
+    """Write the theorems that are tied to each rule, which `dpverify papers` shows, as TOML."""
+    head = "# Theorems that Coq has checked, by rule; written by `python -m tests.trusted_base --update`.\n"
+    tied = {name: [one.strip("`") for one in theorems(name)] for name in sorted(rules.__all__)}
+    return head + tomli_w.dumps({name: found for name, found in tied.items() if found})
+
+
 def updated(page: str) -> str:
     """The page with both tables as they are now."""
     if page.count(FIRST) != 1 or page.count(LAST) != 1:
@@ -185,5 +195,6 @@ def updated(page: str) -> str:
 if __name__ == "__main__":
     if "--update" in sys.argv[1:]:
         PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        PROVED.write_text(table_of_theorems(), encoding="utf-8")
     else:
         print(written())

@@ -24,7 +24,7 @@ from dpverify.privacy.numbers import brief
 from dpverify.suite import black_boxes, lemmas, refutations
 from dpverify.suite.black_boxes import ASSERTED
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
-from dpverify.suite.papers import Statement, numbered_items
+from dpverify.suite.papers import Statement, numbered_items, proof_at
 from dpverify.suite.refutations import DIGEST, OPEN, attack
 from dpverify.suite.runner import names_of, names_of_boxes, selectable, selects
 from dpverify.suite.trees import Suite
@@ -157,7 +157,8 @@ def show_papers(stated: Sequence[Statement], missing: Sequence[str]) -> int:
             note = f" ({item.note})" if item.note else ""
             print(f"  {item.item}: {item.status.value}{note}")
             for place in item.places:
-                print(f"      {place}")
+                proof = proof_at(place)
+                print(f"      {place}{proof and f' ({proof})'}")
         _print_unstated(key)
         print()
     for place in missing:

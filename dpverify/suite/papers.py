@@ -54,6 +54,25 @@ def numbered_items() -> tuple[NumberedItem, ...]:
     )
 
 
+@cache
+def theorems() -> dict[str, tuple[str, ...]]:
+    """Of each rule the theorems that Coq has checked and that are tied to it; a rule that is missing rests on prose.
+
+    ``theorems.toml`` is written from the ties, in the checkout's tests.
+    """
+    text = (files("dpverify.suite") / "theorems.toml").read_text(encoding="utf-8")
+    return {rule: tuple(found) for rule, found in tomllib.loads(text).items()}
+
+
+def proof_at(place: str) -> str:
+    """Say which theorems of a kernel's rule Coq has checked, or that it is proved in prose; "" for any other place."""
+    path, _, name = place.rpartition(":")
+    if not path.startswith("dpverify/privacy/rules/"):
+        return ""
+    found = theorems().get(name)
+    return f"in Coq: {', '.join(found)}; the rest in prose" if found else "proved in prose"
+
+
 def missing_items(stated: Sequence[Statement]) -> list[str]:
     """Numbered items that nothing states and nothing explains, and statements of items that no paper has."""
     listed = {(item.paper, item.item) for item in numbered_items()}

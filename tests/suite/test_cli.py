@@ -243,7 +243,10 @@ def test_prove_explain_papers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "bounded_mean:add-remove:height"]) == 0
     assert "lemmas it rests on" in capsys.readouterr().out
     assert main(["papers"]) == 0
-    assert "refuted" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "refuted" in shown
+    assert "(in Coq: discrete_laplace_mechanism; the rest in prose)" in shown
+    assert "discrete_gaussian (proved in prose)" in shown
 
 
 def _listen_to_ctrl_c() -> None:
