@@ -12,10 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+FETCHED = re.compile(
+    r"""<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=["']?((?:https?:)?//[^"' >]+)"""
+)
 LINK = re.compile(r"(?<=\]\()([^)#:\s]+)(?=(?:#[^)\s]*)?\))")
 
 
@@ -40,6 +44,16 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Lead links to files outside docs/ to where they are on the site."""
     return LINK.sub(_moved(Path(page.file.abs_src_path), page.file.src_uri), markdown)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Refuse a page that fetches a script, a style or an image from elsewhere."""
+    fetched = FETCHED.search(output)
+    if fetched:
+        raise PluginError(
+            f"{page.file.src_uri} fetches {fetched[1]} from elsewhere; keep a copy of it here."
+        )
+    return output
 
 
 def _moved(source: Path, place: str) -> Callable[[re.Match[str]], str]:
