@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ MOST_CELLS = 1 << 26
 """The largest number of cells between a column's bounds."""
 MOST_SIDE = 1 << 20
 """The largest magnitude of a coordinate of z."""
-_BLOCK = 1 << 15  # numbers that are mapped at a time: what is in between stays in the cache
+_BLOCK = 1 << 16  # numbers that are mapped at a time: what is in between stays in the cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +91,18 @@ class BoxMoments(VectorQuery):
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """Shape (width,), exact for every n."""
         rows, h = len(self.low) + 1, self.constant
-        total: Integers = np.zeros((rows, rows), object)
+        total: Integers = np.zeros((rows, rows), self._kind(len(view)))
         for square, sums in self._sums(view.records):
             total[1:, 1:] += square
             total[0, 1:] += sums
         total[0, 1:] *= h
         total[0, 0] = len(view) * h**2
-        weights = np.full((rows, rows), self.above, object)
-        np.fill_diagonal(weights, self.diagonal)
-        found = (weights * total)[np.triu_indices(rows)][int(not self.counted) :]
-        return found.astype(np.int64 if self.largest(len(view)) < WORD else object)
+        weights, upper = _layout(rows, self.diagonal, self.above)
+        return np.asarray((total * weights.astype(total.dtype))[upper][int(not self.counted) :])
+
+    def _kind(self, rows: int) -> Any:
+        """Where every entry of so many records, with its weight, is below 2^62 so is what leads to it."""
+        return np.int64 if self.largest(rows) < WORD else object
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """``moved_squared`` or ``moved``; spec/theory/box_moments.py proves them."""
@@ -136,28 +139,38 @@ class BoxMoments(VectorQuery):
         """Sum z z^T and z over some records at a time."""
         if records.shape[1] != len(self.low):
             raise ValueError(f"records of {records.shape[1]} columns, for {len(self.low)} bounds.")
-        step = max(1, min(_BLOCK // len(self.low), EXACT // self.side**2))
+        count = max(1, round(records.size / _BLOCK))  # of blocks, none much smaller than others
+        step = max(1, min(-(-len(records) // count), EXACT // self.side**2))
+        scales = self._scales()
         for start in range(0, len(records), step):
             block = records[start : start + step]
             if self.clipped:
-                yield float_moments(self._images(block), self.side)
+                yield float_moments(self._images(block, scales), self.side)
             else:
                 wild = self._unclipped_images(block)
                 yield second_moments(wild), column_sums(wild)
 
-    def _images(self, records: Records) -> NDArray[np.float64]:
+    def _scales(self) -> _Scales:
+        low, high, exponents = map(_alike, (self.low, self.high, self.exponents))
+        middle, spans = (low + high) / 2, high - low
+        if np.any(spans & (spans - 1)):
+            return _Scales(low, high, exponents, middle, 2 * self.side, spans)
+        return _Scales(low, high, exponents, middle, 2 * self.side / spans, None)
+
+    def _images(self, records: Records, scales: _Scales) -> NDArray[np.float64]:
         """Map records to z, integers that are held as floats.
 
         z = round(side (2 c - low - high) / (high - low)), ties to even, of a record's cell c
         between the bounds. In floats this is exact: c less the middle is a half-integer up to 2^25, the numerator is an
         integer up to 2^46, and its quotient by an integer up to 2^26 is a half-integer or at least 2^-27 from each, while a
-        division of floats is off by at most 2^-33 for a quotient up to 2^20.
+        division of floats is off by at most 2^-33 for a quotient up to 2^20. Of powers of two the quotient is exact.
         """
-        low, high, exponents = map(_alike, (self.low, self.high, self.exponents))
-        z = float_cells(records, low, high, exponents)
-        z -= (low + high) / 2
-        z *= 2 * self.side
-        z /= high - low
+        z = float_cells(records, scales.low, scales.high, scales.exponents)
+        if np.any(scales.middle):
+            z -= scales.middle
+        z *= scales.factor
+        if scales.divisor is not None:
+            z /= scales.divisor
         np.rint(z, out=z)
         if self._holds_box:
             return z
@@ -171,6 +184,26 @@ class BoxMoments(VectorQuery):
     @property
     def _holds_box(self) -> bool:
         return self.radius**2 >= len(self.low) * self.side**2
+
+
+@dataclass(frozen=True, slots=True)
+class _Scales:
+    """Numbers of the map to z: one for all columns, or one for each; the divisor where it is no power of two."""
+
+    low: Any
+    high: Any
+    exponents: Any
+    middle: Any
+    factor: Any
+    divisor: Any
+
+
+@lru_cache(maxsize=16)
+def _layout(rows: int, diagonal: int, above: int) -> tuple[Integers, Any]:
+    """Give each entry's weight, and the places of the upper triangle, row by row."""
+    weights = np.full((rows, rows), above, object)
+    np.fill_diagonal(weights, diagonal)
+    return weights, np.triu_indices(rows)
 
 
 def _alike(each: Vector) -> Any:

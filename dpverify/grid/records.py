@@ -29,8 +29,10 @@ Records = NDArray[np.float64]
 """Shape (n, columns), finite, without -0.0."""
 
 
-def ingest(data: ArrayLike, domain: Domain) -> Records:
+def ingest(data: ArrayLike, domain: Domain, *, first: int = 0) -> Records:
     """Convert data to records of shape (n, columns); one column may come as shape (n,).
+
+    first: the number of the first record, by which a record that is refused is named.
 
     Raises TypeError for containers that are no arrays or lists of real numbers, ValueError for arrays with
     the wrong number of columns, for more rows than the domain has and, when it refuses them, TypeError or
@@ -47,7 +49,7 @@ def ingest(data: ArrayLike, domain: Domain) -> Records:
     if not finite.all():
         bad = ~finite.all(axis=1)
         if domain.nonfinite == "refuse":
-            raise _refusal(given, int(np.flatnonzero(bad)[0]), domain)
+            raise _refusal(given, int(np.flatnonzero(bad)[0]), domain, first)
         records[bad] = domain.replacement
     check_rows(len(records), domain)
     return records
@@ -119,9 +121,7 @@ def _real(array: NDArray[Any], domain: Domain) -> Records:
     if array.dtype == object:
         return _from_entries(array.tolist(), domain.columns)
     if array.dtype.kind != "c":
-        found = array.astype(np.float64)
-        found += 0.0
-        return found
+        return np.asarray(np.add(array, 0.0, dtype=np.float64), np.float64)
     # One complex number among real ones makes pandas call all of them complex.
     real = array.real.astype(np.float64) + 0.0
     real[array.imag != 0] = np.nan
@@ -234,16 +234,19 @@ def _wrong_shape(described: str, domain: Domain) -> ValueError:
     )
 
 
-def _refusal(given: list[Any] | NDArray[Any], index: int, domain: Domain) -> Exception:
+def _refusal(given: list[Any] | NDArray[Any], index: int, domain: Domain, first: int) -> Exception:
     """Say what is wrong with a record that is missing, where that is a caller error."""
-    found: Exception | None = _foreign(lambda data: _described(data, index, domain), given)
-    odd = TypeError(_NO_RECORD.format(index, "holds other things, not real numbers"))
+    number = first + index
+    found: Exception | None = _foreign(lambda data: _described(data, index, domain, number), given)
+    odd = TypeError(_NO_RECORD.format(number, "holds other things, not real numbers"))
     return odd if found is None else found
 
 
-def _described(given: list[Any] | NDArray[Any], index: int, domain: Domain) -> Exception:
+def _described(
+    given: list[Any] | NDArray[Any], index: int, domain: Domain, number: int
+) -> Exception:
     if not isinstance(given, list) and given.dtype != object:
-        return ValueError(_NO_RECORD.format(index, "is not finite"))
+        return ValueError(_NO_RECORD.format(number, "is not finite"))
     lengths = {None if isinstance(entry, (str, bytes)) else _length(entry) for entry in given}
     cells = _cells(given[index], domain.columns)
     if len(cells) != domain.columns:
@@ -258,8 +261,8 @@ def _described(given: list[Any] | NDArray[Any], index: int, domain: Domain) -> E
     if odd or not cells:
         kinds = [_KINDS[k] for kind, k in _TYPES.items() if odd and isinstance(odd[0], kind)]
         held = f"holds {(kinds or ['other things'])[0]}, not real numbers"
-        return TypeError(_NO_RECORD.format(index, held))
-    return ValueError(_NO_RECORD.format(index, "is not finite"))
+        return TypeError(_NO_RECORD.format(number, held))
+    return ValueError(_NO_RECORD.format(number, "is not finite"))
 
 
 _TYPES = {str: "U", bytes: "S", complex: "c"}

@@ -18,6 +18,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from dpverify.grid.inner_sums import inner_sum
 from dpverify.grid.linear import WORD, Integers, check_word_budget, column_sums
 from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.rounding import rounded_multiples
@@ -79,7 +80,7 @@ class VectorSum(VectorQuery):
     @property
     def map(self) -> IntegerMap:
         """From records to what is clipped."""
-        return IntegerMap(self.center, self.exponent, self.matrix)
+        return _map_of(self.center, self.exponent, self.matrix)
 
     @property
     def width(self) -> int:
@@ -197,7 +198,7 @@ class MaskedSum(VectorQuery):
     @property
     def map(self) -> IntegerMap:
         """From records to what is masked."""
-        return IntegerMap(self.center, self.exponent, self.matrix)
+        return _map_of(self.center, self.exponent, self.matrix)
 
     @property
     def width(self) -> int:
@@ -211,8 +212,11 @@ class MaskedSum(VectorQuery):
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (width,), exact for every n: the sum, then weight times the number."""
         total: Integers = np.zeros(self.width - 1, object)
-        number = 0
-        for image in self.map.images(view.records):
+        others, number = view.records, 0
+        if self.clipped:
+            total, others = inner_sum(self.map, view.records, self.radius)
+            number = len(view) - len(others)
+        for image in self.map.images(others):
             kept = image[inside_ball(image, self.radius)] if self.clipped else image
             total += column_sums(kept)
             number += len(kept)
@@ -348,9 +352,15 @@ def unit_sensitivity(spread: Fraction, width: int) -> int:
     return math.ceil(enclose(square).upper)
 
 
+@lru_cache(maxsize=64)
+def _map_of(center: Vector, exponent: int, matrix: Matrix | None) -> IntegerMap:
+    """Make the map once: chunks are asked again and again."""
+    return IntegerMap(center, exponent, matrix)
+
+
 def _check_map(query: VectorSum | MaskedSum) -> None:
     """Sequences become tuples, NumPy integers Python ones. Raises TypeError or ValueError for a map that makes no sense."""
-    made = query.map
+    made = IntegerMap(query.center, query.exponent, query.matrix)
     settle(query, center=made.center, exponent=made.exponent, matrix=made.matrix)
     settle(query, radius=checked_radius(query.radius))
     if made.matrix is not None:
@@ -359,7 +369,10 @@ def _check_map(query: VectorSum | MaskedSum) -> None:
 
 def _clipped_sum(public: IntegerMap, view: View, radius: int | None) -> list[int]:
     total: Integers = np.zeros(public.width, object)
-    for image in public.images(view.records):
+    others = view.records
+    if radius is not None:
+        total, others = inner_sum(public, view.records, radius)
+    for image in public.images(others):
         total += column_sums(image if radius is None else clip_to_ball(image, radius))
     found: list[int] = total.tolist()
     return found

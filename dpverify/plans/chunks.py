@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from os import PathLike, stat
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpverify.grid import NOTHING, Transcripts, View, ingest
-from dpverify.grid.chunked import Ask, Sums, sums_of
-from dpverify.privacy import Domain
-
-_NUMBERS = 1 << 17
-"""Numbers in a chunk of an array: what is computed of them stays in a cache."""
-_KEPT = 31 << 20
-"""Bytes, never written to, whose release tells glibc not to hand the memory of every chunk back to the system."""
-Then = tuple[Callable[[Any], Any], ...]
-"""Functions of a chunk that map each record by itself, in the order in which they are applied."""
+from dpverify.grid.chunked import Sums
+from dpverify.plans.tallying import (
+    NUMBERS,
+    Reading,
+    Readings,
+    Refused,
+    Tally,
+    Then,
+    merged,
+    tallied,
+)
 
 
 class SourceFailed(RuntimeError):
@@ -34,137 +34,6 @@ class SourceFailed(RuntimeError):
     No bit was drawn for a mechanism that reads once. What other people's code raised is not repeated, for records may
     have decided it.
     """
-
-
-class Unfit(TypeError):
-    """A chunk that is refused for a public fact, which its text tells: raised by functions of a chunk."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What is asked of each chunk, and how its records are read."""
-
-    then: Then
-    domain: Domain
-    asks: tuple[Ask, ...]
-    before: Transcripts = NOTHING
-    digested: bool = False
-
-    @property
-    def key(self) -> Hashable:
-        """What decides the records: readings with one key share them."""
-        return self.then, self.domain, self.domain.replacement
-
-    def of_nobody(self) -> Sums:
-        """Compute what is asked for no records, with which every sum begins."""
-        nobody = View(np.zeros((0, self.domain.columns)))
-        return sums_of(nobody, self.asks, self.before, self.digested)
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What readings add up to over some chunks of so many rows, and the names of their columns where they have names."""
-
-    sums: tuple[Sums, ...]
-    names: tuple[str, ...] | None = None
-    rows: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Why a chunk was not counted, from public facts; without words where other people's code raised."""
-
-    why: str = ""
-
-
-def tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
-    """Ask one chunk. Raises nothing that a chunk can decide: it runs on other machines, too."""
-    np.empty(_KEPT, np.uint8)  # glibc keeps twice the largest such block that was ever freed
-    try:
-        return reduce(merged, (_tallied(readings, piece) for piece in _pieces(chunk)))
-    except Unfit as refusal:
-        return Refused(str(refusal))
-    except Exception:  # whose message and whose traceback may show records
-        return Refused()
-
-
-def _pieces(chunk: Any) -> Iterator[Any]:
-    """Cut a chunk that is too large for a cache; what is none is left as it is, to be refused."""
-    library = type(chunk).__module__.partition(".")[0]
-    known = ("numpy", "pandas", "polars", "pyarrow")
-    if library not in known or not getattr(chunk, "shape", ()):
-        yield chunk
-        return
-    step = max(1, _NUMBERS // max(1, *chunk.shape[1:], 1))
-    for start in range(0, max(1, chunk.shape[0]), step):
-        if chunk.shape[0] <= step:
-            yield chunk
-        elif hasattr(chunk, "iloc"):
-            yield chunk.iloc[start : start + step]
-        elif library in ("numpy", "pandas"):
-            yield chunk[start : start + step]
-        else:
-            yield chunk.slice(start, step)
-
-
-def _tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
-    views: dict[Hashable, View] = {}
-    made: dict[Then, Any] = {(): chunk}  # what several readings begin with is done once
-    sums = []
-    for one in readings:
-        if one.key not in views:
-            for i, function in enumerate(one.then):
-                if one.then[: i + 1] not in made:
-                    made[one.then[: i + 1]] = function(made[one.then[:i]])
-            given = made[one.then]
-            unfit = _unfit(given, one.domain)
-            if unfit is not None:
-                return Refused(unfit)
-            try:
-                records = ingest(given, one.domain)
-            except (TypeError, ValueError) as refusal:  # its text is ours, see ``ingest``
-                return Refused(f"In a chunk: {refusal}")
-            views[one.key] = View(records)
-        sums.append(sums_of(views[one.key], one.asks, one.before, one.digested))
-    return Tally(tuple(sums), _names(chunk), len(chunk))
-
-
-def _unfit(chunk: Any, domain: Domain) -> str | None:
-    """Say why this is no chunk: a list, or an array of one dimension, may be a single record."""
-    if not (hasattr(chunk, "__array__") or hasattr(chunk, "to_numpy")):
-        return (
-            f"A chunk is a {type(chunk).__name__}; give arrays or data frames, for a list may be a "
-            "single record."
-        )
-    dimensions = getattr(chunk, "ndim", 2)
-    if dimensions == 1 and domain.columns > 1 and len(chunk):
-        return (
-            f"A chunk has 1 dimension, and a record has {domain.columns} columns; give chunks of shape "
-            f"(n, {domain.columns}), not records one by one."
-        )
-    return None
-
-
-def _names(chunk: Any) -> tuple[str, ...] | None:
-    """Name the columns of a data frame, in order; None for an array."""
-    named = getattr(chunk, "schema", None)
-    names = getattr(named, "names", None) or getattr(chunk, "columns", None)
-    if names is None or isinstance(chunk, np.ndarray):
-        return None
-    return tuple(map(str, names() if callable(names) else names))
-
-
-def merged(one: Tally | Refused, two: Tally | Refused) -> Tally | Refused:
-    """Add what two sets of chunks gave. Columns of other names, or in another order, are refused."""
-    if isinstance(one, Refused) or isinstance(two, Refused):
-        refused = [each for each in (one, two) if isinstance(each, Refused)]
-        return next((each for each in refused if each.why), refused[0])
-    if one.names is not None and two.names is not None and one.names != two.names:
-        return Refused(
-            "The columns of a chunk have other names, or another order, than those before."
-        )
-    sums = tuple(a + b for a, b in zip(one.sums, two.sums, strict=True))
-    return Tally(sums, two.names if one.names is None else one.names, one.rows + two.rows)
 
 
 class Source(ABC):
@@ -215,8 +84,11 @@ class LocalChunks(Source):
         """Ask one after the other, until one is refused."""
         total: Tally | Refused | None = None
         self.spent = self.once
-        for chunk in self._fresh():
+        for place, chunk in enumerate(self._fresh()):
             found = ask(chunk)
+            if isinstance(found, Refused):
+                before = total.rows if isinstance(total, Tally) else 0
+                found = found.within(f"chunk {place}, before which {before} records are")
             total = found if total is None else merged(total, found)
             if isinstance(total, Refused):
                 break
@@ -309,7 +181,7 @@ def _source_of(data: Any, columns: Any, files: Sequence[str | PathLike[str]]) ->
 def _slices_of(array: Any, files: Sequence[str | PathLike[str]]) -> Source:
     if not array.ndim:
         raise TypeError("An array without dimensions has no records to be read in chunks.")
-    step = max(1, _NUMBERS // max(1, array[:1].size))
+    step = max(1, NUMBERS // max(1, array[:1].size))
     starts = range(0, len(array), step)
     return LocalChunks(lambda: (array[start : start + step] for start in starts), files=files)
 
@@ -346,7 +218,7 @@ def known_rows(source: Source) -> int | None:
 def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
     """Read all chunks once, and give what each reading adds up to. Raises SourceFailed."""
     asked = tuple(readings)
-    found, stamps = _attempted(source, partial(tallied, asked))
+    found, stamps = _attempted(source, partial(tallied, Readings.of(asked)))
     if isinstance(found, Refused):
         _fail(found.why)
     if stamps[0] != stamps[1]:

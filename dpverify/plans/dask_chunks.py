@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from dpverify.plans.chunks import Refused, Source, Tally, merged
+from dpverify.plans.chunks import Source
+from dpverify.plans.tallying import Refused, Tally, merged
 
 _FAN_IN = 16
 
@@ -36,7 +37,8 @@ class DaskChunks(Source):
 
         blocks = self._collection.to_delayed()
         blocks = blocks.ravel().tolist() if hasattr(blocks, "ravel") else list(blocks)
-        found = [dask.delayed(ask, pure=False, traverse=False)(block) for block in blocks]
+        one = dask.delayed(_asked, pure=False, traverse=False)
+        found = [one(ask, place, block) for place, block in enumerate(blocks)]
         together = dask.delayed(_together, pure=False)
         while len(found) > 1:
             groups = (found[i : i + _FAN_IN] for i in range(0, len(found), _FAN_IN))
@@ -46,6 +48,11 @@ class DaskChunks(Source):
         (total,) = dask.compute(found[0])
         known: Tally | Refused = total
         return known
+
+
+def _asked(ask: Callable[[Any], Tally | Refused], place: int, block: Any) -> Tally | Refused:
+    found = ask(block)
+    return found.within(f"block {place}") if isinstance(found, Refused) else found
 
 
 def _together(found: Sequence[Tally | Refused]) -> Tally | Refused:

@@ -10,9 +10,10 @@ from typing import Any
 from dpverify.grid import Count, Query, Transcripts
 from dpverify.grid.chunked import Ask, ChunkedView, Inside, Passes, Sums
 from dpverify.grid.records import check_rows
-from dpverify.plans.chunks import Chunks, Reading, SourceFailed, tally
+from dpverify.plans.chunks import Chunks, SourceFailed, tally
 from dpverify.plans.law import Law
 from dpverify.plans.plan import Adaptive, Blocks, Filtered, Gate, Part, Plan, Stage, Unless
+from dpverify.plans.tallying import Reading
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,37 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 _BLANK = " \t\r\n"
 
 
-def numbers(cells: Cells) -> Floats:
-    """Convert cells to the nearest float64: NaN for what is no finite real number."""
-    if isinstance(cells, np.ndarray):
-        found = cells + 0.0  # a copy, and -0.0 is 0
-        finite = np.isfinite(found)
-        if not finite.all():
-            found[~finite] = np.nan
-        return found
-    return numbers_of([_bare(cell) for cell in cells])
+class Numbers(dict[str, Floats]):
+    """The numbers of columns by their names, the rows of one array. complete: whether none is NaN."""
+
+    def __init__(self, names: Sequence[str], rows: Floats, complete: bool) -> None:
+        super().__init__(zip(names, rows, strict=True))
+        self.rows, self.complete = rows, complete
+
+
+def numbers(cells: Cells, out: Floats | None = None) -> Floats:
+    """Convert cells to the nearest float64: NaN for what is no finite real number.
+
+    out: an array for them; by default a new one.
+    """
+    if not isinstance(cells, np.ndarray):
+        listed = numbers_of([_bare(cell) for cell in cells])
+        return listed if out is None else np.add(listed, 0.0, out=out)
+    found = without_signs(cells, out)
+    finite = np.isfinite(found)
+    if not finite.all():
+        found[~finite] = np.nan
+    return found
+
+
+def without_signs(cells: Floats, out: Floats | None = None) -> Floats:
+    """Copy numbers, with 0 for -0.0."""
+    return np.asarray(np.add(cells, 0.0, out=out))
+
+
+def any_missing(found: Floats) -> bool:
+    """Tell whether a number is NaN: then the least of all is."""
+    return bool(np.isnan(found.min(initial=0.0)))
 
 
 def texts(cells: list[Any]) -> list[str | None]:

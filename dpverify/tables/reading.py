@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpverify.tables.cells import Cells
-from dpverify.tables.reading_frames import frame_cells, frame_column, is_column, is_frame, names_of
+from dpverify.tables.reading_frames import frame_cells, frame_columns, is_column, is_frame, names_of
 
 
 def columns_of(
@@ -26,7 +26,7 @@ def columns_of(
         if names is not None:
             raise ValueError("names: the columns of these data have names already; leave it out.")
         if is_frame(data):
-            return {name: frame_column(data, name) for name in _there(wanted, names_of(data))}
+            return frame_columns(data, _there(wanted, names_of(data)))
         found = {name: cells_of(data[name], name) for name in _there(wanted, data)}
         if len({len(cells) for cells in found.values()}) > 1:
             raise ValueError(

@@ -11,15 +11,14 @@ import numpy as np
 
 from dpverify.plans.chunks import (
     Chunks,
-    Reading,
-    Unfit,
     chunks_in,
     is_dask,
     known_rows,
     tally,
 )
+from dpverify.plans.tallying import Reading, Unfit
 from dpverify.privacy import Domain
-from dpverify.tables.cells import Floats
+from dpverify.tables.cells import Floats, Numbers, any_missing
 from dpverify.tables.reading import columns_of
 from dpverify.tables.reading_frames import is_frame, names_of
 from dpverify.tables.types import ColumnType
@@ -42,13 +41,21 @@ class Encode:
             warnings.simplefilter("ignore")  # what a conversion does to one record stays silent
             cells = columns_of(data, tuple(name for name, _ in self.columns), self.names)
             for column, kind in self.columns:
-                found = kind.encode(cells.pop(column))
-                missing = np.isnan(found)
-                if missing.any():
-                    found[missing] = kind.fill
-                yield column, found
+                yield column, _fill(kind, kind.encode(cells.pop(column)))
 
-    def __call__(self, chunk: Any) -> dict[str, Floats]:
+    def _of_chunk(self, chunk: Any) -> Numbers:
+        """Give what ``numbers`` gives, as the rows of one array."""
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            names = tuple(name for name, _ in self.columns)
+            cells = columns_of(chunk, names, self.names)
+            rows, complete = np.empty((len(names), len(chunk))), True
+            for row, (name, kind) in zip(rows, self.columns, strict=True):
+                _fill(kind, kind.encode(cells[name], out=row))
+                complete = complete and not (kind.leaves_out and any_missing(row))
+        return Numbers(names, rows, complete)
+
+    def __call__(self, chunk: Any) -> Numbers:
         """Read one chunk, a data frame or an array of rows. Raises Unfit from public facts: a list
         may be a single row."""
         if is_frame(chunk):
@@ -58,7 +65,7 @@ class Encode:
                     raise Unfit(f"A chunk has {there.count(name)} columns named {name!r}, not one.")
         elif not isinstance(chunk, np.ndarray) or (chunk.ndim != 2 and chunk.dtype.names is None):
             raise Unfit(f"A chunk is a {type(chunk).__name__}; give data frames or arrays of rows.")
-        return dict(self.numbers(chunk))
+        return self._of_chunk(chunk)
 
     def streamed(self, data: Any) -> Chunks | None:
         """Give what is read chunk by chunk as numbers of columns; None for what is in memory.
@@ -96,6 +103,13 @@ class Encode:
                     f"{there.count(name)} columns are named {name!r}; declare columns by the names that "
                     "the data have."
                 )
+
+
+def _fill(kind: ColumnType, found: Floats) -> Floats:
+    """Fill what is missing of a column."""
+    if any_missing(found):
+        found[np.isnan(found)] = kind.fill
+    return found
 
 
 def rows_of(chunks: Chunks) -> int:

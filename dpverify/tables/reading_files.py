@@ -25,8 +25,8 @@ Encoding = Literal["utf-8", "ascii", "latin-1", "cp1252"]
 """Encodings in which a line feed, a comma and a quotation mark are the bytes that they are in
 ASCII, and nothing else is."""
 _DELIMITERS = ",;\t|:"
-_NUMBERS = 1 << 17
-"""Numbers in a chunk: what is computed of them stays in a cache."""
+_NUMBERS = 1 << 19
+"""Numbers that are read at a time, which are cut into smaller chunks."""
 
 
 def csv_columns(

@@ -8,6 +8,7 @@ or truth values is missing in every row.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,12 @@ def names_of(frame: Any) -> list[Any]:
     return list(frame.schema.names if _library_of(frame, _FRAMES) == "pyarrow" else frame.columns)
 
 
-def frame_column(frame: Any, name: str) -> Cells:
-    """Give the cells of a frame's column."""
+def frame_columns(frame: Any, names: Sequence[str]) -> dict[str, Cells]:
+    """Give the cells of a frame's columns, each of which it has once."""
     if _library_of(frame, _FRAMES) == "pyarrow":
-        return _of_arrow(frame.column(frame.schema.get_field_index(name)))
-    return frame_cells(frame[name])
+        there = frame.schema.names
+        return {name: _of_arrow(frame.column(there.index(name))) for name in names}
+    return {name: frame_cells(frame[name]) for name in names}
 
 
 def frame_cells(column: Any) -> Cells:
@@ -100,6 +102,8 @@ def _of_arrow(column: Any) -> Cells:
     """Give the cells of an array of Arrow. Texts are taken as bytes, for Arrow lets them be no
     UTF-8."""
     arrow = sys.modules["pyarrow"]
+    if column.type == arrow.float64():
+        return np.asarray(column.to_numpy(**_copied(column)))
     types = arrow.types
     if types.is_dictionary(column.type):
         if types.is_nested(column.type.value_type):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpverify.grid import interval
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, rules
-from dpverify.tables.cells import Floats
+from dpverify.tables.cells import Floats, Numbers, any_missing
 from dpverify.tables.types import Boolean, Category, ColumnType, Integer, Number
 
 if TYPE_CHECKING:
@@ -51,14 +51,20 @@ class Keep:
         kept = np.ones(n, bool)
         for one in self.conditions:
             kept &= one.holds(numbers[one.column])
-        found = np.empty((n, len(self.columns))) if self.columns else np.zeros((n, 1))
-        for i, name in enumerate(self.columns):
-            found[:, i] = numbers[name]
-            kept &= ~np.isnan(numbers[name])
-        if self.filling is not None:
-            found[~kept] = self.filling
+        found = self._columns(numbers) if self.columns else np.zeros((n, 1))
+        if not (isinstance(numbers, Numbers) and numbers.complete) and any_missing(found):
+            kept &= ~np.isnan(found).any(axis=1)
+        if kept.all():
             return found
-        return found if kept.all() else np.ascontiguousarray(found[kept])
+        if self.filling is None:
+            return found[kept]
+        return np.where(kept[:, np.newaxis], found, self.filling)
+
+    def _columns(self, numbers: Mapping[str, Floats]) -> Floats:
+        """Give the columns beside each other, each in one piece; not in a copy where they are already."""
+        if isinstance(numbers, Numbers) and tuple(numbers) == self.columns:
+            return numbers.rows.T
+        return np.array([numbers[name] for name in self.columns]).T
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ import numpy as np
 from dpverify.grid import interval
 from dpverify.privacy.numbers import settle
 from dpverify.privacy.sealed import sealed
-from dpverify.tables.cells import Cells, Floats, numbers, spelled, texts
+from dpverify.tables.cells import Cells, Floats, numbers, spelled, texts, without_signs
 
 LEAVE_OUT: Literal["leave out"] = "leave out"
 _WHOLE = 2**53
@@ -33,8 +33,8 @@ class ColumnType(ABC):
     missing: Any
 
     @abstractmethod
-    def encode(self, cells: Cells) -> Floats:
-        """Give each cell's number, NaN where it is missing."""
+    def encode(self, cells: Cells, out: Floats | None = None) -> Floats:
+        """Give each cell's number, NaN where it is missing, in ``out`` or in a new array."""
 
     @abstractmethod
     def number(self, value: Any, column: str) -> float:
@@ -82,11 +82,15 @@ class Number(ColumnType):
         if not self.leaves_out:
             settle(self, missing=self.number(self.missing, "missing"))
 
-    def encode(self, cells: Cells) -> Floats:
+    def encode(self, cells: Cells, out: Floats | None = None) -> Floats:
         """Give each cell's number, moved to the nearer bound if it is beyond, NaN where it is
         missing."""
-        found = numbers(cells)
-        return found if self.low is None else np.clip(found, self.low, self.high, out=found)
+        if self.low is None or self.high is None:
+            return numbers(cells, out)
+        if isinstance(cells, np.ndarray) and _all_between(cells, self.low, self.high):
+            return without_signs(cells, out)  # nothing is to be moved, nor missing
+        found = numbers(cells, out)
+        return np.clip(found, self.low, self.high, out=found)
 
     def number(self, value: Any, column: str) -> float:
         """Give a public number as a float within the bounds. Raises TypeError or ValueError."""
@@ -103,6 +107,11 @@ class Number(ColumnType):
     def __str__(self) -> str:
         within = "" if self.low is None else f" from {self.low!r} to {self.high!r}"
         return f"{self._what}{within}, missing: {self._missing_text()}"
+
+
+def _all_between(cells: Floats, low: float, high: float) -> bool:
+    """Tell whether all cells are; NaN, which the least or the largest then is, is not."""
+    return bool(cells.size and cells.min() >= low and cells.max() <= high)
 
 
 @sealed
@@ -125,12 +134,12 @@ class Integer(Number):
                     "declare a Number."
                 )
 
-    def encode(self, cells: Cells) -> Floats:
+    def encode(self, cells: Cells, out: Floats | None = None) -> Floats:
         """Give each whole number, moved to the nearer bound if it is beyond, NaN where a cell is
         missing."""
-        found = numbers(cells)
+        found = numbers(cells, out)
         found[np.floor(found) != found] = np.nan
-        return found if self.low is None else np.clip(found, self.low, self.high)
+        return found if self.low is None else np.clip(found, self.low, self.high, out=found)
 
     def number(self, value: Any, column: str) -> float:
         """Give a whole number as a float within the bounds. Raises TypeError or ValueError."""
@@ -149,10 +158,10 @@ class _Listed(ColumnType):
     def places(self) -> dict[str | float, float]:
         """Give the place of each text and of each number that stands for a value."""
 
-    def encode(self, cells: Cells) -> Floats:
+    def encode(self, cells: Cells, out: Floats | None = None) -> Floats:
         """Give the place of each cell's value in the public list, NaN where it is missing."""
         places = self.places()
-        found = _look_up(numbers(cells), places)
+        found = _look_up(numbers(cells), places, out)
         if isinstance(cells, list):
             for i, text in enumerate(texts(cells)):
                 if text is not None and text in places:
@@ -160,8 +169,9 @@ class _Listed(ColumnType):
         return found
 
 
-def _look_up(values: Floats, places: dict[str | float, float]) -> Floats:
-    found = np.full(len(values), np.nan)
+def _look_up(values: Floats, places: dict[str | float, float], out: Floats | None) -> Floats:
+    found = np.empty(len(values)) if out is None else out
+    found[:] = np.nan
     for key, place in places.items():
         if isinstance(key, float):
             found[values == key] = place

@@ -35,14 +35,13 @@ from dpverify import (
     Session,
     Table,
 )
-from dpverify.grid import column_sums, quantize, second_moments
 from dpverify.grid.linear import Integers
 from tests.benchmarks.timing import clocked, header, table
 
 D = 10
 NAMES = [f"x{i}" for i in range(D)]
 COLUMNS = {name: Number(-16, 16, missing=0) for name in NAMES}
-BATCH = (1 << 17) // D
+BATCH, PIECE = (1 << 19) // D, -(-(1 << 17) // D)
 _FILE = 10_000_000  # records in a file
 
 
@@ -76,15 +75,25 @@ def bare_read(folder: Path) -> int:
 
 
 def bare_gram(folder: Path) -> Integers:
-    """Add up exact sums and second moments of cells, with no types, no missing entries, no bounds."""
-    total: Integers = np.zeros((D, D), np.int64)
-    sums: Integers = np.zeros(D, np.int64)
+    """Add up exact sums and second moments of cells, with no types, no missing entries, no bounds.
+
+    Numbers are mapped in one array that stays in the cache, column after column; 2^14 products of 2^32 are
+    added exactly in floats.
+    """
+    total: Integers = np.zeros((D + 1, D), np.int64)
+    cells, ones = np.empty((D, PIECE)), np.ones(PIECE)
     for batch in batches(folder):
-        x = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
-        z = quantize(x, -(1 << 16), 1 << 16, -12)
-        total = total + second_moments(z)
-        sums = sums + column_sums(z)
-    return np.vstack([total, sums])
+        columns = [column.to_numpy() for column in batch.columns]
+        for start in range(0, batch.num_rows, PIECE):
+            rows = min(PIECE, batch.num_rows - start)
+            z = cells[:, :rows]
+            for row, column in zip(z, columns, strict=True):
+                np.multiply(column[start : start + rows], 4096.0, out=row)
+            np.rint(z, out=z)
+            np.clip(z, -65536.0, 65536.0, out=z)
+            total[:D] += (z @ z.T).astype(np.int64)
+            total[D] += (z @ ones[:rows]).astype(np.int64)
+    return total
 
 
 def session_of(folder: Path) -> Session:

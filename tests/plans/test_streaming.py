@@ -26,7 +26,7 @@ from dpverify import (
 )
 from dpverify.grid.chunked import Sums
 from dpverify.plans import Mechanism
-from dpverify.plans import chunks as chunks_module
+from dpverify.plans import tallying
 from dpverify.plans.mechanism import laws_on
 from dpverify.plans.streaming import streaming
 from dpverify.randomness import Bits
@@ -127,7 +127,7 @@ def test_files_and_memory_maps_give_what_one_array_gives(tmp_path: Path) -> None
 
 
 def test_chunks_that_are_too_large_for_a_cache_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks_module, "_NUMBERS", 30)
+    monkeypatch.setattr(tallying, "NUMBERS", 30)
     whole = released(PLANE, ROWS)
     made = pa.concat_tables(frames())
     for chunk in (
@@ -137,7 +137,7 @@ def test_chunks_that_are_too_large_for_a_cache_are_cut(monkeypatch: pytest.Monke
         polars.DataFrame(ROWS),
         *made.combine_chunks().to_batches(),
     ):
-        assert len(list(chunks_module._pieces(chunk))) == 67
+        assert len(list(tallying._pieces(chunk, 30))) == 67
         assert released(PLANE, Chunks([chunk])) == whole
 
 
@@ -283,8 +283,14 @@ def test_what_goes_wrong_is_typed_shows_no_record_and_draws_no_bit(
 
 def test_a_record_that_is_refused_is_refused_in_words() -> None:
     strict = ClippedMean(center=(0.0, 1.0), radius=2.0, adjacency=ADD, noise_multiplier=1)
-    with pytest.raises(SourceFailed, match="In a chunk: Record 1 is not finite"):
-        strict.release(iter([ROWS, np.array([[0.0, 1.0], [np.nan, 0.0]])]), NoBits())
+    odd = np.array([[0.0, 1.0], [np.nan, 0.0]])
+    where = "In chunk 1, before which 1000 records are: Record 1 is not finite"
+    with pytest.raises(SourceFailed, match=where):
+        strict.release(iter([ROWS, odd]), NoBits())
+    many = np.concatenate([np.zeros((200_000, 2)), odd])  # cut in several pieces
+    where = "In chunk 0, before which 0 records are: Record 200001 is not finite"
+    with pytest.raises(SourceFailed, match=where):
+        strict.release(iter([many]), NoBits())
 
 
 @pytest.mark.parametrize("data", [{"a": [1.0]}, "x.parquet", 3, frames()[0]], ids=repr)
@@ -311,7 +317,7 @@ def test_a_column_of_any_library_is_a_chunk(
     column = ROWS[:, 0]
     whole = released(COUNT, column)
     assert released(COUNT, Chunks([made(column[:7]), made(column[7:])])) == whole
-    monkeypatch.setattr(chunks_module, "_NUMBERS", 30)
+    monkeypatch.setattr(tallying, "NUMBERS", 30)
     assert released(COUNT, Chunks([made(column)])) == whole
 
 

@@ -225,12 +225,12 @@ def test_an_odd_row_is_missing_where_it_is_no_row(place: int) -> None:
             assert np.isnan(numbers[place]).sum() >= 1
 
 
-def at_once(cells: Any) -> Any:
+def at_once(cells: Any, out: Any = None) -> Any:
     """Planted: a column is converted at once."""
     return np.array(cells, dtype=np.float64)
 
 
-def by_dtype(cells: Any) -> Any:
+def by_dtype(cells: Any, out: Any = None) -> Any:
     """Planted: a column of which a cell is no number has no numbers."""
     try:
         return np.array(cells, dtype=np.float64)
@@ -238,7 +238,7 @@ def by_dtype(cells: Any) -> Any:
         return np.full(len(cells), np.nan)
 
 
-def without_texts(cells: Any) -> Any:
+def without_texts(cells: Any, out: Any = None) -> Any:
     """Planted: a text is no number, whatever it spells."""
     return numbers([None if isinstance(cell, str) else cell for cell in cells])
 
