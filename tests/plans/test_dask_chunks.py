@@ -17,7 +17,7 @@ from distributed import Client
 
 from dpverify import Adjacency, Chunks, ClippedMean, IterativeMean, SeededBits, SourceFailed
 from dpverify.plans import Mechanism
-from dpverify.plans.chunks import Tally
+from dpverify.plans.tallying import Tally
 from tests.suite.engine_units import local_cluster
 
 ADD = Adjacency.ADD_REMOVE

@@ -25,8 +25,7 @@ from dpverify import (
     SourceFailed,
 )
 from dpverify.grid.chunked import Sums
-from dpverify.plans import Mechanism
-from dpverify.plans import tallying
+from dpverify.plans import Mechanism, tallying
 from dpverify.plans.mechanism import laws_on
 from dpverify.plans.streaming import streaming
 from dpverify.randomness import Bits

@@ -126,7 +126,7 @@ class OfAll(ColumnType):
 
     missing = 0.0
 
-    def encode(self, cells: Any) -> Any:
+    def encode(self, cells: Any, out: Any = None) -> Any:
         return np.array([float(cell == max(cells)) for cell in cells])
 
     def number(self, value: Any, column: str) -> float:
