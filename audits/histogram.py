@@ -78,7 +78,7 @@ _TREE = Histogram.for_budget(
     GaussianDP(1), adjacency=_REPLACE, axes=(_EIGHT,), strategy="tree", noise="gaussian"
 )
 _DEEP = Histogram.for_budget(
-    PureDP(2), adjacency=_ADD, axes=(tuple(map(float, range(34))),), strategy="tree"
+    PureDP(2), adjacency=_ADD, axes=(tuple(map(float, range(44))),), strategy="tree"
 )
 _BOTH = Histogram.for_budget(
     GaussianDP(1),

@@ -7,7 +7,7 @@ import pytest
 
 from dpverify.estimation.bin_estimates import _reach
 from dpverify.estimation.range_answers import range_variances, solved
-from dpverify.estimation.range_strategies import range_kernel, tree_weights
+from dpverify.estimation.range_strategies import range_kernel, tree_error, tree_weights
 from dpverify.grid.strategies import Circulant, Levels, Strategy
 from dpverify.privacy import Norm
 from spec import histogram as spec
@@ -56,11 +56,30 @@ def test_products_are_exact_beyond_words() -> None:
     ]
 
 
-@pytest.mark.parametrize("bins", [1, 2, 3, 8, 9, 20, 33, 64])
+@pytest.mark.parametrize("bins", [1, 2, 3, 8, 9, 20, 33, 42, 43, 64])
 def test_the_choices_are_those_of_the_spec(bins: int) -> None:
     assert range_kernel(bins) == spec.kernel(bins)
     for noise in ("laplace", "gaussian"):
         assert tree_weights(bins, noise) == spec.levels(bins, noise)
+
+
+@pytest.mark.parametrize("bins", [1, 5, 33, 42, 43, 100, 257])
+def test_no_tree_has_less_noise_in_all_ranges_than_the_one_that_is_chosen(bins: int) -> None:
+    """By the variances of all ranges themselves, of so many bins and not of the next power of two."""
+    starts, ends = np.triu_indices(bins)
+    height = (bins - 1).bit_length()
+    trees = {
+        tuple(int(at % step == 0) for at in range(top + 1))
+        for step in range(1, height + 1)
+        for top in range(0, height + 1, step)
+    } | {(1,)}
+    for noise, power in (("laplace", 2), ("gaussian", 1)):
+        errors = {}
+        for tree in trees:
+            each = range_variances(Levels(bins, tree), starts, ends + 1)
+            errors[tree] = float(each.sum()) * sum(tree) ** power
+            assert tree_error(bins, tree, noise) == pytest.approx(errors[tree], rel=1e-10)
+        assert errors[tree_weights(bins, noise)] <= min(errors.values()) * (1 + 1e-8)
 
 
 def test_a_kernel_of_many_bins_loses_nothing_by_rounding() -> None:

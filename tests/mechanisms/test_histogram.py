@@ -102,7 +102,7 @@ MECHANISMS = {
     "laplace": histogram(noise_multiplier=2),
     "replace": histogram(noise_multiplier=2, adjacency=REPLACE),
     "the rest": histogram(noise_multiplier="2/3", adjacency=REPLACE, outside="count"),
-    "tree": histogram(noise_multiplier=2, axes=(tuple(range(34)),), strategy="tree"),
+    "tree": histogram(noise_multiplier=2, axes=(tuple(range(44)),), strategy="tree"),
 }
 
 

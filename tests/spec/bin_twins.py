@@ -35,9 +35,14 @@ def _closed(axis: Any, value: Fraction) -> int | None:
     return axis.index(value) - 1 if inner else bin_counts.place(axis, value)
 
 
-def _too_small(height: int, weights: Sequence[int], noise: str) -> Fraction:
+def _too_small(bins: int, weights: Sequence[int], noise: str) -> Fraction:
     """The leaves alone, as if sums taught nothing."""
-    return histogram.tree_error(height, (1, *(0 for _ in weights[1:])), noise)
+    return histogram.tree_error(bins, (1, *(0 for _ in weights[1:])), noise)
+
+
+def _padded(bins: int, weights: Sequence[int], noise: str) -> Fraction:
+    """As if there were a power of two of bins."""
+    return histogram.tree_error(1 << (bins - 1).bit_length(), tuple(weights), noise)
 
 
 TWINS: dict[str, dict[str, Any]] = {
@@ -74,6 +79,7 @@ TWINS: dict[str, dict[str, Any]] = {
     },
     "histogram:obligation_tree": {
         "leaves": _too_small,
+        "padded": _padded,
         "no level is paid for": lambda h, w, noise: (
             histogram.tree_error(h, w, noise) / max(1, sum(w))
         ),
