@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
+import sys
 
 import pytest
 
@@ -39,11 +41,15 @@ def test_the_page_does_what_it_says(inner: pytest.Pytester, page: str) -> None:
     if importlib.util.find_spec("opendp") is None:  # of the extra ``peers``
         files = {name: body for name, body in files.items() if "opendp" not in name}
         expected["passed"] -= 1
+    else:  # here: what a run within a test loads first goes with it, and is loaded again by others
+        importlib.import_module("opendp.prelude")
+    peer = sys.modules.get("opendp.prelude")
     for name, body in files.items():
         (inner.path / name).write_text(body, encoding="utf-8")
     inner.syspathinsert(inner.path)
     result = inner.runpytest_inprocess()
     result.assert_outcomes(**expected)
+    assert sys.modules.get("opendp.prelude") is peer  # objects of a second one fail in __del__
     shown = [line for block in pages.blocks(text, "text") for line in block.splitlines()]
     assert len(shown) == lines
     for line in shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from dpverify.audit import Verdict, added, audit, scaled_faults
 PAIRS = [added("a row enters", [0, 0], 1)]
 
 
+@cache
 def _opendp_count(scale: float) -> Any:
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
