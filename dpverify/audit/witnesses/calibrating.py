@@ -58,15 +58,33 @@ class _Levels:
     hits: Floats
     both: Floats
 
-    def bent(self, bends: list[float]) -> tuple[Floats, Floats, float]:
-        """The logarithm of the odds of every level by logistic regression on a curve with these
-        bends, their standard errors, and twice the logarithm of the likelihood."""
+    def bent(self, bends: list[float]) -> _Fit:
+        """A logistic regression on a curve with these bends."""
         slopes = [np.maximum(self.scores - bend, 0.0) for bend in bends]
         basis = np.column_stack([np.ones_like(self.scores), self.scores, *slopes])
-        odds, errors = _fitted(basis, self.hits, self.both)
+        odds, curvature = _fitted(basis, self.hits, self.both)
         share, missed = expit(odds), self.both - self.hits
         likely = 2 * float((xlogy(self.hits, share) + xlogy(missed, 1 - share)).sum())
-        return odds, errors, likely
+        return _Fit(basis, odds, curvature, likely)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A curve that was fitted to levels.
+
+    basis: shape (levels, numbers). odds: the logarithm of each level's. curvature: of the
+    logarithm of the likelihood, of which ``likely`` is twice the value.
+    """
+
+    basis: Floats
+    odds: Floats
+    curvature: Floats
+    likely: float
+
+    def errors(self) -> Floats:
+        """Standard errors of the odds."""
+        spread = np.linalg.solve(self.curvature, self.basis.T).T
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", self.basis, spread)))
 
 
 def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve | None:
@@ -110,18 +128,18 @@ def _simplest(levels: _Levels, possible: list[float], most: int) -> tuple[Floats
     """The odds and their errors by a line, or by a curve with those bends that make them
     evidently likelier; and how many numbers were fitted."""
     bends: list[float] = []
-    odds, errors, likely = levels.bent(bends)
+    best = levels.bent(bends)
     while len(bends) < most:
         inside = [b for b in possible if levels.scores.min() < b < levels.scores.max()]
         options = [(levels.bent([*bends, b]), b) for b in inside if b not in bends]
         if not options:
             break
-        found, bend = max(options, key=lambda option: option[0][2])
-        if not found[2] > likely + _EVIDENT:
+        found, bend = max(options, key=lambda option: option[0].likely)
+        if not found.likely > best.likely + _EVIDENT:
             break
-        odds, errors, likely = found
+        best = found
         bends.append(bend)
-    return odds, errors, 2 + len(bends)
+    return best.odds, best.errors(), 2 + len(bends)
 
 
 def _ends(scores: Floats) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
@@ -138,19 +156,20 @@ def _ends(scores: Floats) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
 
 
 def _fitted(basis: Floats, hits: Floats, both: Floats) -> tuple[Floats, Floats]:
-    """The logarithm of the own side's odds at every level, by logistic regression, and its
-    standard error.
+    """The logarithm of the own side's odds at every level, by logistic regression, and the
+    curvature at the last step.
 
     basis: shape (levels, numbers).
     """
-    fitted = np.zeros(basis.shape[1])
+    across, fitted = basis.T, np.zeros(basis.shape[1])
+    ridge = _RIDGE * np.eye(len(fitted))
     for _ in range(_NEWTON):
         share = expit(basis @ fitted)
-        slope = basis.T @ (hits - both * share) - _RIDGE * fitted
-        curvature = (basis.T * (both * share * (1 - share))) @ basis + _RIDGE * np.eye(len(fitted))
+        expected = both * share
+        slope = across @ (hits - expected) - _RIDGE * fitted
+        curvature = (across * (expected * (1 - share))) @ basis + ridge
         step = np.linalg.solve(curvature, slope)
         fitted += step
         if np.abs(step).max() < _DONE:
             break
-    spread = np.sqrt(np.einsum("ij,ij->i", basis, np.linalg.solve(curvature, basis.T).T))
-    return basis @ fitted, np.asarray(spread)
+    return basis @ fitted, curvature
