@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Collection, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from dpverify.audit.witnesses.features import (
     text_ratio,
 )
 from dpverify.privacy.numbers import Floats
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 _FEWEST = 40
 _RANGES, _PLAINLY = 16, 4.0
@@ -136,13 +141,12 @@ def _projection(own: Draws, other: Draws) -> Score:
 def logistic(features: Sequence[Feature], own: Draws, other: Draws) -> Score:
     """Logistic regression on scaled features."""
     from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits
 
     sides = matrix(features, own), matrix(features, other)
     scaling = Scaling.of(*sides)
     rows = scaling.apply(np.concatenate(sides))
     model = LogisticRegression(solver="newton-cholesky", max_iter=20)
-    with warnings.catch_warnings(), threadpool_limits(limits=1):  # one core an audit
+    with warnings.catch_warnings(), _threads().limit(limits=1):  # one core an audit
         warnings.simplefilter("ignore")  # a fit that has not converged is a score as well
         model.fit(rows, _targets(own, other))
     weights = np.asarray(model.coef_[0], dtype=np.float64)
@@ -158,7 +162,6 @@ def trees(
     noise.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
 
     rows = np.concatenate([matrix(features, own), matrix(features, other)])
     model = HistGradientBoostingClassifier(
@@ -168,17 +171,28 @@ def trees(
         early_stopping=False,
         random_state=seed,
     )
-    with threadpool_limits(limits=1):
+    with _threads().limit(limits=1):
         model.fit(_bounded(rows), _targets(own, other))
 
     def score(draws: Draws) -> Floats:
         if not len(draws):
             return np.zeros(0)
-        with threadpool_limits(limits=1):
+        with _threads().limit(limits=1):
             found: Floats = model.decision_function(_bounded(matrix(features, draws)))
         return found
 
     return score
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """Return what limits scikit-learn's threads; call it when scikit-learn is loaded.
+
+    Which libraries have threads is looked up once in a process: that takes as long as a small fit.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _bounded(rows: Floats) -> Floats:
