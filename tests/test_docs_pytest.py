@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -29,6 +30,18 @@ PAGES = {
 """By page: its files, how their tests end, and how many lines of failures it shows."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_once() -> Iterator[None]:
+    """Load OpenDP before a test remembers which modules there are, and forgets all others at its end.
+
+    Loaded anew by the next test, it would leave objects behind that fail when they are collected.
+    """
+    peer = "opendp.prelude"
+    loaded = importlib.import_module(peer) if importlib.util.find_spec("opendp") else None
+    yield
+    assert sys.modules.get(peer) is loaded
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_does_what_it_says(inner: pytest.Pytester, page: str) -> None:
     """False alarms: the functions are seeded; OpenDP's is refuted with probability 1e-6 at most."""
@@ -41,15 +54,11 @@ def test_the_page_does_what_it_says(inner: pytest.Pytester, page: str) -> None:
     if importlib.util.find_spec("opendp") is None:  # of the extra ``peers``
         files = {name: body for name, body in files.items() if "opendp" not in name}
         expected["passed"] -= 1
-    else:  # here: what a run within a test loads first goes with it, and is loaded again by others
-        importlib.import_module("opendp.prelude")
-    peer = sys.modules.get("opendp.prelude")
     for name, body in files.items():
         (inner.path / name).write_text(body, encoding="utf-8")
     inner.syspathinsert(inner.path)
     result = inner.runpytest_inprocess()
     result.assert_outcomes(**expected)
-    assert sys.modules.get("opendp.prelude") is peer  # objects of a second one fail in __del__
     shown = [line for block in pages.blocks(text, "text") for line in block.splitlines()]
     assert len(shown) == lines
     for line in shown:
