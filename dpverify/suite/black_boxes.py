@@ -176,13 +176,19 @@ def _is_theirs(module: ModuleType) -> bool:
     """Say whether a module is user code: not of this package, not installed, not Python's own."""
     file = getattr(module, "__file__", None)
     top = module.__name__.partition(".")[0]
-    return file is not None and top != "dpverify" and not _is_installed(str(Path(file).resolve()))
+    return file is not None and top != "dpverify" and not _is_installed(file)
 
 
+@cache
 def _is_installed(file: str) -> bool:
+    return str(Path(file).resolve()).startswith(_folders_of_installed())
+
+
+@cache
+def _folders_of_installed() -> tuple[str, ...]:
+    """Return where installed packages and Python's own are; ``sysconfig`` works it out anew each time."""
     kinds = ("stdlib", "platstdlib", "purelib", "platlib")
-    folders = {str(Path(sysconfig.get_path(kind)).resolve()) for kind in kinds}
-    return any(file.startswith(f"{folder}/") for folder in folders)
+    return tuple(f"{Path(sysconfig.get_path(kind)).resolve()}/" for kind in kinds)
 
 
 def _text(module: ModuleType) -> bytes:
