@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpverify.estimation.answers import NoiseLaw
 from dpverify.estimation.bin_estimates import _reach
 from dpverify.estimation.range_answers import range_variances, solved
 from dpverify.estimation.range_strategies import range_kernel, tree_error, tree_weights
@@ -73,7 +74,8 @@ def test_no_tree_has_less_noise_in_all_ranges_than_the_one_that_is_chosen(bins: 
         for step in range(1, height + 1)
         for top in range(0, height + 1, step)
     } | {(1,)}
-    for noise, power in (("laplace", 2), ("gaussian", 1)):
+    powers: dict[NoiseLaw, int] = {"laplace": 2, "gaussian": 1}
+    for noise, power in powers.items():
         errors = {}
         for tree in trees:
             each = range_variances(Levels(bins, tree), starts, ends + 1)
