@@ -66,19 +66,19 @@ Qed.
 (** A stage is built from what was released; each rests on a fact about the number that it was built
     from, which follows from what is assumed of the released one. *)
 Theorem for_each_release near (T U : eqType) t d t' d' (M : mechanism X R T)
-    (K : T -> mechanism X R U) (H : seq (hypothesis X T)) (released : hypothesis X T)
-    (built_from : T -> seq X -> seq X -> bool) :
+    (K : T -> mechanism X R U) (H : seq (hypothesis X T)) (G : seq (T -> hypothesis X U))
+    (released : hypothesis X T) (built_from : T -> seq X -> seq X -> bool) :
   0 <= t -> 0 <= t' -> 0 <= d' -> has_laws M -> (forall x, has_laws (K x)) -> under H near t d M ->
-  (forall x, under [:: fun D E _ => built_from x D E] near t' d' (K x)) ->
+  (forall x, under ((fun D E _ => built_from x D E) :: [seq g x | g <- G]) near t' d' (K x)) ->
   (forall D E x, near D E -> released D E x -> built_from x D E) ->
-  under [seq of_first (U := U) h | h <- released :: H] near (t * t') (d + d')
-    (fun D => joint (M D) (fun x => K x D)).
+  under ([seq of_first (U := U) h | h <- released :: H] ++ [seq of_second g | g <- G]) near
+    (t * t') (d + d') (fun D => joint (M D) (fun x => K x D)).
 Proof.
 move=> t0 t0' d0 lM lK uM uK gives.
 have both := @compose_under R X near T U t d t' d' M K H
-  [:: fun x D E _ => built_from x D E] t0 t0' d0 lM lK uM uK.
-apply: under_implied both => D E z near_DE; rewrite /every /= => /andP[released_z others].
-rewrite all_cat others /= andbT; exact: gives released_z.
+  ((fun x D E _ => built_from x D E) :: G) t0 t0' d0 lM lK uM uK.
+apply: under_implied both => D E z near_DE; rewrite /every /= !all_cat /= => /and3P[released_z ok ->].
+by rewrite ok /= andbT; exact: gives released_z.
 Qed.
 
 (** Of independent noisy scores one passes a threshold no more often than their number says. *)

@@ -65,7 +65,7 @@ OF_RELEASES: tuple[Tie, ...] = (
         rules.for_each_release,
         "Releases.for_each_release",
         f"{NEAR} (T U : eqType) (t d t' d' : R) (M : mechanism X R T) (K : T -> mechanism X R U) "
-        "(H : seq (hypothesis X T)) (released : hypothesis X T) "
+        "(H : seq (hypothesis X T)) (G : seq (T -> hypothesis X U)) (released : hypothesis X T) "
         "(built_from : T -> seq X -> seq X -> bool)",
         (
             T,
@@ -75,8 +75,10 @@ OF_RELEASES: tuple[Tie, ...] = (
             Hypothesis("forall x, has_laws (K x)", "a mechanism for every released number"),
             Hypothesis("under H near t d M", "premise, of what is released"),
             Hypothesis(
-                "forall x, under [:: fun D E _ => built_from x D E] near t' d' (K x)",
-                "premise: declared at one number, and checked during execution of what is built",
+                "forall x, under ((fun D E _ => built_from x D E) :: [seq g x | g <- G]) near t' d' "
+                "(K x)",
+                "premise: declared at one number, and checked during execution of what is built; "
+                "further hypotheses are handed on",
             ),
             Hypothesis(
                 "forall D E x, near D E -> released D E x -> built_from x D E",
@@ -85,8 +87,8 @@ OF_RELEASES: tuple[Tie, ...] = (
                 lambda: rules.for_each_release(calls.built_at(1, 1, _SCALE), ()),
             ),
         ),
-        "under [seq of_first (U := U) h | h <- released :: H] near (t * t') (d + d') "
-        "(fun D => joint (M D) (fun x => K x D))",
+        "under ([seq of_first (U := U) h | h <- released :: H] ++ [seq of_second g | g <- G]) near "
+        "(t * t') (d + d') (fun D => joint (M D) (fun x => K x D))",
     ),
     Tie(
         rules.kept_by_noise,
