@@ -155,6 +155,14 @@ def test_links_within_the_project_lead_somewhere() -> None:
     assert found >= 10
 
 
+def test_links_to_elsewhere_have_the_form_of_one() -> None:
+    """Nothing is fetched: a form can be checked without a network."""
+    found = [link for text in PAGES.values() for link in re.findall(r"\]\((\w+:[^)]*)\)", text)]
+    assert len(found) >= 2
+    for link in found:
+        assert re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(/[\w./#-]*)?", link), link
+
+
 def test_benchmarks_that_pages_run_exist() -> None:
     named = {
         name for text in PAGES.values() for name in re.findall(r"python -m (tests\.[\w.]+)", text)
