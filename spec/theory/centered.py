@@ -32,27 +32,29 @@ Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
 Stage = tuple[str, Callable[[Prefix], IntegerLaw | None]]
 GRAIN, TYPICAL = 2**10, 2**14
-"""A radius is a number of grains; TYPICAL of them are the root mean square of the norms expected."""
+"""Resolution of radii: a radius is a number of grains, and TYPICAL grains are the expected root
+mean square norm.
+"""
 _LARGEST = Fraction(2**1024 - 2**971)
 
 
 def width(parameters: Parameters) -> int:
-    """d."""
+    """Return d."""
     return len(parameters["center"])
 
 
 def root(square: Fraction) -> Fraction:
-    """The square root, down to 2^-40."""
+    """Return the square root, rounded down to 2^-40."""
     return Fraction(math.isqrt(math.floor(square * 4**40)), 2**40)
 
 
 def noisy(value: Vector, scale: Fraction) -> RoundedGaussianLaw:
-    """In one unit."""
+    """Return the law of a value with noise, in one unit."""
     return RoundedGaussianLaw(one_unit(value, scale), UNIT)
 
 
 def unit_sensitivity(square: int, scale: Fraction, d: int) -> int:
-    """Of a value in one unit, squared."""
+    """Return the squared sensitivity of a value in one unit."""
     return vectors.one_unit_sensitivity(square, scale, d, int(UNIT))
 
 
@@ -60,7 +62,9 @@ def unit_sensitivity(square: int, scale: Fraction, d: int) -> int:
 
 
 def halvings(parameters: Parameters, least: Fraction) -> int:
-    """How often reach is halved until it is at most ``least``, at least once, and the extra steps."""
+    """Return the number of search steps: halvings of reach until it is at most ``least``, at least
+    one, and the extra steps.
+    """
     k, reach = 1, Fraction(parameters["reach"])
     while reach > least * 2**k:
         k += 1
@@ -68,19 +72,21 @@ def halvings(parameters: Parameters, least: Fraction) -> int:
 
 
 def step_scale(parameters: Parameters, steps: int) -> Fraction:
-    """The noise of one of ``steps`` steps, in records: together they have ``search_share`` of mu^2."""
+    """Return the noise of one of ``steps`` steps, in records: together they have ``search_share``
+    of mu^2.
+    """
     square = side_counts_sensitivity(width(parameters), parameters["adjacency"])
     share = Fraction(parameters["search_share"])
     return Fraction(parameters["noise_multiplier"]) * root(square * steps / share)
 
 
 def columns_of(prefix: Prefix, first: int, steps: int, d: int) -> list[list[int]]:
-    """What the steps from number ``first`` on released for each coordinate."""
+    """Return what the steps from number ``first`` on released for each coordinate."""
     return [[outcome[j] for outcome in prefix[first : first + steps]] for j in range(d)]
 
 
 def medians(parameters: Parameters, prefix: Prefix, steps: int) -> list[Fraction]:
-    """The thresholds that the first ``steps`` values lead to, in the data's units."""
+    """Return the thresholds that the first ``steps`` values lead to, in the data's units."""
     reach = Fraction(parameters["reach"])
     values = columns_of(prefix, 0, steps, width(parameters))
     return [
@@ -89,14 +95,14 @@ def medians(parameters: Parameters, prefix: Prefix, steps: int) -> list[Fraction
 
 
 def as_floats(values: Sequence[Fraction]) -> list[Fraction]:
-    """The nearest float64 numbers; beyond the largest one, that."""
+    """Return the nearest float64 numbers; beyond the largest one, that."""
     return [Fraction(float(min(max(value, -_LARGEST), _LARGEST))) for value in values]
 
 
 def side_stages(
     parameters: Parameters, rows: Sequence[Record], steps: int, shared: int
 ) -> list[Stage]:
-    """The search; ``shared`` steps have its share of the budget."""
+    """Return the stages of the search; ``shared`` steps have its share of the budget."""
     scale = step_scale(parameters, shared)
 
     def stage(k: int) -> Stage:
@@ -112,12 +118,12 @@ def side_stages(
 
 
 def weight(parameters: Parameters) -> int:
-    """Of one record in the joint release, for a radius of one grain."""
+    """Return the weight of one record in the joint release, for a radius of one grain."""
     return default_weight(GRAIN, width(parameters))
 
 
 def sum_scale(parameters: Parameters, share: Fraction) -> Fraction:
-    """The noise of the sum for a radius of one grain; it has ``share`` of mu^2."""
+    """Return the noise of the sum for a radius of one grain; it has ``share`` of mu^2."""
     if parameters["adjacency"] is Adjacency.REPLACE:
         square = scaled_sum_sensitivity(GRAIN, Adjacency.REPLACE)
     else:
@@ -131,7 +137,9 @@ def sum_stages(
     share: Fraction,
     ball: Callable[[Prefix], tuple[Stretch, int]],
 ) -> list[Stage]:
-    """The sum and the number; or the number as it is, and then the sum."""
+    """Return the stages of the sum and the number: one noisy stage, or the public number and then
+    the sum.
+    """
     scale = sum_scale(parameters, share)
 
     def law(prefix: Prefix) -> IntegerLaw:
@@ -147,7 +155,9 @@ def sum_stages(
 
 
 def sum_sensitivities(parameters: Parameters, share: Fraction) -> dict[str, int]:
-    """In one unit, squared: the same for every radius, to which the noise is in proportion."""
+    """Return the squared sensitivities in one unit: the same for every radius, to which the noise
+    is in proportion.
+    """
     d, scale = width(parameters), sum_scale(parameters, share)
     if parameters["adjacency"] is Adjacency.REPLACE:
         square = scaled_sum_sensitivity(GRAIN, Adjacency.REPLACE)
@@ -157,7 +167,9 @@ def sum_sensitivities(parameters: Parameters, share: Fraction) -> dict[str, int]
 
 
 def example(parameters: Parameters, released: Sequence[int], n: int) -> Prefix:
-    """Zeros for every stage of so many numbers, and the number of records where it is public."""
+    """Return zeros for every stage of so many numbers, and the number of records where it is
+    public.
+    """
     zeros = tuple((0,) * count for count in released)
     return (*zeros, (n,)) if parameters["adjacency"] is Adjacency.REPLACE else zeros
 
@@ -168,10 +180,10 @@ def example(parameters: Parameters, released: Sequence[int], n: int) -> Prefix:
 def spread_of_noise(
     parameters: Parameters, share: Fraction, multiple: Any, weights: Sequence[Any], energy: Any
 ) -> Any:
-    """n times the root mean square length of the noise of the mean, in the data's units.
+    """Return n times the root mean square length of the noise of the mean, in the data's units.
 
-    The noise of the sum has sum_scale per unit of the radius, which is multiple sqrt(energy) in units of
-    sqrt(weight_j); so its length in the data's units has the mean square
+    The noise of the sum has sum_scale per unit of the radius, which is multiple sqrt(energy) in
+    units of sqrt(weight_j); so its length in the data's units has the mean square
     sum_j weight_j (sum_scale / grain)^2 multiple^2 energy.
     """
     per_radius = real(sum_scale(parameters, share)) / GRAIN
@@ -180,18 +192,23 @@ def spread_of_noise(
 
 @states(Source("OURS", "noisy binary search that repeats what is not decisive"))
 def chance_of_missing(parameters: Parameters, n: int, steps: int, shared: int) -> Any:
-    """A bound on the probability that some coordinate leaves some threshold to the wrong side, where
-    all of n records lie on the other: a union bound over coordinates and steps."""
+    """Return a bound on the probability that some coordinate leaves some threshold to the wrong
+    side, where all of n records lie on the other: a union bound over coordinates and steps.
+    """
     r = n / real(step_scale(parameters, shared))
     return min(mp.mpf(1), width(parameters) * steps * missed(r))
 
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def sum_error(parameters: Parameters, share: Fraction, radius: int, n: int, beta: Fraction) -> Any:
-    """A bound on the length of the estimate's error in units of the map, that fails with probability at
-    most beta, where the released radius is ``radius`` grains: about the mean of the clipped records.
+    """Return a bound on the length of the estimate's error, in units of the map, that fails with
+    probability at most beta.
 
-    (S + e) / (n + t) - S / n, moved into the ball, has the length (|e| + R |t|) / (n + t) at most.
+    The released radius is ``radius`` grains, and the error is about the mean of the clipped
+    records.
+
+    (S + e) / (n + t) - S / n, moved into the ball, has the length (|e| + R |t|) / (n + t) at
+    most.
     """
     d, scale = width(parameters), real(radius * sum_scale(parameters, share))
     if parameters["adjacency"] is Adjacency.REPLACE:
@@ -205,7 +222,9 @@ def sum_error(parameters: Parameters, share: Fraction, radius: int, n: int, beta
 
 
 def lower_bound(parameters: Parameters, n: int, deviations: Sequence[Any]) -> Any:
-    """The bound by tracing, of this privacy. Replacing is removing and adding: under add-remove, for 2 mu."""
+    """Return the bound by tracing, at this privacy. Replacing is removing and adding: under
+    add-remove, it is for 2 mu.
+    """
     twice = 2 if parameters["adjacency"] is Adjacency.ADD_REMOVE else 1
     square = (twice / Fraction(parameters["noise_multiplier"])) ** 2
     return least_gaussian_error(mu_squared=square, variances=[s**2 for s in deviations], n=n)
@@ -218,8 +237,10 @@ def stages_move(
     stated: Mapping[str, int],
     slack: Fraction = Fraction(1, 2**18),
 ) -> int:
-    """Of every stage, along the example transcript: the largest mu^2 over all neighbors of at most 2
-    records (1 to 2 under replace) is what is stated, or less by ``slack`` at most; what is public stays."""
+    """Check, for every stage along the example transcript, that the largest mu^2 over all
+    neighbors of at most 2 records (1 to 2 under replace) is what is stated, or less by at most
+    ``slack``; what is public stays.
+    """
     cases, largest = 0, dict.fromkeys(stated, Fraction(0))
     known: dict[Any, list[tuple[str, IntegerLaw]]] = {}
     for pair in neighbors(universe, 2, adjacency):

@@ -1,7 +1,8 @@
-"""Second moments of clipped or masked normal records, and how they follow the covariance.
+"""Second moments of clipped or masked normal records, and how they depend on the covariance.
 
-y is normal of covariance diag(lambda), r^2 = |y|^2. Clipped, a record is z = y min(1, sqrt(bound) / |y|); masked, it counts
-where r^2 <= bound. phi(s) = E exp(-s r^2) is prod_j (1 + 2 lambda_j s)^(-1/2).
+y is normal of covariance diag(lambda), r^2 = |y|^2. Clipped, a record is z = y min(1,
+sqrt(bound) / |y|); masked, it counts where r^2 <= bound. phi(s) = E exp(-s r^2) is prod_j
+(1 + 2 lambda_j s)^(-1/2).
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ Spectrum = Sequence[Any]
 
 
 def size_biased(spectrum: Spectrum, s: Any, *extra: int) -> Any:
-    """phi(s) over 1 + 2 lambda_i s for each i of ``extra``.
+    """Return phi(s) over 1 + 2 lambda_i s for each i of ``extra``.
 
-    It is the transform of E(y_i^2 ...; r^2 in dx) / (lambda_i ...), for a normal y_i weighted by y_i^2 / lambda_i has a
-    chi-square of 3 degrees. Different i only: the same one twice stands for y_i^4 / (3 lambda_i^2).
+    It is the transform of E(y_i^2 ...; r^2 in dx) / (lambda_i ...), for a normal y_i weighted
+    by y_i^2 / lambda_i has a chi-square of 3 degrees. Different i only: the same one twice
+    stands for y_i^4 / (3 lambda_i^2).
     """
     root = mp.fprod(
         mp.sqrt(1 + 2 * one * s) ** spectrum.count(one) for one in dict.fromkeys(spectrum)
@@ -36,12 +38,16 @@ def size_biased(spectrum: Spectrum, s: Any, *extra: int) -> Any:
 
 
 def _along(term: Callable[[Any], Any]) -> Any:
-    """The integral over the upper half of the path: both transforms fall like exp(-3 u^2)."""
+    """Return the integral over the upper half of the path: both transforms fall like
+    exp(-3 u^2).
+    """
     return mp.quadgl(term, [0, 1, "2.2", "4.2"], maxdegree=5)
 
 
 def inside(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
-    """(1 / 2 pi i) int exp(s bound) size_biased(s) / s ds, on a parabola about the negative numbers: P(Q <= bound)."""
+    """Return P(Q <= bound) = (1 / 2 pi i) int exp(s bound) size_biased(s) / s ds, on a parabola
+    about the negative numbers.
+    """
     vertex = 3 / mp.mpf(bound)
 
     def term(u: Any) -> Any:
@@ -53,11 +59,12 @@ def inside(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
 
 
 def clipped(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
-    """E min(1, bound / Q) for the Q of that transform.
+    """Return E min(1, bound / Q) for the Q of that transform.
 
-    It is int_0^1 P(Q <= bound / t) dt = (1 / 2 pi i) int exp(s bound) / s^2 Phi(s) ds with Phi(s) = int_0^s phi. By
-    parts, with -bound E_2(-s bound) / (s bound) for an integral of exp(s bound) / s^2: from v > 0 on,
-    bound int_0^v phi ds + (1 / pi) Im int E_2(-s bound) phi(s) / s ds, up and to the left.
+    It is int_0^1 P(Q <= bound / t) dt = (1 / 2 pi i) int exp(s bound) / s^2 Phi(s) ds with
+    Phi(s) = int_0^s phi. By parts, with -bound E_2(-s bound) / (s bound) for an integral of
+    exp(s bound) / s^2: from v > 0 on, bound int_0^v phi ds + (1 / pi) Im int E_2(-s bound)
+    phi(s) / s ds, up and to the left.
     """
     vertex = 3 / mp.mpf(bound)
 
@@ -76,7 +83,7 @@ def clipped(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
 
 
 def clipped_spectrum(spectrum: Spectrum, bound: Any) -> list[Any]:
-    """E z_i^2 = E y_i^2 min(1, bound / r^2)."""
+    """Return E z_i^2 = E y_i^2 min(1, bound / r^2) for each i."""
     parts = {
         one: one * clipped(spectrum, bound, spectrum.index(one)) for one in dict.fromkeys(spectrum)
     }
@@ -84,7 +91,7 @@ def clipped_spectrum(spectrum: Spectrum, bound: Any) -> list[Any]:
 
 
 def masked_spectrum(spectrum: Spectrum, bound: Any) -> list[Any]:
-    """P(r^2 <= bound), then E y_i^2 of records inside, times that."""
+    """Return P(r^2 <= bound), then E y_i^2 of records inside, times that."""
     parts = {
         one: one * inside(spectrum, bound, spectrum.index(one)) for one in dict.fromkeys(spectrum)
     }
@@ -92,21 +99,24 @@ def masked_spectrum(spectrum: Spectrum, bound: Any) -> list[Any]:
 
 
 def off_diagonal(spectrum: Spectrum, bound: Any, i: int, j: int) -> Any:
-    """d E z_i z_j / d Sigma_ij at diag(lambda): E(z_i z_j y_i y_j) / (lambda_i lambda_j), for that is the score.
+    """Return d E z_i z_j / d Sigma_ij at diag(lambda): E(z_i z_j y_i y_j) / (lambda_i lambda_j),
+    as the score is y_i y_j / (lambda_i lambda_j).
 
-    It is (m_i - m_j) / (lambda_i - lambda_j) where these differ, since m_i / lambda_i and m_j / lambda_j are integrals
-    of phi / (1 + 2 lambda_i s) and phi / (1 + 2 lambda_j s).
+    It is (m_i - m_j) / (lambda_i - lambda_j) where these differ, since m_i / lambda_i and
+    m_j / lambda_j are integrals of phi / (1 + 2 lambda_i s) and phi / (1 + 2 lambda_j s).
     """
     return clipped(spectrum, bound, i, j)
 
 
 def potential(spectrum: Spectrum, bound: Any) -> Any:
-    """E G(r^2), G(x) = x up to the bound and bound (1 + log(x / bound)) beyond, for lambda of pairs, each given once.
+    """Return E G(r^2), G(x) = x up to the bound and bound (1 + log(x / bound)) beyond, for lambda
+    of pairs, each given once.
 
-    Its derivative by log lambda_i is E G'(r^2) y_i^2 = m_i (of a pair: twice). As a function of log lambda it is convex:
-    log r^2 is a logarithm of a sum of exponentials, G(exp(u)) is convex and increasing. So the lambda with given m are
-    where potential - sum m_i log lambda_i is least, there is at most one such, and there is one if m_i > 0 and the sum
-    of all m_i is below the bound, for G(exp(u)) grows at the rate of the bound.
+    Its derivative by log lambda_i is E G'(r^2) y_i^2 = m_i (of a pair: twice). As a function of
+    log lambda it is convex: log r^2 is a logarithm of a sum of exponentials, G(exp(u)) is
+    convex and increasing. So the lambda with given m are where potential - sum m_i log lambda_i
+    is least, there is at most one such, and there is one if m_i > 0 and the sum of all m_i is
+    below the bound, for G(exp(u)) grows at the rate of the bound.
     Sums of pairs have tails of exponentials, and E G(r^2) = int P(r^2 > x) G'(x) dx.
     """
     total = mp.mpf(0)
@@ -130,16 +140,20 @@ def near(claimed: Any, value: Any, case: str, digits: int = 12) -> None:
 
 
 def _radial(d: Any, bound: Any, how: str) -> Any:
-    """E R^2 min(1, bound / R^2), or E R^2 of those inside, for R^2 chi-square of d degrees."""
+    """Return E R^2 min(1, bound / R^2), or E R^2 of those inside, for R^2 chi-square of d
+    degrees.
+    """
     own = d * mp.gammainc(d / 2 + 1, 0, bound / 2, regularized=True)
     return own + (how == "clip") * bound * mp.gammainc(d / 2, bound / 2, mp.inf, regularized=True)
 
 
 def _by_directions(p: int, q: int, ratio: Any, bound: Any, how: str) -> list[Any]:
-    """The moments of one of p coordinates of variance 1 and of one of q of variance ``ratio``.
+    """Return the moments of one of p coordinates of variance 1 and of one of q of variance
+    ``ratio``.
 
-    Directions and lengths of the normal vector before scaling are independent, and the first p coordinates have
-    sin^2 t of the squared length, t of density proportional to sin^(p - 1) cos^(q - 1).
+    Directions and lengths of the normal vector before scaling are independent, and the first p
+    coordinates have sin^2 t of the squared length, t of density proportional to sin^(p - 1)
+    cos^(q - 1).
     """
     d = mp.mpf(p + q)
     radial = lru_cache(maxsize=None)(lambda form: _radial(d, bound / form, how))
@@ -175,8 +189,10 @@ def _two_valued(claimed: Callable[..., list[Any]], how: str, skipped: int) -> in
 
 @states(_TRUNCATED)
 def obligation_clipped_spectrum(claimed: Callable[..., list[Any]] = clipped_spectrum) -> int:
-    """To 12 digits: closed forms for equal variances, an integral over directions for two values, derivatives of the
-    potential for pairs; and moments of a scaled law in a scaled ball are scaled."""
+    """Check to 12 digits closed forms for equal variances, an integral over directions for two
+    values, derivatives of the potential for pairs, and that moments of a scaled law in a scaled
+    ball are scaled.
+    """
     with mp.workdps(DIGITS):
         cases = _two_valued(claimed, "clip", 0)
         for d, share in _EQUAL:
@@ -196,8 +212,9 @@ def obligation_clipped_spectrum(claimed: Callable[..., list[Any]] = clipped_spec
 
 @states(_TRUNCATED)
 def obligation_masked_spectrum(claimed: Callable[..., list[Any]] = masked_spectrum) -> int:
-    """To 12 digits: closed forms for equal variances, an integral over directions for two values, and exponential tails
-    of sums of pairs for the probability."""
+    """Check to 12 digits closed forms for equal variances, an integral over directions for two
+    values, and exponential tails of sums of pairs for the probability.
+    """
     with mp.workdps(DIGITS):
         cases = _two_valued(claimed, "mask", 1)
         for d, share in _EQUAL:
@@ -219,7 +236,7 @@ def obligation_masked_spectrum(claimed: Callable[..., list[Any]] = masked_spectr
 
 
 def _slopes(function: Callable[..., Any], spectrum: Spectrum, bound: Any) -> list[Any]:
-    """Derivatives by the logarithms of the spectrum."""
+    """Return derivatives by the logarithms of the spectrum."""
     step = mp.mpf(10) ** -7
 
     def moved(i: int, by: Any) -> Any:
@@ -233,7 +250,9 @@ def _slopes(function: Callable[..., Any], spectrum: Spectrum, bound: Any) -> lis
 
 @states(_WAY_BACK)
 def obligation_off_diagonal(claimed: Callable[..., Any] = off_diagonal) -> int:
-    """To 10 digits, the divided difference of the moments; and E min(r^2, bound) r^2 / (d (d + 2)) where all are equal."""
+    """Check to 10 digits that it is the divided difference of the moments, and E min(r^2, bound)
+    r^2 / (d (d + 2)) where all variances are equal.
+    """
     cases = 0
     with mp.workdps(DIGITS):
         for numbers, share in product(((1, 4), (1, "1e-4", 2)), ("0.4", 3)):
@@ -255,8 +274,10 @@ def obligation_off_diagonal(claimed: Callable[..., Any] = off_diagonal) -> int:
 
 @states(_WAY_BACK)
 def obligation_potential(claimed: Callable[..., Any] = potential) -> int:
-    """Its derivatives are the moments, to 10 digits; it is convex in log lambda: second differences along 20 directions;
-    and far out it grows at the rate of the bound, whatever direction has 1 for its largest component."""
+    """Check that its derivatives are the moments, to 10 digits; that it is convex in log lambda,
+    by second differences along 20 directions; and that far out it grows at the rate of the
+    bound, in every direction with 1 as its largest component.
+    """
     cases = 0
     with mp.workdps(DIGITS):
         for pairs in _PAIRS:

@@ -1,4 +1,6 @@
-"""The mean of normal records of unit covariance that are clipped to a ball, or counted where they are inside alone."""
+"""Means of normal records of unit covariance that are clipped to a ball, or counted only where
+they are inside.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _WAY_BACK = Source("OURS", "the mean of normal records from that of clipped ones
 
 
 class Moment(NamedTuple):
-    """For y ~ N(m, I) with |m| = offset: the mean of limited records along m, over |m|, its derivative by |m|; P(|y| <= r)."""
+    """Moment for y ~ N(m, I) with |m| = offset: the mean of limited records along m over |m|, its
+    derivative by |m|, and P(|y| <= r).
+    """
 
     length: Any
     ratio: Any
@@ -29,11 +33,13 @@ class Moment(NamedTuple):
 
 
 def moment(d: int, radius: Any, offset: Any, outside: str) -> Moment:
-    """Clipped: m E min(1, r / |y|), for d + 2 degrees. Inside: m P(|y| <= r; d + 2 degrees) / P(|y| <= r).
+    """Return the moment: clipped m E min(1, r / |y|), for d + 2 degrees; inside m
+    P(|y| <= r; d + 2 degrees) / P(|y| <= r).
 
-    For h = exp(-s |y|^2): E h = (1 + 2 s)^(-d/2) exp(-s m^2 / (1 + 2 s)), and E y h = m (1 + 2 s)^(-d/2 - 1) times the same
-    exponential, which is m E h of d + 2 degrees; transforms determine both sides for every h. Noncentral of d degrees is
-    chi-square of d + 2 k for k Poisson of mean m^2 / 2; so d E h / d(m^2) is half of E h of two more degrees minus E h, and
+    For h = exp(-s |y|^2): E h = (1 + 2 s)^(-d/2) exp(-s m^2 / (1 + 2 s)), and E y h = m
+    (1 + 2 s)^(-d/2 - 1) times the same exponential, which is m E h of d + 2 degrees; transforms
+    determine both sides for every h. Noncentral of d degrees is chi-square of d + 2 k for k
+    Poisson of mean m^2 / 2; so d E h / d(m^2) is half of E h of two more degrees minus E h, and
     d (m g) / dm = g + m^2 (g of two more degrees - g); of a ratio g of two likewise. QED
     """
     mean = mp.mpf(offset) ** 2 / 2
@@ -60,29 +66,32 @@ def _inside(degrees: int, radius: Any) -> Any:
 
 @lru_cache(maxsize=1 << 14)
 def _shrunk(degrees: int, radius: Any) -> Any:
-    """E min(1, r / |y|) for chi-square of these degrees."""
+    """Return E min(1, r / |y|) for chi-square of these degrees."""
     half = mp.mpf(degrees) / 2
     beyond = mp.gammainc(half - mp.mpf(1) / 2, radius**2 / 2, mp.inf)
     return _inside(degrees, radius) + radius * beyond / mp.gamma(half) / mp.sqrt(2)
 
 
 def farthest(d: int, outside: str) -> Any:
-    """How far from a center a mean is told."""
+    """Return the largest distance from a center at which a mean can be told."""
     return (mp.sqrt(d) if outside == "clip" else min(mp.sqrt(d) / 2, mp.mpf(20))) + 2
 
 
 def nearly_empty(d: int, radius: Any, outside: str) -> bool:
-    """Whether less than a thousandth of the records are inside, about their mean: then a mask tells nothing."""
+    """Return whether less than a thousandth of the records are inside, about their mean: then a
+    mask tells nothing.
+    """
     return bool(outside == "mask" and below(d, mp.mpf(radius) ** 2) < mp.mpf(1) / 1000)
 
 
 @states(_WAY_BACK)
 def offset_of(d: int, radius: Any, length: Any, outside: str) -> Any:
-    """The offset with this length, by bisection to 2^-40 of the farthest; the farthest for every longer one; 0 of a ball that
-    is nearly empty.
+    """Return the offset with this length, by bisection to 2^-40 of the farthest.
 
-    Lengths grow with offsets: the Jacobian of m -> E clip(N(m, I)) is E of that of clip, which is positive; inside a
-    ball it is the covariance of the law truncated to it.
+    It is the farthest for every longer length, and 0 for a ball that is nearly empty.
+
+    Lengths grow with offsets: the Jacobian of m -> E clip(N(m, I)) is E of that of clip, which
+    is positive; inside a ball it is the covariance of the law truncated to it.
     """
     if nearly_empty(d, radius, outside):
         return mp.mpf(0)
@@ -100,11 +109,12 @@ def offset_of(d: int, radius: Any, length: Any, outside: str) -> Any:
 
 @lru_cache(maxsize=256)
 def best_masked_bound(d: int, n: Any, mu: Any, moves: int) -> Any:
-    """The squared radius d 2^(k / 8), k from -24 to 47, of the least predicted error of a mean at the center,
-    of balls that are not nearly empty.
+    """Return the squared radius d 2^(k / 8), k from -24 to 47, with the least predicted error of a
+    mean at the center, among balls that are not nearly empty.
 
-    The mean of n P records inside has the variance a / (n P) in every direction, a = P_(d+2) / P, its noise
-    s = 2 r / (n P mu) or half of it; and it follows the mean with the slope a, which is that variance.
+    The mean of n P records inside has the variance a / (n P) in every direction, a =
+    P_(d+2) / P, its noise s = 2 r / (n P mu) or half of it; and it follows the mean with the
+    slope a, which is that variance.
     """
 
     def square(bound: Any) -> Any:
@@ -124,7 +134,7 @@ _OFFSETS = ("0.1", "0.7", "2")
 
 
 def _worlds() -> list[tuple[int, Any, Any, str]]:
-    """Radii in sqrt(d)."""
+    """Return dimensions, radii in sqrt(d), offsets and the treatment of records outside."""
     return [
         (d, mp.sqrt(d) * mp.mpf(r), mp.mpf(m), outside)
         for d, r, m, outside in product(_DIMENSIONS, _RADII, _OFFSETS, ("clip", "mask"))
@@ -133,8 +143,12 @@ def _worlds() -> list[tuple[int, Any, Any, str]]:
 
 @states(_STEIN)
 def obligation_moment(claimed: Callable[..., Moment] = moment) -> int:
-    """Lengths and shares are the integrals over |y| = t: its density is t (t / m)^(d/2 - 1) exp(-(t^2 + m^2) / 2) I_(d/2-1)(m t), and
-    along m a direction at this length has the mean I_(d/2)(m t) / I_(d/2-1)(m t); slopes are difference quotients. To 9 digits."""
+    """Check to 9 digits that lengths and shares are the integrals over |y| = t, and slopes
+    difference quotients.
+
+    The density of |y| is t (t / m)^(d/2 - 1) exp(-(t^2 + m^2) / 2) I_(d/2-1)(m t), and along m
+    a direction at this length has the mean I_(d/2)(m t) / I_(d/2-1)(m t).
+    """
     cases = 0
     for d, r, m, outside in _worlds():
         half = mp.mpf(d) / 2
@@ -165,7 +179,9 @@ def obligation_moment(claimed: Callable[..., Moment] = moment) -> int:
 
 @states(_WAY_BACK)
 def obligation_offset(claimed: Callable[..., Any] = offset_of) -> int:
-    """The offset of a length is the one it came from, to 1e-9; slopes are positive and fall with the offset, up to the farthest."""
+    """Check that the offset of a length is the one it came from, to 1e-9; slopes are positive and
+    fall with the offset, up to the farthest.
+    """
     cases = 0
     for d, r, m, outside in _worlds():
         if m < farthest(d, outside):

@@ -1,7 +1,8 @@
-"""Clipped first and second moments about a public center, on exact rationals, and the normal law that has them.
+"""Clipped first and second moments about a public center, on exact rationals, and the normal law
+that has them.
 
-A record's image z is an integer; it contributes v(z) = (A clip(z, +-T), B (min(z^2, C^2) - b), w), T <= C. Fact: z depends on
-its record alone, and on what is public.
+A record's image z is an integer; it contributes v(z) = (A clip(z, +-T), B (min(z^2, C^2) - b),
+w), T <= C. Fact: z depends on its record alone, and on what is public.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Shape:
     weight: int = 0
 
     def of(self, z: int) -> Vector:
-        """What an image contributes; w at the end, 0 where the number is left out."""
+        """Return the contribution of an image; w at the end, 0 where the number is left out."""
         first = min(max(z, -self.turn), self.turn)
         second = min(z * z, self.edge**2) - self.offset
         return (self.linear * first, self.square * second, self.weight)
@@ -57,9 +58,10 @@ class Grid:
 
 
 def unit_of(level: int) -> Fraction:
-    """The unit of a level in cells: 2^(level / 16), down to sixteenths of a cell.
+    """Return the unit of a level in cells: 2^(level / 16), down to sixteenths of a cell.
 
-    floor(x^(1/16)) is floor(sqrt()) four times: floor(sqrt(floor(y))) = floor(sqrt(y)) for y >= 0.
+    floor(x^(1/16)) is floor(sqrt()) four times: floor(sqrt(floor(y))) = floor(sqrt(y)) for
+    y >= 0.
     """
     root = 2 ** (64 + level)
     for _ in range(4):
@@ -68,7 +70,9 @@ def unit_of(level: int) -> Fraction:
 
 
 def image(record: Fraction, grid: Grid, frame: Vector) -> int:
-    """The distance from the frame's center in 1/1024 of its unit, to the nearest integer, halves up."""
+    """Return the distance from the frame's center in 1/1024 of its unit, to the nearest integer,
+    halves up.
+    """
     middle, level = frame
     cells = round(record / grid.cell)
     cells = min(max(cells, grid.center - grid.box), grid.center + grid.box) - grid.center
@@ -76,7 +80,7 @@ def image(record: Fraction, grid: Grid, frame: Vector) -> int:
 
 
 def clipped_moments(records: Sequence[Fraction], grid: Grid, frame: Vector, shape: Shape) -> Vector:
-    """The sums, and the number with its weight if it has one."""
+    """Return the sums, and the number with its weight if it has one."""
     each = [shape.of(image(record, grid, frame)) for record in records]
     width = 3 if shape.weight else 2
     return tuple(sum(v[j] for v in each) for j in range(width))
@@ -91,12 +95,13 @@ def moved_squared(
     weight: int,
     adjacency: Adjacency,
 ) -> int:
-    """How far the sums move at most, squared.
+    """Return the largest move of the sums, squared.
 
-    Proof. add-remove: one v(z); |z| beyond C counts as C. replace: |v(x) - v(y)|^2, in which b and w cancel. v is even in its
-    second part and odd in its first, so let x >= 0 and |y| <= x. Raising x to C raises both differences: clip(x) >= clip(y) and
-    min(x^2, C^2) >= min(y^2, C^2). So x = C; for y >= 0 both differences are largest at y = 0, and for y = -t with t > T the
-    first one stays 2 T A while the second falls; hence y = -t, 0 <= t <= T:
+    Proof. add-remove: one v(z); |z| beyond C counts as C. replace: |v(x) - v(y)|^2, in which b
+    and w cancel. v is even in its second part and odd in its first, so let x >= 0 and |y| <= x.
+    Raising x to C raises both differences: clip(x) >= clip(y) and min(x^2, C^2) >=
+    min(y^2, C^2). So x = C; for y >= 0 both differences are largest at y = 0, and for y = -t
+    with t > T the first one stays 2 T A while the second falls; hence y = -t, 0 <= t <= T:
     A^2 (T + t)^2 + B^2 (C^2 - t^2)^2. QED
     """
     if adjacency is Adjacency.REPLACE:
@@ -111,10 +116,10 @@ def moved_squared(
 
 
 def moments(mean: Any, deviation: Any, turn: Any, edge: Any) -> tuple[Any, Any]:
-    """E clip(z, +-T) and E min(z^2, C^2) for z normal.
+    """Return E clip(z, +-T) and E min(z^2, C^2) for z normal.
 
-    With a = (-e - m) / s and b = (e - m) / s: E z over |z| < e is m P + s (phi(a) - phi(b)), and E z^2 there
-    m^2 P + 2 m s (phi(a) - phi(b)) + s^2 (P + a phi(a) - b phi(b)), by parts.
+    With a = (-e - m) / s and b = (e - m) / s: E z over |z| < e is m P + s (phi(a) - phi(b)),
+    and E z^2 there m^2 P + 2 m s (phi(a) - phi(b)) + s^2 (P + a phi(a) - b phi(b)), by parts.
     """
     mean, deviation = mp.mpf(mean), mp.mpf(deviation)
 
@@ -131,7 +136,9 @@ def moments(mean: Any, deviation: Any, turn: Any, edge: Any) -> tuple[Any, Any]:
 
 
 def slopes(mean: Any, deviation: Any, turn: Any, edge: Any) -> Any:
-    """How they move with m and with ln s: by Stein E f(z) moves with m by E f'(z), with ln s by s^2 E f''(z)."""
+    """Return the derivatives of the moments by m and by ln s: by Stein E f(z) moves with m by E
+    f'(z), with ln s by s^2 E f''(z).
+    """
     t = [(side * turn - mean) / deviation for side in (-1, 1)]
     c = [(side * edge - mean) / deviation for side in (-1, 1)]
     inside = mp.ncdf(c[1]) - mp.ncdf(c[0])
@@ -146,7 +153,7 @@ def slopes(mean: Any, deviation: Any, turn: Any, edge: Any) -> Any:
 
 
 def covariance(mean: Any, deviation: Any, turn: Any, edge: Any) -> Any:
-    """Of one record's clipped moments, by quadrature."""
+    """Return the covariance of one record's clipped moments, by quadrature."""
     far = mp.linspace(mean - 12 * deviation, mean + 12 * deviation, 13)
     places = sorted({-turn, turn, -edge, edge, *far})
 
@@ -172,9 +179,11 @@ def covariance(mean: Any, deviation: Any, turn: Any, edge: Any) -> Any:
 def fit(
     first: Any, second: Any, clips: tuple[Any, Any], box: tuple[Any, Any]
 ) -> tuple[Any, Any] | None:
-    """The normal law with these clipped moments, by Newton's method; None where it leads to none in the box.
+    """Return the normal law with these clipped moments, by Newton's method; None where it leads to
+    none in the box.
 
-    From (clip of the first moment, 1) on; steps in (m, ln s) of at most 1/2, clamped to |m| <= box[0], |ln s| <= ln box[1].
+    It starts from (clip of the first moment, 1), with steps in (m, ln s) of at most 1/2,
+    clamped to |m| <= box[0], |ln s| <= ln box[1].
     """
     far = mp.log(box[1])
     mean, log = min(max(mp.mpf(first), -box[0]), box[0]), mp.mpf(0)
@@ -219,8 +228,9 @@ _FRAMES = ((0, 0), (-3, 16), (7, 40), (BOX, 0), (0, MOST_LEVEL))
     value=of_query(moved_squared, "turn", "edge", "linear", "square", "offset", "weight"),
 )
 def obligation_clipped_moments(claimed: Callable[..., int] = moved_squared) -> int:
-    """The largest move over all images, and all pairs of them, is ``claimed``; and no neighbors of at most 2 records move
-    further, in any frame."""
+    """Check that the largest move over all images, and all pairs of them, is ``claimed``; and that
+    no neighbors of at most 2 records move further, in any frame.
+    """
     cases = 0
     for shape, adjacency in product(_SHAPES, Adjacency):
         images = [shape.of(z) for z in range(-shape.edge - 2, shape.edge + 3)]
@@ -240,7 +250,7 @@ def obligation_clipped_moments(claimed: Callable[..., int] = moved_squared) -> i
 
 @states(_MOMENTS)
 def obligation_units(claimed: Callable[[int], Fraction] = unit_of) -> int:
-    """A unit is at most 2^(level / 16) cells, and less than 1/16 of a cell below."""
+    """Check that a unit is at most 2^(level / 16) cells, and less than 1/16 of a cell below."""
     for level in range(MOST_LEVEL + 1):
         value = 16 * claimed(level)
         require(value.denominator == 1, f"level {level}: {value}/16 is no number of sixteenths")
@@ -256,7 +266,7 @@ _CLIPS = ((mp.mpf(3), mp.mpf(3)), (mp.mpf("1.5"), mp.mpf(1945) / 1024))
 
 @states(_NORMAL)
 def obligation_moments(claimed: Any = moments) -> int:
-    """The closed forms are the integrals, to 1e-12."""
+    """Check that the closed forms are the integrals, to 1e-12."""
     cases = 0
     for (m, s), (turn, edge) in product(_LAWS, _CLIPS):
         mean, deviation = mp.mpf(m), mp.mpf(s)
@@ -279,7 +289,7 @@ def obligation_moments(claimed: Any = moments) -> int:
 
 @states(_NORMAL)
 def obligation_slopes(claimed: Any = slopes) -> int:
-    """The closed forms are differences of the moments, to 1e-10."""
+    """Check that the closed forms are differences of the moments, to 1e-10."""
     cases, h = 0, mp.mpf(10) ** -8
     with mp.workdps(40):
         for (m, s), clips, j in product(_LAWS, _CLIPS, range(2)):
@@ -297,7 +307,9 @@ def obligation_slopes(claimed: Any = slopes) -> int:
 
 @states(_NORMAL)
 def obligation_fit(claimed: Any = fit) -> int:
-    """A law in the box is found from its moments, to 1e-10; moments that no law has lead to none."""
+    """Check that a law in the box is found from its moments, to 1e-10, and that moments of no law
+    lead to none.
+    """
     cases = 0
     for clips, box in ((_CLIPS[0], (2, 4)), (_CLIPS[1], (1, 2))):
         for m, s in product(("-1.9", "-0.9", "0", "0.5", "0.99"), ("0.26", "0.51", "1", "1.9")):

@@ -1,7 +1,8 @@
 """Coordinates in units of their own, on exact rationals: sides of thresholds, norms, scaled sums.
 
-Also the noisy binary search that sides of thresholds are for: what its values decide, and how often it
-misses. Sensitivities have a line of proof each and an exhaustive check on a small universe.
+Also the noisy binary search that sides of thresholds serve: its decisions, and the probability
+that it misses. Sensitivities have a line of proof each and an exhaustive check on a small
+universe.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ _BOX = 1 << 40
 
 
 def rows_of(records: Sequence[Fraction | Record]) -> list[Record]:
-    """Records of one column as tuples too."""
+    """Return the records as tuples, those of one column too."""
     return [record if isinstance(record, tuple) else (record,) for record in records]
 
 
 def side_counts(
     records: Sequence[Record], highs: Sequence[Fraction], lows: Sequence[Fraction] | None = None
 ) -> Vector:
-    """For each coordinate: the records above high or below low, minus those in between."""
+    """Return, for each coordinate, the number of records above high or below low, minus those in
+    between.
+    """
     if lows is None:
         return tuple(sum(_side(r[j], t) for r in records) for j, t in enumerate(highs))
     ends = list(zip(lows, highs, strict=True))
@@ -47,13 +50,15 @@ def side_counts(
 
 
 def _side(x: Fraction, edge: Fraction) -> int:
-    """The sign of x - edge; faster than two comparisons."""
+    """Return the sign of x - edge; faster than two comparisons."""
     off = x.numerator * edge.denominator - edge.numerator * x.denominator
     return (off > 0) - (off < 0)
 
 
 def side_counts_sensitivity(d: int, adjacency: Adjacency) -> int:
-    """Squared. A record counts at most 1 in size in every coordinate: d, or (2)^2 d for two."""
+    """Return the squared sensitivity: a record counts at most 1 in size in every coordinate, so d,
+    or (2)^2 d for two.
+    """
     return 4 * d if adjacency is Adjacency.REPLACE else d
 
 
@@ -67,7 +72,7 @@ class Stretch:
     box: int = _BOX
 
     def image(self, record: Record) -> Vector:
-        """One record's."""
+        """Return the image of one record."""
         rounded = (round(x / cell) for x, cell in zip(record, self.cells, strict=True))
         clamped = (min(max(z, -self.box), self.box) for z in rounded)
         return tuple(
@@ -76,7 +81,9 @@ class Stretch:
 
 
 def norm_counts(records: Sequence[Record], stretch: Stretch, edges: Sequence[int]) -> Vector:
-    """How many images have a norm in (edge before, edge], and at the end how many are beyond all."""
+    """Return how many images have a norm in (edge before, edge], and at the end how many are
+    beyond all.
+    """
     counts = [0] * (len(edges) + 1)
     for record in records:
         square = squared_norm(stretch.image(record))
@@ -85,18 +92,20 @@ def norm_counts(records: Sequence[Record], stretch: Stretch, edges: Sequence[int
 
 
 def norm_counts_sensitivity(adjacency: Adjacency) -> int:
-    """Squared. A record is a unit vector; two of them are at most 2 apart, squared."""
+    """Return the squared sensitivity: a record is a unit vector; two of them are at most 2 apart,
+    squared.
+    """
     return 2 if adjacency is Adjacency.REPLACE else 1
 
 
 def scaled_sum(records: Sequence[Record], stretch: Stretch, radius: int) -> Vector:
-    """The sum of the images clipped to the ball."""
+    """Return the sum of the images clipped to the ball."""
     clipped = [clip_to_ball(stretch.image(record), radius) for record in records]
     return tuple(sum(v[j] for v in clipped) for j in range(len(stretch.center)))
 
 
 def scaled_sum_sensitivity(radius: int, adjacency: Adjacency) -> int:
-    """Squared. add-remove: |z| <= R. replace: |z - z'| <= 2R."""
+    """Return the squared sensitivity. add-remove: |z| <= R. replace: |z - z'| <= 2R."""
     return 4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2
 
 
@@ -107,8 +116,9 @@ def scaled_masked_sum(
     weight: int,
     kept: Slab | Round | None = None,
 ) -> Vector:
-    """The sum of the images in the ball, and in the public set, then ``weight`` times their
-    number."""
+    """Return the sum of the images in the ball, and in the public set, then ``weight`` times their
+    number.
+    """
     images = [stretch.image(record) for record in records]
     inside = [y for y in images if squared_norm(y) <= radius**2 and holds(kept, y)]
     width = len(stretch.center)
@@ -116,11 +126,12 @@ def scaled_masked_sum(
 
 
 def scaled_masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency) -> int:
-    """Squared. A record inside contributes (y, w) with |y| <= R, one outside nothing.
+    """Return the squared sensitivity, where a record inside contributes (y, w) with |y| <= R, one
+    outside nothing.
 
     add-remove: R^2 + w^2. replace: the same for one inside and one outside, and (2R)^2 for two
-    inside. A public set takes some of the inside away, and which records it takes follows from each
-    record alone; so this bounds what is left.
+    inside. A public set removes some of the records inside, and whether it removes a record
+    depends on that record alone; so this bounds what is left.
     """
     one = radius**2 + weight**2
     return max(4 * radius**2, one) if adjacency is Adjacency.REPLACE else one
@@ -129,11 +140,12 @@ def scaled_masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency
 def stretch_about(
     medians: Sequence[Fraction], weights: Sequence[Fraction], energy: Fraction, typical: int
 ) -> Stretch:
-    """x_j - median_j in units of g sqrt(weight_j), where ``energy`` has the norm ``typical``.
+    """Return the map to x_j - median_j in units of g sqrt(weight_j), where ``energy`` has the norm
+    ``typical``.
 
-    Energy is the expected sum of (x_j - median_j)^2 / weight_j, so g = sqrt(energy) / typical. The cell
-    is the largest power of two of at most 64 units, and the factor is how many it has, rounded down: of
-    33 or more, less than one is lost, so units are in proportion to within 3%.
+    Energy is the expected sum of (x_j - median_j)^2 / weight_j, so g = sqrt(energy) / typical.
+    The cell is the largest power of two of at most 64 units, and the factor is how many it has,
+    rounded down: of 33 or more, less than one is lost, so units are in proportion to within 3%.
     """
     cells, factors = [], []
     for weight in weights:
@@ -150,10 +162,12 @@ def stretch_about(
 
 @states(_SEARCH)
 def middle(values: Sequence[int]) -> Fraction:
-    """The next threshold in (-1, 1) of a coordinate for which these values were released, in order.
+    """Return the next threshold in (-1, 1) of a coordinate for which these values were released,
+    in order.
 
-    Values at one threshold are added up. It is left, and the interval halved, when they come to two
-    standard deviations of one value in size, or at the third value or later to anything but zero.
+    Values at one threshold are added up. The search leaves it, and halves the interval, when
+    they come to two standard deviations of one value in size, or at the third value or later to
+    anything but zero.
     """
     low, high, total, tries = Fraction(-1), Fraction(1), 0, 0
     for value in values:
@@ -167,20 +181,22 @@ def middle(values: Sequence[int]) -> Fraction:
 
 @states(_SEARCH)
 def missed(r: Any) -> Any:
-    """A bound on the probability that a threshold is left to the wrong side, where all records lie on
-    the other; r is their number in standard deviations of a value.
+    """Return a bound on the probability that a threshold is left to the wrong side, where all
+    records lie on the other; r is their number in standard deviations of a value.
 
-    After k values the total is N(k r, k), the right side being above. The wrong side is taken at the
-    first if it is at most -2, at the second if it is at most -2, at the third if it is at most 0. (A
-    total of exactly 0, which continuous noise has with probability 0, is left out.)
+    After k values the total is N(k r, k), the right side being above. The wrong side is taken
+    at the first if it is at most -2, at the second if it is at most -2, at the third if it is
+    at most 0. (A total of exactly 0, which continuous noise has with probability 0, is left
+    out.)
     """
     first, second = mp.ncdf(-r - 2), mp.ncdf(-(2 * r + 2) / mp.sqrt(2))
     return first + second + mp.ncdf(-mp.sqrt(3) * r)
 
 
 def obligation_missed(bound: Callable[[Any], Any] = missed) -> int:
-    """The probability, by Simpson's rule over the first two totals, is at most the bound, and more than
-    a third of it."""
+    """Check that the probability, by Simpson's rule over the first two totals, is at most the
+    bound, and more than a third of it.
+    """
     cases = 0
     for r in (0.5, 1.0, 2.0, 3.0):
         wrong = _below(-2 - r) + _integral(
@@ -203,7 +219,9 @@ def _density(x: float) -> float:
 
 
 def _integral(f: Callable[[float], float], steps: int = 64) -> float:
-    """Over (-2, 2), Simpson's rule: an error below 1e-7 for these densities."""
+    """Return the integral over (-2, 2) by Simpson's rule: an error below 1e-7 for these
+    densities.
+    """
     h = 4 / steps
     weights = (1 if k in (0, steps) else 2 + 2 * (k % 2) for k in range(steps + 1))
     return h / 3 * sum(w * f(-2 + k * h) for k, w in enumerate(weights))
@@ -211,8 +229,10 @@ def _integral(f: Callable[[float], float], steps: int = 64) -> float:
 
 @states(_SEARCH)
 def obligation_search(rule: Callable[[Sequence[int]], Fraction] = middle) -> int:
-    """Without noise the search closes in on a median wherever it is: the distance after k values,
-    each at least two standard deviations away from 0, is at most 2^-k; and values of 0 decide nothing."""
+    """Check that without noise the search converges to a median wherever it is: the distance after
+    k values, each at least two standard deviations away from 0, is at most 2^-k; and values of
+    0 decide nothing.
+    """
     cases = 0
     for sixteenths in range(-15, 16, 2):
         median = Fraction(sixteenths, 16)
@@ -248,7 +268,9 @@ _HALF = Fraction(1, 2)
 def _largest_move(
     value: Callable[[Sequence[Record]], Vector], universe: Sequence[Record], adjacency: Adjacency
 ) -> tuple[int, int]:
-    """The largest squared move over all neighbors of at most 2 records, and of how many."""
+    """Return the largest squared move over all neighbors of at most 2 records, and the number of
+    neighbors.
+    """
     known: dict[Sequence[Record], Vector] = {}
     moves = []
     for pair in neighbors(universe, 2, adjacency):
@@ -262,7 +284,7 @@ def _largest_move(
 @states(_OURS)
 @shows("SideCounts", Norm.SQUARED_L2, value=of_query(side_counts_sensitivity, "width"))
 def obligation_side_counts(claimed: Callable[..., int] = side_counts_sensitivity) -> int:
-    """The largest move over all neighbors of small universes is exactly ``claimed``."""
+    """Check that the largest move over all neighbors of small universes is exactly ``claimed``."""
     cases = 0
     for universe, highs, lows in (
         (_LINE, (_HALF,), None),
@@ -297,8 +319,9 @@ _MASKED = (
 
 
 def _sets(d: int, radius: int) -> tuple[Slab | Round, ...]:
-    """Through the center, on the ball's surface, beyond it, and one that holds nothing of the
-    ball."""
+    """Return sets through the center, on the ball's surface, beyond it, and one that contains
+    nothing of the ball.
+    """
     one = (1,) * d
     return (
         Slab(one, None, 0),
@@ -314,7 +337,7 @@ def _sets(d: int, radius: int) -> tuple[Slab | Round, ...]:
 @states(_OURS)
 @shows("NormCounts", Norm.SQUARED_L2, value=of_query(norm_counts_sensitivity))
 def obligation_norm_counts(claimed: Callable[..., int] = norm_counts_sensitivity) -> int:
-    """The largest move over all neighbors of small universes is exactly ``claimed``."""
+    """Check that the largest move over all neighbors of small universes is exactly ``claimed``."""
     cases = 0
     for (universe, stretch), adjacency in product(_STRETCHES, _ALL):
         for edges in ((1,), (1, 3), (1, 2, 5)):
@@ -328,7 +351,7 @@ def obligation_norm_counts(claimed: Callable[..., int] = norm_counts_sensitivity
 @states(_OURS)
 @shows("ScaledSum", Norm.SQUARED_L2, value=of_query(scaled_sum_sensitivity, "radius"))
 def obligation_scaled_sum(claimed: Callable[..., int] = scaled_sum_sensitivity) -> int:
-    """The largest move over all neighbors of small universes is exactly ``claimed``."""
+    """Check that the largest move over all neighbors of small universes is exactly ``claimed``."""
     cases = 0
     for (universe, stretch), adjacency, radius in product(_STRETCHES, _ALL, (1, 2)):
         most, pairs = _largest_move(
@@ -350,8 +373,9 @@ def obligation_scaled_masked_sum(
     claimed: Callable[..., int] = scaled_masked_sum_sensitivity,
     summed: Callable[..., Vector] = scaled_masked_sum,
 ) -> int:
-    """The largest move over all neighbors of small universes is exactly ``claimed``, and of those
-    in public sets no more."""
+    """Check that the largest move over all neighbors of small universes is exactly ``claimed``,
+    and of those in public sets no more.
+    """
     cases = 0
     for (universe, stretch, radius), adjacency, weight in product(_MASKED, _ALL, (1, 2, 5)):
         expected = claimed(radius, weight, adjacency)
@@ -366,8 +390,10 @@ def obligation_scaled_masked_sum(
 
 
 def obligation_stretch(about: Callable[..., Stretch] = stretch_about) -> int:
-    """Factors are 32 to 64, units in proportion to sqrt(weight) to within 3%, and the root mean square
-    norm is ``typical`` to within 4%: squared, the sum of weight energies over squared units."""
+    """Check that factors are 32 to 64, units in proportion to sqrt(weight) to within 3%, and the
+    root mean square norm ``typical`` to within 4%: squared, the sum of weight energies over
+    squared units.
+    """
     cases = 0
     for texts in (("1", "1"), ("1", "1/1000"), ("1/3", "1e9", "7"), ("1/64",)):
         weights = tuple(map(Fraction, texts))

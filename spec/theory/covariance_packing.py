@@ -1,13 +1,16 @@
-"""How many covariances between I and kappa I are told apart: packings that are built, for lower bounds in kappa.
+"""Packings of covariances between I and kappa I: how many can be told apart, for lower bounds in
+kappa.
 
-An estimate S is within alpha of Sigma if |Sigma^-1/2 S Sigma^-1/2 - I|_F <= alpha < 1. Then the affine-invariant distance of S
-and Sigma, |log(Sigma^-1/2 S Sigma^-1/2)|_F, is at most -ln(1 - alpha): an eigenvalue 1 + e has |ln(1 + e)| <= |e| (-ln(1 -
-alpha)) / alpha. So S is within alpha of one at most of covariances that are more than -2 ln(1 - alpha) apart.
+An estimate S is within alpha of Sigma if |Sigma^-1/2 S Sigma^-1/2 - I|_F <= alpha < 1. Then the
+affine-invariant distance of S and Sigma, |log(Sigma^-1/2 S Sigma^-1/2)|_F, is at most
+-ln(1 - alpha): an eigenvalue 1 + e has |ln(1 + e)| <= |e| (-ln(1 - alpha)) / alpha. So of
+covariances that are more than -2 ln(1 - alpha) apart, S is within alpha of at most one.
 
-Scales: diagonal matrices of powers of r. Lattices: x = (u, w) with u ~ N(0, k I), w = B u + N(0, I), B of entries in h / sqrt(k)
-times integers. For C = sqrt(k) (B - B') of singular values c_i the relative eigenvalues come in pairs l, 1 / l with
-l + 1 / l = 2 + c_i^2, ln l = 2 asinh(c_i / 2), and the distance is sqrt(8 sum asinh(c_i / 2)^2). asinh(sqrt(y) / 2)^2 is concave in
-y and 0 at 0, so the sum is at least asinh(|C|_F / 2)^2, and |C|_F is at least h.
+Scales are diagonal matrices of powers of r. Lattices have x = (u, w) with u ~ N(0, k I), w = B
+u + N(0, I), B of entries in h / sqrt(k) times integers. For C = sqrt(k) (B - B') of singular
+values c_i the relative eigenvalues come in pairs l, 1 / l with l + 1 / l = 2 + c_i^2, ln l = 2
+asinh(c_i / 2), and the distance is sqrt(8 sum asinh(c_i / 2)^2). asinh(sqrt(y) / 2)^2 is
+concave in y and 0 at 0, so the sum is at least asinh(|C|_F / 2)^2, and |C|_F is at least h.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ _MARGIN = mp.mpf(10) ** -6
 
 
 def reach(alpha: Any) -> Any:
-    """Compute how far apart covariances must be for no estimate to be within alpha of two of them."""
+    """Compute the distance between covariances from which on no estimate is within alpha of two of
+    them.
+    """
     return -2 * mp.log(1 - mp.mpf(alpha))
 
 
@@ -52,8 +57,9 @@ def lattice_step(alpha: Any) -> Any:
 def _half_width(d: int, kappa: Any, alpha: Any) -> tuple[int, Any]:
     """Compute (m, k): entries of B are h / sqrt(k) times -m, ..., m, of operator norm 1 at most.
 
-    With |B| <= 1 the largest eigenvalue is at most 2 k + 1 and the inverse of the least at most 2 + 1 / k, so that the
-    ratio is at most (2 k + 1)^2 / k = 4 k + 4 + 1 / k; kappa for k = (kappa - 4 + sqrt(kappa^2 - 8 kappa)) / 8.
+    With |B| <= 1 the largest eigenvalue is at most 2 k + 1 and the inverse of the least at most
+    2 + 1 / k, so that the ratio is at most (2 k + 1)^2 / k = 4 k + 4 + 1 / k; kappa for
+    k = (kappa - 4 + sqrt(kappa^2 - 8 kappa)) / 8.
     """
     kappa = mp.mpf(kappa)
     if d < 2 or kappa <= 9:
@@ -65,7 +71,9 @@ def _half_width(d: int, kappa: Any, alpha: Any) -> tuple[int, Any]:
 
 @states(RATIO)
 def lattices(d: int, kappa: Any, alpha: Any) -> int:
-    """Count the B: (2 m + 1)^(floor(d / 2) ceil(d / 2)), whose logarithm is d^2 ln(kappa) / 8 to first order."""
+    """Count the B: (2 m + 1)^(floor(d / 2) ceil(d / 2)), whose logarithm is d^2 ln(kappa) / 8 to
+    first order.
+    """
     m, _ = _half_width(d, kappa, alpha)
     return int((2 * m + 1) ** ((d // 2) * (d - d // 2)))
 
@@ -80,9 +88,12 @@ def count(d: int, kappa: Any, alpha: Any) -> int:
 def records_for_ratio(
     d: int, kappa: Any, alpha: Any, beta: Fraction, adjacency: Adjacency, **claim: Any
 ) -> int:
-    """Compute how many records are needed to be within alpha (relative, below 1) of every covariance between I and kappa I but
-    with probability beta, for mu-GDP (``mu``) or (epsilon, delta)-DP: at least sqrt(2 ln count) / mu to first order, or the fewer
-    of ln(count) / epsilon and ln(1 / delta) / epsilon."""
+    """Compute the number of records needed to be within alpha (relative, below 1) of every
+    covariance between I and kappa I, except with probability beta.
+
+    For mu-GDP (``mu``) it is at least sqrt(2 ln count) / mu to first order; for
+    (epsilon, delta)-DP the smaller of ln(count) / epsilon and ln(1 / delta) / epsilon.
+    """
     if "mu" in claim:
         return records_needed(
             lambda n: changed_gaussian(claim["mu"], n), count(d, kappa, alpha), adjacency, beta
@@ -98,7 +109,9 @@ def records_for_ratio(
 
 @states(RATIO)
 def built(d: int, kappa: Any, alpha: Any) -> Iterator[Any]:
-    """Make the matrices of the lattice packing, scaled so that the least eigenvalue is at least 1."""
+    """Make the matrices of the lattice packing, scaled so that the least eigenvalue is at least
+    1.
+    """
     m, k = _half_width(d, kappa, alpha)
     step = lattice_step(alpha) / mp.sqrt(k)
     a, b = d // 2, d - d // 2
@@ -136,8 +149,9 @@ def _gap(d: int, kappa: int, alpha: Fraction) -> Any:
 
 @states(RATIO)
 def obligation_apart(claimed: Callable[[int, int, Fraction], Any] = _gap) -> int:
-    """Check matrices of both packings, up to 40 of each: between I and kappa I, as many as counted, and pairwise more
-    than ``claimed`` apart, some of them by less than a tenth more."""
+    """Check matrices of both packings, up to 40 of each: between I and kappa I, as many as
+    counted, and pairwise more than ``claimed`` apart, some of them by less than a tenth more.
+    """
     cases = 0
     for (d, kappa, text), (make, number) in product(
         _SIZES, ((built, lattices), (built_scales, scales))
@@ -159,8 +173,10 @@ def obligation_apart(claimed: Callable[[int, int, Fraction], Any] = _gap) -> int
 
 @states(RATIO)
 def obligation_one_at_most(claimed: Callable[[Any], Any] = reach) -> int:
-    """Check the worst estimates between diag(1, 1) and scaled versions: within alpha of the one it is further than alpha from the
-    other, and for one direction nothing smaller than ``claimed`` would do (geometric means of the two)."""
+    """Check the worst estimates between diag(1, 1) and scaled versions: an estimate within alpha
+    of one is further than alpha from the other, and in one direction nothing smaller than
+    ``claimed`` suffices (geometric means of the two).
+    """
     cases = 0
     for text in ("1/10", "1/2", "9/10"):
         alpha = real(Fraction(text))
@@ -181,8 +197,10 @@ def obligation_one_at_most(claimed: Callable[[Any], Any] = reach) -> int:
 
 @states(RATIO, PACKING)
 def obligation_growth(claimed: Callable[..., int] = records_for_ratio) -> int:
-    """Check the records needed: for mu-GDP they grow as sqrt(ln kappa), and in proportion to d; for a pure claim as d^2 ln
-    kappa / epsilon; and with a delta no further than ln(1 / (delta beta)) / epsilon."""
+    """Check the records needed: for mu-GDP they grow as sqrt(ln kappa), and in proportion to d;
+    for a pure claim as d^2 ln kappa / epsilon; and with a delta no further than
+    ln(1 / (delta beta)) / epsilon.
+    """
     cases, beta, alpha = 0, Fraction(1, 3), mp.mpf(1) / 4
     replace = Adjacency.REPLACE
     for mu, d in ((mp.mpf(1) / 100, 8), (mp.mpf(1) / 10, 16)):

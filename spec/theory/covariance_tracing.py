@@ -1,22 +1,28 @@
-"""No private covariance is so accurate that its records leave no trace: the bound by scores.
+"""Lower bound by scores for covariances: a private estimate cannot be so accurate that its records
+leave no trace.
 
-Sigma = I + T, T symmetric with independent entries T_jk, j <= k, uniform on [-rho, rho], rho = r / d; so |T| <= r < 1
-(Gershgorin). Records x_i ~ N(0, Sigma), i <= n; M is the estimate (where it abstains, any fixed matrix), alpha^2 =
-E|M - Sigma|_F^2, D = d (d + 1) / 2. With h_jk = 1 - T_jk^2 / rho^2, from 0 to 1, B_jk = h_jk (M - Sigma)_jk and
-S(x) = Sigma^-1 (x x^T - Sigma) Sigma^-1 the score of record i is Z_i = <B, S(x_i)> / 2.
+Sigma = I + T, T symmetric with independent entries T_jk, j <= k, uniform on [-rho, rho],
+rho = r / d; so |T| <= r < 1 (Gershgorin). Records x_i ~ N(0, Sigma), i <= n; M is the estimate
+(where it abstains, any fixed matrix), alpha^2 = E|M - Sigma|_F^2, D = d (d + 1) / 2. With
+h_jk = 1 - T_jk^2 / rho^2, from 0 to 1, B_jk = h_jk (M - Sigma)_jk and S(x) = Sigma^-1
+(x x^T - Sigma) Sigma^-1 the score of record i is Z_i = <B, S(x_i)> / 2.
 
-(a) Scores add up. S_jk(x), halved on the diagonal, is the derivative of log N(x; 0, Sigma) by T_jk: it has mean 0, and
-E[M_jk sum_i S_jk(x_i) | T] is the derivative of g_jk = E[M_jk | T]. Over a uniform T_jk, by parts, E[(1 - T^2 / rho^2) g'] =
-2 E[T g] / rho^2. As E[T_jk g_jk] = rho^2 / 3 + E[T_jk (M - Sigma)_jk], Cauchy-Schwarz over the D entries gives
-E sum_i Z_i >= 2 D / 3 - 2 alpha sqrt(D / 3) / rho.
-(b) One record's score is small if the record was not there. Z'_i, with x_i drawn again before M is run, has mean 0
-given M and T, and the variance tr (Sigma^-1 B Sigma^-1 B) / 2 <= |B|_F^2 / (2 (1 - r)^2): E Z'_i^2 <= alpha^2 / (2 (1 - r)^2).
-(c) Privacy: for laws P, Q of which no test tells more than of N(mu, 1) and N(0, 1), E_P Z - E_Q Z <= sqrt(chi^2(P|Q) E_Q Z^2), and
-chi^2, as every f-divergence, is at most that of the two normal laws, e^(mu^2) - 1.
+(a) Scores add up. S_jk(x), halved on the diagonal, is the derivative of log N(x; 0, Sigma) by
+T_jk: it has mean 0, and E[M_jk sum_i S_jk(x_i) | T] is the derivative of g_jk = E[M_jk | T].
+Over a uniform T_jk, by parts, E[(1 - T^2 / rho^2) g'] = 2 E[T g] / rho^2. As E[T_jk g_jk] =
+rho^2 / 3 + E[T_jk (M - Sigma)_jk], Cauchy-Schwarz over the D entries gives E sum_i Z_i >= 2
+D / 3 - 2 alpha sqrt(D / 3) / rho.
+(b) One record's score is small if the record was not there. Z'_i, with x_i drawn again before M
+is run, has mean 0 given M and T, and the variance tr (Sigma^-1 B Sigma^-1 B) / 2 <=
+|B|_F^2 / (2 (1 - r)^2): E Z'_i^2 <= alpha^2 / (2 (1 - r)^2).
+(c) Privacy: for laws P, Q of which no test tells more than of N(mu, 1) and N(0, 1), E_P Z - E_Q
+Z <= sqrt(chi^2(P|Q) E_Q Z^2), and chi^2, as every f-divergence, is at most that of the two
+normal laws, e^(mu^2) - 1.
 
-Together n sqrt(e^(mu^2) - 1) alpha / (sqrt(2) (1 - r)) >= 2 D / 3 - 2 alpha d sqrt(D / 3) / r, for every r. Some Sigma of the family
-has an error that large; relative to Sigma, |Sigma^-1/2 (M - Sigma) Sigma^-1/2|_F >= |M - Sigma|_F / (1 + r).
-Add-remove: compare with the run without record i; the bound is then for the larger of the errors at n - 1 and n records.
+Together n sqrt(e^(mu^2) - 1) alpha / (sqrt(2) (1 - r)) >= 2 D / 3 - 2 alpha d sqrt(D / 3) / r,
+for every r. Some Sigma of the family has an error that large; relative to Sigma, |Sigma^-1/2
+(M - Sigma) Sigma^-1/2|_F >= |M - Sigma|_F / (1 + r). Add-remove: compare with the run without
+record i; the bound is then for the larger of the errors at n - 1 and n records.
 """
 
 from __future__ import annotations
@@ -39,8 +45,10 @@ _SPREADS = tuple(mp.mpf(k) / 20 for k in range(1, 20))
 
 @states(BOUND)
 def least_error(d: int, n: int, mu: Any) -> Any:
-    """No mu-GDP estimate of covariances of n normal records has a smaller root mean squared error relative to the truth, in the
-    Frobenius norm, at all covariances. The best of 19 spreads r."""
+    """Return a lower bound on the root mean squared error, relative to the truth and in the
+    Frobenius norm, of mu-GDP estimates of the covariances of n normal records, at some
+    covariance. The best of 19 spreads r.
+    """
     return max(_least(d, n, mu, r) for r in _SPREADS)
 
 
@@ -53,9 +61,11 @@ def _least(d: int, n: int, mu: Any, r: Any) -> Any:
 
 @states(Source("GL95", "information of normal records about their covariance"))
 def sampling_error(d: int, n: int) -> Any:
-    """sqrt(d (d + 1) / n): no unbiased estimate from n records has a smaller root mean squared relative error.
+    """Return sqrt(d (d + 1) / n): no unbiased estimate from n records has a smaller root mean
+    squared relative error.
 
-    The information of a record about Sigma = I + e is <e, e> / 2, of d (d + 1) / 2 orthonormal directions.
+    The information of a record about Sigma = I + e is <e, e> / 2, of d (d + 1) / 2 orthonormal
+    directions.
     """
     return mp.sqrt(mp.mpf(d * (d + 1)) / n)
 
@@ -64,14 +74,15 @@ def sampling_error(d: int, n: int) -> Any:
 
 
 def score(x: Any, variance: Any) -> Any:
-    """The derivative of log N(x; 0, variance) by the variance."""
+    """Return the derivative of log N(x; 0, variance) by the variance."""
     return (x**2 / variance - 1) / (2 * variance)
 
 
 @states(BOUND)
 def obligation_scores(claimed: Callable[[Any, Any], Any] = score) -> int:
-    """In one dimension, by quadrature: scores have mean 0 and the variance 1 / (2 v^2), and E[f(x) score] is the derivative of
-    E f(x) by v, for f(x) = x^2, x^4 and cos x."""
+    """Check in one dimension, by quadrature, that scores have mean 0 and variance 1 / (2 v^2), and
+    that E[f(x) score] is the derivative of E f(x) by v, for f(x) = x^2, x^4 and cos x.
+    """
     cases = 0
     for variance in (mp.mpf(1) / 2, mp.mpf(1), mp.mpf(3) / 2):
         moments = {
@@ -93,13 +104,13 @@ def obligation_scores(claimed: Callable[[Any, Any], Any] = score) -> int:
 
 
 def by_parts(moment: Callable[[int], Any], power: int) -> Any:
-    """2 E[T g] for g = T^power, T uniform on [-1, 1]."""
+    """Return 2 E[T g] for g = T^power, T uniform on [-1, 1]."""
     return 2 * moment(power + 1)
 
 
 @states(BOUND)
 def obligation_by_parts(claimed: Callable[..., Any] = by_parts) -> int:
-    """E[(1 - T^2) g'(T)] is that, for g = T^k up to k = 12, on exact rationals."""
+    """Check that E[(1 - T^2) g'(T)] is ``claimed`` for g = T^k up to k = 12, on exact rationals."""
 
     def moment(k: int) -> Any:
         return mp.mpf(0) if k % 2 else mp.mpf(1) / (k + 1)
@@ -112,13 +123,15 @@ def obligation_by_parts(claimed: Callable[..., Any] = by_parts) -> int:
 
 
 def chi_square(mu: Any) -> Any:
-    """That of N(mu, 1) from N(0, 1)."""
+    """Return the chi-square divergence of N(mu, 1) from N(0, 1)."""
     return mp.expm1(mu**2)
 
 
 @states(Source("DRS22", "GDP as tests of normal laws", note="chi-square of the two"))
 def obligation_chi_square(claimed: Callable[[Any], Any] = chi_square) -> int:
-    """By quadrature; and the bound (c) for the laws themselves, Z = x^k up to k = 4, with equality where Z is the likelihood ratio."""
+    """Check the divergence by quadrature, and the bound (c) for the laws themselves, Z = x^k up to
+    k = 4, with equality where Z is the likelihood ratio.
+    """
     cases = 0
     for mu in (mp.mpf(1) / 4, mp.mpf(1), mp.mpf(2)):
         places = mp.linspace(-12, 18, 11)
@@ -135,7 +148,8 @@ def obligation_chi_square(claimed: Callable[[Any], Any] = chi_square) -> int:
 
 
 def gaussian_mechanism_error(d: int, n: int, mu: Any) -> Any:
-    """That of x x^T of records of which none is longer than sqrt(3 d), plus noise: it is mu-GDP, at the identity and about.
+    """Return the error of the mean of x x^T plus noise, for records none longer than sqrt(3 d): it
+    is mu-GDP, at the identity and about.
 
     Its privacy part, sqrt(D) sqrt(2) 3 d / (n mu), and sampling, sqrt(2 D / n).
     """
@@ -145,7 +159,9 @@ def gaussian_mechanism_error(d: int, n: int, mu: Any) -> Any:
 
 @states(BOUND)
 def obligation_bound_is_below_a_mechanism(within: int = 60) -> int:
-    """Below the error of clipping and noise at d = 2 to 200, within a factor of 60 (its constants are not fitted)."""
+    """Check that the bound is below the error of clipping and noise at d = 2 to 200, within a
+    factor of 60 (its constants are not fitted).
+    """
     cases = 0
     for d in (2, 10, 50, 200):
         for mu in (mp.mpf(1) / 4, mp.mpf(1)):

@@ -1,6 +1,8 @@
-"""Learning a law on ordered bins: what a noisy histogram is off by, and what no private estimate can beat.
+"""Learning a law on ordered bins: the error of a noisy histogram, and lower bounds for every
+private estimate.
 
-Distances: total variation, half of the sum over bins, and Kolmogorov's, the largest over beginnings of bins.
+Distances: total variation, half of the sum over bins, and Kolmogorov's, the largest over
+beginnings of bins.
 """
 
 from __future__ import annotations
@@ -47,8 +49,10 @@ def mean_deviation(normal: Any, laplace: Any) -> Any:
 
 @states(VARIATION)
 def variation_error(n: int, bins: int, scale: Any) -> Any:
-    """Compute the root mean square of the total variation between the uniform law on k bins and its
-    shares of n records with Laplace noise, made to add up to 1; normal counts, bins as if independent."""
+    """Compute the root mean square of the total variation between the uniform law on k bins and
+    its shares of n records with Laplace noise, made to add up to 1; normal counts, bins as if
+    independent.
+    """
     left = 1 - mp.mpf(1) / bins
     a, b = mp.sqrt(mp.mpf(n) / bins * left), mp.mpf(scale) * mp.sqrt(left)
     mean, square = mean_deviation(a, b), a**2 + 2 * b**2
@@ -60,8 +64,10 @@ _BRIDGE, _SIEGMUND = mp.pi / mp.sqrt(12), mp.mpf("0.5826")
 
 @states(KOLMOGOROV)
 def kolmogorov_error(n: int, bins: int, scale: Any) -> Any:
-    """Compute the root mean square of the Kolmogorov distance of the same shares: sqrt(1 / n + 2 b^2 k /
-    n^2) times that of a Brownian bridge, pi / sqrt(12), less 0.5826 / sqrt(k), as it is seen at k places only."""
+    """Compute the root mean square of the Kolmogorov distance of the same shares:
+    sqrt(1 / n + 2 b^2 k / n^2) times that of a Brownian bridge, pi / sqrt(12), less
+    0.5826 / sqrt(k), as it is seen at k places only.
+    """
     spread = mp.sqrt(mp.mpf(1) / n + 2 * bins * (mp.mpf(scale) / n) ** 2)
     return spread * (_BRIDGE - _SIEGMUND / mp.sqrt(bins))
 
@@ -86,14 +92,16 @@ def _drawn(
 def least_variation(
     epsilon: Fraction, delta: Fraction, adjacency: Adjacency, n: int, bins: int
 ) -> Any:
-    """Bound from below the mean total variation, for some law on k bins, of any (epsilon, delta)-DP
-    estimate of n records: the largest g (1 - s) of a grid of g.
+    """Bound from below the mean total variation, for some law on k bins, of any
+    (epsilon, delta)-DP estimate of n records: the largest g (1 - s) of a grid of g.
 
-    With b = floor(k / 2) pairs of bins, of probabilities (1 + g) / (2 b) and (1 - g) / (2 b) in an order of
-    coins: laws of the two orders of one pair differ by g / b, and have all but that much in common. The better of
-    two guesses is right with probability s at most (``drawn``), and the half of an l1 error in a pair is at least g /
-    b (1 - s) on average: for laws P, Q of the estimate, what is in both of them is 1 - s of either, and there the
-    two errors add up to 2 g / b at least. Without privacy s is at most 1/2 + sqrt(1 - c^(2 n)) / 2, c the laws' affinity.
+    With b = floor(k / 2) pairs of bins, of probabilities (1 + g) / (2 b) and (1 - g) / (2 b) in
+    an order of coins: laws of the two orders of one pair differ by g / b, and have the rest in
+    common. The better of two guesses is right with probability s at most (``drawn``), and the
+    half of an l1 error in a pair is at least g / b (1 - s) on average: for laws P, Q of the
+    estimate, what is in both of them is 1 - s of either, and there the two errors add up to 2
+    g / b at least. Without privacy s is at most 1/2 + sqrt(1 - c^(2 n)) / 2, c the laws'
+    affinity.
     """
     pairs = bins // 2
     scale = pairs / (n * max(real(epsilon), mp.mpf(10) ** -9))
@@ -117,9 +125,9 @@ def least_kolmogorov(
     """Bound from below the root mean square Kolmogorov distance, for some law on k bins, of any
     (epsilon, delta)-DP estimate: the largest t sqrt(1 - s) / 2 of 16 t.
 
-    k laws: a mass of t on a bin of its own, the rest as it may be. Between two such bins the distribution
-    functions differ by t, so an estimate is within t / 2 of one law at most, and s is the success among k.
-    In total variation they are t apart, too.
+    k laws: each has a mass of t on a bin of its own, and the rest anywhere. Between two such
+    bins the distribution functions differ by t, so an estimate is within t / 2 of one law at
+    most, and s is the success among k. In total variation they are t apart, too.
     """
     told = min(mp.log(bins), mp.log(1 / real(delta))) if delta else mp.log(bins)
     scale = told / (n * max(real(epsilon), mp.mpf(10) ** -9))
@@ -133,7 +141,9 @@ def least_kolmogorov(
 
 @states(VARIATION)
 def obligation_mean_deviation(claimed: Callable[[Any, Any], Any] = mean_deviation) -> int:
-    """Check E|X + L| by a sum over a grid of x, to 1e-6, from nearly no noise to nearly nothing else."""
+    """Check E|X + L| by a sum over a grid of x, to 1e-6, from nearly no noise to nearly nothing
+    else.
+    """
     cases = 0
     for a, b in product(("1", "3"), ("0.2", "1", "20")):
         normal, laplace = mp.mpf(a), mp.mpf(b)
@@ -150,8 +160,10 @@ def obligation_mean_deviation(claimed: Callable[[Any, Any], Any] = mean_deviatio
 
 @states(KOLMOGOROV)
 def obligation_bridge(claimed: Callable[[int, int, Any], Any] = kolmogorov_error) -> int:
-    """Check the Kolmogorov distance of multinomial shares without noise, exactly, by the probabilities that
-    all beginnings are within m of their expectations: the formula is within 4% from 8 bins on."""
+    """Check the Kolmogorov distance of multinomial shares without noise, exactly, by the
+    probabilities that all beginnings are within m of their expectations: the formula is within
+    4% from 8 bins on.
+    """
     cases = 0
     for n, bins in ((80, 8), (64, 16), (120, 24)):
         square = mp.mpf(0)
@@ -168,8 +180,9 @@ def obligation_bridge(claimed: Callable[[int, int, Any], Any] = kolmogorov_error
 
 
 def _within(n: int, bins: int, m: int) -> float:
-    """Compute P(all beginnings hold their expected numbers, multiples of n / k, to m), in floats: Poisson
-    counts, given that they add up to n."""
+    """Compute P(all beginnings hold their expected numbers, multiples of n / k, to m), in floats:
+    Poisson counts, given that they add up to n.
+    """
     each = n // bins
     weights = [
         math.exp(c * math.log(each) - each - math.lgamma(c + 1)) for c in range(2 * m + each + 1)
@@ -189,9 +202,10 @@ Least = Callable[[Fraction, Fraction, Adjacency, int, int], Any]
 
 @states(PAIRS, VARIATION)
 def obligation_variation(claimed: Least = least_variation) -> int:
-    """Check the bound against exact errors: on two bins, of randomized response and the likelier side, at the
-    hardest of 80 laws, for 1 to 6 records; and against a noisy histogram on many, for which it is within 15
-    times, with noise and with sampling as most of the error."""
+    """Check the bound against exact errors: on two bins, of randomized response and the likelier
+    side, at the hardest of 80 laws, for 1 to 6 records; and against a noisy histogram on many,
+    for which it is within 15 times, with noise and with sampling as most of the error.
+    """
     cases, replace = 0, Adjacency.REPLACE
     for text, n in product(("1/4", "1", "3"), (1, 2, 6)):
         epsilon = Fraction(text)
@@ -213,8 +227,9 @@ def obligation_variation(claimed: Least = least_variation) -> int:
 
 
 def _response_error(epsilon: Fraction, n: int) -> Any:
-    """Compute the largest mean error over shares of ones, of the unbiased estimate from n randomized bits,
-    clamped; total variation on two bins is the difference of shares."""
+    """Compute the largest mean error over shares of ones, of the unbiased estimate from n
+    randomized bits, clamped; total variation on two bins is the difference of shares.
+    """
     told = 1 / (1 + mp.exp(-real(epsilon)))
     worst = mp.mpf(0)
     for step in range(81):
@@ -229,8 +244,10 @@ def _response_error(epsilon: Fraction, n: int) -> Any:
 
 @states(KOLMOGOROV)
 def obligation_kolmogorov(claimed: Least = least_kolmogorov) -> int:
-    """Check the bound against the choice of a bin by weights e^(share times its records), exact for up to 3
-    records on 3 bins; below a noisy histogram's error; and it grows with ln k until delta ends that."""
+    """Check the bound against the choice of a bin by weights e^(share times its records), exact
+    for up to 3 records on 3 bins; below a noisy histogram's error; and it grows with ln k until
+    delta ends that.
+    """
     cases, replace = 0, Adjacency.REPLACE
     for text, n in product(("1/2", "2"), (1, 3)):
         epsilon = Fraction(text)

@@ -1,8 +1,10 @@
-"""What is seen of a Gaussian filter: a noisy size, a noisy number of kept records, a noisy mean.
+"""Outputs of a Gaussian filter, as a law: a noisy size, a noisy number of kept records, a noisy
+mean.
 
-The exact law of all three in one dimension, for records at a few distinct points, and the hockey
-stick of two such laws. The mean is seen rounded to cells of half its noise, so what is found is at
-most the true value, and near it. In floats: the mass that cut tails and left out sets lack is below 1e-14.
+The law of all three is exact in one dimension, for records at a few distinct points, and so is
+the hockey stick of two such laws. The mean is rounded to cells of half its noise, so the hockey
+stick is at most the true value, and near it. In floats: the mass that cut tails and left out
+sets lack is below 1e-14.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ friends, so any two of a friendly set are within 1."""
 Seen = tuple[int, int, int]
 """The noisy size, the noisy number (0: nothing is released) and the mean's cell."""
 LOST = 1e-8
-"""How far a hockey stick may be off, for epsilon up to ``MOST``: the lacking mass, e^epsilon times."""
+"""Error allowed in a hockey stick, for epsilon up to ``MOST``: the lacking mass, times
+e^epsilon.
+"""
 MOST = 12
 _REACH = 8
 """Standard deviations of noise that are looked at: what lies beyond has mass 2e-15."""
@@ -40,8 +44,12 @@ _REACH = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Sizes and numbers have noise of deviation 1 / mu_count, margins of their sensitivity over
-    mu_filter, means of multiplier / noisy number; each kind of bad event has probability ``rare``."""
+    """Parameters of a release.
+
+    Sizes and numbers have noise of deviation 1 / mu_count, margins of their sensitivity over
+    mu_filter, means of multiplier / noisy number; each kind of bad event has probability
+    ``rare``.
+    """
 
     adjacency: Adjacency
     mu_count: Fraction
@@ -51,7 +59,7 @@ class Release:
 
     @property
     def shift(self) -> int:
-        """What is added to the noisy size, and taken off the noisy number with one more."""
+        """Number added to the noisy size; it is taken off the noisy number, with one more."""
         return _shift(self.rare, 1 / self.mu_count)
 
 
@@ -60,30 +68,33 @@ _shift = cache(least_shift)
 
 @states(THEOREM)
 def mu_squared(release: Release) -> Fraction:
-    """mu^2 of noisy size (add-remove), filter, noisy number and noisy mean together.
+    """Return mu^2 of noisy size (add-remove), filter, noisy number and noisy mean together.
 
-    The mechanism. Add-remove: a size h = max(1, n + round(N / mu_c) + t), t = least_shift(rare, 1 / mu_c);
-    under replace h = n. The filter, at noise_scale(h) and threshold(h). Of the kept records C: m =
-    |C| + round(N / mu_c) - 1 - t; nothing if C is empty or m <= 0 (one outcome); else m and the mean of C
-    plus noise of deviation s D / m, where records with a common friend are within D of each other. mu_F
-    and s may depend on h as long as mu_F^2 + 1 / s^2 does not.
+    The mechanism. Add-remove: a size h = max(1, n + round(N / mu_c) + t), t =
+    least_shift(rare, 1 / mu_c); under replace h = n. The filter, at noise_scale(h) and
+    threshold(h). Of the kept records C: m = |C| + round(N / mu_c) - 1 - t; nothing if C is
+    empty or m <= 0 (one outcome); else m and the mean of C plus noise of deviation s D / m,
+    where records with a common friend are within D of each other. mu_F and s may depend on h as
+    long as mu_F^2 + 1 / s^2 does not.
 
-    Proof, add-remove. Record j goes. Let v tell which of the others are kept, K how many. Bad is: the
-    size before the maximum is below n - 1; some i != j with 2 deg_i <= n is kept; x_j with 2 deg_j <= n is
-    kept; m > K + 1; K = 0 and m > 0. These three groups have probability at most ``rare`` each under
-    either dataset (rare_events.py). The kept x_j is a coin on top of equal laws, which may be
-    thrown for the smaller dataset as well, so it is the same event on both sides. Stopped at the
-    first bad step, the two laws are compositions: sizes differ by 1 (mu_c), margins of all i != j by 1
-    each (mu_F), and given v the laws are equal where x_j is not kept; where it is, numbers differ by 1
-    (mu_c), and means by at most D / (K + 1), x_j having a common friend with each of C: at most
-    1 / s deviations since m <= K + 1. Mixing over x_j keeps the bound (joint convexity). So, S being an
-    event, P(S) <= P(S, good) + 3 rare <= e^epsilon Q(S) + delta_mu(epsilon) + 3 rare.
+    Proof, add-remove. Record j goes. Let v tell which of the others are kept, K how many. Bad
+    is: the size before the maximum is below n - 1; some i != j with 2 deg_i <= n is kept; x_j
+    with 2 deg_j <= n is kept; m > K + 1; K = 0 and m > 0. These three groups have probability
+    at most ``rare`` each under either dataset (rare_events.py). The kept x_j is a coin on top
+    of equal laws, which may be thrown for the smaller dataset as well, so it is the same event
+    on both sides. Stopped at the first bad step, the two laws are compositions: sizes differ by
+    1 (mu_c), margins of all i != j by 1 each (mu_F), and given v the laws are equal where x_j
+    is not kept; where it is, numbers differ by 1 (mu_c), and means by at most D / (K + 1), x_j
+    having a common friend with each of C: at most 1 / s deviations since m <= K + 1. Mixing
+    over x_j keeps the bound (joint convexity). So, S being an event, P(S) <= P(S, good) + 3
+    rare <= e^epsilon Q(S) + delta_mu(epsilon) + 3 rare.
 
-    Replace. Margins move by 0 or 2. Bad: i kept with 2 deg_i <= n on either side, which has margin at
-    most 2 on both; x_j (x'_j) kept with margin at most 1, again a coin, of the larger probability of the
-    two; m > K + 1; K = 0 and m > 0. Given v let x_j and x'_j be kept independently. Both: each has
-    2 deg >= n + 2, so at least n / 2 friends among the n - 1 others, hence a common one; the means differ
-    by at most D / (K + 1), the numbers not at all. One: as above. QED.
+    Replace. Margins move by 0 or 2. Bad: i kept with 2 deg_i <= n on either side, which has
+    margin at most 2 on both; x_j (x'_j) kept with margin at most 1, again a coin, of the larger
+    probability of the two; m > K + 1; K = 0 and m > 0. Given v let x_j and x'_j be kept
+    independently. Both: each has 2 deg >= n + 2, so at least n / 2 friends among the n - 1
+    others, hence a common one; the means differ by at most D / (K + 1), the numbers not at all.
+    One: as above. QED.
     """
     sizes = release.mu_count**2 if release.adjacency is Adjacency.ADD_REMOVE else 0
     return sizes + release.mu_filter**2 + release.mu_count**2 + 1 / release.multiplier**2
@@ -91,7 +102,9 @@ def mu_squared(release: Release) -> Fraction:
 
 @states(THEOREM)
 def delta(release: Release) -> Fraction:
-    """What the bad events add to the Gaussian profile: one ``rare`` for each group of them."""
+    """Return the delta that the bad events add to the Gaussian profile: one ``rare`` for each
+    group of them.
+    """
     return (3 if release.adjacency is Adjacency.ADD_REMOVE else 2) * release.rare
 
 
@@ -99,18 +112,18 @@ def delta(release: Release) -> Fraction:
 def laws(
     release: Release, left: Points, right: Points
 ) -> tuple[Mapping[Seen, float], Mapping[Seen, float]]:
-    """The law of what is seen of either dataset. Under replace the size is public (0 here)."""
+    """Return the laws of the output on both datasets. Under replace the size is public (0 here)."""
     return _law(release, left), _law(release, right)
 
 
 def hockey_stick(p: Mapping[Seen, float], q: Mapping[Seen, float], epsilon: float) -> float:
-    """sup over events S of P(S) - e^epsilon Q(S)."""
+    """Return sup over events S of P(S) - e^epsilon Q(S)."""
     factor = exp(epsilon)
     return sum(max(0.0, mass - factor * q.get(seen, 0.0)) for seen, mass in p.items())
 
 
 def margins(points: Points) -> list[int]:
-    """2 deg - n of the records at each point."""
+    """Return 2 deg - n of the records at each point."""
     n = sum(count for _, count in points)
     half = Fraction(1, 2)
     return [2 * sum(m for y, m in points if abs(x - y) <= half) - n for x, _ in points]
@@ -131,7 +144,7 @@ def _law(release: Release, points: Points) -> dict[Seen, float]:
 def _add(
     seen: dict[Seen, float], release: Release, points: Points, shown: int, size: int, weight: float
 ) -> None:
-    """Filter, number and mean, after a noisy size."""
+    """Add the masses of filter, number and mean, after a noisy size."""
     scale = noise_scale(release.adjacency, size, release.mu_filter)
     least = threshold(release.adjacency, size, scale, release.rare)
     chances = [float(gaussian_probability(m, scale, least)) for m in margins(points)]
@@ -150,7 +163,9 @@ def _add(
 
 
 def _kept(points: Points, chances: list[float]) -> Iterator[tuple[int, Fraction, float]]:
-    """The number and the sum of kept records, with their probability; sums of weights as floats."""
+    """Yield the number and the sum of kept records, with their probability; sums of weights as
+    floats.
+    """
     found: dict[tuple[int, Fraction], float] = defaultdict(float)
     binomials = [
         [comb(m, k) * p**k * (1 - p) ** (m - k) for k in range(m + 1)]
@@ -169,20 +184,24 @@ def _kept(points: Points, chances: list[float]) -> Iterator[tuple[int, Fraction,
 
 @cache
 def _noise(scale: Fraction) -> tuple[tuple[int, float], ...]:
-    """Values and masses of round(scale N(0, 1))."""
+    """Return the values and masses of round(scale N(0, 1))."""
     reach = floor(_REACH * scale) + 1
     edges = [(z - 0.5) / float(scale) for z in range(-reach, reach + 2)]
     return tuple(zip(range(-reach, reach + 1), _masses(edges), strict=True))
 
 
 def _cells(offset: float) -> list[float]:
-    """Masses of N(offset, 2^2) in the unit cells from -2 reach to 2 reach, 0 <= offset < 1."""
+    """Return the masses of N(offset, 2^2) in the unit cells from -2 reach to 2 reach,
+    0 <= offset < 1.
+    """
     edges = [(k - offset) / 2 for k in range(-2 * _REACH, 2 * _REACH + 2)]
     return _masses(edges)
 
 
 def _masses(edges: list[float]) -> list[float]:
-    """Of N(0, 1) between consecutive edges, from the side where they do not cancel."""
+    """Return the masses of N(0, 1) between consecutive edges, from the side where they do not
+    cancel.
+    """
     tails = [erfc(abs(edge) / sqrt(2)) / 2 for edge in edges]
     return [
         1 - near - far if low < 0 < high else abs(near - far)
@@ -196,7 +215,7 @@ ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
 
 def _points(*counts: int) -> Points:
-    """So many records at 0, 1/2 and 1."""
+    """Return so many records at 0, 1/2 and 1."""
     return tuple((Fraction(i, 2), count) for i, count in enumerate(counts) if count)
 
 
@@ -220,8 +239,10 @@ _NASTY: tuple[
 def obligation_composition(
     claimed: Callable[[Release], Fraction] = mu_squared, rare: Fraction = Fraction(1, 1000)
 ) -> int:
-    """The exact hockey stick of size, number and mean, both ways and at several epsilon, is at most
-    the profile of the claimed mu plus the bad events' share, for pairs in one dimension."""
+    """Check that the exact hockey stick of size, number and mean, both ways and at several
+    epsilon, is at most the profile of the claimed mu plus the bad events' share, for pairs in
+    one dimension.
+    """
     cases = 0
     for name, adjacency, noise, left, right in _NASTY:
         mu_count, mu_filter, multiplier = map(Fraction, noise)

@@ -1,10 +1,12 @@
-"""Filters that keep records with many friends: keep-probabilities, kept sets, and how far they move.
+"""Filters that keep records with many friends: keep-probabilities, kept sets, and how far they
+move.
 
-A predicate says which records are friends. It is symmetric and looks at the two records only, so a
-dataset is a graph. A set of records is friendly if any two of it have a common friend, among the
-records of the dataset or elsewhere. A filter keeps each record on its own with a probability that
-its degree (the number of its friends in the dataset) decides. That is a transformation: it has no
-claim, but lemmas, which spec/basic_filter.py and spec/gaussian_filter.py show on the graphs here.
+A predicate says which records are friends. It is symmetric and looks at the two records only,
+so a dataset is a graph. A set of records is friendly if any two of it have a common friend,
+among the records of the dataset or elsewhere. A filter keeps each record independently, with a
+probability that depends on its degree (the number of its friends in the dataset). It is a
+transformation: it has no claim, only lemmas, which spec/basic_filter.py and
+spec/gaussian_filter.py show on the graphs here.
 
 Two records with 2 deg > n each have a common friend: two sets of more than n / 2 among n meet.
 """
@@ -61,31 +63,33 @@ GAUSSIAN = Source(
 
 
 def degrees(records: Sequence[Record], are_friends: Friends[Record]) -> tuple[int, ...]:
-    """The number of each record's friends in the dataset, itself included where it is its own."""
+    """Return the number of each record's friends in the dataset, itself included where it is its
+    own friend.
+    """
     return tuple(sum(bool(are_friends(x, y)) for y in records) for x in records)
 
 
 @states(BASIC)
 @cache
 def basic_probability(degree: int, n: int) -> Fraction:
-    """max(0, 2 deg / n - 1): nothing for half of the records, certainty for all n."""
+    """Return max(0, 2 deg / n - 1): 0 for half of the records as friends, 1 for all n."""
     return min(max(Fraction(2 * degree, n) - 1, Fraction(0)), Fraction(1))
 
 
 def basic_probabilities(
     records: Sequence[Record], are_friends: Friends[Record]
 ) -> tuple[Fraction, ...]:
-    """Of each record, by ``basic_probability``."""
+    """Return the keep-probability of each record, by ``basic_probability``."""
     n = len(records)
     return tuple(basic_probability(degree, n) for degree in degrees(records, are_friends))
 
 
 def noise_scale(adjacency: Adjacency, size: int, mu: Fraction) -> Fraction:
-    """Standard deviation of the noise on 2 deg - n: the margins' L2 sensitivity over mu, rounded up
-    to 2^-40 / mu.
+    """Return the standard deviation of the noise on 2 deg - n: the margins' L2 sensitivity over
+    mu, rounded up to 2^-40 / mu.
 
-    All margins but one move by 1 each under add-remove, where ``size`` is at least n - 1 (of the larger
-    dataset), and by 0 or 2 under replace, where it is n.
+    All margins but one move by 1 each under add-remove, where ``size`` is at least n - 1
+    (of the larger dataset), and by 0 or 2 under replace, where it is n.
     """
     step, moving = (1, size) if adjacency is Adjacency.ADD_REMOVE else (2, size - 1)
     root = Fraction(isqrt(max(moving, 1) * 4**40 - 1) + 1, 2**40)
@@ -93,7 +97,7 @@ def noise_scale(adjacency: Adjacency, size: int, mu: Fraction) -> Fraction:
 
 
 def least_shift(rare: Fraction, scale: Fraction) -> int:
-    """The least integer t >= 0 with P(scale N(0, 1) > t) <= rare."""
+    """Return the least integer t >= 0 with P(scale N(0, 1) > t) <= rare."""
 
     @cache
     def is_rare(t: int) -> bool:
@@ -115,8 +119,10 @@ def least_shift(rare: Fraction, scale: Fraction) -> int:
 
 
 def threshold(adjacency: Adjacency, size: int, scale: Fraction, rare: Fraction) -> int:
-    """What the noisy margin must exceed: all records together whose margin is at most 1 (add-remove)
-    or 2 (replace) are kept with probability at most ``rare``.
+    """Return the value that the noisy margin must exceed.
+
+    Then records with a margin of at most 1 (add-remove) or 2 (replace) are kept, all together,
+    with probability at most ``rare``.
 
     ``size`` is at least n - 1 under add-remove, n under replace, as in ``noise_scale``.
     """
@@ -129,7 +135,9 @@ def threshold(adjacency: Adjacency, size: int, scale: Fraction, rare: Fraction) 
 def gaussian_probability(
     margin: int, scale: Fraction, threshold: int, e: Exponential = real_exponential
 ) -> Any:
-    """P(margin + round(scale N(0, 1)) > threshold), margin = 2 deg - n; stand-ins are not symmetric."""
+    """Return P(margin + round(scale N(0, 1)) > threshold), margin = 2 deg - n; stand-ins are not
+    symmetric.
+    """
     noise = ThresholdedGaussianLaw((), scale, 0)
     if e is real_exponential:
         return noise.below(margin - threshold, e)
@@ -145,15 +153,19 @@ def gaussian_probabilities(
     weights: tuple[int, int] = (1, 2),
     e: Exponential = real_exponential,
 ) -> tuple[Any, ...]:
-    """Of each record, by ``gaussian_probability``; with weights (p, q) of the score q deg - (q - p) n,
-    which is the margin for (1, 2)."""
+    """Return the keep-probability of each record, by ``gaussian_probability``.
+
+    The weights (p, q) are of the score q deg - (q - p) n, which is the margin for (1, 2).
+    """
     (p, q), n = weights, len(records)
     scores = (q * degree - (q - p) * n for degree in degrees(records, are_friends))
     return tuple(gaussian_probability(score, scale, threshold, e) for score in scores)
 
 
 def kept_sets(probabilities: Sequence[Any]) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Every set that may be kept, as increasing positions, and its probability: the product law."""
+    """Yield every set that may be kept, as increasing positions, and its probability: the product
+    law.
+    """
     choices = [
         [(kept, p if kept else 1 - p) for kept in (False, True) if (p if kept else 1 - p)]
         for p in probabilities
@@ -174,8 +186,10 @@ within two radii."""
 
 
 def reach(released: int, strangers: int | None = None) -> Fraction:
-    """a: how many radii a record is from the mean of the others at most; 2, or 1 + strangers /
-    released if it has at most so many strangers."""
+    """Return a, the largest distance of a record from the mean of the others, in radii.
+
+    It is 2, or 1 + strangers / released for a record with at most so many strangers.
+    """
     if strangers is None or released < 1:
         return Fraction(2)
     return 1 + min(Fraction(1), Fraction(strangers, released))
@@ -184,31 +198,36 @@ def reach(released: int, strangers: int | None = None) -> Fraction:
 def mean_noise(
     radius: int, spread: Fraction, released: int, strangers: int | None = None
 ) -> Fraction:
-    """The standard deviation of the mean's noise: a radius spread / released."""
+    """Return the standard deviation of the mean's noise: radius spread / released."""
     return reach(released, strangers) * radius * spread / max(1, released)
 
 
 def kept_mean(images: Sequence[Image], noise: Fraction) -> Image:
-    """The exact mean in 2^-40 of its noise, ties to even."""
+    """Return the exact mean in 2^-40 of its noise, ties to even."""
     columns = zip(*images, strict=True)
     return tuple(round(UNIT * Fraction(sum(column), len(images)) / noise) for column in columns)
 
 
 @states(MEAN)
 def mean_sensitivity(spread: Fraction, width: int) -> int:
-    """(2^40 / spread + sqrt(width))^2, rounded up: squared L2, for friendly neighbors and a released
-    number below the larger of their numbers N >= 2.
+    """Return (2^40 / spread + sqrt(width))^2, rounded up: the squared L2 sensitivity, for friendly
+    neighbors.
 
-    Proof. The record that goes is within b R of the mean of the N - 1 others, b = 2, or 1 + k / (N - 1)
-    with k strangers, which is at most a as released <= N - 1. The mean moves by at most b R / N, so by
-    at most released / (N spread) <= 1 / spread deviations. Both values are rounded, by 1/2 each. QED.
+    The released number is below the larger of their numbers N >= 2.
+
+    Proof. The record that goes is within b R of the mean of the N - 1 others, b = 2, or 1 +
+    k / (N - 1) with k strangers, which is at most a as released <= N - 1. The mean moves by at
+    most b R / N, so by at most released / (N spread) <= 1 / spread deviations. Both values are
+    rounded, by 1/2 each. QED.
     With released = N and a stranger this would be false: then a = 1 + k / N < b.
     """
     return unit_sensitivity(spread, width)
 
 
 def _friendly_neighbors(radius: int) -> Iterator[tuple[tuple[Image, ...], Image, int]]:
-    """The others, the record that goes and its number of strangers: small sets, and larger cliques."""
+    """Yield the others, the record that goes and its number of strangers: small sets, and larger
+    cliques.
+    """
     half = radius // 2
     line = [(half * i,) for i in range(5)]
     plane = [(half * x, half * y) for x, y in ((0, 0), (2, 0), (4, 0), (2, 2), (3, 1))]
@@ -228,7 +247,9 @@ def _distance(x: Image, y: Image) -> int:
 
 
 def _stated_mean(statement: Sensitivity) -> int | None:
-    """Of friends by the query's own predicate, if one of them comes or goes."""
+    """Return the sensitivity for records that are friends by the query's own predicate, if one of
+    them comes or goes.
+    """
     given: Any = statement.query
     near: Any = statement.adjacency
     if not _is_of_friends(statement, exchange=False):
@@ -246,7 +267,9 @@ def _is_of_friends(statement: Sensitivity, exchange: bool) -> bool:
 
 
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
-    """The number that the mean was built from is at least 1 and below the larger number of kept records."""
+    """Return the assumption that the number used for the mean is at least 1 and below the larger
+    number of kept records.
+    """
     known = (Relation.AT_MOST, Side.LARGER, "KeptCount")
     return AssumedPassed(1), Assumed(*known, slack=1, same=("predicate",), bounds="released")
 
@@ -256,8 +279,10 @@ def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
 def obligation_kept_mean(
     claimed: Callable[[Fraction, int], int] = mean_sensitivity, below: int = 1
 ) -> int:
-    """On friendly neighbors of up to 4 records, and of 41, the mean moves by at most this, for every
-    released number up to N - ``below``, with strangers unknown and known; and by 9/10 of it for some."""
+    """Check on friendly neighbors of up to 4 records, and of 41, that the mean moves by at most
+    the claimed amount, for every released number up to N - ``below``, with strangers unknown
+    and known; and by 9/10 of it for some.
+    """
     cases, radius = 0, 2**20
     for spread in (Fraction(1, 3), Fraction(7)):
         largest = Fraction(0)
@@ -278,17 +303,23 @@ def obligation_kept_mean(
 
 @states(MEAN)
 def swapped_sensitivity(spread: Fraction, width: int, reach: Fraction) -> int:
-    """(2 / reach 2^40 / spread + sqrt(width))^2, rounded up: squared L2, when a kept record is replaced
-    by one with which it has a common friend, two radii away at most, and released is at most N.
+    """Return (2 / reach 2^40 / spread + sqrt(width))^2, rounded up: the squared L2 sensitivity
+    when a kept record is replaced.
 
-    That is ``mean_sensitivity`` for a reach of 2 only. With few strangers the noise is smaller, and two
-    friends of all, one on each side of them, are two reaches apart: a replacement then costs up to 4 / s^2.
+    The two records have a common friend, so they are at most two radii apart, and released is
+    at most N.
+
+    That is ``mean_sensitivity`` for a reach of 2 only. With few strangers the noise is smaller,
+    and two friends of all, one on each side of them, are two reaches apart: a replacement then
+    costs up to 4 / s^2.
     """
     return unit_sensitivity(spread * reach / 2, width)
 
 
 def _stated_swap(statement: Sensitivity) -> int | None:
-    """The larger of both steps, with strangers unknown: a removal, and a replacement at a reach of 2."""
+    """Return the larger of both steps, with strangers unknown: a removal, and a replacement at a
+    reach of 2.
+    """
     given: Any = statement.query
     if not _is_of_friends(statement, exchange=True) or given["strangers"] is not None:
         return None
@@ -301,10 +332,12 @@ def _stated_swap(statement: Sensitivity) -> int | None:
 def obligation_swapped_mean(
     claimed: Callable[[Fraction, int, Fraction], int] = swapped_sensitivity,
 ) -> int:
-    """On friendly sets of up to 4 records, one of them replaced, the mean moves by at most this, with
-    strangers unknown and known; and exactly so, but for rounding, where both are two radii apart.
+    """Check on friendly sets of up to 4 records, one of them replaced, that the mean moves by at
+    most the claimed amount, with strangers unknown and known; exactly so, up to rounding, where
+    both are two radii apart.
 
-    Where a record may be exchanged one may come or go as well: ``obligation_kept_mean`` holds too.
+    Where a record may be replaced, one may also come or go, so ``obligation_kept_mean`` holds
+    too.
     """
     cases, radius, spread = obligation_kept_mean(), 2**20, Fraction(7)
     largest: dict[Fraction, Fraction] = {}
@@ -330,13 +363,15 @@ def obligation_swapped_mean(
 
 
 KEPT_COUNT = 1
-"""By how much the number of kept records moves."""
+"""Maximum change in the number of kept records."""
 
 
 @states(MEAN)
 @shows("KeptCount", Norm.L1, value=lambda s: KEPT_COUNT, friendly=True)
 def obligation_kept_count(claimed: int = KEPT_COUNT) -> int:
-    """One record more or less: the number moves by 1, on the same neighbors; one for another: not at all."""
+    """Check that the number moves by 1 when a record comes or goes, on the same neighbors, and
+    stays when one replaces another.
+    """
     cases = 0
     for others, x, _ in _friendly_neighbors(2):
         moved = len((*others, x)) - len(others)

@@ -1,7 +1,8 @@
-"""Normal vectors that a ball limits, the curvature of their families, and what errors of released moments do: by mpmath.
+"""Normal vectors limited by a ball, the curvature of their families, and the effect of errors of
+released moments, by mpmath.
 
-y is normal of mean m and covariance diag(lambda), Q = |y|^2, and the ball is Q <= 1. phi(s) = E exp(-s Q) is
-prod_j (1 + 2 lambda_j s)^(-1/2) exp(-s m_j^2 / (1 + 2 lambda_j s)).
+y is normal of mean m and covariance diag(lambda), Q = |y|^2, and the ball is Q <= 1. phi(s) = E
+exp(-s Q) is prod_j (1 + 2 lambda_j s)^(-1/2) exp(-s m_j^2 / (1 + 2 lambda_j s)).
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ Numbers = Sequence[Any]
 
 
 def tilted(means: Numbers, variances: Numbers, s: Any, indices: tuple[int, ...]) -> Any:
-    """E exp(-s Q) prod y_i over ``indices``.
+    """Return E exp(-s Q) prod y_i over ``indices``.
 
-    The density times exp(-s Q) is phi(s) times that of normal numbers of means a = m / f and variances b = lambda / f,
-    f = 1 + 2 lambda s: complete the square. Their products have the moments of Wick's recursion.
+    The density times exp(-s Q) is phi(s) times that of normal numbers of means a = m / f and
+    variances b = lambda / f, f = 1 + 2 lambda s: complete the square. Their products have the
+    moments of Wick's recursion.
     """
     forms = [1 + 2 * v * s for v in variances]
     phi = mp.exp(-s * mp.fsum(m * m / f for m, f in zip(means, forms, strict=True)))
@@ -55,7 +57,9 @@ def tilted(means: Numbers, variances: Numbers, s: Any, indices: tuple[int, ...])
 
 
 def inside(means: Numbers, variances: Numbers, bound: Any, indices: tuple[int, ...] = ()) -> Any:
-    """E prod y_i over ``indices`` where Q <= bound: (1 / 2 pi i) int exp(s bound) tilted / s ds, right of 0."""
+    """Return E prod y_i over ``indices`` where Q <= bound: (1 / 2 pi i) int exp(s bound)
+    tilted / s ds, to the right of 0.
+    """
     vertex = _saddle(means, variances, bound)
 
     def term(u: Any) -> Any:
@@ -90,14 +94,19 @@ def _saddle_of(means: tuple[Any, ...], variances: tuple[Any, ...], bound: Any) -
 
 
 def _saddle(means: Numbers, variances: Numbers, bound: Any) -> Any:
-    """About where exp(s bound) phi(s) / s^3 is flat: there the path's integrand is largest at its vertex."""
+    """Return a point near which exp(s bound) phi(s) / s^3 is flat: there the path's integrand is
+    largest at its vertex.
+    """
     return _saddle_of(tuple(means), tuple(variances), bound)
 
 
 @states(_LIMITED)
 def limited(means: Numbers, variances: Numbers, limit: str, indices: tuple[int, ...] = ()) -> Any:
-    """E f(Q) prod y_i over ``indices``: f is 1 inside the unit ball and 0 outside ("inside"), min(1, Q^(-1/2)) ("root") or
-    min(1, 1 / Q) ("ratio"). The last two are int_0^1 1[Q <= t^(-1/p)] dt for the power p."""
+    """Return E f(Q) prod y_i over ``indices``, for one of three limits f.
+
+    f is 1 inside the unit ball and 0 outside ("inside"), min(1, Q^(-1/2)) ("root") or
+    min(1, 1 / Q) ("ratio"). The last two are int_0^1 1[Q <= t^(-1/p)] dt for the power p.
+    """
     if limit == "inside":
         return inside(means, variances, mp.mpf(1), indices)
     power = _EXPONENTS[limit]
@@ -115,13 +124,16 @@ def limited(means: Numbers, variances: Numbers, limit: str, indices: tuple[int, 
 
 
 def curvature(low: Any, high: Any, far: Any) -> tuple[Any, Any]:
-    """The least and the largest eigenvalue of the Fisher information of (precision, precision times mean), for precisions from
-    ``low`` to ``high`` and means up to ``far``.
+    """Return bounds on the eigenvalues of the Fisher information of (precision, precision times
+    mean).
 
-    In the direction (U, w) it is tr(U Sigma U Sigma) / 2 + (w - U m)^T Sigma (w - U m). With s the least eigenvalue of Sigma
-    this is at least s^2 |U|^2 / 2 + s (|w| - |U| far)_+^2, a form in (|U|, |w|) of the matrix s ((s / 2 + far^2, -far),
-    (-far, 1)), which grows with s and whose least eigenvalue falls with far; with the largest eigenvalue, at most that with
-    the other sign.
+    Precisions are from ``low`` to ``high``, means up to ``far``.
+
+    In the direction (U, w) it is tr(U Sigma U Sigma) / 2 + (w - U m)^T Sigma (w - U m). With s
+    the least eigenvalue of Sigma this is at least s^2 |U|^2 / 2 + s (|w| - |U| far)_+^2, a form
+    in (|U|, |w|) of the matrix s ((s / 2 + far^2, -far), (-far, 1)), which grows with s and
+    whose least eigenvalue falls with far; with the largest eigenvalue, at most that with the
+    other sign.
     """
     ends = []
     for s, pick in ((1 / high, min), (1 / low, max)):
@@ -131,21 +143,27 @@ def curvature(low: Any, high: Any, far: Any) -> tuple[Any, Any]:
 
 
 def error_bound(least: Any, moved: Any) -> Any:
-    """|theta' - theta| <= |F(theta') - F(theta)| / least, where the symmetrised derivative of F is at least ``least`` between them.
+    """Return |F(theta') - F(theta)| / least, a bound on |theta' - theta| where the symmetrized
+    derivative of F is at least ``least`` between them.
 
-    <F(theta') - F(theta), theta' - theta> is the integral of the derivative's form along the segment, at least
-    least |theta' - theta|^2; and at most |F(theta') - F(theta)| |theta' - theta| (Cauchy and Schwarz). QED
-    For the least place theta' of a convex F over a convex set, or its variational inequality, the released F stands for F(theta'):
-    <F(theta') - released, theta - theta'> >= 0 for theta of the set.
+    For the minimizer theta' of a convex F over a convex set, or the solution of its variational
+    inequality, the released F stands for F(theta'): <F(theta') - released, theta - theta'> >= 0
+    for theta of the set.
+
+    Proof. <F(theta') - F(theta), theta' - theta> is the integral of the derivative's form along
+    the segment, at least least |theta' - theta|^2; and at most |F(theta') - F(theta)| |theta' -
+    theta| (Cauchy and Schwarz). QED
     """
     return moved / least
 
 
 def clipped_of(precisions: Numbers, bound: Any) -> list[Any]:
-    """-E z_i^2 / 2 for records in the plane of these precisions clipped to |z|^2 <= bound: the mean of the statistic.
+    """Return the mean -E z_i^2 / 2 of the statistic, for records in the plane of these precisions
+    clipped to |z|^2 <= bound.
 
-    y = R w for w = (cos / sqrt b_1, sin / sqrt b_2) of an even angle and an independent R^2 of mean 2 with exponential tails:
-    E min(R^2, bound / |w|^2) is 2 (1 - exp(-bound / (2 |w|^2))). The integrand is periodic and analytic.
+    y = R w for w = (cos / sqrt b_1, sin / sqrt b_2) of an even angle and an independent R^2 of
+    mean 2 with exponential tails: E min(R^2, bound / |w|^2) is 2 (1 - exp(-bound / (2 |w|^2))).
+    The integrand is periodic and analytic.
     """
     moments = [mp.mpf(0), mp.mpf(0)]
     for k in range(_ANGLES):
@@ -157,7 +175,7 @@ def clipped_of(precisions: Numbers, bound: Any) -> list[Any]:
 
 
 def jacobian(precisions: Numbers, bound: Any) -> Any:
-    """The derivative of ``clipped_of`` by differences."""
+    """Return the derivative of ``clipped_of``, by differences."""
     h = mp.mpf(10) ** -6
     columns = []
     for k in range(len(precisions)):
@@ -170,7 +188,7 @@ def jacobian(precisions: Numbers, bound: Any) -> Any:
 
 
 def least_of(precisions: Numbers, bound: Any) -> Any:
-    """The least eigenvalue of the symmetrised derivative."""
+    """Return the least eigenvalue of the symmetrized derivative."""
     slope = jacobian(precisions, bound)
     return min(mp.eigsy((slope + slope.T) / 2, eigvals_only=True))
 
@@ -201,7 +219,9 @@ def _in_line(m: Any, v: Any, limit: str, power: int) -> Any:
 
 
 def _in_plane(means: Numbers, variances: Numbers, powers: tuple[int, int]) -> Any:
-    """Inside the ball: the first number is sin t, and the second is in an interval, with textbook moments."""
+    """Return textbook moments inside the ball, with sin t as the first coordinate and the second
+    in an interval.
+    """
     (m, n), (v, w) = means, variances
 
     def inner(half: Any, power: int) -> Any:
@@ -222,8 +242,10 @@ def _in_plane(means: Numbers, variances: Numbers, powers: tuple[int, int]) -> An
 
 @states(_LIMITED)
 def obligation_limited(claimed: Callable[..., Any] = limited) -> int:
-    """Integrals of the density to 8 digits: along the line for all three limits up to fourth moments, in the plane inside the ball; and for
-    equal variances in up to 20 dimensions the mean that a spec of its own derives by Stein's identity."""
+    """Check the limited moments against integrals of the density, to 8 digits: on the line for all
+    three limits up to fourth moments, in the plane inside the ball; and for equal variances in
+    up to 20 dimensions against the mean that another spec derives by Stein's identity.
+    """
     cases = 0
     with mp.workdps(DIGITS):
         for (m, v), limit, power in product(_LINES, ("inside", "root", "ratio"), (1, 4)):
@@ -260,7 +282,8 @@ def _same(found: Any, wanted: Any, case: str) -> int:
 
 
 def fisher(precision: Any, mean: Numbers) -> Any:
-    """Cov of (-x x^T / 2, x), packed isometrically, in the plane, from its log partition: second differences.
+    """Return Cov of (-x x^T / 2, x), packed isometrically, in the plane, from second differences
+    of its log partition.
 
     A = -log det P / 2 + h^T P^-1 h / 2 for h = P mean.
     """
@@ -287,8 +310,10 @@ def fisher(precision: Any, mean: Numbers) -> Any:
 
 @states(_CURVATURE)
 def obligation_curvature(claimed: Callable[..., tuple[Any, Any]] = curvature) -> int:
-    """Eigenvalues of the Fisher information over precisions and means of the set lie between, and spherical laws with the longest mean
-    attain both ends, to 6 digits."""
+    """Check that eigenvalues of the Fisher information over precisions and means of the set lie
+    between the bounds, and that spherical laws with the longest mean attain both ends, to 6
+    digits.
+    """
     cases = 0
     with mp.workdps(40):
         for low, high, far in (("0.5", "2", "1"), ("1", "10", "3")):
@@ -311,9 +336,14 @@ def obligation_curvature(claimed: Callable[..., tuple[Any, Any]] = curvature) ->
 
 @states(_ERROR)
 def obligation_error(claimed: Callable[[Any, Any], Any] = error_bound) -> int:
-    """Of clipped records with two precisions between 1 and 2, by the least of the symmetrised derivatives on a grid: no two pairs of
-    precisions are farther apart than claimed, and some are more than a third of it; from 1 to 10, in a ball that holds .05 of the
-    records of least precision, the least is negative, and such a bound would say nothing."""
+    """Check on clipped records that no two pairs of precisions are farther apart than claimed, and
+    some more than a third of it.
+
+    The precisions are two numbers between 1 and 2, and the bound uses the least of the
+    symmetrized derivatives on a grid. For precisions from 1 to 10, in a ball that holds .05 of
+    the records of least precision, the least derivative is negative: such a bound would say
+    nothing.
+    """
     with mp.workdps(15):
         bound = mp.mpf(3)
         grid = [[1 + mp.mpf(i) / 2, 1 + mp.mpf(j) / 2] for i, j in product(range(3), repeat=2)]

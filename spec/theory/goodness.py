@@ -1,7 +1,9 @@
-"""Good multisets of records (Definition 9.1 of DH20), decided: also over all half-spaces, if records are few.
+"""Good multisets of records (Definition 9.1 of DH20), decided: also over all half-spaces, if
+records are few.
 
-A half-space is {x : v . x >= t}, |v| = 1; records are about the center of N(0, I). Of these (v, t) with t > 0
-are enough: the complement of (v, t) is that of (-v, -t), and is as far from its normal share.
+A half-space is {x : v . x >= t}, |v| = 1; records are centered about the mean of N(0, I). Pairs
+(v, t) with t > 0 suffice: the complement of (v, t) is that of (-v, -t), and is as far from its
+normal share.
 """
 
 from __future__ import annotations
@@ -34,22 +36,24 @@ def _tail(t: Any) -> Any:
 
 @states(_GOOD)
 def farthest(rows: Rows) -> Any:
-    """The supremum of |share of records in {v . x >= t} - its normal share| t^2 over all v and t.
+    """Return the supremum of |share of records in {v . x >= t} - its normal share| t^2 over all v
+    and t.
 
-    Proof that finitely many hyperplanes are enough. Let some records be those of a half-space. The t of all
-    half-spaces that have just these form an interval, and where t is largest or least, the gradient of t is a
-    combination of records on the hyperplane with sum 1: t v is in their affine hull, and nearest to 0 there. Such
-    hulls are those of d records at most; where 0 is in one of d records, it is the hyperplane. Records on it may be in or
-    out, any of them, by tilting. So the t at which k records can be inside go from the least t of these hyperplanes
-    with at most k beyond, to the largest with at least k at or beyond. Between, the distance times t^2 is largest at an
-    end, or where 2 (normal share - k / n) = t density(t): for t > 0 its only other stationary point, and for k < n / 2
-    alone. QED.
+    Proof that finitely many hyperplanes suffice. Let some records be those of a half-space. The
+    t of all half-spaces that have just these form an interval, and where t is largest or least,
+    the gradient of t is a combination of records on the hyperplane with sum 1: t v is in their
+    affine hull, and nearest to 0 there. Such hulls are spanned by d records at most; where 0 is
+    in the hull of d records, the hull is the hyperplane. Records on it may be in or out, any of
+    them, by tilting. So the t at which k records can be inside go from the least t of these
+    hyperplanes with at most k beyond, to the largest with at least k at or beyond. Between, the
+    distance times t^2 is largest at an end, or where 2 (normal share - k / n) = t density(t):
+    for t > 0 its only other stationary point, and for k < n / 2 alone. QED.
     """
     return _supremum(_levels(rows), len(rows))
 
 
 def _levels(rows: Rows) -> Iterator[Level]:
-    """Of every hyperplane nearest to 0 through at most d records."""
+    """Yield the level of every hyperplane nearest to 0 through at most d records."""
     if len(rows[0]) == 1:
         yield from _on_a_line([row[0] for row in rows])
         return
@@ -84,7 +88,9 @@ def _dot(x: Row, y: Row) -> Any:
 
 
 def _nearest(points: Rows) -> Row | None:
-    """The point nearest to 0 of these points' affine hull; None if fewer of them have the same hull."""
+    """Return the point nearest to 0 of these points' affine hull; None if fewer of them have the
+    same hull.
+    """
     first, *others = points
     edges = [tuple(x - y for x, y in zip(other, first, strict=True)) for other in others]
     if not edges:
@@ -101,7 +107,7 @@ def _nearest(points: Rows) -> Row | None:
 
 
 def _normal(points: Rows) -> Row:
-    """Of the hyperplane through these and 0."""
+    """Return the normal vector of the hyperplane through these points and 0."""
     d = len(points[0])
     scatter = mp.matrix(d, d)
     for i, j in product(range(d), repeat=2):
@@ -139,7 +145,9 @@ def _supremum(levels: Iterator[Level], n: int) -> Any:
 
 
 def _stationary(share: Any) -> Any:
-    """Where 2 (normal share - share) = t density(t): between 0 and sqrt(3), as the difference falls there."""
+    """Return the t where 2 (normal share - share) = t density(t): between 0 and sqrt(3), as the
+    difference falls there.
+    """
     low, high = mp.mpf(0), mp.sqrt(3)
     while high - low > mp.mpf(10) ** (5 - mp.mp.dps):
         t = (low + high) / 2
@@ -148,7 +156,7 @@ def _stationary(share: Any) -> Any:
 
 
 def is_decided(rows: Rows) -> bool:
-    """Whether ``broken`` looks at all half-spaces."""
+    """Return whether ``broken`` examines all half-spaces."""
     n, d = len(rows), len(rows[0])
     return d == 1 or n * sum(comb(n, k) for k in range(1, d + 1)) <= _MOST
 
@@ -161,15 +169,17 @@ def broken(
     factor: Fraction = Fraction(2),
     mu: Row | None = None,
 ) -> set[int]:
-    """Which conditions of goodness about N(mu, I) fail: among 1 to 4. mu: zero, unless given.
+    """Return which of the conditions 1 to 4 of goodness about N(mu, I) fail; mu is zero unless
+    given.
 
-    factor: the constant that condition 1 leaves open. Condition 2 is decided over all half-spaces where
-    ``is_decided`` (one column, 125 records of two, 49 of three); else it is looked at along the axes only: then what is
-    found to fail does.
+    factor: the constant that condition 1 leaves open. Condition 2 is decided over all
+    half-spaces where ``is_decided`` (one column, 125 records of two, 49 of three); else it is
+    examined along the axes only: then a failure that is found is one.
 
-    Without records condition 1 holds, as it is about each. The others are about a record drawn uniformly from
-    them: its tails, its mean, its second moments. There is none, so 2, 3 and 4 fail: no empty multiset is good.
-    Raises ValueError for rows of another length than mu.
+    Without records condition 1 holds, as it is about each. The others are about a record drawn
+    uniformly from them: its tails, its mean, its second moments. There is no such record, so 2,
+    3 and 4 fail: no empty multiset is good. Raises ValueError for rows of another length than
+    mu.
     """
     if not rows:
         return {2, 3, 4}
@@ -219,7 +229,7 @@ def _directions(d: int) -> Iterator[Row]:
 
 @states(_GOOD)
 def obligation_farthest(claimed: Callable[[Rows], Any] = farthest) -> int:
-    """No half-space of a fine grid is farther, and some is as far but for a fiftieth."""
+    """Check that no half-space of a fine grid is farther, and some is as far up to a fiftieth."""
     cases = 0
     steps = [(t, _tail(t)) for t in (mp.mpf(4 * k) / _STEPS for k in range(1, _STEPS + 1))]
     for rows in _SETS:

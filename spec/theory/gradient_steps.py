@@ -1,4 +1,6 @@
-"""Gradient steps on a list of records inside an interval: its size, what noise does to where they lead, and what others add."""
+"""Gradient steps on a list of records inside an interval: the list's size, the effect of noise,
+and the noise of other methods.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,16 @@ _ENGINE = Source(
 
 
 def list_size(number: Fraction, share: Any, runs: int) -> int:
-    """Three deviations fewer than are expected inside, at least one for each run; a multiple of ``runs``; up to 2^24."""
+    """Return the size of the list: three deviations fewer records than are expected inside, at
+    least one for each run; a multiple of ``runs``; at most 2^24.
+    """
     mean = real(number) * share
     sure = mean - 3 * mp.sqrt(mean * (1 - share))
     return int(min(max(math.floor(sure / runs), 1), MOST_LISTED // runs)) * runs
 
 
 def cut_number(number: Fraction) -> int:
-    """Down to seven significant bits; at least 1, at most 10^18."""
+    """Return the number rounded down to seven significant bits; at least 1, at most 10^18."""
     whole = min(max(number, Fraction(1)), Fraction(10**18))
     unit = Fraction(2) ** (_floor_log2(whole) - 6)
     return int(whole // unit * unit // 1)
@@ -51,11 +55,12 @@ def _floor_log2(value: Fraction) -> int:
 
 @states(_STEPS)
 def weights(steps: int) -> list[Fraction]:
-    """How much the noise of each sum counts in the average of the parameters, on a straight line.
+    """Return the weight of each sum's noise in the average of the parameters, on a straight line.
 
-    With x_t what noise adds to the parameter after t steps, x_(t+1) = t / (t + 2) x_t + 2 / (t + 2) z_t, so t (t + 1) x_t = 2 sum_(s < t) (s + 1) z_s.
-    The parameter after t steps weighs t + 1, and these weights add up to T (T + 3) / 2: z_s counts 4 (s + 1) / (T (T + 3)) times the
-    sum of 1 / t for t from s + 1 to T. All together count 1. QED
+    With x_t what noise adds to the parameter after t steps, x_(t+1) = t / (t + 2) x_t +
+    2 / (t + 2) z_t, so t (t + 1) x_t = 2 sum_(s < t) (s + 1) z_s. The parameter after t
+    steps weighs t + 1, and these weights add up to T (T + 3) / 2: z_s counts 4 (s + 1) / (T
+    (T + 3)) times the sum of 1 / t for t from s + 1 to T. All together count 1. QED
     """
     tails = [
         sum((Fraction(1, t) for t in range(s + 1, steps + 1)), Fraction(0)) for s in range(steps)
@@ -64,12 +69,12 @@ def weights(steps: int) -> list[Fraction]:
 
 
 def widening(steps: int) -> Any:
-    """The noise of that average, over that of the plain mean of all sums."""
+    """Return the noise of that average, over that of the plain mean of all sums."""
     return mp.sqrt(steps * real(sum((w * w for w in weights(steps)), Fraction(0))))
 
 
 def middle_of(runs: int) -> Any:
-    """The deviation of the median of so many normal numbers, nearly."""
+    """Return the deviation of the median of so many normal numbers, approximately."""
     return mp.sqrt(mp.pi / (2 * (runs - 1) + mp.pi))
 
 
@@ -78,8 +83,10 @@ def middle_of(runs: int) -> Any:
 
 @states(_STEPS)
 def obligation_steps_average(claimed: Callable[[int], Sequence[Fraction]] = weights) -> int:
-    """For 1 to 40 steps the closed weights are those of the recursion, exactly; they add up to 1, and their noise is at least that of the plain mean
-    and at most 1.16 times it."""
+    """Check for 1 to 40 steps that the closed weights are those of the recursion, exactly; that
+    they add up to 1; and that their noise is at least that of the plain mean and at most 1.16
+    times it.
+    """
     for steps in range(1, 41):
         own = [Fraction(0)] * steps
         total = [Fraction(0)] * steps
@@ -97,16 +104,18 @@ def obligation_steps_average(claimed: Callable[[int], Sequence[Fraction]] = weig
 
 
 def median(values: Sequence[Fraction]) -> Fraction:
-    """The middle one; of an even number the mean of the middle two."""
+    """Return the middle value; for an even number the mean of the middle two."""
     ordered, half = sorted(values), len(values) // 2
     return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 @states(_RUNS)
 def obligation_median_of_runs(claimed: Callable[[Sequence[Fraction]], Fraction] = median) -> int:
-    """If more than half of up to 6 results lie within a of a place, so does their median: on all results from -3 to 3 (and one far away).
+    """Check that if more than half of up to 6 results lie within a of a place, so does their
+    median: on all results from -3 to 3 (and one far away).
 
-    The results within a of the place are an interval's; with more than half of all in it, the middle ones are.
+    The results within a of the place are an interval's; with more than half of all in it, the
+    middle ones are.
     """
     cases, places = 0, [Fraction(k) for k in range(-3, 4)] + [Fraction(10**6)]
     for count in range(1, 7):
@@ -120,7 +129,7 @@ def obligation_median_of_runs(claimed: Callable[[Sequence[Fraction]], Fraction] 
 
 
 def gaussian_mu(epsilon: Any, delta: Any) -> Any:
-    """The largest mu for which mu-GDP gives (epsilon, delta), to ten digits."""
+    """Return the largest mu for which mu-GDP gives (epsilon, delta), to ten digits."""
 
     def spent(mu: Any) -> Any:
         ends = (-epsilon / mu + mu / 2, -epsilon / mu - mu / 2)
@@ -135,8 +144,12 @@ def gaussian_mu(epsilon: Any, delta: Any) -> Any:
 
 @states(_ENGINE)
 def obligation_published_noise(claimed: tuple[Any, Any] = ("22.6", "29.2")) -> int:
-    """The published calibration of n^2 sampled gradients, variance 32 L^2 n^2 log(n / delta) log(1 / delta) / epsilon^2 of n times a gradient, L
-    the diameter, has 22.6 to 29.2 times the noise of as many full gradients under Gaussian DP, n times the diameter / mu each."""
+    """Check that the published calibration of n^2 sampled gradients has 22.6 to 29.2 times the
+    noise of as many full gradients under Gaussian DP, n times the diameter / mu each.
+
+    The published variance is 32 L^2 n^2 log(n / delta) log(1 / delta) / epsilon^2 of n times a
+    gradient, L the diameter.
+    """
     cases, delta = 0, mp.mpf(10) ** -6
     low, high = (mp.mpf(end) for end in claimed)
     for n, epsilon in product((10**3, 10**4, 10**5), (mp.mpf("0.1"), mp.mpf("0.5"), mp.mpf(1))):

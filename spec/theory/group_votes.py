@@ -28,29 +28,32 @@ Parameters = Mapping[str, Any]
 
 FARTHEST = 2**40
 ROOT = Fraction(1414213563, 10**9)
-"""At least the square root of 2."""
+"""Rational that is at least the square root of 2."""
 PER_THRESHOLD = 10
 BAD = Fraction(1, 20)
-"""Of a group: the probability of too few records, and the probability that its variances are off."""
+"""Allowed probabilities, for one group, of too few records and of variances that are off."""
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """The noise's: every group that changes moves two counts by one, and all may move the same two."""
+    """Return the noise scale: every group that changes moves two counts by one, and all may move
+    the same two.
+    """
     found: Fraction = parameters["noise_multiplier"] * moved(parameters["adjacency"])
     return found * (2 if parameters["noise"] == "laplace" else ROOT)
 
 
 def model(parameters: Parameters, counts: Counts, threshold: int) -> ThresholdedLaw:
-    """The law of these counts."""
+    """Return the law of the released votes for these counts."""
     laplace = parameters["noise"] == "laplace"
     kind = ThresholdedLaplaceLaw if laplace else ThresholdedGaussianLaw
     return kind(counts, scale(parameters), threshold)
 
 
 def surfaces(parameters: Parameters, threshold: int) -> Any:
-    """The largest probability that a bucket surfaces that only one of two neighbors has.
+    """Return the largest probability that a bucket surfaces that only one of two neighbors has.
 
-    Of one with a vote, or under replace also of two with one each, or of one with two.
+    It has one vote; or, under replace, there are two such buckets with one vote each, or one
+    with two.
     """
     law = model(parameters, (), threshold)
     one, two = (law.below(1 + votes - threshold, e) for votes in (1, 2))
@@ -58,7 +61,9 @@ def surfaces(parameters: Parameters, threshold: int) -> Any:
 
 
 def threshold_of(parameters: Parameters) -> int:
-    """The least with surfaces(threshold) <= delta, above what can surface alone."""
+    """Return the least threshold with surfaces(threshold) <= delta, above the number that can
+    surface alone.
+    """
     delta, low = real(parameters["delta"]), moved(parameters["adjacency"])
     high = low + 1
     while surfaces(parameters, high) > delta:
@@ -70,7 +75,9 @@ def threshold_of(parameters: Parameters) -> int:
 
 
 def groups_of(parameters: Parameters) -> int:
-    """What is given, or 10 times the threshold, and no more than half the records expected."""
+    """Return the given number of groups, or 10 times the threshold, and no more than half the
+    records expected.
+    """
     if parameters["groups"] is not None:
         return int(parameters["groups"])
     groups = PER_THRESHOLD * threshold_of(parameters)
@@ -78,13 +85,15 @@ def groups_of(parameters: Parameters) -> int:
 
 
 def cells_of(record: Any, cell: Fraction) -> Cells:
-    """Each number in cells, rounded to the nearest, ties to even, clamped."""
+    """Return each number in cells, rounded to the nearest, ties to even, and clamped."""
     numbers = (record,) if isinstance(record, Fraction) else record
     return tuple(min(max(round(number / cell), -FARTHEST), FARTHEST) for number in numbers)
 
 
 def law_of(parameters: Parameters, records: Sequence[Any], statistic: Any) -> TranscriptLaw:
-    """(bucket, groups + Z) for every bucket that groups name and that has groups + Z >= threshold."""
+    """Return the law of (bucket, groups + Z) for every bucket that groups name and that has groups
+    + Z >= threshold.
+    """
     cells = [cells_of(record, Fraction(parameters["cell"])) for record in records]
     grouped = members(cells, Hash(groups_of(parameters), parameters["key"]))
     counts = Counter(votes(grouped, parameters["d"], statistic))
@@ -93,15 +102,16 @@ def law_of(parameters: Parameters, records: Sequence[Any], statistic: Any) -> Tr
 
 
 def _tables(things: int, keys: int) -> Iterator[tuple[int, ...]]:
-    """How many of the things have each key."""
+    """Yield every way to give the things keys, as the number of things with each key."""
     return (t for t in product(range(things + 1), repeat=keys) if sum(t) == things)
 
 
 def moved_pairs(
     parameters: Parameters, threshold: int
 ) -> list[tuple[ThresholdedLaw, ThresholdedLaw]]:
-    """The laws of all votes of 5 groups for 4 buckets, and of those in which as many as change differ;
-    of those with the same counts on the buckets that differ, one."""
+    """Return the pairs of laws of all votes of 5 groups for 4 buckets in which as many votes as
+    may change differ; one pair for each set of counts on the buckets that differ.
+    """
     found = {}
     for left, right in product(_tables(5, 4), repeat=2):
         if sum(abs(a - b) for a, b in zip(left, right, strict=True)) <= 2 * moved(
@@ -114,7 +124,7 @@ def moved_pairs(
 
 
 def base(adjacency: Adjacency, noise: str, delta: str) -> dict[str, Any]:
-    """Parameters of a small model."""
+    """Return parameters of a small model."""
     given: dict[str, Any] = {"adjacency": adjacency, "noise": noise, "delta": Fraction(delta)}
     return given | {"noise_multiplier": Fraction(1), "groups": None, "records": None}
 
@@ -123,19 +133,23 @@ def base(adjacency: Adjacency, noise: str, delta: str) -> dict[str, Any]:
 
 
 def off_by_two(pairs: int) -> Any:
-    """Chernoff's bounds on P(chi2_l <= l / 2) and P(chi2_l >= 2 l), l = ``pairs``, added.
+    """Return Chernoff's bounds on P(chi2_l <= l / 2) and P(chi2_l >= 2 l), l = ``pairs``, added.
 
-    e^(-l (ln 2 - 1/2) / 2) + e^(-l (1 - ln 2) / 2). They hold for every weighted mean of chi2_1 / 1 as
-    well, sum w_j chi_j: ln E e^(t chi_j w_j) = -ln(1 - 2 t w_j) / 2 is convex in w_j and 0 at 0, so the sum
-    over j is at most what it is with all weight on one. The sum of the variances of normal records,
-    whatever their covariance, is such a mean by an orthogonal change of coordinates.
+    They are e^(-l (ln 2 - 1/2) / 2) + e^(-l (1 - ln 2) / 2).
+
+    They hold for every weighted mean of chi2_1 / 1 as well, sum w_j chi_j: ln E e^(t chi_j w_j)
+    = -ln(1 - 2 t w_j) / 2 is convex in w_j and 0 at 0, so the sum over j is at most what it is
+    with all weight on one. The sum of the variances of normal records, whatever their
+    covariance, is such a mean by an orthogonal change of coordinates.
     """
     half = real(Fraction(pairs, 2))
     return mp.exp(-half * (mp.log(2) - mp.mpf(1) / 2)) + mp.exp(-half * (1 - mp.log(2)))
 
 
 def obligation_off_by_two(claimed: Callable[[int], Any] = off_by_two) -> int:
-    """It is at least the two exact tails, and within 40 times as much up to 100 pairs; and they fall."""
+    """Check that the bound is at least the two exact tails, and within 40 times as much up to 100
+    pairs; and that they fall.
+    """
     cases, before = 0, mp.inf
     for pairs in (1, 2, 3, 5, 13, 31, 52, 100):
         exact = exactly_off(1, 1, pairs)
@@ -147,28 +161,33 @@ def obligation_off_by_two(claimed: Callable[[int], Any] = off_by_two) -> int:
 
 
 def exactly_off(k: int, d: int, pairs: int) -> Any:
-    """k P(chi2_l <= l / 2) + (d - k + 1) P(chi2_l >= 2 l): if none of this, the k-th largest of the
-    variances of a group is within a factor of 2 of the k-th largest variance.
+    """Return k P(chi2_l <= l / 2) + (d - k + 1) P(chi2_l >= 2 l), a bound on the probability that
+    the k-th largest variance of a group is off by more than a factor of 2.
 
-    For the k largest are then at least half of it, and all but k - 1 at most twice.
+    Otherwise the k largest are at least half of the k-th largest variance, and all but k - 1 at
+    most twice.
     """
     low = 1 - tail(pairs, interval(Fraction(pairs, 2)))
     return upper(k * low + (d - k + 1) * tail(pairs, interval(2 * pairs)))
 
 
 def failure(parameters: Parameters, n: int, off: Callable[[int], Any]) -> Any:
-    """At most the probability that the estimate of n normal records is not within a factor 4; ``off``: of
-    a group of so many pairs, that its statistic is off by more than a factor 2.
+    """Return a bound on the probability that the estimate from n normal records is not within a
+    factor of 4.
 
-    Proof, for a hash that is a uniform choice for each slot. Let l be the least with off(l) <= 1/20; off falls. A
-    group is valid with probability 9/10 at least, if it has 2 l records except with probability 1/20:
-    its size is binomial. Sizes are negatively associated, and given them groups are independent, so the number of
-    valid groups has Chernoff's bound e^(-m KL(4/5 || 9/10)) for at most 4 m / 5. The valid ones are within a
-    factor 2 of the truth s, in [s / 2, 2 s): that meets at most two buckets [4^b, 4^(b + 1)). The fuller
-    of them has best >= (m - m/5) / 2 votes; all other buckets together have others <= m/5. It surfaces and
-    wins unless its noise is below threshold - best, or at most -h, or another's noise is at least best -
-    others - h; of others there are at most m/5. If either bucket wins, the value 2 4^b is within a factor
-    4 of s: s / 2 < 4^(b + 1) and 2 s >= 4^b. QED.
+    ``off`` bounds the probability that the statistic of a group of so many pairs is off by more
+    than a factor of 2.
+
+    Proof, for a hash that is a uniform choice for each slot. Let l be the least with
+    off(l) <= 1/20; off falls. A group is valid with probability 9/10 at least, if it has 2 l
+    records except with probability 1/20: its size is binomial. Sizes are negatively associated,
+    and given them groups are independent, so the number of valid groups has Chernoff's bound
+    e^(-m KL(4/5 || 9/10)) for at most 4 m / 5. The valid ones are within a factor 2 of the
+    truth s, in [s / 2, 2 s): that meets at most two buckets [4^b, 4^(b + 1)). The fuller of
+    them has best >= (m - m/5) / 2 votes; all other buckets together have others <= m/5. It
+    surfaces and wins unless its noise is below threshold - best, or at most -h, or another's
+    noise is at least best - others - h; of others there are at most m/5. If either bucket wins,
+    the value 2 4^b is within a factor 4 of s: s / 2 < 4^(b + 1) and 2 s >= 4^b. QED.
     """
     m, pairs = groups_of(parameters), 1
     while off(pairs) > real(BAD):
@@ -190,7 +209,9 @@ def _binomial(n: int, m: int, i: int) -> Any:
 
 
 def allowed(t: float) -> Any:
-    """beta, the probability with which an answer may be off by more than a factor of 4, for t = ln(1 / beta)."""
+    """Return beta, the probability with which an answer may be off by more than a factor of 4, for
+    t = ln(1 / beta).
+    """
     return mp.exp(-mp.mpf(t))
 
 
@@ -198,10 +219,12 @@ def allowed(t: float) -> Any:
     Source("DJYZZ24", "Lemma 4.5, KthLargest within a factor 4", SourceStatus.CHANGED_CONSTANTS)
 )
 def enough(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
-    """So many groups with one common bucket show it but with probability beta: ln(1 / (delta beta)) times 2 / epsilon.
+    """Return a number of groups with one common bucket that show it except with probability beta:
+    about ln(1 / (delta beta)) times 2 / epsilon.
 
-    Under add-remove, for Laplace noise of scale s = 2 / epsilon: with w = e^(-1 / s) it is below -t with probability
-    w^(t + 1) / (1 + w) <= beta for t >= s ln(1 / beta), and the threshold is at most 2 + s ln(1 / delta).
+    Under add-remove, for Laplace noise of scale s = 2 / epsilon: with w = e^(-1 / s) it is
+    below -t with probability w^(t + 1) / (1 + w) <= beta for t >= s ln(1 / beta), and the
+    threshold is at most 2 + s ln(1 / delta).
     """
     return 3 + int(mp.ceil(2 * mp.log(1 / (real(delta) * real(beta))) / real(epsilon)))
 
@@ -209,8 +232,10 @@ def enough(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
 def obligation_enough(
     claimed: Callable[[Fraction, Fraction, Fraction], int] = enough,
 ) -> int:
-    """With ``claimed`` groups the bucket is withheld with probability at most beta, with 2 / epsilon fewer than
-    nine tenths of them more often, and ``lower_bound`` is at most ``claimed`` and at least a 40th of it."""
+    """Check that with ``claimed`` groups the bucket is withheld with probability at most beta,
+    with 2 / epsilon fewer than nine tenths of them more often, and that ``lower_bound`` is at
+    most ``claimed`` and at least a 40th of it.
+    """
     cases = 0
     for epsilon, delta, beta in product(
         map(Fraction, ("1/100", "1/8", "1")), ("1e-12", "1e-6", "1/100"), ("1/1000", "1/10")
@@ -229,5 +254,6 @@ def obligation_enough(
 
 
 lower_bound = least_records
-"""With fewer groups any mechanism that never names a bucket that no group is in abstains, or errs, with probability
-above beta on some data: all of a bucket, against all of another."""
+"""Number of groups below which any mechanism that never names a bucket without groups abstains or
+errs with probability above beta on some data: all groups in one bucket, against all in another.
+"""

@@ -1,13 +1,16 @@
-"""Groups of records by a public hash: whose statistics are counted by bucket, and what one record moves.
+"""Groups of records by a public hash: groups whose statistics are counted by bucket, and what one
+record changes.
 
-Records are tuples of integers (cells). A hash is two functions of a record and of how many equal ones
-came before it (``copy``): its group, and its place among that group's records.
+Records are tuples of integers (cells). A hash is two functions of a record and of the number of
+equal ones before it (``copy``): its group, and its place among that group's records.
 
-Proof of the sensitivity. The records that equal z are copies 0, 1, ..., c - 1 of it, whatever their
-positions; one more adds copy c and leaves the others what they were. So the sets of (record, copy) of
-neighbors differ in that one, and so do the groups' sets: in one group, any way the functions are. A
-group's statistic is a function of its set. One record replaced is one taken away and one added. QED.
-With groups by position, or with several records changing copy, more than one group would change.
+Proof of the sensitivity. The records that equal z are copies 0, 1, ..., c - 1 of it, whatever
+their positions; one more adds copy c and leaves the others what they were. So the sets of
+(record, copy) of neighbors differ in that one, and so do the groups' sets: in one group,
+whatever the functions. A group's statistic is a function of its set. One record replaced is one
+taken away and one added. QED.
+With groups by position, or with several records changing copy, more than one group would
+change.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def mixed(word: int) -> int:
-    """SplitMix64's finalizer."""
+    """Return SplitMix64's finalizer of a word."""
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % _WORD
     word = (word ^ (word >> 27)) * 0x94D049BB133111EB % _WORD
     return word ^ (word >> 31)
@@ -50,14 +53,14 @@ def mixed(word: int) -> int:
 
 @dataclass(frozen=True)
 class Hash:
-    """The shipped one, for a key; ``factors`` stand in for its multipliers, to make records collide."""
+    """Shipped hash for a key; ``factors`` stand in for its multipliers, to make records collide."""
 
     groups: int
     key: int = 0
     factors: tuple[int, ...] | None = None
 
     def fingerprint(self, record: Cells) -> int:
-        """The sum of an odd number for each column times its cell, modulo 2^64."""
+        """Return the sum of an odd number for each column times its cell, modulo 2^64."""
         found = 0
         for i, cell in enumerate(record):
             factor = mixed(((i + 1) * GOLDEN + mixed(self.key)) % _WORD) | 1
@@ -65,19 +68,21 @@ class Hash:
         return found % _WORD
 
     def group(self, slot: Slot) -> int:
-        """0..groups - 1."""
+        """Return the group of a slot, from 0 to groups - 1."""
         record, copy = slot
         return mixed((self.fingerprint(record) + (2 * copy + 1) * GOLDEN) % _WORD) % self.groups
 
     def place(self, slot: Slot) -> tuple[Any, ...]:
-        """By the second hash; ties by what was hashed."""
+        """Return the sort key of a slot in its group: the second hash, with ties broken by what
+        was hashed.
+        """
         record, copy = slot
         own = self.fingerprint(record)
         return mixed((own + (2 * copy + 2) * GOLDEN) % _WORD), own, record, copy
 
 
 def slots(records: Sequence[Cells]) -> list[Slot]:
-    """Each record with the number of equal ones before it."""
+    """Return each record with the number of equal ones before it."""
     before: Counter[Cells] = Counter()
     found = []
     for record in records:
@@ -87,7 +92,7 @@ def slots(records: Sequence[Cells]) -> list[Slot]:
 
 
 def members(records: Sequence[Cells], by: Any) -> list[Group]:
-    """Each group's records, in their places."""
+    """Return each group's records, in their places."""
     found: list[list[Slot]] = [[] for _ in range(by.groups)]
     for slot in slots(records):
         found[by.group(slot)].append(slot)
@@ -98,14 +103,16 @@ def members(records: Sequence[Cells], by: Any) -> list[Group]:
 
 
 def variances(group: Group, d: int) -> list[Fraction]:
-    """Half the mean squared difference of pairs in order, in each column; 0 where there is no pair."""
+    """Return half the mean squared difference of pairs in order, in each column; 0 where there is
+    no pair.
+    """
     pairs = list(zip(group[::2], group[1::2], strict=False))
     sums = [sum((a[i] - b[i]) ** 2 for a, b in pairs) for i in range(d)]
     return [Fraction(total, 2 * len(pairs)) if pairs else Fraction(0) for total in sums]
 
 
 def bucket(value: Fraction) -> int:
-    """The b with 4^b <= value < 4^(b + 1)."""
+    """Return the b with 4^b <= value < 4^(b + 1)."""
     if not value:
         return ZERO
     b = 0
@@ -117,25 +124,30 @@ def bucket(value: Fraction) -> int:
 
 
 def kth_largest(k: int) -> Callable[[list[Fraction]], Fraction]:
-    """The k-th of the values in falling order."""
+    """Return the function that gives the k-th of the values in falling order."""
     return lambda values: sorted(values, reverse=True)[k - 1]
 
 
 def sum_over(coordinates: Sequence[int]) -> Callable[[list[Fraction]], Fraction]:
-    """Of these coordinates."""
+    """Return the function that sums these coordinates."""
     return lambda values: sum((values[i] for i in coordinates), Fraction(0))
 
 
 def reports_cost(values: Sequence[Fraction], k: int) -> Any:
-    """The noise of a mean with M = diag(the k largest of these variances, the others' average), in units of
-    that of one column: sum of the k largest roots + sqrt((d - k) times the sum of the others)."""
+    """Return the noise of a mean with M = diag(the k largest of these variances, the average of
+    the others), in units of that of one column.
+
+    It is the sum of the k largest roots + sqrt((d - k) times the sum of the others).
+    """
     ordered = sorted(values, reverse=True)
     rest = real(sum(ordered[k:], Fraction(0)))
     return mp.fsum(mp.sqrt(real(v)) for v in ordered[:k]) + mp.sqrt((len(values) - k) * rest)
 
 
 def reports_worth(values: list[Fraction]) -> Fraction:
-    """4^j for the least k = 2^j, up to the number of values, that costs at most 9/8 of the best such k."""
+    """Return 4^j for the least k = 2^j, up to the number of values, that costs at most 9/8 of the
+    best such k.
+    """
     numbers = [2**j for j in range(len(values).bit_length())]
     costs = [reports_cost(values, k) for k in numbers]
     return Fraction(
@@ -144,12 +156,12 @@ def reports_worth(values: list[Fraction]) -> Fraction:
 
 
 def votes(groups: list[Group], d: int, statistic: Any) -> list[int]:
-    """Every group's bucket."""
+    """Return every group's bucket."""
     return [bucket(statistic(variances(group, d))) for group in groups]
 
 
 def moved(adjacency: Adjacency) -> int:
-    """How many groups one record changes."""
+    """Return the number of groups that one record changes."""
     return 2 if adjacency is Adjacency.REPLACE else 1
 
 
@@ -167,9 +179,13 @@ _THREE = ((1, 0), (0, 0), (9, 1))
 @states(Source("DJYZZ24", "Algorithm 2, groups of records", note="by a hash, not by index"))
 @shows("GroupBuckets", Norm.MOVED, value=of_query(moved))
 def obligation_group_buckets(claimed: Callable[[Adjacency], int] = moved) -> int:
-    """``claimed`` is the largest number of groups whose members change, of all neighbors of at most 6
-    records of small universes, with duplicates, for any of several hashes (one under which all records
-    collide); and of votes that move from bucket to bucket, where as many of them may meet in a new one."""
+    """Check that ``claimed`` is the largest number of groups whose members change between
+    neighbors of at most 6 records of small universes, with duplicates, for several hashes
+    (under one all records collide).
+
+    It is also the number of votes that move from bucket to bucket, where all of them may meet
+    in a new one.
+    """
     cases = 0
     for adjacency in Adjacency:
         most, most_votes, met = 0, 0, 0
@@ -189,7 +205,9 @@ def obligation_group_buckets(claimed: Callable[[Adjacency], int] = moved) -> int
 
 
 def obligation_buckets() -> int:
-    """Every positive value lies in its bucket, and buckets rise with it; zero is below all others."""
+    """Check that every positive value lies in its bucket, that buckets rise with it, and that zero
+    is below all others.
+    """
     values = sorted(Fraction(p, q) for p, q in product(range(70), (1, 2, 3, 64, 1000)))
     found = [bucket(value) for value in values]
     require(found == sorted(found), f"buckets do not rise: {found}")

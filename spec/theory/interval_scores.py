@@ -1,17 +1,22 @@
-"""Fingerprinting for exponential families with parameters in intervals, and for independent bits, with constants.
+"""Fingerprinting for exponential families with parameters in intervals, and for independent bits,
+with constants.
 
-Records of densities exp(<theta, T(x)> - A(theta)) h(x), theta uniform on a box of half-lengths R_j about m; M is the estimate (where
-it abstains, any fixed point), a^2 = E|M - theta|^2. With h_j = 1 - (theta_j - m_j)^2 / R_j^2, from 0 to 1, the score of record i is
+Records have the densities exp(<theta, T(x)> - A(theta)) h(x), theta uniform on a box of
+half-lengths R_j about m; M is the estimate (where it abstains, any fixed point), a^2 = E|M -
+theta|^2. With h_j = 1 - (theta_j - m_j)^2 / R_j^2, from 0 to 1, the score of record i is
 Z_i = sum_j h_j (M_j - theta_j) (T_j(x_i) - E T_j).
 
-(a) Scores add up. T - E T is the gradient of the log-density, so E sum_i Z_i = sum_j E[h_j dg_j / dtheta_j], g = E[M | theta]; by
-parts that is sum_j E[2 (theta_j - m_j) g_j] / R_j^2 >= 2 k / 3 - (2 / sqrt(3)) a sqrt(sum_j 1 / R_j^2), for k parameters.
-(b) One score is small. With the record drawn again before M is run Z'_i has mean 0, and mean square at most s^2 a^2, s^2 the largest
-eigenvalue of the covariance of T in the box.
-(c) Privacy adds sqrt(e^(mu^2) - 1) s a for mu-GDP (covariance_tracing.py); for (epsilon, delta)-DP (tracing_bound.py) sinh(epsilon) s a
-and, where |T - E T| <= D, what an event of probability delta can hold by Cauchy-Schwarz: (1 + e^-epsilon) sqrt(delta) D a.
+(a) Scores add up. T - E T is the gradient of the log-density, so E sum_i Z_i = sum_j
+E[h_j dg_j / dtheta_j], g = E[M | theta]; by parts this is sum_j E[2 (theta_j - m_j) g_j] /
+R_j^2 >= 2 k / 3 - (2 / sqrt(3)) a sqrt(sum_j 1 / R_j^2), for k parameters.
+(b) One score is small. With the record drawn again before M is run Z'_i has mean 0, and mean
+square at most s^2 a^2, s^2 the largest eigenvalue of the covariance of T in the box.
+(c) Privacy adds sqrt(e^(mu^2) - 1) s a for mu-GDP (covariance_tracing.py); for
+(epsilon, delta)-DP (tracing_bound.py) sinh(epsilon) s a and, where |T - E T| <= D, what an
+event of probability delta can hold by Cauchy-Schwarz: (1 + e^-epsilon) sqrt(delta) D a.
 
-Bits, in their probabilities p: with p uniform on [0, 1]^d and Z_i = <M - p, x_i - p> the weights p (1 - p) come by themselves.
+Bits, in their probabilities p: with p uniform on [0, 1]^d and Z_i = <M - p, x_i - p> the
+weights p (1 - p) come by themselves.
 """
 
 from __future__ import annotations
@@ -40,7 +45,9 @@ BITS = Source("KLSU19", "lower bound for product distributions, (epsilon, delta)
 def leak(
     spread: Any, *, mu: Any = None, epsilon: Any = None, delta: Any = 0, longest: Any = 0
 ) -> Any:
-    """Bound E Z_i over a: for mu-GDP, or for (epsilon, delta)-DP with |T - E T| at most ``longest``."""
+    """Bound E Z_i over a: for mu-GDP, or for (epsilon, delta)-DP with |T - E T| at most
+    ``longest``.
+    """
     if mu is not None:
         return mp.sqrt(mp.expm1(mp.mpf(mu) ** 2)) * spread
     rare = (1 + mp.exp(-epsilon)) * mp.sqrt(delta) * longest
@@ -48,25 +55,29 @@ def leak(
 
 
 def _least_scores(reaches: Sequence[Any], error: Any) -> Any:
-    """What the scores of all records add up to, at least."""
+    """Return a lower bound on the sum of the scores of all records."""
     inverse = mp.sqrt(mp.fsum(1 / mp.mpf(r) ** 2 for r in reaches))
     return 2 * mp.mpf(len(reaches)) / 3 - 2 * error * inverse / mp.sqrt(3)
 
 
 @states(INTERVALS)
 def least_error(n: int, leaked: Any, reaches: Sequence[Any]) -> Any:
-    """Bound from below the root mean squared error at some theta of a box of these half-lengths R_j, whose ``leak`` is
-    ``leaked``: (2 k / 3) / (n leak + (2 / sqrt(3)) sqrt(sum 1 / R_j^2)); of one parameter without records R / sqrt(3)."""
+    """Bound from below the root mean squared error at some theta of a box of these half-lengths
+    R_j, whose ``leak`` is ``leaked``: (2 k / 3) / (n leak + (2 / sqrt(3)) sqrt(sum 1 / R_j^2));
+    of one parameter without records R / sqrt(3).
+    """
     scores = 2 * mp.mpf(len(reaches)) / 3
     return scores / (n * leaked + scores - _least_scores(reaches, 1))
 
 
 @states(BITS)
 def least_error_of_bits(d: int, n: int, epsilon: Any, delta: Any) -> Any:
-    """Bound from below the root mean squared length of the error of d probabilities, at some product law, of any (epsilon, delta)-DP
-    estimate: (d / 6) / (n (sinh(epsilon) / 2 + (1 + e^-epsilon) sqrt(d delta)) + sqrt(d / 3)).
+    """Bound from below the root mean squared length of the error of d probabilities, at some
+    product law, of any (epsilon, delta)-DP estimate: (d / 6) / (n (sinh(epsilon) / 2 +
+    (1 + e^-epsilon) sqrt(d delta)) + sqrt(d / 3)).
 
-    s is 1/2 and |x - p| at most sqrt(d). E sum_i Z_i = sum_j E[p (1 - p) dg_j / dp_j] = sum_j E[(2 p_j - 1) M_j] >= d / 6 - a sqrt(d / 3).
+    s is 1/2 and |x - p| at most sqrt(d). E sum_i Z_i = sum_j E[p (1 - p) dg_j / dp_j] = sum_j
+    E[(2 p_j - 1) M_j] >= d / 6 - a sqrt(d / 3).
     """
     root = mp.sqrt(d)
     leaked = leak(mp.mpf(1) / 2, epsilon=epsilon, delta=delta, longest=root)
@@ -92,8 +103,10 @@ _ESTIMATES: dict[str, Callable[[Any], Any]] = {
 
 @states(INTERVALS)
 def obligation_scores_add_up(claimed: Callable[..., Any] = _least_scores) -> int:
-    """Check (a) for sums of bits and Poisson counts, by exact sums over the record and quadrature over theta in three intervals, one
-    off 0: for four estimates E Z is at least as claimed, and for 0 it is that."""
+    """Check (a) for sums of bits and Poisson counts, by exact sums over the record and quadrature
+    over theta in three intervals, one off 0: for four estimates E Z is at least as claimed, and
+    for 0 it is that.
+    """
     cases, nearest = 0, mp.inf
     with mp.workdps(15):
         for (name, family), (center, half) in product(
@@ -132,8 +145,10 @@ def _averages(family: Family, estimate: Callable[[Any], Any], center: Any, reach
 
 @states(INTERVALS)
 def obligation_beside_waves(claimed: Callable[..., Any] = least_error) -> int:
-    """Check the bound for one parameter beside that of a prior cos^2 (family_scores.py), from a few records to many: from 2 / 3 of it
-    to pi / sqrt(3) times; k parameters have sqrt(k) times the error of one, and delta lowers it."""
+    """Check the bound for one parameter beside that of a prior cos^2 (family_scores.py), from a
+    few records to many: from 2 / 3 of it to pi / sqrt(3) times; k parameters have sqrt(k) times
+    the error of one, and delta lowers it.
+    """
     cases = 0
     for mu, n, reach in product(("1/10", "1"), (1, 100, 10**6), (mp.mpf(1) / 2, mp.mpf(4))):
         size = real(Fraction(mu))
@@ -154,8 +169,10 @@ def obligation_beside_waves(claimed: Callable[..., Any] = least_error) -> int:
 
 @states(BITS)
 def obligation_bits(claimed: Callable[..., Any] = least_error_of_bits) -> int:
-    """Check the bound against exact errors over uniform p: of the best multiple of randomized bits, where each column has its share of
-    epsilon, and of the shares themselves with probability delta, else 1/2. For epsilon = delta = 0 it is exactly the error of 1/2."""
+    """Check the bound against exact errors over uniform p: of the best multiple of randomized
+    bits, where each column has its share of epsilon, and of the shares themselves with
+    probability delta, else 1/2. For epsilon = delta = 0 it is exactly the error of 1/2.
+    """
     cases = 0
     for d, n, text in product((1, 3, 50), (1, 5, 1000), ("0", "1/2", "1", "4")):
         epsilon = real(Fraction(text))
@@ -176,8 +193,10 @@ def obligation_bits(claimed: Callable[..., Any] = least_error_of_bits) -> int:
 
 @states(INTERVALS)
 def obligation_leak(claimed: Callable[..., Any] = leak) -> int:
-    """Check (c) on a bit through randomized response with delta: every score of the output that has mean 0 without the record has a
-    mean of at most ``claimed`` with it, some a third of that; for two normal laws, Z the likelihood ratio, it is equal."""
+    """Check (c) on a bit through randomized response with delta: every score of the output that
+    has mean 0 without the record has a mean of at most ``claimed`` with it, some a third of
+    that; for two normal laws, Z the likelihood ratio, both are equal.
+    """
     cases, nearest = 0, mp.mpf(0)
     for text, delta in product(("1/100", "1", "2"), (mp.mpf(0), mp.mpf("0.01"))):
         epsilon = real(Fraction(text))

@@ -1,12 +1,14 @@
-"""How many groups of records are at a level or above in a column, and what one record moves.
+"""Number of groups of records at a level or above in a column, and what one record changes.
 
-Groups, and a group's variances, are those of ``groups``. An answer for a level b and a column counts the
-groups whose bucket there is at least b.
+Groups, and a group's variances, are those of ``groups``. An answer for a level b and a column
+counts the groups whose bucket there is at least b.
 
-Proof of the sensitivity. One record more or less changes one group (``groups``), and a group is counted
-or not: every answer moves by 1 at most, some up and others down, for a group's variances may fall when a
-record enters. A replaced record changes two groups, which may move alike. QED.
-A reported column's answers are a public number from then on, whatever the data, and move by nothing.
+Proof of the sensitivity. One record more or less changes one group (``groups``), and a group is
+counted or not: every answer moves by 1 at most, some up and others down, for a group's
+variances may fall when a record enters. A replaced record changes two groups, which may move
+alike. QED.
+A reported column's answers are a public number from then on, whatever the data, and move by
+nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +25,16 @@ _SOURCE = Source("DJYZZ24", "Algorithm 4, FindLargeVariances", note="a ladder of
 
 
 def table(grouped: Sequence[Group], d: int) -> list[list[int]]:
-    """Each group's bucket in each column."""
+    """Return each group's bucket in each column."""
     return [[bucket(value) for value in variances(list(group), d)] for group in grouped]
 
 
 def counts(
     buckets: Sequence[Sequence[int]], d: int, levels: Sequence[int], hidden: Sequence[int]
 ) -> tuple[int, ...]:
-    """All columns at the first level, then at the next; -(number of groups) for hidden columns."""
+    """Return the answers for all columns at the first level, then at the next; -(number of groups)
+    for hidden columns.
+    """
     return tuple(
         -len(buckets) if i in hidden else sum(row[i] >= level for row in buckets)
         for level, i in product(levels, range(d))
@@ -38,8 +42,9 @@ def counts(
 
 
 def found(places: Sequence[int], d: int, levels: Sequence[int]) -> tuple[dict[int, int], int]:
-    """From the places of reports so far: the column of each with its level, the first time; and the level
-    that all other columns are below."""
+    """Return the column of each report so far with its level, the first time; and the level that
+    all other columns are below.
+    """
     asked, columns = d * len(levels), {}
     for place in places:
         if place < asked and place % d not in columns:
@@ -50,7 +55,7 @@ def found(places: Sequence[int], d: int, levels: Sequence[int]) -> tuple[dict[in
 
 @states(_SOURCE)
 def answer_moves(adjacency: Adjacency) -> tuple[int, bool]:
-    """How far any answer moves at most, and whether all move one way."""
+    """Return the largest move of any answer, and whether all move in one direction."""
     return moved(adjacency), False
 
 
@@ -63,8 +68,12 @@ _HASHES = (Hash(1), Hash(2, 7), Hash(3, 0, factors=(0, 0)), Hash(5, 24))
 def obligation_level_counts(
     claimed: Callable[[Adjacency], tuple[int, bool]] = answer_moves,
 ) -> int:
-    """Over all neighbors of at most four records, for several hashes, and for one of them of at most six
-    records of two kinds: the largest move of an answer, and whether all answers of a pair move one way."""
+    """Check the largest move of an answer, and whether all answers of a pair move in one
+    direction.
+
+    All neighbors of at most four records are tried, for several hashes, and for one of them of
+    at most six records of two kinds.
+    """
     cases, levels = 0, (3, 2, 1, 0, -1)
     for adjacency in Adjacency:
         most, one_way = 0, True
@@ -84,8 +93,10 @@ def obligation_level_counts(
 def obligation_found(
     claimed: Callable[[Sequence[int], int, Sequence[int]], tuple[dict[int, int], int]] = found,
 ) -> int:
-    """Of every increasing list of places of two columns at three levels: which columns were reported, at
-    their first place, and that every other column was answered at the level said, and not at the next."""
+    """Check, for every increasing list of places of two columns at three levels, that the reported
+    columns are those at their first place, and that every other column was answered at the
+    level said, and not at the next.
+    """
     cases, d, levels = 0, 2, (4, 3, 2)
     for k in range(1, 4):
         for places in product(range(7), repeat=k):

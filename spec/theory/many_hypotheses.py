@@ -1,15 +1,17 @@
 """Lower bounds from many hypotheses: how often a private estimate can be right about all of them.
 
-Hypotheses v, one dataset X_v of n records for each, and answers that are right for one hypothesis at most; s is
-the success, on average over v. What privacy allows is a function g, increasing and concave: an event of
-probability q has probability g(q) at most after n records are changed. Two ways to use it:
+Hypotheses v, one dataset X_v of n records for each, and answers that are right for one
+hypothesis at most; s is the success, on average over v. What privacy allows is a function g,
+increasing and concave: an event of probability q has probability g(q) at most after n records
+are changed. Two ways to use it:
 
 - replace: P(right for v | X_v) <= g(P(right for v | X_u)), on average over u != v at most
   g((1 - s) / (count - 1)) by concavity. So s <= g((1 - s) / (count - 1)).
-- add-remove: compare with the empty dataset, where the successes add up to 1 at most: s <= g(1 / count).
+- add-remove: compare with the empty dataset, where the successes add up to 1 at most: s <=
+  g(1 / count).
 
-Records may be random: some dataset of a law is at least as good as the average one. And if the laws themselves
-are close, records that are drawn of them are fewer records apart (``drawn``).
+Records may be random: some dataset of a law is at least as good as the average one. If the laws
+themselves are close, datasets that are drawn from them differ in fewer records (``drawn``).
 """
 
 from __future__ import annotations
@@ -49,8 +51,9 @@ _NEAR = mp.mpf(10) ** -7
 def most_success(group: Group, count: int | None, adjacency: Adjacency) -> Any:
     """Bound the success over ``count`` hypotheses from above; None: over any number of them, g(0).
 
-    Under replace it is the largest s with s <= g((1 - s) / (count - 1)). What s is above that by is convex and rises,
-    so a line through two places where it is positive is 0 between the solution and these: from above, to 1e-9.
+    Under replace it is the largest s with s <= g((1 - s) / (count - 1)). The excess of s over
+    that is convex and rises, so a line through two places where it is positive is 0 between the
+    solution and these: from above, to 1e-9.
     """
     if count is None:
         return group(mp.mpf(0))
@@ -76,8 +79,11 @@ def most_success(group: Group, count: int | None, adjacency: Adjacency) -> Any:
 def records_needed(
     groups: Callable[[int], Group], count: int | None, adjacency: Adjacency, beta: Fraction
 ) -> int:
-    """Compute the least number of records for which failure with probability beta at every hypothesis is
-    not excluded; ``groups``: g for a number of records. 2^62 where more are needed."""
+    """Compute the least number of records for which failure with probability beta at every
+    hypothesis is not excluded; 2^62 where more are needed.
+
+    ``groups`` gives g for a number of records.
+    """
 
     def enough(n: int) -> bool:
         return bool(most_success(groups(n), count, adjacency) >= 1 - real(beta))
@@ -95,11 +101,12 @@ def records_needed(
 
 @states(SAMPLED)
 def drawn(success: Callable[[int], Any], n: int, apart: Any) -> Any:
-    """Bound the success where records are drawn of (1 - t) C + t B_v, C common to all hypotheses: the average of
-    ``success`` of m, binomial (n, t); t = ``apart``.
+    """Bound the success where records are drawn from (1 - t) C + t B_v, C common to all
+    hypotheses: the average of ``success`` of m, binomial (n, t); t = ``apart``.
 
-    Given which m records are drawn of B_v, datasets of any two hypotheses are m records apart; and what is common
-    to all of them, under add-remove, m from each. What is left of the sum counts as 1; m is rounded up to a 32nd of n t.
+    Given which m records are drawn from B_v, datasets of any two hypotheses are m records
+    apart; and what is common to all of them, under add-remove, m from each. What is left of the
+    sum counts as 1; m is rounded up to a 32nd of n t.
     """
     t = _number(apart)
     if t == 1:
@@ -118,26 +125,33 @@ def _number(value: Any) -> Any:
 
 @states(Source("OURS", "no mechanism shows a key much earlier"))
 def least_records(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
-    """Compute how many records (or groups) have to hold a key: with fewer, any (epsilon, delta)-DP mechanism
-    that never names a key nobody holds withholds it with probability above beta.
+    """Compute the least number of records (or groups) that must hold a key for it to be named.
 
-    With c records it is named with probability g(0) at most: about ln(1 / (delta beta)) / epsilon.
+    With fewer, any (epsilon, delta)-DP mechanism that never names a key nobody holds withholds
+    it with probability above beta.
+
+    With c records it is named with probability g(0) at most: about
+    ln(1 / (delta beta)) / epsilon.
     """
     return records_needed(lambda n: changed(epsilon, delta, n), None, Adjacency.ADD_REMOVE, beta)
 
 
 @states(LOCATION)
 def least_misses(epsilon: Fraction, delta: Fraction, n: int) -> Any:
-    """Bound from below how often an estimate of a mean of unknown location is further off than any stated
-    distance, for some mean: 1 - g(0). It falls as delta (e^(n epsilon) - 1) / (e^epsilon - 1) rises, so
-    ln(1 / (delta beta)) / epsilon records are needed, whatever Sigma and the distance are."""
+    """Bound from below the probability, for some mean, that an estimate of a mean of unknown
+    location is further off than any stated distance: 1 - g(0).
+
+    It falls as delta (e^(n epsilon) - 1) / (e^epsilon - 1) rises, so
+    ln(1 / (delta beta)) / epsilon records are needed, whatever Sigma and the distance are.
+    """
     return 1 - changed(epsilon, delta, n)(mp.mpf(0))
 
 
 @states(PACKING)
 def means_in_box(d: int, reach: Fraction, alpha: Fraction) -> int:
-    """Count means in [-R, R]^d on a grid whose neighbors are more than 2 alpha apart, so that balls of
-    radius alpha do not meet, in whichever l_p norm: ceil(R / alpha)^d."""
+    """Count means in [-R, R]^d on a grid whose neighbors are more than 2 alpha apart, so that
+    balls of radius alpha do not meet, in whichever l_p norm: ceil(R / alpha)^d.
+    """
     each: int = -(-Fraction(reach) // Fraction(alpha))
     count: int = each**d
     return count
@@ -148,8 +162,10 @@ def means_in_box(d: int, reach: Fraction, alpha: Fraction) -> int:
 
 @states(RECURSION, LOCATION)
 def obligation_success(claimed: Callable[..., Any] = most_success) -> int:
-    """Check that for one record the bound is attained, by k-ary randomized response with delta (replace) and by
-    an even guess that a record improves (add-remove); for more hypotheses it falls to that of any number."""
+    """Check that for one record the bound is attained, by k-ary randomized response with delta
+    (replace) and by an even guess that a record improves (add-remove); for more hypotheses it
+    falls to that of any number.
+    """
     cases, near = 0, mp.mpf(10) ** -12
     for (epsilon, delta), count in product(BUDGETS, (2, 3, 10)):
         e, d = mp.exp(real(epsilon)), real(delta)
@@ -174,9 +190,11 @@ def obligation_success(claimed: Callable[..., Any] = most_success) -> int:
 
 @states(PACKING)
 def obligation_gaussian(claimed: Callable[[Any, int], Group] = changed_gaussian) -> int:
-    """Check two hypotheses, where noise on a sum succeeds exactly as often; and orthogonal sums for each of
-    many, of which the largest noisy one is right (by quadrature): never more often than the bound, and with
-    1.5 times the records as often. What zCDP allows of mu^2 / 2 is more, and no more than 1.6 times as far."""
+    """Check two hypotheses, where noise on a sum succeeds exactly as often; and orthogonal sums
+    for each of many, of which the largest noisy one is right (by quadrature): never more often
+    than the bound, and with 1.5 times the records as often. What zCDP allows of mu^2 / 2 is
+    more, and no more than 1.6 times as far.
+    """
     cases, near = 0, mp.mpf("1e-9")
     for mu, n in product((mp.mpf(1) / 10, mp.mpf(1)), (1, 4, 20)):
         two = most_success(claimed(mu, n), 2, Adjacency.REPLACE)
@@ -201,8 +219,10 @@ def _largest(far: Any, count: int) -> Any:
 
 @states(SAMPLED)
 def obligation_drawn(claimed: Callable[..., Any] = drawn) -> int:
-    """Check records drawn of two laws on a pair of values, through randomized response and the likelier
-    side, exactly: never right more often than the bound, and for one record exactly as often."""
+    """Check records drawn of two laws on a pair of values, through randomized response and the
+    likelier side, exactly: never right more often than the bound, and for one record exactly as
+    often.
+    """
     cases, near = 0, mp.mpf("1e-12")
     for text, n, apart in product(("1/4", "1", "3"), (1, 2, 5), (Fraction(1, 10), Fraction(4, 5))):
         epsilon, t = Fraction(text), real(apart)
@@ -223,9 +243,11 @@ def obligation_drawn(claimed: Callable[..., Any] = drawn) -> int:
 
 @states(LOCATION)
 def obligation_records(claimed: Callable[..., int] = records_needed) -> int:
-    """Check means of unknown location: between ln((1 - beta) (e^epsilon - 1) / delta) / epsilon, which the
-    first kind of step alone needs, and 3 + (ln(1 / (2 delta)) + ln(1 / beta)) / epsilon; with one record fewer
-    some mean is missed more often. A box of R needs the fewer of these and of ln(R / alpha) / epsilon."""
+    """Check means of unknown location: between ln((1 - beta) (e^epsilon - 1) / delta) / epsilon,
+    which the first kind of step alone needs, and 3 + (ln(1 / (2 delta)) +
+    ln(1 / beta)) / epsilon; with one record fewer some mean is missed more often. A box of R
+    needs the fewer of these and of ln(R / alpha) / epsilon.
+    """
     cases, anywhere = 0, None
     for text, delta, beta in product(
         ("1/50", "2"), map(Fraction, ("1e-12", "1e-5")), map(Fraction, ("1/3", "1/1000"))

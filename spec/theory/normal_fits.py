@@ -1,4 +1,6 @@
-"""Normal laws with given clipped moments, where to clip, and what bounds a covariance on both sides: by mpmath."""
+"""Normal laws with given clipped moments, the choice of the clipping radius, and bounds of a
+covariance on both sides, by mpmath.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,13 @@ _FIT = Source("OURS", "covariances from clipped moments", note="Newton's method"
 
 
 def below(degrees: int, x: Any) -> Any:
-    """P(chi-square of these degrees <= x)."""
+    """Return P(chi-square of these degrees <= x)."""
     return mp.gammainc(mp.mpf(degrees) / 2, 0, mp.mpf(x) / 2, regularized=True)
 
 
 @lru_cache(maxsize=64)
 def length_within(d: int, share: Any) -> Any:
-    """The length that this share of standard normal records does not exceed."""
+    """Return the length that this share of standard normal records does not exceed."""
     start = (
         mp.mpf(d) * (1 - mp.mpf(2) / (9 * d)) ** 3
         if share == mp.mpf("0.5")
@@ -40,8 +42,12 @@ def length_within(d: int, share: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def best_bound(d: int, n: Any, mu: Any, moves: int, outside: str, weight: Any) -> Any:
-    """d 2^(k / 8), k from -24 to 47, of the least predicted error at the identity, for a release of sensitivity
-    sqrt(max(moves, 1 + weight^2)) bound with ``weight`` bound times the number of records."""
+    """Return the bound d 2^(k / 8), k from -24 to 47, with the least predicted error at the
+    identity.
+
+    The release has the sensitivity sqrt(max(moves, 1 + weight^2)) bound, and includes
+    ``weight`` bound times the number of records.
+    """
 
     def error(bound: Any) -> Any:
         scale = mp.sqrt(max(mp.mpf(moves), 1 + weight**2)) * bound / (n * mu)
@@ -53,7 +59,9 @@ def best_bound(d: int, n: Any, mu: Any, moves: int, outside: str, weight: Any) -
 
 @lru_cache(maxsize=256)
 def best_mean_bound(d: int, n: Any, mu: Any, moves: int) -> Any:
-    """The same for a mean of clipped records: (E min(r^2, bound) / n + d s^2) / a^2, s = 2 sqrt(bound) / (n mu) or half of it."""
+    """Return the bound with the least predicted error for a mean of clipped records: (E
+    min(r^2, bound) / n + d s^2) / a^2, s = 2 sqrt(bound) / (n mu) or half of it.
+    """
 
     def square(bound: Any) -> Any:
         sampling = d * below(d + 2, bound) + bound * (1 - below(d, bound))
@@ -65,18 +73,22 @@ def best_mean_bound(d: int, n: Any, mu: Any, moves: int) -> Any:
 
 @states(Source("OURS", "the mean of clipped normal records", note="by Stein's identity"))
 def mean_response(d: int, bound: Any) -> Any:
-    """d E clip(y + m) / d m at 0, which is E[min(1, r / |y|)] for |y|^2 chi-square of d + 2 degrees.
+    """Return d E clip(y + m) / d m at 0, which is E[min(1, r / |y|)] for |y|^2 chi-square of d + 2
+    degrees.
 
-    By Stein the derivative is E of the divergence of clip over d: inside 1, outside (d - 1) / d r / |y|, and E[y_1 clip(y)_1] =
-    E[y_1^2 min(1, r / |y|)], y_1^2 weighting the law of |y|^2 to d + 2 degrees. E[1 / |y|; |y|^2 > b] for d + 2 degrees is
-    Gamma((d + 1) / 2) / (sqrt(2) Gamma((d + 2) / 2)) P(chi-square of d + 1 degrees > b).
+    By Stein the derivative is E of the divergence of clip over d: inside 1, outside (d - 1) / d
+    r / |y|, and E[y_1 clip(y)_1] = E[y_1^2 min(1, r / |y|)], y_1^2 weighting the law of |y|^2
+    to d + 2 degrees. E[1 / |y|; |y|^2 > b] for d + 2 degrees is Gamma((d + 1) / 2) / (sqrt(2)
+    Gamma((d + 2) / 2)) P(chi-square of d + 1 degrees > b).
     """
     inverse = mp.gamma(mp.mpf(d + 1) / 2) / mp.gamma(mp.mpf(d + 2) / 2) / mp.sqrt(2)
     return below(d + 2, bound) + mp.sqrt(bound) * inverse * (1 - below(d + 1, bound))
 
 
 def attainable(values: Sequence[Any], floor: Any) -> list[Any]:
-    """Moments in units of the bound, raised to a floor, with a trace of at most 1 - 10^-3: what is above the floor is scaled."""
+    """Return moments in units of the bound, raised to a floor, with a trace of at most 1 - 10^-3:
+    the excess over the floor is scaled.
+    """
     d = len(values)
     least = min(max(floor, TINY), FULL / (2 * d))
     above = [max(v, least) - least for v in values]
@@ -86,8 +98,11 @@ def attainable(values: Sequence[Any], floor: Any) -> list[Any]:
 
 @lru_cache(maxsize=512)
 def fitted(seen: tuple[int, ...], d: int, precision: int, floor: Any, outside: str) -> Any:
-    """(variances, vectors) of the normal law whose records, clipped to the unit ball or masked, have these second moments, in
-    2^-precision; None where their trace is not positive."""
+    """Return (variances, vectors) of the normal law whose records, clipped to the unit ball or
+    masked, have these second moments.
+
+    Moments are in 2^-precision. None where their trace is not positive.
+    """
     moments = symmetric(seen, d) / mp.mpf(2) ** precision
     if mp.fsum(moments[i, i] for i in range(d)) <= 0:
         return None
@@ -97,7 +112,7 @@ def fitted(seen: tuple[int, ...], d: int, precision: int, floor: Any, outside: s
 
 
 def moments_of(variances: Sequence[Any], outside: str) -> list[Any]:
-    """Clipped to the unit ball; or of those inside."""
+    """Return the second moments of records clipped to the unit ball, or of those inside."""
     own = [mp.mpf(v) for v in variances]
     if outside == "clip":
         if len(own) == 2:
@@ -107,7 +122,7 @@ def moments_of(variances: Sequence[Any], outside: str) -> list[Any]:
 
 
 def masked_moments(variances: Sequence[Any]) -> list[Any]:
-    """The mass of the unit ball, and second moments of those inside."""
+    """Return the mass of the unit ball, and the second moments of the records inside."""
     if len(variances) == 2:
         return in_plane(variances, "mask")
     mass, *found = masked_spectrum(variances, mp.mpf(1))
@@ -115,12 +130,14 @@ def masked_moments(variances: Sequence[Any]) -> list[Any]:
 
 
 def in_plane(variances: Sequence[Any], outside: str) -> list[Any]:
-    """Of two variances a, b: the mass of the unit ball (clipped: 1) and the second moments, by trapezoids over directions.
+    """Return, for two variances a, b, the mass of the unit ball (clipped: 1) and the second
+    moments, by trapezoids over directions.
 
-    In polar coordinates int_0^1 r^3 e^(-k r^2 / 2) dr = 2 (1 - e^(-k / 2) (1 + k / 2)) / k^2, and clipped 2 (1 - e^(-k / 2)) /
-    k^2, k = u_1^2 / a + u_2^2 / b. Over t, u_2 / u_1 = e^t, whatever a / b is: the integrand is analytic for |Im t| < pi / 2,
-    so the error falls exponentially with the number of steps in a unit (with 4 it is some 1e-12); and it falls like
-    e^-|t - log sqrt(b / a)|.
+    In polar coordinates int_0^1 r^3 e^(-k r^2 / 2) dr = 2 (1 - e^(-k / 2) (1 + k / 2)) / k^2,
+    and clipped 2 (1 - e^(-k / 2)) / k^2, k = u_1^2 / a + u_2^2 / b. Over t, u_2 / u_1 = e^t,
+    whatever a / b is: the integrand is analytic for |Im t| < pi / 2, so the error falls
+    exponentially with the number of steps in a unit (with 4 it is some 1e-12); and it falls
+    like e^-|t - log sqrt(b / a)|.
     """
     with mp.workdps(30):
         a, b = variances
@@ -146,19 +163,25 @@ _STEP, _SIDE = mp.mpf(1) / 4, 125
 
 @cache
 def _powers() -> list[Any]:
-    """e^(2 t) at the trapezoids' nodes."""
+    """Return e^(2 t) at the trapezoids' nodes."""
     with mp.workdps(30):
         return [mp.exp(2 * j * _STEP) for j in range(-_SIDE, _SIDE + 1)]
 
 
 def variances_of(wanted: Sequence[Any], outside: str) -> list[Any]:
-    """The variances with these moments. Those of masked records are at most MOST, beyond which moments hardly grow: they are the
-    likeliest ones up to it, b.wanted / 2 + log int_ball exp(-sum_i b_i y_i^2 / 2) dy being least over b = 1 / variance."""
+    """Return the variances with these moments.
+
+    Those of masked records are at most MOST, beyond which moments hardly grow: they are the
+    likeliest ones up to it, b.wanted / 2 + log int_ball exp(-sum_i b_i y_i^2 / 2) dy being
+    least over b = 1 / variance.
+    """
     return _clipped_fit(wanted) if outside == "clip" else _masked_fit(wanted)
 
 
 def _clipped_fit(wanted: Sequence[Any]) -> list[Any]:
-    """By Newton's method in logarithms, in which ``clipped_moments.potential`` is convex, its gradient what moments exceed."""
+    """Return the variances by Newton's method in logarithms, in which
+    ``clipped_moments.potential`` is convex; its gradient is the excess of the moments.
+    """
 
     def missed(logs: Sequence[Any]) -> list[Any]:
         found = moments_of([mp.exp(one) for one in logs], "clip")
@@ -182,7 +205,9 @@ def _clipped_fit(wanted: Sequence[Any]) -> list[Any]:
 
 
 def _masked_fit(wanted: Sequence[Any]) -> list[Any]:
-    """By Newton's method over b >= 1 / MOST, in which the likelihood is convex, its gradient half of what moments fall short of."""
+    """Return the variances by Newton's method over b >= 1 / MOST, in which the likelihood is
+    convex; its gradient is half of the moments' shortfall.
+    """
 
     def at(b: Sequence[Any]) -> tuple[Any, list[Any]]:
         mass, *found = masked_moments([1 / one for one in b])
@@ -218,7 +243,9 @@ def _newton(
     sizes: Sequence[Any],
     free: Sequence[int],
 ) -> list[Any]:
-    """The step along free coordinates that would make the gradient 0, by its differences at 10^-7 of their sizes."""
+    """Return the step along free coordinates that would make the gradient 0, by its differences at
+    10^-7 of their sizes.
+    """
     slopes = mp.zeros(len(free))
     for j, i in enumerate(free):
         by = sizes[i] / 10**7
@@ -235,15 +262,20 @@ def _newton(
 def sandwich(
     low: Any, high: Any, d: int, n: Any, noise: Any, beta: Any, of_number: Any = 0
 ) -> tuple[Any, Any]:
-    """Bounds on the eigenvalues of a covariance, from the least and the largest of noisy second moments of n normal records.
+    """Return bounds on the eigenvalues of a covariance, from the least and the largest of noisy
+    second moments of n normal records.
 
-    Z = (sum x x^T + W) / c for a released number c, and Y = W / c. With probability 1 - beta / 3 the symmetric noise Y, of deviation s on its diagonal and at most
-    s / sqrt(2) above it, is no longer than s (sqrt(2 d) + sqrt(2 ln(6 / beta))): E|Y| <= s sqrt(2 d) (Chevet, Slepian: Y is
-    compared with <g, u> sqrt(2)), and |Y| is s-Lipschitz in the standard normal numbers behind it; both signs, beta / 6 each. With
-    probability 1 - beta / 3 singular values of white records over sqrt(n) are within 1 -+ e, e = sqrt(d / n) + sqrt(2 ln(6 / beta) / n)
-    (Gordon; Davidson and Szarek), so second moments within 1 -+ (2 e + e^2) of the covariance, as forms. c - n is
-    normal of deviation ``of_number`` c, so with probability 1 - beta / 3 c / n is from 1 / (1 + m) to 1 / (1 - m), m = of_number sqrt(2 ln(6 /
-    beta)); and (1/n) sum x x^T = (Z - Y) c / n. Clipping only makes second moments smaller, which leaves the lower bound.
+    Z = (sum x x^T + W) / c for a released number c, and Y = W / c. With probability 1 -
+    beta / 3 the symmetric noise Y, of deviation s on its diagonal and at most s / sqrt(2) above
+    it, has a norm of at most s (sqrt(2 d) + sqrt(2 ln(6 / beta))): E|Y| <= s sqrt(2 d) (Chevet,
+    Slepian: Y is compared with <g, u> sqrt(2)), and |Y| is s-Lipschitz in the standard normal
+    numbers behind it; both signs, beta / 6 each. With probability 1 - beta / 3 singular values
+    of white records over sqrt(n) are within 1 -+ e, e = sqrt(d / n) + sqrt(2 ln(6 / beta) / n)
+    (Gordon; Davidson and Szarek), so second moments within 1 -+ (2 e + e^2) of the covariance,
+    as forms. c - n is normal of deviation ``of_number`` c, so with probability 1 - beta / 3
+    c / n is from 1 / (1 + m) to 1 / (1 - m), m = of_number sqrt(2 ln(6 / beta)); and (1/n) sum
+    x x^T = (Z - Y) c / n. Clipping only makes second moments smaller, which leaves the lower
+    bound.
     """
     level = 2 * mp.log(6 / beta)
     far = noise * (mp.sqrt(2 * d) + mp.sqrt(level))
@@ -260,8 +292,10 @@ def sandwich(
 
 @states(Source("OURS", "the mean of clipped normal records", note="by Stein's identity"))
 def obligation_mean_response(claimed: Callable[[int, Any], Any] = mean_response) -> int:
-    """In one dimension the difference quotient of E clip(y + m) by quadrature; in any, E[y_1^2 min(1, r / |y|)] by quadrature over
-    the chi-square law of |y|^2; to 8 digits."""
+    """Check the response to 8 digits: in one dimension against the difference quotient of E
+    clip(y + m) by quadrature; in any against E[y_1^2 min(1, r / |y|)] by quadrature over the
+    chi-square law of |y|^2.
+    """
     cases = 0
     for bound in (mp.mpf(1) / 4, mp.mpf(1), mp.mpf(6)):
         radius, small = mp.sqrt(bound), mp.mpf(10) ** -4
@@ -294,8 +328,10 @@ def obligation_mean_response(claimed: Callable[[int, Any], Any] = mean_response)
 
 @states(_FIT)
 def obligation_variances(claimed: Callable[..., list[Any]] = variances_of) -> int:
-    """The moments of what is found are those that were asked for, to 9 digits; variances beyond the ball among them. Of masked
-    records a variance is MOST only where the moment is still below what was asked for."""
+    """Check to 9 digits that the fitted law has the moments that were asked for, also with
+    variances beyond the ball; for masked records a variance is MOST only where the moment is
+    still below what was asked for.
+    """
     cases = 0
     worlds = {
         "clip": ([0.2], [0.9], [0.3, 0.1], [0.7, 0.2], [0.998, 1e-9], [0.2, 1e-12]),
@@ -315,7 +351,10 @@ def obligation_variances(claimed: Callable[..., list[Any]] = variances_of) -> in
 
 @states(_FIT)
 def obligation_in_plane(claimed: Callable[..., list[Any]] = in_plane) -> int:
-    """The contour integrals of theory/clipped_moments.py, to 11 digits; of equal variances up to ``MOST`` lengths' chi-square laws."""
+    """Check to 11 digits that the trapezoids agree with the contour integrals of
+    theory/clipped_moments.py, and for equal variances up to ``MOST`` with the chi-square laws
+    of lengths.
+    """
     cases = 0
 
     def compare(pair: Sequence[Any], expected: dict[str, list[Any]]) -> None:
@@ -340,8 +379,9 @@ def obligation_in_plane(claimed: Callable[..., list[Any]] = in_plane) -> int:
 
 @states(Source("OURS", "a covariance between two bounds", note="Davidson and Szarek; Chevet"))
 def obligation_sandwich(claimed: Callable[..., tuple[Any, Any]] = sandwich) -> int:
-    """In one dimension, where all laws are known, both bounds together fail with probability at most beta: Z is a
-    chi-square of n degrees over n, plus noise, by quadrature."""
+    """Check in one dimension, where all laws are known, that both bounds together fail with
+    probability at most beta: Z is a chi-square of n degrees over n, plus noise, by quadrature.
+    """
     cases = 0
     for n in (20, 200, 2000):
         for noise in (mp.mpf(0), mp.mpf(1) / 50, mp.mpf(1)):
@@ -355,7 +395,9 @@ def obligation_sandwich(claimed: Callable[..., tuple[Any, Any]] = sandwich) -> i
 
 
 def _where(claimed: Callable[..., tuple[Any, Any]], k: int, n: int, noise: Any, beta: Any) -> Any:
-    """The second moment at which a bound is 1; bounds are linear in it far out, or infinite."""
+    """Return the second moment at which a bound is 1; bounds are linear in it far out, or
+    infinite.
+    """
     one, two = (claimed(mp.mpf(z), mp.mpf(z), 1, n, noise, beta)[k] for z in (100, 200))
     if two == mp.inf:
         return -mp.inf
@@ -363,7 +405,7 @@ def _where(claimed: Callable[..., tuple[Any, Any]], k: int, n: int, noise: Any, 
 
 
 def _beyond(z: Any, n: int, noise: Any) -> Any:
-    """P(chi-square / n + noise > z)."""
+    """Return P(chi-square / n + noise > z)."""
     if z == -mp.inf:
         return mp.mpf(1)
 

@@ -1,7 +1,8 @@
 """Sums of z z^T for integer vectors in a ball, on exact rationals, with their sensitivities shown.
 
-A value has 169 (z z^T)_ii for each i, then 239 (z z^T)_ij for i < j, then, with a weight w, 169 w for each
-record that counts. Facts: z depends on its record alone, |z| <= R, and 239^2 < 2 * 169^2.
+A value has 169 (z z^T)_ii for each i, then 239 (z z^T)_ij for i < j, then, with a weight w, 169
+w for each record that counts. Facts: z depends on its record alone, |z| <= R, and 239^2 < 2 *
+169^2.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _MOMENTS = Source("OURS", "sums of outer products of vectors in a ball")
 
 
 def onto_sphere(vector: Vector, radius: int) -> Vector:
-    """z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|), for every y but 0, which stays.
+    """Return z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|), for every y but 0, which stays.
 
-    |z| <= R for |z_i| <= |y_i| R / s and s >= |y|. And |z_i| > |y_i| R / |y| - 1 - R / |y|, so that |z| is nearly R
-    where |y| is large.
+    |z| <= R for |z_i| <= |y_i| R / s and s >= |y|. And |z_i| > |y_i| R / |y| - 1 - R / |y|, so
+    that |z| is nearly R where |y| is large.
     """
     square = squared_norm(vector)
     if square == 0:
@@ -45,9 +46,11 @@ def onto_sphere(vector: Vector, radius: int) -> Vector:
 
 
 def filled(vector: Vector, radius: int, reach: int) -> Vector:
-    """z_i = sign(y_i) floor(|y_i| R / max(r, ceil|y|)): what is r long fills the ball, what is longer is clipped.
+    """Return z_i = sign(y_i) floor(|y_i| R / max(r, ceil|y|)): a vector of length r fills the
+    ball, a longer one is clipped.
 
-    |z| <= R for |z_i| <= |y_i| R / max(r, |y|). Clipping to a ball is the case r = R, the sphere that of r = 1.
+    |z| <= R for |z_i| <= |y_i| R / max(r, |y|). Clipping to a ball is the case r = R;
+    projection onto the sphere is r = 1.
     """
     square = squared_norm(vector)
     length = max(reach, math.isqrt(square - 1) + 1 if square else 0)
@@ -55,7 +58,7 @@ def filled(vector: Vector, radius: int, reach: int) -> Vector:
 
 
 def kept(vector: Vector, radius: int, how: str, reach: int | None = None) -> Vector | None:
-    """What an image contributes with; None for one that does not count."""
+    """Return the vector that an image contributes; None for an image that does not count."""
     if how == "sphere":
         return onto_sphere(vector, radius)
     if how == "mask" and squared_norm(vector) > (radius if reach is None else reach) ** 2:
@@ -66,7 +69,9 @@ def kept(vector: Vector, radius: int, how: str, reach: int | None = None) -> Vec
 
 
 def image(record: Record, public: Map, constant: int = 0) -> Vector:
-    """C (cells - center), or C (cells - center, constant); the identity for C if there is no matrix."""
+    """Return C (cells - center), or C (cells - center, constant); C is the identity if there is no
+    matrix.
+    """
     cells = to_cells(record, public.cell, public.center, public.box)
     cells += (constant,) if constant else ()
     if public.matrix is None:
@@ -82,7 +87,7 @@ def second_moments(
     constant: int = 0,
     reach: int | None = None,
 ) -> Vector:
-    """The value, exactly."""
+    """Return the packed second moments, exactly, and the weighted number."""
     found = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
     inside = [z for z in found if z is not None]
     width = len(public.matrix) if public.matrix is not None else len(public.center)
@@ -102,41 +107,50 @@ def first_moments(
     constant: int = 0,
     reach: int | None = None,
 ) -> Vector:
-    """The sum of what images contribute with."""
+    """Return the sum of the vectors that images contribute."""
     found = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
     width = len(public.matrix) if public.matrix is not None else len(public.center)
     return total([z for z in found if z is not None], width)
 
 
 def first_squared(radius: int, adjacency: Adjacency) -> int:
-    """How far that moves at most, squared: by one vector of the ball, or from one to its opposite."""
+    """Return the largest move of the first moments, squared: by one vector of the ball, or from
+    one to its opposite.
+    """
     return radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
 
 
 def length_sides(
     records: Sequence[Record], public: Map, threshold: int, constant: int = 0
 ) -> Vector:
-    """Images longer than the threshold, minus those shorter: a record counts -1, 0 or 1, and 1 for a negative one."""
+    """Return the number of images longer than the threshold, minus the number of shorter ones.
+
+    A record counts -1, 0 or 1, and always 1 for a negative threshold.
+    """
     squares = [squared_norm(image(record, public, constant)) for record in records]
     limit = threshold**2 if threshold >= 0 else -1
     return (sum(square > limit for square in squares) - sum(square < limit for square in squares),)
 
 
 def sides_squared(adjacency: Adjacency) -> int:
-    """How far that moves at most, squared: from 1 to -1 under replace, from 1 to nothing otherwise."""
+    """Return the largest move of ``length_sides``, squared: from 1 to -1 under replace, from 1 to
+    nothing otherwise.
+    """
     return 4 if adjacency is Adjacency.REPLACE else 1
 
 
 def moved_squared(radius: int, weight: int, how: str, adjacency: Adjacency) -> int:
-    """How far a value moves at most, squared.
+    """Return the largest move of the second moments, squared.
 
-    Proof. Write v(z) for what z adds, without the number. <v(z), v(y)> = 169^2 (sum_i z_i^2 y_i^2) +
-    239^2 (sum_{i<j} z_i z_j y_i y_j) = 169^2 <z, y>^2 - e P, e = 2 * 169^2 - 239^2 = 1, P = sum_{i<j} z_i z_j y_i y_j.
-    So |v(z)|^2 = 169^2 |z|^4 - (something not negative) <= 169^2 R^4. One record in or out: v(z) and 169 w, hence
-    169^2 (R^4 + w^2). One for another: |v(z) - v(y)|^2 = sum_i 169^2 (z_i^2 - y_i^2)^2 + sum_{i<j} 239^2
-    (z_i z_j - y_i y_j)^2 <= 169^2 |z z^T - y y^T|_F^2 = 169^2 (|z|^4 + |y|^4 - 2 <z, y>^2) <= 169^2 * 2 R^4, for
-    orthogonal axes of length R equality; the number does not move if both count. With "mask" one of them may not count, which is
-    the first case. QED
+    Proof. Write v(z) for the contribution of z, without the number. <v(z), v(y)> = 169^2
+    (sum_i z_i^2 y_i^2) + 239^2 (sum_{i<j} z_i z_j y_i y_j) = 169^2 <z, y>^2 - e P, e = 2 *
+    169^2 - 239^2 = 1, P = sum_{i<j} z_i z_j y_i y_j. So |v(z)|^2 = 169^2 |z|^4 -
+    (something not negative) <= 169^2 R^4. One record in or out: v(z) and 169 w, hence 169^2
+    (R^4 + w^2). One for another: |v(z) - v(y)|^2 = sum_i 169^2 (z_i^2 - y_i^2)^2 + sum_{i<j}
+    239^2 (z_i z_j - y_i y_j)^2 <= 169^2 |z z^T - y y^T|_F^2 = 169^2
+    (|z|^4 + |y|^4 - 2 <z, y>^2) <= 169^2 * 2 R^4, for orthogonal axes of length R equality; the
+    number does not move if both count. With "mask" one of them may not count, which is the
+    first case. QED
     """
     one = radius**4 + weight**2
     if adjacency is Adjacency.ADD_REMOVE:
@@ -162,7 +176,9 @@ Query = Callable[[Sequence[Record]], Vector]
 
 
 def _moves(query: Query, adjacency: Adjacency) -> Iterator[int]:
-    """How far the query moves, squared, over neighbors of one record, and of two from fewer."""
+    """Yield the moves of the query, squared, over neighbors of one record, and of two from
+    fewer.
+    """
     for universe, size in ((_WIDE, 1), (_SMALL, 2)):
         places = range(len(universe))  # in place of records: fractions are slow to look up
         values = {at: query([universe[i] for i in at]) for at in datasets(places, size)}
@@ -173,8 +189,9 @@ def _moves(query: Query, adjacency: Adjacency) -> Iterator[int]:
 @states(_MOMENTS)
 @shows("SecondMoments", Norm.SQUARED_L2, value=of_query(moved_squared, "radius", "weight", "how"))
 def obligation_second_moments(claimed: Callable[..., int] = moved_squared) -> int:
-    """No neighbors of a small universe are further apart than ``claimed``; and for every ``how``, with axes in the
-    universe, some are as far."""
+    """Check that no neighbors of a small universe are further apart than ``claimed``; and for
+    every ``how``, with axes in the universe, some are as far.
+    """
     cases, attained = 0, set[Any]()
     ways = (("sphere", None), ("clip", None), ("mask", None), ("clip", 2), ("mask", 2), ("clip", 9))
     for (public, constant), (how, reach), adjacency in product(_MAPS, ways, Adjacency):
@@ -197,8 +214,10 @@ def obligation_second_moments(claimed: Callable[..., int] = moved_squared) -> in
 
 @states(_MOMENTS)
 def obligation_onto_sphere(claimed: Callable[[Vector, int], Vector] = onto_sphere) -> int:
-    """On small vectors of one to three numbers: never beyond the ball; 0 to 0 only; within two cells a coordinate, and
-    1 + R / |y| below, of the point on the sphere."""
+    """Check on small vectors of one to three numbers that images are never beyond the ball, only 0
+    goes to 0, and images are within two cells a coordinate, and 1 + R / |y| below, of the point
+    on the sphere.
+    """
     cases = 0
     for d, far in ((1, 40), (2, 9), (3, 4)):
         for vector, radius in product(product(range(-far, far + 1), repeat=d), (1, 5, 64)):
@@ -220,7 +239,9 @@ def obligation_onto_sphere(claimed: Callable[[Vector, int], Vector] = onto_spher
 @states(_MOMENTS)
 @shows("FirstMoments", Norm.SQUARED_L2, value=of_query(first_squared, "radius"))
 def obligation_first_moments(claimed: Callable[[int, Adjacency], int] = first_squared) -> int:
-    """No neighbors of a small universe are further apart than ``claimed``; and for every way some are as far."""
+    """Check that no neighbors of a small universe are further apart than ``claimed``; and for
+    every way some are as far.
+    """
     cases, attained = 0, set[Any]()
     ways = (("sphere", None), ("clip", None), ("mask", None), ("clip", 2), ("mask", 2))
     for (public, constant), (how, reach), adjacency in product(_MAPS, ways, Adjacency):
@@ -238,7 +259,9 @@ def obligation_first_moments(claimed: Callable[[int, Adjacency], int] = first_sq
 @states(_MOMENTS)
 @shows("LengthSides", Norm.SQUARED_L2, value=of_query(sides_squared))
 def obligation_length_sides(claimed: Callable[[Adjacency], int] = sides_squared) -> int:
-    """No neighbors of a small universe are further apart than ``claimed``; and for every map some are as far."""
+    """Check that no neighbors of a small universe are further apart than ``claimed``; and for
+    every map some are as far.
+    """
     cases = 0
     for (public, constant), adjacency in product(_MAPS, Adjacency):
         largest, most = 0, claimed(adjacency)
@@ -252,8 +275,9 @@ def obligation_length_sides(claimed: Callable[[Adjacency], int] = sides_squared)
 
 @states(_MOMENTS)
 def obligation_filled(claimed: Callable[[Vector, int, int], Vector] = filled) -> int:
-    """On small vectors: never beyond the ball; within a cell of y R / r up to a length of r; clipping and the sphere
-    are the cases r = R and r = 1."""
+    """Check on small vectors that images are never beyond the ball, and within a cell of y R / r
+    up to a length of r; clipping and the sphere are the cases r = R and r = 1.
+    """
     cases = 0
     for d, far in ((1, 40), (2, 9)):
         for vector, radius in product(product(range(-far, far + 1), repeat=d), (1, 5, 64)):

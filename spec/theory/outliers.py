@@ -1,8 +1,8 @@
-"""A share of the records is anything: what friends still agree to, where their mean is, and what second
-moments say of a mean with outliers in it.
+"""Means with a share of arbitrary records: the agreement that remains, the bias of the weighted
+mean, and the bias that second moments allow.
 
-n records, m of which (inliers) are friends of each other, at most ``radius`` apart, and within ``spread`` of
-their mean; the k = n - m others are anywhere. 2 m > n.
+Of n records, m (inliers) are friends of each other, at most ``radius`` apart, and within
+``spread`` of their mean; the k = n - m others are anywhere. 2 m > n.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _SPECTRAL = Source("DKKLMS19", "Section 5: second moments bound what outliers do
 
 
 def sure_weight(n: int, inliers: int, full: Fraction | None = None) -> Fraction:
-    """Of an inlier at least, over n: 2 m / n - 1 by degree; with a soft core (2 m - n - 1) / ((2 full - 1) n),
-    from 0 to 1."""
+    """Return a lower bound on the weight of an inlier, over n.
+
+    It is 2 m / n - 1 by degree; with a soft core (2 m - n - 1) / ((2 full - 1) n), from 0 to 1.
+    """
     if full is None:
         return Fraction(2 * inliers - n, n)
     return min(max(Fraction(2 * inliers - n - 1) / ((2 * full - 1) * n), Fraction(0)), Fraction(1))
@@ -37,8 +39,10 @@ def sure_weight(n: int, inliers: int, full: Fraction | None = None) -> Fraction:
 
 @states(_OUTLIERS)
 def sure_agreement(n: int, inliers: int, full: Fraction | None = None) -> int:
-    """The agreement is at least floor(2 m w - n), w the weight of m friends: with k = gamma n,
-    floor(n (1 - 6 gamma + 4 gamma^2)) by degree, n (1 - 2 gamma) with a soft core where w = 1.
+    """Return a lower bound on the agreement, floor(2 m w - n), w the weight of m friends.
+
+    With k = gamma n it is floor(n (1 - 6 gamma + 4 gamma^2)) by degree, and n (1 - 2 gamma)
+    with a soft core where w = 1.
 
     An inlier has m friends at least, so that weight. Lonely outliers attain it.
     """
@@ -47,14 +51,16 @@ def sure_agreement(n: int, inliers: int, full: Fraction | None = None) -> int:
 
 @states(_OUTLIERS)
 def most_outliers(full: Fraction | None = None) -> Any:
-    """The share gamma of outliers below which n records, n large, are sure to agree to a share of n above 0:
-    (3 - sqrt(1 + 4 a)) / 4, a = 1 by degree and 2 full - 1 with a soft core.
+    """Return the share gamma of outliers below which many records agree to a share of n above 0
+    for certain: (3 - sqrt(1 + 4 a)) / 4, a = 1 by degree and 2 full - 1 with a soft core.
 
-    ``sure_agreement`` over n tends to 2 (1 - gamma) w - 1, w = min((1 - 2 gamma) / a, 1). For gamma <= (1 - a) / 2
-    w is 1, and that is 1 - 2 gamma >= a > 0. Beyond, it is above 0 if and only if 4 gamma^2 - 6 gamma + 2 - a > 0,
-    that is below the smaller root, which is this: (1 - a) / 2 at least, for 1 + 2 a >= sqrt(1 + 4 a), and less than
-    1/2, for a > 0; the other root is above 1/2. So 2 m > n, and w > 0 as ``center_bias`` needs it; ``leaning`` holds for
-    any share below 1. Lonely outliers attain ``sure_agreement``: from that share on nothing may be released.
+    ``sure_agreement`` over n tends to 2 (1 - gamma) w - 1, w = min((1 - 2 gamma) / a, 1). For
+    gamma <= (1 - a) / 2 w is 1, and that is 1 - 2 gamma >= a > 0. Beyond, it is above 0 if and
+    only if 4 gamma^2 - 6 gamma + 2 - a > 0, that is below the smaller root, which is this:
+    (1 - a) / 2 at least, for 1 + 2 a >= sqrt(1 + 4 a), and less than 1/2, for a > 0; the other
+    root is above 1/2. So 2 m > n, and w > 0 as ``center_bias`` needs it; ``leaning`` holds for
+    any share below 1. Lonely outliers attain ``sure_agreement``: from that share on nothing may
+    be released.
     """
     rise = Fraction(1) if full is None else 2 * full - 1
     return (3 - mp.sqrt(real(1 + 4 * rise))) / 4
@@ -64,12 +70,14 @@ def most_outliers(full: Fraction | None = None) -> Any:
 def center_bias(
     n: int, inliers: int, spread: Fraction, radius: Fraction, full: Fraction | None = None
 ) -> Fraction:
-    """How far the weighted mean is from the inliers' at most; some inlier has weight for certain.
+    """Return the largest distance of the weighted mean from the inliers' mean; some inlier has
+    weight for certain.
 
-    Inliers have weights from w to 1, so within (1 - w) / 2 of one number, and sum (x - mean) = 0 over them: their
-    part of the weighted sum of x - mean is at most m (1 - w) / 2 ``spread``, over at least m w. An outlier of
-    positive weight has more than n / 2 > k friends, so an inlier among them, and is within spread + radius;
-    all outliers weigh k at most, which is the share k / (k + m w) at most.
+    Inliers have weights from w to 1, so within (1 - w) / 2 of one number, and sum (x - mean) =
+    0 over them: their part of the weighted sum of x - mean is at most m (1 - w) / 2 ``spread``,
+    over at least m w. An outlier of positive weight has more than n / 2 > k friends, so an
+    inlier among them, and is within spread + radius; all outliers weigh k at most, which is the
+    share k / (k + m w) at most.
     """
     k, least = n - inliers, sure_weight(n, inliers, full)
     share = Fraction(k) / (k + inliers * least)
@@ -78,8 +86,9 @@ def center_bias(
 
 @states(_SPECTRAL)
 def leaning(share: Fraction, variance: Fraction) -> Fraction:
-    """Squared: how far a mean is from that of the inliers in it, if a share of the records are outliers
-    and no direction has more variance: share variance / (1 - share).
+    """Return the largest squared distance of a mean from that of its inliers, share
+    variance / (1 - share), if a share of the records are outliers and no direction has more
+    than ``variance``.
 
     With D the distance between the two groups' means, along that line the variance is at least
     share (1 - share) D^2, and the means are share D apart. Two points attain it.
@@ -93,7 +102,7 @@ def leaning(share: Fraction, variance: Fraction) -> Fraction:
 def _crowds(
     most_others: int = 2,
 ) -> Iterator[tuple[list[Fraction], list[Fraction]]]:
-    """Inliers and others on a line; friends are within 4."""
+    """Yield inliers and others on a line; friends are within 4."""
     for inliers in (3, 5, 8):
         for low in (-2, -1, 0):
             half = inliers // 2
@@ -115,8 +124,9 @@ def _degrees(records: list[Fraction]) -> tuple[int, ...]:
 
 @states(_OUTLIERS)
 def obligation_sure_agreement(claimed: Callable[..., int] = sure_agreement) -> int:
-    """On a line the agreement is never less, and exactly this for some with and without outliers; by degree
-    it is floor(n (1 - 6 gamma + 4 gamma^2)) too."""
+    """Check on a line that the agreement is never less, and exactly this for some with and without
+    outliers; by degree it is floor(n (1 - 6 gamma + 4 gamma^2)) too.
+    """
     cases = 0
     for full in _FULL:
         attained = set()
@@ -136,8 +146,9 @@ def obligation_sure_agreement(claimed: Callable[..., int] = sure_agreement) -> i
 
 @states(_OUTLIERS)
 def obligation_most_outliers(claimed: Callable[[Fraction | None], Any] = most_outliers) -> int:
-    """Inliers at one place and others without friends: 10^4 records agree to more than nothing for a share of
-    999/1000 of it, and to nothing for 1001/1000."""
+    """Check for inliers at one place and others without friends that 10^4 records agree to more
+    than nothing for a share of 999/1000 of it, and to nothing for 1001/1000.
+    """
     cases, n = 0, 10**4
     for full in (None, Fraction(51, 100), *soft_weights.FULL):
         for share, agrees in ((999, True), (1001, False)):
@@ -151,8 +162,9 @@ def obligation_most_outliers(claimed: Callable[[Fraction | None], Any] = most_ou
 
 @states(_OUTLIERS)
 def obligation_center_bias(claimed: Callable[..., Fraction] = center_bias) -> int:
-    """On a line the weighted mean is never further from the inliers', and for some it is as far but for
-    a fifth."""
+    """Check on a line that the weighted mean is never further from the inliers' mean, and for some
+    as far up to a fifth.
+    """
     cases = 0
     for full in _FULL:
         nearest = Fraction(0)
@@ -173,7 +185,9 @@ def obligation_center_bias(claimed: Callable[..., Fraction] = center_bias) -> in
 
 @states(_SPECTRAL)
 def obligation_leaning(claimed: Callable[[Fraction, Fraction], Fraction] = leaning) -> int:
-    """On a line the means are never further apart, and exactly so far for groups at two points."""
+    """Check on a line that the means are never further apart, and exactly so far for groups at two
+    points.
+    """
     cases, attained = 0, 0
     for crowd, others in _crowds(3):
         if not others:

@@ -1,8 +1,8 @@
 """Pure privacy and many hypotheses: the packing bound, with packings that are built and measured.
 
-Means v of a packing are more than 2 alpha apart, so an estimate is within alpha of one of them at most. A
-dataset X_v belongs to each; success is P(|M(X_v) - v| <= alpha). All datasets of n records are at
-distance n at most (replace), or 2 n, and each n from the empty one (add-remove).
+Means v of a packing are more than 2 alpha apart, so an estimate is within alpha of one of them
+at most. A dataset X_v belongs to each; success is P(|M(X_v) - v| <= alpha). All datasets of n
+records are at distance n at most (replace), or 2 n, and each n from the empty one (add-remove).
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ Point = tuple[Fraction, ...]
 
 @states(PACKING, THEOREM)
 def most_success(epsilon: Fraction, n: int, count: int, adjacency: Adjacency) -> Any:
-    """The largest success, on average over ``count`` means, of any epsilon-DP estimate; rounded up.
+    """Return the largest success, on average over ``count`` means, of any epsilon-DP estimate;
+    rounded up.
 
-    Replace: let s_v be the success at X_v. P(near v | X_u) >= e^(-n epsilon) s_v, and these events are
-    disjoint: 1 >= s_u + e^(-n epsilon) (sum of the other s_v). On average over u,
+    Replace: let s_v be the success at X_v. P(near v | X_u) >= e^(-n epsilon) s_v, and these
+    events are disjoint: 1 >= s_u + e^(-n epsilon) (sum of the other s_v). On average over u,
     s <= e^(n epsilon) / (e^(n epsilon) + count - 1).
     Add-remove: let q_v be the empty dataset's. s_v <= e^(n epsilon) q_v and 1 - s_v >=
     e^(-n epsilon) (1 - q_v), both concave in q_v, and the q_v add up to at most 1:
-    s <= min(e^(n epsilon) / count, 1 - e^(-n epsilon) (1 - 1 / count)). The claim must hold at the empty
-    dataset; if it starts at one record, use replace with 2 epsilon.
+    s <= min(e^(n epsilon) / count, 1 - e^(-n epsilon) (1 - 1 / count)). The claim must hold at
+    the empty dataset; if it starts at one record, use replace with 2 epsilon.
     """
     e = mp.iv.exp(interval(n * Fraction(epsilon)))
     if adjacency is Adjacency.REPLACE:
@@ -47,8 +48,11 @@ def most_success(epsilon: Fraction, n: int, count: int, adjacency: Adjacency) ->
 
 @states(PACKING, THEOREM)
 def records_needed(*, epsilon: Fraction, count: Any, beta: Fraction) -> Any:
-    """No fewer records allow failure with probability beta at most at every mean, under either
-    adjacency: (ln count + ln(1 - beta)) / epsilon, rounded down. count: a number, or an interval."""
+    """Return a number of records below which some mean fails with probability above beta, under
+    either adjacency: (ln count + ln(1 - beta)) / epsilon, rounded down.
+
+    ``count`` is a number, or an interval.
+    """
     size = interval(count) if isinstance(count, (int, Fraction)) else count
     told = mp.iv.log(size) + mp.iv.log(interval(1 - Fraction(beta)))
     return max(mp.mpf(0), lower(told / interval(epsilon)))
@@ -58,16 +62,21 @@ def records_needed(*, epsilon: Fraction, count: Any, beta: Fraction) -> Any:
 def records_needed_in_ball(
     *, epsilon: Fraction, d: int, reach: Fraction, alpha: Fraction, beta: Fraction
 ) -> Any:
-    """(d ln(R / (2 alpha)) + ln(1 - beta)) / epsilon, for means within R of 0; of Sigma it does not
-    depend. Balls of radius 2 alpha around a packing that takes no further mean cover the ball of radius R,
-    so it has at least (R / (2 alpha))^d means."""
+    """Return (d ln(R / (2 alpha)) + ln(1 - beta)) / epsilon, for means within R of 0; it does not
+    depend on Sigma.
+
+    Balls of radius 2 alpha around a maximal packing cover the ball of radius R, so it has at
+    least (R / (2 alpha))^d means.
+    """
     return records_needed(epsilon=epsilon, count=interval(reach / (2 * alpha)) ** d, beta=beta)
 
 
 @states(THEOREM)
 def least_radius(*, epsilon: Fraction, d: int, n: int, reach: Fraction, beta: Fraction) -> Any:
-    """Within any smaller alpha no estimate from n records is with probability 1 - beta at every mean:
-    (R / 2) ((1 - beta) e^(-n epsilon))^(1 / d), rounded down."""
+    """Return a radius within which, if alpha is any smaller, no estimate from n records is with
+    probability 1 - beta at every mean: (R / 2) ((1 - beta) e^(-n epsilon))^(1 / d), rounded
+    down.
+    """
     exponent = (mp.iv.log(interval(1 - Fraction(beta))) - interval(n * Fraction(epsilon))) / d
     return lower(interval(reach) / 2 * mp.iv.exp(exponent))
 
@@ -76,13 +85,15 @@ def least_radius(*, epsilon: Fraction, d: int, n: int, reach: Fraction, beta: Fr
 
 
 def squared_distance(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
-    """Exactly."""
+    """Return the squared distance, exactly."""
     return sum(((x - y) ** 2 for x, y in zip(a, b, strict=True)), Fraction(0))
 
 
 @states(PACKING)
 def lattice_packing(d: int, reach: int, alpha: Fraction) -> list[Point]:
-    """Greedy among integer points within ``reach`` of 0: each that is more than 2 alpha from all so far."""
+    """Return a greedy packing of integer points within ``reach`` of 0: each that is more than 2
+    alpha from all so far.
+    """
     side = range(-reach, reach + 1)
     inside = (p for p in product(side, repeat=d) if sum(x * x for x in p) <= reach**2)
     chosen: list[Point] = []
@@ -95,10 +106,11 @@ def lattice_packing(d: int, reach: int, alpha: Fraction) -> list[Point]:
 
 @states(PACKING)
 def lattice_count(d: int, reach: int, alpha: Fraction) -> Any:
-    """At least so many: ((R - h) / (2 alpha + h))^d, h = sqrt(d) / 2; rounded down.
+    """Return a lower bound on the number of means: ((R - h) / (2 alpha + h))^d, h = sqrt(d) / 2;
+    rounded down.
 
-    A point within R - h of 0 is within h of an integer point, which is within R, hence within 2 alpha of
-    a chosen one. So balls of radius 2 alpha + h cover the ball of radius R - h.
+    A point within R - h of 0 is within h of an integer point, which is within R, hence within 2
+    alpha of a chosen one. So balls of radius 2 alpha + h cover the ball of radius R - h.
     """
     h = mp.iv.sqrt(interval(d)) / 2
     return lower(((interval(reach) - h) / (interval(2 * alpha) + h)) ** d)
@@ -106,8 +118,11 @@ def lattice_count(d: int, reach: int, alpha: Fraction) -> Any:
 
 @states(PACKING)
 def greedy_code(d: int, apart: int) -> list[int]:
-    """Words of d bits, in order, each that differs from all so far in ``apart`` bits at least. As signs
-    times R / sqrt(d) they are means at squared distances of at least 4 R^2 apart / d."""
+    """Return the words of d bits, in order, that each differ from all so far in ``apart`` bits at
+    least.
+
+    As signs times R / sqrt(d) they are means at squared distances of at least 4 R^2 apart / d.
+    """
     words: list[int] = []
     for word in range(1 << d):
         if all((word ^ other).bit_count() >= apart for other in words):
@@ -117,7 +132,9 @@ def greedy_code(d: int, apart: int) -> list[int]:
 
 @states(PACKING)
 def code_count(d: int, apart: int) -> Fraction:
-    """At least so many: 2^d over the number of words within ``apart`` - 1 bits of one (Gilbert 1952)."""
+    """Return a lower bound on the number of words: 2^d over the number of words within ``apart`` -
+    1 bits of one (Gilbert 1952).
+    """
     return Fraction(2**d, sum(comb(d, k) for k in range(apart)))
 
 
@@ -128,7 +145,9 @@ def code_count(d: int, apart: int) -> Fraction:
 def obligation_lattice(
     claimed: Callable[[int, int, Fraction], Any] = lattice_count,
 ) -> int:
-    """Built packings keep their distances, exactly, and have as many means as is claimed."""
+    """Check that built packings keep their distances, exactly, and have as many means as is
+    claimed.
+    """
     cases = 0
     sizes = ((1, 10, "1"), (1, 60, "3/4"), (2, 8, "1"), (2, 8, "3/2"), (3, 5, "1"), (3, 6, "2"))
     for d, reach, text in sizes:
@@ -144,7 +163,7 @@ def obligation_lattice(
 
 @states(PACKING)
 def obligation_codes(claimed: Callable[[int, int], Fraction] = code_count) -> int:
-    """The same for codes; as means of length R their distances are those of the words."""
+    """Check the same for codes; as means of length R their distances are those of the words."""
     cases = 0
     for d, apart in ((3, 1), (5, 2), (7, 3), (9, 4), (10, 3), (10, 5)):
         words = greedy_code(d, apart)
@@ -164,10 +183,11 @@ def obligation_codes(claimed: Callable[[int, int], Fraction] = code_count) -> in
 def obligation_success(
     claimed: Callable[[Fraction, int, int, Adjacency], Any] = most_success,
 ) -> int:
-    """No private choice among ``count`` means succeeds more often, and for one record some does as often.
+    """Check that no private choice among ``count`` means succeeds more often, and for one record
+    some does as often.
 
-    Exactly: k-ary randomized response; for more records the choice with weights e^(share times how many
-    records say so), at the epsilon that it has on all neighbors.
+    This is exact: k-ary randomized response; for more records the choice with weights e^(share
+    times how many records say so), at the epsilon that it has on all neighbors.
     """
     cases, near = 0, 1 + mp.mpf("1e-12")
     for count, text in product((2, 3, 5), ("1/10", "1", "3")):
@@ -199,7 +219,7 @@ def _choice(records: Sequence[int], count: int, share: Fraction) -> list[Any]:
 
 
 def _epsilon_of_choice(adjacency: Adjacency, count: int, n: int, share: Fraction) -> Fraction:
-    """The largest loss over all neighbors of at most n records, rounded up."""
+    """Return the largest loss over all neighbors of at most n records, rounded up."""
     worst = mp.mpf(0)
     for left, right in neighbors(tuple(range(count)), n, adjacency):
         laws = _choice(left, count, share), _choice(right, count, share)
@@ -209,8 +229,10 @@ def _epsilon_of_choice(adjacency: Adjacency, count: int, n: int, share: Fraction
 
 @states(THEOREM)
 def obligation_records(claimed: Callable[..., Any] = records_needed) -> int:
-    """With fewer records than claimed even the best choice fails more often than beta allows, under both
-    adjacencies; ``least_radius`` is where (R / (2 alpha))^d means need n records."""
+    """Check that with fewer records than claimed even the best choice fails more often than beta
+    allows, under both adjacencies; ``least_radius`` is where (R / (2 alpha))^d means need n
+    records.
+    """
     cases = 0
     for text, count, beta in product(
         ("1/10", "1"), (10, 10**6), (Fraction(1, 3), Fraction(1, 100))

@@ -1,8 +1,10 @@
-"""Whitening by noisy second moments in rounds: CoinPress' and the recursive preconditioner, their theorems and their maps.
+"""Whitening by noisy second moments in rounds: theorems and maps of CoinPress and the recursive
+preconditioner.
 
-Units: before a round the covariance S of the images satisfies l I <= S <= I, so that kappa = 1 / l; the second moments
-of n images are H, (1 - eta) S <= H <= (1 + eta) S; released is Z = H + N, |N| <= nu (the spectral norm). All this
-with high probability and for normal records; privacy rests on none of it.
+Units: before a round the covariance S of the images satisfies l I <= S <= I, so that
+kappa = 1 / l; the second moments of n images are H, (1 - eta) S <= H <= (1 + eta) S; released
+is Z = H + N, |N| <= nu (the spectral norm). All this with high probability and for normal
+records; privacy rests on none of it.
 """
 
 from __future__ import annotations
@@ -40,44 +42,55 @@ _RECURSIVE = Source(
 
 @states(_SPECTRAL, Source("OURS", "certificate of a round of U^(-1/2)"))
 def certified(least: Any, eta: Any, nu: Any) -> Any:
-    """The l' with l' I <= U^(-1/2) S U^(-1/2) <= I, U = Z + (eta + nu) I, where l I <= S <= I: l / ((1 + eta) l + eta + 2 nu).
+    """Return l' = l / ((1 + eta) l + eta + 2 nu), for which l' I <= U^(-1/2) S U^(-1/2) <= I
+    whenever l I <= S <= I, with U = Z + (eta + nu) I.
 
-    Proof. H >= S - eta S >= S - eta I, hence U >= S - eta I - nu I + (eta + nu) I = S: the upper bound. And U <=
-    (1 + eta) S + (eta + 2 nu) I <= ((1 + eta) + (eta + 2 nu) / l) S: the lower one, with equality for S = l I, H = (1 + eta) S
-    and N = nu I. Also U >= H + eta I >= eta I. So eigenvalues of U that are below l, or below eta, may be raised to that:
-    on these events there are none. QED
+    Proof. H >= S - eta S >= S - eta I, hence U >= S - eta I - nu I + (eta + nu) I = S: the
+    upper bound. And U <= (1 + eta) S + (eta + 2 nu) I <= ((1 + eta) + (eta + 2 nu) / l) S: the
+    lower one, with equality for S = l I, H = (1 + eta) S and N = nu I. Also U >= H + eta
+    I >= eta I. So eigenvalues of U that are below l, or below eta, may be raised to that: on
+    these events there are none. QED
 
-    l' > l below the fixed point (1 - eta - 2 nu) / (1 + eta), and l' is at least that from there on.
+    l' > l below the fixed point (1 - eta - 2 nu) / (1 + eta), and l' is at least that from
+    there on.
     """
     return least / ((1 + eta) * least + eta + 2 * nu)
 
 
 @states(_SPECTRAL)
 def smallest(kappa: Any, eta: Any, nu: Any) -> Any:
-    """What no l of the recursion from 1 / kappa is below: the lesser of it and the fixed point."""
+    """Return a number that no l of the recursion from 1 / kappa is below: the lesser of 1 / kappa
+    and the fixed point.
+    """
     fixed = (1 - eta - 2 * nu) / (1 + eta)
     return min(1 / kappa, max(fixed, 0 * fixed))
 
 
 @states(_RECURSIVE, Source("OURS", "sandwich of a round that divides large directions"))
 def sandwich(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> tuple[Any, Any] | None:
-    """Factors (low, high): low l I <= A S A <= high I for A = P / K + Q, where I / kappa = l I <= S <= I.
+    """Return factors (low, high) with low l I <= A S A <= high I for A = P / K + Q, where
+    I / kappa = l I <= S <= I.
 
-    P is the projection on the eigenvectors of Z with eigenvalues from theta on, Q = I - P, K = ``divisor``. With
-    large = (theta - nu) kappa > K^2 and eta < 1:
-        low = (1 - eta) (1 - tau) / (1 + eta), tau = (K^2 - 1) (nu kappa)^2 / ((large - K^2) (large - 1)),
+    P is the projection on the eigenvectors of Z with eigenvalues from theta on, Q = I - P, K =
+    ``divisor``. With large = (theta - nu) kappa > K^2 and eta < 1:
+        low = (1 - eta) (1 - tau) / (1 + eta), tau = (K^2 - 1) (nu kappa)^2 / ((large - K^2)
+        (large - 1)),
         high = (max((1 + eta) / K^2, theta + nu) + nu / K) / (1 - eta).
     None where large is not above K^2.
 
-    Proof. P commutes with Z, so P H Q = -P N Q, of norm at most nu. Upper: S <= H / (1 - eta), and A H A has the blocks
-    P H P / K^2 <= (1 + eta) / K^2, Q H Q = Q Z Q - Q N Q <= theta + nu, and P H Q / K of norm at most nu / K; a matrix of two
-    blocks is at most the larger of them plus the norm of what is beside them. Lower, in units of l: G = H / ((1 - eta) l) >= I
-    for H >= (1 - eta) S. G_PP >= p = large / (1 - eta) >= large, for P H P >= theta - nu; B = P G Q has a norm of at most
-    b = nu kappa / (1 - eta). To show is G >= (1 - t) (K^2 P + Q) = (1 - t) A^(-2) at t = tau, for then S >= H / (1 + eta) >=
-    l (1 - eta) (1 - t) / (1 + eta) A^(-2). By Schur complements G >= I says G_QQ - I >= B^T (G_PP - I)^(-1) B, and what is to be
-    shown follows from t >= B^T ((G_PP - (1 - t) K^2)^(-1) - (G_PP - I)^(-1)) B. For a number x >= p that difference is at most
-    (K^2 - 1) / ((x - K^2) (x - 1)), which falls in x; so t >= b^2 (K^2 - 1) / ((p - K^2) (p - 1)) suffices. Multiplied by (1 -
-    eta)^2 above and below, that is (K^2 - 1) (nu kappa)^2 over (large - K^2 (1 - eta)) (large - (1 - eta)), at most tau. QED
+    Proof. P commutes with Z, so P H Q = -P N Q, of norm at most nu. Upper: S <= H / (1 - eta),
+    and A H A has the blocks P H P / K^2 <= (1 + eta) / K^2, Q H Q = Q Z Q - Q N Q <= theta +
+    nu, and P H Q / K of norm at most nu / K; a matrix of two diagonal blocks is at most the
+    larger of them plus the norm of the block beside them. Lower, in units of l: G =
+    H / ((1 - eta) l) >= I for H >= (1 - eta) S. G_PP >= p = large / (1 - eta) >= large, for P H
+    P >= theta - nu; B = P G Q has a norm of at most b = nu kappa / (1 - eta). It remains to
+    show G >= (1 - t) (K^2 P + Q) = (1 - t) A^(-2) at t = tau, for then S >= H / (1 + eta) >= l
+    (1 - eta) (1 - t) / (1 + eta) A^(-2). By Schur complements G >= I says G_QQ - I >= B^T
+    (G_PP - I)^(-1) B, and the claim follows from t >= B^T ((G_PP - (1 - t) K^2)^(-1) -
+    (G_PP - I)^(-1)) B. For a number x >= p that difference is at most (K^2 - 1) / ((x - K^2)
+    (x - 1)), which falls in x; so t >= b^2 (K^2 - 1) / ((p - K^2) (p - 1)) suffices. Multiplied
+    by (1 - eta)^2 above and below, that is (K^2 - 1) (nu kappa)^2 over (large - K^2 (1 - eta))
+    (large - (1 - eta)), at most tau. QED
     """
     square, large = divisor**2, (theta - nu) * kappa
     if large <= square:
@@ -92,13 +105,16 @@ def sandwich(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> tuple[A
     Source("OURS", "singular values of normal matrices", note="Gordon; Davidson and Szarek"),
 )
 def slack(d: int, n: Any, noise: Any) -> tuple[Any, Any]:
-    """eta and nu, for n records and noise that on the diagonal has the deviation of so many records that fill the ball.
+    """Return (eta, nu) for n records and symmetric noise whose deviation on the diagonal is worth
+    ``noise`` records that fill the ball.
 
-    White records have second moments within (1 -+ e)^2, e = (sqrt(d) + sqrt(2 ln(2 / b))) / sqrt(n), but for b; eta =
-    2 e + e^2. A symmetric normal matrix of this deviation on its diagonal, and that over sqrt(2) beside it, is longer than
-    it times sqrt(2 d) + sqrt(2 ln(2 / b)) with probability at most b: its largest eigenvalue is at most the first on average
-    (Slepian), and a Lipschitz function, of the deviation's constant, of independent standard normal numbers; so is the
-    smallest. (What is released has 169 / 239 in place of 1 / sqrt(2), which is 9e-6 more.)
+    White records have second moments within (1 -+ e)^2, e = (sqrt(d) + sqrt(2
+    ln(2 / b))) / sqrt(n), but for b; eta = 2 e + e^2. A symmetric normal matrix with deviation
+    s on its diagonal and s / sqrt(2) beside it has a spectral norm above s (sqrt(2 d) + sqrt(2
+    ln(2 / b))) with probability at most b: its largest eigenvalue is at most s sqrt(2 d) on
+    average (Slepian), and is an s-Lipschitz function of independent standard normal numbers; so
+    is minus the smallest. (What is released has 169 / 239 in place of 1 / sqrt(2), which is
+    9e-6 more.)
     """
     level = mp.sqrt(2 * mp.log(2 / real(RARELY)))
     root = (mp.sqrt(d) + level) / mp.sqrt(n)
@@ -107,7 +123,9 @@ def slack(d: int, n: Any, noise: Any) -> tuple[Any, Any]:
 
 
 def reach(d: int, n: Any) -> Any:
-    """A length that at most ``LONGER`` of n white records exceed on average; joint.normal_length has the proof."""
+    """Return a length that at most ``LONGER`` of n white records exceed on average; proved at
+    joint.normal_length.
+    """
     level = mp.log(n / real(LONGER))
     return mp.sqrt(d + 2 * mp.sqrt(d * level) + 2 * level)
 
@@ -117,10 +135,11 @@ def reach(d: int, n: Any) -> Any:
 
 @dataclass(frozen=True)
 class Public:
-    """What the maps of all rounds depend on beside what rounds release.
+    """Public values that the maps of all rounds depend on, beside the released outcomes.
 
-    count: the released number of records, or the least there may be. noise: of a diagonal entry, in records that fill the
-    ball. long: the largest deviation as an image of the first map, in cells.
+    count: the released number of records, or a lower bound on it. noise: the deviation of a
+    diagonal entry, in records that fill the ball. long: the largest deviation of the records as
+    images of the first map, in cells.
     """
 
     d: int
@@ -132,12 +151,12 @@ class Public:
 
     @property
     def number(self) -> Any:
-        """The count, to the quarter octave below."""
+        """Count of records, rounded down to a quarter octave."""
         return whitening.count_of(whitening.octave(self.count))
 
     @property
     def slack(self) -> tuple[Any, Any]:
-        """What is allowed for of eta and nu."""
+        """Allowed parts of eta and nu, in proportion ``ALLOWANCE``."""
         eta, nu = slack(self.d, self.number, self.noise)
         return real(ALLOWANCE) * eta, real(ALLOWANCE) * nu
 
@@ -147,13 +166,15 @@ State = tuple[Row, Any]
 
 
 def reach_in_cells(public: Public, state: State) -> int:
-    """The length up to which images count, the last number of a row."""
+    """Return the length up to which images count, the last number of a row."""
     with mp.workdps(DIGITS):
         return whitening.reach(state[1], reach(public.d, public.number))
 
 
 def seen(outcome: Outcome, public: Public) -> Row:
-    """Released moments over the count, in 2^-precision squared radii, from -4 to 4, to the nearest integers."""
+    """Return the released moments over the count, in 2^-precision squared radii, clamped to
+    [-4, 4] and rounded to integers.
+    """
     d, one = public.d, 1 << public.precision
     filled = public.count * UNIT / public.noise
     entries = [Fraction(v * one) / filled for v in outcome[:d]]
@@ -164,7 +185,7 @@ def seen(outcome: Outcome, public: Public) -> Row:
 
 @states(_SPECTRAL)
 def spectral_map_after(outcomes: Sequence[Outcome], public: Public) -> State:
-    """The map after so many rounds of U^(-1/2)."""
+    """Return the map after so many rounds of U^(-1/2)."""
     with mp.workdps(DIGITS):
         state: State = (start(public.d), real(public.long))
         for outcome in outcomes:
@@ -174,7 +195,9 @@ def spectral_map_after(outcomes: Sequence[Outcome], public: Public) -> State:
 
 @states(_RECURSIVE)
 def recursive_map_after(outcomes: Sequence[Outcome], public: Public) -> State:
-    """The map after so many rounds that divide large directions; it stays once the ratio of eigenvalues is small."""
+    """Return the map after so many rounds that divide large directions; it stays once the ratio of
+    eigenvalues is small.
+    """
     with mp.workdps(DIGITS):
         state: State = (start(public.d), real(public.long))
         kappa: Any = real(public.kappa)
@@ -188,7 +211,10 @@ def recursive_map_after(outcomes: Sequence[Outcome], public: Public) -> State:
 
 
 def after_spectral(state: State, outcome: Outcome, public: Public) -> State:
-    """C <- U^(-1/2) C; the eigenvalues of U are at least eta, and ``smallest``. As it was where eta + nu >= 1."""
+    """Return the map after one more round, C <- U^(-1/2) C, or C unchanged where eta + nu >= 1.
+
+    Eigenvalues of U are raised to eta and to ``smallest`` at least.
+    """
     eta, nu = public.slack
     if eta + nu >= 1:
         return state
@@ -197,7 +223,9 @@ def after_spectral(state: State, outcome: Outcome, public: Public) -> State:
 
 
 def after_recursive(state: State, outcome: Outcome, public: Public, high: Any) -> State:
-    """C <- (P / K + Q) C; the largest variance has this factor."""
+    """Return the map after one more round, C <- (P / K + Q) C; the largest variance is multiplied
+    by ``high``.
+    """
     row, long = _moved(
         state,
         outcome,
@@ -209,7 +237,9 @@ def after_recursive(state: State, outcome: Outcome, public: Public, high: Any) -
 
 
 def shortened(kappa: Any, eta: Any, nu: Any) -> tuple[Any, Any] | None:
-    """The factor of the largest variance, and the ratio of eigenvalues afterwards; None unless both fall."""
+    """Return (factor of the largest variance, ratio of eigenvalues afterwards), or None unless
+    both fall.
+    """
     found = sandwich(kappa, eta, nu, real(THRESHOLD), DIVISOR) if eta < 1 else None
     if found is None or found[0] <= 0 or found[1] >= 1:
         return None
@@ -220,7 +250,9 @@ def shortened(kappa: Any, eta: Any, nu: Any) -> tuple[Any, Any] | None:
 def _moved(
     state: State, outcome: Outcome, public: Public, by: Callable[[Any], Any], one: Any = None
 ) -> State:
-    """The map times f(Z), over the largest of its factors, or ``one``; and as long as that makes the largest deviation."""
+    """Return the map times f(Z), divided by the largest of its factors or by ``one``, with the
+    largest deviation that results.
+    """
     d, (row, long) = public.d, state
     square = reach(d, public.number) ** 2
     released = symmetric(seen(outcome, public), d) * square / 2**public.precision
@@ -245,25 +277,25 @@ _TURNS: tuple[tuple[Any, Any], ...] = (
 
 
 def _mirror(turn: tuple[Any, Any]) -> Symmetric:
-    """A reflection: a symmetric matrix with the eigenvalues 1 and -1."""
+    """Return a reflection: a symmetric matrix with the eigenvalues 1 and -1."""
     cosine, sine = turn
     return cosine, -cosine, sine
 
 
 def _sum(*terms: tuple[Any, Symmetric]) -> Symmetric:
-    """A combination."""
+    """Return a linear combination of symmetric 2 x 2 matrices."""
     own = [sum(c * matrix[k] for c, matrix in terms) for k in range(3)]
     return own[0], own[1], own[2]
 
 
 def _least(matrix: Symmetric) -> Any:
-    """The smallest eigenvalue."""
+    """Return the smallest eigenvalue."""
     a, b, c = matrix
     return (a + b - mp.hypot(a - b, 2 * c)) / 2
 
 
 def _nonnegative(matrix: Symmetric) -> bool:
-    """Whether no eigenvalue is below 0; exact for rationals."""
+    """Return whether no eigenvalue of the matrix is below 0; exact for rational entries."""
     a, b, c = matrix
     return bool(a >= 0 and b >= 0 and a * b >= c * c)
 
@@ -278,8 +310,12 @@ _SIGNED = (*_TURNS, *((-c, -s) for c, s in _TURNS))
 
 @states(_SPECTRAL, Source("OURS", "certificate of a round of U^(-1/2)"))
 def obligation_certificate(claimed: Callable[..., Any] = certified) -> int:
-    """Exactly, in two columns: for S = diag(l, v), second moments that sampling moves along any axes by eta, and noise along
-    any axes of nu, U >= S >= l' U, U >= max(l, eta) I; for some l' is attained. And l' is never below ``smallest``."""
+    """Check in two columns, exactly, that U >= S >= l' U and U >= max(l, eta) I, with equality for
+    some l'.
+
+    Here S = diag(l, v), sampling moves second moments by eta along any axes, and noise by nu
+    along any axes. Also l' is never below ``smallest``.
+    """
     cases = 0
     for root, other in (
         (1, 1),
@@ -318,7 +354,9 @@ _ROUNDED = mp.mpf("1e-12")
 
 
 def _sandwiched() -> Iterator[tuple[tuple[Any, ...], Symmetric, Symmetric]]:
-    """Given numbers, covariances diag(1 / kappa, v) and second moments with noise, about and above the threshold."""
+    """Yield given numbers, covariances diag(1 / kappa, v) and second moments with noise, about and
+    above the threshold.
+    """
     cases = product(
         (20, 100, 10**4),
         (("0", "1/50"), ("0", "1/10"), ("1/10", "1/10"), ("1/4", "0"), ("1/5", "1/5")),
@@ -339,7 +377,7 @@ def _sandwiched() -> Iterator[tuple[tuple[Any, ...], Symmetric, Symmetric]]:
 
 
 def _divided(covariance: Symmetric, released: Symmetric, theta: Any, divisor: int) -> Symmetric:
-    """A S A for A = P / K + Q."""
+    """Return A S A for A = P / K + Q."""
     (a, b, c), (p, q, r) = covariance, released
     spread = mp.hypot(p - q, 2 * r)
     cosine, sine = ((p - q) / spread, 2 * r / spread) if spread else (mp.mpf(1), mp.mpf(0))
@@ -359,8 +397,11 @@ def _divided(covariance: Symmetric, released: Symmetric, theta: Any, divisor: in
 
 @states(_RECURSIVE, Source("OURS", "sandwich of a round that divides large directions"))
 def obligation_sandwich(claimed: Callable[..., Any] = sandwich) -> int:
-    """In two columns, to 12 digits, for noise along eight axes, sampling along four, and variances about the threshold: low / kappa I
-    <= A S A <= high I; and with every K some upper end is nearly attained."""
+    """Check in two columns, to 12 digits, that low / kappa I <= A S A <= high I; for every K some
+    upper end is nearly attained.
+
+    Noise is along eight axes, sampling along four, and variances are about the threshold.
+    """
     cases, nearest = 0, {2: mp.mpf(0), 4: mp.mpf(0)}
     with mp.workdps(20):
         for given, covariance, released in _sandwiched():
@@ -381,9 +422,10 @@ def obligation_sandwich(claimed: Callable[..., Any] = sandwich) -> int:
 
 
 def _outcome(covariance: Any, state: State, public: Public, noise: int = 0) -> Outcome:
-    """What a round without sampling and clipping releases of records with this covariance, in cells.
+    """Return the outcome of a round, without sampling and clipping, for records with this
+    covariance, in cells.
 
-    noise: 0 for none, 1 or -1 for a reflection as long as nu, at one of two axes.
+    noise: 0 for none; 1 or -1 for a reflection of norm nu, along one of two axes.
     """
     d, (row, long) = public.d, state
     matrix = mp.matrix(d, d)
@@ -402,7 +444,9 @@ def _outcome(covariance: Any, state: State, public: Public, noise: int = 0) -> O
 
 
 def _image(covariance: Any, state: State, d: int) -> tuple[Any, Any]:
-    """The smallest and the largest eigenvalue of the images' covariance, in squares of the largest deviation."""
+    """Return the smallest and the largest eigenvalue of the images' covariance, in squares of the
+    largest deviation.
+    """
     matrix = mp.matrix(d, d)
     for i, j in product(range(d), repeat=2):
         matrix[i, j] = mp.mpf(state[0][i * d + j])
@@ -411,7 +455,7 @@ def _image(covariance: Any, state: State, d: int) -> tuple[Any, Any]:
 
 
 def _turned(d: int, values: Sequence[Any]) -> Any:
-    """A covariance with these eigenvalues along axes that no two coordinates span."""
+    """Return a covariance with these eigenvalues, along axes that no two coordinates span."""
     axes = mp.qr(
         mp.matrix([[mp.mpf(1 + (3 * i + i * j) % 7) for j in range(d)] for i in range(d)])
     )[0]
@@ -422,7 +466,7 @@ _FINE = mp.mpf(2) ** -12
 
 
 def _worlds() -> Iterator[tuple[Any, Public]]:
-    """Covariances, and what is public about their records."""
+    """Yield covariances, and the public values about their records."""
     for d, kappa, n in ((2, 100, 4000), (3, 10**4, 10**5), (2, 10**6, 10**6)):
         values = [2**20 * mp.mpf(kappa) ** (mp.mpf(i) / (d - 1)) for i in range(d)]
         long = 2**26 * Fraction(math.isqrt(kappa))
@@ -431,9 +475,10 @@ def _worlds() -> Iterator[tuple[Any, Public]]:
 
 @states(_SPECTRAL)
 def obligation_spectral_map(claimed: Callable[..., State] = spectral_map_after) -> int:
-    """Of records whose released moments are exact, each round takes an eigenvalue v of the images' covariance to
-    v / (v + eta + nu), to 2^-12 of the smallest and the largest; with noise as long as nu, along other axes in each round, it stays
-    within what is certified without sampling."""
+    """Check that each round takes an eigenvalue v of the images' covariance to v / (v + eta + nu),
+    to 2^-12 for the smallest and the largest, where released moments are exact; with noise of
+    norm nu, along other axes in each round, it stays within the certificate without sampling.
+    """
     cases = 0
     with mp.workdps(DIGITS):
         for (covariance, public), noisy in product(_worlds(), (False, True)):
@@ -455,8 +500,10 @@ def obligation_spectral_map(claimed: Callable[..., State] = spectral_map_after) 
 
 @states(_RECURSIVE)
 def obligation_recursive_map(claimed: Callable[..., State] = recursive_map_after) -> int:
-    """Of records whose released moments are exact, or have noise as long as nu, the images' covariance is at most 1 after every
-    round, to 2^-12, and at least what the sandwich says; and in the end the ratio of eigenvalues is below 40."""
+    """Check that after every round the images' covariance is at most 1, to 2^-12, and at least the
+    sandwich's lower end, for released moments that are exact or have noise of norm nu; in the
+    end the ratio of eigenvalues is below 40.
+    """
     cases = 0
     with mp.workdps(DIGITS):
         for (covariance, public), noise in product(_worlds(), (0, 1)):

@@ -23,7 +23,9 @@ from .obligations import require
 @states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 @dataclass(frozen=True)
 class QuantileLaw:
-    """Mass proportional to e^(-score(t) / scale) on every cell t of lower..upper; sorted ``cells``."""
+    """Law with mass proportional to e^(-score(t) / scale) on every cell t of lower..upper; sorted
+    ``cells``.
+    """
 
     cells: tuple[int, ...]
     lower: int
@@ -33,19 +35,21 @@ class QuantileLaw:
     scale: Fraction
 
     def score(self, t: int) -> int:
-        """As ``tables.score``, by bisection."""
+        """Return the score of cell t as in ``tables.score``, by bisection."""
         wanted = self.numerator * len(self.cells)
         below, up_to = bisect_left(self.cells, t), bisect_right(self.cells, t)
         return max(0, self.denominator * below - wanted, wanted - self.denominator * up_to)
 
     def stretches(self, *others: QuantileLaw) -> list[tuple[int, int]]:
-        """(first, last) of the cells with a record, one by one, and of the runs between them."""
+        """Return (first, last) of each cell with a record, and of each run of cells between
+        them.
+        """
         records = {z for law in (self, *others) for z in law.cells}
         starts = sorted({self.lower, *records, *(z + 1 for z in records if z < self.upper)})
         return list(zip(starts, [first - 1 for first in starts[1:]] + [self.upper], strict=True))
 
     def total(self, e: Exponential) -> Any:
-        """The sum of all weights, stretch by stretch."""
+        """Return the sum of all weights, stretch by stretch."""
         weights = (
             (last - first + 1) * e(self.score(first) / self.scale)
             for first, last in self.stretches()
@@ -53,23 +57,27 @@ class QuantileLaw:
         return sum(weights, Fraction(0))
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The mass of cell t; 0 outside the grid."""
+        """Return the mass of cell t; 0 outside the grid."""
         (t,) = outcome
         if not self.lower <= t <= self.upper:
             return Fraction(0)
         return e(self.score(t) / self.scale) / self.total(e)
 
     def moves(self, other: QuantileLaw) -> list[Fraction]:
-        """By how much each stretch's score is larger in the other law, over the scale.
+        """Return, for each stretch, by how much its score is larger in the other law, over the
+        scale.
 
-        The loss of a cell is that plus ln(the other total / the own one), the same for all cells.
+        The loss of a cell is that plus ln(the other law's total / this law's total), the same
+        for all cells.
         """
         self._same_grid(other)
         firsts = (first for first, _ in self.stretches(other))
         return [(other.score(t) - self.score(t)) / self.scale for t in firsts]
 
     def largest_loss(self, other: QuantileLaw) -> Any:
-        """A real number, not a rational one: totals are sums of exponentials."""
+        """Return the largest loss, a real number and not a rational one: totals are sums of
+        exponentials.
+        """
         if self == other:
             return Fraction(0)
         totals = mp.log(other.total(real_exponential)) - mp.log(self.total(real_exponential))
@@ -89,7 +97,7 @@ class QuantileLaw:
         return found
 
     def facts(self) -> tuple[Any, ...]:
-        """Cells, grid, quantile, scale."""
+        """Return the name of the law, cells, grid, quantile and scale."""
         grid = (self.lower, self.upper, self.numerator, self.denominator)
         return ("QuantileChoice", self.cells, *grid, self.scale)
 
@@ -101,34 +109,40 @@ class QuantileLaw:
 @states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 @dataclass(frozen=True)
 class QuantilesLaw:
-    """Some quantiles, independently, all of one scale. ``claimed``: how the code adds up their losses."""
+    """Law of some quantiles, independent, all of one scale. ``claimed`` says how the code adds up
+    their losses.
+    """
 
     parts: tuple[QuantileLaw, ...]
     claimed: str
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The product; 0 for another number of cells."""
+        """Return the product over quantiles; 0 for another number of cells."""
         if len(outcome) != len(self.parts):
             return Fraction(0)
         masses = (part.probability((t,), e) for part, t in zip(self.parts, outcome, strict=True))
         return prod(masses, start=Fraction(1))
 
     def largest_loss(self, other: QuantilesLaw) -> Any:
-        """They add up."""
+        """Return the sum of the quantiles' largest losses."""
         losses = [own.largest_loss(theirs) for own, theirs in self._pairs(other)]
         return sum(losses, mp.mpf(0)) if any(losses) else Fraction(0)
 
     def ranges(self, other: QuantilesLaw) -> list[Fraction]:
-        """Of each one's losses: how long the interval is that has them all."""
+        """Return, for each quantile, the length of the interval that contains all its losses."""
         moved = [own.moves(theirs) for own, theirs in self._pairs(other)]
         return [max(one) - min(one) for one in moved]
 
     def mu_squared(self, other: QuantilesLaw) -> Any:
-        """A bound: each is mu-GDP by the range of its losses, and squares add up."""
+        """Return a bound on mu^2: each quantile is mu-GDP by the range of its losses, and squares
+        add up.
+        """
         return sum((gaussian_of_range(r) ** 2 for r in self.ranges(other)), mp.mpf(0))
 
     def profile(self, other: QuantilesLaw, epsilon: Fraction) -> Any:
-        """sup over events of P - e^epsilon Q, over every outcome: runs of cells are taken together."""
+        """Return sup over events of P - e^epsilon Q, over every outcome: runs of cells are taken
+        together.
+        """
         atoms = [(mp.mpf(1), mp.mpf(1))]
         for own, theirs in self._pairs(other):
             runs = []
@@ -140,7 +154,9 @@ class QuantilesLaw:
         return sum((max(mp.mpf(0), p - factor * q) for p, q in atoms), mp.mpf(0))
 
     def facts(self) -> tuple[Any, ...]:
-        """Cells, one quantile after another; grids; the scale; what is claimed."""
+        """Return the name of the law, cells and grids, one quantile after another, the scale, and
+        what is claimed.
+        """
         cells = tuple(z for part in self.parts for z in part.cells)
         grids = tuple(part.facts()[2:-1] for part in self.parts)
         return ("QuantileChoices", cells, grids, self.parts[0].scale, self.claimed)
@@ -151,34 +167,37 @@ class QuantilesLaw:
 
 @states(Source("OURS", "a bounded range of losses is Gaussian DP"))
 def gaussian_of_range(length: Fraction) -> Any:
-    """The least mu such that losses in an interval of this length are mu-GDP: 2 g(length / 2), where
-    g(x) = Phi^-1(1 / (1 + e^-x)); at most length sqrt(2 pi) / 4.
+    """Return the least mu such that losses in an interval of this length are mu-GDP: 2
+    g(length / 2), where g(x) = Phi^-1(1 / (1 + e^-x)); at most length sqrt(2 pi) / 4.
 
-    Proof. Let the losses ln(P / Q) lie in [t - r, t]. An event has P(S) <= e^t Q(S), and its complement
-    P(not S) >= e^(t - r) Q(not S), so the odds of S under P are at most e^r times those under Q. So with
-    Q(S) = 1 / (1 + e^-x), Phi^-1(P(S)) - Phi^-1(Q(S)) is at most g(x + r) - g(x), and mu-GDP says that
-    it is at most mu. g is odd, and g' falls as |x| grows (below), so the difference is largest at
-    x = -r / 2, where it is 2 g(r / 2) <= r g'(0) = r sqrt(2 pi) / 4. Randomized response of r / 2 attains
-    it: its losses are -r / 2 and r / 2.
-    g'(x) = m(z) = Phi(z) Phi(-z) / phi(z) at z = g(x), for 1 / (1 + e^-x) has the derivative Phi(z) Phi(-z).
-    m is even; let k(z) = -m'(z) = 2 Phi(z) - 1 - z m(z). Then (k e^(-z^2 / 2))' = e^(-z^2 / 2) (2 phi - m),
-    k(0) = 0, and k e^(-z^2 / 2) -> 0. The sign of 2 phi - m is that of h(z) h(-z) - 1/2, h = phi / Phi(-z)
-    the hazard rate; h(z) h(-z) is 2 / pi at 0, tends to 0, and falls: its logarithm has the derivative
-    h(z) - h(-z) - 2 z, which is negative, as 0 < h' < 1 (Sampford 1953). So k e^(-z^2 / 2) rises from 0 and
-    then falls to 0: k > 0 for z > 0. QED
+    Proof. Let the losses ln(P / Q) lie in [t - r, t]. An event has P(S) <= e^t Q(S), and its
+    complement P(not S) >= e^(t - r) Q(not S), so the odds of S under P are at most e^r times
+    those under Q. So with Q(S) = 1 / (1 + e^-x), Phi^-1(P(S)) - Phi^-1(Q(S)) is at most
+    g(x + r) - g(x), and mu-GDP says that it is at most mu. g is odd, and g' falls as |x| grows
+    (below), so the difference is largest at x = -r / 2, where it is 2 g(r / 2) <= r g'(0) = r
+    sqrt(2 pi) / 4. Randomized response of r / 2 attains it: its losses are -r / 2 and r / 2.
+    g'(x) = m(z) = Phi(z) Phi(-z) / phi(z) at z = g(x), for 1 / (1 + e^-x) has the derivative
+    Phi(z) Phi(-z). m is even; let k(z) = -m'(z) = 2 Phi(z) - 1 - z m(z). Then (k e^(-z^2 / 2))'
+    = e^(-z^2 / 2) (2 phi - m), k(0) = 0, and k e^(-z^2 / 2) -> 0. The sign of 2 phi - m is that
+    of h(z) h(-z) - 1/2, h = phi / Phi(-z) the hazard rate; h(z) h(-z) is 2 / pi at 0, tends to
+    0, and falls: its logarithm has the derivative h(z) - h(-z) - 2 z, which is negative, as
+    0 < h' < 1 (Sampford 1953). So k e^(-z^2 / 2) rises from 0 and then falls to 0: k > 0 for
+    z > 0. QED
     """
     return 2 * logit_to_normal(real(length) / 2)
 
 
 def logit_to_normal(x: Any) -> Any:
-    """Phi^-1(1 / (1 + e^-x)): where the normal law has the probability that the logistic one has at x."""
+    """Return Phi^-1(1 / (1 + e^-x)): where the normal law has the probability that the logistic
+    one has at x.
+    """
     tail = 1 / (1 + mp.exp(abs(x)))
     found = -mp.sqrt(2) * mp.erfinv(2 * tail - 1) if tail > mp.mpf(10) ** -15 else _far(tail)
     return found if x >= 0 else -found
 
 
 def _far(tail: Any) -> Any:
-    """By bisection, where the inverse error function would lose every digit."""
+    """Return it by bisection, where the inverse error function would lose every digit."""
     low, high = mp.mpf(0), mp.mpf(100)
     for _ in range(int(mp.mp.prec)):
         middle = (low + high) / 2
@@ -187,8 +206,10 @@ def _far(tail: Any) -> Any:
 
 
 def obligation_range_is_gaussian(claimed: Callable[[Any], Any] = gaussian_of_range) -> int:
-    """Over a grid of levels no event of a pair with this range is beyond mu-GDP, one is at mu; and mu is
-    at most length sqrt(2 pi) / 4, by less than a tenth for lengths up to 1."""
+    """Check over a grid of levels that no event of a pair with this range is beyond mu-GDP and one
+    is at mu, and that mu is at most length sqrt(2 pi) / 4, by less than a tenth for lengths up
+    to 1.
+    """
     cases = 0
     for text in ("1/1000", "1/10", "1", "3", "10", "30"):
         length = Fraction(text)

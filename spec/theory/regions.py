@@ -1,8 +1,9 @@
-"""What is asked about a region that was released: second moments, histograms, sums between slabs.
+"""Queries about a released region: second moments, histograms, sums between slabs.
 
-The region (center, radius, directions, slabs) is read off the transcript, so it is the same for both
-neighbors, and whether a record y is inside is decided by y and the region alone. So a value is a sum of
-contributions f(y), 0 outside; it moves by |f(y)| (add-remove) or |f(y) - f(z)| (replace).
+The region (center, radius, directions, slabs) is read off the transcript, so it is the same for
+both neighbors, and whether a record y is inside is decided by y and the region alone. So a
+value is a sum of contributions f(y), 0 outside; it moves by |f(y)| (add-remove) or |f(y) -
+f(z)| (replace).
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ _ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
 Images = Mapping[Vector, int]
 
 OFF_DIAGONAL = Fraction(239, 169)
-"""Of an entry of y y^T off the diagonal, which occurs twice: at most sqrt(2)."""
+"""Weight of an entry of y y^T off the diagonal, which occurs twice: at most sqrt(2)."""
 LENGTH = 2**12
-"""Of a direction, up to rounding."""
+"""Length of a direction, up to rounding."""
 PARTS = 256
-"""Of a bin."""
+"""Number of parts of a bin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A ball in cells; directions and for each a slab |v . y - middle part| <= half part, y from the
-    center; a box |y_j| <= b_j, or () for none."""
+    """Ball in cells, with directions and a slab |v . y - middle part| <= half part for each, y
+    from the center; a box |y_j| <= b_j, or () for none.
+    """
 
     center: Vector
     radius: int
@@ -48,7 +50,9 @@ class Region:
 
 
 def inside(images: Images, region: Region) -> dict[Vector, int]:
-    """The records in the ball, all slabs and the box, from the center, with how often each occurs."""
+    """Return the records in the ball, all slabs and the box, relative to the center, with how
+    often each occurs.
+    """
     found: Counter[Vector] = Counter()
     for image, often in images.items():
         y = tuple(a - c for a, c in zip(image, region.center, strict=True))
@@ -63,13 +67,13 @@ def inside(images: Images, region: Region) -> dict[Vector, int]:
 
 
 def dot(v: Vector, y: Vector) -> int:
-    """The inner product."""
+    """Return the inner product."""
     return sum(a * b for a, b in zip(v, y, strict=True))
 
 
 @states(_REGIONS)
 def moments(images: Images, region: Region) -> tuple[Fraction, ...]:
-    """The sum of y_i y_i for each i, then of OFF_DIAGONAL y_i y_j for i < j, row by row."""
+    """Return the sum of y_i y_i for each i, then of OFF_DIAGONAL y_i y_j for i < j, row by row."""
     rows, d = inside(images, region), len(region.center)
     pairs = [(i, i) for i in range(d)] + [(i, j) for i in range(d) for j in range(i + 1, d)]
     return tuple(
@@ -80,28 +84,34 @@ def moments(images: Images, region: Region) -> tuple[Fraction, ...]:
 
 @states(_REGIONS)
 def moments_reach(radius: int, adjacency: Adjacency) -> int:
-    """Squared: R^4, or 2 R^4 under replace.
+    """Return the squared sensitivity of the moments: R^4, or 2 R^4 under replace.
 
-    With the weight sqrt(2) off the diagonal the length of y y^T is Frobenius' norm, |y|^2; a lesser weight
-    makes no length larger. |y y^T - z z^T|^2 = |y|^4 + |z|^4 - 2 (y . z)^2 <= 2 R^4.
+    With the weight sqrt(2) off the diagonal the length of y y^T is its Frobenius norm, |y|^2; a
+    smaller weight makes no length larger. |y y^T - z z^T|^2 = |y|^4 + |z|^4 - 2 (y . z)^2 <= 2
+    R^4.
     """
     return (2 if adjacency is Adjacency.REPLACE else 1) * radius**4
 
 
 def moments_noise(radius: int, adjacency: Adjacency, spread: Fraction) -> Fraction:
-    """The standard deviation of the noise in squared cells: spread D, D rounded up to 2^-20."""
+    """Return the standard deviation of the noise in squared cells: spread D, D rounded up to
+    2^-20.
+    """
     return spread * root_up(moments_reach(radius, adjacency))
 
 
 def part_of(radius: int, bins: int) -> int:
-    """A part of a bin, in cells times LENGTH, rounded up: the bins cover [-R, R]."""
+    """Return the size of a part of a bin, in cells times LENGTH, rounded up: the bins cover
+    [-R, R].
+    """
     return max(1, -(-2 * radius * LENGTH // (bins * PARTS)))
 
 
 @states(_REGIONS)
 def histogram(images: Images, region: Region, bins: int) -> Vector:
-    """For each direction how many records of the ball have v . y in each of so many bins about 0; the
-    first and the last bin have no end."""
+    """Return, for each direction, how many records of the ball have v . y in each of so many bins
+    about 0; the first and the last bin are unbounded.
+    """
     width, found = PARTS * part_of(region.radius, bins), []
     ball = Region(region.center, region.radius)
     rows = inside(images, ball)
@@ -115,14 +125,18 @@ def histogram(images: Images, region: Region, bins: int) -> Vector:
 
 @states(_REGIONS)
 def histogram_moves(count: int, adjacency: Adjacency) -> int:
-    """Squared: a record is in one bin a direction; a replaced one leaves it and comes into another."""
+    """Return the squared sensitivity: a record is in one bin a direction; a replaced one leaves it
+    and enters another.
+    """
     return count * (2 if adjacency is Adjacency.REPLACE else 1)
 
 
 @states(_REGIONS)
 def slab_sum(images: Images, region: Region) -> Vector:
-    """The sum of y over the region, then ``moving.weight`` times the number; it moves as
-    ``moving.reach`` says, for its proof asks no more of who is inside."""
+    """Return the sum of y over the region, then ``moving.weight`` times the number.
+
+    It moves as ``moving.reach`` says, for its proof asks no more of who is inside.
+    """
     rows = inside(images, region)
     sums = (sum(k * y[i] for y, k in rows.items()) for i in range(len(region.center)))
     return (*sums, moving.weight(region.radius) * sum(rows.values()))
@@ -153,8 +167,9 @@ def _moves(
     universe: Sequence[Vector],
     adjacency: Adjacency,
 ) -> Iterator[tuple[Sequence[Fraction | int], Sequence[Fraction | int], Fraction]]:
-    """The values, which take ``where`` too, of neighbors of at most two records, and how far apart they
-    are, squared."""
+    """Yield the values, which take ``where`` too, of neighbors of at most two records, and their
+    squared distance.
+    """
     for left, right in neighbors(universe, 2, adjacency):
         values = value(Counter(left), *where), value(Counter(right), *where)
         square = sum((Fraction(a - b) ** 2 for a, b in zip(*values, strict=True)), Fraction(0))
@@ -164,8 +179,10 @@ def _moves(
 @states(_REGIONS)
 @shows("MovingMoments", Norm.SQUARED_L2, value=stated_for_unit)
 def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach) -> int:
-    """Over all neighbors of at most two records in a plane the second moments move by exactly this at
-    most, on a line by no more; and in 2^-40 of the noise by no more than ``unit_sensitivity``."""
+    """Check over all neighbors of at most two records that in a plane the second moments move by
+    exactly this at most, on a line by no more; and in 2^-40 of the noise by no more than
+    ``unit_sensitivity``.
+    """
     cases = 0
     for (region, universe), adjacency in product(_CASES, _ALL):
         ball = Region(region.center, region.radius)
@@ -188,7 +205,9 @@ def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach)
 @states(_REGIONS)
 @shows("MovingHistogram", Norm.SQUARED_L2, value=of_query(histogram_moves, "count"))
 def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_moves) -> int:
-    """Over the same neighbors and 2 to 8 bins the histograms move by exactly this at most."""
+    """Check over the same neighbors and 2 to 8 bins that the histograms move by exactly this at
+    most.
+    """
     cases = 0
     for (region, universe), adjacency, bins in product(_CASES, _ALL, (2, 4, 8)):
         most, largest = claimed(len(region.directions), adjacency), Fraction(0)
@@ -201,9 +220,12 @@ def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_mo
 @states(_REGIONS)
 @shows("SlabSum", Norm.SQUARED_L2, value=stated_for_unit)
 def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach) -> int:
-    """Over the same neighbors the sum between slabs moves by at most this, and in some region by exactly
-    this; in 2^-40 of the noise by no more than ``unit_sensitivity``; in a box as between slabs. Slabs and
-    boxes leave out some record of every ball."""
+    """Check over the same neighbors that the sum between slabs moves by at most this, and in some
+    region by exactly this; in 2^-40 of the noise by no more than ``unit_sensitivity``; and in a
+    box as between slabs.
+
+    Slabs and boxes leave out some record of every ball.
+    """
     cases, spread = 0, Fraction(10**6 + 1, 3)
     attained: set[tuple[Adjacency, bool]] = set()
     for (region, universe), adjacency in product(_CASES, _ALL):

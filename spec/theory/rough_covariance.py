@@ -1,4 +1,6 @@
-"""A diagonal matrix and a radius from released levels of variances, exactly; and how d enters the noise."""
+"""A diagonal matrix and a radius from released levels of variances, exactly; and how d enters the
+noise.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,14 @@ from .obligations import require
 _OURS = Source("OURS", "one mean about a diagonal of released variances")
 EXCESS = Fraction(9, 2)
 LN_2 = Fraction(7, 10)
-"""At least ln 2."""
+"""Rational that is at least ln 2."""
 _FINE = 2**20
 
 
 def root_up(square: Fraction) -> Fraction:
-    """A number a little above the square root, by less than 2^-20 of it: in fixed point of even precision."""
+    """Return a number above the square root by less than 2^-20 of it: in fixed point of even
+    precision.
+    """
     ones = square.denominator.bit_length() - square.numerator.bit_length()
     bits = max(0, ones // 2 + 22)
     return Fraction(isqrt(floor(square * 4**bits)) + 1, 2**bits)
@@ -33,9 +37,11 @@ def root_up(square: Fraction) -> Fraction:
 def roots(
     levels: Mapping[int, int], below: int, others: int, d: int
 ) -> tuple[dict[int, Fraction], int]:
-    """The roots of the diagonal M, in cells, and how many columns were not reported.
+    """Return (the roots of the diagonal M, in cells, by reported column; the number of columns not
+    reported).
 
-    2^b for a column at level b; for each of m others about 2^others / sqrt(m), within 2^-8 and 1 of 2^below.
+    A root is 2^b for a column at level b. For each of m others it is about 2^others / sqrt(m),
+    within 2^-8 and 1 of 2^below.
     """
     found = {column: Fraction(2) ** b for column, b in levels.items()}
     m = d - len(levels)
@@ -50,14 +56,16 @@ def roots(
 def radius_squared(
     levels: Mapping[int, int], below: int, others: int, d: int, n_max: int
 ) -> Fraction:
-    """r^2, in cells: EXCESS (tr + 2 sqrt(sq t) + 2 top t), t >= ln n_max, both roots rounded up.
+    """Return r^2 in cells: EXCESS (tr + 2 sqrt(sq t) + 2 top t), t >= ln n_max, both roots rounded
+    up.
 
-    Let A = M^(-1/2) Sigma for a diagonal Sigma with Sigma_jj at most EXCESS times 4^b for the reported columns,
-    EXCESS 4^(below - 1) for the others, whose sum is at most EXCESS 4^others. Then A has the trace EXCESS tr,
-    EXCESS top the largest, and the sum of squares is at most EXCESS^2 sq: of the others at most their sum times
-    their largest. |M^(-1/4) (x - mean)|^2 is a weighted sum of chi_1^2 for normal x, and above tr(A) +
-    2 sqrt(tr(A^2) t) + 2 |A| t with probability at most e^-t (Laurent and Massart; Hsu, Kakade and Zhang).
-    EXCESS sqrt(sq t) = sqrt(EXCESS^2 sq t). QED.
+    Let A = M^(-1/2) Sigma for a diagonal Sigma with Sigma_jj at most EXCESS times 4^b for the
+    reported columns, EXCESS 4^(below - 1) for the others, whose sum is at most EXCESS 4^others.
+    Then A has the trace EXCESS tr, EXCESS top the largest, and the sum of squares is at most
+    EXCESS^2 sq: of the others at most their sum times their largest. |M^(-1/4) (x - mean)|^2 is
+    a weighted sum of chi_1^2 for normal x, and above tr(A) + 2 sqrt(tr(A^2) t) + 2 |A| t with
+    probability at most e^-t (Laurent and Massart; Hsu, Kakade and Zhang). EXCESS sqrt(sq t) =
+    sqrt(EXCESS^2 sq t). QED.
     """
     entries, m = roots(levels, below, others, d)
     trace = sum((entries[i] for i in levels), Fraction(0))
@@ -75,7 +83,7 @@ def radius_squared(
 def diagonal(
     levels: Mapping[int, int], below: int, others: int, d: int, cell: Fraction, n_max: int
 ) -> tuple[tuple[float, ...], Fraction]:
-    """M in the data's units, each entry the nearest float, and the radius of records."""
+    """Return M in the data's units, each entry the nearest float, and the radius of records."""
     entries, _ = roots(levels, below, others, d)
     matrix = tuple(float((cell * entries[i]) ** 2) for i in range(d))
     return matrix, root_up(radius_squared(levels, below, others, d, n_max) * cell)
@@ -87,9 +95,12 @@ def diagonal(
 def obligation_radius(
     claimed: Callable[[Mapping[int, int], int, int, int, int], Fraction] = radius_squared,
 ) -> int:
-    """Chernoff's bound, at its best exponent, on P(|M^(-1/4) x|^2 > claimed) is at most 1 / n_max for columns
-    of EXCESS times their edges, of which the others are as uneven as ``below`` allows; and at half of
-    ``claimed`` it is above."""
+    """Check that Chernoff's bound, at its best exponent, on P(|M^(-1/4) x|^2 > claimed) is at most
+    1 / n_max, and above that at half of ``claimed``.
+
+    Columns have EXCESS times their edges, of which the others are as uneven as ``below``
+    allows.
+    """
     cases = 0
     for n_max, reported, m in product((100, 10**5), (0, 1, 3), (1, 40)):
         levels, below, d = {i: 6 - i for i in range(reported)}, 4, reported + m
@@ -115,7 +126,7 @@ def obligation_radius(
 
 
 def _best_exponent(values: list[Any], square: Any) -> Any:
-    """sup over s of s square + 1/2 sum ln(1 - 2 s a), by thirds: it is concave."""
+    """Return sup over s of s square + 1/2 sum ln(1 - 2 s a), by ternary search: it is concave."""
     largest = max(values)
 
     def exponent(s: Any) -> Any:
@@ -130,9 +141,12 @@ def _best_exponent(values: list[Any], square: Any) -> Any:
 
 @states(_OURS)
 def obligation_one_mean(claimed: Fraction = Fraction(1)) -> int:
-    """The noise S + T of one mean about M, with S the sum of the reported roots and T = sqrt(m total) of the
-    others, is at most claimed times sqrt(2 (S^2 + T^2)) of two means at half the squared mu each, with
-    equality for S = T (Cauchy and Schwarz)."""
+    """Check that the noise S + T of one mean about M is at most ``claimed`` times sqrt(2
+    (S^2 + T^2)), the noise of two means at half the squared mu each.
+
+    S is the sum of the reported roots and T = sqrt(m total) of the others; equality holds for
+    S = T (Cauchy and Schwarz).
+    """
     cases, nearest = 0, mp.mpf(0)
     for s, t in product(range(1, 6), repeat=2):
         one, two = mp.mpf(s + t), mp.sqrt(2 * (s * s + t * t))
@@ -144,19 +158,23 @@ def obligation_one_mean(claimed: Fraction = Fraction(1)) -> int:
 
 @states(_OURS)
 def most_lost(d: int, k: int) -> Any:
-    """A bound on (S + T) / (sum of all roots) if the k largest of d roots are reported: (1 + sqrt(d / k)) / 2.
+    """Return a bound on (S + T) / (sum of all roots) if the k largest of d roots are reported: (1
+    + sqrt(d / k)) / 2.
 
-    Let the roots s_1 >= ... >= s_d add up to 1, x be the sum of the first k, S = x, and T = sqrt((d - k) sum of
-    s_j^2 over the others). Each other root is at most s_k <= x / k and they add up to 1 - x, so T^2 <= r x (1 - x)
-    with r = d / k - 1, and x + sqrt(r x (1 - x)) is at most (1 + sqrt(1 + r)) / 2: with x = (1 + cos a) / 2 it is
-    1/2 + (cos a + sqrt(r) sin a) / 2. QED.
+    Let the roots s_1 >= ... >= s_d add up to 1, x be the sum of the first k, S = x, and T =
+    sqrt((d - k) sum of s_j^2 over the others). Each other root is at most s_k <= x / k and they
+    add up to 1 - x, so T^2 <= r x (1 - x) with r = d / k - 1, and x + sqrt(r x (1 - x)) is at
+    most (1 + sqrt(1 + r)) / 2: with x = (1 + cos a) / 2 it is 1/2 + (cos a + sqrt(r) sin
+    a) / 2. QED.
     """
     return (1 + mp.sqrt(mp.mpf(d) / k)) / 2
 
 
 @states(_OURS)
 def obligation_most_lost(claimed: Callable[[int, int], Any] = most_lost) -> int:
-    """No spectrum of a few shapes is above ``claimed``, and K equal columns with x near the worst are within 3%."""
+    """Check that no spectrum of a few shapes is above ``claimed``, and that k equal columns with x
+    near the worst are within 3%.
+    """
     cases = 0
     for d, k in product((64, 256), (1, 4, 16)):
         bound, most = claimed(d, k), mp.mpf(0)

@@ -1,11 +1,14 @@
-"""A ladder of public radii: pairs of records count by the least one at which they are friends, and a noisy rung is chosen.
+"""A ladder of public radii: pairs of records count by the least one at which they are friends, and
+a noisy rung is chosen.
 
-Proof of the sensitivity. Under replace a public order of the places in the list is cut into pairs, and one record is in one pair. Under
-add-remove a record's group is a public hash of it and of which of its equals it is, so one record more or less changes
-one group's members (spec/theory/groups.py), and a group's pair is its first two members. So one pair changes, appears or
-vanishes: at most two numbers move, by one each. QED.
-The rung follows from what is released and is public from then on; a mean with that radius is a part whose claim is the
-same on every rung, for its noise is in proportion to the radius: the composition is adaptive.
+Proof of the sensitivity. Under replace a public order of the places in the list is cut into
+pairs, and one record is in one pair. Under add-remove a record's group is a public hash of it
+and of its index among equal ones, so one record more or less changes one group's members
+(spec/theory/groups.py), and a group's pair is its first two members. So one pair changes,
+appears or vanishes: at most two numbers move, by one each. QED.
+The rung is computed from released values and is public from then on; a mean with that radius is
+a part whose claim is the same on every rung, for its noise is in proportion to the radius: the
+composition is adaptive.
 """
 
 from __future__ import annotations
@@ -35,26 +38,30 @@ RUNGS = range(-4, 7)
 MOVED = 2
 """Squared: by one record more or less, or one for another."""
 ROOT = Fraction(1414213563, 10**9)
-"""At least the square root of 2."""
+"""Rational that is at least the square root of 2."""
 
 
 # --- the votes ----------------------------------------------------------------------------------
 
 
 def pairs_by_hash(images: Sequence[Image], by: Any) -> Pairs:
-    """The first two of each group that has two."""
+    """Return the first two records of each group that has two."""
     return [(group[0], group[1]) for group in groups.members(images, by) if len(group) > 1]
 
 
 def pairs_by_index(images: Sequence[Image]) -> Pairs:
-    """Two after two in the order of a hash of their places, which are counted from 1."""
+    """Return consecutive pairs in the order of a hash of the records' places, which are counted
+    from 1.
+    """
     places = sorted(range(len(images)), key=lambda i: groups.mixed((i + 1) * groups.GOLDEN % 2**64))
     order = [images[i] for i in places]
     return list(zip(order[::2], order[1::2], strict=False))
 
 
 def counted(pairs: Pairs, radius: int, rungs: range = RUNGS) -> Outcome:
-    """How many pairs are friends on each rung and on none below it; at last, on none at all."""
+    """Return how many pairs are friends on each rung and on none below it; at last, on none at
+    all.
+    """
     numbers = [0] * (len(rungs) + 1)
     for one, two in pairs:
         square = sum((a - b) ** 2 for a, b in zip(one, two, strict=True))
@@ -64,7 +71,9 @@ def counted(pairs: Pairs, radius: int, rungs: range = RUNGS) -> Outcome:
 
 
 def votes(parameters: Parameters, images: Sequence[Image], radius: int) -> Outcome:
-    """By a hash of places under replace, of records into five groups for nine expected records under add-remove."""
+    """Return the counts on the rungs, with pairs by a hash of places under replace, and by a hash
+    of records into five groups for nine expected records under add-remove.
+    """
     if parameters["adjacency"] is Adjacency.REPLACE:
         return counted(pairs_by_index(images), radius)
     many = min(2**20, ceil(Fraction(5 * parameters["n_max"], 9)))
@@ -75,14 +84,14 @@ def votes(parameters: Parameters, images: Sequence[Image], radius: int) -> Outco
 
 
 def chosen(released: Outcome, scale: Fraction) -> int:
-    """The rung k of least 2^k / (7/8 - 4 p), p the share of pairs that are friends on higher rungs
-    only.
+    """Return the rung k of least 2^k / (7/8 - 4 p), p the share of pairs that are friends on
+    higher rungs only.
 
-    From rung 0 on a number is looked at if it is four deviations of the noise, below if it is
-    positive. The stated radius stays where it is if another promises no quarter less noise, or if
-    all numbers together are less than ten deviations; with less than twenty no lower one is taken,
-    nor one beyond which four deviations or more were counted on the rungs up to 0, with what counts
-    above.
+    From rung 0 on, a number is considered if it is at least four deviations of the noise; below
+    rung 0 if it is positive. The stated radius stays where it is if another promises no quarter
+    less noise, or if all numbers together are less than ten deviations. With less than twenty
+    no lower one is taken, nor one beyond which four deviations or more were counted on the
+    rungs up to 0, together with what counts above.
     """
     total = sum(released)
     if total < ceil(10 * scale):
@@ -114,14 +123,14 @@ def _beyond(released: Outcome, k: int, scale: Fraction) -> int:
 
 
 def on_rung(parameters: Parameters, k: int) -> dict[str, Any]:
-    """Without a ladder, the radii times 2^k."""
+    """Return the parameters without a ladder, the radii times 2^k."""
     radii = [name for name in ("radius", "record_radius") if name in parameters]
     scaled = {name: Fraction(parameters[name]) * Fraction(2) ** k for name in radii}
     return {**parameters, "ladder_multiplier": None, "budget": None, **scaled}
 
 
 def has_ladder(parameters: Parameters) -> bool:
-    """Whether there is one."""
+    """Return whether there is a ladder."""
     return parameters.get("ladder_multiplier") is not None
 
 
@@ -131,7 +140,7 @@ def law(
     records: Sequence[Any],
     mean: Callable[[Parameters, Sequence[Any]], TranscriptLaw],
 ) -> TranscriptLaw:
-    """The noisy votes; then the mean on the rung that they decide."""
+    """Return the law of the noisy votes, and then of the mean on the rung that they decide."""
     public = public_map(parameters)
     images = [public.image(record) for record in records]
     scale = ROOT * Fraction(parameters["ladder_multiplier"])
@@ -153,7 +162,7 @@ def law(
 
 
 def sensitivities(mean: Mapping[str, int]) -> dict[str, int]:
-    """Of the votes, squared, and of the mean's stages as parts."""
+    """Return the squared sensitivity of the votes, and of the mean's stages as parts."""
     return {"rungs": MOVED, **{f"on rung/{name}": moved for name, moved in mean.items()}}
 
 
@@ -161,7 +170,11 @@ def sensitivities(mean: Mapping[str, int]) -> dict[str, int]:
 
 
 def moved_squared(pairs: str, adjacency: Adjacency) -> int | None:
-    """One pair's number less, another's more; nothing if the pairs were chosen for the other adjacency."""
+    """Return the squared sensitivity of the votes, or None if the pairs were chosen for the other
+    adjacency.
+
+    One pair's number is less by one, another's is more by one.
+    """
     return MOVED if pairs == str(adjacency) else None
 
 
@@ -176,9 +189,10 @@ _SMALL = (
 def obligation_pair_rungs(
     claimed: Callable[[str, Adjacency], int | None] = moved_squared,
 ) -> int:
-    """The numbers of all neighbors of at most 4 records, with duplicates, differ by at most ``claimed`` squared and by
-    that much somewhere: by places under replace, by each of several hashes under add-remove, one of which puts all
-    records into one place."""
+    """Check that the numbers of all neighbors of at most 4 records, with duplicates, differ by at
+    most ``claimed`` squared and by that much somewhere: by places under replace, by each of
+    several hashes under add-remove, one of which puts all records into one place.
+    """
     cases = 0
     for adjacency in Adjacency:
         most, hashes = 0, _SMALL if adjacency is Adjacency.ADD_REMOVE else (None,)
@@ -198,9 +212,11 @@ def obligation_pair_rungs(
 
 @states(_OURS)
 def obligation_chosen_rung(claimed: Callable[[Outcome, Fraction], int] = chosen) -> int:
-    """Of 1000 pairs that all have one rung it is chosen; with a 50th of the pairs one rung higher
-    too. However many pairs there are, four deviations of them on a higher rung keep a lower one
-    from being taken. Less than four deviations on the rungs above the stated one are noise, and
+    """Check that, of 1000 pairs that all have one rung, it is chosen; with a 50th of the pairs one
+    rung higher too.
+
+    However many pairs there are, four deviations of them on a higher rung keep a lower one from
+    being taken. Less than four deviations on the rungs above the stated one are noise, and
     where little was counted the stated one stays.
     """
     scale, cases = Fraction(26), 0

@@ -1,7 +1,8 @@
-"""How far (epsilon, delta) privacy lets the mean of a score drift, that is symmetric without the record.
+"""Drift that (epsilon, delta) privacy allows in the mean of a score that is symmetric without the
+record.
 
-Part (c) of tracing_bound.py. P and Q are laws of which, but for parts nu of P and nu' of Q of mass at most delta, each is at
-most e^epsilon times the other; Z is the score.
+This is part (c) of tracing_bound.py. P and Q are laws of which, except for parts nu of P and
+nu' of Q of mass at most delta, each is at most e^epsilon times the other; Z is the score.
 """
 
 from __future__ import annotations
@@ -27,21 +28,25 @@ _Law = tuple[Any, ...]
 
 
 def threshold(epsilon: Fraction) -> Any:
-    """The t with P(N > t) = 1 / (1 + e^epsilon), N standard normal; about it for a large epsilon."""
+    """Return the t with P(N > t) = 1 / (1 + e^epsilon), N standard normal; approximately for a
+    large epsilon.
+    """
     e = real(epsilon)
     return mp.sqrt(2) * mp.erfinv(mp.tanh(e / 2)) if e < _LARGE else mp.sqrt(2 * e)
 
 
 @states(_DRIFT)
 def drift(epsilon: Fraction) -> Any:
-    """The most that E_P N can be, N standard normal under Q and dP/dQ in [e^-epsilon, e^epsilon]; rounded up.
+    """Return the largest E_P N, N standard normal under Q and dP/dQ in [e^-epsilon, e^epsilon];
+    rounded up.
 
-    For every t, E_P N = t + E_P(N - t) <= t + e^epsilon E_Q(N - t)^+ - e^-epsilon E_Q(N - t)^-. At t =
-    ``threshold`` that is (e^epsilon - e^-epsilon) times the density at t, and an equality: dP/dQ = e^epsilon
-    above t and e^-epsilon below has mass 1. (With t = 0 it is sqrt(2 / pi) sinh(epsilon), for P of any mass.)
+    For every t, E_P N = t + E_P(N - t) <= t + e^epsilon E_Q(N - t)^+ - e^-epsilon E_Q(N - t)^-.
+    At t = ``threshold`` that is (e^epsilon - e^-epsilon) times the density at t, and an
+    equality: dP/dQ = e^epsilon above t and e^-epsilon below has mass 1. (With t = 0 it is
+    sqrt(2 / pi) sinh(epsilon), for P of any mass.)
 
-    R N instead, R >= 0 any number that is independent of N under Q: then it bounds E_P[R N] over the larger of
-    E_P R and E_Q R, as the terms in Q are positive: t E_P R + (drift - t) E_Q R.
+    For R N instead, R >= 0 any number that is independent of N under Q, it bounds E_P[R N] over
+    the larger of E_P R and E_Q R, as the terms in Q are positive: t E_P R + (drift - t) E_Q R.
     """
     e, t = mp.iv.exp(interval(epsilon)), point(threshold(epsilon))
     above, density = tail(1, t * t) / 2, mp.iv.exp(-t * t / 2) / mp.iv.sqrt(2 * mp.iv.pi)
@@ -55,7 +60,7 @@ _SCORES = (-3, -1, 0, 1, 3)
 
 
 def most_with_privacy(epsilon: Fraction, delta: Any, q: _Law, t: int) -> Any:
-    """Of E_P Z, for Z of the law q on the scores, none of which is beyond 3."""
+    """Return a bound on E_P Z, for Z of the law q on the scores, none of which is beyond 3."""
     e = mp.exp(real(epsilon))
     above = sum(mass * max(z - t, 0) for mass, z in zip(q, _SCORES, strict=True))
     below = sum(mass * max(t - z, 0) for mass, z in zip(q, _SCORES, strict=True))
@@ -66,8 +71,10 @@ def most_with_privacy(epsilon: Fraction, delta: Any, q: _Law, t: int) -> Any:
 def obligation_two_sided(
     claimed: Callable[[Fraction, Any, _Law, int], Any] = most_with_privacy,
 ) -> int:
-    """(c) for laws P and Q of a bounded score, R = 1, t = 0 and 1: all P with masses in eighths, with the
-    delta that they have, and those that privacy just allows, where it is an equality."""
+    """Check (c) for laws P and Q of a bounded score, R = 1, t = 0 and 1: all P with masses in
+    eighths, with the delta that they have, and those that privacy just allows, where it is an
+    equality.
+    """
     cases, near, equal = 0, mp.mpf("1e-12"), set()
     eighths = [
         tuple(real(Fraction(k, 8)) for k in (*ks, 8 - sum(ks)))
@@ -93,7 +100,9 @@ def obligation_two_sided(
 
 
 def _just_allowed(q: _Law, epsilon: Fraction, at: int) -> Iterator[_Law]:
-    """e^epsilon Q and a little more above a score, e^-epsilon Q and a little less below it."""
+    """Yield laws with e^epsilon Q and a little more above a score, e^-epsilon Q and a little less
+    below it.
+    """
     e = mp.exp(real(epsilon))
     for delta in (mp.mpf(0), mp.mpf(1) / 32):
         low = [(q[0] - delta) / e, *(mass / e for mass in q[1:at])]
@@ -110,8 +119,10 @@ def _hockey_stick(p: _Law, q: _Law, epsilon: Fraction) -> Any:
 
 @states(_DRIFT)
 def obligation_drift(claimed: Callable[[Fraction], Any] = drift) -> int:
-    """By quadrature, the law whose density is e^epsilon times the normal one above ``threshold``, and e^-epsilon
-    times it below, has mass 1 and this mean; it is above the threshold, and below sqrt(2 / pi) sinh(epsilon)."""
+    """Check by quadrature that the law whose density is e^epsilon times the normal one above
+    ``threshold``, and e^-epsilon times it below, has mass 1 and this mean; it is above the
+    threshold, and below sqrt(2 / pi) sinh(epsilon).
+    """
     cases, near = 0, mp.mpf("1e-9")
     for text in ("1/100", "1/4", "1", "2", "5", "10"):
         e, t = mp.exp(real(Fraction(text))), threshold(Fraction(text))

@@ -24,14 +24,15 @@ _STEP = Source("BDKU20", "MVM, one step: clip, noise, the next ball")
 
 @states(_STEP, Source("OURS", "tail of a shifted subgaussian vector", note="by Chernoff"))
 def clip_radius(radius: Any, d: int, beta: Fraction) -> Any:
-    """A length that |z + v| exceeds with probability at most beta, for every fixed |v| <= r.
+    """Return a length that |z + v| exceeds with probability at most beta, for every fixed
+    |v| <= r.
 
-    R^2 = d + r^2 + 2 sqrt((d + 2 r^2) L) + 2 L, L = ln(1 / beta). Proof: for 0 < s < 1/2 and a standard
-    normal g, exp(s |y|^2) = E_g exp(sqrt(2 s) <g, y>). So E exp(s |z + v|^2) is at most
-    E_g exp(s |g|^2 + sqrt(2 s) <g, v>) = (1 - 2s)^(-d/2) exp(s |v|^2 / (1 - 2s)). Less s (d + |v|^2), its
-    logarithm is at most (d + 2 |v|^2) s^2 / (1 - 2s), for -(d/2) ln(1 - 2s) - s d <= d s^2 / (1 - 2s) and
-    s / (1 - 2s) - s = 2 s^2 / (1 - 2s). From here on as in joint.normal_length, with d + 2 |v|^2 for
-    the d of the roots; and R grows with |v|. QED
+    R^2 = d + r^2 + 2 sqrt((d + 2 r^2) L) + 2 L, L = ln(1 / beta). Proof: for 0 < s < 1/2 and a
+    standard normal g, exp(s |y|^2) = E_g exp(sqrt(2 s) <g, y>). So E exp(s |z + v|^2) is at
+    most E_g exp(s |g|^2 + sqrt(2 s) <g, v>) = (1 - 2s)^(-d/2) exp(s |v|^2 / (1 - 2s)). Less s
+    (d + |v|^2), its logarithm is at most (d + 2 |v|^2) s^2 / (1 - 2s), for -(d/2) ln(1 - 2s) -
+    s d <= d s^2 / (1 - 2s) and s / (1 - 2s) - s = 2 s^2 / (1 - 2s). From here on as in
+    joint.normal_length, with d + 2 |v|^2 for the d of the roots; and R grows with |v|. QED
     """
     level = mp.log(1 / real(beta))
     cross = 2 * mp.sqrt((d + 2 * mp.mpf(radius) ** 2) * level)
@@ -40,21 +41,24 @@ def clip_radius(radius: Any, d: int, beta: Fraction) -> Any:
 
 @states(_STEP, Source("OURS", "the next ball, with a noisy count"))
 def next_radius(number: Any, noise: Any, wrong: Any, radius: Any, d: int, beta: Fraction) -> Any:
-    """How far center + (sum + noise g) / number is from m, but for 2 beta, if no record was clipped.
+    """Return a bound on the distance of center + (sum + noise g) / number from m that fails with
+    probability at most 2 beta, if no record was clipped.
 
-    ``sum`` is of n records less the center, |center - m| <= ``radius``; g is standard normal; and
-    number - n is normal of deviation ``wrong``, 0 where n is public (then the failure is beta).
-    Proof: but for beta, |number - n| <= wrong sqrt(2 L) = q number. The difference is
-    (sum of z_i + noise g) / number + (n / number - 1) (m - center). Given the number the first part is
-    subgaussian of proxy (n / number^2 + noise^2 / number^2) <= (1 + q) / number + (noise / number)^2, so
-    that clip_radius(0) times its root bounds it, but for beta; the second is at most q radius. QED
+    ``sum`` is over n records minus the center, |center - m| <= ``radius``; g is standard
+    normal; and number - n is normal of deviation ``wrong``, 0 where n is public
+    (then the failure is beta). Proof: except with probability beta, |number - n| <= wrong
+    sqrt(2 L) = q number. The difference is (sum of z_i + noise g) / number + (n / number - 1)
+    (m - center). Given the number, the first part is subgaussian of proxy (n / number^2 +
+    noise^2 / number^2) <= (1 + q) / number + (noise / number)^2, so that clip_radius(0) times
+    its root bounds it, except with probability beta; the second is at most q radius. QED
 
-    In later steps center and records depend on each other. Where nothing was clipped the center is m plus
-    a times the sum of the z_i, noise and rounding, with 0 <= a <= 1 / number up to second order. So
-    record i less the center is (1 - a) z_i, plus what does not depend on z_i, plus the rounding; hence
-    clip_radius holds at every step if the rounding is added to it. (That a center moves by at most 2
-    clip radii does not matter then: it moves by at most radius + next radius, and the next is smaller.) A
-    union over n records and the steps shows: nothing is clipped and every ball holds m, but for
+    In later steps center and records depend on each other. Where nothing was clipped the center
+    is m plus a times the sum of the z_i, noise and rounding, with 0 <= a <= 1 / number up to
+    second order. So record i less the center is (1 - a) z_i, plus what does not depend on z_i,
+    plus the rounding; hence clip_radius holds at every step if the rounding is added to it.
+    (That a center moves by at most 2 clip radii does not matter then: it moves by at most
+    radius + next radius, and the next is smaller.) A union bound over n records and the
+    steps shows: nothing is clipped and every ball holds m, except with probability
     steps (2n + 2) beta.
     """
     level = mp.log(1 / real(beta))
@@ -64,7 +68,9 @@ def next_radius(number: Any, noise: Any, wrong: Any, radius: Any, d: int, beta: 
 
 
 def rung_above(radius: Any) -> Fraction:
-    """The least m 2^e with 8 <= m <= 15 that is at least the radius > 0: few radii, so few balls."""
+    """Return the least m 2^e with 8 <= m <= 15 that is at least the radius > 0: few radii, so few
+    balls.
+    """
     exponent = int(mp.floor(mp.log(radius, 2))) - 3
     while radius > 15 * mp.mpf(2) ** exponent:
         exponent += 1
@@ -75,12 +81,12 @@ def rung_above(radius: Any) -> Fraction:
 
 
 def root_up(value: Fraction) -> Fraction:
-    """The least multiple of 2^-40 whose square is at least ``value`` > 0."""
+    """Return the least multiple of 2^-40 whose square is at least ``value`` > 0."""
     return Fraction(isqrt(ceil(value * 4**40) - 1) + 1, 2**40)
 
 
 def solve(matrix: tuple[tuple[int, ...], ...], right: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-    """The y with C y = right, exactly, by elimination."""
+    """Return the y with C y = right, exactly, by elimination."""
     d = len(right)
     rows = [[Fraction(e) for e in row] + [b] for row, b in zip(matrix, right, strict=True)]
     for j in range(d):
@@ -100,7 +106,9 @@ _BETAS = tuple(map(Fraction, ("1/10", "1/100", "1/1000000")))
 
 
 def shifted_tail(length: Any, shift: Any, d: int) -> Any:
-    """P(|g + v| > length), |v| = shift: chi-square of d + 2 j degrees, j Poisson of mean shift^2 / 2."""
+    """Return P(|g + v| > length), |v| = shift: chi-square of d + 2 j degrees, j Poisson of mean
+    shift^2 / 2.
+    """
     mean, half = mp.mpf(shift) ** 2 / 2, mp.mpf(length) ** 2 / 2
     upper = mp.gammainc(mp.mpf(d) / 2, half, mp.inf, regularized=True)
     term = half ** (mp.mpf(d) / 2) * mp.exp(-half) / mp.gamma(mp.mpf(d) / 2 + 1)
@@ -116,8 +124,10 @@ def shifted_tail(length: Any, shift: Any, d: int) -> Any:
 
 @states(_STEP)
 def obligation_clip_radius(claimed: Callable[..., Any] = clip_radius) -> int:
-    """For normal vectors the tail beyond it is at most beta, and above beta at half of it; for signs,
-    which are subgaussian too, it is at most beta (all 2^d of them, shifts along an axis and a diagonal)."""
+    """Check for normal vectors that the tail beyond the radius is at most beta, and above beta at
+    half of it; for signs, which are subgaussian too, it is at most beta (all 2^d of them,
+    shifts along an axis and a diagonal).
+    """
     cases = 0
     for d, shift, beta in product((1, 2, 10, 100), (0, 1, 20), _BETAS):
         length = claimed(shift, d, beta)
@@ -139,8 +149,10 @@ def obligation_clip_radius(claimed: Callable[..., Any] = clip_radius) -> int:
 
 @states(_STEP)
 def obligation_next_radius(claimed: Callable[..., Any] = next_radius) -> int:
-    """For normal records the error exceeds it with probability at most 2 beta (beta where the number is
-    public), and 3/10 of it with more: by quadrature over the number's noise."""
+    """Check for normal records that the error exceeds the radius with probability at most 2 beta
+    (beta where the number is public), and 3/10 of it with more: by quadrature over the number's
+    noise.
+    """
     cases = 0
     settings = product((1, 20), ((20, 3, 1), (1000, 100, 10), (500, 50, 0)), (1, 20))
     for (d, (n, noise, wrong), radius), beta in product(settings, _BETAS[:2]):
@@ -153,7 +165,9 @@ def obligation_next_radius(claimed: Callable[..., Any] = next_radius) -> int:
 
 
 def _missed(claimed: Callable[..., Any], setting: tuple[Any, ...], share: Any) -> Any:
-    """The probability that the error exceeds this share of what is claimed: 21 numbers within 6 sd."""
+    """Return the probability that the error exceeds this share of what is claimed: over 21 numbers
+    within 6 deviations.
+    """
     d, n, noise, wrong, radius, beta = setting
     total = weights = mp.mpf(0)
     for i in range(-10, 11) if wrong else (0,):

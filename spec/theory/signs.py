@@ -1,7 +1,8 @@
-"""Signs of elliptical vectors, and the maps that make them even: what an iteration on released matrices does.
+"""Signs of elliptical vectors, and the maps that make them even: the effect of an iteration on
+released matrices.
 
-y has a law that is symmetric under the rotations of its whitened coordinates, and the scatter diag(lambda); u = y / |y|.
-phi(lambda) are the eigenvalues of E u u^T, of sum 1.
+y has a law that is symmetric under the rotations of its whitened coordinates, and the scatter
+diag(lambda); u = y / |y|. phi(lambda) are the eigenvalues of E u u^T, of sum 1.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ _SIGNS = Source("T87", "signs of an elliptical law", note="phi, in closed form f
 
 
 def sphere_spectrum(spectrum: Sequence[Any]) -> list[Any]:
-    """phi(lambda), of sum 1.
+    """Return phi(lambda), of sum 1.
 
-    Let y = diag(lambda)^(1/2) g, g normal: u has the same law. 1 / |y|^2 = int_0^oo exp(-t |y|^2) dt, so
-    E y_i^2 / |y|^2 = int E y_i^2 exp(-t |y|^2) dt = int lambda_i / (1 + 2 lambda_i t) prod_j (1 + 2 lambda_j t)^(-1/2) dt.
-    Two numbers: sqrt(lambda_i) / (sqrt(lambda_1) + sqrt(lambda_2)). Three: Carlson's R_D at a_j = 1 / (2 lambda_j).
+    Let y = diag(lambda)^(1/2) g, g normal: u has the same law. 1 / |y|^2 = int_0^oo
+    exp(-t |y|^2) dt, so E y_i^2 / |y|^2 = int E y_i^2 exp(-t |y|^2) dt = int lambda_i /
+    (1 + 2 lambda_i t) prod_j (1 + 2 lambda_j t)^(-1/2) dt. For two numbers phi_i is
+    sqrt(lambda_i) / (sqrt(lambda_1) + sqrt(lambda_2)). For three it is Carlson's R_D at a_j =
+    1 / (2 lambda_j).
     """
     if len(spectrum) == 2:
         found = [mp.sqrt(one) for one in spectrum]
@@ -45,7 +48,7 @@ def sphere_spectrum(spectrum: Sequence[Any]) -> list[Any]:
 
 
 def sphere_part(spectrum: Sequence[Any], i: int) -> Any:
-    """The integral itself, over the logarithm of t."""
+    """Return the integral for coordinate i, over the logarithm of t."""
 
     def term(u: Any) -> Any:
         t = mp.exp(u)
@@ -57,7 +60,7 @@ def sphere_part(spectrum: Sequence[Any], i: int) -> Any:
 
 
 def spectrum_of(shares: Sequence[Any]) -> list[Any]:
-    """The lambda, of largest 1, with phi(lambda) = shares over their sum."""
+    """Return the lambda, of largest 1, with phi(lambda) = shares over their sum."""
     total = mp.fsum(shares)
     wanted = [one / total for one in shares]
     found = list(wanted)
@@ -71,7 +74,9 @@ def spectrum_of(shares: Sequence[Any]) -> list[Any]:
 
 
 def measured(value: Sequence[int], precision: int, d: int) -> Row | None:
-    """A released value over its trace, in 2^-precision, to the nearest integers; None unless the trace is positive."""
+    """Return a released value over its trace, in 2^-precision, to the nearest integers; None
+    unless the trace is positive.
+    """
     trace = sum(value[:d])
     if trace <= 0:
         return None
@@ -84,7 +89,7 @@ def measured(value: Sequence[int], precision: int, d: int) -> Row | None:
 
 
 def symmetric(row: Sequence[Any], d: int) -> Any:
-    """The matrix of a diagonal and what is above it, row by row."""
+    """Return the symmetric matrix with this diagonal and upper triangle, row by row."""
     found, k = mp.zeros(d), d
     for i in range(d):
         found[i, i] = mp.mpf(row[i])
@@ -95,16 +100,17 @@ def symmetric(row: Sequence[Any], d: int) -> Any:
 
 
 def start(d: int) -> Row:
-    """2^16 times the identity."""
+    """Return 2^16 times the identity."""
     return tuple(int(i == j) << START_BITS for i in range(d) for j in range(d))
 
 
 @lru_cache(maxsize=4096)
 def next_map(public: Row, row: Row, precision: int, floor: Any) -> Row:
-    """round(2^26 S) C over a power of two, S = V diag(least lambda / lambda)^(1/2) V^T for what was measured.
+    """Return round(2^26 S) C over a power of two, S = V diag(least lambda / lambda)^(1/2) V^T for
+    the measured matrix.
 
-    The power leaves the least singular value between .7 and 1.4 times 2^16, unless an entry would have more than 40 bits;
-    and below .7 times 2^8 the map is C again.
+    The power leaves the least singular value between .7 and 1.4 times 2^16, unless an entry
+    would have more than 40 bits; and below .7 times 2^8 the map is C again.
     """
     with mp.workdps(DIGITS):
         d = math.isqrt(len(public))
@@ -144,8 +150,10 @@ _SPECTRA = ((1, 1), (1, 4), (1, 10**6), (1, 1, 1), (1, 2, 5), (1, 1, 1000), (1, 
 
 @states(_SIGNS)
 def obligation_sphere_spectrum(claimed: Callable[..., list[Any]] = sphere_spectrum) -> int:
-    """The closed forms are the integral, to 12 digits; equal numbers have equal parts; more of one is more of its part; and
-    lambda_i / (sum + 2 lambda_i) <= phi_i (Jensen, for the size-biased law)."""
+    """Check that the closed forms are the integral, to 12 digits; that equal numbers have equal
+    parts, and more of one gives more of its part; and that lambda_i / (sum + 2 lambda_i) <=
+    phi_i (Jensen, for the size-biased law).
+    """
     cases = 0
     with mp.workdps(DIGITS):
         for numbers in _SPECTRA:
@@ -164,7 +172,9 @@ def obligation_sphere_spectrum(claimed: Callable[..., list[Any]] = sphere_spectr
 
 @states(Source("OURS", "the map after which measured signs would be even"))
 def obligation_spectrum_of(claimed: Callable[..., list[Any]] = spectrum_of) -> int:
-    """phi of it is what was asked for, to 12 digits, for even and very uneven shares."""
+    """Check that phi of the result is what was asked for, to 12 digits, for even and very uneven
+    shares.
+    """
     cases = 0
     with mp.workdps(DIGITS):
         for numbers in (*_SPECTRA, (1, 30, 10**5), (7, 7, 1)):
@@ -178,8 +188,10 @@ def obligation_spectrum_of(claimed: Callable[..., list[Any]] = spectrum_of) -> i
 
 @states(Source("OURS", "the map after which measured signs would be even"))
 def obligation_next_map(claimed: Callable[[Row, Row, int, Any], Row] = next_map) -> int:
-    """Signs of scatter diag(1, k), seen through the map they lead to, are even to 2^-14; and a rotation of what is
-    measured rotates the map with it, so that nothing depends on the eigenvectors that were found."""
+    """Check that signs of scatter diag(1, k), seen through the map they lead to, are even to
+    2^-14; and that a rotation of what is measured rotates the map with it, so that nothing
+    depends on the choice of eigenvectors.
+    """
     cases = 0
     with mp.workdps(DIGITS):
         for k in (1, 4, 100, 10**4):

@@ -1,7 +1,7 @@
-"""From released second moments to directions, and from released histograms to slabs.
+"""Directions from released second moments, and slabs from released histograms.
 
-Nothing here bounds a privacy loss: it is post-processing. It is stated so that the law of what comes
-after is known, number by number.
+Nothing here bounds a privacy loss: it is post-processing. It is stated so that the law of later
+stages is known, number by number.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MOST = 2**30
 
 @states(FILTER)
 def directions(moments: Sequence[int], d: int, count: int) -> tuple[Vector, ...]:
-    """The eigenvectors of the largest eigenvalues, the largest first, 2^12 long, rounded.
+    """Return the eigenvectors of the largest eigenvalues, the largest first, 2^12 long, rounded.
 
-    moments: the diagonal, then what is above it, times OFF_DIAGONAL. The first coordinate among the largest
-    (to 1e-6) is positive. Where another eigenvalue is as near as 1e-6 of the largest one of all, in size,
-    the axis of that number (from 0) takes the place.
+    moments: the diagonal, then what is above it, times OFF_DIAGONAL. The first coordinate among
+    the largest (to 1e-6) is positive. Where another eigenvalue is nearer than 1e-6 of the
+    largest one in absolute value, the coordinate axis of that index (from 0) takes the place.
     """
     matrix = mp.zeros(d)
     above = iter(moments[d:])
@@ -68,14 +68,16 @@ def directions(moments: Sequence[int], d: int, count: int) -> tuple[Vector, ...]
 def slab(
     counts: Sequence[int], deviation: int, noise: Fraction, least: int = PARTS
 ) -> tuple[int, int]:
-    """(middle, half width) in parts of a bin, from one noisy histogram; (0, all bins) for no cut.
+    """Return (middle, half width) in parts of a bin, from one noisy histogram; (0, all bins) for
+    no cut.
 
-    deviation: of the normal law that inliers follow, in parts. noise: the deviation of a bin's noise. The
-    first half width of 3/2, 2, 5/2, ..., 8 deviations, of those that are ``least`` or more and short of the last
-    bin, that has too much outside: in the bins that are beyond it altogether, more than 0.002 of all and 1.1 times
-    the normal law's share beyond where these bins begin on either side; and more by 2 standard deviations of
-    that number (its mean, for sampling) and of the noise of these bins together. Of less than a bin half of a
-    normal law that lies between two bins would be beyond it.
+    deviation: of the normal law that inliers follow, in parts. noise: the deviation of a bin's
+    noise. The first half width of 3/2, 2, 5/2, ..., 8 deviations, of those that are ``least``
+    or more and short of the last bin, that has too much outside: in the bins that are beyond it
+    altogether, more than 0.002 of all and 1.1 times the normal law's share beyond where these
+    bins begin on either side; and more by 2 standard deviations of that number
+    (its mean, for sampling) and of the noise of these bins together. Of less than a bin half of
+    a normal law that lies between two bins would be beyond it.
     """
     bins = len(counts)
     edge = bins * PARTS // 2
@@ -101,7 +103,9 @@ def slab(
 
 
 def _suspicious(outside: Sequence[int], deviation: int) -> int:
-    """From this share of all on, in 2^-20; bins are given by how far their middles are off."""
+    """Return the share of all, in 2^-20, from which on it is suspicious; bins are given by how far
+    their middles are off.
+    """
     share = mp.mpf("0.002")
     for side in (1, -1):
         begins = [side * off - PARTS // 2 for off in outside if side * off > 0]
@@ -112,7 +116,9 @@ def _suspicious(outside: Sequence[int], deviation: int) -> int:
 
 
 def _middle(kept: Sequence[int], at: Sequence[int], start: int, reach: int) -> int:
-    """Four rounds of the mean within reach of the last one; a bin counts as far as it is within."""
+    """Return the middle after four rounds of the mean within reach of the last one; a bin counts
+    as far as it is within.
+    """
     middle, edge = start, at[-1] + PARTS // 2
     for _ in range(4):
         weights = [
@@ -125,7 +131,7 @@ def _middle(kept: Sequence[int], at: Sequence[int], start: int, reach: int) -> i
 
 
 def _normal(bins: int, deviation: int, center: int, total: int) -> list[int]:
-    """How many of a normal law each bin has, rounded down."""
+    """Return how many records of a normal law each bin has, rounded down."""
     edges = [PARTS * (2 * k - bins) // 2 for k in range(bins + 1)]
     below = [mp.ncdf(mp.mpf(x - center) / deviation) for x in edges]
     return [int(total * (high - low)) for low, high in pairwise(below)]
@@ -133,8 +139,10 @@ def _normal(bins: int, deviation: int, center: int, total: int) -> list[int]:
 
 @states(FILTER)
 def obligation_slab(claimed: Slab = slab) -> int:
-    """A normal law is never cut, wherever it lies between bins of any width, however many records there are; and where
-    a tenth is 7 deviations away, and bins are narrower than that, it is cut off."""
+    """Check that a normal law is never cut, wherever it lies between bins of any width, however
+    many records there are; and that a tenth of the records 7 deviations away is cut off, where
+    bins are narrower than that.
+    """
     cases = cuts = 0
     for bins, width, offset in product((4, 24), range(2, 26), range(8)):
         deviation = 4 * PARTS // width  # bins are width / 4 deviations wide
@@ -160,5 +168,5 @@ def obligation_slab(claimed: Slab = slab) -> int:
 
 
 def is_open(found: tuple[int, int], bins: int) -> Any:
-    """Whether nothing was cut."""
+    """Return whether nothing was cut."""
     return found[1] == bins * PARTS

@@ -33,12 +33,13 @@ _FAR = 45
 
 
 def rank(n: int) -> int:
-    """Of the median, from 1 on: ceil(n / 2)."""
+    """Return the rank of the median, counted from 1: ceil(n / 2)."""
     return -(-n // 2)
 
 
 def weights(most: int, decay: Fraction) -> list[int]:
-    """W_0 = 2^q, and W_(k+1) = ceil(decay W_k), as long as W_k ``most`` > 2^q.
+    """Return the integer weights W_0 = 2^q, W_(k+1) = ceil(decay W_k), as long as W_k
+    ``most`` > 2^q.
 
     q is 3 plus the bits of most ceil(1 / (1 - decay)), so that they do fall below.
     """
@@ -50,17 +51,20 @@ def weights(most: int, decay: Fraction) -> list[int]:
 
 @states(_SMOOTH)
 def smooth_scale(cells: Sequence[int], lower: int, upper: int, table: Sequence[int]) -> int:
-    """max(W_0, max over k and t = 0..k+1 of W_k (z_(m+t) - z_(m+t-k-1))), in units of 1 / W_0 of a cell.
+    """Return max(W_0, max over k and t = 0..k+1 of W_k (z_(m+t) - z_(m+t-k-1))), in units of
+    1 / W_0 of a cell.
 
     z: the cells in order, lower before them and upper after them; m the rank.
 
-    Proof that it is smooth, with growth 1 / decay. Let A_k be the largest of the distances for k. One record
-    is replaced: if it moves up, z_j <= z'_j <= z_(j+1) for all j, else z_(j-1) <= z'_j <= z_j. So m moves by
-    at most A_0 (k = 0, t = 0 or 1) of either dataset. And A_k <= A'_(k+1): if it moves up, z_(m+t) <= z'_(m+t)
-    and z_(m+t-k-1) >= z'_(m+t-k-2), which is a distance for k + 1 and the same t; else it is one for k + 1
-    and t + 1. With decay W_k <= W_(k+1), W_k A_k <= W_k A'_(k+1) <= W_(k+1) A'_(k+1) / decay <= S' / decay.
-    After the table's last W the next one would be W with W (upper - lower) <= W_0: there W_k A_k <= W_0 /
-    decay <= S' / decay; and W_0 <= S'. From k = n on all A_k are upper - lower, and W_n is the largest. QED.
+    Proof that it is smooth, with growth 1 / decay. Let A_k be the largest of the distances for
+    k. One record is replaced: if it moves up, z_j <= z'_j <= z_(j+1) for all j, else
+    z_(j-1) <= z'_j <= z_j. So m moves by at most A_0 (k = 0, t = 0 or 1) of either dataset. And
+    A_k <= A'_(k+1): if it moves up, z_(m+t) <= z'_(m+t) and z_(m+t-k-1) >= z'_(m+t-k-2), which
+    is a distance for k + 1 and the same t; else it is one for k + 1 and t + 1. With decay
+    W_k <= W_(k+1), W_k A_k <= W_k A'_(k+1) <= W_(k+1) A'_(k+1) / decay <= S' / decay. After the
+    table's last W the next one would be W with W (upper - lower) <= W_0: there W_k A_k <=
+    W_0 / decay <= S' / decay; and W_0 <= S'. From k = n on all A_k are upper - lower, and W_n
+    is the largest. QED.
     """
     m, found = rank(len(cells)), table[0]
 
@@ -80,7 +84,7 @@ Profile = Callable[[Fraction, Fraction, Fraction], Any]
 def smooth_median(
     cells: Sequence[int], lower: int, upper: int, decay: Fraction, scale: Scale = smooth_scale
 ) -> tuple[int, int]:
-    """(the record of the median's rank, its scale in units of 1 / W_0)."""
+    """Return (the record of the median's rank, its scale in units of 1 / W_0)."""
     ordered = sorted(cells)
     return ordered[rank(len(ordered)) - 1], scale(
         ordered, lower, upper, weights(upper - lower, decay)
@@ -88,7 +92,7 @@ def smooth_median(
 
 
 def scale_growth(decay: Fraction) -> Fraction:
-    """By which factor the scales of neighbors differ at most, when a record is replaced."""
+    """Return the largest factor between the scales of neighbors, when a record is replaced."""
     return 1 / decay
 
 
@@ -99,9 +103,10 @@ def _stated_growth(decay: Fraction, adjacency: Adjacency) -> Fraction | None:
 @states(_SMOOTH)
 @shows("SmoothMedians", Norm.SMOOTH, value=of_query(_stated_growth, "decay"))
 def obligation_smooth(claimed: Scale = smooth_scale, growth: Fraction = Fraction(1)) -> int:
-    """On all neighbors of up to five records the median moves by at most either scale, and by just that on
-    some; and scales change by a factor of at most ``growth`` / decay, and by just that on some, but for
-    the rounding of the weights."""
+    """Check on all neighbors of up to five records that the median moves by at most either scale,
+    and scales change by a factor of at most ``growth`` / decay; each is attained on some pair,
+    up to the rounding of the weights.
+    """
     cases = 0
     grids = ((Fraction(1, 2), (0, 1, 2, 4), 4), (Fraction(3, 4), (0, 3, 4, 12), 4))
     for decay, universe, most in (*grids, (Fraction(9, 10), (0, 1, 50), 5)):
@@ -130,7 +135,8 @@ def obligation_smooth(claimed: Scale = smooth_scale, growth: Fraction = Fraction
 
 
 def real_profile(own: tuple[Any, Any], theirs: tuple[Any, Any], epsilon: Any) -> Any:
-    """sup over events of P - e^epsilon Q for real Laplace laws, each (center, scale), by pieces.
+    """Return sup over events of P - e^epsilon Q for real Laplace laws, each (center, scale), by
+    pieces.
 
     Between the centers and beyond them the loss is linear, so the event is part of each piece.
     """
@@ -160,23 +166,27 @@ def real_profile(own: tuple[Any, Any], theirs: tuple[Any, Any], epsilon: Any) ->
 
 @states(_NOISE)
 def profile(shift: Fraction, growth: Fraction, epsilon: Fraction) -> Any:
-    """delta at epsilon of m + round(S Z / shift), Z standard Laplace, m an integer with a smooth scale S.
+    """Return delta at epsilon of m + round(S Z / shift), Z standard Laplace, m an integer with a
+    smooth scale S.
 
-    Proof. Rounding is post-processing. In units of the smaller scale the pairs are Lap(0, r), r in [1,
-    growth], against Lap(x, 1), |x| <= shift, either of them first. H is sup P - g Q, g = e^epsilon.
-    (1) H rises with |x|: it is 1 minus the integral of min(p, g q), which is the integral over h of the
-    length of {p > h} and {g q > h} together, intervals about 0 and x. So x = shift.
-    (2) The longer first. Where epsilon + ln r >= x the loss -ln r - |z| / r + |z - x| is above epsilon just for
-    z < -T and z > T', T = (epsilon + ln r - x) / (1 - 1/r), T' likewise with + x. As epsilon - T - x = -T / r - ln r,
-    each tail gives (1 - 1/r) e^(-T / r) / 2, together (1 - 1/r) e^(-(epsilon + ln r)/(r - 1)) cosh(x / (r - 1)).
-    The logarithm of a tail has the derivative (epsilon -+ x + ln r) / (r - 1)^2 >= 0 in r: r = growth is worst.
-    Where epsilon + ln r < x the event is z < z0 as well, not z < -T. Its part, the largest over z0 in [0, x] of
-    1 - e^(-z0 / r) / 2 - e^(epsilon - x + z0) / 2, falls with r, so it is at most 1 - e^((epsilon - x) / 2); the
-    other tail is as before. So the largest is at most that of these two sums.
-    (3) The shorter first: q >= the density of Lap(0, 1) / r, so H is at most the profile of a shift x at
-    epsilon - ln r, 1 - e^-max((x + ln r - epsilon) / 2, ln r - epsilon), or 0.
-    (4) As all of this holds both ways, so does what (epsilon*, delta*)-DP at epsilon* = x + ln growth implies
-    below it. From epsilon* on (3) is 0, so the formula of (2) is attained. QED
+    Proof. Rounding is post-processing. In units of the smaller scale the pairs are Lap(0, r), r
+    in [1, growth], against Lap(x, 1), |x| <= shift, either of them first. H is sup P - g Q, g =
+    e^epsilon.
+    (1) H rises with |x|: it is 1 minus the integral of min(p, g q), which is the integral over
+    h of the length of {p > h} and {g q > h} together, intervals about 0 and x. So x = shift.
+    (2) The longer first. Where epsilon + ln r >= x the loss -ln r - |z| / r + |z - x| is above
+    epsilon just for z < -T and z > T', T = (epsilon + ln r - x) / (1 - 1/r), T' likewise with +
+    x. As epsilon - T - x = -T / r - ln r, each tail gives (1 - 1/r) e^(-T / r) / 2, together
+    (1 - 1/r) e^(-(epsilon + ln r)/(r - 1)) cosh(x / (r - 1)). The logarithm of a tail has the
+    derivative (epsilon -+ x + ln r) / (r - 1)^2 >= 0 in r: r = growth is worst. Where epsilon +
+    ln r < x the event is z < z0 as well, not z < -T. Its part, the largest over z0 in [0, x] of
+    1 - e^(-z0 / r) / 2 - e^(epsilon - x + z0) / 2, falls with r, so it is at most 1 -
+    e^((epsilon - x) / 2); the other tail is as before. So the largest is at most that of these
+    two sums.
+    (3) The shorter first: q >= the density of Lap(0, 1) / r, so H is at most the profile of a
+    shift x at epsilon - ln r, 1 - e^-max((x + ln r - epsilon) / 2, ln r - epsilon), or 0.
+    (4) As all of this holds both ways, so does what (epsilon*, delta*)-DP at epsilon* = x + ln
+    growth implies below it. From epsilon* on (3) is 0, so the formula of (2) is attained. QED
     """
     x, g, e = real(shift), real(growth), real(epsilon)
     logarithm = mp.log(g)
@@ -209,8 +219,10 @@ _PAIRS = tuple(
 
 @states(_NOISE)
 def obligation_profile(claimed: Profile = profile) -> int:
-    """No pair of a grid of smaller shifts and growths is beyond the profile, both ways; from shift + ln g on
-    the largest one attains it, and below it reaches a third of it."""
+    """Check that no pair of a grid of smaller shifts and growths is beyond the profile, in both
+    directions; from shift + ln g on the largest pair attains it, and below it reaches a third
+    of it.
+    """
     with mp.workdps(30):
         return sum(_profile_cases(shift, growth, claimed) for shift, growth in _PAIRS)
 
@@ -234,7 +246,7 @@ def _profile_cases(shift: Fraction, growth: Fraction, claimed: Profile) -> int:
 
 
 def rounded_mass(z: int, scale: Fraction, e: Exponential) -> Any:
-    """P(round(scale Z) = z), Z standard Laplace."""
+    """Return P(round(scale Z) = z), Z standard Laplace."""
     if z == 0:
         return 1 - e(1 / (2 * scale))
     return (e((abs(z) - Fraction(1, 2)) / scale) - e((abs(z) + Fraction(1, 2)) / scale)) / 2
@@ -250,11 +262,11 @@ class SmoothLaw:
     unit: int
 
     def parts(self) -> list[tuple[int, Fraction]]:
-        """(number, scale of its noise)."""
+        """Return (number, scale of its noise) for each released number."""
         return [(m, self.scale * Fraction(s, self.unit)) for m, s in self.numbers]
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The product; 0 for another number of numbers."""
+        """Return the product over the numbers; 0 for an outcome of another length."""
         if len(outcome) != len(self.numbers):
             return Fraction(0)
         found: Any = Fraction(1)
@@ -263,9 +275,10 @@ class SmoothLaw:
         return found
 
     def largest_loss(self, other: SmoothLaw) -> Any:
-        """None where a scale is larger than the other's, for then tails are heavier.
+        """Return the largest loss, or None where a scale is larger than the other's, for then
+        tails are heavier.
 
-        Else it is near one of the numbers, for elsewhere the loss is linear.
+        It is attained near one of the numbers, for elsewhere the loss is linear.
         """
         total: Any = Fraction(0)
         for own, theirs in zip(self.parts(), other.parts(), strict=True):
@@ -278,13 +291,16 @@ class SmoothLaw:
         return total
 
     def profile(self, other: SmoothLaw, epsilon: Fraction) -> Any:
-        """sup over events of P - e^epsilon Q; of several numbers that differ, with all of the far tails of
-        all but the last."""
+        """Return sup over events of P - e^epsilon Q; for several numbers that differ, with all of
+        the far tails of all but the last.
+        """
         pairs = zip(self.parts(), other.parts(), strict=True)
         return _profile([pair for pair in pairs if pair[0] != pair[1]], real(epsilon))
 
     def facts(self) -> tuple[Any, ...]:
-        """Numbers and scales; how much noise; how many numbers."""
+        """Return the name of the law, the numbers and scales, the amount of noise, and how many
+        numbers there are.
+        """
         told = tuple(value for row in self.numbers for value in row)
         return ("SmoothNoise", told, self.scale, self.unit, len(self.numbers))
 
@@ -301,7 +317,7 @@ def _loss(z: int, own: Part, theirs: Part) -> Any:
 
 
 def _from(a: int, b: int, part: Part) -> Any:
-    """P(a <= X <= b) for a <= b on one side of the number."""
+    """Return P(a <= X <= b) for a <= b on one side of the number."""
     m, s = part
     if a == b == m:
         return _mass(m, part)
@@ -331,7 +347,9 @@ def _profile(pairs: Sequence[tuple[Part, Part]], epsilon: Any) -> Any:
 
 
 def _event(own: Part, theirs: Part, epsilon: Any) -> Iterator[tuple[int, int]]:
-    """Where the loss is above epsilon: on each piece without a number it is linear."""
+    """Yield the intervals on which the loss is above epsilon: on each piece without a number it is
+    linear.
+    """
     low, high = sorted((own[0], theirs[0]))
     change = abs(1 / own[1] - 1 / theirs[1])
     away = int((abs(epsilon) + 400) / real(change)) if change else 0

@@ -1,8 +1,10 @@
-"""Soft core: a record counts in full from a public share of friends on, and not at all up to half of them.
+"""Soft core: a record counts fully from a public share of friends on, and not at all with at most
+half of them.
 
-As in weights.py any symmetric predicate says who are friends, and friends are within one radius. The weight
-rises from 0 at (n + 1) / 2 friends to 1 at ``full`` n more than half of a friend beyond: where a share gamma of
-the records are outliers and full <= 1 - gamma, inliers count in full, so little is lost. For replace alone.
+As in weights.py, friends are given by any symmetric predicate, and are within one radius. The
+weight rises from 0 at (n + 1) / 2 friends to 1 at ``full`` n more than half of a friend beyond:
+where a share gamma of the records are outliers and full <= 1 - gamma, inliers count in full, so
+little is lost. For replace alone.
 """
 
 from __future__ import annotations
@@ -34,84 +36,101 @@ FULL = tuple(map(Fraction, ("1", "9/10", "5/6", "3/4", "2/3", "3/5")))
 
 
 def weight(full: Fraction) -> Weight:
-    """From a degree (itself counts) and n to an integer: clip(q (2 degree - n - 1), 0, (2 p - q) n), full = p / q."""
+    """Return the map from a degree (including the record itself) and n to clip(q
+    (2 degree - n - 1), 0, (2 p - q) n), full = p / q.
+    """
     p, q = full.numerator, full.denominator
     return lambda degree, n: min(max(0, q * (2 * degree - n - 1)), (2 * p - q) * n)
 
 
 def weights(degrees: Sequence[int], full: Fraction) -> tuple[int, ...]:
-    """Of each record, by ``weight``."""
+    """Return the integer weight of each record, by ``weight``."""
     own = weight(full)
     return tuple(own(degree, len(degrees)) for degree in degrees)
 
 
 def number(total: int, n: int, full: Fraction) -> Fraction:
-    """N: the weights' sum where a record that counts in full counts 1; 0 for nobody."""
+    """Return N, the sum of weights where a record that counts in full has 1; 0 for an empty
+    dataset.
+    """
     return Fraction(total, (2 * full.numerator - full.denominator) * n) if n else Fraction(0)
 
 
 def exact_agreement(total: int, n: int, full: Fraction) -> Fraction:
-    """S = 2 N - n: n where all count in full, n (1 - 2 gamma) where a share gamma does not count."""
+    """Return S = 2 N - n: n where all count in full, n (1 - 2 gamma) where a share gamma does not
+    count.
+    """
     return 2 * number(total, n, full) - n
 
 
 def agreement(degrees: Sequence[int], full: Fraction) -> int:
-    """``exact_agreement`` rounded down."""
+    """Return ``exact_agreement`` rounded down."""
     return exact_agreement(sum(weights(degrees, full)), len(degrees), full).__floor__()
 
 
 @states(STABILITY)
 def moves(full: Fraction) -> int:
-    """By how much the agreement moves when a record is replaced, rounded down or not.
+    """Return the largest move of the agreement, rounded down or not, when a record is replaced.
 
-    Two weights change places by 1 at most together, n - 1 by 2 / ((2 b - 1) n) each: S moves by less than
-    2 + 4 / (2 b - 1). Numbers less than M apart, rounded down, are at most ceil(M) apart.
+    Two weights move by at most 1 in total, and n - 1 weights by 2 / ((2 b - 1) n) each: S moves
+    by less than 2 + 4 / (2 b - 1). Numbers less than M apart, rounded down, are at most ceil(M)
+    apart.
     """
     return ceil(2 + 4 / (2 * full - 1))
 
 
 @states(STABILITY)
 def reach(full: Fraction, least: Fraction) -> Fraction:
-    """How far apart the means of neighbors are at most, in radii, ``least`` > 0 being the smaller agreement:
-    (1 + (3/2 - b)^2 / 4) / (b - 1/2) / least for b = ``full``, 1/2 < b <= 1.
+    """Return the largest distance of the means of neighbors, in radii: (1 +
+    (3/2 - b)^2 / 4) / (b - 1/2) / least for b = ``full``, 1/2 < b <= 1.
 
-    Proof. k is replaced by k'; I are the n - 1 others; a prime marks the side of smaller N, so N' <= N and
-    S' = ``least``. A = (n + 1) / 2, D = (b - 1/2) n, B = A + D: w = (c - A) / D between 0 and 1, c the degree.
-    h_i = 1 - w'_i, H = n - N' = sum h_i < n / 2. m' is the mean there, distances are in radii.
+    Here ``least`` > 0 is the smaller agreement.
 
-    1. N (m - m') = sum_I (w_i - w'_i) (x_i - m') + w_k (x_k - m') - w'_k' (x_k' - m'), as N' (m' - m') = 0. On I
-    w_i - w'_i is in [0, 1 / D] if i knows k only, in [-1 / D, 0] if it knows k' only, else 0.
+    Proof. k is replaced by k'; I are the n - 1 others; a prime marks the side of smaller N, so
+    N' <= N and S' = ``least``. A = (n + 1) / 2, D = (b - 1/2) n, B = A + D: w = (c - A) / D
+    between 0 and 1, c the degree. h_i = 1 - w'_i, H = n - N' = sum h_i < n / 2. m' is the mean
+    there, distances are in radii.
 
-    2. Two records with weight, each on either side, have a common friend: c > A each, so at least c - 1 > (n - 1) / 2
-    friends of each are in I. So they are within 2, friends within 1.
+    1. N (m - m') = sum_I (w_i - w'_i) (x_i - m') + w_k (x_k - m') - w'_k' (x_k' - m'), as N'
+    (m' - m') = 0. On I w_i - w'_i is in [0, 1 / D] if i knows k only, in [-1 / D, 0] if it
+    knows k' only, else 0.
 
-    3. The norm of 1. is convex in each w_i - w'_i; take each to an end of its interval. U are those at 1 / D, V
-    those at -1 / D, u and v their numbers, H_U and H_V their sums of h. Over U, sum (x_i - x_j) over i, j in
-    U being 0, N' sum_U (x_i - m') = sum_(i in U, j not in U) w'_j (x_i - x_j) - sum_(i, j in U) h_j (x_i - x_j). The
-    weights add up to u (N' - u + 2 H_U); strangers add 1 once more, at most n - c'_i for each i. That is
-    n - B + D h_i where w'_i > 0, and 1/2 more at most where w'_i = 0 < w_i. So U costs (in 1 / (D N'))
-    u (N' - u + n - B + 2 H_U) + (D + 1/2) H_U, and V likewise.
+    2. Two records with weight, each on either side, have a common friend: c > A each, so at
+    least c - 1 > (n - 1) / 2 friends of each are in I. So they are within 2, friends within 1.
 
-    4. k' has f' = n - c'_k' strangers in I, all of U among them, and |x_k' - m'| <= 1 + f' / N'; k has f >= v in I, and k'
-    may be one more: 1 + (f + 1) / N'. w'_k' = (n - A - f') / D between 0 and 1. N' > n / 2 > n - A, so
-    w'_k' (N' + f') rises up to f' = n - B and falls beyond: it is at most its value at max(u, n - B).
+    3. The norm of 1. is convex in each w_i - w'_i; take each to an end of its interval. U are
+    those at 1 / D, V those at -1 / D, u and v their numbers, H_U and H_V their sums of h. Over
+    U, sum (x_i - x_j) over i, j in U being 0, N' sum_U (x_i - m') = sum_(i in U, j not in U)
+    w'_j (x_i - x_j) - sum_(i, j in U) h_j (x_i - x_j). The weights add up to u
+    (N' - u + 2 H_U); strangers add 1 once more, at most n - c'_i for each i. That is n - B + D
+    h_i where w'_i > 0, and 1/2 more at most where w'_i = 0 < w_i. So U costs (in 1 / (D N')) u
+    (N' - u + n - B + 2 H_U) + (D + 1/2) H_U, and V likewise.
 
-    5. For u <= n - A: N' times D times U and k' together is at most N' (n - A) + (q + 2 H_U)^2 / 8 + (D + 1/2) H_U,
-    q = 2 n - A - B = n - 1 - D. For u >= n - B it is N' (n - A) + u (q + 2 H_U) - 2 u^2 + (D + 1/2) H_U; below, it rises in u.
+    4. k' has f' = n - c'_k' strangers in I, all of U among them, and |x_k' - m'| <= 1 +
+    f' / N'; k has f >= v in I, and k' may be one more: 1 + (f + 1) / N'. w'_k' =
+    (n - A - f') / D between 0 and 1. N' > n / 2 > n - A, so w'_k' (N' + f') rises up to f' = n
+    - B and falls beyond: it is at most its value at max(u, n - B).
 
-    6. u, v <= n - A: N' N D |m - m'| <= 2 N' (n - A) + ((q + 2 H_U)^2 + (q + 2 H_V)^2) / 8 + (D + 1/2) H + D, and with
-    H_U + H_V <= H at most n^2 + (n - D)^2 / 4 - (n - D - H) (1 + H / 2), where the last term is not negative.
+    5. For u <= n - A: N' times D times U and k' together is at most N' (n - A) +
+    (q + 2 H_U)^2 / 8 + (D + 1/2) H_U, q = 2 n - A - B = n - 1 - D. For u >= n - B it is N'
+    (n - A) + u (q + 2 H_U) - 2 u^2 + (D + 1/2) H_U; below, it rises in u.
 
-    7. u > n - A: then w'_k' = 0, and v < n - A as u + v <= n - 1. U costs at most (N' + n - B + 2 H_U)^2 / 4 + (D + 1/2) H_U.
-    In units of n and with y = H / n, N' / n = 1 - y, the sum with 5. for V is convex in H_U, so largest at 0
-    or H; up to terms of order 1 / n it is at most (2 - b + y)^2 / 4 + (1 - y) / 2 + (3/2 - b)^2 / 8 + (b - 1/2) y at H
-    (at 0 it is less by y (5/4 - b / 2 - y / 2)). From 1 + (3/2 - b)^2 / 4 it is away by at least -7/32 +
-    5 b / 8 - b^2 / 8 - b y / 2 - y^2 / 4, and (*) adds y^2 / (1 - 2 y) >= y^2: in all at least -7/32 + 5 b / 8 - 5 b^2 / 24
-    >= 1/24. The terms of order 1 / n are -u / 2 - N' / 2 + H / 2 + D + (less than 0), at most (b - 3/4) n + 1/4, less
-    than that times n^2 for n >= 2. (n = 1 has no weight.)
+    6. u, v <= n - A: N' N D |m - m'| <= 2 N' (n - A) + ((q + 2 H_U)^2 + (q + 2 H_V)^2) / 8 +
+    (D + 1/2) H + D, and with H_U + H_V <= H at most n^2 + (n - D)^2 / 4 - (n - D - H)
+    (1 + H / 2), where the last term is not negative.
 
-    8. So N' N |m - m'| <= (1 + (3/2 - b)^2 / 4) / (b - 1/2) N'^2 / S', as N'^2 / S' = n + H^2 / S' >= n,    (*)
-    and N' <= N. QED
+    7. u > n - A: then w'_k' = 0, and v < n - A as u + v <= n - 1. U costs at most
+    (N' + n - B + 2 H_U)^2 / 4 + (D + 1/2) H_U. In units of n and with y = H / n, N' / n = 1 -
+    y, the sum with 5. for V is convex in H_U, so largest at 0 or H; up to terms of order 1 / n
+    it is at most (2 - b + y)^2 / 4 + (1 - y) / 2 + (3/2 - b)^2 / 8 + (b - 1/2) y at H (at 0 it
+    is less by y (5/4 - b / 2 - y / 2)). From 1 + (3/2 - b)^2 / 4 it is away by at least -7/32 +
+    5 b / 8 - b^2 / 8 - b y / 2 - y^2 / 4, and (*) adds y^2 / (1 - 2 y) >= y^2: in all at least
+    -7/32 + 5 b / 8 - 5 b^2 / 24 >= 1/24. The terms of order 1 / n are -u / 2 - N' / 2 + H / 2 +
+    D + (less than 0), at most (b - 3/4) n + 1/4, less than that times n^2 for n >= 2.
+    (n = 1 has no weight.)
+
+    8. So N' N |m - m'| <= (1 + (3/2 - b)^2 / 4) / (b - 1/2) N'^2 / S', as N'^2 / S' = n +
+    H^2 / S' >= n,    (*) and N' <= N. QED
     """
     return (1 + (Fraction(3, 2) - full) ** 2 / 4) / (full - Fraction(1, 2)) / least
 
@@ -121,7 +140,9 @@ def reach(full: Fraction, least: Fraction) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Of a pair, as in the proof, for one of k and k': the number of movers, their h, and of strangers."""
+    """Numbers of a pair, as in the proof, for one of k and k': movers, the sum of their h, and
+    strangers.
+    """
 
     movers: int
     lost: Fraction
@@ -131,7 +152,9 @@ class Terms:
 
 
 def terms(sides: Sides, full: Fraction) -> tuple[int, Fraction, tuple[Terms, Terms]]:
-    """n, N' and the terms of k' and of k; vertices are blocks, the last two k and k' in either order."""
+    """Return n, N' and the terms of k' and of k; vertices are blocks, the last two are k and k' in
+    either order.
+    """
     own, n = weight(full), sum(sides.left)
     both = [sides.weights(sizes, own) for sizes in (sides.left, sides.right)]
     totals = [
@@ -167,7 +190,7 @@ def terms(sides: Sides, full: Fraction) -> tuple[int, Fraction, tuple[Terms, Ter
 
 
 def cost(n: int, least: Fraction, one: Terms, full: Fraction) -> Fraction:
-    """Steps 3 and 4: N' D times what U and k', or V and k, cost."""
+    """Return N' D times the cost of U and k', or of V and k, by steps 3 and 4."""
     rise = (full - Fraction(1, 2)) * n
     beyond = Fraction(n - 1, 2) - rise
     moved = (
@@ -183,13 +206,13 @@ _SEED = 20261122
 
 
 def small(most: int = 4) -> Iterator[Sides]:
-    """Every graph of at most so many records and one more, with every replacement."""
+    """Yield every graph of at most so many records and one more, with every replacement."""
     for n in range(1, most + 1):
         yield from map(embeddings.sides_of, graphs.pairs(REPLACE, n, loops=(-1,)))
 
 
 def larger(full: Fraction, count: int = 25) -> Iterator[Sides]:
-    """Crafted near the bound; cliques that lose one; random blocks."""
+    """Yield crafted graphs near the bound, cliques that lose a record, and random blocks."""
     for n in (20, 41, 200, 2000):
         yield from crafted(n, full)
         for blocks in (3, 4):
@@ -197,8 +220,9 @@ def larger(full: Fraction, count: int = 25) -> Iterator[Sides]:
 
 
 def crafted(n: int, full: Fraction) -> Iterator[Sides]:
-    """Two blocks that do not know each other, one of which knows k and the other k', and a rest that knows
-    all."""
+    """Yield two blocks that do not know each other, of which one knows k and the other k', and a
+    rest that knows all.
+    """
     for s in sorted({n // 8, ceil((1 - full) * n), n // 4}):
         rest = n - 1 - 2 * s
         if s and rest > 0:
@@ -207,8 +231,9 @@ def crafted(n: int, full: Fraction) -> Iterator[Sides]:
 
 
 def parties(n: int, full: Fraction) -> Sides:
-    """Groups of records none of which know each other, but all others, so large that no record counts quite
-    in full; one who knows all is replaced by one who knows nobody."""
+    """Return groups whose members know all records but each other, so large that no record counts
+    quite in full; one who knows all is replaced by one who knows nobody.
+    """
     groups = max(2, (n - 1) // (n - ceil(full * n) + 2))
     sizes = [(n - 1) // groups + (i < (n - 1) % groups) for i in range(groups)]
     others, k = (1 << groups) - 1, 1 << groups
@@ -219,7 +244,7 @@ def parties(n: int, full: Fraction) -> Sides:
 def agreements(
     sides: Sides, full: Fraction, weigh: Callable[[Fraction], Weight] = weight
 ) -> tuple[Fraction, Fraction]:
-    """Of the two sides, not rounded."""
+    """Return the agreements of the two sides, not rounded."""
     own, n = weigh(full), sum(sides.left)
     left, right = (
         exact_agreement(
@@ -231,7 +256,9 @@ def agreements(
 
 
 def climbed(full: Fraction, n: int, steps: int, seed: int) -> Iterator[Sides]:
-    """Blocks whose friends and sizes change at random, kept where the mean moves further over its reach."""
+    """Yield blocks whose friends and sizes change at random, kept where the mean moves further
+    relative to its reach.
+    """
     rng = random.Random(seed)
     best, found = Fraction(-1), next(embeddings.random_blocks(REPLACE, seed, n, 4, 1))
     for _ in range(steps):
@@ -246,7 +273,9 @@ def climbed(full: Fraction, n: int, steps: int, seed: int) -> Iterator[Sides]:
 
 
 def mutated(rng: random.Random, sides: Sides) -> Sides:
-    """One pair of blocks changes friendship, or one block gives records to another."""
+    """Return the sides after one pair of blocks changes friendship, or one block gives records to
+    another.
+    """
     rows, sizes, others = list(sides.rows), list(sides.left[: sides.others]), sides.others
     if rng.random() < 0.5:
         i, j = rng.randrange(len(rows)), rng.randrange(others)
@@ -264,8 +293,10 @@ def mutated(rng: random.Random, sides: Sides) -> Sides:
 def obligation_steps(
     claimed: Callable[[int, Fraction, Terms, Fraction], Fraction] = cost,
 ) -> int:
-    """Steps 1 to 4 on graphs: N' N D |m - m'|, exactly the largest there is, is at most the costs of both sides;
-    and steps 5 to 8: these are at most what the theorem says. Both are near for some."""
+    """Check on graphs that N' N D |m - m'|, exactly the largest possible, is at most the costs of
+    both sides (steps 1 to 4), and that these are at most the theorem's bound (steps 5 to 8).
+    Both are near for some.
+    """
     cases, nearest = 0, Fraction(0)
     for full in FULL:
         for sides in (*small(3), *larger(full, 10)):
@@ -288,8 +319,12 @@ def obligation_steps(
 
 @states(STABILITY)
 def obligation_target(claimed: Callable[[Fraction, Fraction], Fraction] = reach) -> int:
-    """Steps 5 to 8 for n <= 16: whatever the numbers of movers, how much is lost among them and how many
-    strangers there are, all costs are at most what the theorem says; and near it for some."""
+    """Check for n <= 16 that all costs are at most the theorem's bound, and near it for some
+    (steps 5 to 8).
+
+    All numbers of movers and strangers, and all amounts that are lost among the movers, are
+    tried.
+    """
     cases, nearest = 0, Fraction(0)
     for full, n in ((b, n) for b in FULL for n in (2, 3, 5, 9, 16)):
         rise = (full - Fraction(1, 2)) * n
@@ -312,7 +347,9 @@ def obligation_target(claimed: Callable[[Fraction, Fraction], Fraction] = reach)
 def _worst(
     n: int, least: Fraction, movers: int, lost: Fraction, extra: int, full: Fraction
 ) -> Fraction:
-    """The largest ``cost`` over how many strangers there are, at least the movers."""
+    """Return the largest ``cost`` over the number of strangers, which is at least that of the
+    movers.
+    """
     rise = (full - Fraction(1, 2)) * n
 
     def one(strangers: int) -> Fraction:

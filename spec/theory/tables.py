@@ -1,7 +1,7 @@
 """Scores of cells, and histograms that show a key if its noisy count reaches a threshold.
 
-The histograms' laws are exact objects like those of ``laws``; their losses and profiles are numbers at
-mpmath's working precision.
+The histograms' laws are exact objects like those of ``laws``; their losses and profiles are
+numbers at mpmath's working precision.
 """
 
 from __future__ import annotations
@@ -35,25 +35,29 @@ _STAND_INS_REACH = 64
 
 
 def score(cells: Sequence[int], t: int, p: int, q: int) -> int:
-    """How far the rank p n / q is from the ranks #{z < t}..#{z <= t} that cell t has, times q."""
+    """Return q times the distance of the rank p n / q from the ranks #{z < t}..#{z <= t} of cell
+    t.
+    """
     wanted = p * len(cells)
     below, up_to = sum(z < t for z in cells), sum(z <= t for z in cells)
     return max(0, q * below - wanted, wanted - q * up_to)
 
 
 def score_sensitivity(p: int, q: int, adjacency: Adjacency) -> int:
-    """How far a cell's score moves between neighbors.
+    """Return the largest move of a cell's score between neighbors.
 
-    A record that is added moves q #{z < t} - p n by q - p (if it lies below t) or by -p, and likewise
-    q #{z <= t} - p n (if it lies at t or below); one that is replaced moves each by q, 0 or -q. The
-    score is the largest of 0, the first and minus the second, and the largest of some numbers moves
-    no further than one of them does.
+    A record that is added moves q #{z < t} - p n by q - p (if it lies below t) or by -p, and
+    likewise q #{z <= t} - p n (if it lies at t or below); one that is replaced moves each by q,
+    0 or -q. The score is the largest of 0, the first and minus the second, and the largest of
+    some numbers moves no further than one of them does.
     """
     return q if adjacency is Adjacency.REPLACE else max(p, q - p)
 
 
 def scores_sensitivity(quantiles: Sequence[tuple[int, int]], adjacency: Adjacency) -> int:
-    """How far any score of any of these quantiles p/q moves, each of a column: the largest of theirs."""
+    """Return the largest move of any score of these quantiles p/q, one for each column: the
+    largest of their sensitivities.
+    """
     return max(score_sensitivity(p, q, adjacency) for p, q in quantiles)
 
 
@@ -63,8 +67,10 @@ def scores_sensitivity(quantiles: Sequence[tuple[int, int]], adjacency: Adjacenc
 )
 @shows("ColumnScores", Norm.L_INFINITY, value=of_query(scores_sensitivity, "quantiles"))
 def obligation_quantile_scores(claimed: Callable[..., int] = score_sensitivity) -> int:
-    """The largest move of a cell's score over all neighbors of at most 3 records is ``claimed``; and of
-    two columns' scores over all neighbors of at most 2 records it is the larger of theirs."""
+    """Check that the largest move of a cell's score over all neighbors of at most 3 records is
+    ``claimed``, and that of two columns' scores, over all neighbors of at most 2 records, the
+    larger of theirs.
+    """
     cases, cells = 0, range(4)
     for adjacency in _ALL:
         for p, q in ((0, 1), (1, 1), (1, 2), (1, 4), (9, 10)):
@@ -96,25 +102,29 @@ def _two_columns() -> int:
 
 
 def bin_of(record: Fraction, width: int, origin: int, cell: Fraction, farthest: int) -> int:
-    """floor((z - origin) / width) of the record's cell z = floor(record / cell), clamped."""
+    """Return floor((z - origin) / width) for the record's cell z = floor(record / cell),
+    clamped.
+    """
     z = min(max(floor(record / cell), -farthest), farthest)
     return floor(Fraction(z - origin, width))
 
 
 def keyed_counts(bins: Sequence[int]) -> Counts:
-    """How often each bin occurs, by bin."""
+    """Return the number of times that each bin occurs, sorted by bin."""
     return tuple(sorted(Counter(bins).items()))
 
 
 KEYS_A_RECORD = 1
-"""How many keys a record adds one to."""
+"""Number of keys to which a record adds one."""
 
 
 @states(Source("KKMN09", "histograms over unknown keys"))
 @shows("KeyedCounts", Norm.KEYS, value=lambda s: KEYS_A_RECORD)
 def obligation_keyed_counts(claimed: int = KEYS_A_RECORD) -> int:
-    """A record has ``claimed`` keys: on all neighbors of at most 3 records that many counts move,
-    twice as many under replace, by one each; and every record lies between the edges of its bin."""
+    """Check that a record has ``claimed`` keys: on all neighbors of at most 3 records that many
+    counts move by one each, twice as many under replace; and every record lies between the
+    edges of its bin.
+    """
     cases, cell, width, origin = 0, Fraction(1, 2), 3, 1
     universe = tuple(Fraction(i, 4) for i in (-9, -4, -1, 0, 1, 2, 8, 99))
     for record in universe:
@@ -140,10 +150,12 @@ def obligation_keyed_counts(claimed: int = KEYS_A_RECORD) -> int:
 
 @dataclass(frozen=True)
 class ThresholdedLaw:
-    """(key, count + Z) of every key of ``counts`` with count + Z >= threshold, as one flat tuple.
+    """Law of (key, count + Z) for every key of ``counts`` with count + Z >= threshold, as one flat
+    tuple.
 
-    Each key is shown or withheld on its own, so keys of equal counts have one law on both sides of a
-    pair and cancel; a key that one side lacks (count 0) is withheld there for certain.
+    Each key is shown or withheld independently, so keys of equal counts have one law on both
+    sides of a pair and cancel; a key that one side lacks (count 0) is withheld there for
+    certain.
     """
 
     counts: Counts
@@ -151,19 +163,21 @@ class ThresholdedLaw:
     threshold: int
 
     def mass(self, z: int, e: Any) -> Any:
-        """P(Z = z)."""
+        """Return P(Z = z)."""
         raise NotImplementedError
 
     def below(self, d: int, e: Any) -> Any:
-        """P(Z < d)."""
+        """Return P(Z < d)."""
         raise NotImplementedError
 
     def cuts(self, count: int, other: int) -> Iterable[int]:
-        """Values between which the loss is constant, or the mass nil."""
+        """Return values between which the loss is constant, or the mass is 0."""
         raise NotImplementedError
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The product over keys; 0 for what is no outcome (an unknown key, another order)."""
+        """Return the product over keys; 0 for what is no outcome (an unknown key, another
+        order).
+        """
         keys, values = outcome[::2], outcome[1::2]
         known = list(keys) == sorted({*keys} & set(dict(self.counts)))
         if len(keys) != len(values) or not known or min(values, default=mp.inf) < self.threshold:
@@ -179,22 +193,29 @@ class ThresholdedLaw:
         return result
 
     def largest_loss(self, other: ThresholdedLaw) -> Any:
-        """Keys add up. None where a key is on the own side only, or the loss grows without end."""
+        """Return the sum of the keys' largest losses.
+
+        None where a key is on this side only, or the loss is unbounded as the shown value
+        grows.
+        """
         losses = [self.loss_of_key(*pair) for pair in self.differing(other)]
         return None if None in losses else sum(losses, Fraction(0))
 
     def profile(self, other: ThresholdedLaw, epsilon: Fraction) -> Any:
-        """sup over events of P - e^epsilon Q, over the product of the keys that differ."""
+        """Return sup over events of P - e^epsilon Q, over the product of the keys that differ."""
         atoms = [self._atoms(*pair) for pair in self.differing(other)]
         return hockey_stick_of_product(atoms, mp.exp(real(epsilon)))
 
     def facts(self) -> tuple[Any, ...]:
-        """Keys and counts in turn, scale, threshold."""
+        """Return the name of the law, keys and counts in turn, scale and threshold."""
         flat = tuple(number for pair in self.counts for number in pair)
         return (type(self).__name__.removesuffix("Law"), flat, self.scale, self.threshold)
 
     def loss_of_key(self, count: int, other: int) -> Any:
-        """Losses are monotone in the shown value: its ends are looked at, and the withheld key."""
+        """Return the largest loss of one key, None if this side alone has it.
+
+        Losses are monotone in the shown value, so its ends and the withheld key are examined.
+        """
         if not other:
             return None
         withheld = self._above(count, None) / self._above(other, None)
@@ -203,7 +224,7 @@ class ThresholdedLaw:
         return mp.log(max(withheld, *(own / theirs for own, theirs in masses), mp.mpf(0)))
 
     def differing(self, other: ThresholdedLaw) -> list[tuple[int, int]]:
-        """The two counts of every key where they differ."""
+        """Return both counts of every key whose counts differ."""
         if self.facts()[2:] != other.facts()[2:]:
             raise ValueError("the noise and the threshold must be the same on neighbors")
         own, theirs = dict(self.counts), dict(other.counts)
@@ -211,7 +232,9 @@ class ThresholdedLaw:
         return sorted(pair for pair in pairs if pair[0] != pair[1])
 
     def _atoms(self, count: int, other: int) -> Atoms:
-        """Withheld; shown values between cuts; all from the last cut on."""
+        """Return the masses on both sides: withheld; shown values between cuts; all values from
+        the last cut on.
+        """
         cuts = [v for v in self.cuts(count, other) if v > self.threshold] if count and other else []
         starts = [self.threshold, *cuts]
         shown = [
@@ -221,7 +244,9 @@ class ThresholdedLaw:
         return [*ends, *shown]
 
     def _above(self, count: int, at: int | None) -> Any:
-        """P(shown value >= at), by symmetry, or P(withheld); count 0: the key is not there."""
+        """Return P(shown value >= at), by symmetry, or P(withheld) for None; count 0 means that
+        the key is absent.
+        """
         if not count:
             return mp.mpf(at is None)
         return self.below(
@@ -229,7 +254,7 @@ class ThresholdedLaw:
         )
 
     def _range(self, a: int, b: int) -> Any:
-        """P(a <= Z < b), from the side where it does not cancel."""
+        """Return P(a <= Z < b), computed from the side where it does not cancel."""
         a, b = (1 - b, 1 - a) if a >= 0 else (a, b)
         if b == a + 1:
             return self.mass(a, real_exponential)
@@ -240,22 +265,24 @@ class ThresholdedLaplaceLaw(ThresholdedLaw):
     """Z discrete Laplace."""
 
     def pure_part(self, other: ThresholdedLaplaceLaw) -> tuple[Any, Any]:
-        """(the largest loss of the keys that the other side has, with what probability one surfaces that it has not)."""
+        """Return (the largest loss of the keys that the other side has too, the probability that
+        another key surfaces).
+        """
         pairs = self.differing(other)
         losses = (self.loss_of_key(*pair) for pair in pairs if pair[1])
         alone = (self._above(count, self.threshold) for count, theirs in pairs if not theirs)
         return sum(losses, mp.mpf(0)), sum(alone, mp.mpf(0))
 
     def mass(self, z: int, e: Any) -> Any:
-        """As in ``DiscreteLaplaceLaw``."""
+        """Return P(Z = z), as in ``DiscreteLaplaceLaw``."""
         return DiscreteLaplaceLaw(0, self.scale).probability((z,), e)
 
     def below(self, d: int, e: Any) -> Any:
-        """As in ``DiscreteLaplaceLaw``."""
+        """Return P(Z < d), as in ``DiscreteLaplaceLaw``."""
         return DiscreteLaplaceLaw(0, self.scale).at_most(d - 1, e)
 
     def cuts(self, count: int, other: int) -> Iterable[int]:
-        """The loss changes between the two counts only."""
+        """Return the cuts of a loss that changes between the two counts only."""
         return range(min(count, other) + 1, max(count, other) + 1)
 
 
@@ -263,18 +290,24 @@ class ThresholdedGaussianLaw(ThresholdedLaw):
     """Z = round(scale N(0, 1))."""
 
     def mass(self, z: int, e: Any) -> Any:
-        """The stand-in's, or the true one."""
+        """Return P(Z = z), of the stand-in with finitely many values or of the true law."""
         return e.rounded_gaussian(z, self.scale)
 
     def below(self, d: int, e: Any) -> Any:
-        """Phi((d - 1/2) / scale); of a stand-in, which has finitely many values, their sum."""
+        """Return Phi((d - 1/2) / scale); for a stand-in, which has finitely many values, the sum
+        of their masses.
+        """
         if e is not real_exponential:
             return sum((self.mass(z, e) for z in range(-_STAND_INS_REACH, d)), Fraction(0))
         return mp.erfc(real((Fraction(1, 2) - d) / self.scale) / mp.sqrt(2)) / 2
 
     def gaussian_part(self, other: ThresholdedGaussianLaw) -> tuple[Fraction, Any]:
-        """(mu^2 of the keys that both have, what the others surface with at most): what is withheld is
-        post-processing, and a key that one side lacks shows with the probability of surfacing."""
+        """Return (mu^2 of the keys that both sides have, a bound on the probability that another
+        key surfaces).
+
+        What is withheld is post-processing, and a key that one side lacks shows with the
+        probability of surfacing.
+        """
         counts, others = dict(self.counts), dict(other.counts)
         both = counts.keys() & others.keys()
         square = sum((Fraction(counts[k] - others[k]) ** 2 for k in both), Fraction(0))
@@ -283,12 +316,14 @@ class ThresholdedGaussianLaw(ThresholdedLaw):
         return square / self.scale**2, mp.mpf(rare)
 
     def cuts(self, count: int, other: int) -> Iterable[int]:
-        """Every value; what lies beyond has a mass below the working precision."""
+        """Return every value; the mass beyond is below the working precision."""
         reach = ceil(self.scale * int(mp.sqrt(2 * mp.log(10) * mp.mp.dps) + 2))
         return range(min(count, other) - reach, max(count, other) + reach)
 
     def loss_of_key(self, count: int, other: int) -> Any:
-        """Without end as the shown value grows, if the own count is the larger one."""
+        """Return the largest loss of one key, None if this side's count is the larger: the loss is
+        then unbounded as the shown value grows.
+        """
         return None if count > other else super().loss_of_key(count, other)
 
 

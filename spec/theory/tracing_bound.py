@@ -1,36 +1,46 @@
-"""No private mean is so accurate that its records leave no trace: the one lower bound by tracing for means of vectors.
+"""Lower bound by tracing for means of vectors: a private mean cannot be so accurate that its
+records leave a trace.
 
-Means p ~ N(0, tau^2 I), records X_i ~ N(p, Sigma) of n, Sigma = diag(sigma_j^2) (``spectrum`` for any
-other), xi_i = Sigma^(-1/2) (X_i - p). M is the estimate (where it abstains, any fixed point),
-alpha^2 = E|M - p|^2, and the score of record i is Z_i = <M - p, xi_i>.
+The mean is p ~ N(0, tau^2 I), and the n records are X_i ~ N(p, Sigma), Sigma = diag(sigma_j^2)
+(``spectrum`` for any other), xi_i = Sigma^(-1/2) (X_i - p). M is the estimate (where it
+abstains, any fixed point), alpha^2 = E|M - p|^2, and the score of record i is Z_i = <M - p,
+xi_i>.
 
-(a) Scores add up. By parts in x and then in p: E sum_i Z_i = sum_j sigma_j E[dg_j / dp_j] =
-sum_j sigma_j E[p_j M_j] / tau^2, g(p) = E[M | p]; and E[p_j M_j] = tau^2 + E[p_j (M_j - p_j)]. By
-Cauchy-Schwarz it is at least tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau.
-(b) One record's score is small if the record was not there. Z'_i, with the i-th record drawn again before
-M is run, is R = |M - p| times a standard normal number that is independent of M and p, and E R <= alpha.
-(c) Privacy (replace): the laws of (M, p, xi_i) with and without the record in M are P, Q. nu = (P - e^epsilon Q)^+
-is part of P and has mass at most delta; likewise nu' of Q. For t >= 0 and W = Z - t R: E_P W = E_P W^+ - E_P W^- <=
-e^epsilon E_Q W^+ - e^-epsilon E_Q W^- + integral of W^+ d nu + e^-epsilon integral of W^- d nu'. Of R the two laws are
-one; so at t = ``threshold`` t E_P R and the terms in Q are at most alpha ``drift`` together (score_drift.py). As |Z| <=
-R |xi_i|, by Cauchy-Schwarz the first integral is at most alpha k_d, k_d^2 = ``top_mass(d, delta)``; under Q, Z is R times
-a standard normal number, so the second is at most alpha (k_1 + t sqrt(delta)).
+(a) Scores add up. Integrating by parts in x and then in p gives E sum_i Z_i = sum_j sigma_j
+E[dg_j / dp_j] = sum_j sigma_j E[p_j M_j] / tau^2, g(p) = E[M | p]; and E[p_j M_j] = tau^2 +
+E[p_j (M_j - p_j)]. By Cauchy-Schwarz it is at least tr Sigma^(1/2) - alpha
+sqrt(tr Sigma) / tau.
+(b) One record's score is small if the record was not there. Z'_i, with the i-th record drawn
+again before M is run, is R = |M - p| times a standard normal number that is independent of M
+and p, and E R <= alpha.
+(c) Privacy (replace): the laws of (M, p, xi_i) with and without the record in M are P, Q. nu =
+(P - e^epsilon Q)^+ is part of P and has mass at most delta; likewise nu' of Q. For t >= 0 and
+W = Z - t R: E_P W = E_P W^+ - E_P W^- <= e^epsilon E_Q W^+ - e^-epsilon E_Q W^- + integral of
+W^+ d nu + e^-epsilon integral of W^- d nu'. R has the same law under both; so at t =
+``threshold`` t E_P R and the terms in Q are at most alpha ``drift`` together (score_drift.py).
+As |Z| <= R |xi_i|, by Cauchy-Schwarz the first integral is at most alpha k_d, k_d^2 =
+``top_mass(d, delta)``; under Q, Z is R times a standard normal number, so the second is at most
+alpha (k_1 + t sqrt(delta)).
 
-(d) Gaussian privacy with a rare event: for every S, P(S) <= F(Q(S)) + delta, F(q) = Phi(Phi^-1(q) + mu). P(Z > t) is at most
-F(Q(Z > t)) + min(delta, P(Z > t)), and P(Z < -t), by the same of its complement, at least f(Q(Z < -t)) - min(delta,
-Q(Z < -t)), f(q) = 1 - F(1 - q) <= q. The integrals over t of both minima are at most alpha k_d and alpha k_1, as in (c). Those of
-F and f are E Z under the law P* with P*(Z > t) = F(Q(Z > t)), whose density with respect to Q is F' of Q's rank of Z, averaged
-where ranks are tied. Z is symmetric under Q, so only the density's odd part counts, and E Z under P* is at most alpha times its
-root mean square. F' is the density of N(mu, 1) over that of N(0, 1), e^(mu x - mu^2 / 2), x standard normal; its
-odd part is e^(-mu^2 / 2) sinh(mu x), with the mean square sinh(mu^2).
+(d) Gaussian privacy with a rare event: for every S, P(S) <= F(Q(S)) + delta, F(q) =
+Phi(Phi^-1(q) + mu). P(Z > t) is at most F(Q(Z > t)) + min(delta, P(Z > t)), and P(Z < -t), by
+the same bound for its complement, is at least f(Q(Z < -t)) - min(delta, Q(Z < -t)), f(q) = 1 -
+F(1 - q) <= q. The integrals over t of both minima are at most alpha k_d and alpha k_1, as in
+(c). Those of F and f are E Z under the law P* with P*(Z > t) = F(Q(Z > t)), whose density with
+respect to Q is F' of Q's rank of Z, averaged where ranks are tied. Z is symmetric under Q, so
+only the density's odd part counts, and E Z under P* is at most alpha times its root mean
+square. F' is the density of N(mu, 1) over that of N(0, 1), e^(mu x - mu^2 / 2), x standard
+normal; its odd part is e^(-mu^2 / 2) sinh(mu x), with the mean square sinh(mu^2).
 
-Together n alpha leak >= tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau, with the leak drift + k_d + e^-epsilon (k_1 + t
-sqrt(delta)) by (c), or sqrt(sinh(mu^2)) + k_d + k_1 by (d).
+Together n alpha leak >= tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau, with the leak drift + k_d
++ e^-epsilon (k_1 + t sqrt(delta)) by (c), or sqrt(sinh(mu^2)) + k_d + k_1 by (d).
 
-Add-remove: compare with the run without record i. (b) to (d) hold as they stand, with the error of n - 1
-records in the terms of Q, which are positive, and that of n in t E_P R. So the same number bounds the larger of the errors at n - 1 and at n records.
-tau -> infinity: the largest error over all means. Fewer coordinates: the others' errors are dropped.
-A smaller Sigma' <= Sigma: its records turn into those of Sigma by independent noise, one by one.
+Add-remove: compare with the run without record i. (b) to (d) hold as they stand, with the error
+of n - 1 records in the terms of Q, which are positive, and that of n in t E_P R. So the same
+number bounds the larger of the errors at n - 1 and at n records. As tau -> infinity the bound
+is on the largest error over all means. For fewer coordinates the errors of the others are
+dropped. For a smaller Sigma' <= Sigma, its records turn into those of Sigma by independent
+noise, one by one.
 """
 
 from __future__ import annotations
@@ -58,7 +68,7 @@ Variances = Sequence[Any]
 
 @states(BOUND)
 def leak(epsilon: Fraction, delta: Fraction, d: int) -> Any:
-    """The most that one record's score is on average, over alpha; rounded up."""
+    """Return the largest mean score of one record, over alpha; rounded up."""
     rare = [mp.iv.sqrt(point(top_mass(width, delta))) for width in (d, 1)]
     part = interval(min(max(delta, Fraction(0)), Fraction(1)))
     unlikely = rare[1] + point(threshold(epsilon)) * mp.iv.sqrt(part)
@@ -67,8 +77,12 @@ def leak(epsilon: Fraction, delta: Fraction, d: int) -> Any:
 
 @states(BOUND, Source("DRS22", "Gaussian differential privacy: definition, profile, group privacy"))
 def gaussian_leak(mu_squared: Any, delta: Fraction, d: int) -> Any:
-    """The same where all profiles are at most that of mu-GDP and ``delta`` more; rounded up. By (d), and for mu > 1 also by
-    (c) at some points of the profile, since sinh(mu^2) soon is far too much."""
+    """Return ``leak`` for mechanisms whose profiles are at most that of mu-GDP plus ``delta``;
+    rounded up.
+
+    By (d), and for mu > 1 also by (c) at some points of the profile, since sinh(mu^2) soon is
+    far too large.
+    """
     rare = [mp.iv.sqrt(point(top_mass(width, delta))) for width in (d, 1)]
     found = [upper(_odd_part(mu_squared) + rare[0] + rare[1])]
     if mu_squared > 1:
@@ -82,12 +96,12 @@ _EPSILONS, _BITS = tuple(map(Fraction, ("1/2", "1", "2", "4", "8"))), 40
 
 
 def _above(value: Any) -> Fraction:
-    """A rational that is a little larger."""
+    """Return a rational number that is a little larger."""
     return Fraction(int(mp.ceil(mp.ldexp(value, _BITS))) + 1, 2**_BITS)
 
 
 def _odd_part(mu_squared: Any) -> Any:
-    """sqrt(sinh(mu^2))."""
+    """Return sqrt(sinh(mu^2)), enclosed."""
     e = mp.iv.exp(_interval(mu_squared))
     return mp.iv.sqrt((e - 1 / e) / 2)
 
@@ -96,8 +110,11 @@ def _odd_part(mu_squared: Any) -> Any:
 def records_needed(
     *, epsilon: Fraction, delta: Fraction, variances: Variances, alpha: Any, spread: Any = None
 ) -> Any:
-    """No fewer records allow the root mean squared error alpha, on average over p ~ N(0, spread^2 I);
-    at every mean if ``spread`` is None. Rounded down, 0 at least."""
+    """Return a number of records below which no private mean has the root mean squared error
+    alpha; rounded down, 0 at least.
+
+    The error is on average over p ~ N(0, spread^2 I), or at every mean if ``spread`` is None.
+    """
     needed = [mp.mpf(0)]
     for part in _leading(variances):
         roots, total = _sums(part)
@@ -114,9 +131,13 @@ def records_needed(
 def least_error(
     *, epsilon: Fraction, delta: Fraction, variances: Variances, n: int, spread: Any = None
 ) -> Any:
-    """No (epsilon, delta)-DP estimate from n records has a smaller root mean squared error, on average over
-    p ~ N(0, spread^2 I), or at every mean if ``spread`` is None. Rounded down; infinite where nothing is
-    told of the mean at all. Of privacy alone: ``sampling_error`` bounds it as well."""
+    """Return a lower bound on the root mean squared error of every (epsilon, delta)-DP mean of n
+    records; rounded down.
+
+    The error is on average over p ~ N(0, spread^2 I), or the largest over all means if
+    ``spread`` is None. The bound is infinite where nothing can be learned of the mean at all.
+    It is about privacy alone: ``sampling_error`` bounds the error as well.
+    """
     return _least(lambda d: leak(epsilon, delta, d), variances, n, spread)
 
 
@@ -124,12 +145,14 @@ def least_error(
 def least_gaussian_error(
     *, mu_squared: Any, variances: Variances, n: int, delta: Fraction = Fraction(0)
 ) -> Any:
-    """The same at every mean, of approximately mu-GDP estimates: by ``gaussian_leak``."""
+    """Return a lower bound on the largest error over all means of approximately mu-GDP estimates,
+    by ``gaussian_leak``.
+    """
     return _least(lambda d: gaussian_leak(mu_squared, delta, d), variances, n, None)
 
 
 def _least(leaked: Callable[[int], Any], variances: Variances, n: int, spread: Any) -> Any:
-    """By the best number of the largest variances."""
+    """Return the best bound over the number of largest variances that are used."""
     found = [mp.mpf(0)]
     for part in _leading(variances):
         roots, total = _sums(part)
@@ -143,11 +166,13 @@ def _least(leaked: Callable[[int], Any], variances: Variances, n: int, spread: A
 def least_error_in_box(
     *, epsilon: Fraction, delta: Fraction, variances: Variances, n: int, reach: Fraction
 ) -> Any:
-    """The same for means uniform on [-reach, reach]^d, so no estimate is better at all of them.
+    """Return a lower bound on the error over means uniform on [-reach, reach]^d; no estimate is
+    better at all of them.
 
-    The score is sum_j h_j (M_j - p_j) xi_ij, h_j = 1 - p_j^2 / R^2, at most 1: (b) and (c) do not change. By
-    parts E[(R^2 - p^2) g'(p)] = 2 E[p g], so scores add up to (2 / R^2) sum_j sigma_j E[p_j M_j] >=
-    (2 / 3) tr Sigma^(1/2) - 2 alpha sqrt(tr Sigma) / (sqrt(3) R).
+    The score is sum_j h_j (M_j - p_j) xi_ij, h_j = 1 - p_j^2 / R^2, at most 1: (b) and (c) do
+    not change. Integrating by parts, E[(R^2 - p^2) g'(p)] = 2 E[p g], so scores add up to
+    (2 / R^2) sum_j sigma_j E[p_j M_j] >= (2 / 3) tr Sigma^(1/2) - 2 alpha
+    sqrt(tr Sigma) / (sqrt(3) R).
     """
     found = [mp.mpf(0)]
     for part in _leading(variances):
@@ -160,16 +185,21 @@ def least_error_in_box(
 
 @states(Source("OURS", "the least error of the mean of normal vectors without privacy"))
 def sampling_error(variances: Variances, n: int) -> Any:
-    """sqrt(tr Sigma / n): no estimate from n records does better at every mean. It is the limit of the
-    posterior mean's error over p ~ N(0, tau^2 I). Rounded down."""
+    """Return sqrt(tr Sigma / n), below which no estimate from n records is at every mean; rounded
+    down.
+
+    It is the limit of the posterior mean's error over p ~ N(0, tau^2 I).
+    """
     return lower(mp.iv.sqrt(_sums(variances)[1] / n))
 
 
 @states(BOUND)
 def spectrum(matrix: Sequence[Sequence[Fraction]]) -> list[Any]:
-    """Eigenvalues of a covariance matrix, each a little too small; those near 0 are left out.
+    """Return the eigenvalues of a covariance matrix, each a little too small; those near 0 are
+    left out.
 
-    M rotated, Q^T M(Q x), has M's privacy and error. Half of mpmath's digits are trusted.
+    The rotated estimate Q^T M(Q x) has the privacy and the error of M. Half of mpmath's digits
+    are trusted.
     """
     values = mp.eigsy(mp.matrix([[real(Fraction(v)) for v in row] for row in matrix]), True)
     slack = max(values) * mp.mpf(10) ** -(mp.mp.dps // 2)
@@ -177,7 +207,9 @@ def spectrum(matrix: Sequence[Sequence[Fraction]]) -> list[Any]:
 
 
 def _leading(variances: Variances) -> Iterator[Variances]:
-    """The largest ones: all, a half, a quarter, ...: with fewer, less is lost to delta."""
+    """Yield the largest variances: all of them, a half, a quarter, ...: with fewer, less is lost
+    to delta.
+    """
     ordered = sorted(variances, reverse=True)
     size = len(ordered)
     while size:
@@ -186,7 +218,7 @@ def _leading(variances: Variances) -> Iterator[Variances]:
 
 
 def _sums(variances: Variances) -> tuple[Any, Any]:
-    """tr Sigma^(1/2) and tr Sigma."""
+    """Return tr Sigma^(1/2) and tr Sigma, enclosed."""
     each = [_interval(value) for value in variances]
     zero = point(0)
     return sum((mp.iv.sqrt(value) for value in each), zero), sum(each, zero)
@@ -203,7 +235,9 @@ _SCORES = (-3, -1, 0, 1, 3)
 
 
 def _most_with_gaussian_privacy(mu: Any, delta: Any, deviation: Any, reach: int) -> Any:
-    """Of E_P Z, where Z is symmetric under Q, E_Q Z^2 = deviation^2 and |Z| <= reach."""
+    """Return an upper bound on E_P Z, where Z is symmetric under Q, E_Q Z^2 = deviation^2 and
+    |Z| <= reach.
+    """
     return mp.sqrt(mp.sinh(mu**2)) * deviation + 2 * delta * reach
 
 
@@ -211,8 +245,9 @@ def _most_with_gaussian_privacy(mu: Any, delta: Any, deviation: Any, reach: int)
 def obligation_gaussian(
     claimed: Callable[[Any, Any, Any, int], Any] = _most_with_gaussian_privacy,
 ) -> int:
-    """(d) for laws P and Q of a bounded score: all P with masses in eighths, with the delta that the worst of all events has, and
-    P*, which has none."""
+    """Check step (d) for laws P and Q of a bounded score: all P with masses in eighths, with the
+    delta of the worst event, and P*, with delta 0.
+    """
     cases, near = 0, mp.mpf("1e-12")
     for outer, inner in ((2, 4), (0, 2), (2, 0), (0, 8)):
         q = [mp.mpf(k) / 16 for k in (outer, inner, 16 - 2 * outer - 2 * inner, inner, outer)]
@@ -235,20 +270,20 @@ def _eighths() -> Iterator[tuple[Any, ...]]:
 
 
 def _shifted_mass(mass: Any, mu: Any) -> Any:
-    """F."""
+    """Return F(mass) = Phi(Phi^-1(mass) + mu)."""
     if not 0 < mass < 1:
         return min(max(mass, mp.mpf(0)), mp.mpf(1))
     return mp.ncdf(mp.sqrt(2) * mp.erfinv(2 * mass - 1) + mu)
 
 
 def _shifted(q: Sequence[Any], mu: Any) -> tuple[Any, ...]:
-    """P*: each event {Z > t} has F of its mass under Q."""
+    """Return P*, under which each event {Z > t} has F of its mass under Q."""
     above = [_shifted_mass(mp.fsum(q[k:]), mu) for k in range(len(q) + 1)]
     return tuple(a - b for a, b in pairwise(above))
 
 
 def _of_events(masses: Sequence[Any]) -> list[Any]:
-    """The mass of every event, the empty one first."""
+    """Return the mass of every event, the empty one first."""
     found = [mp.mpf(0)]
     for mass in masses:
         found += [one + mass for one in found]
@@ -257,7 +292,9 @@ def _of_events(masses: Sequence[Any]) -> list[Any]:
 
 @states(BOUND)
 def obligation_odd_part(claimed: Callable[[Any], Any] = mp.sinh) -> int:
-    """The odd part of N(mu, 1)'s density over N(0, 1)'s has the mean square sinh(mu^2), by quadrature; its root is enclosed."""
+    """Check by quadrature that the odd part of the density of N(mu, 1) over that of N(0, 1) has
+    the mean square sinh(mu^2), and that the enclosure contains its root.
+    """
     cases = 0
     for text in ("1/8", "1/2", "1", "2"):
         mu = real(Fraction(text))
@@ -278,8 +315,9 @@ Error = Callable[..., Any]
 
 @states(BOUND)
 def obligation_limits(claimed: Error = least_error) -> int:
-    """The bound falls as n, epsilon and delta grow, rises with the spread to that of all means, and is
-    what ``records_needed`` says the other way round; it is proportional to Sigma^(1/2)."""
+    """Check that the bound falls as n, epsilon and delta grow, rises with the spread to that of
+    all means, agrees with ``records_needed``, and is proportional to Sigma^(1/2).
+    """
     cases, near = 0, mp.mpf("1e-9")
     variances = [Fraction(1, i) for i in range(1, 6)]
     for text, n in product(("1/10", "1", "3"), (2, 50)):
@@ -309,7 +347,9 @@ _TURN = ((Fraction(3, 5), Fraction(4, 5)), (Fraction(-4, 5), Fraction(3, 5)))
 def obligation_rotation(
     claimed: Callable[[Sequence[Sequence[Fraction]]], Variances] = spectrum,
 ) -> int:
-    """Q diag(sigma_j^2) Q^T, Q a rational rotation, has the bound of the diagonal, or a little less."""
+    """Check that Q diag(sigma_j^2) Q^T, Q a rational rotation, has the bound of the diagonal, or a
+    little less.
+    """
     cases = 0
     budget: dict[str, Any] = {"epsilon": Fraction(1), "delta": Fraction(1, 10**6), "n": 10}
     for first, second in product((Fraction(1), Fraction(9), Fraction(1, 100)), repeat=2):

@@ -1,8 +1,8 @@
 """Sums of integer vectors in a ball, on exact rationals, with their sensitivities shown.
 
-Write z(x) for the vector that a record x contributes. Two facts carry everything: z depends on x
-alone, and |z| <= R for a clipped record, or for one inside the ball. Sums over neighbors differ by one
-z (add-remove) or by a difference of two (replace), so by at most R, or 2R.
+Write z(x) for the vector that a record x contributes. Two facts carry everything: z depends on
+x alone, and |z| <= R for a clipped record, or for one inside the ball. Sums over neighbors
+differ by one z (add-remove) or by a difference of two (replace), so by at most R, or 2R.
 """
 
 from __future__ import annotations
@@ -39,23 +39,25 @@ class Map:
 
 
 def to_cells(record: Record, cell: Fraction, center: Vector, box: int) -> Vector:
-    """clamp(round(x / cell), -box, box) - center for each x, ties to even (Python's rule)."""
+    """Return clamp(round(x / cell), -box, box) - center for each x, ties to even
+    (Python's rule).
+    """
     cells = (min(max(round(x / cell), -box), box) for x in record)
     return tuple(z - c for z, c in zip(cells, center, strict=True))
 
 
 def squared_norm(vector: Vector) -> int:
-    """The square of the Euclidean norm."""
+    """Return the square of the Euclidean norm."""
     return sum(v * v for v in vector)
 
 
 def squared_distance(left: Vector, right: Vector) -> int:
-    """The square of the Euclidean distance."""
+    """Return the square of the Euclidean distance."""
     return sum((a - b) ** 2 for a, b in zip(left, right, strict=True))
 
 
 def image(record: Record, public: Map) -> Vector:
-    """C (cells - center), the identity for C if there is no matrix."""
+    """Return C (cells - center); C is the identity if there is no matrix."""
     cells = to_cells(record, public.cell, public.center, public.box)
     if public.matrix is None:
         return cells
@@ -63,16 +65,17 @@ def image(record: Record, public: Map) -> Vector:
 
 
 def clip_to_box(vector: Vector, radius: int) -> Vector:
-    """Every coordinate clamped to [-radius, radius]."""
+    """Return the vector with every coordinate clamped to [-radius, radius]."""
     return tuple(min(max(v, -radius), radius) for v in vector)
 
 
 def clip_to_ball(vector: Vector, radius: int) -> Vector:
-    """The vector y if |y| <= R, otherwise z_i = sign(y_i) floor(|y_i| R / s) with s = ceil(|y|).
+    """Return the vector y if |y| <= R, otherwise z_i = sign(y_i) floor(|y_i| R / s) with s =
+    ceil(|y|).
 
-    |z| <= R: |z_i| <= |y_i| R / s, so |z| <= |y| R / s, and s >= |y|. The direction: y_i R / |y| and
-    y_i R / s differ by |y_i| R (s - |y|) / (s |y|) < R / s < 1, and the floor takes less than one
-    more, so every z_i is within two cells of y_i R / |y|, and not beyond it.
+    |z| <= R: |z_i| <= |y_i| R / s, so |z| <= |y| R / s, and s >= |y|. The direction: y_i
+    R / |y| and y_i R / s differ by |y_i| R (s - |y|) / (s |y|) < R / s < 1, and the floor takes
+    less than one more, so every z_i is within two cells of y_i R / |y|, and not beyond it.
     """
     square = squared_norm(vector)
     if square <= radius * radius:
@@ -82,38 +85,44 @@ def clip_to_ball(vector: Vector, radius: int) -> Vector:
 
 
 def total(vectors: Sequence[Vector], width: int) -> Vector:
-    """The sum, 0 for none."""
+    """Return the sum of the vectors, 0 if there are none."""
     return tuple(sum(vector[i] for vector in vectors) for i in range(width))
 
 
 def width_of(public: Map) -> int:
-    """Coordinates of an image."""
+    """Return the number of coordinates of an image."""
     return len(public.center if public.matrix is None else public.matrix)
 
 
 def vector_sum(records: Sequence[Record], public: Map) -> Vector:
-    """The sum of the clipped images."""
+    """Return the sum of the clipped images."""
     clipped = [clip_to_ball(image(record, public), public.radius) for record in records]
     return total(clipped, width_of(public))
 
 
 def vector_sum_sensitivity(radius: int, adjacency: Adjacency) -> int:
-    """Squared. add-remove: |z| <= R. replace: |z - z'| <= |z| + |z'| <= 2R."""
+    """Return the squared L2 sensitivity of ``vector_sum``.
+
+    add-remove: |z| <= R. replace: |z - z'| <= |z| + |z'| <= 2R.
+    """
     return 4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2
 
 
 def masked_sum(records: Sequence[Record], public: Map, weight: int) -> Vector:
-    """The sum of the images inside the ball, then ``weight`` times how many there are."""
+    """Return the sum of the images inside the ball, then ``weight`` times the number of images
+    inside.
+    """
     images = [image(record, public) for record in records]
     inside = [y for y in images if squared_norm(y) <= public.radius**2]
     return (*total(inside, width_of(public)), weight * len(inside))
 
 
 def masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency) -> int:
-    """Squared. A record inside contributes (y, w) with |y| <= R, one outside nothing.
+    """Return the squared L2 sensitivity: a record inside contributes (y, w) with |y| <= R, one
+    outside nothing.
 
-    add-remove: |(y, w)|^2 <= R^2 + w^2. replace: two inside give (y - y', 0), at most (2R)^2; one
-    inside, one outside give (y, w) again; two outside give 0.
+    add-remove: |(y, w)|^2 <= R^2 + w^2. replace: two inside give (y - y', 0), at most (2R)^2;
+    one inside, one outside give (y, w) again; two outside give 0.
     """
     if adjacency is Adjacency.REPLACE:
         return max(4 * radius**2, radius**2 + weight**2)
@@ -121,7 +130,7 @@ def masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency) -> in
 
 
 def free_weight(radius: int) -> int:
-    """The largest weight at which the number inside costs nothing under replace.
+    """Return the largest weight at which the number inside costs nothing under replace.
 
     R^2 + w^2 <= 4 R^2 is w^2 <= 3 R^2, and the largest such integer is isqrt(3 R^2).
     """
@@ -129,18 +138,20 @@ def free_weight(radius: int) -> int:
 
 
 def one_unit(value: Vector, scale: Fraction, unit: int) -> Vector:
-    """round(v unit / scale) for each v, ties to even."""
+    """Return round(v unit / scale) for each v, ties to even."""
     return tuple(round(v * unit / scale) for v in value)
 
 
 def one_unit_sensitivity(square: int, scale: Fraction, width: int, unit: int) -> int:
-    """floor((sqrt(v) u + sqrt(m))^2), u = unit / scale, m = min(width, v); v = ``square``.
+    """Return floor((sqrt(v) u + sqrt(m))^2), the squared sensitivity in one unit: u =
+    unit / scale, m = min(width, v), v = ``square``.
 
-    Proof. Integer values a, b with |a - b|^2 <= v differ in at most v coordinates, for each of those
-    adds at least 1; so in at most m. Where they agree, so do the rounded ones. Elsewhere rounding
-    moves a_i u and b_i u by at most 1/2 each, so |round(a u) - round(b u)| <= u |a - b| + sqrt(m), by
-    the triangle inequality. The left side is the norm of an integer vector: its square is an integer,
-    and at most the floor. QED. v u^2 + m + sqrt(4 u^2 v m) is compared with integers exactly.
+    Proof. Integer values a, b with |a - b|^2 <= v differ in at most v coordinates, for each of
+    those adds at least 1; so in at most m. Where they agree, so do the rounded ones. Elsewhere
+    rounding moves a_i u and b_i u by at most 1/2 each, so |round(a u) - round(b u)| <= u |a -
+    b| + sqrt(m), by the triangle inequality. The left side is the norm of an integer vector:
+    its square is an integer, and at most the floor. QED. v u^2 + m + sqrt(4 u^2 v m) is
+    compared with integers exactly.
     """
     unit_square, moved = (unit / scale) ** 2, min(width, square)
     plain, under_root = square * unit_square + moved, 4 * unit_square * square * moved
@@ -167,13 +178,15 @@ Query = Callable[[Sequence[Record]], Vector]
 
 
 def _pairs(adjacency: Adjacency) -> Iterator[tuple[Sequence[Record], Sequence[Record]]]:
-    """Every pair of neighbors of one record from the wide universe, or two from the small one."""
+    """Yield every pair of neighbors of one record from the wide universe, or two from the small
+    one.
+    """
     yield from neighbors(_WIDE, 1, adjacency)
     yield from neighbors(_SMALL, 2, adjacency)
 
 
 def _moves(query: Query, adjacency: Adjacency) -> list[int]:
-    """How far the query moves, squared, over all those pairs."""
+    """Return the moves of the query, squared, over all those pairs."""
     seen: dict[Sequence[Record], Vector] = {}
     for pair in _pairs(adjacency):
         for records in pair:
@@ -185,7 +198,7 @@ def _moves(query: Query, adjacency: Adjacency) -> list[int]:
 @states(_SUMS)
 @shows("VectorSum", Norm.SQUARED_L2, value=of_query(vector_sum_sensitivity, "radius"))
 def obligation_vector_sum(claimed: Callable[..., int] = vector_sum_sensitivity) -> int:
-    """The largest move over all neighbors of a small universe is exactly ``claimed``."""
+    """Check that the largest move over all neighbors of a small universe is exactly ``claimed``."""
     cases = 0
     for public, adjacency in product(_MAPS, _ALL):
         moves = _moves(partial(vector_sum, public=public), adjacency)
@@ -196,7 +209,9 @@ def obligation_vector_sum(claimed: Callable[..., int] = vector_sum_sensitivity) 
 
 
 def _largest_masked_move(public: Map, weight: int, adjacency: Adjacency) -> tuple[int, int]:
-    """The largest move, squared, of a masked sum, and over how many pairs."""
+    """Return the largest move, squared, of a masked sum, and the number of pairs that were
+    tried.
+    """
     moves = _moves(partial(masked_sum, public=public, weight=weight), adjacency)
     return max(moves), len(moves)
 
@@ -204,9 +219,10 @@ def _largest_masked_move(public: Map, weight: int, adjacency: Adjacency) -> tupl
 @states(_SUMS)
 @shows("MaskedSum", Norm.SQUARED_L2, value=of_query(masked_sum_sensitivity, "radius", "weight"))
 def obligation_masked_sum(claimed: Callable[..., int] = masked_sum_sensitivity) -> int:
-    """The largest move over all neighbors of a small universe is exactly ``claimed``.
+    """Check that the largest move over all neighbors of a small universe is exactly ``claimed``.
 
-    The maps without a matrix: there a record of norm R, its opposite and one outside are at hand.
+    The maps have no matrix: then a record of norm R, its opposite and one outside are
+    available.
     """
     cases = 0
     for public, adjacency in product(_MAPS[:3], _ALL):
@@ -220,10 +236,12 @@ def obligation_masked_sum(claimed: Callable[..., int] = masked_sum_sensitivity) 
 
 @states(_SUMS)
 def obligation_free_count(claimed: Callable[[int], int] = free_weight) -> int:
-    """At this weight the number inside adds nothing under replace, and at the next it does.
+    """Check that at this weight the number inside adds nothing to the sensitivity under replace,
+    and that at the next weight it does.
 
-    Neighbors attain exactly (2R)^2; by the integers' own inequality for radii up to 2000; and no
-    random pair of records inside a ball of three dimensions is further apart, while one is as far.
+    Neighbors attain exactly (2R)^2; by the integers' own inequality for radii up to 2000; and
+    no random pair of records inside a ball of three dimensions is further apart, while one is
+    as far.
     """
     cases = 0
     for public in _MAPS[:3]:
@@ -253,7 +271,7 @@ def _random_pairs(weight_at: Callable[[int], int]) -> int:
 
 
 def _inside(rng: random.Random, radius: int) -> Vector:
-    """A vector clipped to the ball, so mostly near its surface."""
+    """Return a random vector clipped to the ball, so mostly near its surface."""
     far = tuple(rng.randint(-2 * radius, 2 * radius) for _ in range(3))
     return clip_to_ball(far, radius)
 
@@ -262,7 +280,9 @@ _SCALES = tuple((u, Fraction(s)) for u, s in ((1, "2"), (3, "2"), (2, "3"), (4, 
 
 
 def _moved_in_one_unit(statement: Sensitivity) -> int:
-    """In 2^-40 of a scale; the squared move of an integer vector is an integer."""
+    """Return the squared move in 2^-40 of a scale; the squared move of an integer vector is an
+    integer.
+    """
     given: Any = statement.query
     return one_unit_sensitivity(math.floor(given["moved"]), given["scale"], given["width"], 1 << 40)
 
@@ -275,10 +295,12 @@ def _moved_in_one_unit(statement: Sensitivity) -> int:
     premises=lambda s: (Premise(Norm.SQUARED_L2, s.query["moved"]),),
 )
 def obligation_one_unit(claimed: Callable[..., int] = one_unit_sensitivity) -> int:
-    """No pair of small integer vectors moves further than ``claimed``, and some move as far.
+    """Check that no pair of small integer vectors moves further than ``claimed``, and that some
+    move as far.
 
-    As far where the unit makes ties (u = 1/2, 3/2): both roundings then go apart by 1/2. And sums of
-    records in one unit, over neighbors; that sums move as they are said to is shown anew.
+    The bound is attained where the unit makes ties (u = 1/2, 3/2): both roundings then go apart
+    by 1/2. Sums of records in one unit are tried over neighbors too; that sums move as stated
+    is shown anew.
     """
     cases = obligation_vector_sum() + obligation_masked_sum()
     for (unit, scale), width in product(_SCALES, (1, 2)):

@@ -1,7 +1,9 @@
-"""What is seen of a weighted mean: its noisy agreement, and the mean with noise that this decides.
+"""Outputs of a weighted mean, as a law: its noisy agreement, and the mean with noise that this
+decides.
 
-The hockey stick of two such laws in one dimension, for records at a few distinct points: a sum over
-the noisy agreement, in closed form over the mean. In floats: cut tails have mass below 1e-17.
+The hockey stick of two such laws is computed in one dimension, for records at a few distinct
+points: a sum over the noisy agreement, in closed form over the mean. In floats: cut tails have
+mass below 1e-17.
 """
 
 from __future__ import annotations
@@ -30,8 +32,11 @@ Points = tuple[tuple[Fraction, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The agreement has noise of deviation MOVES / mu_agreement, the mean of multiplier times how far it
-    can move; the bad event has probability ``rare``."""
+    """Parameters of a release.
+
+    The agreement has noise of deviation MOVES / mu_agreement, the mean of multiplier times how
+    far it can move; the bad event has probability ``rare``.
+    """
 
     adjacency: Adjacency
     mu_agreement: Fraction
@@ -44,45 +49,48 @@ class Release:
         return MOVES[self.adjacency] / self.mu_agreement
 
     def noise(self, low: int) -> Fraction:
-        """The standard deviation of the mean's noise, in radii, after this much is left."""
+        """Return the standard deviation of the mean's noise, in radii, for this lower bound on the
+        agreement.
+        """
         return REACH[self.adjacency] * self.multiplier / low
 
 
 def taken_off(release: Release) -> int:
-    """What is taken off the noisy agreement."""
+    """Return the number that is taken off the noisy agreement."""
     shift = least_shift(release.rare, release.scale)
     return MOVES[release.adjacency] + SLACK[release.adjacency] + shift
 
 
 @states(THEOREM)
 def mu_squared(release: Release) -> Fraction:
-    """mu^2 of the noisy agreement and the noisy mean together.
+    """Return mu^2 of the noisy agreement and the noisy mean together.
 
-    The mechanism. q = agreement(degrees) + round(scale N), scale = MOVES / mu_S, is shown. low = q - MOVES -
-    SLACK - t, t = least_shift(rare, scale). Nothing more if low < 1; else the weighted mean plus noise of
-    deviation REACH s / low radii in each dimension.
+    The mechanism. q = agreement(degrees) + round(scale N), scale = MOVES / mu_S, is shown.
+    low = q - MOVES - SLACK - t, t = least_shift(rare, scale). Nothing more if low < 1; else the
+    weighted mean plus noise of deviation REACH s / low radii in each dimension.
 
-    Proof. Fix the pair; A is the smaller of the two exact agreements. Bad is low > A - SLACK, a set of q.
-    Either agreement, rounded down, is at most the smaller one of both plus MOVES, so at most A + MOVES:
-    where q is bad it is above its center by more than t, of probability at most ``rare`` under either
-    dataset. Where q is not bad and low >= 1, A >= 1 + SLACK = LEAST, so the means are at most REACH / (A -
-    SLACK) <= REACH / low radii apart (weights.reach): 1 / s deviations. Stopped where q is bad the two
-    laws are a composition: the agreements differ by at most MOVES (mu_S), then 1 / s. So for an event S,
-    P(S) <= P(S, good) + rare <= e^epsilon Q(S) + delta_mu(epsilon) + rare. Where all weights are 0, A <= 0
-    and whatever is released is bad: any value may stand for the mean. QED.
+    Proof. Fix the pair; A is the smaller of the two exact agreements. Bad is low > A - SLACK, a
+    set of q. Either agreement, rounded down, is at most the smaller one of both plus MOVES, so
+    at most A + MOVES: where q is bad it is above its center by more than t, of probability at
+    most ``rare`` under either dataset. Where q is not bad and low >= 1, A >= 1 + SLACK = LEAST,
+    so the means are at most REACH / (A - SLACK) <= REACH / low radii apart (weights.reach):
+    1 / s deviations. Stopped where q is bad the two laws are a composition: the agreements
+    differ by at most MOVES (mu_S), then 1 / s. So for an event S, P(S) <= P(S, good) + rare <=
+    e^epsilon Q(S) + delta_mu(epsilon) + rare. Where all weights are 0, A <= 0 and whatever is
+    released is bad: any value may stand for the mean. QED.
     """
     return release.mu_agreement**2 + 1 / release.multiplier**2
 
 
 @states(THEOREM)
 def delta(release: Release) -> Fraction:
-    """What the bad event adds to the Gaussian profile."""
+    """Return the delta that the bad event adds to the Gaussian profile."""
     return release.rare
 
 
 @cache
 def center(points: Points) -> tuple[Fraction, Fraction]:
-    """The exact agreement and the weighted mean, 0 without weight."""
+    """Return the exact agreement and the weighted mean, 0 without weight."""
     n = sum(count for _, count in points)
     own = [weight(sum(m for y, m in points if abs(x - y) <= 1), n) for x, _ in points]
     total = sum(w * m for w, (_, m) in zip(own, points, strict=True))
@@ -91,7 +99,7 @@ def center(points: Points) -> tuple[Fraction, Fraction]:
 
 
 def hockey_stick(release: Release, left: Points, right: Points, epsilon: float) -> float:
-    """sup over events S of P(S) - e^epsilon Q(S)."""
+    """Return sup over events S of P(S) - e^epsilon Q(S)."""
     (agreed, mean), (also, other) = center(left), center(right)
     q, other_q = floor(agreed), floor(also)
     scale, found = float(release.scale), 0.0
@@ -106,7 +114,7 @@ def hockey_stick(release: Release, left: Points, right: Points, epsilon: float) 
 
 
 def two_normals(p: float, q: float, mu: float, epsilon: float) -> float:
-    """The hockey stick of p N(0, 1) and q N(mu, 1), at most p."""
+    """Return the hockey stick of p N(0, 1) and q N(mu, 1), at most p."""
     shift = inf if q == 0 else log(p / q) - epsilon if p > 0 else -inf
     if mu == 0 or abs(shift) == inf:
         return max(0.0, p - exp(epsilon) * q)
@@ -115,7 +123,7 @@ def two_normals(p: float, q: float, mu: float, epsilon: float) -> float:
 
 
 def mass_at(z: int, scale: float) -> float:
-    """P(round(scale N(0, 1)) = z), from the side where it does not cancel."""
+    """Return P(round(scale N(0, 1)) = z), from the side where it does not cancel."""
     return _below((0.5 - abs(z)) / scale) - _below((-0.5 - abs(z)) / scale)
 
 
@@ -127,7 +135,7 @@ def _below(x: float) -> float:
 
 
 def _points(*counts: int) -> Points:
-    """So many records at 0, 1, 2, ... radii."""
+    """Return so many records at 0, 1, 2, ... radii."""
     return tuple((Fraction(i), count) for i, count in enumerate(counts) if count)
 
 
@@ -146,15 +154,17 @@ _NASTY: tuple[tuple[str, Adjacency, tuple[str, str], tuple[int, ...], tuple[int,
     ("two cliques", REPLACE, ("2", "1/4"), (20, 0, 20), (19, 0, 21)),
 )
 LOST = 1e-8
-"""How far a hockey stick may be off: rounding, e^epsilon times."""
+"""Error allowed in a hockey stick: rounding, times e^epsilon."""
 
 
 @states(THEOREM)
 def obligation_composition(
     claimed: Callable[[Release], Fraction] = mu_squared, rare: Fraction = Fraction(1, 1000)
 ) -> int:
-    """The hockey stick of agreement and mean, both ways and at several epsilon, is at most the profile
-    of the claimed mu plus ``rare``, for pairs in one dimension; and above half of it for some."""
+    """Check that the hockey stick of agreement and mean, both ways and at several epsilon, is at
+    most the profile of the claimed mu plus ``rare``, for pairs in one dimension; and above half
+    of it for some.
+    """
     cases, nearest = 0, mp.mpf(0)
     for name, adjacency, (mu, multiplier), *sides in _NASTY:
         release = Release(
@@ -178,8 +188,9 @@ def obligation_composition(
 
 @states(THEOREM)
 def obligation_bad_event(claimed: Callable[[Release], int] = taken_off) -> int:
-    """Of the same pairs what is left of the agreement is above A - SLACK with probability at most
-    ``rare``, and more than half of that for some; where it is not, A is at least LEAST."""
+    """Check on the same pairs that the lower bound exceeds A - SLACK with probability at most
+    ``rare``, and more than half of that for some; where it does not, A is at least LEAST.
+    """
     cases = 0
     for adjacency in Adjacency:
         require(LEAST[adjacency] == 1 + SLACK[adjacency], f"{adjacency}: what is left may be 1")
