@@ -203,16 +203,30 @@ def known_rows(source: Source) -> int | None:
     """Count all records where that needs no pass over them; else None. Raises SourceFailed, also where a file is not what
     it was when it was opened.
     """
+    require_unchanged(source)
+    found, failed = None, False
     try:
         found = source.rows()
+    except Exception:
+        failed = True
+    if failed:
+        _fail("")
+    return found
+
+
+def require_unchanged(source: Source) -> None:
+    """Refuse files that are gone or not what they were when they were opened, without reading them.
+
+    Raises SourceFailed.
+    """
+    try:
         changed = source.opened is not None and source.stamp() != source.opened
     except Exception:
-        found = changed = None
+        changed = None
     if changed is None:
         _fail("")
     if changed:
         _fail(_NOT_AS_OPENED)
-    return found
 
 
 def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
@@ -239,12 +253,22 @@ def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
 def _attempted(
     source: Source, ask: Callable[[Any], Tally | Refused]
 ) -> tuple[Tally | Refused | None, tuple[Hashable, Hashable]]:
+    """Ask every chunk. What is raised is not repeated: whoever interrupts the process is obeyed, by an
+    exception that holds nothing of what a source said."""
+    stopped: BaseException | None = None
     try:
         before = source.stamp()
         found = source.tally(ask)
         return found, (before, source.stamp())
-    except Exception:
-        return Refused(), (None, None)
+    except KeyboardInterrupt:
+        stopped = KeyboardInterrupt()
+    except SystemExit:
+        stopped = SystemExit(1)
+    except BaseException:  # a class of somebody else's, or GeneratorExit
+        pass
+    if stopped is not None:
+        raise stopped
+    return Refused(), (None, None)
 
 
 def _fail(why: str) -> NoReturn:

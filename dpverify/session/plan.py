@@ -80,6 +80,7 @@ class Plan(Asking[str]):
         whole, made, shown = self._made(part, first)
         weights = [[json.loads(q.text(None, None)), str(weight)] for q, weight in self._asked]
         text = json.dumps({"plan": weights, "share": str(part)})
+        self._table.require_unchanged()
         spend = (
             self._account.spend_whole(text, shown)
             if first

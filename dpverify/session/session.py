@@ -186,10 +186,12 @@ class Session(Asking[Answer]):
         return prepare(question, self.table, self.account, share_of(share), budget)
 
     def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Answer:
-        """Prepare, spend, release, in this order. A spend is on disk before a record is read."""
+        """Prepare, spend, release, in this order. A spend is on disk before a record is read; files that
+        have changed are refused before it."""
         prepared = self._prepared(question, share, budget)
         shown = prepared.derivation
         text = question.text(share_of(share), budget)
+        self.table.require_unchanged()
         spend = self.account.spend(shown.conclusion.guarantee, text, shown)
         (result,) = released([prepared], self._bits)
         return answered(prepared, spend, result)

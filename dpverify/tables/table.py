@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Self, cast
 import numpy as np
 
 from dpverify.plans import Chunks
+from dpverify.plans.chunks import require_unchanged
 from dpverify.privacy import TableDomain
 from dpverify.privacy.sealed import sealed
 from dpverify.tables.cells import Floats
@@ -176,6 +177,12 @@ class Table:
     def chunks(self) -> Chunks | None:
         """The numbers of all columns in chunks, as secret as the data; None for a table in memory."""
         return self._chunks
+
+    def require_unchanged(self) -> None:
+        """Refuse files that are gone or not what they were when they were opened, without reading
+        them. Raises SourceFailed."""
+        if self._chunks is not None:
+            require_unchanged(self._chunks.source)
 
     def _refuse_chunks(self, what: str) -> None:
         if self._chunks is not None:

@@ -280,6 +280,37 @@ def test_what_goes_wrong_is_typed_shows_no_record_and_draws_no_bit(
     assert "4.125" not in str(error)
 
 
+class Rude(BaseException):
+    """What a source may raise that is no Exception."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (KeyboardInterrupt(SECRET), KeyboardInterrupt),
+        (SystemExit(SECRET), SystemExit),
+        (Rude(SECRET), SourceFailed),
+        (GeneratorExit(SECRET), SourceFailed),
+        (MemoryError(SECRET), SourceFailed),
+        (StopIteration(SECRET), SourceFailed),
+    ],
+    ids=repr,
+)
+def test_whatever_a_source_raises_shows_no_record(
+    raised: BaseException, kind: type[BaseException]
+) -> None:
+    """Who interrupts the process is obeyed, without what the source said."""
+
+    def chunks() -> Iterator[Any]:
+        yield ROWS[:3]
+        raise raised
+
+    with pytest.raises(kind) as caught:
+        PLANE.release(Chunks(chunks), NoBits())
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__context__ is None
+
+
 def test_a_record_that_is_refused_is_refused_in_words() -> None:
     strict = ClippedMean(center=(0.0, 1.0), radius=2.0, adjacency=ADD, noise_multiplier=1)
     odd = np.array([[0.0, 1.0], [np.nan, 0.0]])

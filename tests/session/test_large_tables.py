@@ -174,32 +174,49 @@ def test_what_does_not_add_up_is_refused_before_anything_is_spent_or_read() -> N
     assert session.log == ()
 
 
-def test_a_file_that_changes_is_refused_and_the_spend_stays(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_is_refused_and_the_spend_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = Table.read_parquet(written(tmp_path), columns=COLUMNS, in_memory=False)
     session = Session(table, budget=ApproxDP(5, "1e-5"), adjacency=ADD, bits=SeededBits(2))
     session.count(share="1/10")
-    parquet.write_table(pa.Table.from_pandas(FRAME), tmp_path / "b.parquet")
+    spend = session.account.spend
+
+    def changing(*given: Any) -> Any:
+        parquet.write_table(pa.Table.from_pandas(FRAME), tmp_path / "b.parquet")
+        return spend(*given)
+
+    monkeypatch.setattr(session.account, "spend", changing)
     with pytest.raises(ReleaseFailed, match=r"stays spent\. A file is not what it was") as caught:
         session.count(share="1/10", where={"old": [True]})
     assert caught.value.__context__ is None
     assert len(session.log) == 2
 
 
-def test_under_replace_a_file_that_changed_or_is_gone_is_refused_before_the_spend(
-    tmp_path: Path,
-) -> None:
-    def asked_of(change: Callable[[Path], Any], why: str) -> None:
-        table = Table.read_parquet(written(tmp_path), columns=COLUMNS, in_memory=False)
-        session = Session(table, budget=ApproxDP(5, "1e-5"), adjacency=REPLACE)
-        change(tmp_path / "b.parquet")
-        with pytest.raises(SourceFailed, match=why) as caught:
-            session.mean("pay", share="1/10")
-        assert caught.value.__context__ is None
-        assert session.log == ()
+CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "gone": (lambda file: file.unlink(), "could not be read"),
+    "no Parquet": (lambda file: file.write_bytes(b"somebody of 4.125"), "not what it was when"),
+    "another": (lambda file: parquet.write_table(pa.Table.from_pandas(FRAME), file), "when it was"),
+}
 
-    asked_of(lambda file: file.unlink(), "could not be read")
-    asked_of(lambda file: file.write_bytes(b"somebody of 4.125"), "could not be read")
-    asked_of(lambda file: parquet.write_table(pa.Table.from_pandas(FRAME), file), "when it was")
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize(("change", "why"), CHANGES.values(), ids=CHANGES.keys())
+def test_a_file_that_changed_or_is_gone_is_refused_before_the_spend(
+    tmp_path: Path, adjacency: Adjacency, change: Callable[[Path], Any], why: str
+) -> None:
+    table = Table.read_parquet(written(tmp_path), columns=COLUMNS, in_memory=False)
+    session = Session(table, budget=ApproxDP(5, "1e-5"), adjacency=adjacency, bits=SeededBits(2))
+    session.mean("pay", share="1/10")  # under replace the rows are counted and known from here on
+    plan = session.plan()
+    plan.mean("pay")
+    change(tmp_path / "b.parquet")
+    for ask in (lambda: session.mean("age", share="1/10"), lambda: plan.answer(share="1/10")):
+        with pytest.raises(SourceFailed, match=why) as caught:
+            ask()
+        assert caught.value.__context__ is None
+        assert len(session.log) == 1
+    assert session.derivation.conclusion.guarantee is not None
 
 
 def test_a_function_that_gives_its_iterator_twice_is_seen() -> None:
