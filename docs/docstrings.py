@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from griffe import Attribute, Class, ExprSubscript, ExprTuple, Extension, Object
+from griffe import Attribute, Class, ExprSubscript, ExprTuple, Extension, Function, Object
 
 NAMED = re.compile(r"([A-Za-z_][\w.*]*(?:, [A-Za-z_][\w.*]*)*): (?=\S)")
 SHARED = {
@@ -38,7 +38,14 @@ class Docstrings(Extension):
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Rewrite an object's docstring."""
         if obj.docstring is not None:
-            obj.docstring.value = "\n\n".join(_blocks(obj.docstring.value))
+            names = {"Data", "Output", "Claim", "Errors", "Source", *obj.members}
+            if isinstance(obj, Function | Class):
+                names |= {parameter.name for parameter in obj.parameters}
+            one = "|".join(map(re.escape, sorted(names)))
+            apart = re.sub(
+                rf"(?<=[.])\s+((?:{one})(?:, (?:{one}))*): ", r"\n\1: ", obj.docstring.value
+            )
+            obj.docstring.value = "\n\n".join(_blocks(apart))
 
 
 def _blocks(text: str) -> Iterator[str]:
