@@ -10,6 +10,7 @@ import pytest
 
 from dpverify import privacy
 
+from .coq import examples
 from .coq.__main__ import AXIOMS, FILES, HERE, rests_on, theorems, unproved
 from .coq.tie import Tie
 from .coq.ties import TIES
@@ -101,9 +102,23 @@ def test_each_tie_is_to_a_theorem_of_its_own() -> None:
 
 def test_each_tied_theorem_is_false_without_one_of_its_conditions() -> None:
     proved = {name for _, name in theorems()}
-    tied = {tie.theorem.partition(".")[2] for tie in TIES}
+    tied = {tie.name for tie in TIES}
     without = {name for name in tied if TWINS.get(name, f"{name}_twin") not in proved}
     assert without == {*WITHOUT_A_TWIN}
+
+
+def test_all_that_a_tied_theorem_asks_is_met_by_an_example() -> None:
+    proved = {name for _, name in theorems() if name.endswith("_example")}
+    assert {tie.name for tie in TIES} == examples.TOLD.keys()
+    assert {f"{name}_example" for name in examples.TOLD} == proved
+
+
+def test_an_example_meets_every_hypothesis_and_tells_something() -> None:
+    for tie in TIES:
+        printed = examples.statement(tie)
+        met = [f"({one.term}) /\\ " for one in (*tie.hypotheses, *tie.given)]
+        assert all(one in printed for one in met)
+        assert printed.endswith(examples.TOLD[tie.name])
 
 
 def test_the_page_on_proofs_names_every_twin_and_example() -> None:

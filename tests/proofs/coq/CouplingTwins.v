@@ -100,7 +100,7 @@ by apply: ler_add; rewrite -[X in _ <= X]mulr1; apply: ler_wpmul2l; rewrite ?sub
   exact: mass_le1 (certain_law R _) us.
 Qed.
 
-Theorem coupled_map_example (D E : seq X) : add_remove D E -> exists C,
+Lemma coupled_together (D E : seq X) : add_remove D E -> exists C,
   coupling C (mixed D [::]) (mixed E [::]) /\ forall z, 0 < C z -> add_remove z.1 z.2 \/ z.1 = z.2.
 Proof.
 move=> near_DE; exists (mixed (D, E) ([::], [::])); split.

@@ -76,7 +76,7 @@ rewrite big_cat !big_map /= -!mulr_suml; move: IH1; rewrite big_map => ->.
 by rewrite -splitr.
 Qed.
 
-Theorem noisy_degree_lift_example (D E : seq nat) : add_remove D E ->
+Lemma halves_kept_alike (D E : seq nat) : add_remove D E ->
   kept_alike (@model Q) (fun A B => add_remove A B \/ A = B) 0 0 halves D E.
 Proof.
 have like x b a o : o \in side_by_side x b a -> removed o.1.2.1 o.1.2.2 \/ o.1.2.1 = o.1.2.2.

@@ -63,7 +63,3 @@ case: (m == 0); case: (n == 0) => //=; rewrite ?in_s // ?inE /= ?mulr0 add0r => 
 Qed.
 
 End Model.
-
-(** What the premises prove holds of the model, so that they are met as the theorems ask them. *)
-Definition composed_in_the_model (R : realFieldType) :=
-  compose_gdp (@model_images R) (@model_some R) (@model_refined R) (@model_products R).

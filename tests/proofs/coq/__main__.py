@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.proofs.coq import examples
 from tests.proofs.coq.ties import TIES
 
 HERE = Path(__file__).parent
@@ -33,8 +34,9 @@ FILES = (
     *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins"),
     *("CouplingTwins", "NoiseTwins", "RealSums", "LiftTwins", "ThresholdTwins"),
     *("Labels", "Chained", "Histograms", "GaussianParts", "LaterTwins", "DegreeLift"),
-    "GaussianHistograms",
-    *("HistogramTwins", "DegreeExample", "Releases", "ReleaseTwins"),
+    *("GaussianHistograms", "HistogramTwins", "DegreeExample", "Releases", "ReleaseTwins"),
+    *("Examples", "NoiseExamples", "EventExamples", "BlockExamples", "GaussianExamples"),
+    *("HistogramExamples", "RealExamples"),
 )
 _OF_THE_REALS = {
     "boolp.propositional_extensionality",
@@ -46,7 +48,8 @@ AXIOMS = dict.fromkeys(
     (
         *("friendly_lift", "friendly_lift_twin", "friendly_lift_chances_twin"),
         *("friendly_lift_distance_twin", "above_threshold_twin", "above_threshold_shift_twin"),
-        "above_threshold_one_way_twin",
+        *("above_threshold_one_way_twin", "friendly_lift_example", "above_threshold_example"),
+        "above_threshold_one_way_example",
     ),
     _OF_THE_REALS,
 )
@@ -81,16 +84,30 @@ def _run(folder: Path, *command: str) -> str:
 
 
 def _axioms(folder: Path) -> dict[str, set[str]]:
-    """Ask Coq what each theorem rests on."""
-    asked = theorems()
+    """Ask Coq what each theorem rests on, and in one question about all that should rest on nothing.
+
+    Where these do rest on something, ask one by one, so that the theorem is named.
+    """
+    terms = {name: f"{file}.{name}" for file, name in theorems()}
+    listed = [name for name in terms if name in AXIOMS]
+    free = [name for name in terms if name not in AXIOMS]
+    together = f"({', '.join(f'@{terms[name]}' for name in free)})"
+    of_all, *of_each = _ask(folder, [together, *(f"@{terms[name]}" for name in listed)])
+    of_free = _ask(folder, [f"@{terms[name]}" for name in free]) if of_all else [set()] * len(free)
+    return dict(zip([*listed, *free], [*of_each, *of_free], strict=True))
+
+
+def _ask(folder: Path, terms: list[str]) -> list[set[str]]:
+    """Ask Coq what each of these terms rests on."""
     lines = [f"Require {file}." for file in FILES]
-    lines += [f"Print Assumptions {file}.{name}." for file, name in asked]
+    lines += [f"Definition asked_{i} := {term}." for i, term in enumerate(terms)]
+    lines += [f"Print Assumptions asked_{i}." for i in range(len(terms))]
     (folder / "Ask.v").write_text("\n".join(lines) + "\n")
     text = _run(folder, "coqc", "-w", "none", "-R", ".", "", "Ask.v")
     parts = re.split(r"(?=^Axioms:|^Closed under the global context)", text, flags=re.MULTILINE)[1:]
-    if len(parts) != len(asked):
-        sys.exit(f"Coq answered {len(parts)} times about {len(asked)} theorems:\n{text}")
-    return {name: rests_on(part) for (_, name), part in zip(asked, parts, strict=True)}
+    if len(parts) != len(terms):
+        sys.exit(f"Coq answered {len(parts)} times about {len(terms)} terms:\n{text}")
+    return [rests_on(part) for part in parts]
 
 
 def rests_on(answer: str) -> set[str]:
@@ -100,7 +117,7 @@ def rests_on(answer: str) -> set[str]:
 
 
 def _run_ties(folder: Path) -> None:
-    """Have Coq compare each statement that the rules print with the theorem's own."""
+    """Have Coq compare each statement that the ties print with the theorem's, or the example's."""
     libraries = "all_ssreflect ssralg ssrnum ssrint order"
     lines = [f"From mathcomp Require Import {libraries}."]
     lines += [
@@ -109,6 +126,7 @@ def _run_ties(folder: Path) -> None:
     ]
     lines += ["Import GRing.Theory Num.Theory Order.Theory.", "Local Open Scope ring_scope."]
     lines += [tie.definition() for tie in TIES]
+    lines += [examples.definition(tie) for tie in TIES]
     (folder / "Ties.v").write_text("\n".join(lines) + "\n")
     _run(folder, "coqc", "-w", "none", "Ties.v")
 
@@ -132,7 +150,8 @@ def main() -> None:
         _run(folder, "coqchk", "-silent", "-R", ".", "", *[a for f in FILES for a in ("-norec", f)])
         _run_ties(folder)
     print(
-        f"{len(found)} theorems checked by Coq, {len(AXIOMS)} of them on axioms that are listed; {len(TIES)} tied to rules"
+        f"{len(found)} theorems checked by Coq, {len(AXIOMS)} of them on axioms that are listed; {len(TIES)} tied to rules, "
+        "each with an example"
     )
 
 

@@ -61,6 +61,11 @@ class Tie:
     then: str = ""
     given: tuple[Hypothesis, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """The theorem's name, without its file's."""
+        return self.theorem.partition(".")[2]
+
     def term(self) -> str:
         """Print the statement as Coq reads it."""
         first, second = (
@@ -71,7 +76,7 @@ class Tie:
 
     def definition(self) -> str:
         """Print what Coq must accept: the theorem, at the type that is printed here."""
-        return f"Definition tie_{self.theorem.split('.')[1]} : {self.term()} := @{self.theorem}."
+        return f"Definition tie_{self.name} : {self.term()} := @{self.theorem}."
 
 
 WORLD = "(R : realFieldType) (X : eqType)"
