@@ -1,1 +1,1 @@
-"""What several specs share: laws, queries, rules, lower bounds, obligations."""
+"""Theory shared by several specs: laws, queries, rules, lower bounds, obligations."""

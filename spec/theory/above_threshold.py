@@ -1,4 +1,6 @@
-"""The first of many answers above a noisy threshold: its exact law, and what its privacy rests on."""
+"""The first of many answers above a noisy threshold: its exact law, and the lemmas of its
+privacy.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ Terms = dict[Fraction, Any]
 @states(Source("DR14", "Theorem 3.23, AboveThreshold"))
 @dataclass(frozen=True)
 class AboveThresholdLaw:
-    """The least i >= start with answers[i] + Y_i >= threshold + Z, or the number of answers.
+    """Law of the least i >= start with answers[i] + Y_i >= threshold + Z, or of the number of
+    answers if there is none.
 
-    Z discrete Laplace of ``scale``, Y_i of ``query_scale``, all independent. by_range: how it is claimed.
+    Z is discrete Laplace of ``scale``, Y_i of ``query_scale``, all independent. ``by_range``
+    says how it is claimed.
     """
 
     answers: tuple[int, ...]
@@ -37,7 +41,9 @@ class AboveThresholdLaw:
     by_range: bool
 
     def masses(self, e: Exponential) -> list[Any]:
-        """Of start, start + 1, ..., none: differences of P(none of the first k is above)."""
+        """Return the masses of start, start + 1, ..., none: differences of
+        P(none of the first k is above).
+        """
         gaps = tuple(self.threshold - answer for answer in self.answers[self.start :])
         noise = self.scale, self.query_scale
         if e is real_exponential:
@@ -47,18 +53,18 @@ class AboveThresholdLaw:
         return [*(a - b for a, b in pairwise(survive)), survive[-1]]
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The mass of (i,)."""
+        """Return the mass of (i,)."""
         (i,) = outcome
         if not self.start <= i <= len(self.answers):
             return Fraction(0)
         return self.masses(e)[i - self.start]
 
     def most_outcomes(self) -> tuple[Iterable[Outcome], Any]:
-        """All of them."""
+        """Return all outcomes; nothing lies beyond."""
         return (((i,) for i in range(self.start, len(self.answers) + 1)), mp.mpf(0))
 
     def largest_loss(self, other: AboveThresholdLaw) -> Any:
-        """A real number; 0 for the same law."""
+        """Return the largest loss, a real number; 0 for the same law."""
         self._same_noise(other)
         if self.answers[self.start :] == other.answers[self.start :]:
             return Fraction(0)
@@ -71,7 +77,7 @@ class AboveThresholdLaw:
         return mp.fsum(max(mp.mpf(0), a - factor * b) for a, b in self._pairs(other))
 
     def facts(self) -> tuple[Any, ...]:
-        """Answers, then the noise's parameters."""
+        """Return the name of the law, the answers, and then the noise's parameters."""
         noise = (self.threshold, self.scale, self.query_scale, self.start, self.by_range)
         return ("AboveThreshold", self.answers, *noise)
 
@@ -88,7 +94,7 @@ class AboveThresholdLaw:
 def _remembered(
     gaps: tuple[int, ...], scale: Fraction, query_scale: Fraction, digits: int
 ) -> tuple[Any, ...]:
-    """With twice the digits, for the sums cancel."""
+    """Return the survival probabilities, computed with twice the digits, for the sums cancel."""
     with mp.workdps(2 * digits + len(gaps)):
         return _survivals(gaps, scale, query_scale, real_exponential)
 
@@ -96,11 +102,11 @@ def _remembered(
 def _survivals(
     gaps: tuple[int, ...], scale: Fraction, query_scale: Fraction, e: Exponential
 ) -> tuple[Any, ...]:
-    """P(Y_i < gaps[i] + Z for all i < k), for k = 0, 1, ..., by summing over Z exactly.
+    """Return P(Y_i < gaps[i] + Z for all i < k), for k = 0, 1, ..., by summing over Z exactly.
 
     Between two of the points 0 and -gaps[i] each factor is 1 - e((gap + z) / s) / (1 + w) or
-    e((1 - gap - z) / s) / (1 + w), w = e(1 / s), so their product is a sum of exponentials of z: finite
-    geometric series, and two infinite ones.
+    e((1 - gap - z) / s) / (1 + w), w = e(1 / s), so their product is a sum of exponentials of
+    z: finite geometric series, and two infinite ones.
     """
     cuts = sorted({0, *(-gap for gap in gaps)})
     ends: list[tuple[int | None, int | None]] = [(None, cuts[0]), *pairwise(cuts), (cuts[-1], None)]
@@ -125,7 +131,7 @@ def _survivals(
 
 
 def _series(terms: Terms, low: int | None, high: int | None, e: Exponential) -> Any:
-    """The sum over low <= z < high; towards an end that is None the terms decay."""
+    """Return the sum over low <= z < high; towards an end that is None the terms decay."""
     found: Any = Fraction(0)
     for exponent, coefficient in terms.items():
         if exponent == 0:
@@ -151,9 +157,10 @@ _UNIVERSE = (Fraction(-1), Fraction(0), Fraction(1), Fraction(3))
 
 
 def moves_of_counts(adjacency: Adjacency) -> tuple[int, bool]:
-    """How far any count moves, and whether no count moves against another.
+    """Return the largest move of any count, and whether no count moves against another.
 
-    An added record adds 0 or 1 to every count; a replaced one adds 0, 1 or -1, to some 1, to others -1.
+    An added record adds 0 or 1 to every count; a replaced one adds 0, 1 or -1, to some 1, to
+    others -1.
     """
     return 1, adjacency is Adjacency.ADD_REMOVE
 
@@ -161,9 +168,10 @@ def moves_of_counts(adjacency: Adjacency) -> tuple[int, bool]:
 def moves_together(
     moved: Sequence[int], counts: bool, one_way: bool, adjacency: Adjacency
 ) -> int | None:
-    """How far any of several answers moves: as far as the one that moves most, for it is one of them.
+    """Return the largest move of any of several answers: that of the one that moves most, for it
+    is one of them.
 
-    counts: whether all are counts; no others are said to move one way.
+    ``counts`` says whether all are counts; no others are said to move in one direction.
     """
     if one_way and not (counts and moves_of_counts(adjacency)[1]):
         return None
@@ -178,7 +186,7 @@ def _stated(statement: Sensitivity) -> int | None:
 
 
 def _premises(statement: Sensitivity) -> tuple[Premise, ...]:
-    """Of each answer that it moves so far; that it is a count."""
+    """Return the premises: each answer moves so far, and whether it is a count."""
     given: Any = statement.query
     return tuple(Premise(Norm.L1, m, "Count" if given["counts"] else "") for m in given["moved"])
 
@@ -186,8 +194,10 @@ def _premises(statement: Sensitivity) -> tuple[Premise, ...]:
 @states(Source("OURS", "several answers, and which way they move"))
 @shows("Stacked", Norm.L_INFINITY, Norm.ONE_WAY, value=_stated, premises=_premises)
 def obligation_stacked(claimed: Callable[[Adjacency], tuple[int, bool]] = moves_of_counts) -> int:
-    """Of all neighbors of at most 3 records: the largest move of a count, and whether all moves of a pair
-    are of one sign, are ``claimed``; and of a count with two sums, ``moves_together``."""
+    """Check on all neighbors of at most 3 records that the largest move of a count, and whether
+    all moves of a pair are of one sign, are ``claimed``; and ``moves_together`` for a count
+    with two sums.
+    """
     cases = _mixed_together()
     for adjacency in Adjacency:
         largest, one_way = 0, True
@@ -228,7 +238,7 @@ def _mixed_together() -> int:
 
 
 def pairs_of_answers(moved: int, *, one_way: bool, most: int = 3) -> list[tuple[Outcome, Outcome]]:
-    """Every pair of up to ``most`` answers about a threshold 0 that may be neighbors."""
+    """Return every pair of up to ``most`` answers about a threshold 0 that may be neighbors."""
     changes = range(0 if one_way else -moved, moved + 1)
     found = []
     for k in range(1, most + 1):
@@ -244,21 +254,25 @@ def pairs_of_answers(moved: int, *, one_way: bool, most: int = 3) -> list[tuple[
 def laws_of(
     pair: tuple[Outcome, Outcome], scale: Fraction, query_scale: Fraction
 ) -> tuple[AboveThresholdLaw, AboveThresholdLaw]:
-    """Of two neighbors' answers, about the threshold 0."""
+    """Return the laws for two neighbors' answers, about the threshold 0."""
     left, right = (AboveThresholdLaw(a, 0, scale, query_scale, 0, False) for a in pair)
     return left, right
 
 
 def bound(moved: int, scale: Fraction, epsilon: Fraction) -> Any:
-    """The claimed profile: of one integer that moves by 2 ``moved`` under the threshold's noise."""
+    """Return the claimed profile: that of one integer that moves by 2 ``moved`` under the
+    threshold's noise.
+    """
     own, other = (DiscreteLaplaceLaw(center, scale) for center in (0, 2 * moved))
     return own.profile(other, epsilon)
 
 
 @states(Source("DR14", "Theorem 3.23, AboveThreshold"))
 def obligation_profile(claimed: Callable[..., Any] = bound) -> int:
-    """No small pair, whichever way its answers move, has more than the profile ``claimed``, and it is the
-    one of the threshold's shift with e^(moved / scale) for the query that is reported."""
+    """Check that no small pair, whichever way its answers move, has more than the profile
+    ``claimed``, and that it is the profile of the threshold's shift with e^(moved / scale) for
+    the query that is reported.
+    """
     cases = 0
     for one_way, moved in product((False, True), (1, 2)):
         scale = Fraction(2 * moved, 3)
@@ -278,7 +292,7 @@ def obligation_profile(claimed: Callable[..., Any] = bound) -> int:
 
 
 def _hockey_stick(own: DiscreteLaplaceLaw, other: DiscreteLaplaceLaw, epsilon: Fraction) -> Any:
-    """sup of P(S) - e^epsilon Q(S) over half-lines, at any epsilon."""
+    """Return sup of P(S) - e^epsilon Q(S) over half-lines, at any epsilon."""
     factor = mp.exp(real(epsilon))
     ends = range(-80, 81)
     below = (
@@ -291,8 +305,9 @@ def _hockey_stick(own: DiscreteLaplaceLaw, other: DiscreteLaplaceLaw, epsilon: F
     Source("DR14", "Theorem 3.23, AboveThreshold", note="and Lap(2 / epsilon) does not suffice")
 )
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Where nine answers rise and the tenth falls, the largest loss is ``claimed`` times 2 / scale, up to
-    1%; with the noise of one-way queries it is above 1.499 times of it."""
+    """Check that the largest loss is ``claimed`` times 2 / scale, up to 1%, where nine answers
+    rise and the tenth falls; with the noise of one-way queries it is above 1.499 times that.
+    """
     scale = Fraction(2)
     pair = (0,) * 9 + (-60,), (1,) * 9 + (-61,)
     for query_scale, least, most in (
@@ -307,8 +322,10 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "AboveThreshold of queries that move one way has a bounded range"))
 def obligation_range(claimed: Fraction = Fraction(1)) -> int:
-    """Losses of queries that move one way lie between -claimed / query_scale and claimed (1 / scale + 1 /
-    query_scale), of each unit moved; and some pair comes within 2% of either end."""
+    """Check that losses of queries that move in one direction lie between -claimed / query_scale
+    and claimed (1 / scale + 1 / query_scale), for each unit moved; and that some pair comes
+    within 2% of either end.
+    """
     cases, highest, lowest = 0, mp.mpf(0), mp.mpf(0)
     for moved, scale, query_scale in ((1, Fraction(1), Fraction(1)), (2, Fraction(3), Fraction(2))):
         units = real(moved * (1 / scale + 1 / query_scale)), real(Fraction(moved) / query_scale)
@@ -325,7 +342,9 @@ def obligation_range(claimed: Fraction = Fraction(1)) -> int:
 
 
 def obligation_mass() -> int:
-    """All outcomes' masses add up to 1, and the series are the sums that they stand for."""
+    """Check that all outcomes' masses add up to 1, and that the series equal the sums that they
+    replace.
+    """
     cases = 0
     for gaps in ((), (0,), (2, -1), (-3, 0, 4), (5, 5, 5)):
         law = AboveThresholdLaw(tuple(-g for g in gaps), 0, Fraction(1, 2), Fraction(1), 0, False)
@@ -342,13 +361,13 @@ def obligation_mass() -> int:
 
 
 def _formal(exponent: Fraction) -> Fraction:
-    """A stand-in for e^-exponent, for whole exponents."""
+    """Return a stand-in for e^-exponent, for whole exponents."""
     require(exponent.denominator == 1, f"{exponent} is not whole")
     return Fraction(1, 3) ** exponent.numerator
 
 
 def _by_levels(gaps: Sequence[int], i: int) -> Any:
-    """P(i) with scales 1/2 and 1 and e^-1 = 1/3: level by level, up to 200."""
+    """Return P(i) with scales 1/2 and 1 and e^-1 = 1/3: level by level, up to 200."""
     w, found = mp.mpf(1) / 3, mp.mpf(0)
 
     def below(d: int) -> Any:

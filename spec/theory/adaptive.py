@@ -44,28 +44,28 @@ _CLOSE = mp.mpf(10) ** -12
     Source("RRUV16", "a filter for epsilon and delta", note="basic composition"),
 )
 def privacy_filter(limit: Sequence[Fraction], costs: Sequence[Sequence[Fraction]]) -> bool:
-    """Whether requests of these costs may be answered under these limits, each a sum by
+    """Return whether requests of these costs may be answered under these limits, each a sum by
     coordinates.
 
     Let V(b), for limits b, be a family of guarantees such that for all c <= b what has V(c),
-    followed by what has V(b - c) after every one of its outputs, has V(b) together. So it is with
-    approximate GDP, b = (mu^2, delta, tv) (rules.py, compose_approximate_gaussian), and with
-    (epsilon, delta)-DP (rules.py, compose). Then an analyst who chooses each request and its cost
-    after seeing the earlier answers, and may stop at any time, has V(b) as long as sums of costs
-    stay within b on every path.
+    followed by what has V(b - c) after every one of its outputs, has V(b) together. So it is
+    with approximate GDP, b = (mu^2, delta, tv) (rules.py, compose_approximate_gaussian), and
+    with (epsilon, delta)-DP (rules.py, compose). Then an analyst who chooses each request and
+    its cost after seeing the earlier answers, and may stop at any time, has V(b) as long as
+    sums of costs stay within b on every path.
 
-    Proof, by induction on the most requests k that the analyst makes. k = 0: what is shown is the
-    same for all datasets. k > 0: the first request's cost c <= b is chosen before any answer, so it
-    is a number. After each of its outputs comes an analyst of at most k - 1 requests whose sums
-    stay within b - c, which is the same number for all outputs; so that analyst has V(b - c) by
-    induction. By the property of V both together have V(b). QED. An analyst's own coins are drawn
-    first: each value of them is an analyst without coins, and all laws for one dataset are mixed
-    with the same weights.
+    Proof, by induction on the most requests k that the analyst makes. k = 0: what is shown is
+    the same for all datasets. k > 0: the first request's cost c <= b is chosen before any
+    answer, so it is a number. After each of its outputs comes an analyst of at most k - 1
+    requests whose sums stay within b - c, which is the same number for all outputs; so that
+    analyst has V(b - c) by induction. By the property of V both together have V(b). QED. An
+    analyst's own coins are drawn first: each value of them is an analyst without coins, and all
+    laws for one dataset are mixed with the same weights.
 
-    The proof uses twice that costs are sums against a limit that was fixed before: what remains
-    must not depend on the output. A limit on the delta at one epsilon of what was composed is no
-    such sum (``at_one_epsilon``), and what was spent when the analyst stopped is no limit that was
-    fixed (the twins of the enumeration).
+    The proof uses twice that costs are sums against a limit that was fixed before: the
+    remainder must not depend on the output. A limit on the delta at one epsilon of what was
+    composed is no such sum (``at_one_epsilon``), and what was spent when the analyst stopped is
+    no limit that was fixed (the twins of the enumeration).
     """
     return all(
         sum(each, Fraction(0)) <= most
@@ -77,27 +77,28 @@ def privacy_filter(limit: Sequence[Fraction], costs: Sequence[Sequence[Fraction]
 def gaussian_share(
     profile_at: Callable[[Fraction], Any], delta: Fraction, epsilon: Fraction
 ) -> Any:
-    """The least mu^2 for which delta_mu + delta is at least the profile at this one epsilon, to
-    many digits.
+    """Return the least mu^2 for which delta_mu + delta is at least the profile at this one
+    epsilon, to many digits.
 
     Let H_g(P, Q) = sup_S P(S) - g Q(S) and H_g(Q, P) be at most delta_mu(g) + delta for all g =
     e^epsilon >= 1. Then there are measures P0 <= P and Q0 <= Q that lack at most delta, with
-    H_g(P0, Q0) and H_g(Q0, P0) at most delta_mu(g) for all g > 0: the pair has approximate GDP (mu,
-    delta), and composes as such. So the largest of these mu^2 over all epsilons is what a claim
-    costs.
+    H_g(P0, Q0) and H_g(Q0, P0) at most delta_mu(g) for all g > 0: the pair has approximate GDP
+    (mu, delta), and composes as such. So the largest of these mu^2 over all epsilons is what a
+    claim costs.
 
-    Proof. For g < 1 write H_g(P, Q) = 1 - g + g H_(1/g)(Q, P), and the same for delta_mu: so H_g(P,
-    Q) <= U(g) = delta_mu(g) + min(1, g) delta for all g. H is convex in g, so it is at most V, the
-    largest convex function that is at most U. U is convex on [0, 1] and on [1, oo), so V is U but
-    for an interval (a, b) about 1, where it is straight; U(g) - 1 + g(1 - U(1/g)) = 0, so V has
-    this symmetry, too, and b = 1 / a. a > 0: else b = oo, and V were constant from 0 on, at U(0) =
-    1, while U tends to delta < 1. V falls from 1 and is at least max(0, 1 - g), as H is, so it is
-    the profile of a pair (A, B), and as no event tells P from Q better than A from B, P = K A and Q
-    = K B for a map K with coins (Blackwell; DRS22, Theorem 2.10). V tends to delta: A has an event
-    of mass delta that B never shows. V'(0) = U'(0) = delta - 1: B has one of mass delta that A
-    never shows. Let A0, B0 be A and B without these, P0 = K A0, Q0 = K B0. Then P0 <= P lacks
-    delta, and H_g(P0, Q0) <= H_g(A0, B0) = V(g) - delta <= U(g) - delta <= delta_mu(g); with the
-    two exchanged likewise, by symmetry. QED.
+    Proof. For g < 1 write H_g(P, Q) = 1 - g + g H_(1/g)(Q, P), and the same for delta_mu: so
+    H_g(P, Q) <= U(g) = delta_mu(g) + min(1, g) delta for all g. H is convex in g, so it is at
+    most V, the largest convex function that is at most U. U is convex on [0, 1] and on [1, oo),
+    so V is U but for an interval (a, b) about 1, where it is straight; U(g) - 1 + g(1 -
+    U(1/g)) = 0, so V has this symmetry, too, and b = 1 / a. a > 0: else b = oo, and V were
+    constant from 0 on, at U(0) = 1, while U tends to delta < 1. V falls from 1 and is at least
+    max(0, 1 - g), as H is, so it is the profile of a pair (A, B), and as no event tells P from
+    Q better than A from B, P = K A and Q = K B for a map K with coins (Blackwell; DRS22,
+    Theorem 2.10). V tends to delta: A has an event of mass delta that B never shows.
+    V'(0) = U'(0) = delta - 1: B has one of mass delta that A never shows. Let A0, B0 be A and B
+    without these, P0 = K A0, Q0 = K B0. Then P0 <= P lacks delta, and H_g(P0, Q0) <=
+    H_g(A0, B0) = V(g) - delta <= U(g) - delta <= delta_mu(g); with the two exchanged likewise,
+    by symmetry. QED.
     """
     goal = real(profile_at(epsilon)) - real(delta)
     if goal <= 0:
@@ -116,8 +117,9 @@ def gaussian_share(
 
 @cache
 def cost_of(step: Step) -> Cost:
-    """mu^2 of randomized response, rounded up (the Gaussian curve through its corner), or the delta
-    of telling everything."""
+    """Return (mu^2, delta): mu^2 of randomized response, rounded up (the Gaussian curve through
+    its corner), or the delta of telling everything.
+    """
     kind, size = step
     if kind == "reveal":
         return Fraction(0), size
@@ -126,7 +128,7 @@ def cost_of(step: Step) -> Cost:
 
 
 def total_of(taken: Taken) -> Cost:
-    """The sums over the steps taken."""
+    """Return the sums over the steps taken."""
     squares, deltas = zip(*map(cost_of, taken), strict=True)
     return sum(squares, Fraction(0)), sum(deltas, Fraction(0))
 
@@ -135,11 +137,11 @@ LIMIT = total_of(MENU)
 
 
 def best_analyst(allowed: Callable[[Taken], bool], units: int) -> Any:
-    """sup over all analysts and events S of P(S) - e^(units / 10) Q(S), for requests from the menu
-    that are allowed.
+    """Return sup over all analysts and events S of P(S) - e^(units / 10) Q(S), for requests from
+    the menu that are allowed.
 
-    A request is about the one bit that tells the two datasets apart. After an answer of loss l the
-    factor is e^-l times what it was.
+    A request is about the one bit that tells the two datasets apart. After an answer of loss l
+    the factor is e^-l times what it was.
     """
 
     @cache
@@ -164,37 +166,39 @@ def _after(step: Step, rest: Callable[[int], Any], at: int) -> Any:
 
 
 def fixed(steps: Taken, units: int) -> Any:
-    """sup over events of P(S) - e^(units / 10) Q(S) when these steps are taken whatever comes
-    out."""
+    """Return sup over events of P(S) - e^(units / 10) Q(S) when these steps are taken whatever the
+    answers.
+    """
     if not steps:
         return max(mp.mpf(0), 1 - mp.exp(real(units * _UNIT)))
     return _after(steps[0], lambda left: fixed(steps[1:], left), units)
 
 
 def within_the_limit(taken: Taken) -> bool:
-    """Whether the sums of mu^2 and of delta are within ``LIMIT``."""
+    """Return whether the sums of mu^2 and of delta are within ``LIMIT``."""
     return privacy_filter(LIMIT, [cost_of(step) for step in taken])
 
 
 def promised(units: int) -> Any:
-    """delta_mu + delta of ``LIMIT``."""
+    """Return delta_mu + delta of ``LIMIT``."""
     return gaussian_profile(LIMIT[0], units * _UNIT) + real(LIMIT[1])
 
 
 def at_one_epsilon(taken: Taken) -> bool:
-    """Whether the steps, taken whatever comes out, have delta(1) of at most that of the two
-    responses: no filter.
+    """Return whether the steps, taken whatever the answers, have delta(1) of at most that of the
+    two responses: no filter.
 
-    Of responses at 1/2, then 3/5, and of a response at 1/2, then telling everything with
-    probability .0382, delta(1) is .0382. Who asks for 3/5 after a high loss, and for the other
-    after a low one, has delta(1) = .0527.
+    For responses at 1/2, then 3/5, and for a response at 1/2, then telling everything with
+    probability .0382, delta(1) is .0382. An analyst who asks for 3/5 after a high loss, and for
+    the other after a low one, has delta(1) = .0527.
     """
     return bool(fixed(taken, 10) <= fixed(MENU[:2], 10))
 
 
 class Filter(NamedTuple):
-    """Which requests an analyst may have made, and what is promised of all of them at an
-    epsilon."""
+    """Requests that an analyst may have made, and the delta that is promised for all of them at an
+    epsilon.
+    """
 
     allowed: Callable[[Taken], bool]
     promise: Callable[[int], Any]
@@ -204,7 +208,9 @@ SUMS = Filter(within_the_limit, promised)
 
 
 def obligation_filter(claimed: Filter = SUMS) -> int:
-    """No analyst whose requests are allowed exceeds what is promised, at any of several epsilons."""
+    """Check that no analyst whose requests are allowed exceeds what is promised, at any of several
+    epsilons.
+    """
     for units in _COMPARED:
         best, most = best_analyst(claimed.allowed, units), claimed.promise(units)
         case = f"at epsilon = {units}/10 an analyst has {best}, promised is {most}"

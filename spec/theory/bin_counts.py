@@ -90,7 +90,7 @@ def _length(numbers: Sequence[int], norm: Norm) -> int:
 
 
 def common(matrix: Matrix, norm: Norm) -> int:
-    """The least that two columns, or one and itself, have in common."""
+    """Return the least inner product of two columns, or of a column with itself, in this norm."""
     kind, bins, numbers = matrix
     if kind == "circulant":
         return min(sum(numbers[i] * numbers[i - s] for i in range(bins)) for s in range(bins))
@@ -101,7 +101,7 @@ def common(matrix: Matrix, norm: Norm) -> int:
 def bin_counts_sensitivity(
     matrices: tuple[Matrix, ...], other: int, norm: Norm, adjacency: Adjacency
 ) -> int | None:
-    """The largest move of the value, in L1 or squared L2; None for a circulant in L1."""
+    """Return the largest move of the value, in L1 or squared L2; None for a circulant in L1."""
     if norm is Norm.L1 and any(kind == "circulant" for kind, _, _ in matrices):
         return None
     own = prod(_length(numbers, norm) for _, _, numbers in matrices)
@@ -153,9 +153,10 @@ _VALUES = tuple(Fraction(x, 2) for x in (-1, 0, 1, 2, 4, 6, 7, 8, 9))
 def obligation_bin_counts(
     claimed: Callable[..., int | None] = bin_counts_sensitivity,
 ) -> int:
-    """Over all neighbors of at most two records of one column and one of two: the largest move is
-    exactly ``claimed``, for several matrices, with and without a weight for those outside, in both
-    norms."""
+    """Check over all neighbors of at most two records of one column and one of two that the
+    largest move is exactly ``claimed``, for several matrices, with and without a weight for
+    records outside, in both norms.
+    """
     cases = 0
     for case, other, adjacency in product(_CASES, (0, 1, 3), Adjacency):
         axes, matrices = zip(*case, strict=True)
@@ -191,8 +192,9 @@ def _known(
 
 
 def obligation_places(claimed: Callable[[Axis, Fraction], int | None] = place) -> int:
-    """Every number is in exactly one bin, or outside: below the first edge, above the last, or no
-    category."""
+    """Check that every number is in exactly one bin, or outside: below the first edge, above the
+    last, or no category.
+    """
     cases = 0
     for axis in (1, 3, _EDGES, _EDGES[:2]):
         for x in _VALUES:

@@ -20,7 +20,7 @@ _BOOST = Source(
     note="more than half of them, and 3 alpha; runs fail with probability exp(-2 k (1/2 - q)^2)",
 )
 Point = tuple[int, ...]
-"""On a grid."""
+"""Point on a grid."""
 
 
 def squared(one: Point, other: Point) -> int:

@@ -16,13 +16,15 @@ from .vectors import Record, Vector, clip_to_ball, squared_distance, squared_nor
 
 _MOMENTS = Source("OURS", "first and second moments of records in a box")
 Edges = tuple[tuple[int, int, Fraction], ...]
-"""For every column the lower and upper bound in cells, and the cell."""
+"""Lower and upper bound in cells, and the cell, of every column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is public of a query: bounds, the image's side and radius, the constant coordinate, the
-    weights of entries on the diagonal and above it, and whether the first entry is released."""
+    """Public parameters of a query: bounds, the image's side and radius, the constant coordinate,
+    the weights of entries on the diagonal and above it, and whether the first entry is
+    released.
+    """
 
     edges: Edges
     side: int
@@ -41,13 +43,13 @@ class Box:
         return clip_to_ball(tuple(found), self.radius)
 
     def moved_squared(self, adjacency: Adjacency) -> int:
-        """How far the value moves at most, squared."""
+        """Return the largest move of the value, squared."""
         own = (self.side, self.radius, self.constant, self.diagonal, self.above, self.counted)
         return moved_squared(len(self.edges), *own, adjacency)
 
 
 def moments(records: Sequence[Record], box: Box) -> Vector:
-    """The upper triangle of the sum of (h, z)(h, z)^T, row by row, weighted."""
+    """Return the upper triangle of the sum of (h, z)(h, z)^T, row by row, weighted."""
     rows = [(box.constant, *box.image(record)) for record in records]
     width = len(box.edges) + 1
     found = []
@@ -68,26 +70,27 @@ def moved_squared(
     counted: bool,
     adjacency: Adjacency,
 ) -> int:
-    """How far a value moves at most, squared.
+    """Return the largest move of a value, squared.
 
-    Write a, b, h, H for diagonal, above, constant, side, b^2 <= 2 a^2; u_i = z_i^2 <= H^2; and s =
-    sum u_i <= S = min(radius^2, d H^2). Let v(z) be what a record adds but for the first entry.
+    Write a, b, h, H for diagonal, above, constant, side, b^2 <= 2 a^2; u_i = z_i^2 <= H^2; and
+    s = sum u_i <= S = min(radius^2, d H^2). Let v(z) be the contribution of a record without
+    the first entry.
 
     |v(z)|^2 = a^2 sum u_i^2 + b^2 h^2 s + b^2 sum_{i<j} u_i u_j
              = (a^2 - b^2 / 2) sum u_i^2 + b^2 s^2 / 2 + b^2 h^2 s,
-    since 2 sum_{i<j} u_i u_j = s^2 - sum u_i^2. And sum u_i^2 <= Q = S min(H^2, S), for u_i <= H^2
-    and u_i <= s. So |v(z)|^2 <= (a^2 - b^2 / 2) Q + b^2 S^2 / 2 + b^2 h^2 S.
+    since 2 sum_{i<j} u_i u_j = s^2 - sum u_i^2. And sum u_i^2 <= Q = S min(H^2, S), for
+    u_i <= H^2 and u_i <= s. So |v(z)|^2 <= (a^2 - b^2 / 2) Q + b^2 S^2 / 2 + b^2 h^2 S.
     Add-remove: one such vector, and a h^2 in the first entry. At a corner of the box equality.
 
     Replace, z by y with w_i = y_i^2, t = sum w_i, p = <z, y>: the first entry stays. As
     2 sum_{i<j} (z_i z_j - y_i y_j)^2 = s^2 + t^2 - 2 p^2 - sum (u_i - w_i)^2,
     |v(z) - v(y)|^2 = (a^2 - b^2 / 2) sum (u_i - w_i)^2 + b^2 (s^2 + t^2) / 2 + b^2 h^2 (s + t)
                       - b^2 (p^2 + 2 h^2 p).
-    (u_i - w_i)^2 <= max(u_i, w_i)^2, which is at most H^4 and at most u_i^2 + w_i^2, so the first
-    sum is at most min(d H^4, 2 Q). p^2 + 2 h^2 p falls until p = -h^2, and p >= -S, so it is at
-    least -x (2 h^2 - x), x = min(S, h^2). Hence |v(z) - v(y)|^2 <= (a^2 - b^2 / 2) min(d H^4, 2 Q)
-    + b^2 S^2 + 2 b^2 h^2 S + b^2 x (2 h^2 - x). And of one column it is a^2 (u - w)^2 +
-    b^2 h^2 (z - y)^2 <= a^2 S^2 + 4 b^2 h^2 S. QED
+    (u_i - w_i)^2 <= max(u_i, w_i)^2, which is at most H^4 and at most u_i^2 + w_i^2, so the
+    first sum is at most min(d H^4, 2 Q). p^2 + 2 h^2 p falls until p = -h^2, and p >= -S, so it
+    is at least -x (2 h^2 - x), x = min(S, h^2). Hence |v(z) - v(y)|^2 <= (a^2 - b^2 / 2)
+    min(d H^4, 2 Q) + b^2 S^2 + 2 b^2 h^2 S + b^2 x (2 h^2 - x). And of one column it is a^2
+    (u - w)^2 + b^2 h^2 (z - y)^2 <= a^2 S^2 + 4 b^2 h^2 S. QED
     """
     top = min(radius**2, columns * side**2)
     uneven = Fraction(2 * diagonal**2 - above**2, 2)
@@ -112,19 +115,19 @@ def moved(
     counted: bool,
     adjacency: Adjacency,
 ) -> int:
-    """How far a value moves at most in L1; names as above, and b <= 2 a.
+    """Return the largest move of a value in L1; names as in ``moved_squared``, and b <= 2 a.
 
     With l = sum |z_i| <= T = floor(sqrt(d S)), an integer,
     |v(z)|_1 = a s + b h l + b (l^2 - s) / 2 <= (a - b / 2) S + b T^2 / 2 + b h T.
     Add-remove: one such vector, and a h^2 in the first entry.
 
-    Replace, z by y: at most two of them. And let p_i = |z_i + y_i|, q_i = |z_i - y_i|, whose sums are P
-    and Q; p_i + q_i = 2 max(|z_i|, |y_i|) <= 2 H. Then |z_i^2 - y_i^2| = p_i q_i and
+    Replace, z by y: at most two of them. And let p_i = |z_i + y_i|, q_i = |z_i - y_i|, whose
+    sums are P and Q; p_i + q_i = 2 max(|z_i|, |y_i|) <= 2 H. Then |z_i^2 - y_i^2| = p_i q_i and
     |z_i z_j - y_i y_j| <= (p_i q_j + q_i p_j) / 2, so that all differences together are at most
     (a - b / 2) sum p_i q_i + b P Q / 2 + b h Q
     <= (a - b / 2) (2 H Q - Q^2 / d) + b (2 d H - Q) Q / 2 + b h Q,
-    as sum p_i q_i <= sum (2 H - q_i) q_i and sum q_i^2 >= Q^2 / d. That is concave in Q, from 0 to
-    2 d H: the largest value is where its slope is 0, or at the end. QED
+    as sum p_i q_i <= sum (2 H - q_i) q_i and sum q_i^2 >= Q^2 / d. That is concave in Q, from 0
+    to 2 d H: the largest value is where its slope is 0, or at the end. QED
     """
     top = min(radius**2, columns * side**2)
     reach = isqrt(columns * top)
@@ -161,14 +164,16 @@ def _boxes() -> Iterator[tuple[Sequence[Record], Box]]:
 
 
 def _apart(left: Vector, right: Vector) -> int:
-    """In L1."""
+    """Return the L1 distance."""
     return sum(abs(a - b) for a, b in zip(left, right, strict=True))
 
 
 def _moves(
     universe: Sequence[Record], box: Box, adjacency: Adjacency, norm: Norm = Norm.SQUARED_L2
 ) -> list[int]:
-    """How far the value moves, in L1 or squared, over all neighbors of at most one record each."""
+    """Return the moves of the value, in L1 or squared, over all neighbors of at most one record
+    each.
+    """
     apart = _apart if norm is Norm.L1 else squared_distance
     places = range(len(universe))  # in place of records: fractions are slow to look up
     known = {at: moments([universe[i] for i in at], box) for at in datasets(places, 1)}
@@ -180,7 +185,7 @@ _NAMES = ("columns", "side", "radius", "constant", "diagonal", "above", "counted
 
 
 def _stated(statement: Sensitivity) -> int:
-    """In the statement's own norm."""
+    """Return the sensitivity in the statement's norm."""
     given: Any = statement.query
     far: Callable[..., int] = moved if statement.norm is Norm.L1 else moved_squared
     return far(*(given[name] for name in _NAMES), statement.adjacency)
@@ -191,9 +196,10 @@ def _stated(statement: Sensitivity) -> int:
 def obligation_box_moments(
     claimed: Callable[..., int] = moved_squared, claimed_in_l1: Callable[..., int] = moved
 ) -> int:
-    """No neighbors of a small universe are further apart than claimed, in both norms. Under
-    add-remove some are as far, where the box's corners are in the ball; under replace some have 3/5
-    of it, where entries weigh alike or nearly as in a Frobenius norm.
+    """Check that no neighbors of a small universe are further apart than claimed, in both norms.
+
+    Under add-remove some are as far, where the box's corners are in the ball; under replace
+    some have 3/5 of it, where entries weigh alike or nearly as in a Frobenius norm.
 
     One record suffices: the value is a sum over records.
     """
@@ -220,8 +226,9 @@ def obligation_box_moments(
 def obligation_images_are_in_the_box_and_the_ball(
     claimed: Callable[[Box, Record], Vector] = Box.image,
 ) -> int:
-    """Every image is in the box and in the ball; bounds go to the sides where the ball holds the
-    box."""
+    """Check that every image is in the box and in the ball; bounds go to the sides where the ball
+    contains the box.
+    """
     cases = 0
     for universe, box in _boxes():
         for record in universe:

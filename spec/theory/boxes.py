@@ -1,4 +1,6 @@
-"""Sums of records clipped in every coordinate, on exact rationals, and Laplace noise on several integers."""
+"""Sums of records clipped in every coordinate, on exact rationals, and Laplace noise on several
+integers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _BOXES = Source("OURS", "sums of integer vectors in a box")
 
 
 def box_sum(records: Sequence[Record], stretch: Stretch, radius: int) -> Vector:
-    """The sum of the images, each coordinate clamped to the radius."""
+    """Return the sum of the images, each coordinate clamped to the radius."""
     images = [stretch.image(record) for record in records]
     clipped = [[min(max(z, -radius), radius) for z in image] for image in images]
     return tuple(sum(one[j] for one in clipped) for j in range(len(stretch.center)))
@@ -30,9 +32,10 @@ def box_sum(records: Sequence[Record], stretch: Stretch, radius: int) -> Vector:
 def box_sensitivity(
     d: int, radius: int, norm: Norm, adjacency: Adjacency = Adjacency.REPLACE
 ) -> int:
-    """How far the sum moves. A record contributes z, |z_j| <= R.
+    """Return the sensitivity of the sum in this norm: a record contributes z, |z_j| <= R.
 
-    add-remove: each z_j by R at most; replace: by 2R. In L1 they add up, their squares do in squared L2.
+    add-remove: each z_j by R at most; replace: by 2R. In L1 they add up, their squares do in
+    squared L2.
     """
     move = 2 * radius if adjacency is Adjacency.REPLACE else radius
     return d * (move if norm is Norm.L1 else move**2)
@@ -49,7 +52,7 @@ _STRETCHES = (
 
 
 def _stated(statement: Sensitivity) -> int:
-    """In the statement's own norm."""
+    """Return the sensitivity in the statement's norm."""
     given: Any = statement.query
     near: Any = statement.adjacency
     return box_sensitivity(given["width"], given["radius"], statement.norm, near)
@@ -58,7 +61,9 @@ def _stated(statement: Sensitivity) -> int:
 @states(_BOXES)
 @shows("BoxSum", Norm.L1, Norm.SQUARED_L2, value=_stated)
 def obligation_box_sum(claimed: Callable[..., int] = box_sensitivity) -> int:
-    """The largest move over all neighbors of small universes is exactly ``claimed``, in both norms."""
+    """Check that the largest move over all neighbors of small universes is exactly ``claimed``, in
+    both norms.
+    """
     cases = 0
     for (universe, stretch), radius in product(_STRETCHES, (1, 2)):
         for norm, adjacency in product((Norm.L1, Norm.SQUARED_L2), Adjacency):
@@ -91,7 +96,7 @@ class LaplaceVectorLaw:
     scale: Fraction
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The product; 0 for another number of integers."""
+        """Return the product over coordinates; 0 for another number of integers."""
         if len(outcome) != len(self.center):
             return Fraction(0)
         parts = (DiscreteLaplaceLaw(c, self.scale) for c in self.center)
@@ -99,14 +104,16 @@ class LaplaceVectorLaw:
         return prod(masses, start=Fraction(1))
 
     def largest_loss(self, other: LaplaceVectorLaw) -> Fraction | None:
-        """The distance in L1 over the scale, attained beyond all of one's own centers."""
+        """Return the L1 distance over the scale, attained beyond all of this law's centers."""
         if self.scale != other.scale:
             raise ValueError("the noise scale must be the same on neighbors")
         gaps = (abs(a - b) for a, b in zip(self.center, other.center, strict=True))
         return Fraction(sum(gaps)) / self.scale
 
     def profile(self, other: LaplaceVectorLaw, epsilon: Fraction) -> Any:
-        """Of one coordinate that moves, exactly; of several, at most what pure DP of that loss has."""
+        """Return the exact profile of one coordinate that moves; of several, the bound of pure DP
+        with that loss.
+        """
         moved = [(a, b) for a, b in zip(self.center, other.center, strict=True) if a != b]
         if len(moved) == 1:
             own, theirs = (DiscreteLaplaceLaw(c, self.scale) for c in moved[0])
@@ -116,5 +123,5 @@ class LaplaceVectorLaw:
         return profile(loss, Fraction(0), epsilon)
 
     def facts(self) -> tuple[Any, ...]:
-        """Center and scale."""
+        """Return the name of the law, center and scale."""
         return ("DiscreteLaplace", self.center, self.scale)

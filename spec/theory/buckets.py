@@ -25,8 +25,12 @@ BUCKETS = Source(
 
 @states(BUCKETS)
 def buckets(deviations: Sequence[Fraction]) -> list[tuple[Fraction, ...]]:
-    """S_k: those in sigma_1 (2^-k, 2^(1 - k)], k = 1, ..., max(1, ceil(log2 d)); smaller ones are left
-    out: there are fewer than d, none above sigma_1 / d, so their sum is below sigma_1."""
+    """Return the buckets S_k of deviations in sigma_1 (2^-k, 2^(1 - k)], k = 1, ..., max(1,
+    ceil(log2 d)).
+
+    Smaller deviations are left out: there are fewer than d, none above sigma_1 / d, so their
+    sum is below sigma_1.
+    """
     largest, count = max(deviations), max(1, (len(deviations) - 1).bit_length())
     found: list[tuple[Fraction, ...]] = []
     for k in range(1, count + 1):
@@ -37,15 +41,20 @@ def buckets(deviations: Sequence[Fraction]) -> list[tuple[Fraction, ...]]:
 
 @states(BUCKETS)
 def best_bucket(deviations: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """The bucket S of largest |S| min S; at least half of |S| max S, which for the bucket of the
-    largest sum is at least all deviations' sum over the number of buckets and one."""
+    """Return the bucket S of largest |S| min S.
+
+    That is at least half of |S| max S, which for the bucket of the largest sum is at least the
+    sum of all deviations over the number of buckets and one.
+    """
     return max(buckets(deviations), key=lambda s: len(s) * min(s, default=Fraction(0)))
 
 
 @states(BUCKETS)
 def added_noise(deviations: Sequence[Fraction]) -> list[Fraction]:
-    """Variances to add to records of N(p, s^2 I_S), s the least deviation of the best bucket S, other
-    coordinates 0, to make them N(p, Sigma): what is estimated from these estimates those.
+    """Return variances to add to records of N(p, s^2 I_S) to make them N(p, Sigma): an estimate
+    from these is one from those.
+
+    Here s is the least deviation of the best bucket S, and other coordinates are 0.
 
     The least, not the largest: noise can only be added.
     """
@@ -64,8 +73,11 @@ def added_noise(deviations: Sequence[Fraction]) -> list[Fraction]:
 def records_needed_by_buckets(
     epsilon: Fraction, alpha: Fraction, deviations: Sequence[Fraction]
 ) -> Fraction:
-    """|S| s / (12 alpha epsilon) of the best bucket, under the conditions of
-    ``records_needed_plainly``; it is at least tr Sigma^(1/2) / (24 (L + 1) alpha epsilon), L buckets."""
+    """Return |S| s / (12 alpha epsilon) of the best bucket, under the conditions of
+    ``records_needed_plainly``.
+
+    It is at least tr Sigma^(1/2) / (24 (L + 1) alpha epsilon), L buckets.
+    """
     bucket = best_bucket(deviations)
     return records_needed_plainly(epsilon, len(bucket), alpha / min(bucket))
 
@@ -88,9 +100,12 @@ _SPECTRA: dict[str, tuple[Fraction, ...]] = {
 def obligation_buckets(
     claimed: Callable[[Sequence[Fraction]], list[Fraction]] = added_noise,
 ) -> int:
-    """The noise that is added has a variance of at least 0 everywhere and makes Sigma of as many like
-    coordinates as the bound counts; the bound is at least a share 1 / (24 (L + 1)) of
-    tr Sigma^(1/2) / (alpha epsilon), and at most the one without buckets."""
+    """Check that the added noise has nonnegative variances and makes Sigma from as many equal
+    coordinates as the bound counts.
+
+    The bound is at least a share 1 / (24 (L + 1)) of tr Sigma^(1/2) / (alpha epsilon), and at
+    most the one without buckets.
+    """
     cases, epsilon, alpha = 0, Fraction(1), Fraction(1, 10)
     for name, deviations in _SPECTRA.items():
         least, noise = min(best_bucket(deviations)), claimed(deviations)

@@ -1,13 +1,15 @@
 """Verify the JSON witness of a violated claim: python spec/theory/check_witness.py witness.json
 
-"joint": hits ~ Binomial(draws, p), other hits ~ Binomial(other draws, q), A = P(at least hits | p), B = P(at most
-other hits | q), z = -(normal quantile); (p, q) is rejected if A or B <= alpha / 100, or w z(A) + v z(B) >= z(0.98
-alpha), v^2 = 1 - w^2 = share / 64. All p <= e^epsilon q + delta must be: in a cell of q, at its ends. "betting":
-the product of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, of chance <= level under the
-claim (Ville 1939); of single calls whose side is a fair coin "own" is a right guess at it, "other" a wrong one, and
-delta is halved unless either side is guessed. "guesses", of such calls, and delta = 0: right guesses among all are
-stochastically at most Binomial(guesses, e^epsilon / (1 + e^epsilon)). Exits with 1 if it is refused, with 2 if a part
-cannot be checked. Alphas: 0.05 at most.
+"joint": hits ~ Binomial(draws, p), other hits ~ Binomial(other draws, q), A =
+P(at least hits | p), B = P(at most other hits | q), z = -(normal quantile); (p, q) is rejected
+if A or B <= alpha / 100, or w z(A) + v z(B) >= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p
+<= e^epsilon q + delta must be: in a cell of q, at its ends. "betting": the product of 1 + stake
+(1{own} - e^epsilon 1{other} - delta) must reach 1 / level, of chance <= level under the claim
+(Ville 1939); of single calls whose side is a fair coin "own" is a right guess at it, "other" a
+wrong one, and delta is halved unless either side is guessed. "guesses", of such calls, and
+delta = 0: right guesses among all are stochastically at most Binomial(guesses, e^epsilon /
+(1 + e^epsilon)). Exits with 1 if it is refused, with 2 if a part cannot be checked. Alphas:
+0.05 at most.
 """
 
 import base64
@@ -34,7 +36,9 @@ def _require(true: bool, otherwise: str) -> None:
 
 
 def check(witness: Any) -> list[str]:
-    """What was verified, in words. Raises ValueError (malformed: KeyError, ...) otherwise."""
+    """Return what was verified, in words. Raises ValueError (malformed: KeyError, ...)
+    otherwise.
+    """
     _require(witness["schema"] == {"name": "dpverify witness", "version": 1}, "unknown schema")
     text = json.dumps({**witness, "sha256": ""}, sort_keys=True, allow_nan=False)
     _require(hashlib.sha256(text.encode()).hexdigest() == witness["sha256"], "checksum differs")
@@ -51,7 +55,7 @@ def check(witness: Any) -> list[str]:
 
 
 def neighbors(name: str, data: Any, relation: str, **_: Any) -> str:
-    """That the pair may be compared, or that the witness does not tell."""
+    """Return words that the pair may be compared, or that the witness does not tell."""
     moves = re.fullmatch(r"(all|at most (\d+)) answers move by at most (\S+)", relation)
     if data is None or not (moves or relation in ("replace", "add-remove")):
         return f"NOT CHECKED: whether {name!r} are {relation} neighbors (too large, or unknown)"
@@ -70,7 +74,9 @@ def neighbors(name: str, data: Any, relation: str, **_: Any) -> str:
 
 
 def on_claim(guarantee: str, epsilon: float, delta: float) -> str:
-    """That delta >= delta(epsilon) of the guarantee, or that this is taken on trust."""
+    """Return words that delta >= delta(epsilon) of the guarantee, or that this is taken on
+    trust.
+    """
     _require(epsilon >= 0 and 0 <= delta < 1, f"no claim has a point ({epsilon}, {delta})")
     call = re.fullmatch(r"(perfect|pure|approx|zcdp|a?gaussian)(?:\((.*)\))?", guarantee)
     if call is None:
@@ -98,7 +104,7 @@ def on_claim(guarantee: str, epsilon: float, delta: float) -> str:
 
 
 def score(hits: int, draws: int, p: Any) -> float:
-    """At most z(P(X >= hits)), X ~ Binomial(draws, p)."""
+    """Return at most z(P(X >= hits)), X ~ Binomial(draws, p)."""
     if hits <= 0 or p >= 1:
         return -FAR
     up = hits >= (draws + 1) * p  # else the complement, counted from the other end
@@ -113,7 +119,7 @@ def score(hits: int, draws: int, p: Any) -> float:
 
 
 def joint(witness: Any, proof: Any) -> str:
-    """That the counts refute the point, and the certified epsilon besides."""
+    """Return words that the counts refute the point, and the certified epsilon besides."""
     (_,), (k, n, j, m), run = witness["events"], proof["counts"], witness["run"]
     _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
     own, other = (1 - proof["share"] / 64) ** 0.5, (proof["share"] / 64) ** 0.5
@@ -133,7 +139,9 @@ def joint(witness: Any, proof: Any) -> str:
 
 
 def guesses(witness: Any, proof: Any) -> str:
-    """That so many right guesses refute the point, and the certified epsilon besides."""
+    """Return words that so many right guesses refute the point, and the certified epsilon
+    besides.
+    """
     (_,), (right, wrong) = witness["events"], proof["counts"]
     _require(all(type(x) is int and x >= 0 for x in (right, wrong)), "impossible counts")
     _require(right + wrong <= witness["run"]["draws"], "more guesses than draws")
@@ -146,7 +154,7 @@ def guesses(witness: Any, proof: Any) -> str:
 
 
 def betting(witness: Any, proof: Any) -> str:
-    """That the bets, none of which could lose everything, won enough."""
+    """Return words that the bets, none of which could lose everything, won enough."""
     growth, level, left = min(proof["omitted"], mp.mpf(0)), proof["level"], witness["run"]["draws"]
     single = proof.get("single", False)
     for event, point, stake, *tally in witness["bets"]:

@@ -1,8 +1,9 @@
-"""Enclosures: intervals of rationals, tails of chi-square laws, and how much a rare event can hold.
+"""Enclosures: intervals of rationals, tails of chi-square laws, and the largest second moment on a
+rare event.
 
-Ends are found in interval arithmetic at mpmath's working precision, so a number that is said to be a
-bound is on its side of the truth. What is trusted is mpmath's own rounding, and its erfc to 30 bits less
-than it is computed with.
+Ends are computed in interval arithmetic at mpmath's working precision, so a number that is said
+to be a bound is on its side of the truth. This trusts mpmath's own rounding, and its erfc to 30
+bits less than it is computed with.
 """
 
 from __future__ import annotations
@@ -25,34 +26,34 @@ _GUARD = 30
 
 
 def interval(value: Fraction | int) -> Any:
-    """A rational as an interval of the working precision."""
+    """Return a rational as an interval of the working precision."""
     mp.iv.prec = mp.mp.prec
     return mp.iv.mpf(Fraction(value).numerator) / Fraction(value).denominator
 
 
 def point(value: Any) -> Any:
-    """A number of mpmath as an interval of no width."""
+    """Return an mpmath number as an interval of width 0."""
     mp.iv.prec = mp.mp.prec
     return mp.iv.mpf(value)
 
 
 def lower(value: Any) -> Any:
-    """The lower end."""
+    """Return the lower end of an interval."""
     return mp.mpf(value.a)
 
 
 def upper(value: Any) -> Any:
-    """The upper end."""
+    """Return the upper end of an interval."""
     return mp.mpf(value.b)
 
 
 @states(Source("OURS", "tails of chi-square laws as finite sums"))
 def tail(d: int, q: Any) -> Any:
-    """An interval with P(chi2_d > q), for an interval q > 0.
+    """Return an interval that contains P(chi2_d > q), for an interval q > 0.
 
-    With x = q / 2: e^-x times the sum of x^j / j!, j < d / 2, for even d; for odd d erfc(sqrt x) plus
-    e^-x times the sum of x^(j - 1/2) / Gamma(j + 1/2), 1 <= j <= (d - 1) / 2. By parts, two degrees
-    of freedom at a time.
+    With x = q / 2: e^-x times the sum of x^j / j!, j < d / 2, for even d; for odd d
+    erfc(sqrt x) plus e^-x times the sum of x^(j - 1/2) / Gamma(j + 1/2), 1 <= j <= (d - 1) / 2.
+    By parts, two degrees of freedom at a time.
     """
     x = q / 2
     if d % 2:
@@ -67,7 +68,7 @@ def tail(d: int, q: Any) -> Any:
 
 
 def _erfc(x: Any) -> Any:
-    """It falls."""
+    """Return an enclosure of erfc, a decreasing function, at an interval."""
     with mp.workprec(mp.mp.prec + _GUARD):
         low, high = mp.erfc(mp.mpf(x.b)), mp.erfc(mp.mpf(x.a))
         slack = mp.ldexp(1, -mp.mp.prec + _GUARD // 2)
@@ -76,9 +77,11 @@ def _erfc(x: Any) -> Any:
 
 
 def quantile_below(d: int, delta: Fraction) -> Any:
-    """A number q, as near as the precision allows, with P(chi2_d > q) >= delta for sure; delta < 1.
+    """Return a number q, as near as the precision allows, with P(chi2_d > q) >= delta for certain;
+    delta < 1.
 
-    By Newton's steps for the logarithm of the tail, none below a half of q or above twice it.
+    It takes Newton's steps for the logarithm of the tail, none below a half of q or above twice
+    q.
     """
     half, goal, q = mp.mpf(d) / 2, mp.log(real(delta)), mp.mpf(d)
     for _ in range(_STEPS):
@@ -95,7 +98,7 @@ def quantile_below(d: int, delta: Fraction) -> Any:
 
 
 def density(d: int, x: Any) -> Any:
-    """Of chi2_d."""
+    """Return the density of chi2_d."""
     half = mp.mpf(d) / 2
     return mp.exp((half - 1) * mp.log(x / 2) - x / 2 - mp.loggamma(half)) / 2
 
@@ -107,12 +110,15 @@ def _top_mass(d: int, delta: Fraction, precision: int) -> Any:
 
 @states(Source("OURS", "what a rare event can hold of a Gaussian vector's squared length"))
 def top_mass(d: int, delta: Fraction) -> Any:
-    """At least the largest E[|g|^2; S], g standard normal in R^d, over events S of probability <= delta.
+    """Return an upper bound on E[|g|^2; S], g standard normal in R^d, over events S of probability
+    <= delta.
 
-    The largest is that of the longest vectors, {|g|^2 > q}: any other event of that probability swaps
-    longer vectors for shorter ones. x times the density of chi2_d is d times that of chi2_{d + 2}, so
-    it is d P(chi2_{d + 2} > q). It grows as q falls, and q is taken on that side.
-    S may be decided by other coins besides: then it is a density between 0 and 1, and the same holds.
+    The largest is that of the longest vectors, {|g|^2 > q}: any other event of that probability
+    swaps longer vectors for shorter ones. x times the density of chi2_d is d times that of
+    chi2_{d + 2}, so it is d P(chi2_{d + 2} > q). It grows as q falls, and q is taken on that
+    side.
+    S may depend on other coins besides: then it is a density between 0 and 1, and the same
+    holds.
     """
     if delta <= 0:
         return mp.mpf(0)
@@ -130,7 +136,9 @@ _SMALL = tuple(
 
 @states(Source("OURS", "tails of chi-square laws as finite sums"))
 def obligation_tail(claimed: Callable[[int, Any], Any] = tail) -> int:
-    """The enclosed tail holds mpmath's incomplete gamma function, and nearly no more."""
+    """Check that the enclosed tail contains mpmath's incomplete gamma function, and is nearly no
+    wider.
+    """
     cases, near = 0, mp.ldexp(1, -mp.mp.prec + 20)
     for d in (*range(1, 12), 400, 999, 1000):
         for share in (Fraction(1, 10), Fraction(1), Fraction(6, 5), Fraction(40, d)):
@@ -147,8 +155,10 @@ def obligation_tail(claimed: Callable[[int, Any], Any] = tail) -> int:
 
 @states(Source("OURS", "what a rare event can hold of a Gaussian vector's squared length"))
 def obligation_top_mass(claimed: Callable[[int, Fraction], Any] = top_mass) -> int:
-    """It is the integral of x over chi2_d's upper tail of mass delta, by quadrature; more than both
-    ends of mass delta / 2 hold together; and all, d, at delta = 1."""
+    """Check by quadrature that it is the integral of x over chi2_d's upper tail of mass delta;
+    that it is more than both ends of mass delta / 2 contain together; and that it is d at
+    delta = 1.
+    """
     cases, near = 0, mp.mpf("1e-9")
     with mp.workdps(15):
         for d, delta in _SMALL:
@@ -164,7 +174,7 @@ def obligation_top_mass(claimed: Callable[[int, Fraction], Any] = top_mass) -> i
 
 
 def _bisected(d: int, mass: Fraction) -> Any:
-    """The upper quantile again, by halving alone."""
+    """Return the upper quantile again, by halving alone."""
     low, high = mp.mpf(0), mp.mpf(4 * d + 200)
     for _ in range(60):
         middle = (low + high) / 2
@@ -174,7 +184,7 @@ def _bisected(d: int, mass: Fraction) -> Any:
 
 
 def _integral(d: int, low: Any, high: Any) -> Any:
-    """Of x over part of chi2_d's law."""
+    """Return the integral of x over part of chi2_d's law."""
     ends = [low, low + 2 * mp.sqrt(d) + 8, low + 200 + 4 * d] if high == mp.inf else [low, high]
 
     def of_root(r: Any) -> Any:  # x = r^2 takes the pole of d = 1 away

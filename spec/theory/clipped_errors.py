@@ -1,7 +1,9 @@
-"""Errors of covariances near the identity from clipped or masked second moments, by the delta method.
+"""Errors of covariances near the identity from clipped or masked second moments, by the delta
+method.
 
-y is standard normal in d dimensions, r^2 = |y|^2. Released is the mean over n records of z z^T, with symmetric noise of
-variance scale^2 in each of d (d + 1) / 2 orthonormal directions; the estimate is the covariance that has these moments.
+y is standard normal in d dimensions, r^2 = |y|^2. Released is the mean over n records of z z^T,
+with symmetric noise of variance scale^2 in each of d (d + 1) / 2 orthonormal directions; the
+estimate is the covariance that has these moments.
 """
 
 from __future__ import annotations
@@ -21,12 +23,15 @@ from .clipped_moments import DIGITS, near
 def expected_error(
     d: int, n: Any, bound: Any, scale: Any, of_count: Any = 0, how: str = "clip"
 ) -> Any:
-    """The root mean square of |estimate - I|_F by the delta method; noise of ``scale``, ``of_count`` on the count over n.
+    """Return the root mean square of |estimate - I|_F by the delta method.
 
-    Clip, psi = min(r^2, bound): each of D = d (d + 1) / 2 - 1 directions without trace has the slope
-    a = E psi r^2 / (d (d + 2)), the sampling variance 2 E psi^2 / (d (d + 2)) / n and noise scale^2; the direction I / sqrt(d)
-    has d (Var psi / n + d scale^2 + (E psi of_count)^2) / ((E psi r^2 - d E psi) / 2)^2. Mask: the same for records inside,
-    n P of them, psi = r^2, the noise over P, and the slope Var(r^2 | inside) / 2 of the trace.
+    There is noise of ``scale`` on the moments, and of ``of_count`` on the count over n.
+
+    Clip, psi = min(r^2, bound): each of D = d (d + 1) / 2 - 1 directions without trace has the
+    slope a = E psi r^2 / (d (d + 2)), the sampling variance 2 E psi^2 / (d (d + 2)) / n and
+    noise scale^2; the direction I / sqrt(d) has d (Var psi / n + d scale^2 +
+    (E psi of_count)^2) / ((E psi r^2 - d E psi) / 2)^2. Mask: the same for records inside, n P
+    of them, psi = r^2, the noise over P, and the slope Var(r^2 | inside) / 2 of the trace.
     """
     d, bound = mp.mpf(d), mp.mpf(bound)
 
@@ -56,8 +61,9 @@ def expected_error(
 
 @states(Source("OURS", "errors of covariances from clipped moments"))
 def obligation_expected_error(claimed: Callable[..., Any] = expected_error) -> int:
-    """To 10 digits, the delta method with whole matrices: slopes from scores, variances from moments of directions,
-    lengths by quadrature."""
+    """Check to 10 digits against the delta method with whole matrices: slopes from scores,
+    variances from moments of directions, lengths by quadrature.
+    """
     cases = 0
     settings = ((1, 50, 2), (2, 100, 3), (3, 1000, 9))
     with mp.workdps(DIGITS):
@@ -74,7 +80,9 @@ def obligation_expected_error(claimed: Callable[..., Any] = expected_error) -> i
 
 @lru_cache(maxsize=64)
 def _radial(d: int, bound: int, how: str, held: int, free: int) -> Any:
-    """E min(r^2, bound)^held r^(2 free); with "mask", of those inside, times their probability."""
+    """Return E min(r^2, bound)^held r^(2 free); with "mask", of the records inside, times their
+    probability.
+    """
     ends = [0, bound] if how == "mask" else [0, bound, bound + 40, bound + 200]
     half = mp.mpf(d) / 2
 
@@ -87,8 +95,9 @@ def _radial(d: int, bound: int, how: str, held: int, free: int) -> Any:
 
 
 def _whole_delta_method(d: int, n: int, bound: int, scale: Any, of_count: Any, how: str) -> Any:
-    """tr A^-1 C A^-T: of the vector of z_i z_j (times sqrt(2) off the diagonal) over the count, and of the covariance in
-    the same coordinates."""
+    """Return tr A^-1 C A^-T, for the vector of z_i z_j (times sqrt(2) off the diagonal) over the
+    count, and for the covariance in the same coordinates.
+    """
     indices = list(combinations_with_replacement(range(d), 2))
     size = len(indices)
 
@@ -114,6 +123,6 @@ def _whole_delta_method(d: int, n: int, bound: int, scale: Any, of_count: Any, h
 
 
 def _of_directions(d: int, i: int, j: int, k: int, m: int) -> Any:
-    """E u_i u_j u_k u_m for u uniform on the sphere."""
+    """Return E u_i u_j u_k u_m for u uniform on the sphere."""
     matched = (i == j) * (k == m) + (i == k) * (j == m) + (i == m) * (j == k)
     return mp.mpf(matched) / (d * (d + 2))

@@ -1,6 +1,7 @@
-"""How the mean of records that agree shares its budget: noise scales, shifts and gates, from public numbers.
+"""Budget of a mean of records that agree: noise scales, shifts and gates, from public numbers.
 
-One class for each way to decide who agrees: weights by degree, coins of the basic filter, noisy scores of the Gaussian filter.
+There is one class for each way to decide which records agree: weights by degree, coins of the
+basic filter, noisy scores of the Gaussian filter.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LEAST = Fraction(1, _SIXTEENTHS)
 
 
 def least(holds: Callable[[int], bool]) -> int:
-    """The least t >= 1 from which on it holds."""
+    """Return the least t >= 1 from which on the condition holds."""
     high = 1
     while not holds(high):
         high *= 2
@@ -40,21 +41,23 @@ def least(holds: Callable[[int], bool]) -> int:
 
 @cache
 def gaussian_shift(scale: Fraction, rare: Fraction) -> int:
-    """The least t >= 1 with P(round(scale N) >= t) <= rare."""
+    """Return the least t >= 1 with P(round(scale N) >= t) <= rare."""
     return least(lambda t: bool(gaussian_probability(0, scale, t - 1) <= real(rare)))
 
 
 @cache
 def laplace_shift(scale: Fraction, rare: Fraction) -> int:
-    """The same for discrete Laplace noise."""
+    """Return the least t >= 1 with P(noise >= t) <= rare, for discrete Laplace noise."""
     noise = DiscreteLaplaceLaw(0, scale)
     return least(lambda t: bool(noise.at_most(-t, real_exponential) <= real(rare)))
 
 
 def spread(mu_squared: Fraction, width: int) -> Fraction:
-    """s with (1 / s + sqrt(width) 2^-40)^2 <= mu^2, hardly larger than needed: a multiple of 2^-40.
+    """Return s with (1 / s + sqrt(width) 2^-40)^2 <= mu^2, hardly larger than needed: a multiple
+    of 2^-40.
 
-    mu is rounded down to 2^-60, and sqrt(width) 2^-40 replaced by (floor(sqrt(width)) + 1) 2^-40
+    mu is rounded down to 2^-60, and sqrt(width) 2^-40 replaced by (floor(sqrt(width)) + 1)
+    2^-40
     (1 + 2^-30).
     """
     root = Fraction(isqrt(floor(mu_squared * 2**120)), 2**60)
@@ -63,7 +66,7 @@ def spread(mu_squared: Fraction, width: int) -> Fraction:
 
 
 def upper_quantile(rare: Any) -> Any:
-    """z with P(N > z) = rare."""
+    """Return z with P(N > z) = rare."""
     return _upper_quantile(rare, mp.mp.prec)
 
 
@@ -73,7 +76,7 @@ def _upper_quantile(rare: Any, precision: int) -> Any:
 
 
 def _down(value: Any) -> Fraction:
-    """To a multiple of 1/16."""
+    """Return the value rounded down to a multiple of 1/16."""
     return Fraction(int(mp.floor(value * _SIXTEENTHS)), _SIXTEENTHS)
 
 
@@ -83,8 +86,11 @@ def _down(value: Any) -> Fraction:
 @states(_SHARES)
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The agreement moves by ``moves``; of mu^2 it has the share (moves z multiplier / n_max)^(2/3), at
-    most 1/2, z the quantile of ``tail``. What is left is the mean's.
+    """Budget of a mean weighted by degree.
+
+    The agreement moves by ``moves``; of mu^2 it has the share
+    (moves z multiplier / n_max)^(2/3), at most 1/2, z the quantile of ``tail``. The mean has
+    the remainder.
     """
 
     adjacency: Adjacency
@@ -94,11 +100,11 @@ class Weights:
     width: int
 
     least = 10
-    """Of the released agreement, with which a mean is released."""
+    """Released agreement from which on a mean is released."""
 
     @property
     def moves(self) -> int:
-        """By how much the agreement moves at most."""
+        """Maximum change in the agreement between neighboring datasets."""
         return 5 if self.adjacency is Adjacency.ADD_REMOVE else 6
 
     @property
@@ -108,12 +114,12 @@ class Weights:
 
     @property
     def reach(self) -> Fraction:
-        """How far the mean moves, in radii over the released agreement."""
+        """Largest move of the mean, in radii over the released agreement."""
         return Fraction(17, 16) * (1 if self.adjacency is Adjacency.ADD_REMOVE else 2)
 
     @property
     def scale(self) -> Fraction:
-        """Of the noise on the agreement, rounded up to 1/16."""
+        """Scale of the noise on the agreement, rounded up to 1/16."""
         z, m = upper_quantile(self.tail), real(self.multiplier)
         share = min((self.moves * z * m / self.n_max) ** (mp.mpf(2) / 3), mp.mpf(1) / 2)
         return -_down(-self.moves * m / mp.sqrt(share))
@@ -126,12 +132,12 @@ class Weights:
 
     @property
     def spread(self) -> Fraction:
-        """Of the noise on the mean, in its reach."""
+        """Deviation of the noise on the mean, over the mean's reach."""
         left = 1 / self.multiplier**2 - (self.moves / self.scale) ** 2
         return spread(left, self.width)
 
     def noise(self, radius: int, released: int) -> Fraction:
-        """The standard deviation of the noise on the mean, in cells."""
+        """Return the standard deviation of the noise on the mean, in cells."""
         return self.reach * radius * self.spread / max(1, released)
 
 
@@ -144,7 +150,7 @@ class Soft(Weights):
 
     @property
     def moves(self) -> int:
-        """By how much its agreement moves at most."""
+        """Maximum change in the agreement between neighboring datasets."""
         return soft_weights.moves(self.full)
 
     @property
@@ -154,7 +160,7 @@ class Soft(Weights):
 
     @property
     def reach(self) -> Fraction:
-        """How far its mean moves, in radii over the released agreement."""
+        """Largest move of the mean, in radii over the released agreement."""
         return soft_weights.reach(self.full, Fraction(1))
 
 
@@ -164,8 +170,11 @@ class Soft(Weights):
 @states(_SHARES)
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """Discrete Laplace noise of 3/2 (n_max / 2000)^(1/3) multipliers, from 1/2 to 8, in sixteenths, on the
-    number kept; one multiplier, in two radii, on the mean."""
+    """Budget of a mean behind the basic filter.
+
+    The number of kept records has discrete Laplace noise of 3/2 (n_max / 2000)^(1/3)
+    multipliers, from 1/2 to 8, in sixteenths; the mean has one multiplier, in two radii.
+    """
 
     multiplier: Fraction
     n_max: int
@@ -173,14 +182,14 @@ class Basic:
 
     @property
     def scale(self) -> Fraction:
-        """Of the noise on the number of kept records."""
+        """Scale of the noise on the number of kept records."""
         times = mp.mpf(3) / 2 * mp.cbrt(mp.mpf(self.n_max) / 2000)
         times = min(max(times, mp.mpf(1) / 2), mp.mpf(8))
         return self.multiplier * Fraction(int(mp.nint(_SIXTEENTHS * times)), _SIXTEENTHS)
 
     @property
     def shift(self) -> int:
-        """Of the number of kept records."""
+        """Shift of the number of kept records."""
         return laplace_shift(self.scale, self.tail)
 
 
@@ -189,10 +198,11 @@ class Basic:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Once a number ``rows`` of records is assumed: the filter, and the spread of the mean's noise.
+    """Filter, and spread of the mean's noise, for an assumed number ``rows`` of records.
 
-    weights: (p, q) of a score p friends - (q - p) strangers. sigma: of its noise. threshold: what it must
-    exceed. strangers: of a kept record at most; None where kept records may replace each other.
+    weights: (p, q) of a score p friends - (q - p) strangers. sigma: deviation of its noise.
+    threshold: the value that it must exceed. strangers: the most that a kept record has; None
+    where kept records may replace each other.
     """
 
     rows: int
@@ -206,11 +216,12 @@ class Setting:
 @states(_SHARES)
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """mu^2 = 1 / multiplier^2 over number of rows (add-remove), scores, number kept, and mean.
+    """Budget of a mean behind the Gaussian filter: mu^2 = 1 / multiplier^2 over number of rows
+    (add-remove), scores, number kept, and mean.
 
-    The number kept has the share (5 multiplier / n_max)^(2/3), at most 1/10, the number of rows half
-    as much. Of scores (p, q) and rooms, in standard deviations between the threshold and full agreement,
-    those are taken that make the mean's noise least.
+    The number kept has the share (5 multiplier / n_max)^(2/3), at most 1/10, the number of rows
+    half as much. Among the scores (p, q) and the rooms, in standard deviations between the
+    threshold and full agreement, those are chosen that make the mean's noise least.
     """
 
     adjacency: Adjacency
@@ -229,7 +240,7 @@ class Gaussian:
 
     @property
     def shifts(self) -> tuple[int, int]:
-        """Of the number kept, and of the number of rows, which is public under replace."""
+        """Shifts of the number kept, and of the number of rows, which is public under replace."""
         kept, rows = self.counts
         public = self.adjacency is Adjacency.REPLACE
         return gaussian_shift(kept, self.tail), 0 if public else gaussian_shift(rows, self.tail)
@@ -253,24 +264,26 @@ class Gaussian:
         return self.fewest - 1 - self.shifts[1]
 
     def assumed(self, released: int) -> int:
-        """A number of rows that is rarely below the true one."""
+        """Return a number of rows that is rarely below the true one."""
         return few_digits(max(self.fewest, released + 1 + self.shifts[1]))
 
     def setting(self, rows: int) -> Setting | None:
-        """The best one; None where there is no room."""
+        """Return the best setting; None where there is no room."""
         return _setting(self, rows)
 
     def margin(self, q: int, p: int) -> int:
-        """How high the score of a record may be that has no majority on the other side."""
+        """Return the largest score of a record without a majority on the other side."""
         return q - p if self.adjacency is Adjacency.ADD_REMOVE else q
 
     def cost(self, q: int, p: int) -> int:
-        """How far a row's score moves at most, squared, where the record that goes may be kept."""
+        """Return the largest squared move of a row's score, where the record that goes may be
+        kept.
+        """
         return p * (q - p) if self.adjacency is Adjacency.ADD_REMOVE else q * q
 
 
 def few_digits(rows: int) -> int:
-    """Rounded up so that only 9 binary digits lead."""
+    """Return the number rounded up so that only 9 binary digits lead."""
     step = 1 << max(0, rows.bit_length() - 9)
     return -(-rows // step) * step
 

@@ -10,11 +10,13 @@ Law = Mapping[Any, Fraction]
 
 
 def uncoupled(left: Law, right: Law, related: Callable[[Any, Any], bool]) -> Fraction:
-    """The least probability that a draw of one and a draw of the other, drawn together, are not related.
+    """Return the least probability, over all couplings, that draws from the two laws are not
+    related.
 
-    Mass is sent from outcomes of the left law to related ones of the right, along shortest paths on which some can be sent more or back
-    (Edmonds and Karp): what is sent at last is the best coupling, so 0 shows that there is one. That less than the rest cannot be had is
-    Strassen's theorem.
+    Mass is sent from outcomes of the left law to related ones of the right, along shortest
+    paths on which some can be sent more or back (Edmonds and Karp). The mass sent at the end is
+    that of the best coupling, so 0 shows that there is one with related draws only. No coupling
+    has less than the rest, by Strassen's theorem.
     """
     rest, free = dict(left), dict(right)
     sent: dict[tuple[Any, Any], Fraction] = {}
@@ -33,7 +35,9 @@ def uncoupled(left: Law, right: Law, related: Callable[[Any, Any], bool]) -> Fra
 
 
 def _path(rest: Law, free: Law, pairs: Mapping[Any, list[Any]], sent: Law) -> list[Hashable]:
-    """From an outcome of the left law with mass left to one of the right: left, right, left, ..., right; empty if there is none."""
+    """Return a path from an outcome of the left law with mass left to one of the right: left,
+    right, left, ..., right; empty if there is none.
+    """
     before: dict[Any, Any] = {}  # of each outcome on the right
     paths = [[a] for a, mass in rest.items() if mass]
     while paths:

@@ -1,4 +1,5 @@
-"""What follows from the transcript of a covariance so far: number of records, map, scale, center and fit.
+"""Readings from the transcript of a covariance so far: number of records, map, scale, center and
+fit.
 
 A mechanism's parameters are those of ``gaussian_covariance``, whose stages these are.
 """
@@ -32,7 +33,9 @@ FAILS = mp.mpf(1) / 100
 
 @dataclass(frozen=True)
 class Sphere:
-    """A map with its moved center, how long a deviation is in image cells, and the quarter octave of the number of records."""
+    """Map with its moved center, the length of a deviation in image cells, and the quarter octave
+    of the number of records.
+    """
 
     row: Row
     moved: tuple[int, ...]
@@ -44,52 +47,54 @@ class Sphere:
 
 
 def adds(parameters: Parameters) -> bool:
-    """Whether the number of records is private."""
+    """Return whether the number of records is private."""
     return parameters["adjacency"] is Adjacency.ADD_REMOVE
 
 
 def has_rounds(parameters: Parameters) -> bool:
-    """Whether rounds whiten."""
+    """Return whether rounds whiten."""
     return parameters["rounds"] > 0 and len(parameters["center"]) > 1
 
 
 def has_signs(parameters: Parameters) -> bool:
-    """Whether these are rounds of signs."""
+    """Return whether these are rounds of signs."""
     return has_rounds(parameters) and parameters["method"] == "sign"
 
 
 def others(parameters: Parameters) -> int:
-    """The number of rounds that are not of signs."""
+    """Return the number of rounds that are not of signs."""
     only = has_rounds(parameters) and not has_signs(parameters)
     return int(parameters["rounds"]) if only else 0
 
 
 def share_of(parameters: Parameters, name: str) -> Fraction:
-    """A share of mu^2 that is given by its parameter's name, 0 for none."""
+    """Return a share of mu^2 that is given by its parameter's name, 0 for none."""
     return Fraction(parameters[name] or 0)
 
 
 def left(parameters: Parameters) -> Fraction:
-    """Of mu^2, for the moments."""
+    """Return the share of mu^2 that remains for the moments."""
     used = [share_of(parameters, f"{name}_share") for name in ("check", "scale", "mean")]
     rounds = share_of(parameters, "rounds_share") if has_rounds(parameters) else Fraction(0)
     return 1 - sum(used) - share_of(parameters, "certify") - rounds
 
 
 def steps(parameters: Parameters) -> int:
-    """Of the search for the scale; none where, without rounds, the largest deviation is public."""
+    """Return the number of steps of the search for the scale; 0 where, without rounds, the largest
+    deviation is public.
+    """
     searched = has_rounds(parameters) or parameters["largest"] is None
     return int(parameters["scale_steps"]) if searched else 0
 
 
 def step_share(parameters: Parameters) -> Fraction:
-    """Of one of them, and of the number where nothing else gives one."""
+    """Return the share of mu^2 of one step, and of the number where nothing else gives one."""
     number = steps(parameters) + (adds(parameters) and not has_signs(parameters))
     return share_of(parameters, "scale_share") / max(number, 1)
 
 
 def weight(parameters: Parameters) -> int:
-    """Of the number beside the moments."""
+    """Return the weight of the number beside the moments."""
     if adds(parameters):
         return RADIUS**2 // 8
     return RADIUS**2 if parameters["outside"] == "mask" else 0
@@ -100,33 +105,37 @@ def _noise(parameters: Parameters, moves: Fraction, share: Fraction) -> Fraction
 
 
 def moments_noise(parameters: Parameters, share: Fraction) -> Fraction:
-    """Of a diagonal entry, in records that fill the ball."""
+    """Return the noise of a diagonal entry, in records that fill the ball."""
     moves = 1 + Fraction(weight(parameters), RADIUS**2) ** 2 if adds(parameters) else Fraction(2)
     return _noise(parameters, moves, share)
 
 
 def side_noise(parameters: Parameters, share: Fraction) -> Fraction:
-    """Of a count of one side minus the other, in records; of a mean, in records at the ball's end."""
+    """Return the noise of a count of one side minus the other, in records; or of a mean, in
+    records at the ball's end.
+    """
     return _noise(parameters, Fraction(1 if adds(parameters) else 4), share)
 
 
 def round_share(parameters: Parameters) -> Fraction:
-    """Of mu^2, for a round that is not of signs."""
+    """Return the share of mu^2 for a round that is not of signs."""
     return share_of(parameters, "rounds_share") / Fraction(parameters["rounds"])
 
 
 def round_noise(parameters: Parameters) -> Fraction:
-    """Of a diagonal entry of such a round, in records that fill the ball; the number is not released with it."""
+    """Return the noise of a diagonal entry of such a round, in records that fill the ball; the
+    number is not released with it.
+    """
     return _noise(parameters, Fraction(1 if adds(parameters) else 2), round_share(parameters))
 
 
 def round_outside(parameters: Parameters) -> str:
-    """What becomes of long images there."""
+    """Return the treatment of long images in such a round."""
     return "clip" if parameters["method"] == "spectral" else "mask"
 
 
 def shape(parameters: Parameters) -> dict[str, Any]:
-    """The parameters of rounds of signs."""
+    """Return the parameters of rounds of signs."""
     names = ("adjacency", "center", "cell", "scale", "rounds", "at_least", "precision")
     factor = shrinking.root_up(1 / share_of(parameters, "rounds_share"))
     own = {name: parameters[name] for name in names}
@@ -138,7 +147,9 @@ def shape(parameters: Parameters) -> dict[str, Any]:
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: that of the rounds; without, what moments and search need."""
+    """Return the least number of records: that of the rounds; without rounds, that of the moments
+    and the search.
+    """
     if has_signs(parameters):
         return int(sign_readings.at_least(shape(parameters)))
     if parameters["at_least"] is not None:
@@ -158,7 +169,7 @@ def _mu(parameters: Parameters, share: Fraction) -> Any:
 
 
 def bound(parameters: Parameters, k: int) -> Any:
-    """Squared length at which moments are clipped, in deviations."""
+    """Return the squared length at which moments are clipped, in deviations."""
     mask = parameters["outside"] == "mask"
     moves, own = (1, mp.mpf(1) / 8) if adds(parameters) else (2, mp.mpf(int(mask)))
     d, mu = len(parameters["center"]), _mu(parameters, left(parameters))
@@ -166,19 +177,23 @@ def bound(parameters: Parameters, k: int) -> Any:
 
 
 def mean_bound(parameters: Parameters, k: int) -> Any:
-    """The same for the mean."""
+    """Return the squared length at which the mean is clipped, in deviations."""
     d, mu = len(parameters["center"]), _mu(parameters, share_of(parameters, "mean_share"))
     return normal_fits.best_mean_bound(d, count_of(k), mu, 1 if adds(parameters) else 2)
 
 
 def least_eigenvalue(parameters: Parameters, k: int) -> Any:
-    """Below which an eigenvalue of the moments counts as noise: a quarter of the noise's length, s sqrt(2 d)."""
+    """Return the number below which an eigenvalue of the moments counts as noise: a quarter of the
+    noise's norm, s sqrt(2 d).
+    """
     noise = real(moments_noise(parameters, left(parameters)))
     return noise * mp.sqrt(2 * len(parameters["center"])) / (4 * count_of(k))
 
 
 def rare_length(parameters: Parameters, k: int) -> Any:
-    """A length that normal records have with probability at most FAILS / 2 together (Laurent and Massart)."""
+    """Return a length that some normal record exceeds with probability at most FAILS / 2
+    (Laurent and Massart).
+    """
     d, level = len(parameters["center"]), mp.log(2 * count_of(k) / FAILS)
     return mp.sqrt(d + 2 * mp.sqrt(d * level) + 2 * level)
 
@@ -195,14 +210,14 @@ class Reading:
     n: int | None
 
     def first(self) -> int:
-        """How many outcomes the number and the rounds take."""
+        """Return the number of outcomes that the number and the rounds take."""
         return (self.parameters["rounds"] if has_rounds(self.parameters) else 0) + self._counts()
 
     def _counts(self) -> bool:
         return self.n is not None or not has_signs(self.parameters)
 
     def count(self) -> Fraction:
-        """The first released number of records; ``at_least`` if it is below."""
+        """Return the first released number of records; ``at_least`` if it is below."""
         p = self.parameters
         if self.n is not None:
             found = Fraction(self.n)
@@ -214,7 +229,7 @@ class Reading:
         return max(found, Fraction(at_least(p)))
 
     def row(self) -> tuple[Row, tuple[int, ...]]:
-        """The map after the rounds, about the center that they found."""
+        """Return the map after the rounds, about the center that they found."""
         p, d = self.parameters, len(self.parameters["center"])
         if not has_rounds(p):
             return start(d), (0,) * d
@@ -227,7 +242,9 @@ class Reading:
         return about_location(public, d, sign_readings.constant(shape(p)))
 
     def rounded(self, outcomes: Sequence[Outcome]) -> preconditioning.State:
-        """The map after so many rounds that are not of signs, and the largest deviation as its image."""
+        """Return the map after so many rounds that are not of signs, and the largest deviation as
+        its image.
+        """
         p = self.parameters
         after = {
             "spectral": preconditioning.spectral_map_after,
@@ -236,7 +253,7 @@ class Reading:
         return after[p["method"]](outcomes, self.public())
 
     def public(self) -> preconditioning.Public:
-        """What their maps depend on beside what they release."""
+        """Return the public values that their maps depend on beside the released outcomes."""
         p = self.parameters
         return preconditioning.Public(
             d=len(p["center"]),
@@ -248,18 +265,18 @@ class Reading:
         )
 
     def of_round(self, t: int) -> tuple[Row, int]:
-        """The map of such a round, from 0, and the length up to which images count."""
+        """Return the map of such a round, from 0, and the length up to which images count."""
         public = self.public()
         state = self.rounded(self.prefix[1 : 1 + t])
         return state[0], preconditioning.reach_in_cells(public, state)
 
     def threshold(self, step: int) -> int:
-        """Of a step of the search."""
+        """Return the threshold of a step of the search."""
         values = [outcome[0] for outcome in self.prefix[self.first() : self.first() + step]]
         return place(coordinates.middle(values))
 
     def measured(self) -> Sphere:
-        """After the search, or with the public length."""
+        """Return the sphere after the search, or with the public length."""
         p = self.parameters
         if steps(p):
             median = normal_fits.length_within(len(p["center"]), mp.mpf("0.5"))
@@ -270,7 +287,7 @@ class Reading:
         return Sphere(row, moved, long, octave(self.count()))
 
     def sphere(self) -> Sphere:
-        """After the mean, if there is one: its center moved by whole cells."""
+        """Return the sphere after the mean, if there is one: its center moved by whole cells."""
         p, found = self.parameters, self.measured()
         if not share_of(p, "mean_share"):
             return found
@@ -285,7 +302,9 @@ class Reading:
         return replace(found, moved=moved)
 
     def moments(self) -> tuple[Outcome, tuple[int, ...]]:
-        """What was released of the moments, and the same over the number of records in 2^-precision squared radii."""
+        """Return the released moments, and the same over the number of records in 2^-precision
+        squared radii.
+        """
         p, d = self.parameters, len(self.parameters["center"])
         outcome = self.prefix[self.first() + steps(p) + bool(share_of(p, "mean_share"))]
         one, width = moments_noise(p, left(p)) / UNIT, d * (d + 1) // 2
@@ -299,7 +318,7 @@ class Reading:
         return outcome, seen
 
     def fit(self) -> Sphere:
-        """The map that makes the fit a sphere."""
+        """Return the map that makes the fit a sphere."""
         p, found, d = self.parameters, self.sphere(), len(self.parameters["center"])
         floor = least_eigenvalue(p, found.octave)
         radius = mp.sqrt(bound(p, found.octave))
@@ -315,5 +334,5 @@ class Reading:
 
 
 def _quotient(value: Fraction, number: Fraction, precision: int) -> int:
-    """To the nearest multiple of 2^-precision, cut at 4."""
+    """Return the quotient to the nearest multiple of 2^-precision, clamped to [-4, 4]."""
     return round(min(max(value / number, Fraction(-4)), Fraction(4)) * (1 << precision))

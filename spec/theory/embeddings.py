@@ -1,7 +1,7 @@
-"""How far a weighted mean can move at most when all that is known is who is near whom: exactly.
+"""Exact largest moves of a weighted mean when only the friendship graph of the records is known.
 
 Records are the vertices of a graph, friends are within one radius, and nothing else is known of
-where they are. Vertices may be blocks: so many records with the same friends.
+their positions. Vertices may be blocks: so many records with the same friends.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Sides:
 
     @property
     def others(self) -> int:
-        """How many vertices both sides have."""
+        """Number of vertices that both sides have."""
         return sum(x == y for x, y in zip(self.left, self.right, strict=True))
 
     def degrees(self, sizes: Sequence[int]) -> list[int]:
-        """Of one record of each vertex, among so many."""
+        """Return the degree of one record of each vertex, among so many."""
         found = []
         for i, row in enumerate(self.rows):
             own = sizes[i] if row >> i & 1 else min(1, sizes[i])
@@ -49,14 +49,14 @@ class Sides:
         return found
 
     def weights(self, sizes: Sequence[int], weight: Weight) -> list[int]:
-        """Of one record of each vertex, 0 where there is none."""
+        """Return the weight of one record of each vertex, 0 where there is none."""
         n = sum(sizes)
         pairs = zip(self.degrees(sizes), sizes, strict=True)
         return [weight(degree, n) if size else 0 for degree, size in pairs]
 
 
 def sides_of(pair: graphs.Pair) -> Sides:
-    """A graph, each record a vertex."""
+    """Return a graph as sides, each record a vertex."""
     vertices = range(len(pair.rows))
     left, right = (tuple(side >> i & 1 for i in vertices) for side in (pair.left, pair.right))
     return Sides(pair.rows, left, right)
@@ -65,7 +65,7 @@ def sides_of(pair: graphs.Pair) -> Sides:
 def _joined(
     adjacency: Adjacency, sizes: Sequence[int], edges: Sequence[tuple[int, int]], own: int
 ) -> Sides:
-    """Blocks, then the one or two records that one side lacks."""
+    """Return blocks, then the one or two records that one side lacks."""
     last = 1 + (adjacency is Adjacency.REPLACE)
     rows = [own & 1 << i for i in range(len(sizes) + last)]
     for i, k in edges:
@@ -77,8 +77,10 @@ def _joined(
 
 
 def strangers_of_one(adjacency: Adjacency, n: int, strangers: int) -> Sides:
-    """A clique of n - 1, and a record that is no friend of so many of them; it is removed, or replaced
-    by a friend of all but as many others."""
+    """Return a clique of n - 1, and a record that is no friend of so many of them.
+
+    The record is removed, or replaced by a friend of all but as many others.
+    """
     if adjacency is Adjacency.ADD_REMOVE:
         return _joined(adjacency, (n - 1 - strangers, strangers), [(0, 1), (0, 2)], 3)
     sizes = (n - 1 - 2 * strangers, strangers, strangers)
@@ -88,7 +90,9 @@ def strangers_of_one(adjacency: Adjacency, n: int, strangers: int) -> Sides:
 def random_blocks(
     adjacency: Adjacency, seed: int, n: int, blocks: int, count: int
 ) -> Iterator[Sides]:
-    """Random sizes and friends, n records on the larger side; dense graphs more often than others."""
+    """Yield random sizes and friends, n records on the larger side; dense graphs more often than
+    others.
+    """
     rng = random.Random(seed)
     vertices = blocks + 1 + (adjacency is Adjacency.REPLACE)
     for _ in range(count):
@@ -100,7 +104,7 @@ def random_blocks(
 
 
 def random_sizes(rng: random.Random, total: int, blocks: int) -> list[int]:
-    """At least 1 each, and uneven."""
+    """Return random sizes, at least 1 each, and uneven."""
     sizes = [1] * blocks
     left = total - blocks
     for i in range(blocks - 1):
@@ -113,7 +117,7 @@ def random_sizes(rng: random.Random, total: int, blocks: int) -> list[int]:
 
 
 def potentials(rows: graphs.Rows, top: int) -> Iterator[tuple[int, ...]]:
-    """Every map of the vertices to 0, ..., top that has friends within 1 of each other."""
+    """Yield every map of the vertices to 0, ..., top that has friends within 1 of each other."""
     chosen: list[int] = []
 
     def extended() -> Iterator[tuple[int, ...]]:
@@ -133,17 +137,18 @@ def potentials(rows: graphs.Rows, top: int) -> Iterator[tuple[int, ...]]:
 
 @states(Source("OURS", "the farthest that a mean of records can move, given their friends"))
 def farthest(rows: graphs.Rows, masses: Sequence[Fraction], top: int) -> Fraction:
-    """The largest |sum of masses[i] x_i|, in radii, over all records x_i with friends within a radius,
-    in every dimension and norm.
+    """Return the largest |sum of masses[i] x_i|, in radii, over all records x_i with friends
+    within a radius, in every dimension and norm.
 
-    The masses add up to 0. Vertices with mass on them are within ``top`` radii of each other, by way of
-    common friends: 2 where any two have one.
+    The masses add up to 0. Vertices with mass on them are within ``top`` radii of each other,
+    by way of common friends: 2 where any two have one.
 
-    Proof. |z| is the largest value at z of a linear function of norm 1. That makes numbers f_i of the
-    records with friends within 1 of each other, and numbers are records: one dimension is enough. For
-    theta uniform in [0, 1) the mean of floor(f_i + theta) is f_i, and floor keeps numbers within 1
-    within 1, so some integers do as well as f. Shift them so that the least one with mass is 0, and
-    clamp all to 0, ..., top: what has mass stays, and friends stay within 1. QED.
+    Proof. |z| is the largest value at z of a linear function of norm 1. That makes numbers f_i
+    of the records with friends within 1 of each other, and numbers are records: one dimension
+    suffices. For theta uniform in [0, 1) the mean of floor(f_i + theta) is f_i, and floor keeps
+    numbers within 1 within 1, so some integers do as well as f. Shift them so that the least
+    one with mass is 0, and clamp all to 0, ..., top: what has mass stays, and friends stay
+    within 1. QED.
     """
     scale = lcm(*(mass.denominator for mass in masses))
     whole = [int(mass * scale) for mass in masses]
@@ -155,7 +160,9 @@ def farthest(rows: graphs.Rows, masses: Sequence[Fraction], top: int) -> Fractio
 
 
 def mean_moves(sides: Sides, weight: Weight) -> Fraction:
-    """How far the weighted means of the two sides, neither without weight, are apart at most."""
+    """Return the largest distance of the weighted means of the two sides, neither without
+    weight.
+    """
     masses = [Fraction(0)] * len(sides.rows)
     for sizes, sign in ((sides.left, 1), (sides.right, -1)):
         weights = sides.weights(sizes, weight)

@@ -1,6 +1,8 @@
-"""Exponential families with one parameter, told once more: their maps, and moments of limited statistics by Simpson's rule.
+"""Exponential families with one parameter, stated anew: their maps, and moments of limited
+statistics by Simpson's rule.
 
-Numbers are floats: they decide where records are clipped and what a released mean says, which privacy does not depend on.
+Numbers are floats: they decide where records are clipped and how a released mean is read, which
+privacy does not depend on.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ LARGEST = 1.7e308
 
 
 class Limited(NamedTuple):
-    """Of the statistic clipped to an interval, or inside it: mean, variance, d mean / d theta, P(inside)."""
+    """Moments of the statistic clipped to an interval, or inside it: mean, variance, d mean / d
+    theta, P(inside).
+    """
 
     mean: float
     variance: float
@@ -41,7 +45,9 @@ class Limited(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """log(t, theta) is the logarithm of T's density, theta t + log h(t), up to a constant; records are record(t), increasing."""
+    """Family of densities: log(t, theta) is the logarithm of T's density, theta t + log h(t), up
+    to a constant; records are record(t), increasing.
+    """
 
     log: Callable[[float, float], float]
     support: tuple[float, float]
@@ -72,7 +78,7 @@ def _log(x: float) -> float:
 
 
 def normal(s: float, *, logs: bool = False) -> Known:
-    """Of deviation s; or of numbers whose logarithms are."""
+    """Return the normal family of deviation s; or of numbers whose logarithms are normal."""
 
     def window(theta: float) -> tuple[float, float]:
         return theta * s * s - 9 * s, theta * s * s + 9 * s
@@ -111,12 +117,12 @@ def _exponential(
 
 
 def exponential() -> Known:
-    """Of records themselves, whose parameter is the scale."""
+    """Return the family of exponential records, whose parameter is the scale."""
     return _exponential(_same, _same, lambda s: -1 / s, math.log, math.exp)
 
 
 def poisson(*, lattice: bool) -> Known:
-    """Counts, or the continuous law."""
+    """Return the family of counts, or the continuous law."""
 
     def window(theta: float) -> tuple[float, float]:
         rate = math.exp(theta)
@@ -144,10 +150,12 @@ def poisson(*, lattice: bool) -> Known:
 
 
 def bernoulli() -> Known:
-    """The continuous one."""
+    """Return the continuous Bernoulli family."""
 
     def middle(theta: float) -> float:
-        """e^(theta t) has half of its mass below ln((1 + e^theta) / 2) / theta."""
+        """Return the median ln((1 + e^theta) / 2) / theta: e^(theta t) has half of its mass
+        below.
+        """
         if abs(theta) < 1e-3:
             return 0.5 + theta / 8
         return float(mp.log((1 + mp.exp(mp.mpf(theta))) / 2) / theta)
@@ -167,7 +175,7 @@ def bernoulli() -> Known:
 
 @cache
 def known(family: Any) -> Known:
-    """The one of this name and shape."""
+    """Return the family of this name and shape."""
     name = type(family).__name__
     if name in ("Normal", "LogNormal"):
         return normal(family.deviation, logs=name == "LogNormal")
@@ -197,7 +205,9 @@ def known(family: Any) -> Known:
 
 @lru_cache(maxsize=1 << 12)
 def limited(family: Known, theta: float, low: float, high: float, outside: str) -> Limited:
-    """By Simpson's rule on each side of the interval's ends and inside; on a lattice by sums."""
+    """Return the limited moments by Simpson's rule on each side of the interval's ends and inside;
+    on a lattice by sums.
+    """
     first, last = family.window(theta)
     pieces: list[tuple[float, float]] = []  # of t and its mass
     if family.lattice:
@@ -237,7 +247,7 @@ def limited(family: Known, theta: float, low: float, high: float, outside: str) 
 
 
 def whole(family: Known, theta: float) -> Limited:
-    """Without limits."""
+    """Return the moments without limits."""
     return limited(family, theta, *family.window(theta), "clip")
 
 
@@ -245,7 +255,9 @@ def whole(family: Known, theta: float) -> Limited:
 
 
 def _worlds() -> list[tuple[str, Known, Callable[[Any], Any], Any, tuple[float, ...]]]:
-    """Families with an independent density or mass of T (mpmath), theta's parameter, and ends of intervals."""
+    """Return families with an independent density or mass of T (mpmath), theta's parameter, and
+    ends of intervals.
+    """
 
     def gamma(rate: Any) -> Callable[[Any], Any]:
         return lambda t: rate * mp.exp(-rate * t)
@@ -279,8 +291,12 @@ def _worlds() -> list[tuple[str, Known, Callable[[Any], Any], Any, tuple[float, 
 
 @states(_OURS, _ZZ25)
 def obligation_limited(claimed: Callable[..., Limited] = limited) -> int:
-    """Means, variances and shares are integrals (or sums) of the densities that textbooks print, to 8 digits; slopes are
-    difference quotients, and positive: of clipped records they are Cov(clip T, T), of those inside the variance."""
+    """Check to 8 digits that means, variances and shares are integrals (or sums) of textbook
+    densities.
+
+    Slopes are difference quotients, and positive: for clipped records they are Cov(clip T, T),
+    for those inside the variance.
+    """
     cases = 0
     for name, family, textbook, parameter, ends in _worlds():
         theta, density = family.natural(parameter), cache(textbook)

@@ -1,4 +1,6 @@
-"""The search for a parameter by the median of its family, and intervals of the statistic about where it ends."""
+"""The search for a parameter by the median of its family, and intervals of the statistic about the
+result.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ Parameters = Mapping[str, Any]
 
 
 def by_gradients(parameters: Parameters) -> bool:
-    """Whether several sums over a list are released, in place of one over all records."""
+    """Return whether several sums over a list are released, in place of one over all records."""
     return bool(parameters.get("method", "statistic") == "gradient")
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records; for gradients that of a public number, for each run."""
+    """Return the least number of records; for gradients that of a public number, for each run."""
     if not by_gradients(parameters) or parameters["at_least"] is not None:
         return stepped.at_least(parameters)
     times = (2 if counts(parameters) else 1) * int(parameters["runs"])
@@ -32,7 +34,9 @@ def at_least(parameters: Parameters) -> int:
 
 
 class Frame(NamedTuple):
-    """Cells from ``low`` on, of ``length`` together; a mask counts the statistics from ``first`` to ``last``."""
+    """Interval of cells from ``low`` on, of ``length`` together; a mask counts the statistics from
+    ``first`` to ``last``.
+    """
 
     low: float
     length: float
@@ -41,14 +45,16 @@ class Frame(NamedTuple):
 
 
 def weight(parameters: Parameters) -> int:
-    """Of the number beside the statistics."""
+    """Return the weight of the number beside the statistics."""
     if counts(parameters):
         return CELLS // 2
     return CELLS * 7 // 4 if parameters["outside"] == "mask" else 0
 
 
 def scale(parameters: Parameters, place: int) -> Fraction:
-    """The noise of the number, of a step of the search, of the statistics, in their units."""
+    """Return the noise of the number, of a step of the search, or of the statistics, in their
+    units.
+    """
     share = shares(parameters)[place]
     return stepped.scale(parameters, place, weight(parameters), search_steps(parameters), share)
 
@@ -57,18 +63,20 @@ def scale(parameters: Parameters, place: int) -> Fraction:
 
 
 def family(parameters: Parameters) -> Known:
-    """Told once more."""
+    """Return the family, as stated anew in ``families``."""
     return families.known(parameters["family"])
 
 
 def coordinates(parameters: Parameters) -> tuple[float, float]:
-    """The ends of the search."""
+    """Return the ends of the search."""
     ends = [family(parameters).coordinate(parameters[name]) for name in ("lowest", "highest")]
     return min(ends), max(ends)
 
 
 def search_steps(parameters: Parameters) -> int:
-    """Halvings of the range down to a 16th of the largest deviation of T at nine places."""
+    """Return the number of halvings of the range down to a 16th of the largest deviation of T at
+    nine places.
+    """
     return _steps(parameters["family"], *coordinates(parameters))
 
 
@@ -85,7 +93,7 @@ def _steps(given: Any, low: float, high: float) -> int:
 
 
 def theta_after(parameters: Parameters, values: Sequence[int]) -> float:
-    """The natural parameter where the search looks after these values."""
+    """Return the natural parameter that the search examines after these values."""
     low, high = coordinates(parameters)
     v = low + (high - low) * float((middle(values) + 1) / 2)
     return family(parameters).natural(family(parameters).back(v))
@@ -95,7 +103,7 @@ def theta_after(parameters: Parameters, values: Sequence[int]) -> float:
 
 
 def support(parameters: Parameters) -> tuple[float, float]:
-    """Of the statistics of records that were kept."""
+    """Return the support of the statistics of records that were kept."""
     low, high = family(parameters).support
     if parameters["kept"] is None:
         return low, high
@@ -107,7 +115,9 @@ def support(parameters: Parameters) -> tuple[float, float]:
 
 
 def about(parameters: Parameters, mean: float, far: float) -> Frame:
-    """The interval within ``far`` of a mean, where records can be; on a lattice a power of two long, so that cells hold whole numbers of counts."""
+    """Return the interval within ``far`` of a mean, where records can be; on a lattice its length
+    is a power of two, so that cells contain whole numbers of counts.
+    """
     least, most = support(parameters)
     low, high = max(mean - far, least), min(mean + far, most)
     if low >= high:
@@ -126,7 +136,7 @@ def about(parameters: Parameters, mean: float, far: float) -> Frame:
 
 
 def law_in(parameters: Parameters, frame: Frame, theta: float) -> Limited:
-    """The moments of the statistic in a frame."""
+    """Return the moments of the statistic in a frame."""
     ends = (frame.first, frame.last)
     if parameters["outside"] == "clip":
         ends = (frame.low, frame.low + frame.length)
@@ -134,7 +144,7 @@ def law_in(parameters: Parameters, frame: Frame, theta: float) -> Limited:
 
 
 def errors(parameters: Parameters, frame: Frame, theta: float, n: float) -> tuple[float, float]:
-    """Of theta, to first order: by noise, and by sampling."""
+    """Return the errors of theta, to first order: by noise, and by sampling."""
     at = law_in(parameters, frame, theta)
     inside = n * at.inside if parameters["outside"] == "mask" else n
     if at.slope <= 0 or inside <= 0:
@@ -145,7 +155,9 @@ def errors(parameters: Parameters, frame: Frame, theta: float, n: float) -> tupl
 
 
 def sum_noise(parameters: Parameters, mean: Any) -> Any:
-    """The deviation of the noise in the sum of statistics over the interval; by gradients that of what one run of them leads to."""
+    """Return the deviation of the noise in the sum of statistics over the interval; by gradients
+    that of the result of one run of them.
+    """
     if not by_gradients(parameters):
         return stepped.sum_noise(scale(parameters, 2), weight(parameters), mean)
     steps = int(parameters["steps"])
@@ -154,13 +166,17 @@ def sum_noise(parameters: Parameters, mean: Any) -> Any:
 
 
 def step_scale(parameters: Parameters) -> Fraction:
-    """The noise of a gradient's sum, in cells: a list's neighbors differ by a replacement."""
+    """Return the noise of a gradient's sum, in cells: a list's neighbors differ by a
+    replacement.
+    """
     square = Fraction(4 * CELLS**2 * int(parameters["steps"])) / shares(parameters)[2]
     return Fraction(parameters["noise_multiplier"]) * shrinking.root_up(square)
 
 
 def frame_of(parameters: Parameters, theta: float, quarter: int) -> Frame:
-    """Of half lengths of 2^(k / 4) deviations, k from -4 to 16, the one of the least error for 2^(quarter / 4) records."""
+    """Return, of the frames of half lengths 2^(k / 4) deviations, k from -4 to 16, the one with
+    the least error for 2^(quarter / 4) records.
+    """
     key = tuple(sorted((k, str(v)) for k, v in parameters.items())), theta, quarter
     if key not in _FRAMES:
         whole = families.whole(family(parameters), theta)
@@ -176,7 +192,7 @@ _FRAMES: dict[Any, Frame] = {}
 
 
 def cell_of(parameters: Parameters, frame: Frame, x: Any) -> int | None:
-    """The nearest of CELLS cells from the low end; None for a record that does not count."""
+    """Return the nearest of CELLS cells from the low end; None for a record that does not count."""
     cell = frame.length / CELLS
     half = min(cell, 1.0) / 2 if family(parameters).lattice else 0.0
     t = family(parameters).statistic(float(x))
@@ -187,14 +203,18 @@ def cell_of(parameters: Parameters, frame: Frame, x: Any) -> int | None:
 
 
 def in_steps(parameters: Parameters, values: Sequence[Fraction], frame: Frame) -> tuple[int, ...]:
-    """The sum of 2 z - CELLS, z the nearest of CELLS cells from the low end; with their number if it is released."""
+    """Return the sum of 2 z - CELLS, z the nearest of CELLS cells from the low end; with their
+    number if it is released.
+    """
     w, cells = weight(parameters), [cell_of(parameters, frame, x) for x in values]
     inside = [z for z in cells if z is not None]
     return (sum(2 * z - CELLS for z in inside), *([w * len(inside)] if w else []))
 
 
 def unit_away(parameters: Parameters, values: Sequence[int], units: float) -> float:
-    """The natural parameter so many units from where the search looks after these values, inside the range."""
+    """Return the natural parameter so many units from the one that the search examines after these
+    values, inside the range.
+    """
     low, high = coordinates(parameters)
     unit = (high - low) * 16 / 2.0 ** search_steps(parameters) * 2
     v = low + (high - low) * float((middle(values) + 1) / 2) + units * unit
@@ -202,7 +222,7 @@ def unit_away(parameters: Parameters, values: Sequence[int], units: float) -> fl
 
 
 def share_inside(parameters: Parameters, frame: Frame, theta: float) -> float:
-    """Of the records that were kept, how many are in the interval."""
+    """Return the share, of the records that were kept, in the interval."""
     share = law_in(parameters, frame, theta).inside
     if parameters["kept"] is None:
         return share
@@ -211,7 +231,9 @@ def share_inside(parameters: Parameters, frame: Frame, theta: float) -> float:
 
 
 def size_of(parameters: Parameters, values: Sequence[int], quarter: int, number: Fraction) -> int:
-    """How many records are listed: by the least share inside for parameters within a quarter of a unit."""
+    """Return the number of records that are listed: by the least share inside for parameters
+    within a quarter of a unit.
+    """
     frame = frame_of(parameters, theta_after(parameters, values), quarter)
     near = [unit_away(parameters, values, k / 4) for k in (-1, 0, 1)]
     share = min(share_inside(parameters, frame, theta) for theta in near)

@@ -23,18 +23,18 @@ def information(reach: Any) -> Any:
 
 @states(SCORES)
 def least_error(mu: Any, n: int, spread: Any, reach: Any) -> Any:
-    """Bound errors from below: no mu-GDP estimate (replace) of theta from n records has a smaller
-    root mean squared error at every theta of an interval of half-length R: 1 / (n s sqrt(e^(mu^2) -
-    1) + pi / R), s the largest deviation of T there.
+    """Bound from below, at some theta of an interval of half-length R, the root mean squared error
+    of mu-GDP estimates (replace) of theta from n records: 1 / (n s sqrt(e^(mu^2) - 1) +
+    pi / R), s the largest deviation of T there.
 
-    Draw theta from the prior of ``information`` about the middle. M is the estimate, a^2 its mean
-    square error on average, g(theta) = E M, and Z_i = (M - theta)(T_i - E T) the score of record i.
-    Scores add up: T - E T is the derivative of the log-density, so E sum Z_i = g'(theta), on
-    average 1 + E (theta - g) of the prior's logarithmic derivative (by parts), at least 1 - a pi /
-    R by Cauchy and Schwarz. One score is small: with the record drawn anew before M is run, it has
-    the mean 0 and a mean square of a^2 s^2 at most, so with it in the data its mean is at most
-    sqrt(e^(mu^2) - 1) a s (``covariance_tracing.chi_square``). So n s sqrt(e^(mu^2) - 1) a >= 1 - a pi / R.
-    QED
+    Draw theta from the prior of ``information`` about the middle. M is the estimate, a^2 its
+    mean square error on average, g(theta) = E M, and Z_i = (M - theta)(T_i - E T) the score of
+    record i. Scores add up: T - E T is the derivative of the log-density, so E sum Z_i =
+    g'(theta), on average 1 + E (theta - g) of the prior's logarithmic derivative (by parts), at
+    least 1 - a pi / R by Cauchy and Schwarz. One score is small: with the record drawn anew
+    before M is run, it has the mean 0 and a mean square of a^2 s^2 at most, so with it in the
+    data its mean is at most sqrt(e^(mu^2) - 1) a s (``covariance_tracing.chi_square``). So n s
+    sqrt(e^(mu^2) - 1) a >= 1 - a pi / R. QED
     """
     return 1 / (n * spread * mp.sqrt(mp.expm1(mu**2)) + mp.sqrt(information(reach)))
 
@@ -80,7 +80,9 @@ def obligation_scores_add_up(claimed: Callable[[Any], Any] = information) -> int
 
 
 def _averages(estimate: Estimate, prior: Any, reach: Any) -> tuple[Any, Any]:
-    """Average (M - theta)(x - theta) and (M - theta)^2, by Simpson's rule over theta and x - theta."""
+    """Return the averages of (M - theta)(x - theta) and (M - theta)^2, by Simpson's rule over
+    theta and x - theta.
+    """
     score, square = mp.mpf(0), mp.mpf(0)
     thetas = [(-1 + mp.mpf(k) / 20) * reach for k in range(41)]
     noises = [mp.mpf(k) / 5 for k in range(-35, 36)]

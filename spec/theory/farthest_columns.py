@@ -1,8 +1,8 @@
 """Votes for the column in which a record is farthest off, and the boxes that follow from them.
 
-A record votes once, or not at all where it is more than two radii from the center; so one more record
-moves one count by one, and another one in its place two. What follows from the votes bounds no loss:
-it is stated so that the law of what comes after is known, number by number.
+A record votes once, or not at all where it is more than two radii from the center; so one more
+record moves one count by one, and a replaced record two. The reading of the votes bounds no
+loss: it is stated so that the law of later stages is known, number by number.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _MOST, _EXCESS = 2**30, 2**29
 
 @states(_VOTES)
 def votes(images: Images, region: Region) -> Vector:
-    """How many records within two radii of the center are farthest from it in each column, the first
-    of the farthest."""
+    """Return, for each column, how many records within two radii of the center are farthest from
+    it in that column, the first of the farthest.
+    """
     found = [0] * len(region.center)
     for y, often in inside(images, Region(region.center, 2 * region.radius)).items():
         found[max(range(len(y)), key=lambda j: abs(y[j]))] += often
@@ -40,12 +41,12 @@ def votes(images: Images, region: Region) -> Vector:
 
 @states(_VOTES)
 def votes_moves(adjacency: Adjacency) -> int:
-    """Squared: one count moves by one; under replace two may."""
+    """Return the squared sensitivity: one count moves by one; under replace two may."""
     return 2 if adjacency is Adjacency.REPLACE else 1
 
 
 def half_width(cell: Fraction) -> int:
-    """11/4 deviations, in cells of so many deviations."""
+    """Return 11/4 deviations, in cells of so many deviations."""
     return min(floor(Fraction(11, 4) / cell), OPEN)
 
 
@@ -57,9 +58,12 @@ def box(
     half: int,
     surprise: Fraction = Fraction(7, 2),
 ) -> Vector:
-    """The half widths of the columns. Cut is a column with more votes than the middle one (the lower of
-    two), by more than 7/2 standard deviations of the noise and of that many votes; none where these
-    columns have more such votes than 5/4 gamma of all."""
+    """Return the half widths of the columns.
+
+    A column is cut if it has more votes than the middle one (the lower of two), by more than
+    7/2 standard deviations of the noise and of that many votes; none is where these columns
+    have more such votes than 5/4 gamma of all.
+    """
     kept = [min(max(c, -_MOST), _MOST) for c in counts]
     middle = sorted(kept)[(len(kept) - 1) // 2]
     excess = [min(c - middle, _EXCESS) for c in kept]
@@ -86,8 +90,10 @@ _CASES: tuple[tuple[Region, tuple[Vector, ...]], ...] = (
 @states(_VOTES)
 @shows("FarthestColumns", Norm.SQUARED_L2, value=of_query(votes_moves))
 def obligation_votes(claimed: Callable[[Adjacency], int] = votes_moves) -> int:
-    """Over all neighbors of at most two records in up to three columns the counts move by at most this,
-    and by exactly this where there are two columns; every record of the ball about them votes once."""
+    """Check over all neighbors of at most two records in up to three columns that the counts move
+    by at most this, and by exactly this where there are two columns; every record of the ball
+    about them votes once.
+    """
     cases = 0
     for (region, universe), adjacency in product(_CASES, _ALL):
         most, largest = claimed(adjacency), 0
@@ -109,9 +115,12 @@ Box = Callable[[Sequence[int], Fraction, Fraction, int], Vector]
 
 @states(_VOTES)
 def obligation_box(claimed: Box = box) -> int:
-    """Equal counts are not cut, nor with three standard deviations more in one column; four more are
-    cut there alone, in up to half the columns less one, as long as they are a share gamma at most;
-    and where they are a share 2 gamma nothing is."""
+    """Check that equal counts are not cut, nor with three standard deviations more in one column;
+    four more are cut there alone.
+
+    This holds in up to half the columns less one, as long as they are a share gamma at most;
+    where they are a share 2 gamma nothing is cut.
+    """
     cases = 0
     for d, each, noise in product((8, 9, 50), (100, 10**4), (Fraction(1, 16), Fraction(30))):
         chance = mp.sqrt(noise * noise + each)

@@ -1,4 +1,6 @@
-"""Laws of several stages: a filter whose coins are never seen, and stages that a released number decides."""
+"""Laws of several stages: a filter whose coins are never released, and stages that a released
+number decides.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,11 @@ Core = tuple[Outcome, Any, TranscriptLaw]
 class FilteredLaw:
     """Stages, then a random filter, then a transcript about the records that it keeps.
 
-    opening: what is released before the filter. cores: from that, every set that may be kept (increasing
-    positions), its probability and the transcript that follows; None: it stopped before. everything: what follows
-    where all records are kept, as declared before any data (a filter's friendly neighbors see that).
-    filter: its kind, what it is told of the records, and its parameters.
+    opening: the stages released before the filter. cores: given those outcomes, every set that
+    may be kept (increasing positions), its probability and the transcript that follows; None if
+    it stopped before. everything: the transcript that follows where all records are kept, as
+    declared before any data (a filter's friendly neighbors see that). filter: its kind, what it
+    is told of the records, and its parameters.
     """
 
     opening: tuple[tuple[str, StageLaw], ...]
@@ -41,11 +44,11 @@ class FilteredLaw:
     filter: tuple[Any, ...]
 
     def probability(self, transcript: tuple[Outcome, ...], e: Exponential) -> Any:
-        """The mass of one whole transcript: the average over all kept sets."""
+        """Return the mass of one whole transcript: the average over all kept sets."""
         return sum(self.by_core(transcript, e).values(), Fraction(0))
 
     def by_core(self, transcript: tuple[Outcome, ...], e: Exponential) -> dict[Outcome | None, Any]:
-        """That mass by kept sets; None where it stopped before the filter."""
+        """Return that mass by kept sets; None where it stopped before the filter."""
         before, after = transcript[: len(self.opening)], transcript[len(self.opening) :]
         result: Any = Fraction(1)
         for i, (_, stage) in enumerate(self.opening):
@@ -59,23 +62,29 @@ class FilteredLaw:
         return {kept: result * share * inner.probability(after, e) for kept, share, inner in cores}
 
     def stage_laws(self) -> list[tuple[str, IntegerLaw]]:
-        """Of the stages before the filter, then of those behind it where everything is kept."""
+        """Return the laws of the stages before the filter, then of those after it where everything
+        is kept.
+        """
         opening = TranscriptLaw(self.opening)
         return opening.stage_laws() + self.everything.stage_laws()
 
     @property
     def example(self) -> tuple[Outcome, ...]:
-        """That of what follows; the stages before the filter do not depend on each other."""
+        """Example transcript of the stages after the filter; the stages before it do not depend on
+        each other.
+        """
         return self.everything.example
 
 
 def delta_of_transcripts(p: TranscriptLaw, q: TranscriptLaw, epsilon: Any) -> Any:
-    """sup over events S of P(S) - e^epsilon Q(S), of transcripts whose last stage knows its profile.
+    """Return sup over events S of P(S) - e^epsilon Q(S), for transcripts whose last stage knows
+    its profile.
 
-    Every outcome of an earlier stage is summed: given it, the rest has its own delta at epsilon less the
-    loss so far. Of vectors the stages after the first are one Gaussian pair, whose mu^2 adds up, each taken
-    where those before it are most likely under P. What a summed stage puts more than 9 standard deviations away counts in full, so the
-    value is never below the true one, and within 1e-15 of it.
+    Every outcome of an earlier stage is summed: given it, the rest has its own delta at epsilon
+    less the loss so far. For vectors the stages after the first are one Gaussian pair, whose
+    mu^2 adds up, each taken where those before it are most likely under P. The mass that a
+    summed stage puts more than 9 standard deviations away counts in full, so the value is never
+    below the true one, and within 1e-15 of it.
     """
     return _delta_after(p, q, epsilon, ())
 
@@ -106,7 +115,7 @@ def _delta_after(
 
 
 def _gaussian_rest(p: TranscriptLaw, q: TranscriptLaw, prefix: tuple[Outcome, ...]) -> Fraction:
-    """mu^2 of all stages after the prefix, the likeliest outcomes under P put in."""
+    """Return mu^2 of all stages after the prefix, with the likeliest outcomes under P put in."""
     square = Fraction(0)
     for (_, own), (_, other) in list(zip(p.stages, q.stages, strict=True))[len(prefix) :]:
         mine, theirs = (cast(RoundedGaussianLaw, stage(prefix)) for stage in (own, other))
@@ -116,7 +125,9 @@ def _gaussian_rest(p: TranscriptLaw, q: TranscriptLaw, prefix: tuple[Outcome, ..
 
 
 def _delta_of_stage(own: Any, other: Any, epsilon: Any) -> Any:
-    """At any real epsilon; a stage that does not move: 1 - e^epsilon below 0."""
+    """Return the delta of a stage at any real epsilon; for a stage that does not move it is 1 -
+    e^epsilon below 0.
+    """
     if own.largest_loss(other) == 0:
         return max(mp.mpf(0), 1 - mp.exp(epsilon))
     return own.profile(other, epsilon)

@@ -1,6 +1,7 @@
-"""Fingerprinting: what an estimate must tell about its records, and the bounds in the literature's form.
+"""Fingerprinting: the identities by which scores add up (tracing_bound.py), checked exactly, and
+the isotropic bound with its constant.
 
-The identities by which scores add up (tracing_bound.py), checked exactly; and the isotropic bound with its constant.
+An accurate estimate tells about its records; the bounds are in the literature's form.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ ISOTROPIC = Source(
 def records_needed_in_box(
     *, epsilon: Fraction, delta: Fraction, d: int, reach: Fraction, alpha: Fraction
 ) -> Any:
-    """Records of N(p, I) needed for the root mean squared error alpha over p uniform on [-R, R]^d.
+    """Return the records of N(p, I) needed for the root mean squared error alpha over p uniform on
+    [-R, R]^d.
 
     With Z_i = sum_j (R^2 - p_j^2) (M_j - p_j) (X_ij - p_j) and E[(R^2 - p^2) g'(p)] = 2 E[p g]:
-    E sum_i Z_i + E|M - p|^2 = 2 E<p, M> + E|M - p|^2 = E|M|^2 + E|p|^2 >= d R^2 / 3, and E Z_i <= R^2 alpha
-    ``leak`` by (b) and (c) of tracing_bound.py. Rounded down.
+    E sum_i Z_i + E|M - p|^2 = 2 E<p, M> + E|M - p|^2 = E|M|^2 + E|p|^2 >= d R^2 / 3, and E
+    Z_i <= R^2 alpha ``leak`` by (b) and (c) of tracing_bound.py. Rounded down.
     """
     square = interval(reach) ** 2
     told = d * square / 3 - interval(alpha) ** 2
@@ -46,12 +48,15 @@ def records_needed_in_box(
 
 @states(ISOTROPIC)
 def records_needed_plainly(epsilon: Fraction, d: int, alpha: Fraction) -> Fraction:
-    """d / (12 alpha epsilon), for alpha^2 <= d R^2 / 6, and delta so small that n records lose at most d / 12
-    to it: n alpha (``leak`` - ``drift``) <= d / 12.
+    """Return d / (12 alpha epsilon), for alpha^2 <= d R^2 / 6 and a small delta.
 
-    Of d R^2 / 3 then d R^2 / 6 is left by alpha and d R^2 / 12 by delta, against drift R^2 alpha n. And drift <=
-    epsilon: E_P N <= sqrt(2 KL(P|Q)) (Donsker and Varadhan), and as x ln x is below its chord over [e^-epsilon,
-    e^epsilon], in which dP/dQ is, KL(P|Q) <= epsilon tanh(epsilon / 2) <= epsilon^2 / 2.
+    Delta is so small that n records lose at most d / 12 to it: n alpha (``leak`` - ``drift``)
+    <= d / 12.
+
+    Then alpha takes d R^2 / 6 of d R^2 / 3 and delta takes d R^2 / 12 of the rest, and d
+    R^2 / 12 remains against drift R^2 alpha n. And drift <= epsilon: E_P N <= sqrt(2 KL(P|Q))
+    (Donsker and Varadhan), and as x ln x is below its chord over [e^-epsilon, e^epsilon], in
+    which dP/dQ is, KL(P|Q) <= epsilon tanh(epsilon / 2) <= epsilon^2 / 2.
     """
     return d / (12 * alpha * epsilon)
 
@@ -59,7 +64,7 @@ def records_needed_plainly(epsilon: Fraction, d: int, alpha: Fraction) -> Fracti
 # --- obligations: scores add up -----------------------------------------------------------------
 
 Polynomial = Mapping[tuple[int, int], Fraction]
-"""In p and in g, where sigma g / sqrt(n) is the records' mean less p."""
+"""Polynomial in p and in g, where sigma g / sqrt(n) is the records' mean less p."""
 
 
 def _times(a: Polynomial, b: Polynomial) -> Polynomial:
@@ -74,7 +79,7 @@ def _plus(a: Polynomial, b: Polynomial, factor: int = 1) -> Polynomial:
 
 
 def _of_mean(coefficients: Sequence[Fraction], sigma: Fraction) -> Polynomial:
-    """sum_k c_k (p + sigma g)^k."""
+    """Return sum_k c_k (p + sigma g)^k as a polynomial."""
     return {
         (k - m, m): c * comb(k, m) * sigma**m
         for k, c in enumerate(coefficients)
@@ -83,7 +88,7 @@ def _of_mean(coefficients: Sequence[Fraction], sigma: Fraction) -> Polynomial:
 
 
 def _normal_moment(k: int, square: Fraction) -> Fraction:
-    """Of N(0, square)."""
+    """Return the k-th moment of N(0, square)."""
     if k % 2:
         return Fraction(0)
     result = Fraction(1)
@@ -93,7 +98,7 @@ def _normal_moment(k: int, square: Fraction) -> Fraction:
 
 
 def _box_moment(k: int, square: Fraction) -> Fraction:
-    """Of the uniform law on [-R, R], R^2 = square."""
+    """Return the k-th moment of the uniform law on [-R, R], R^2 = square."""
     return Fraction(0) if k % 2 else square ** (k // 2) / (k + 1)
 
 
@@ -123,7 +128,9 @@ def _facts(
     sigmas: Sequence[Fraction],
     coefficients: Sequence[Fraction],
 ) -> tuple[Fraction, Fraction]:
-    """(E sum_i Z_i, E|M - p|^2) exactly: sum_i xi_i is n times the mean g of them, g ~ N(0, 1 / n)."""
+    """Return (E sum_i Z_i, E|M - p|^2) exactly: sum_i xi_i is n times the mean g of them, g ~
+    N(0, 1 / n).
+    """
 
     def expected(polynomial: Polynomial) -> Fraction:
         each = (
@@ -168,14 +175,16 @@ def _scores_add_up(claimed: Least, moment: Moment, weight: Callable[[Fraction], 
 
 @states(BOUND)
 def obligation_scores_add_up(claimed: Least = _least_scores) -> int:
-    """E sum_i Z_i is at least what (a) says, for polynomials of the records' mean under normal means, by
-    exact moments; for 0, a constant and the mean of many records it is nearly that."""
+    """Check that E sum_i Z_i is at least what (a) says, for polynomials of the records' mean under
+    normal means, by exact moments; for 0, a constant and the mean of many records it is nearly
+    equal.
+    """
     return _scores_add_up(claimed, _normal_moment, lambda square: {(0, 0): Fraction(1)})
 
 
 @states(BOUND)
 def obligation_scores_add_up_in_box(claimed: Least = _least_scores_in_box) -> int:
-    """The same for uniform means and scores weighted by 1 - p^2 / R^2."""
+    """Check the same for uniform means and scores weighted by 1 - p^2 / R^2."""
     return _scores_add_up(
         claimed, _box_moment, lambda square: {(0, 0): Fraction(1), (2, 0): -1 / square}
     )
@@ -195,7 +204,9 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 def obligation_identity(
     claimed: Callable[[Any, Any], Any] = lambda reach, p: reach**2 - p**2,
 ) -> int:
-    """E[(R^2 - p^2) g'(p)] = 2 E[p g(p)], p uniform on [-R, R], by quadrature, for several g."""
+    """Check that E[(R^2 - p^2) g'(p)] = 2 E[p g(p)], p uniform on [-R, R], by quadrature, for
+    several g.
+    """
     cases = 0
     for (name, g), reach in product(_FUNCTIONS.items(), (mp.mpf(1) / 2, mp.mpf(2))):
         ends = [-reach, 0, reach]
@@ -215,8 +226,10 @@ def obligation_isotropic(
     claimed: Callable[[Fraction, int, Fraction], Fraction] = records_needed_plainly,
     largest: Fraction = Fraction(10),
 ) -> int:
-    """d / (12 alpha epsilon) is below the bound with all its terms wherever its conditions hold, at their
-    edges too: the largest alpha, and nearly the largest delta for as many records."""
+    """Check that d / (12 alpha epsilon) is below the bound with all its terms wherever its
+    conditions hold, at their edges too: the largest alpha, and nearly the largest delta for as
+    many records.
+    """
     cases = 0
     epsilons = (Fraction(1, 100), Fraction(1), Fraction(5, 2), largest)
     for epsilon, d, reach in product(epsilons, (1, 6, 96), (Fraction(1), Fraction(10))):
@@ -232,7 +245,9 @@ def obligation_isotropic(
 
 
 def _largest_delta(epsilon: Fraction, d: int, product_: Fraction) -> Fraction:
-    """Within 2%, with n alpha (leak - drift) <= d / 12, n alpha being given."""
+    """Return the largest delta, within 2%, with n alpha (leak - drift) <= d / 12, n alpha being
+    given.
+    """
 
     def small(step: int) -> bool:
         rare = leak(epsilon, _delta(step), d) - leak(epsilon, Fraction(0), d)
@@ -246,6 +261,6 @@ def _largest_delta(epsilon: Fraction, d: int, product_: Fraction) -> Fraction:
 
 
 def _delta(step: int) -> Fraction:
-    """1, 127/128, ..., 65/128, 1/2, 127/256, ..."""
+    """Return the deltas 1, 127/128, ..., 65/128, 1/2, 127/256, ... by index."""
     halvings, part = divmod(step, 64)
     return Fraction(128 - part, 128) * Fraction(1, 2**halvings)

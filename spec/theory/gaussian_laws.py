@@ -28,7 +28,7 @@ class RoundedGaussianLaw:
     scale: Fraction
 
     def probability(self, outcome: Outcome, e: Any) -> Any:
-        """The product of the coordinates' masses, e.rounded_gaussian(z, scale)."""
+        """Return the product of the coordinates' masses, e.rounded_gaussian(z, scale)."""
         if len(outcome) != len(self.center):
             return Fraction(0)
         result: Any = Fraction(1)
@@ -37,41 +37,48 @@ class RoundedGaussianLaw:
         return result
 
     def largest_loss(self, other: RoundedGaussianLaw) -> Fraction | None:
-        """0 for the same center, else infinite: the loss grows with the distance."""
+        """Return 0 for the same center, else None (infinite): the loss grows with the distance."""
         return Fraction(0) if self.center == other.center else None
 
     def profile(self, other: RoundedGaussianLaw, epsilon: Fraction) -> Any:
-        """Of the noise before it is rounded, mu^2 = |c - c'|^2 / scale^2: an upper bound, since
-        rounding is post-processing; within 1e-20 of it for noise as wide as one-unit noise."""
+        """Return the profile of the noise before it is rounded, mu^2 = |c - c'|^2 / scale^2.
+
+        It is an upper bound, since rounding is post-processing; within 1e-20 for noise as wide
+        as one-unit noise.
+        """
         square = self.mu_squared(other)
         return gaussian_profile(square, epsilon) if square else mp.mpf(0)
 
     def mu_squared(self, other: RoundedGaussianLaw) -> Fraction:
-        """The squared distance of the centers in standard deviations."""
+        """Return the squared distance of the centers in standard deviations."""
         if self.scale != other.scale or len(self.center) != len(other.center):
             raise ValueError("the noise must be the same on neighbors")
         moved = sum((a - b) ** 2 for a, b in zip(self.center, other.center, strict=True))
         return moved / self.scale**2
 
     def most_outcomes(self) -> tuple[Iterable[Outcome], Any]:
-        """Of one number, all but a mass below 1e-18 (9 standard deviations away), and that mass."""
+        """Return, for one number, all outcomes but a mass below 1e-18
+        (9 standard deviations away), and that mass.
+        """
         (center,) = self.center
         reach = ceil(9 * self.scale)
         near = ((x,) for x in range(center - reach, center + reach + 1))
         return near, mp.erfc(real((reach + Fraction(1, 2)) / self.scale) / mp.sqrt(2))
 
     def facts(self) -> tuple[Any, ...]:
-        """Center and scale."""
+        """Return the name of the law, center and scale."""
         return ("RoundedGaussian", self.center, self.scale)
 
 
 def one_unit(value: tuple[int, ...], scale: Fraction) -> Outcome:
-    """The value divided by the public noise scale, rounded to multiples of 2^-40 (ties to even)."""
+    """Return the value divided by the public noise scale, rounded to multiples of 2^-40
+    (ties to even).
+    """
     return tuple(round(Fraction(v) * UNIT / scale) for v in value)
 
 
 def most_gaussian(epsilon: int, delta: Any) -> Fraction:
-    """mu^2 of the largest mu whose GDP is (epsilon, delta)-DP, rounded up to 2^-20."""
+    """Return mu^2 of the largest mu whose GDP is (epsilon, delta)-DP, rounded up to 2^-20."""
     low, high = mp.mpf(0), mp.mpf(8)
     for _ in range(60):
         mu = (low + high) / 2

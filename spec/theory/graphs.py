@@ -1,4 +1,6 @@
-"""All small graphs of records and their neighbors: what a filter keeps on one side and the other."""
+"""All small graphs of records and their neighbors: the records that a filter keeps on one side and
+the other.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ class Pair:
 
 
 def pair_of(rows: Rows, adjacency: Adjacency) -> Pair:
-    """The last vertex is removed; or it replaces the one before it."""
+    """Return the pair in which the last vertex is removed; or replaces the one before it."""
     last = 1 << (len(rows) - 1)
     if adjacency is Adjacency.ADD_REMOVE:
         return Pair(rows, 2 * last - 1, last - 1)
@@ -46,11 +48,11 @@ def pair_of(rows: Rows, adjacency: Adjacency) -> Pair:
 
 
 def pairs(adjacency: Adjacency, n: int, loops: Iterable[int] | None = None) -> Iterator[Pair]:
-    """All neighbors of n records (the larger side) with the last one removed or replaced.
+    """Yield all neighbors of n records (the larger side) with the last one removed or replaced.
 
     Every labelled graph, so relabelling makes any record the last one. ``loops``: patterns of
-    records that are their own friends, as bits; by default none, and all. Whether the two records
-    that replace each other are friends plays no part, and they are not.
+    records that are their own friends, as bits; by default none, and all. Whether the two
+    records that replace each other are friends plays no part, and they are not.
     """
     vertices = n + (adjacency is Adjacency.REPLACE)
     edges = list(combinations(range(vertices), 2))
@@ -67,7 +69,7 @@ def pairs(adjacency: Adjacency, n: int, loops: Iterable[int] | None = None) -> I
 
 
 def random_pairs(adjacency: Adjacency, seed: int, sizes: Iterable[int]) -> Iterator[Pair]:
-    """One of each size, of random density, all records their own friends."""
+    """Yield one pair of each size, of random density, all records their own friends."""
     rng = random.Random(seed)
     for n in sizes:
         vertices, density = n + (adjacency is Adjacency.REPLACE), rng.choice((0.5, 0.7, 0.9, 0.97))
@@ -80,14 +82,19 @@ def random_pairs(adjacency: Adjacency, seed: int, sizes: Iterable[int]) -> Itera
 
 
 def clique(adjacency: Adjacency, n: int) -> Pair:
-    """n records, all friends, but for the one that is removed, or comes in for another: it has none."""
+    """Return n records that are all friends, except for the one that is removed, or replaces
+    another: it has none.
+    """
     friends = n - (adjacency is Adjacency.ADD_REMOVE)
     return pair_of((*[2**friends - 1] * friends, 2**friends), adjacency)
 
 
 def ring(adjacency: Adjacency, n: int) -> Pair:
-    """n - 1 records in a ring, each friends with the nearest n / 2, itself included: half of all n. The
-    last one has no friends and is removed, or replaced by a friend of all. n = 2 modulo 4."""
+    """Return n - 1 records in a ring, each friends with the nearest n / 2, itself included: half
+    of all n.
+
+    The last one has no friends and is removed, or replaced by a friend of all. n = 2 modulo 4.
+    """
     others, reach = n - 1, (n // 2 - 1) // 2
     rows = [sum(1 << (i + k) % others for k in range(-reach, reach + 1)) for i in range(others)]
     if adjacency is Adjacency.ADD_REMOVE:
@@ -97,27 +104,27 @@ def ring(adjacency: Adjacency, n: int) -> Pair:
 
 
 def members(vertices: int) -> list[int]:
-    """The vertices of these bits."""
+    """Return the vertices of these bits."""
     return [i for i in range(vertices.bit_length()) if vertices >> i & 1]
 
 
 def degree(rows: Rows, i: int, among: int) -> int:
-    """How many friends vertex i has among these."""
+    """Return the number of friends of vertex i among these."""
     return (rows[i] & among).bit_count()
 
 
 def margin(rows: Rows, i: int, among: int) -> int:
-    """2 deg - n."""
+    """Return 2 deg - n."""
     return 2 * degree(rows, i, among) - among.bit_count()
 
 
 def replaced(pair: Pair) -> list[tuple[int, int]]:
-    """The records that one side lacks, with their side."""
+    """Return the records that one side lacks, with their side."""
     return [(i, side) for side in (pair.left, pair.right) for i in members(side & ~pair.both)]
 
 
 def are_friendly(rows: Rows, kept: int, among: int) -> bool:
-    """Whether any two of the kept vertices have a common friend among those."""
+    """Return whether any two of the kept vertices have a common friend among those."""
     chosen = members(kept)
     return all(rows[i] & rows[k] & among for i in chosen for k in chosen if i <= k)
 
@@ -131,12 +138,12 @@ Moves = tuple[tuple[Fraction, Fraction], ...]
 
 
 def basic_rule(degree: int, n: int, larger: int) -> Fraction:
-    """``basic_probability``, for which the neighbor plays no part."""
+    """Return ``basic_probability``, for which the neighbor plays no part."""
     return basic_probability(degree, n)
 
 
 def moves(pair: Pair, rule: Rule = basic_rule) -> Moves:
-    """Of all vertices."""
+    """Return the moves of all vertices."""
 
     def side(among: int) -> list[Fraction]:
         n = among.bit_count()
@@ -149,19 +156,20 @@ def moves(pair: Pair, rule: Rule = basic_rule) -> Moves:
 
 
 def distance(moves: Moves) -> Fraction:
-    """How far the keep-probabilities move in all."""
+    """Return the total move of the keep-probabilities."""
     return sum((abs(p - q) for p, q in moves), Fraction(0))
 
 
 def supports(moves: Moves) -> tuple[int, int]:
-    """The vertices that may be kept on the left, and on the right."""
+    """Return the vertices that may be kept on the left, and on the right."""
     bits = [(bool(p) << i, bool(q) << i) for i, (p, q) in enumerate(moves)]
     return sum(left for left, _ in bits), sum(right for _, right in bits)
 
 
 def hybrids(moves: Moves) -> Iterator[tuple[Fraction, ...]]:
-    """Keep-probabilities on the way from left to right, one changed at a time: first those that fall,
-    then those that rise."""
+    """Yield the keep-probabilities on the way from left to right, one changed at a time: first
+    those that fall, then those that rise.
+    """
     now = [p for p, _ in moves]
     yield tuple(now)
     for falls in (True, False):
@@ -172,11 +180,11 @@ def hybrids(moves: Moves) -> Iterator[tuple[Fraction, ...]]:
 
 
 def growth(moves: Iterable[tuple[Any, Any]], factor: Any) -> Any:
-    """R with F(S) + d/a <= R (F'(S) + d/a) for the laws F, F' of filter and mechanism, where the
-    mechanism is friendly (epsilon, d)-DP, factor = e^epsilon, a = factor - 1.
+    """Return R with F(S) + d/a <= R (F'(S) + d/a) for the laws F, F' of filter and mechanism,
+    where the mechanism is friendly (epsilon, d)-DP, factor = e^epsilon, a = factor - 1.
 
-    The product over records of (1 + p a) / (1 + q a) if p > q, else of the same with 1 - p, 1 - q
-    (proof: rules.friendly_lift).
+    The product over records of (1 + p a) / (1 + q a) if p > q, else of the same with 1 - p, 1 -
+    q (proof: rules.friendly_lift).
     """
     a = factor - 1
     return prod(
@@ -186,9 +194,12 @@ def growth(moves: Iterable[tuple[Any, Any]], factor: Any) -> Any:
 
 
 def worst_ratio(moves: Moves, factor: Fraction) -> Fraction:
-    """E g(kept) on the left over the same on the right, for the g that gives away most: a factor
-    for each kept record that the left keeps more often, and for each dropped one that it keeps less
-    often. By summation over all kept sets."""
+    """Return E g(kept) on the left over the same on the right, for the g that gives away most, by
+    summation over all kept sets.
+
+    That g has a factor for each kept record that the left keeps more often, and for each
+    dropped one that it keeps less often.
+    """
     fall = {i for i, (p, q) in enumerate(moves) if p > q}
     rise = {i for i, (p, q) in enumerate(moves) if p < q}
 

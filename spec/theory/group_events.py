@@ -1,6 +1,7 @@
-"""How far n records can move the probability of an event, under each kind of claim.
+"""Largest change that n records can make to the probability of an event, under each kind of claim.
 
-g(q) is the most that an event of probability q can have after n records are changed: increasing and concave.
+g(q) is the most that an event of probability q can have after n records are changed: increasing
+and concave.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ def changed(epsilon: Any, delta: Any, n: int) -> Group:
     """Compute g for (epsilon, delta)-DP: the n-th iterate of p -> min(e^epsilon p + delta, 1 -
     e^-epsilon (1 - p - delta)), rounded up.
 
-    With D = delta / (e^epsilon - 1), m steps of the first kind make p + D e^(m epsilon) times as large, and
-    steps of the second kind shrink 1 - p + D by e^epsilon. The first is the smaller one until p exceeds
-    (1 - delta) / (1 + e^epsilon). Any m is a bound; the best of three near that place is taken.
+    With D = delta / (e^epsilon - 1), m steps of the first kind make p + D e^(m epsilon) times
+    as large, and steps of the second kind shrink 1 - p + D by e^epsilon. The first is the
+    smaller one until p exceeds (1 - delta) / (1 + e^epsilon). Any m is a bound; the best of
+    three near that place is taken.
     """
     e, d = _interval(epsilon), _interval(delta)
     if upper(e) == 0:
@@ -123,8 +125,9 @@ def _iterated(epsilon: Fraction, delta: Fraction, n: int, q: Any) -> list[Any]:
 
 @states(RECURSION)
 def obligation_changed(claimed: Callable[..., Group] = changed) -> int:
-    """Check that g is what n steps lead to, from three probabilities; and that these steps are a private
-    mechanism's (it answers yes with p_c on c records), so no smaller g would do."""
+    """Check that g is what n steps lead to, from three probabilities; and that these steps are a
+    private mechanism's (it answers yes with p_c on c records), so no smaller g would do.
+    """
     cases, near = 0, mp.mpf(10) ** -12
     for (epsilon, delta), q in product(BUDGETS, (mp.mpf(0), mp.mpf("0.001"), mp.mpf("0.7"))):
         e, d = mp.exp(real(epsilon)), real(delta)
@@ -142,7 +145,9 @@ def obligation_changed(claimed: Callable[..., Group] = changed) -> int:
 
 @states(PACKING)
 def obligation_concentrated(claimed: Callable[[Any, int], Group] = changed_concentrated) -> int:
-    """Check that g is the least of what the orders allow, over 400 of them; it is concave on a grid."""
+    """Check that g is the least of what the orders allow, over 400 of them; it is concave on a
+    grid.
+    """
     cases = 0
     for rho, n, q in product((mp.mpf("0.005"), mp.mpf(1) / 2), (1, 5), ("1e-30", "1e-4", "0.3")):
         r, far = rho * n**2, -mp.log(mp.mpf(q))

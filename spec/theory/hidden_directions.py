@@ -1,21 +1,21 @@
-"""How well one released second moment shows the direction in which outliers hide, and what of
-their bias is left.
+"""Information of one released second moment about the direction in which outliers hide, and the
+bias of theirs that remains.
 
-n records of d columns about a known center: all but k are normal, N(0, I); the others are y = a u
-+ z, with a uniform on [low, high] and z normal across u. The direction u is uniform on the
+n records of d columns about a known center: all but k are normal, N(0, I); the others are y = a
+u + z, with a uniform on [low, high] and z normal across u. The direction u is uniform on the
 sphere. Released is the sum of psi(|y|) y y^T / |y|^2 with Gaussian noise, psi any function of
-lengths into [0, 1] that attains 1: second moments of records in a ball, clipped to one, moved to
-a sphere, or weighed by 1 / (1 + |y|^2), are all of this kind. Replacing a record moves the sum by
-sqrt(2) in Frobenius' norm, by a pair at right angles where psi is 1; so for mu-GDP noise that is
-alike in every direction of symmetric matrices has the deviation sqrt(2) / mu. No other Gaussian
-noise says more by the bound below: what that averages over u is a quadratic form in differences of
-trace 0, with the noise's precision averaged over rotations; on such differences that is a multiple
-b of the squared norm, and b 2 <= mu^2 by the pair.
+lengths into [0, 1] that attains 1: second moments of records in a ball, clipped to one, moved
+to a sphere, or weighed by 1 / (1 + |y|^2), are all of this kind. Replacing a record moves the
+sum by sqrt(2) in Frobenius' norm, by a pair at right angles where psi is 1; so for mu-GDP noise
+that is alike in every direction of symmetric matrices has the deviation sqrt(2) / mu. No other
+Gaussian noise says more by the bound below: that bound averages over u a quadratic form in
+differences of trace 0, with the noise's precision averaged over rotations; on such differences
+that is a multiple b of the squared norm, and b 2 <= mu^2 by the pair.
 
-What follows holds for every way to read a direction off that release, and for every share of the
-budget. It says nothing of releases in several rounds: there psi may follow what was released, which knows
-a little of u and of the records, so that signals need not have mean s. Nor of outliers along columns, which votes
-find (farthest_columns.py).
+The results hold for every way to read a direction off that release, and for every share of the
+budget. They say nothing of releases in several rounds: there psi may depend on earlier
+releases, which know a little of u and of the records, so that signals need not have mean s. Nor
+of outliers along columns, which votes find (farthest_columns.py).
 """
 
 from __future__ import annotations
@@ -243,8 +243,9 @@ _PLACES = 8
 
 
 def _added(hidden: Hidden, weight: Weight) -> Any:
-    """E psi (a^2 / |y|^2 - 1 / d), by a rule of midpoints for a and quadrature for what is
-    across."""
+    """Return E psi (a^2 / |y|^2 - 1 / d), by a midpoint rule for a and quadrature for the part
+    across.
+    """
     half, even = mp.mpf(hidden.d - 1) / 2, mp.mpf(1) / hidden.d
     constant = 2**half * mp.gamma(half) * _PLACES
     step = real(hidden.high - hidden.low) / _PLACES
@@ -262,9 +263,9 @@ def _added(hidden: Hidden, weight: Weight) -> Any:
 
 @states(_HIDDEN)
 def obligation_signal(claimed: Callable[[Hidden], Any] = signal) -> int:
-    """No weight of lengths makes an outlier add more than the bound along u, or take away, where
-    outliers are nearer than inliers; and moving all records to a sphere adds seven eighths of that
-    at least.
+    """Check that no weight of lengths makes an outlier add more than the bound along u, or take
+    away where outliers are nearer than inliers; and that moving all records to a sphere adds at
+    least seven eighths of that.
 
     The integrals have 15 digits, for the bound is more than a two-hundredth above them all.
     """
@@ -288,8 +289,8 @@ def obligation_signal(claimed: Callable[[Hidden], Any] = signal) -> int:
 
 
 def _in_a_plane(ratio: Any) -> tuple[Any, Any]:
-    """The largest E (u . v)^2, and the information of u and the release, in a plane, where both
-    are known.
+    """Return the largest E (u . v)^2, and the information of u and the release, in a plane, where
+    both are known.
 
     There u u^T - I / 2 is a point on a circle, at twice the angle of u. ``ratio``: its radius
     over the noise. The best v has half the angle of what was released.
@@ -307,9 +308,10 @@ def _in_a_plane(ratio: Any) -> tuple[Any, Any]:
 
 @states(_HIDDEN)
 def obligation_overlap(claimed: Callable[[Any, int], Any] = most_overlap) -> int:
-    """In a plane the best direction overlaps by no more than the bound, and by at most 0.03 less;
-    and the information is at most half the square of signal over noise, as ``information`` takes
-    it to be."""
+    """Check that in a plane the best direction overlaps by no more than the bound, and by at most
+    0.03 less; and that the information is at most half the square of signal over noise, as
+    ``information`` states.
+    """
     cases = 0
     for ratio in map(Fraction, ("1/4", "1/2", "1", "2", "3", "5")):
         best, nats = _in_a_plane(real(ratio))
@@ -326,7 +328,7 @@ _STEP = Fraction(1, 100)
 
 
 def _length(d: int, rare: Any) -> float:
-    """The length that normal vectors of d columns exceed with this probability."""
+    """Return the length that normal vectors of d columns exceed with this probability."""
     low, high = mp.mpf(0), mp.mpf(d + 100)
     for _ in range(60):
         square = (low + high) / 2
@@ -339,13 +341,14 @@ def _length(d: int, rare: Any) -> float:
 def obligation_no_second_moment(
     claimed: Fraction = Fraction(12, 100), hidden: Hidden = FIFTY
 ) -> int:
-    """At (1, 1e-6), with all of the budget for a second moment and the sum between two planes
-    across a direction that follows from it, and the center, the planes and the number of records
-    for nothing, the root mean square error is above this, however the budget is shared; and the
-    best share comes within a tenth of it.
+    """Check that at (1, 1e-6) the root mean square error is above this, however the budget is
+    shared; and that the best share comes within a tenth of it.
 
-    The sum is of records in the ball that 1 in 200 inliers is outside of. A share between two of
-    the grid sees no more than the larger, and leaves no more for the sum than the smaller.
+    All of the budget is for a second moment and the sum between two planes across a direction
+    that follows from it; the center, the planes and the number of records are free.
+
+    The sum is over records in the ball that 1 in 200 inliers is outside of. A share between two
+    of the grid sees no more than the larger, and leaves no more for the sum than the smaller.
     """
     mu_squared, radius = most_gaussian(1, mp.mpf("1e-6")), _length(hidden.d, mp.mpf(1) / 200)
     found = []

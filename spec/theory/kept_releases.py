@@ -1,7 +1,9 @@
-"""What is seen of a mean behind a filter: the noisy number of kept records, and the mean with noise that it decides.
+"""Outputs of a mean behind a filter, as a law: the noisy number of kept records, and the mean with
+noise that it decides.
 
-The hockey stick of two such laws for friendly neighbors in one dimension: a sum over the noisy number, in
-closed form over the mean. A lost shift shows here, where the claim of the whole filter is too loose for it.
+The hockey stick of two such laws for friendly neighbors is computed in one dimension: a sum
+over the noisy number, in closed form over the mean. A lost shift shows here, where the claim of
+the whole filter is too loose for it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from .weighted_releases import mass_at, two_normals
 
 THEOREM = Source("OURS", "a noisy number of kept records, then their mean: approximate GDP")
 LOST = 1e-8
-"""How far a hockey stick may be off: rounding, e^epsilon times."""
+"""Error allowed in a hockey stick: rounding, times e^epsilon."""
 Radii = tuple[int, ...]
 """Kept records at so many radii on a line, all within two radii of each other."""
 
@@ -44,14 +46,18 @@ class KeptRelease:
 
 
 def least_shift(release: KeptRelease) -> int:
-    """t with P(noise >= t) <= rare: a release from the larger number, or none, needs that."""
+    """Return t with P(noise >= t) <= rare: a release from the larger number, or none, needs
+    that.
+    """
     return gaussian_shift(release.scale, release.rare)
 
 
 def hockey_stick(
     release: KeptRelease, shift: int, left: Radii, right: Radii, epsilon: float
 ) -> float:
-    """sup over events S of P(S) - e^epsilon Q(S); where nothing is kept a mean is never released."""
+    """Return sup over events S of P(S) - e^epsilon Q(S); where nothing is kept a mean is never
+    released.
+    """
     scale, found = float(release.scale), 0.0
     most = max(len(left), len(right))
     width = int(10 * scale) + 2
@@ -69,7 +75,7 @@ def hockey_stick(
 
 
 def _pairs() -> Iterator[tuple[Radii, Radii]]:
-    """One record more, two radii from the others."""
+    """Yield neighbors with one record more, two radii from the others."""
     for n in (0, 1, 2, 3, 7, 20, 60):
         yield (0,) * n, (*(0,) * n, 2)
 
@@ -82,11 +88,11 @@ _RELEASES = tuple(
 
 @states(THEOREM)
 def obligation_kept_release(claimed: Callable[[KeptRelease], int] = least_shift) -> int:
-    """The hockey stick of number and mean, both ways and at several epsilon, is at most the profile of
-    mu plus ``rare`` with the shift that is claimed, and above half of ``rare`` for some.
+    """Check that the hockey stick of number and mean, both ways and at several epsilon, is at most
+    the profile of mu plus ``rare`` with the claimed shift, and above half of ``rare`` for some.
 
-    Where one neighbor keeps nothing, whatever is released of the other is seen: so without the shift, or with a
-    smaller one, delta is larger than ``rare`` however large epsilon is.
+    Where one neighbor keeps nothing, any release of the other reveals it: so without the shift,
+    or with a smaller one, delta is larger than ``rare`` however large epsilon is.
     """
     cases, nearest = 0, 0.0
     for release in _RELEASES:

@@ -51,14 +51,14 @@ class Limited(NamedTuple):
 
 
 def moment(cut: Cut, along: Any, across: Any) -> Limited:
-    """Integrals along the axis of what is inside across it.
+    """Return the moments as integrals along the axis of the part inside across it.
 
-    y = (t, z), t ~ N(along, 1) and z ~ N((across, 0, ...), I) of d - 1 dimensions are independent,
-    and whether y counts depends on t and |z|
+    y = (t, z), t ~ N(along, 1) and z ~ N((across, 0, ...), I) of d - 1 dimensions are
+    independent, and whether y counts depends on t and |z|
     alone: at t, on whether |z|^2 is between two numbers. With F_k(h) = P(|z|^2 <= h) for k more
-    degrees, E z 1(|z|^2 <= h) = (across, 0, ...) F_2 and E z z^T 1 = F_2 I + across^2 F_4 in the
-    first entry (``clipped_response.moment`` has the proof, by transforms). The derivative of the
-    mean by m is the covariance of what counts, as in every exponential family. QED
+    degrees, E z 1(|z|^2 <= h) = (across, 0, ...) F_2 and E z z^T 1 = F_2 I + across^2 F_4 in
+    the first entry (``clipped_response.moment`` has the proof, by transforms). The derivative
+    of the mean by m is the covariance of what counts, as in every exponential family. QED
     """
     a, b = mp.mpf(along), mp.mpf(across)
     places = [node for low, high in pairwise(_pieces(cut, a)) for node in _nodes(low, high)]
@@ -78,8 +78,9 @@ def moment(cut: Cut, along: Any, across: Any) -> Limited:
 
 
 def _pieces(cut: Cut, middle: Any) -> list[Any]:
-    """Where what is inside changes its form, within 9 deviations of the mean: beyond are below
-    1e-18 of the records."""
+    """Return the places where the part inside changes its form, within 9 deviations of the mean:
+    beyond are below 1e-18 of the records.
+    """
     low, high = max(-cut.radius, cut.low, middle - 9), min(cut.radius, cut.high, middle + 9)
     inner = []
     if cut.bound < mp.inf:
@@ -90,8 +91,9 @@ def _pieces(cut: Cut, middle: Any) -> list[Any]:
 
 
 def _nodes(low: Any, high: Any) -> list[tuple[Any, Any]]:
-    """Places and weights by t = middle - half cos(angle), for roots at the ends; Gauss's rule in
-    the angle."""
+    """Return places and weights by t = middle - half cos(angle), for roots at the ends; Gauss's
+    rule in the angle.
+    """
     middle, half = (low + high) / 2, (high - low) / 2
     return [
         (middle - half * mp.cos(v), half * mp.sin(v) * w * mp.pi / 2)
@@ -101,13 +103,17 @@ def _nodes(low: Any, high: Any) -> list[tuple[Any, Any]]:
 
 @lru_cache(maxsize=1)
 def _gauss() -> list[tuple[Any, Any]]:
-    """Of 48 places in (-1, 1), to 20 digits: what is integrated is known to fewer."""
+    """Return Gauss's rule of 48 places in (-1, 1), to 20 digits: the integrands are known to
+    fewer.
+    """
     with mp.workdps(20):
         return list(GaussLegendre(mp.mp).calc_nodes(5, mp.mp.prec))
 
 
 def _section(cut: Cut, t: Any, across: Any, more: int) -> Any:
-    """The probability, for so many more degrees, that |z|^2 is in what counts at t."""
+    """Return the probability, for so many more degrees, that |z|^2 is in the part that counts at
+    t.
+    """
     own, other = cut.radius**2 - t**2, cut.bound**2 - (t - cut.about) ** 2
     degrees = cut.d - 1 + more
     if cut.bound == mp.inf:
@@ -120,8 +126,9 @@ def _section(cut: Cut, t: Any, across: Any, more: int) -> Any:
 
 @lru_cache(maxsize=1 << 15)
 def _within(degrees: int, square: Any, across: Any) -> Any:
-    """P(noncentral chi-square <= square): chi-square of ``degrees`` + 2 k for Poisson k, the largest k first; of
-    no degrees, the number 0."""
+    """Return P(noncentral chi-square <= square): chi-square of ``degrees`` + 2 k for Poisson k,
+    the largest k first; of no degrees, the number 0.
+    """
     if square < 0:
         return mp.mpf(0)
     if degrees == 0:
@@ -152,7 +159,7 @@ _WORLDS = (
 
 
 def _line(low: Any, high: Any, m: Any) -> tuple[Any, Any, Any]:
-    """Mass, mean and variance of N(m, 1) between two ends."""
+    """Return mass, mean and variance of N(m, 1) between two ends."""
     mass = mp.ncdf(high - m) - mp.ncdf(low - m)
     a, b = mp.npdf(low - m), mp.npdf(high - m)
     mean = m + (a - b) / mass
@@ -167,9 +174,13 @@ def _near(found: Any, wanted: Any, case: str, digits: int = 9) -> None:
 
 @states(_OURS, _REMARK)
 def obligation_kept_moment(claimed: Callable[..., Limited] = moment) -> int:
-    """On a line, the closed forms of a truncated normal law. Of a wide ball cut by a plane, these
-    along the axis and nothing across. Of a ball that nothing cuts, the masked mean. What is in a
-    ball and what is outside of one make up the whole, in mass, first and second moments."""
+    """Check the moments on a line against the closed forms of a truncated normal law, for a wide
+    ball cut by a plane against these along the axis and nothing across, and for an uncut ball
+    against the masked mean.
+
+    The parts inside a ball and outside of it make up the whole, in mass, first and second
+    moments.
+    """
     with mp.workdps(15):
         return _closed_forms(claimed) + _parts(claimed)
 
@@ -233,9 +244,12 @@ def _squares(at: Limited) -> list[Any]:
 
 @states(_OURS, _REMARK)
 def obligation_way_back(claimed: Callable[..., Limited] = moment) -> int:
-    """The derivative of the mean by m is the stated covariance, by difference quotients, and
-    positive definite: so no two means of records lead to one mean of what counts, along a segment
-    between which it would have grown."""
+    """Check by difference quotients that the derivative of the mean by m is the stated covariance,
+    and that it is positive definite.
+
+    So no two means of records lead to one mean of the records that count: along the segment
+    between them it would have grown.
+    """
     with mp.workdps(15):
         return sum(_derivatives(claimed, cut) for cut in _WORLDS)
 

@@ -42,18 +42,20 @@ class HalfSpace:
 
 
 def diagonal(deviations: Sequence[float]) -> Rows:
-    """Of independent columns; squares are floats."""
+    """Return the covariance of independent columns; squares are floats."""
     count = range(len(deviations))
     return tuple(tuple(deviations[j] ** 2 if j == k else 0.0 for k in count) for j in count)
 
 
 @lru_cache(maxsize=16)
 def whitening(covariance: Rows, center: tuple[float, ...]) -> Whitening:
-    """Columns in units of the largest power of two 2^p with 4^p at most the variance; of the
-    covariance in these units the inverse of the Cholesky factor L.
+    """Return the public map that whitens records with this covariance.
 
-    Cells are 2^-18 units, images in 2^-20. L^-1 times 2^bits, whose largest number is from 2^21 to
-    2^22, is rounded; so C z / 2^(bits - 2) is L^-1 in 2^-20 of what z is in 2^-18 of.
+    Columns are in units of the largest power of two 2^p with 4^p at most the variance. Then
+    comes, for the covariance in these units, the inverse of the Cholesky factor L.
+
+    Cells are 2^-18 units, images in 2^-20. L^-1 times 2^bits, whose largest number is from 2^21
+    to 2^22, is rounded; so C z / 2^(bits - 2) is L^-1 in 2^-20 of what z is in 2^-18 of.
     """
     with mp.workdps(_DIGITS):
         d = range(len(covariance))
@@ -80,8 +82,9 @@ def _unit(variance: Fraction) -> Fraction:
 
 
 def of_images(kept: Any, public: Whitening) -> Any:
-    """The same set of images: <a, center + B y> <= b is <B^T a, y> <= b - <a, center>; balls are in
-    deviations."""
+    """Return the same set in images: <a, center + B y> <= b is <B^T a, y> <= b - <a, center>;
+    balls are in deviations.
+    """
     if isinstance(kept, tuple):
         unit = public.back[0][0]
         low, high = (
@@ -113,9 +116,12 @@ _COVARIANCES: tuple[Rows, ...] = (
 
 @states(_OURS)
 def obligation_whitening(claimed: Callable[[Rows, Any], Whitening] = whitening) -> int:
-    """Images have a covariance within 2^-12 of I; the way back from an image is within a cell's
-    rounding of the record, over all columns; and a half-space of images holds those of records that
-    it holds, but for records that near its plane."""
+    """Check that images have a covariance within 2^-12 of I, and that the way back from an image
+    is within a cell's rounding of the record, over all columns.
+
+    A half-space of images contains those of the records that it contains, except for records
+    that near its plane.
+    """
     cases = 0
     for covariance in _COVARIANCES:
         d = range(len(covariance))

@@ -20,13 +20,15 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 Exponential = Callable[[Fraction], Any]
-"""exp(-exponent), or a stand-in; where a law needs them, with the masses of rounded Gaussian noise."""
+"""Function exp(-exponent), or a stand-in; where a law needs them, with the masses of rounded
+Gaussian noise.
+"""
 Outcome = tuple[int, ...]
 _FAR = 36
 
 
 def real(value: Any) -> Any:
-    """The rational as a number of mpmath's working precision; one of its numbers as it is."""
+    """Return the rational as a number of mpmath's working precision; an mpmath number as it is."""
     return (
         mp.mpf(value.numerator) / value.denominator if isinstance(value, (Fraction, int)) else value
     )
@@ -44,7 +46,9 @@ class _Real:
 
 @lru_cache(maxsize=1 << 14)
 def _gaussian_mass(z: int, scale: Fraction, precision: int) -> Any:
-    """The mass of z >= 0; sums over a released number ask for the same ones in each direction."""
+    """Return the mass of z >= 0, cached: sums over a released number ask for the same ones in each
+    direction.
+    """
     ends = (real(Fraction(2 * z + side, 2) / scale) / mp.sqrt(2) for side in (-1, 1))
     near, far = (mp.erfc(end) / 2 for end in ends)
     return near - far
@@ -57,16 +61,18 @@ class IntegerLaw(Protocol):
     """The law of one stage."""
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The mass of one outcome."""
+        """Return the mass of one outcome."""
 
     def largest_loss(self, other: Any) -> Fraction | None:
-        """sup over outcomes of ln(P / Q); None if it is infinite."""
+        """Return sup over outcomes of ln(P / Q); None if it is infinite."""
 
     def profile(self, other: Any, epsilon: Fraction) -> Any:
-        """sup over events S of P(S) - exp(epsilon) Q(S)."""
+        """Return sup over events S of P(S) - exp(epsilon) Q(S)."""
 
     def facts(self) -> tuple[Any, ...]:
-        """The kind of noise, the query's value, the noise's parameters; compared with the code's."""
+        """Return the kind of noise, the query's value and the noise's parameters, which are
+        compared with the code's.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +82,23 @@ class PointLaw:
     value: Outcome
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """1 or 0."""
+        """Return 1 at the point, 0 elsewhere."""
         return Fraction(1 if outcome == self.value else 0)
 
     def largest_loss(self, other: PointLaw) -> Fraction | None:
-        """0 for the same point, else infinite."""
+        """Return 0 for the same point, else None (infinite)."""
         return Fraction(0) if self.value == other.value else None
 
     def profile(self, other: PointLaw, epsilon: Fraction) -> Any:
-        """0 for the same point, else 1."""
+        """Return 0 for the same point, else 1."""
         return mp.mpf(0 if self.value == other.value else 1)
 
     def most_outcomes(self) -> tuple[Iterable[Outcome], Any]:
-        """The point; nothing lies beyond."""
+        """Return the point; nothing lies beyond."""
         return ((self.value,), mp.mpf(0))
 
     def facts(self) -> tuple[Any, ...]:
-        """No noise."""
+        """Return the name of a law without noise, and the point."""
         return ("NoNoise", self.value)
 
 
@@ -108,32 +114,34 @@ class DiscreteLaplaceLaw:
     scale: Fraction
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The mass of (x,)."""
+        """Return the mass of (x,)."""
         (x,) = outcome
         w = e(1 / self.scale)
         return (1 - w) / (1 + w) * e(Fraction(abs(x - self.center)) / self.scale)
 
     def at_most(self, x: int, e: Exponential) -> Any:
-        """P(X <= x): a geometric series on one side of the center or the other."""
+        """Return P(X <= x): a geometric series on one side of the center or the other."""
         w = e(1 / self.scale)
         if x < self.center:
             return e(Fraction(self.center - x) / self.scale) / (1 + w)
         return 1 - e(Fraction(x - self.center + 1) / self.scale) / (1 + w)
 
     def tail(self, distance: int, e: Exponential) -> Any:
-        """P(|X - center| >= distance), distance >= 1: both tails."""
+        """Return P(|X - center| >= distance), distance >= 1: both tails."""
         return 2 * self.at_most(self.center - distance, e)
 
     def largest_loss(self, other: DiscreteLaplaceLaw) -> Fraction | None:
-        """|center - center'| / scale, attained at every x beyond one's own center."""
+        """Return |center - center'| / scale, attained at every x beyond this law's center."""
         self._same_scale(other)
         return Fraction(abs(self.center - other.center)) / self.scale
 
     def profile(self, other: DiscreteLaplaceLaw, epsilon: Fraction) -> Any:
-        """The loss falls as x moves from the own center to the other: the best event is a half-line.
+        """Return the exact profile: the loss falls as x moves from this center to the other, so
+        the best event is a half-line.
 
-        For centers c < c' the loss at x is (c + c' - 2x) / scale between them and constant outside,
-        so it exceeds epsilon < (c' - c) / scale exactly for x < (c + c' - epsilon scale) / 2.
+        For centers c < c' the loss at x is (c + c' - 2x) / scale between them and constant
+        outside, so it exceeds epsilon < (c' - c) / scale exactly for x <
+        (c + c' - epsilon scale) / 2.
         """
         self._same_scale(other)
         low, high = sorted((self.center, other.center))  # the law is symmetric: mirror if needed
@@ -145,13 +153,15 @@ class DiscreteLaplaceLaw:
         return own - mp.exp(real(epsilon)) * others
 
     def most_outcomes(self) -> tuple[Iterable[Outcome], Any]:
-        """All but a mass below 1e-15 (_FAR scales away on either side), and that mass."""
+        """Return all outcomes but a mass below 1e-15 (_FAR scales away on either side), and that
+        mass.
+        """
         reach = ceil(_FAR * self.scale)
         near = range(self.center - reach, self.center + reach + 1)
         return ((x,) for x in near), self.tail(reach + 1, real_exponential)
 
     def facts(self) -> tuple[Any, ...]:
-        """Center and scale."""
+        """Return the name of the law, center and scale."""
         return ("DiscreteLaplace", (self.center,), self.scale)
 
     def _same_scale(self, other: DiscreteLaplaceLaw) -> None:
@@ -160,7 +170,7 @@ class DiscreteLaplaceLaw:
 
 
 def least_tail(noise: DiscreteLaplaceLaw, beta: Fraction) -> int:
-    """The least t >= 1 with P(|noise| >= t) <= beta."""
+    """Return the least t >= 1 with P(|noise| >= t) <= beta."""
     t = 1
     while noise.tail(t, real_exponential) > real(beta):
         t *= 2
@@ -179,14 +189,16 @@ def least_tail(noise: DiscreteLaplaceLaw, beta: Fraction) -> int:
 )
 @dataclass(frozen=True)
 class KaryResponseLaw:
-    """Answer j is reported truly with weight 1, as each other category with weight exp(-1/scale)."""
+    """Law of k-ary randomized response: answer j is reported truly with weight 1, as each other
+    category with weight exp(-1/scale).
+    """
 
     answers: Outcome
     categories: int
     scale: Fraction
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """w^(answers changed) / (1 + (k - 1) w)^n."""
+        """Return w^(answers changed) / (1 + (k - 1) w)^n."""
         if len(outcome) != len(self.answers):
             return Fraction(0)
         w = e(1 / self.scale)
@@ -198,7 +210,7 @@ class KaryResponseLaw:
         return result
 
     def largest_loss(self, other: KaryResponseLaw) -> Fraction | None:
-        """(answers that differ) / scale."""
+        """Return (answers that differ) / scale."""
         return Fraction(self._differing(other)) / self.scale
 
     def profile(self, other: KaryResponseLaw, epsilon: Fraction) -> Any:
@@ -214,7 +226,7 @@ class KaryResponseLaw:
         return total
 
     def facts(self) -> tuple[Any, ...]:
-        """Answers, categories, scale."""
+        """Return the name of the law, answers, categories and scale."""
         return ("KaryResponse", self.answers, self.categories, self.scale)
 
     def _differing(self, other: KaryResponseLaw) -> int:
@@ -236,7 +248,7 @@ class TranscriptLaw:
     example: tuple[Outcome, ...] = ()
 
     def probability(self, transcript: tuple[Outcome, ...], e: Exponential) -> Any:
-        """The mass of one whole transcript; 0 for a prefix or for more than a transcript."""
+        """Return the mass of one whole transcript; 0 for a prefix or for more than a transcript."""
         result: Any = Fraction(1)
         for i, (_, stage) in enumerate(self.stages):
             law = stage(transcript[:i])
@@ -248,11 +260,11 @@ class TranscriptLaw:
         return result if len(transcript) == len(self.stages) else Fraction(0)
 
     def stage_laws(self) -> list[tuple[str, IntegerLaw]]:
-        """Each stage's law after the example prefix."""
+        """Return each stage's law after the example prefix."""
         laws = [(name, stage(self.example[:i])) for i, (name, stage) in enumerate(self.stages)]
         return [(name, law) for name, law in laws if law is not None]
 
 
 def closed(name: str, law: IntegerLaw) -> TranscriptLaw:
-    """The transcript of a single stage."""
+    """Return the transcript law of a single stage."""
     return TranscriptLaw(((name, lambda prefix: law),))

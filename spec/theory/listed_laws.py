@@ -20,8 +20,9 @@ Listed = tuple[Any, ...]
 class ListedLaw:
     """Stages about all records, then independent stages about a list in a random order.
 
-    opening: what is released before. listed: the list in its records' order, after that. ordered: the stages for a list in an order.
-    example: a prefix that reaches the last stage, one outcome short of a whole transcript.
+    opening: the stages released before. listed: the list in its records' order, given those
+    outcomes. ordered: the stages for a list in an order. example: a prefix that reaches the
+    last stage, one outcome short of a whole transcript.
     """
 
     opening: tuple[tuple[str, StageLaw], ...]
@@ -30,7 +31,7 @@ class ListedLaw:
     example: Prefix
 
     def probability(self, transcript: Prefix, e: Exponential) -> Any:
-        """The mass of one whole transcript: the average over all orders of the list."""
+        """Return the mass of one whole transcript: the average over all orders of the list."""
         first = len(self.opening)
         before, after = transcript[:first], transcript[first:]
         if len(before) < first:
@@ -54,7 +55,7 @@ class ListedLaw:
         return mass * total
 
     def stage_laws(self) -> list[tuple[str, IntegerLaw]]:
-        """Each stage's law after the example prefix, the list in its records' order."""
+        """Return each stage's law after the example prefix, the list in its records' order."""
         return self.in_order(self.listed(self.example[: len(self.opening)])).stage_laws()
 
     @property
@@ -63,17 +64,22 @@ class ListedLaw:
         return self.in_order(self.listed(self.example[: len(self.opening)])).stages
 
     def in_order(self, listed: Listed) -> TranscriptLaw:
-        """The law for this list, which is not shuffled; what is released before decides the rest as in the example."""
+        """Return the law for this list, which is not shuffled; earlier outcomes decide the rest as
+        in the example.
+        """
         rest = [(name, lambda prefix, law=law: law) for name, law in self.ordered(listed)]
         return TranscriptLaw((*self.opening, *rest), self.example)
 
     def aligned(self, other: ListedLaw) -> tuple[TranscriptLaw, TranscriptLaw]:
-        """Both laws after this one's example, for lists in orders that are drawn together: equal but for the last place, if there.
+        """Return both laws after this one's example, for lists in orders that are drawn together:
+        equal except in the last place, if there.
 
-        Every order of the one goes with one of the other, and the laws of lists are averages over them. Hockey-stick divergences are jointly
-        convex, and exchanging places exchanges stages of equal laws, if noise about sums is all that a stage is: so the whole's is at most
-        that of this one pair, but for how sums are rounded. Lists of several sizes have no such orders, and of two places that differ
-        some orders put both in one stage: ObligationFailed, for then nothing is shown.
+        Every order of one list goes with one of the other, and the laws of lists are averages
+        over them. Hockey-stick divergences are jointly convex, and exchanging places exchanges
+        stages of equal laws, if a stage is only noise about sums: so the divergence of the
+        whole is at most that of this one pair, except for how sums are rounded. Lists of
+        several sizes have no such orders, and of two places that differ some orders put both in
+        one stage: ObligationFailed is raised, for then nothing is shown.
         """
         before = self.example[: len(self.opening)]
         ours, theirs = self.listed(before), other.listed(before)

@@ -44,7 +44,7 @@ class Known:
 
 
 class Constants(NamedTuple):
-    """Of the standard law: mean, deviation, median, median distance from that."""
+    """Constants of the standard law: mean, deviation, median, median distance from that."""
 
     mean: float
     deviation: float
@@ -53,7 +53,7 @@ class Constants(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Where t is clipped or masked, and where the first moment turns."""
+    """Interval to which t is clipped or masked, with the point at which the first moment turns."""
 
     low: float
     high: float
@@ -107,12 +107,14 @@ _BY_NAME = {
 
 
 def known(family: Any) -> Known:
-    """By the class's name."""
+    """Return the family with the class's name."""
     return _BY_NAME[type(family).__name__]
 
 
 def _pieces(family: Known, cuts: list[float]) -> list[list[Pair]]:
-    """Of y: places and masses, up to a constant, by Simpson's rule between neighboring cuts."""
+    """Return places and masses of y, up to a constant, by Simpson's rule between neighboring
+    cuts.
+    """
     first, last = family.window
     ends = [first, *(min(max(cut, first), last) for cut in sorted(cuts)), last]
     found = []
@@ -128,7 +130,7 @@ def _pieces(family: Known, cuts: list[float]) -> list[list[Pair]]:
 
 @lru_cache(maxsize=16)
 def constants(family: Known) -> Constants:
-    """To the nearest 2^-10; the median and the distance by bisection."""
+    """Return the constants to the nearest 2^-10; the median and the distance by bisection."""
     pieces = [one for part in _pieces(family, [k / 4 for k in range(-16, 17)]) for one in part]
     total = math.fsum(m for _, m in pieces)
     mean = math.fsum(y * m for y, m in pieces) / total
@@ -154,7 +156,7 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def moments(family: Known, location: float, scale: float, where: Interval) -> Moments:
-    """By Simpson's rule between the bends of s clipped."""
+    """Return the moments by Simpson's rule between the bends of s clipped."""
     middle, half = (where.low + where.high) / 2, (where.high - where.low) / 2
     bends = [where.low, middle - half * where.turn, middle + half * where.turn, where.high]
     parts = _pieces(family, [(t - location) / scale for t in bends])
@@ -180,7 +182,9 @@ def moments(family: Known, location: float, scale: float, where: Interval) -> Mo
 def slopes(
     family: Known, location: float, scale: float, where: Interval, h: float = 1e-4
 ) -> tuple[Pair, Pair]:
-    """Differences of both moments by the location, in scales, and by the logarithm of the scale."""
+    """Return differences of both moments by the location, in scales, and by the logarithm of the
+    scale.
+    """
     across = [moments(family, location + s * h * scale, scale, where) for s in (1, -1)]
     along = [moments(family, location, scale * math.exp(s * h), where) for s in (1, -1)]
     rows = [[(up[j] - down[j]) / (2 * h) for up, down in (across, along)] for j in (0, 1)]  # type: ignore[operator]
@@ -188,7 +192,7 @@ def slopes(
 
 
 def solved(matrix: tuple[Pair, Pair], right: Pair) -> Pair | None:
-    """By Cramer's rule; None where the determinant is below 1e-12."""
+    """Return the solution by Cramer's rule; None where the determinant is below 1e-12."""
     (a, b), (c, d) = matrix
     det = a * d - b * c
     if not abs(det) > 1e-12:
@@ -199,9 +203,12 @@ def solved(matrix: tuple[Pair, Pair], right: Pair) -> Pair | None:
 def fitted(
     family: Known, means: Pair, where: Interval, near: Pair, box: Pair
 ) -> tuple[float, float] | None:
-    """The law with these moments, by Newton's method from ``near``: steps of at most 1/2, halved
-    until the moments come nearer, in the box of so many scales and such a factor; None where that
-    finds none."""
+    """Return the law with these moments, by Newton's method from ``near``; None where that finds
+    none.
+
+    Steps are at most 1/2, halved until the moments come nearer, in the box of so many scales
+    and such a factor.
+    """
     place, log = near[0], math.log(near[1])
     for _ in range(60):
         at = moments(family, place, math.exp(log), where)
@@ -236,7 +243,7 @@ def fitted(
 
 
 def _textbook() -> list[tuple[str, Callable[[Any], Any]]]:
-    """Standard densities as textbooks print them."""
+    """Return standard densities as textbooks print them."""
     return [
         ("NormalFamily", mp.npdf),
         ("LogisticFamily", lambda y: mp.sech(y / 2) ** 2 / 4),
@@ -254,9 +261,7 @@ _WHERE = (
 
 @states(_OURS)
 def obligation_moments(claimed: Callable[..., Moments] = moments) -> int:
-    """Moments, variances and shares are integrals of the densities that textbooks print, to 7
-    digits.
-    """
+    """Check to 7 digits that moments, variances and shares are integrals of textbook densities."""
     cases = 0
     with mp.workdps(DIGITS):
         for (name, density), (m, s), where in product(_textbook(), _LAWS, _WHERE):
@@ -273,7 +278,7 @@ def obligation_moments(claimed: Callable[..., Moments] = moments) -> int:
 def _by_hand(
     family: Known, density: Callable[[Any], Any], law: Pair, where: Interval
 ) -> tuple[Any, Any, Any, Any]:
-    """Both moments, the share inside, and the variance of the second moment."""
+    """Return both moments, the share inside, and the variance of the second moment."""
     (m, s), middle, half = law, (where.low + where.high) / 2, (where.high - where.low) / 2
     bends = [where.low, middle - half * where.turn, middle + half * where.turn, where.high]
     first, last = (m + s * y for y in family.window)
@@ -294,13 +299,14 @@ def _by_hand(
 
 
 def principal_minors(m: float, s: float, length: float, turn: float) -> tuple[float, float, float]:
-    """Of a normal law of mean m and deviation s, clipped at +-length: d E clip(t, +-turn length) /
-    dm, d E min(t^2, length^2) / d ln s, and the determinant of all four slopes, those by m and by
-    ln s.
+    """Return d E clip(t, +-turn length) / dm, d E min(t^2, length^2) / d ln s, and the determinant
+    of all four slopes by m and ln s.
 
-    By parts E f(t) moves by E f'(t) and by E (t - m) f'(t); with a and b the ends in deviations, E
-    1 = P, E (t - m) over an interval is s (phi(a) - phi(b)), and E t (t - m) is that times m plus
-    s^2 (P + a phi(a) - b phi(b)).
+    The law is normal of mean m and deviation s, clipped at +-length.
+
+    By parts E f(t) moves by E f'(t) and by E (t - m) f'(t); with a and b the ends in
+    deviations, E 1 = P, E (t - m) over an interval is s (phi(a) - phi(b)), and E t (t - m) is
+    that times m plus s^2 (P + a phi(a) - b phi(b)).
     """
 
     def parts(end: float) -> tuple[float, float, float]:
@@ -316,14 +322,16 @@ def principal_minors(m: float, s: float, length: float, turn: float) -> tuple[fl
 
 
 def steepness(m: float, low: float, high: float) -> tuple[Pair, Pair]:
-    """How fast d E min(t^2, length^2) / d ln s and the determinant move at most, by m and by ln s,
-    for |mean| <= m and deviations from ``low`` to ``high``, whatever the lengths.
+    """Return bounds on how fast d E min(t^2, length^2) / d ln s and the determinant move by m and
+    by ln s.
 
-    The slopes are E 1, E s y, E 2 t and E 2 t s y over intervals, t = m + s y. E h(t) moves by m
-    by E h y / s (y / s is the normal law's score), and where h has s y = t - m, by - E h' more; by
-    ln s by E h (y^2 - 1), and h's own part. Bound |t| by m + s |y| and use E|y| < 4/5, E|y^2 - 1|
-    < 1, E|y|^3 < 8/5, E|y^3 - y| <= 12/5, E y^4 = 3: t - m = s y stays a function of t and m
-    alone, so ln s moves only the law.
+    They hold for |mean| <= m and deviations from ``low`` to ``high``, whatever the lengths.
+
+    The slopes are E 1, E s y, E 2 t and E 2 t s y over intervals, t = m + s y. E h(t) moves by
+    m by E h y / s (y / s is the normal law's score), and where h has s y = t - m, by - E h'
+    more; by ln s by E h (y^2 - 1), and h's own part. Bound |t| by m + s |y| and use E|y| < 4/5,
+    E|y^2 - 1| < 1, E|y|^3 < 8/5, E|y^3 - y| <= 12/5, E y^4 = 3: t - m = s y stays a function of
+    t and m alone, so ln s moves only the law.
     """
     by_a = (4 / 5 / low, 1.0)
     b, by_b = high * 4 / 5, (2.0, high * 12 / 5)
@@ -336,10 +344,9 @@ def steepness(m: float, low: float, high: float) -> tuple[Pair, Pair]:
 
 @states(_GALE)
 def obligation_one_law(claimed: Pair = (1.0, 2.0)) -> int:
-    """For half lengths of 2 to 8 deviations, the slopes of a normal law's clipped moments have
-    positive principal minors over the
-    whole box of means and factors: so at most one law there has given moments (Gale and Nikaido,
-    1965).
+    """Check, for half lengths of 2 to 8 deviations, that the slopes of a normal law's clipped
+    moments have positive principal minors over the whole box of means and factors: so at most
+    one law there has given moments (Gale and Nikaido, 1965).
 
     Enclosed: squares of the box are cut in four until the minors at their middle are above what
     they can move by in it.

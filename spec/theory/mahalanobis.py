@@ -117,8 +117,9 @@ def adaptive_mean_rate(n: int, d: int, epsilon: Any, delta: Any) -> Any:
 
 @states(Source("BHS23", "the stable mean, its noise", note="quoted, not derived"))
 def obligation_rates_of_others(claimed: int = 1) -> int:
-    """Show that the stable mean's noise is above the rate without constants, and within 128 times of
-    it, over d and n; both go as 1 / n and 1 / epsilon, the rate as d^claimed."""
+    """Show that the stable mean's noise is above the rate without constants, and within 128 times
+    it, over d and n; both go as 1 / n and 1 / epsilon, the rate as d^claimed.
+    """
     cases = 0
     for d, n, epsilon in product((5, 50, 500), (10**4, 10**6), map(Fraction, ("1/4", "1", "4"))):
         given = n, d, epsilon, Fraction(1, 10**6)

@@ -32,7 +32,7 @@ class RecordMap:
     box: int = _BOX
 
     def image(self, record: Record) -> Record:
-        """One record's."""
+        """Return the image of one record."""
         z = [
             min(max(round(x / cell), -self.box), self.box) - c
             for x, cell, c in zip(record, self.cells, self.center, strict=True)
@@ -45,7 +45,7 @@ class RecordMap:
 
 
 def images(public: RecordMap, records: Sequence[Record]) -> list[Record]:
-    """Every record's image, in its place."""
+    """Return every record's image, in its place."""
     return [public.image(record) for record in records]
 
 
@@ -76,8 +76,10 @@ _QUERIES: tuple[Callable[[Sequence[Record]], Vector], ...] = (
     premises=lambda s: (Premise(Norm.SQUARED_L2, s.query["moved"]),),
 )
 def obligation_of_images(claimed: Callable[..., list[Record]] = images) -> int:
-    """For all neighbors of at most 2 records of a small universe: their images are neighbors, or
-    equal; and no query of a few moves further than it moves over all neighbors of images."""
+    """Check for all neighbors of at most 2 records of a small universe that their images are
+    neighbors, or equal; and that no query of a few moves further than it moves over all
+    neighbors of images.
+    """
     cases = 0
     for public in _MAPS:
         reached = sorted({y for record in _PLANE for y in claimed(public, [record])})
@@ -94,7 +96,7 @@ def obligation_of_images(claimed: Callable[..., list[Record]] = images) -> int:
 
 
 def _near(left: Sequence[Any], right: Sequence[Any], adjacency: Adjacency) -> bool:
-    """Whether lists differ in one place, or one has one more."""
+    """Return whether lists differ in one place, or one has one more."""
     if adjacency is Adjacency.REPLACE:
         return len(left) == len(right) and sum(map(_differ, left, right)) <= 1
     longer, shorter = sorted((list(left), list(right)), key=len, reverse=True)

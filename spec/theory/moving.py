@@ -1,7 +1,7 @@
-"""Sums in a ball about a point that was released before: of one sensitivity, wherever the ball lies.
+"""Sums in a ball about a point that was released before: one sensitivity, wherever the ball lies.
 
-The point and the radius are read off the transcript, so they are the same for both neighbors. Which
-records are inside is decided by each record, the point and the radius alone.
+The point and the radius are computed from the transcript, so they are the same for both
+neighbors. Which records are inside is decided by each record, the point and the radius alone.
 """
 
 from __future__ import annotations
@@ -24,21 +24,29 @@ _DRAWN_IN = Source("OURS", "a sum about a released point, drawn in to a ball")
 
 
 def weight(radius: int) -> int:
-    """Of one record in the released number, in cells: R / 8, rounded down, at least 1."""
+    """Return the weight of one record in the released number, in cells: R / 8, rounded down, at
+    least 1.
+    """
     return max(1, radius // 8)
 
 
 def sum_about(images: Mapping[Vector, int], point: Vector, radius: int) -> Vector:
-    """The sum of y - point over the images y within the radius of the point, then weight times their
-    number. images: each with how often it occurs."""
+    """Return the sum of y - point over the images y within the radius of the point, then weight
+    times their number.
+
+    ``images`` gives each image with how often it occurs.
+    """
     inside = {y: k for y, k in images.items() if squared_distance(y, point) <= radius**2}
     moved = (sum(k * (y[i] - c) for y, k in inside.items()) for i, c in enumerate(point))
     return (*moved, weight(radius) * sum(inside.values()))
 
 
 def drawn_in_sum(images: Mapping[Vector, int], point: Vector, radius: int) -> Vector:
-    """The sum of clip(y - point) over the images y within two radii of the point, clip drawing what is outside of the
-    radius in to it; then weight times their number."""
+    """Return the sum of clip(y - point) over the images y within two radii of the point, then
+    weight times their number.
+
+    The clip draws images outside of the radius in to it.
+    """
     moved = {tuple(v - c for v, c in zip(y, point, strict=True)): k for y, k in images.items()}
     near = {z: k for z, k in moved.items() if squared_norm(z) <= 4 * radius**2}
     drawn = [(clip_to_ball(z, radius), k) for z, k in near.items()]
@@ -48,36 +56,37 @@ def drawn_in_sum(images: Mapping[Vector, int], point: Vector, radius: int) -> Ve
 
 @states(_MOVING)
 def reach(radius: int, adjacency: Adjacency) -> int:
-    """D^2, how far the sum moves: R^2 + w^2, or (2 R)^2 under replace.
+    """Return D^2, the squared sensitivity of the sum: R^2 + w^2, or (2 R)^2 under replace.
 
-    ``masked_sum_sensitivity`` for y - point in place of y. Replace: w <= R, so R^2 + w^2 <= 4 R^2.
+    It is ``masked_sum_sensitivity`` for y - point in place of y. Replace: w <= R, so R^2 +
+    w^2 <= 4 R^2.
     """
     return 4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2 + weight(radius) ** 2
 
 
 def noise(radius: int, adjacency: Adjacency, spread: Fraction) -> Fraction:
-    """The standard deviation of the noise in cells: spread D, D rounded up to 2^-20."""
+    """Return the standard deviation of the noise in cells: spread D, D rounded up to 2^-20."""
     return spread * root_up(reach(radius, adjacency))
 
 
 def root_up(square: int) -> Fraction:
-    """The square root of a positive integer, rounded up to 2^-20."""
+    """Return the square root of a positive integer, rounded up to 2^-20."""
     return Fraction(math.isqrt(square * 4**20 - 1) + 1, 2**20)
 
 
 def in_unit(value: Sequence[int | Fraction], deviation: Fraction) -> Vector:
-    """In 2^-40 of the noise, ties to even."""
+    """Return the value in 2^-40 of the noise, ties to even."""
     return tuple(round(UNIT * v / deviation) for v in value)
 
 
 @states(_MOVING)
 def unit_sensitivity(spread: Fraction, width: int) -> int:
-    """(2^40 / s + sqrt(width))^2, rounded up: squared L2, of a value that moves by at most D, in 2^-40 of
-    the noise s D.
+    """Return (2^40 / s + sqrt(width))^2, rounded up: the squared L2 sensitivity of a value that
+    moves by at most D, in 2^-40 of the noise s D.
 
-    Before rounding it moves by at most 2^40 / s. Rounding moves both values by 1/2 at most in each
-    coordinate, so their distance by at most sqrt(width). QED. With a = 2^40 / s, the number is
-    a^2 + width + sqrt(4 a^2 width), compared with integers exactly.
+    Before rounding it moves by at most 2^40 / s. Rounding moves both values by 1/2 at most in
+    each coordinate, so their distance by at most sqrt(width). QED. With a = 2^40 / s, the
+    number is a^2 + width + sqrt(4 a^2 width), compared with integers exactly.
     """
     plain, under_root = (UNIT / spread) ** 2 + width, 4 * (UNIT / spread) ** 2 * width
     found = math.ceil(plain) + math.isqrt(math.floor(under_root))
@@ -87,19 +96,23 @@ def unit_sensitivity(spread: Fraction, width: int) -> int:
 
 
 def stated_for_unit(statement: Sensitivity) -> int | None:
-    """The same of a query whose unit is made for one adjacency: nothing is shown under another."""
+    """Return the sensitivity of a query whose unit is made for one adjacency: nothing is shown
+    under another.
+    """
     same = statement.query["unit"] == str(statement.adjacency)
     return stated_in_unit(statement) if same else None
 
 
 def stated_in_unit(statement: Sensitivity) -> int:
-    """``unit_sensitivity`` of a statement's spread and width."""
+    """Return ``unit_sensitivity`` of a statement's spread and width."""
     given: Any = statement.query
     return unit_sensitivity(given["spread"], given["width"])
 
 
 def apart_in_unit(moved: Fraction, deviation: Fraction) -> int:
-    """How far apart, squared, numbers are in 2^-40 of the noise that are ``moved`` apart: the largest of some."""
+    """Return the largest squared distance, in 2^-40 of the noise, of some pairs of numbers that
+    are ``moved`` apart.
+    """
     starts = (deviation * Fraction(k, 6) / UNIT for k in range(-3, 4))
     pairs = (in_unit((z, z + moved), deviation) for z in starts)
     return max((a - b) ** 2 for a, b in pairs)
@@ -113,7 +126,9 @@ _ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
 
 
 def _universe(point: Vector, radius: int) -> list[Vector]:
-    """The point, both ends, one cell beyond, far away; in the plane a pair off the axes as well."""
+    """Return the point, both ends, one cell beyond, and far away; in the plane a pair off the axes
+    as well.
+    """
     steps: list[Vector] = [(0,), (radius,), (-radius,), (radius + 1,), (-2 * radius,), (2**42,)]
     if len(point) > 1:
         steps = [
@@ -134,7 +149,7 @@ Sum = Callable[[Mapping[Vector, int], Vector, int], Vector]
 def _moves(
     point: Vector, radius: int, adjacency: Adjacency, total: Sum
 ) -> Iterator[tuple[Vector, Vector, int]]:
-    """The sums of neighbors of at most two records, and how far apart they are, squared."""
+    """Yield the sums of neighbors of at most two records, and their squared distance."""
     for left, right in neighbors(_universe(point, radius), 2, adjacency):
         sums = tuple(total(Counter(side), point, radius) for side in (left, right))
         yield sums[0], sums[1], squared_distance(*sums)
@@ -145,9 +160,12 @@ def _moves(
 def obligation_moving_sum(
     claimed: Callable[[int, Adjacency], int] = reach,
 ) -> int:
-    """``sum_about``: for every point and radius the largest move over neighbors of at most two records is ``claimed``,
-    as is what a masked sum may move by; and no move in the unit of the noise is above ``unit_sensitivity``,
-    while one is as far but for what rounding may take away again."""
+    """Check that for every point and radius the largest move of ``sum_about`` over neighbors of at
+    most two records is ``claimed``, as for a masked sum.
+
+    No move in the unit of the noise is above ``unit_sensitivity``, while one is as far up to
+    what rounding may take away again.
+    """
     return _shown_to_move(sum_about, claimed)
 
 
@@ -156,7 +174,9 @@ def obligation_moving_sum(
 def obligation_drawn_in_sum(
     claimed: Callable[[int, Adjacency], int] = reach,
 ) -> int:
-    """``drawn_in_sum``: the same, for a record counts by a vector of the ball and by a number, or nowhere."""
+    """Check the same for ``drawn_in_sum``, in which a record counts by a vector of the ball and by
+    a number, or not at all.
+    """
     return _shown_to_move(drawn_in_sum, claimed)
 
 

@@ -1,9 +1,9 @@
-"""Which bin a noisy histogram names as the fullest, exactly, and how near its shares are: ZZ25's
-Proposition B.9 (KV18's Lemma 2.3).
+"""The bin that a noisy histogram names as the fullest, exactly, and the accuracy of its shares:
+ZZ25's Proposition B.9 (KV18's Lemma 2.3).
 
-n things fall into bins, each on its own; bins that hold some are released with discrete Laplace
-noise (masses in proportion to a^|z|) where that reaches a threshold; the largest of these is named,
-of equal ones the first.
+n things fall into bins independently; bins that contain some are released with discrete Laplace
+noise (masses in proportion to a^|z|) where that reaches a threshold; the largest of these is
+named, of equal ones the first.
 """
 
 from __future__ import annotations

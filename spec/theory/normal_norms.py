@@ -1,4 +1,6 @@
-"""Lengths of normal vectors in norms other than Euclid's: what spherical noise is in l_1 and in l_infinity."""
+"""Lengths of normal vectors in norms other than Euclid's: the length of spherical noise in l_1 and
+in l_infinity.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ NORMS = Source("OURS", "root mean square l_p norms of normal vectors, p = 1, 2, 
 
 @states(NORMS)
 def root_mean_square(d: int, power: float) -> Any:
-    """Compute the root mean square l_p norm of d standard normal numbers: sqrt(d + 2 d (d - 1) / pi) for p = 1,
-    sqrt(d) for 2, and for infinity the root of the integral of 2 t P(some |x_j| > t)."""
+    """Compute the root mean square l_p norm of d standard normal numbers: sqrt(d + 2 d
+    (d - 1) / pi) for p = 1, sqrt(d) for 2, and for infinity the root of the integral of 2 t
+    P(some |x_j| > t).
+    """
     if power == 1:
         return mp.sqrt(d + 2 * mp.mpf(d) * (d - 1) / mp.pi)
     if power == 2:
@@ -34,8 +38,9 @@ def root_mean_square(d: int, power: float) -> Any:
 
 @states(NORMS)
 def obligation_norms(claimed: Callable[[int, float], Any] = root_mean_square) -> int:
-    """Check one number, where all norms are one; two, by sums over a plane; and that the norms of more are in order,
-    l_infinity between the roots of 2 ln d - ln ln d - 3 and of 2 ln d + 4."""
+    """Check one number, where all norms are one; two, by sums over a plane; and that the norms of
+    more are in order, l_infinity between the roots of 2 ln d - ln ln d - 3 and of 2 ln d + 4.
+    """
     cases = 0
     places = [mp.mpf(k) / 8 for k in range(-64, 65)]
     masses = [mp.npdf(x) / 8 for x in places]

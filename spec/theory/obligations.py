@@ -22,7 +22,7 @@ class ObligationFailed(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Where this project deliberately differs from a source, and why."""
+    """Deliberate difference from a source, with its reason."""
 
     source: str
     what: str
@@ -36,7 +36,7 @@ def require(condition: bool, case: str) -> None:
 
 
 def datasets(universe: Sequence[Record], most: int) -> Iterator[tuple[Record, ...]]:
-    """Every dataset of at most ``most`` records from a small universe."""
+    """Yield every dataset of at most ``most`` records from a small universe."""
     for n in range(most + 1):
         yield from product(universe, repeat=n)
 
@@ -44,7 +44,7 @@ def datasets(universe: Sequence[Record], most: int) -> Iterator[tuple[Record, ..
 def neighbors(
     universe: Sequence[Record], most: int, adjacency: Adjacency
 ) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
-    """Every ordered pair of neighbors among those datasets."""
+    """Yield every ordered pair of neighbors among those datasets."""
     for left in datasets(universe, most):
         if adjacency is Adjacency.REPLACE:
             for i, record in product(range(len(left)), universe):

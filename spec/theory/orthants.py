@@ -1,7 +1,8 @@
 """Sums of weighted bits, on exact integers, with their sensitivities shown.
 
-For a positive weight a bit counts that, for a negative one its opposite counts the magnitude; the vector is clipped to the ball
-of radius R. Without weights bits count c or -c. With a weight w of the number, the last entry is w n.
+For a positive weight a bit of 1 contributes the weight; for a negative one a bit of 0
+contributes its magnitude. The vector is clipped to the ball of radius R. Without weights bits
+contribute c or -c. With a weight w of the number, the last entry is w n.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ _ORTHANT = Source("OURS", "sums of vectors in an orthant of a ball")
 
 
 def bits(record: Sequence[Fraction]) -> tuple[int, ...]:
-    """1 for a number above 1/2."""
+    """Return, for each number, 1 if it is above 1/2 and 0 otherwise."""
     return tuple(int(x > Fraction(1, 2)) for x in record)
 
 
 def sign_of(radius: int, d: int, adjacency: Adjacency) -> int:
-    """The largest c with 4 d c^2 <= 2 R^2 (replace: all d signs may change), or d c^2 <= R^2."""
+    """Return the largest c with 4 d c^2 <= 2 R^2 (replace: all d signs may change), or d
+    c^2 <= R^2.
+    """
     square = Fraction(radius**2, 2 * d if adjacency is Adjacency.REPLACE else d)
     return math.isqrt(math.floor(square))
 
@@ -35,7 +38,7 @@ def sign_of(radius: int, d: int, adjacency: Adjacency) -> int:
 def image(
     record: Sequence[Fraction], weights: Sequence[int], radius: int, adjacency: Adjacency
 ) -> Vector:
-    """What a record contributes with."""
+    """Return the vector that a record contributes."""
     own = bits(record)
     if not any(weights):
         c = sign_of(radius, len(own), adjacency)
@@ -53,18 +56,19 @@ def bit_sums(
     adjacency: Adjacency,
     weight: int = 0,
 ) -> Vector:
-    """The value, exactly."""
+    """Return the value, exactly."""
     found = [image(record, weights, radius, adjacency) for record in records]
     total = [sum(z[j] for z in found) for j in range(len(weights))]
     return (*total, *([weight * len(records)] if weight else []))
 
 
 def moved_squared(radius: int, weight: int, adjacency: Adjacency) -> int:
-    """How far a value moves at most, squared.
+    """Return the largest move of a value, squared.
 
-    Proof. u, v of an orthant with norms at most R: |u - v|^2 = |u|^2 + |v|^2 - 2 <u, v> <= 2 R^2, for <u, v> >= 0; clipping toward 0
-    keeps a vector in its orthant, and all records have the same, that of the weights' row. Signs: at most d of them change, each by
-    2 c. One record in or out: |u|^2 <= R^2, or d c^2 <= R^2; and w^2. QED
+    Proof. u, v of an orthant with norms at most R: |u - v|^2 = |u|^2 + |v|^2 - 2 <u, v> <= 2
+    R^2, for <u, v> >= 0; clipping toward 0 keeps a vector in its orthant, and all records have
+    the same, that of the weights' row. Signs: at most d of them change, each by 2 c. One record
+    in or out: |u|^2 <= R^2, or d c^2 <= R^2; and w^2. QED
     """
     if adjacency is Adjacency.ADD_REMOVE:
         return radius**2 + weight**2
@@ -82,7 +86,9 @@ _ROWS: tuple[tuple[Any, ...], ...] = (
 @states(_ORTHANT)
 @shows("BitSums", Norm.SQUARED_L2, value=of_query(moved_squared, "radius", "weight"))
 def obligation_bit_sums(claimed: Callable[[int, int, Adjacency], int] = moved_squared) -> int:
-    """No neighbors of up to 3 records are further apart than ``claimed``, for any weights; and some are as far."""
+    """Check that no neighbors of up to 3 records are further apart than ``claimed``, for any
+    weights; and that some are as far.
+    """
     cases, attained = 0, set[Any]()
     worlds = ((_BITS, _ROWS[0], (5, 4, 10)), (_WIDER, _ROWS[1], (4, 6)))
     for (universe, rows, radii), adjacency in product(worlds, Adjacency):

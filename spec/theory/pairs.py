@@ -1,5 +1,6 @@
-"""Differences of records that stand side by side, by octave, squares about a released number, and whether the fullest bin
-wins, on exact rationals."""
+"""Octaves of differences of adjacent records, sums of squares about a released number, and the
+probability that the fullest bin wins, on exact rationals.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _ARGMAX = Source(
 
 
 def octave(gap: int) -> int:
-    """j with 2^j <= gap < 2^(j + 1); ``TIE`` for 0."""
+    """Return j with 2^j <= gap < 2^(j + 1); ``TIE`` for 0."""
     j = TIE
     while 2 ** (j + 1) <= gap:
         j += 1
@@ -38,7 +39,7 @@ def octave(gap: int) -> int:
 
 
 def pair_octaves(records: Sequence[Fraction], cell: Fraction, box: int) -> Counts:
-    """How many pairs have each octave, by octave."""
+    """Return how many pairs have each octave, by octave."""
     cells = [min(max(round(x / cell), -box), box) for x in records]
     gaps = [abs(a - b) for a, b in zip(cells[::2], cells[1::2], strict=False)]
     return tuple(sorted(Counter(map(octave, gaps)).items()))
@@ -47,21 +48,26 @@ def pair_octaves(records: Sequence[Fraction], cell: Fraction, box: int) -> Count
 def clamped_squares(
     records: Sequence[Fraction], cell: Fraction, lower: int, upper: int, center: int
 ) -> int:
-    """The sum of squares about a center, which counts as the bound if it is beyond it."""
+    """Return the sum of squares about a center, which is replaced by the bound if it is beyond
+    it.
+    """
     c = min(max(center, lower), upper)
     return sum((min(max(round(x / cell), lower), upper) - c) ** 2 for x in records)
 
 
 def moved_square(lower: int, upper: int, adjacency: Adjacency = Adjacency.REPLACE) -> int:
-    """Each square is from 0 to that: a clamped record and the center are both within the bounds."""
+    """Return the sensitivity: each square is from 0 to that, as a clamped record and the center
+    are both within the bounds.
+    """
     return (upper - lower) ** 2
 
 
 @states(_PAIRS)
 @shows("PairOctaves", Norm.KEYS, value=lambda s: KEYS_A_PAIR)
 def obligation_pair_octaves(claimed: int = KEYS_A_PAIR) -> int:
-    """On all neighbors under replace of at most 5 records, twice ``claimed`` counts move, by one each; and a pair is between
-    the edges of its octave."""
+    """Check on all neighbors under replace of at most 5 records that twice ``claimed`` counts
+    move, by one each; and that a pair is between the edges of its octave.
+    """
     universe, moved = tuple(map(Fraction, (0, 1, -3, 10**30))), []
     for gap in range(1, 5000):
         require(2 ** octave(gap) <= gap < 2 ** (octave(gap) + 1), f"{gap}: {octave(gap)}")
@@ -79,8 +85,9 @@ def obligation_pair_octaves(claimed: int = KEYS_A_PAIR) -> int:
 @states(_SQUARES)
 @shows("ClampedSquares", Norm.L1, value=of_query(moved_square, "lower", "upper"))
 def obligation_clamped_squares(claimed: Callable[..., int] = moved_square) -> int:
-    """On all neighbors under replace of at most 3 records, whatever was released, the sum moves by at most ``claimed``; with the
-    center at an end or beyond it, by as much."""
+    """Check on all neighbors under replace of at most 3 records, whatever was released, that the
+    sum moves by at most ``claimed``; with the center at an end or beyond it, by as much.
+    """
     cases, cell = 0, Fraction(1, 2)
     universe = tuple(Fraction(quarters, 4) for quarters in (-36, 36, 0, 2, 3))
     for (lower, upper), far in product(((-2, 3), (0, 1), (4, 9), (-7, -6)), (0, 5)):
@@ -97,11 +104,14 @@ def obligation_clamped_squares(claimed: Callable[..., int] = moved_square) -> in
 
 
 def overtakes(things: int, share: Any, other: Any, scale: Any) -> Any:
-    """A bound on the probability that the noisy count of a bin is at least that of a fuller one.
+    """Return a bound on the probability that the noisy count of a bin is at least that of a fuller
+    one.
 
-    Things fall into them with probabilities ``other`` and ``share``, each on its own; the noise of either is discrete Laplace of
-    ``scale``. For 0 <= t < 1 / scale P(other's noisy count - the fuller one's >= 0) <= E exp(t of that) = (1 - p - q + p e^-t + q
-    e^t)^things E[e^(t Z)]^2 by Markov, and E e^(t Z) = (1 - a)^2 / ((1 - a e^t)(1 - a e^-t)), a = e^(-1 / scale).
+    Things fall into the two bins independently, with probabilities ``other`` and ``share``; the
+    noise of either is discrete Laplace of ``scale``. For 0 <= t < 1 / scale P(other's noisy
+    count - the fuller one's >= 0) <= E exp(t of that) = (1 - p - q + p e^-t + q e^t)^things
+    E[e^(t Z)]^2 by Markov, and E e^(t Z) = (1 - a)^2 / ((1 - a e^t)(1 - a e^-t)), a =
+    e^(-1 / scale).
     """
     p, q, a = mp.mpf(share), mp.mpf(other), mp.exp(-1 / mp.mpf(scale))
 
@@ -113,7 +123,9 @@ def overtakes(things: int, share: Any, other: Any, scale: Any) -> Any:
 
 
 def sinks(things: int, share: Any, threshold: int, scale: Any) -> Any:
-    """A bound on the probability that a bin's noisy count is below a threshold, by the same moments: E e^(t (T - 1 - count - Z))."""
+    """Return a bound on the probability that a bin's noisy count is below a threshold, by the same
+    moments: E e^(t (T - 1 - count - Z)).
+    """
     p, a = mp.mpf(share), mp.exp(-1 / mp.mpf(scale))
 
     def at(t: Any) -> Any:
@@ -124,11 +136,11 @@ def sinks(things: int, share: Any, threshold: int, scale: Any) -> Any:
 
 
 def surely_overtakes(things: int, share: Any, other: Any, scale: Any) -> Any:
-    """The same, by a sum over all counts."""
+    """Return the exact probability of ``overtakes``, by a sum over all counts."""
     a = mp.exp(-1 / mp.mpf(scale))
 
     def beyond(gap: int) -> Any:
-        """P(Z - Z' >= gap)."""
+        """Return P(Z - Z' >= gap)."""
         reach = range(-120, 121)
         one = (1 - a) / (1 + a)
 
@@ -149,7 +161,9 @@ def surely_overtakes(things: int, share: Any, other: Any, scale: Any) -> Any:
 
 @states(_ARGMAX)
 def obligation_argmax(claimed: Callable[..., Any] = overtakes) -> int:
-    """``claimed`` is at least the exact probability for few things, and at most 60 times it."""
+    """Check that ``claimed`` is at least the exact probability for few things, and at most 60
+    times it.
+    """
     cases = 0
     for things, scale in product((0, 1, 5, 16), _SCALES):
         for share, other in ((0.4, 0.1), (0.3, 0.3), (0.9, 0.05), (0.34, 0.0)):
@@ -163,7 +177,9 @@ def obligation_argmax(claimed: Callable[..., Any] = overtakes) -> int:
 
 @states(_ARGMAX)
 def obligation_sinks(claimed: Callable[..., Any] = sinks) -> int:
-    """``claimed`` is at least the exact probability for few things, and at most 60 times it."""
+    """Check that ``claimed`` is at least the exact probability for few things, and at most 60
+    times it.
+    """
     cases = 0
     for things, scale, threshold in product((0, 3, 40), _SCALES, (2, 9)):
         for share in (0.4, 0.9):

@@ -1,7 +1,8 @@
-"""The guarantees' privacy profiles and trade-off curves again, by other means, at mpmath's precision.
+"""The guarantees' privacy profiles and trade-off curves again, by other means, at mpmath's
+precision.
 
-Where the kernel has a closed form, here is a sum, an integral or a search; both are held together by
-the tests.
+Where the kernel has a closed form, here is a sum, an integral or a search; the tests compare
+the two.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .laws import real
 
 @states(Source("KOV15", "Section 3, the dominating mechanism"))
 def profile(epsilon0: Fraction, delta0: Fraction, epsilon: Fraction) -> Any:
-    """The largest delta at ``epsilon`` that an (epsilon0, delta0)-DP mechanism can have.
+    """Return the largest delta at ``epsilon`` that an (epsilon0, delta0)-DP mechanism can have.
 
     The dominating pair puts delta0 where the other law has nothing, and shares the rest as
     randomized response does: (1 - delta0) (e^epsilon0 - e^epsilon) / (1 + e^epsilon0).
@@ -32,10 +33,10 @@ def profile(epsilon0: Fraction, delta0: Fraction, epsilon: Fraction) -> Any:
 
 @states(Source("BW18", "Theorem 8, the exact profile of Gaussian noise"))
 def gaussian_profile(mu_squared: Fraction, epsilon: Fraction) -> Any:
-    """P(L > epsilon) - e^epsilon Q(L > epsilon) for N(mu, 1) against N(0, 1).
+    """Return P(L > epsilon) - e^epsilon Q(L > epsilon) for N(mu, 1) against N(0, 1).
 
-    The loss is above epsilon where x > epsilon / mu + mu / 2. Needs a working precision of at least
-    the bits that the two nearly equal terms share.
+    The loss is above epsilon where x > epsilon / mu + mu / 2. Needs a working precision of at
+    least the bits that the two nearly equal terms share.
     """
     mu = mp.sqrt(real(mu_squared))
     corner = real(epsilon) / mu + mu / 2
@@ -45,7 +46,7 @@ def gaussian_profile(mu_squared: Fraction, epsilon: Fraction) -> Any:
 
 @states(Source("DRS22", "Gaussian differential privacy: definition, profile, group privacy"))
 def gaussian_tradeoff(mu_squared: Fraction, alpha: Fraction) -> Any:
-    """Phi(Phi^-1(1 - alpha) - mu), the quantile by a search."""
+    """Return Phi(Phi^-1(1 - alpha) - mu), the quantile by a search."""
     mu, a = mp.sqrt(real(mu_squared)), real(alpha)
     low, high = mp.mpf(-60), mp.mpf(60)
     for _ in range(int(mp.mp.prec) + 10):
@@ -56,9 +57,10 @@ def gaussian_tradeoff(mu_squared: Fraction, alpha: Fraction) -> Any:
 
 @states(Source("CKS20", "Proposition 12, from zCDP to (epsilon, delta)"))
 def zcdp_profile(rho: Fraction, epsilon: Fraction) -> Any:
-    """inf over orders a > 1 of e^((a - 1)(a rho - epsilon)) / (a - 1) (1 - 1/a)^a.
+    """Return inf over orders a > 1 of e^((a - 1)(a rho - epsilon)) / (a - 1) (1 - 1/a)^a.
 
-    By golden section in ln(a - 1), of whose exponent the derivative changes sign once.
+    It uses golden section search in ln(a - 1): the derivative of the exponent changes sign
+    once.
     """
     r, e = real(rho), real(epsilon)
 
@@ -75,9 +77,10 @@ def zcdp_profile(rho: Fraction, epsilon: Fraction) -> Any:
 
 @states(Source("DDR20", "Section 3, bounded range and its worst pair"))
 def bounded_range_profile(epsilon0: Fraction, epsilon: Fraction) -> Any:
-    """The worst of the pairs whose losses are t and t - epsilon0, over a fine grid of t.
+    """Return the largest delta of the pairs whose losses are t and t - epsilon0, over a fine grid
+    of t.
 
-    A lower bound that the closed form must meet within the grid's error.
+    It is a lower bound that the closed form must meet within the grid's error.
     """
     if epsilon >= epsilon0:
         return mp.mpf(0)
@@ -93,7 +96,9 @@ def bounded_range_profile(epsilon0: Fraction, epsilon: Fraction) -> Any:
 
 @states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity", note="for one integer"))
 def discrete_laplace_profile(shift: int, scale: Fraction, epsilon: Fraction) -> Any:
-    """sum over z of (P(z) - e^epsilon Q(z))^+, P centered at 0 and Q at ``shift``, tails lumped."""
+    """Return the sum over z of (P(z) - e^epsilon Q(z))^+, P centered at 0 and Q at ``shift``,
+    tails lumped.
+    """
     q, factor = mp.exp(-1 / real(scale)), mp.exp(real(epsilon))
     unit = (1 - q) / (1 + q)
     tail = 1 / (1 + q)  # P(Z <= 0)
@@ -106,10 +111,12 @@ def discrete_laplace_profile(shift: int, scale: Fraction, epsilon: Fraction) -> 
 def approximate_gaussian_profile(
     mu_squared: Fraction, delta: Fraction, tv: Fraction, epsilon: Fraction
 ) -> Any:
-    """The least of delta_mu(e) + delta + (1 + e^e) tv over a fine grid of e in [0, epsilon], <= 1.
+    """Return the least of delta_mu(e) + delta + (1 + e^e) tv over a fine grid of e in
+    [0, epsilon], <= 1.
 
-    Proof that each is an upper bound: P(S) <= P0(S) + delta + tv <= e^e Q0(S) + delta_mu(e) + delta +
-    tv <= e^e (Q(S) + tv) + delta_mu(e) + delta + tv, and what holds at e holds at epsilon >= e. QED.
+    Proof that each is an upper bound: P(S) <= P0(S) + delta + tv <= e^e Q0(S) + delta_mu(e) +
+    delta + tv <= e^e (Q(S) + tv) + delta_mu(e) + delta + tv, and what holds at e holds at
+    epsilon >= e. QED.
     """
     steps = 400 if tv else 0
     points = [epsilon * i / steps for i in range(steps)] + [epsilon]
@@ -122,9 +129,10 @@ def approximate_gaussian_profile(
 
 @states(Source("DRS22", "the trade-off curve is the conjugate of the profile"))
 def tradeoff(profile_at: Callable[[Fraction], Any], alpha: Fraction, top: Fraction) -> Any:
-    """The best of the lines 1 - delta(e) - e^e alpha, and their mirror images, over a grid of e.
+    """Return the best of the lines 1 - delta(e) - e^e alpha, and their mirror images, over a grid
+    of e.
 
-    A lower bound that the closed forms must meet within the grid's error.
+    It is a lower bound that the closed forms must meet within the grid's error.
     """
     best, steps = mp.mpf(0), 2000
     for i in range(steps + 1):

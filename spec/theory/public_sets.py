@@ -39,7 +39,7 @@ class Round:
 
 
 def holds(public: Slab | Round | None, vector: Vector) -> bool:
-    """Whether the vector is in the set; without one, always."""
+    """Return whether the vector is in the set; without a set, always True."""
     if public is None:
         return True
     if isinstance(public, Round):
@@ -50,9 +50,10 @@ def holds(public: Slab | Round | None, vector: Vector) -> bool:
 
 
 def in_cells(kept: Any, stretch: Any, origin: Sequence[int], deviation: Any) -> Slab | Round | None:
-    """Of an interval, a half-space, a ball or the outside of one, the set of images.
+    """Return the set of images of an interval, a half-space, a ball or the outside of a ball.
 
-    origin: the public center in cells. deviation: its length in images. ``slab`` has the planes.
+    origin: the public center in cells. deviation: its length in images. ``slab`` has the
+    planes.
     """
     if kept is None:
         return None
@@ -68,12 +69,12 @@ def in_cells(kept: Any, stretch: Any, origin: Sequence[int], deviation: Any) -> 
 
 
 def slab(stretch: Any, normal: Sequence[Any], ends: tuple[Any, Any]) -> Slab:
-    """low <= <normal, x> <= high for x_j = cell_j (center_j + z_j / factor_j).
+    """Return the set low <= <normal, x> <= high for x_j = cell_j (center_j + z_j / factor_j).
 
-    <normal, x> = at + <g, z>. g is multiplied by the number u that brings its largest one to 2^20,
-    and rounded; high - at times u is rounded down, low - at up. Of |z| <= R no one is on a wrong
-    side that is further than (sqrt(d) R / 2 + 1) / u from the plane, in <g, z>: rounding moves <u
-    g, z> by sqrt(d) R / 2 at most.
+    <normal, x> = at + <g, z>. g is multiplied by the number u that brings its largest one to
+    2^20, and rounded; high - at times u is rounded down, low - at up. No z with |z| <= R that
+    is further than (sqrt(d) R / 2 + 1) / u from the plane, in <g, z>, is on the wrong side:
+    rounding moves <u g, z> by sqrt(d) R / 2 at most.
     """
     parts = [Fraction(a) * cell for a, cell in zip(normal, stretch.cells, strict=True)]
     g = [p / f for p, f in zip(parts, stretch.factors, strict=True)]
@@ -94,7 +95,7 @@ def _no_end(end: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Public:
-    """What is asked of a stretch."""
+    """Public values of a stretch that are asked for."""
 
     center: Vector
     cells: tuple[Fraction, ...]
@@ -107,9 +108,10 @@ _FAR = 2**26
 
 @states(_OURS)
 def obligation_plane(claimed: Callable[..., Slab] = slab) -> int:
-    """Vectors of a ball of 2^26 that are further from a plane than (sqrt(d) R / 2 + 1) / u are on
-    the right side of the rounded one, for planes near and far from the origin of the records; and
-    of one column, a vector on the plane itself is inside."""
+    """Check that vectors of a ball of 2^26 that are further from a plane than (sqrt(d) R / 2 +
+    1) / u are on the right side of the rounded one, for planes near and far from the origin of
+    the records; and that a vector on the plane itself is inside, for one column.
+    """
     rng, cases = random.Random(11), 0
     for normal, center in product(_NORMALS, (0, 2**39 + 5)):
         d = len(normal)

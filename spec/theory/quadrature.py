@@ -1,7 +1,8 @@
 """Gauss's rule between given places, for integrals that are compared to a dozen digits or fewer.
 
-An integrand is analytic between neighboring places, at most a few of its own lengths apart. No error is estimated:
-what an integral is compared with comes from elsewhere, and would have to be off by as much.
+An integrand is analytic between neighboring places, at most a few of its own lengths apart. No
+error is estimated: the value that an integral is compared with comes from elsewhere, and would
+have to be off by as much.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ _LEVEL = 4  # of 3 * 2^(level - 1) nodes
 
 
 def integral(f: Callable[..., Any], places: Sequence[Any]) -> Any:
-    """The integral of f from the first place to the last, with 24 nodes between neighbors."""
+    """Return the integral of f from the first place to the last, with 24 nodes between
+    neighbors.
+    """
     with mp.workdps(DIGITS):
         return mp.fsum(weight * f(x) for x, weight in nodes(places))
 
 
 def nodes(places: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """The nodes between all neighboring places, each with its weight, at ``DIGITS`` digits."""
+    """Return the nodes between all neighboring places, each with its weight, at ``DIGITS``
+    digits.
+    """
     found = []
     with mp.workdps(DIGITS):
         for low, high in pairwise(map(mp.mpf, places)):

@@ -18,19 +18,25 @@ from .quantiles import QuantileLaw, QuantilesLaw
 from .tables import score
 
 Block = tuple[int, int, int]
-"""(gap, p, q): the quantile p/q of the records after the edge number gap - 1, up to the next one."""
+"""Block (gap, p, q): the quantile p/q of the records after the edge number gap - 1, up to the next
+one.
+"""
 _KSS = Source("KSS22", "one record is in one subproblem of each depth")
 _SPREAD = Source("OURS", "equal records are spread over the parts of their cell")
 
 
 def reversed_bits(number: int, parts: int) -> int:
-    """The number below ``parts``, a power of two, whose bits are those of number mod parts in reverse."""
+    """Return the number below ``parts``, a power of two, whose bits are those of number mod parts
+    in reverse.
+    """
     bits = f"{number % parts:0{parts.bit_length() - 1}b}" if parts > 1 else "0"
     return int(bits[::-1], 2)
 
 
 def spread(cells: Sequence[int], parts: int) -> tuple[int, ...]:
-    """The part of every record, in order: the k-th of those in one cell has the part of k's reversed bits."""
+    """Return the part of every record, in order: the k-th of those in one cell has the part of k's
+    reversed bits.
+    """
     counts: dict[int, int] = {}
     found = []
     for cell in cells:
@@ -42,11 +48,13 @@ def spread(cells: Sequence[int], parts: int) -> tuple[int, ...]:
 
 @states(_SPREAD)
 def obligation_spread(claimed: Callable[..., tuple[int, ...]] = spread) -> int:
-    """Neighbors have lists of parts that are neighbors, at most 5 records in two cells of 1 to 8 parts.
+    """Check that neighbors have lists of parts that are neighbors, for at most 5 records in two
+    cells of 1 to 8 parts.
 
-    Proof. The list has for each cell the parts of 0, ..., c - 1, c the cell's records: a cell that
-    gains a record gains the part of c, and no other part changes. QED
-    And records of one cell have different parts while these suffice; their cell is what a part's is.
+    Proof. The list has for each cell the parts of 0, ..., c - 1, c the cell's records: a cell
+    that gains a record gains the part of c, and no other part changes. QED
+    Records of one cell have different parts while these suffice, and a part determines the
+    cell.
     """
     cases = 0
     for parts, adjacency in product((1, 2, 8), Adjacency):
@@ -70,12 +78,13 @@ def obligation_spread(claimed: Callable[..., tuple[int, ...]] = spread) -> int:
 
 
 def block_sensitivity(quantiles: Sequence[tuple[int, int]], adjacency: Adjacency) -> Fraction:
-    """How far the sum of the scores of a choice moves, a part for each block.
+    """Return the largest move of the sum of the scores of a choice, a part for each block.
 
-    Proof. Each score is divided by max(p, q - p), so that one record more in a block, or one less,
-    moves it by at most 1 (``tables.score_sensitivity``); other blocks' scores are of other records.
-    A replaced record leaves one block and enters another, which is at most 2, or stays in its block,
-    which is at most q / max(p, q - p) <= 2; with one block it can only stay, enter or leave. QED
+    Proof. Each score is divided by max(p, q - p), so that one record more in a block, or one
+    less, moves it by at most 1 (``tables.score_sensitivity``); other blocks' scores are of
+    other records. A replaced record leaves one block and enters another, which is at most 2, or
+    stays in its block, which is at most q / max(p, q - p) <= 2; with one block it can only
+    stay, enter or leave. QED
     """
     if adjacency is Adjacency.ADD_REMOVE:
         return Fraction(1)
@@ -86,8 +95,9 @@ def block_sensitivity(quantiles: Sequence[tuple[int, int]], adjacency: Adjacency
 @states(_KSS)
 @shows("BlockScores", Norm.L_INFINITY, value=of_query(block_sensitivity, "quantiles"))
 def obligation_block_scores(claimed: Callable[..., Fraction] = block_sensitivity) -> int:
-    """The largest move of a choice's score over all neighbors of at most 3 parts below 5, and all edges
-    between the blocks, is ``claimed``."""
+    """Check that the largest move of a choice's score over all neighbors of at most 3 parts below
+    5, and all edges between the blocks, is ``claimed``.
+    """
     cases, universe = 0, range(5)
     for adjacency in Adjacency:
         pairs = {tuple(tuple(sorted(z)) for z in p) for p in neighbors(universe, 3, adjacency)}
@@ -115,7 +125,7 @@ _SHOWN = (((1, 2),), ((1, 4),), ((9, 10),), ((0, 1),), ((1, 2), (1, 2)), ((1, 4)
 def _moves(
     left: Sequence[int], right: Sequence[int], low: int, high: int, p: int, q: int
 ) -> tuple[Fraction, Fraction]:
-    """The largest and the smallest change of a part's score in its block."""
+    """Return the largest and the smallest change of a part's score in its block."""
     other = [z for z in right if low <= z <= high]
     moved = [
         Fraction(score(other, t, p, q) - score(left, t, p, q), max(p, q - p))
@@ -142,7 +152,9 @@ class BlockChoicesLaw:
     scale: Fraction
 
     def in_blocks(self) -> list[QuantileLaw | int]:
-        """The law in each block; where no two parts are its own, the upper edge alone."""
+        """Return the law in each block; where a block has no two parts of its own, the upper edge
+        alone.
+        """
         first, last = 0, (self.upper - self.lower + 1) * self.parts - 1
         found: list[QuantileLaw | int] = []
         for gap, p, q in self.blocks:
@@ -154,30 +166,30 @@ class BlockChoicesLaw:
         return found
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The product; 0 for another number of parts."""
+        """Return the product over blocks; 0 for another number of parts."""
         laws, mass = self.in_blocks(), Fraction(len(outcome) == len(self.blocks))
         for law, t in zip(laws, outcome, strict=False):
             mass = mass * (Fraction(t == law) if isinstance(law, int) else law.probability((t,), e))
         return mass
 
     def largest_loss(self, other: BlockChoicesLaw) -> Any:
-        """The sum of the blocks' losses."""
+        """Return the sum of the blocks' losses."""
         losses = [own.largest_loss(theirs) for own, theirs in self._differing(other)]
         return sum(losses, mp.mpf(0)) if losses else Fraction(0)
 
     def range(self, other: BlockChoicesLaw) -> Fraction:
-        """How long the interval is that has all losses."""
+        """Return the length of the interval that contains all losses."""
         moved = [own.moves(theirs) for own, theirs in self._differing(other)]
         return sum((max(one) - min(one) for one in moved), Fraction(0))
 
     def profile(self, other: BlockChoicesLaw, epsilon: Fraction) -> Any:
-        """sup over events of P - e^epsilon Q, over the blocks that differ."""
+        """Return sup over events of P - e^epsilon Q, over the blocks that differ."""
         pairs = self._differing(other)
         first, second = (QuantilesLaw(tuple(pair[i] for pair in pairs), "range") for i in (0, 1))
         return first.profile(second, epsilon)
 
     def most_outcomes(self) -> tuple[Iterable[Outcome], Any]:
-        """Every choice; nothing lies beyond."""
+        """Return every choice; nothing lies beyond."""
         inside = (
             (law,) if isinstance(law, int) else range(law.lower, law.upper + 1)
             for law in self.in_blocks()
@@ -185,12 +197,14 @@ class BlockChoicesLaw:
         return product(*inside), mp.mpf(0)
 
     def facts(self) -> tuple[Any, ...]:
-        """Edges and parts; the grid; blocks, the number of edges, the scale."""
+        """Return the name of the law, edges and parts, the grid, blocks, the number of edges and
+        the scale.
+        """
         grid = (self.lower, self.upper, self.parts, self.blocks, len(self.edges))
         return ("BlockChoices", (*self.edges, *self.placed), *grid, self.scale)
 
     def _differing(self, other: BlockChoicesLaw) -> list[tuple[QuantileLaw, QuantileLaw]]:
-        """The laws of the blocks whose records differ."""
+        """Return the laws of the blocks whose records differ."""
         if (self.edges, self.facts()[2:]) != (other.edges, other.facts()[2:]):
             raise ValueError("grid, edges, blocks and scale must be the same on neighbors")
         pairs = zip(self.in_blocks(), other.in_blocks(), strict=True)

@@ -1,4 +1,6 @@
-"""How many records have to be replaced until the distance of the quartiles lies in another bin."""
+"""Distance, in replaced records, of a dataset from one whose interquartile distance lies in
+another bin.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _UNIVERSE = tuple(Fraction(i, 2) for i in range(-5, 6))
 
 
 def count(records: Sequence[Fraction], within: tuple[Fraction, Fraction] | None) -> int:
-    """How many records there are, or how many lie in a closed interval."""
+    """Return the number of records, or of those in a closed interval."""
     if within is None:
         return len(records)
     low, high = within
@@ -30,7 +30,9 @@ def count(records: Sequence[Fraction], within: tuple[Fraction, Fraction] | None)
 
 
 def count_sensitivity(within: tuple[Fraction, Fraction] | None, adjacency: Adjacency) -> int:
-    """One record is one summand in {0, 1}. All records together cannot change by replacing one."""
+    """Return the sensitivity: one record is one summand in {0, 1}, and the number of all records
+    stays when one is replaced.
+    """
     return 0 if within is None and adjacency is Adjacency.REPLACE else 1
 
 
@@ -41,7 +43,9 @@ def count_sensitivity(within: tuple[Fraction, Fraction] | None, adjacency: Adjac
     value=of_query(lambda some, adjacency: count_sensitivity(_INTERVALS[some], adjacency), "some"),
 )
 def obligation_count(claimed: Callable[..., int] = count_sensitivity) -> int:
-    """The largest move over all neighbors of at most 3 records is exactly ``claimed``."""
+    """Check that the largest move over all neighbors of at most 3 records is exactly
+    ``claimed``.
+    """
     cases = 0
     for adjacency in _ALL:
         for within in _INTERVALS:
@@ -70,9 +74,9 @@ def largest_power(fits: Callable[[Fraction], bool]) -> Fraction:
 
 
 def grid(low: Any, high: Any, cells: int, cell: Fraction | None = None) -> Grid:
-    """Bounds in cells, rounded to the nearest.
+    """Return bounds in cells, rounded to the nearest, and the cell.
 
-    A cell that is not given is the largest power of two of which the bounds hold ``cells``.
+    A cell that is not given is the largest power of two of which the bounds contain ``cells``.
     """
     a, b = Fraction(low), Fraction(high)
     size = largest_power(lambda power: power * cells <= b - a) if cell is None else cell
@@ -80,30 +84,34 @@ def grid(low: Any, high: Any, cells: int, cell: Fraction | None = None) -> Grid:
 
 
 def width(parameters: Mapping[str, Any]) -> int:
-    """The number of columns."""
+    """Return the number of columns."""
     return len(parameters["lower"])
 
 
 def grids(parameters: Mapping[str, Any]) -> list[Grid]:
-    """Of every column, between its public bounds."""
+    """Return the grid of every column, between its public bounds."""
     bounds = zip(parameters["lower"], parameters["upper"], strict=True)
     return [grid(low, high, parameters["cells"]) for low, high in bounds]
 
 
 def to_cells(record: Fraction, lower: int, upper: int, cell: Fraction) -> int:
-    """clamp(round(record / cell), lower, upper), ties to even (Python's rule for fractions)."""
+    """Return clamp(round(record / cell), lower, upper), ties to even
+    (Python's rule for fractions).
+    """
     return min(max(round(record / cell), lower), upper)
 
 
 def clamped_sum(
     records: Sequence[Fraction], lower: int, upper: int, center: int, cell: Fraction
 ) -> int:
-    """The sum of the records in cells about the center."""
+    """Return the sum of the records in cells about the center."""
     return sum(to_cells(record, lower, upper, cell) - center for record in records)
 
 
 def clamped_sum_sensitivity(lower: int, upper: int, center: int, adjacency: Adjacency) -> int:
-    """add-remove: one summand, at most its largest magnitude. replace: two summands' difference."""
+    """Return the sensitivity. add-remove: one summand, at most its largest magnitude. replace: two
+    summands' difference.
+    """
     if adjacency is Adjacency.REPLACE:
         return upper - lower
     return max(upper - center, center - lower)
@@ -112,7 +120,9 @@ def clamped_sum_sensitivity(lower: int, upper: int, center: int, adjacency: Adja
 @states(Source("OURS", "the sensitivity of a clamped sum"))
 @shows("ClampedSum", Norm.L1, value=of_query(clamped_sum_sensitivity, "lower", "upper", "center"))
 def obligation_clamped_sum(claimed: Callable[..., int] = clamped_sum_sensitivity) -> int:
-    """The largest move over all neighbors of at most 2 records is exactly ``claimed``."""
+    """Check that the largest move over all neighbors of at most 2 records is exactly
+    ``claimed``.
+    """
     cases = 0
     for adjacency in _ALL:
         for lower, upper, center in ((-1, 1, 0), (0, 2, 1), (-2, 1, 0), (-2, 1, -1), (0, 1, 0)):
@@ -132,12 +142,14 @@ def obligation_clamped_sum(claimed: Callable[..., int] = clamped_sum_sensitivity
 
 
 def answers(records: Sequence[Fraction], categories: int) -> tuple[int, ...]:
-    """Each record's category: rounded, clamped to 0..categories-1."""
+    """Return each record's category: rounded, clamped to 0..categories-1."""
     return tuple(to_cells(record, 0, categories - 1, Fraction(1)) for record in records)
 
 
 CHANGED_ANSWERS = 1
-"""By replacing a record; under add-remove the list's length changes too."""
+"""Number of answers changed by replacing a record; under add-remove the list's length changes
+too.
+"""
 
 
 @states(Source("W65", "randomized response"))
@@ -147,7 +159,9 @@ CHANGED_ANSWERS = 1
     value=lambda s: CHANGED_ANSWERS if s.adjacency is Adjacency.REPLACE else None,
 )
 def obligation_answers(claimed: int = CHANGED_ANSWERS) -> int:
-    """Replacing one record changes at most, and for some pair exactly, ``claimed`` answers."""
+    """Check that replacing one record changes at most, and for some pair exactly, ``claimed``
+    answers.
+    """
     cases, largest = 0, 0
     for categories in (2, 3):
         for left, right in neighbors(_UNIVERSE, 2, Adjacency.REPLACE):

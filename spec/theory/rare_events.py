@@ -1,6 +1,8 @@
-"""What a Gaussian filter may do wrong: how likely records without enough friends are kept at all.
+"""Errors of a Gaussian filter: the probability that records without enough friends are kept at
+all.
 
-The bad events of the theorem in filtered_means.py, on all small graphs and on the worst larger ones.
+The bad events of the theorem in filtered_means.py, on all small graphs and on the worst larger
+ones.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ _NOISE = tuple(
 def obligation_bad_events(
     claimed: Threshold = threshold, shift_of: Callable[[Fraction, Fraction], int] = least_shift
 ) -> int:
-    """Each group of bad events has probability at most ``rare``, on every graph of at most 4 records and
-    on larger ones where all margins are the worst there are, for three good sizes, on either side.
+    """Check that each group of bad events has probability at most ``rare``, on every graph of at
+    most 4 records and on larger ones where all margins are the worst there are, for three good
+    sizes, on either side.
 
     Within a group the probabilities are added up.
     """
@@ -56,7 +59,9 @@ def obligation_bad_events(
 def _size_and_number(
     mu: Fraction, rare: Fraction, shift_of: Callable[[Fraction, Fraction], int]
 ) -> Iterator[tuple[str, Any]]:
-    """Too small a size; a number beyond one more than the others that are kept; one out of nothing."""
+    """Yield too small a size; a number beyond one more than the others that are kept; and a number
+    out of nothing.
+    """
     scale = 1 / mu
     shift = shift_of(rare, scale)
 
@@ -70,7 +75,7 @@ def _size_and_number(
 
 
 Kinds = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-"""For each side: the margins of the records that are bad to keep there, and those of the coin."""
+"""Margins, for each side, of the records that are bad to keep there, and those of the coin."""
 
 
 def _bad(pair: graphs.Pair) -> Kinds:
@@ -124,15 +129,18 @@ Shifts = Callable[[str, Fraction, Fraction], int]
 
 
 def least_shifts(kind: str, scale: Fraction, rare: Fraction) -> int:
-    """t with P(noise >= t) <= rare, at least 1."""
+    """Return t with P(noise >= t) <= rare, at least 1."""
     return (gaussian_shift if kind == "gaussian" else laplace_shift)(scale, rare)
 
 
 @states(THEOREM)
 def obligation_overcount(claimed: Shifts = least_shifts) -> int:
-    """N kept records, or N - 1, release their number - t + noise: it is N or more with probability at most
-    ``rare`` on either side, for Gaussian and for discrete Laplace noise; with t - 1 it is not, unless t
-    is 1. So where the mean is released, at most N - 1 is, and the mean's reach is as shown there."""
+    """Check that N kept records, or N - 1, release N or more with probability at most ``rare`` on
+    either side, as number - t + noise, for Gaussian and for discrete Laplace noise; with t - 1
+    more often, unless t is 1.
+
+    So where the mean is released, at most N - 1 is, and the mean's reach is as shown there.
+    """
     cases = 0
     kinds: dict[str, Above] = {"gaussian": _gaussian_above, "laplace": _laplace_above}
     for kind, above in kinds.items():
@@ -150,8 +158,10 @@ def obligation_overcount(claimed: Shifts = least_shifts) -> int:
 
 @states(THEOREM)
 def obligation_undercount(claimed: Callable[[Gaussian, int], int] = Gaussian.assumed) -> int:
-    """The number of rows assumed after a released one is below that of the larger neighbor with
-    probability at most ``tail`` on either side, for numbers near the fewest and far from them."""
+    """Check that the number of rows assumed after a released one is below that of the larger
+    neighbor with probability at most ``tail`` on either side, for numbers near the fewest and
+    far from them.
+    """
     cases = 0
     for multiplier, n_max in (("1/2", 100), ("3/4", 2000), ("6/5", 300)):
         for tail in map(Fraction, ("1e-2", "1e-7")):

@@ -138,7 +138,7 @@ def _length(eigenvalues: Sequence[Any], beta: Fraction) -> Any:
 
 
 def least_quantile(number: Any, beta: Fraction) -> int:
-    """t with P(number <= center - t - 1) <= beta."""
+    """Return t with P(number <= center - t - 1) <= beta."""
     if isinstance(number, RoundedGaussianLaw):
         return gaussian_shift(number.scale, beta) - 1
     return laplace_shift(number.scale, beta) - 1
@@ -208,7 +208,7 @@ def private_part(setting: Mapping[str, Any], variances: Sequence[Any]) -> Any:
 
 
 def _multiplier(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """1 / mu for which mu-GDP has this profile, a thousandth too large at most."""
+    """Return 1 / mu for which mu-GDP has this profile, a thousandth too large at most."""
     low, high = Fraction(1, 2**10), Fraction(2**10)
     while high / low > Fraction(1001, 1000):
         middle = (low + high) / 2
@@ -250,11 +250,13 @@ def _cases() -> Iterator[tuple[dict[str, Any], tuple[Any, ...]]]:
 def obligation_theorem(
     claimed: Terms = private_part, count: Callable[..., int] = pairs_apart
 ) -> int:
-    """For every epsilon, delta, beta, n, d, spectrum and adjacency looked at: with a radius for all
-    pairs the bound on the noise is 5/2 to 19/2 times ``claimed``, and no pair is lost; and the
-    bound for all sub-Gaussian records is at most the same times ``claimed`` and three times the
-    records' own part; with the default radius, ln(1 / beta) / n times the distance of the farthest
-    record besides.
+    """Check for every epsilon, delta, beta, n, d, spectrum and adjacency tried that the bound on
+    the noise, with a radius for all pairs, is 5/2 to 19/2 times ``claimed``, and no pair is
+    lost.
+
+    The bound for all sub-Gaussian records is at most the same times ``claimed`` and three times
+    the records' own part; with the default radius, ln(1 / beta) / n times the distance of the
+    farthest record is added.
     """
     cases, (low, high) = 0, (Fraction(5, 2), Fraction(19, 2))
     for setting, variances in _cases():
@@ -279,10 +281,12 @@ def obligation_theorem(
 
 @states(_TAIL)
 def obligation_skewed(claimed: Callable[..., Any] = error_bound) -> int:
-    """A share p of records is at 1, beyond the radius from the others at 0, so that nothing is left
-    of them and the estimate is 0, but for noise: the bound for the proxy of that law, (1 - 2 p) /
-    (2 ln((1 - p) / p)) (Kearns and Saul 1998), is at least p, the expectation, and at most 1; with
-    many records, where without these pairs it would be below p.
+    """Check a law for which no pair is kept: a share p of records is at 1, beyond the radius from
+    the others at 0, so that the estimate is 0, up to noise.
+
+    The bound for the proxy of that law, (1 - 2 p) / (2 ln((1 - p) / p)) (Kearns and Saul 1998),
+    is at least p, the expectation, and at most 1; with many records, where without these pairs
+    it would be below p.
     """
     cases, beta = 0, Fraction(1, 20)
     for p, kind, adjacency in product(

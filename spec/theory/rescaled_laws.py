@@ -1,4 +1,6 @@
-"""The law of a mean of records that agree, by weights or behind a filter, from public parameters."""
+"""The law of a mean of records that agree, by weights or behind a filter, from public
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,12 @@ ALGORITHM = Source(
 
 
 def public_map(parameters: Parameters) -> Rescaling:
-    """How records become integers."""
+    """Return the map of records to integers."""
     return rescaling(parameters["matrix"], parameters["radius"])
 
 
 def shares(parameters: Parameters) -> Weights | Basic | Gaussian:
-    """Noise scales and shifts."""
+    """Return the noise scales and shifts."""
     own = Fraction(parameters["noise_multiplier"]), parameters["n_max"], parameters["tail"]
     width = len(parameters["matrix"])
     if parameters["filter"] == "basic":
@@ -51,7 +53,9 @@ def shares(parameters: Parameters) -> Weights | Basic | Gaussian:
 
 @states(WEIGHTS, ALGORITHM)
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | FilteredLaw:
-    """Of the agreement and the mean; or of what a filter's coins hide."""
+    """Return the law of the agreement and the mean; or that of the filter, whose coins are
+    hidden.
+    """
     public, plan = public_map(parameters), shares(parameters)
     images = [public.image(record) for record in records]
     degrees = public.degrees(images)
@@ -67,20 +71,20 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | Filte
 
 @states(WEIGHTS)
 def agreement(degrees: Sequence[int]) -> int:
-    """floor(2 K / n) - n, K the sum of max(0, 2 degree - n); 0 for nobody."""
+    """Return floor(2 K / n) - n, K the sum of max(0, 2 degree - n); 0 for an empty dataset."""
     n = len(degrees)
     return 2 * sum(max(0, 2 * degree - n) for degree in degrees) // n - n if n else 0
 
 
 @states(WEIGHTS)
 def weighted_mean(images: Sequence[Image], degrees: Sequence[int]) -> tuple[Fraction, ...]:
-    """sum of max(0, 2 degree - n) images / K, in cells; () without weights."""
+    """Return the sum of max(0, 2 degree - n) images / K, in cells; () without weights."""
     n = len(images)
     return averaged(images, [max(0, 2 * degree - n) for degree in degrees])
 
 
 def averaged(images: Sequence[Image], weights: Sequence[int]) -> tuple[Fraction, ...]:
-    """The mean by these weights, in cells; () without weights."""
+    """Return the mean by these weights, in cells; () without weights."""
     total = sum(weights)
     if not total:
         return ()
@@ -120,7 +124,9 @@ Number = Callable[[int], Any]
 
 
 def _behind(number: Number, mean: Mean, kept: Sequence[Image]) -> TranscriptLaw:
-    """The noisy number of kept records; where it is positive and there are any, their mean."""
+    """Return the law of the noisy number of kept records and, where it is positive and there are
+    any, of their mean.
+    """
 
     def after(prefix: tuple[Outcome, ...]) -> RoundedGaussianLaw | None:
         ((released,),) = prefix
@@ -202,7 +208,9 @@ def _center(kept: Sequence[Image], noise: Fraction, width: int) -> Outcome:
 
 
 def setting_of(plan: Gaussian, rows: int) -> Setting:
-    """For an assumed number of rows. Raises ValueError where there is no room for a filter."""
+    """Return the setting for an assumed number of rows. Raises ValueError where there is no room
+    for a filter.
+    """
     found = plan.setting(rows)
     if found is None:
         raise ValueError(f"there is no room for a filter of {rows} rows")

@@ -27,10 +27,11 @@ _MAP = Source("DJYZZ24", "Algorithm 1, the predicate of Mahalanobis type", note=
 @states(_MAP)
 @dataclass(frozen=True, slots=True)
 class Rescaling:
-    """y = round(fl(x s) / cell) by column; or C round(x / fine) divided by ``unit``, to the nearest.
+    """Public map of records to cells: y = round(fl(x s) / cell) by column; or C round(x / fine)
+    divided by ``unit``, to the nearest.
 
-    Friends are at most ``radius`` cells apart. s: floats; a product is rounded to a float as IEEE 754
-    says. fine: the cell of x where there is a matrix.
+    Friends are at most ``radius`` cells apart. s: floats; a product is rounded to a float as
+    IEEE 754 says. fine: the cell of x where there is a matrix.
     """
 
     radius: int
@@ -42,11 +43,11 @@ class Rescaling:
 
     @property
     def width(self) -> int:
-        """How many coordinates a record has."""
+        """Number of coordinates of a record."""
         return len(self.scales) or len(self.matrix)
 
     def image(self, record: Any) -> Image:
-        """The record on the grid."""
+        """Return the record on the grid."""
         row = record if isinstance(record, tuple) else (record,)
         if self.scales:
             products = (float(x) * s for x, s in zip(row, self.scales, strict=True))
@@ -56,11 +57,13 @@ class Rescaling:
         return tuple(_clamped((2 * total + self.unit) // (2 * self.unit)) for total in sums)
 
     def are_friends(self, y: Image, z: Image) -> bool:
-        """By the exact distance of their images."""
+        """Return whether two images are friends, by their exact distance."""
         return sum((a - b) ** 2 for a, b in zip(y, z, strict=True)) <= self.radius**2
 
     def degrees(self, images: Sequence[Image]) -> list[int]:
-        """How many friends each has, itself included; places that coincide are looked at once."""
+        """Return the number of friends of each image, itself included; places that coincide are
+        examined once.
+        """
         counts = Counter(images)
         known = {
             y: sum(count for z, count in counts.items() if self.are_friends(y, z)) for y in counts
@@ -69,11 +72,12 @@ class Rescaling:
 
 
 def rescaling(matrix: Any, radius: Any) -> Rescaling:
-    """From the parameters: M as a diagonal or a matrix, lambda.
+    """Return the map for the parameters: M as a diagonal or a matrix, and lambda.
 
-    The cell is the largest power of two that is at most 2^-20 lambda. By column s = 1 / fl(sqrt(fl(sqrt(M)))).
-    A matrix M^(-1/4) with rows of norm at most 2^k, k least, is multiplied by 2^(20 - k) and rounded;
-    the cell of x is the largest power of two that is at most cell / (2^k (floor(sqrt(d)) + 1)).
+    The cell is the largest power of two that is at most 2^-20 lambda. By column s = 1 /
+    fl(sqrt(fl(sqrt(M)))). A matrix M^(-1/4) with rows of norm at most 2^k, k least, is
+    multiplied by 2^(20 - k) and rounded; the cell of x is the largest power of two that is at
+    most cell / (2^k (floor(sqrt(d)) + 1)).
     """
     given = Fraction(radius)
     cell = largest_power(lambda c: c * _FINE <= given)
@@ -92,9 +96,10 @@ def rescaling(matrix: Any, radius: Any) -> Rescaling:
 
 
 def quarter_root(matrix: Any) -> Any:
-    """M^(-1/4), at the working precision; of a singular M the pseudoinverse's fourth root.
+    """Return M^(-1/4), at the working precision; for a singular M the pseudoinverse's fourth root.
 
-    Zero is what is below 1e-10 of the largest eigenvalue: floats of a singular matrix are not exactly 0.
+    Eigenvalues below 1e-10 of the largest count as zero: floats of a singular matrix are not
+    exactly 0.
     """
     values, vectors = mp.eigsy(mp.matrix([[mp.mpf(entry) for entry in row] for row in matrix]))
     zero = mp.mpf("1e-10") * max(values)
@@ -103,7 +108,7 @@ def quarter_root(matrix: Any) -> Any:
 
 
 def spectrum(matrix: Any) -> list[Any]:
-    """The eigenvalues of M, none below zero (where floats of a singular matrix may be)."""
+    """Return the eigenvalues of M, none below zero (where floats of a singular matrix may be)."""
     if not isinstance(matrix[0], tuple):
         return [mp.mpf(entry) for entry in matrix]
     found = mp.eigsy(

@@ -1,8 +1,10 @@
-"""What a paper says of a filtered mean: its error on good data, and a sensitivity read off that.
+"""Claims of a paper about a filtered mean: its error on good data, and a sensitivity derived from
+that.
 
-S is a clean sample of G = N(mu, I), S' = (S without L) and E what the filter leaves of a corrupted
-one, with (|L| + |E|) / |S| <= 2 gamma. Norms are Euclidean; mu_X is the mean of X. Every formula is at
-mpmath's working precision. What is wrong with them is shown in robust_refutations.py.
+S is a clean sample of G = N(mu, I), S' = (S without L) and E what the filter leaves of a
+corrupted one, with (|L| + |E|) / |S| <= 2 gamma. Norms are Euclidean; mu_X is the mean of X.
+Every formula is at mpmath's working precision. What is wrong with them is shown in
+robust_refutations.py.
 """
 
 from __future__ import annotations
@@ -24,24 +26,25 @@ _DIGITS = 10**60
 
 @states(Source("DH20", "Lemma 3.1"))
 def clean_part(gamma: Fraction) -> Any:
-    """(|S| / |S'|) |mu_S - mu|, at most: goodness (3), and |S'| >= (1 - 2 gamma) |S|."""
+    """Return a bound on (|S| / |S'|) |mu_S - mu|: goodness (3), and |S'| >= (1 - 2 gamma) |S|."""
     return real(gamma / (1 - 2 * gamma))
 
 
 @states(Source("DH20", "Lemma 3.2", note="its proof is false; another one is short"))
 def lost_part(gamma: Fraction) -> Any:
-    """(|L| / |S'|) |mu_L - mu|, at most.
+    """Return a bound on (|L| / |S'|) |mu_L - mu|.
 
     Proof. For a unit v, sum over L of v.(x - mu) <= sqrt(|L| sum over S of (v.(x - mu))^2), so
-    (|L| / |S|) |mu_L - mu| <= sqrt(|L| / |S|) sqrt(1 + gamma) <= sqrt(2 gamma) (1 + gamma / 2) by goodness
-    (4), and gamma / 2 sqrt(2 gamma) <= sqrt(2) gamma. Divide by |S'| / |S| >= 1 - 2 gamma. QED.
+    (|L| / |S|) |mu_L - mu| <= sqrt(|L| / |S|) sqrt(1 + gamma) <= sqrt(2 gamma) (1 + gamma / 2)
+    by goodness (4), and gamma / 2 sqrt(2 gamma) <= sqrt(2) gamma. Divide by |S'| / |S| >= 1 - 2
+    gamma. QED.
     """
     g = real(gamma)
     return (mp.sqrt(2) * g + mp.sqrt(2 * g)) / (1 - 2 * g)
 
 
 def kappa(gamma: Fraction) -> Any:
-    """Both together."""
+    """Return the sum of both parts."""
     return clean_part(gamma) + lost_part(gamma)
 
 
@@ -54,15 +57,18 @@ _LITERAL = (
 
 @states(Source("DH20", "Lemma 3.3", SourceStatus.CHANGED_CONSTANTS, note=_LITERAL))
 def outlier_part(gamma: Fraction, top: Any) -> Any:
-    """(|E| / |S'|) |mu_E - mu|, at most; top: the largest eigenvalue of the covariance of S'.
+    """Return a bound on (|E| / |S'|) |mu_E - mu|; top: the largest eigenvalue of the covariance of
+    S'.
 
-    Proof. Let a = |E| / |S'|, at most 2 gamma / (1 - 2 gamma), R the others of S', and v the unit vector along
-    mu_E - mu_R. Then a (1 - a) |mu_E - mu_R|^2 <= v'Cov(S')v <= top, as two parts have that variance between them,
-    so a |mu_E - mu_R| <= sqrt(a / (1 - a)) sqrt(top). And (1 - a) |mu_R - mu| <= kappa, Lemmas 3.1 and 3.2 together.
-    So a |mu_E - mu| <= sqrt(r) sqrt(top) + r kappa with r = a / (1 - a) <= 2 gamma / (1 - 4 gamma), which is at most
-    4 gamma for gamma <= 1/8. So the first term is at most 2 sqrt(gamma top), and r <= 1/2 is below 2. QED.
-    (Through mu_S' in place of mu_R it is sqrt(a) / (1 - a), enough for gamma <= 8/100, and at gamma = 1/10, which the
-    paper's experiments use, for top <= 3346 alone.)
+    Proof. Let a = |E| / |S'|, at most 2 gamma / (1 - 2 gamma), R the others of S', and v the
+    unit vector along mu_E - mu_R. Then a (1 - a) |mu_E - mu_R|^2 <= v'Cov(S')v <= top, as two
+    parts have that variance between them, so a |mu_E - mu_R| <= sqrt(a / (1 - a)) sqrt(top).
+    And (1 - a) |mu_R - mu| <= kappa, Lemmas 3.1 and 3.2 together. So a |mu_E - mu| <= sqrt(r)
+    sqrt(top) + r kappa with r = a / (1 - a) <= 2 gamma / (1 - 4 gamma), which is at most 4
+    gamma for gamma <= 1/8. So the first term is at most 2 sqrt(gamma top), and r <= 1/2 is
+    below 2. QED.
+    (Through mu_S' in place of mu_R it is sqrt(a) / (1 - a), enough for gamma <= 8/100, and at
+    gamma = 1/10, which the paper's experiments use, for top <= 3346 alone.)
     """
     root = mp.sqrt(real(gamma))
     return (2 + 2 * root) * kappa(gamma) + 2 * root * mp.sqrt(top)
@@ -70,7 +76,7 @@ def outlier_part(gamma: Fraction, top: Any) -> Any:
 
 @states(Source("DH20", "Theorem 3.4", SourceStatus.CHANGED_CONSTANTS, note=_LITERAL))
 def error(gamma: Fraction, top: Any) -> Any:
-    """|mu_S' - mu|, at most, if S is good."""
+    """Return a bound on |mu_S' - mu|, if S is good."""
     return kappa(gamma) + outlier_part(gamma, top)
 
 
@@ -83,7 +89,7 @@ def error(gamma: Fraction, top: Any) -> Any:
     )
 )
 def error_when_stopped(gamma: Fraction, factor: Fraction = FACTOR) -> Any:
-    """Theorem 3.4 where the filter has stopped, as the paper has it."""
+    """Return the bound of Theorem 3.4 where the filter has stopped, as the paper has it."""
     return error(gamma, real(factor * gamma) * mp.log(real(1 / gamma)))
 
 
@@ -95,7 +101,7 @@ def error_when_stopped(gamma: Fraction, factor: Fraction = FACTOR) -> Any:
     )
 )
 def error_of_clean_data(n: int, factor: Fraction = FACTOR) -> Any:
-    """The corollary's formula: gamma = 1 / n."""
+    """Return the corollary's bound: gamma = 1 / n."""
     root = mp.sqrt(n)
     first = (3 + 2 / root) * (1 + mp.sqrt(2) + mp.sqrt(2 * n)) / (n - 2)
     return first + 2 * mp.sqrt(real(factor) * mp.log(n)) / n
@@ -105,20 +111,22 @@ def error_of_clean_data(n: int, factor: Fraction = FACTOR) -> Any:
 def noise_scale(
     gamma: Fraction, tau: Fraction, epsilon: Fraction, factor: Fraction = FACTOR
 ) -> Any:
-    """Its Gaussian noise's standard deviation: sensitivity twice the error, delta = tau."""
+    """Return the standard deviation of the paper's Gaussian noise: sensitivity twice the error,
+    delta = tau.
+    """
     spread = mp.sqrt(8 * mp.log(real(Fraction(5, 4) / tau))) / real(epsilon)
     return spread * error_when_stopped(gamma, factor)
 
 
 @states(Source("DH20", "Section 4, Algorithm 2", SourceStatus.REFUTED))
 def clean_noise_scale(n: int, tau: Fraction, epsilon: Fraction, factor: Fraction = FACTOR) -> Any:
-    """Algorithm 2's, for n records."""
+    """Return the standard deviation of Algorithm 2's noise, for n records."""
     spread = mp.sqrt(8 * mp.log(real(Fraction(5, 4) / tau))) / real(epsilon)
     return spread * error_of_clean_data(n, factor)
 
 
 def delta(shift: Any, scale: Any, epsilon: Fraction) -> Any:
-    """The least delta at ``epsilon`` of N(0, scale^2 I) against the same, shifted so far.
+    """Return the least delta at ``epsilon`` of N(0, scale^2 I) against the same, shifted so far.
 
     Their squared ratio is rounded down at 60 digits, which lowers delta. 0 without a shift.
     """

@@ -1,7 +1,7 @@
-"""Filters for a robust mean, step by step, and why nothing like them has a sensitivity.
+"""Filters for a robust mean, step by step, and the reason that no such filter has a sensitivity.
 
-Rows are tuples of numbers, arithmetic is mpmath's. Where the source leaves something open, the choice
-is said.
+Rows are tuples of numbers, arithmetic is mpmath's. Where the source leaves something open, the
+choice is stated.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _TAIL = Fraction(5, 2)
 
 
 def mean(rows: Rows) -> Row:
-    """Of every column."""
+    """Return the mean of every column."""
     return tuple(mp.fsum(column) / len(rows) for column in zip(*rows, strict=True))
 
 
 def median(rows: Rows) -> Row:
-    """Of every column; halfway between the middle two of an even number."""
+    """Return the median of every column; halfway between the middle two of an even number."""
     return tuple(_middle(sorted(column)) for column in zip(*rows, strict=True))
 
 
@@ -41,7 +41,9 @@ def _middle(values: Sequence[Any]) -> Any:
 
 
 def spectrum(rows: Rows) -> list[tuple[Any, Row]]:
-    """Eigenvalues of the covariance (divided by n), ascending, each with a unit vector."""
+    """Return the eigenvalues of the covariance (divided by n), ascending, each with a unit
+    vector.
+    """
     center, d = mean(rows), len(rows[0])
     centered = [[x - c for x, c in zip(row, center, strict=True)] for row in rows]
     scatter = mp.matrix(d, d)
@@ -70,7 +72,9 @@ def _limit(gamma: Fraction) -> Any:
     )
 )
 def as_coded(rows: Rows, gamma: Fraction, tau: Fraction) -> Row:
-    """The mean of what is left. Undefined where d gamma = tau: ln(d gamma / tau) divides."""
+    """Return the mean of the rows that remain. Undefined where d gamma = tau: ln(d gamma / tau)
+    divides.
+    """
     while True:
         n, d = len(rows), len(rows[0])
         value, direction = spectrum(rows)[-1]
@@ -100,8 +104,12 @@ def as_coded(rows: Rows, gamma: Fraction, tau: Fraction) -> Row:
     )
 )
 def as_published(rows: Rows, gamma: Fraction, tau: Fraction) -> Row:
-    """The mean of what is left: the stopping rule's C, a radius of 4 sqrt(d ln(n / tau)) to prune by, the
-    least threshold T of those at a row. Where there is none, as on good samples, it stops."""
+    """Return the mean of the rows that remain, with the stopping rule's C and a pruning radius of
+    4 sqrt(d ln(n / tau)).
+
+    The threshold is the least T of those at a row. Where there is none, as on good samples, it
+    stops.
+    """
     d = len(rows[0])
     rows = _pruned(rows, 16 * d * mp.log(real(len(rows) / tau)))
     while True:
@@ -121,7 +129,9 @@ def as_published(rows: Rows, gamma: Fraction, tau: Fraction) -> Row:
 
 
 def _pruned(rows: Rows, square: Any) -> Rows:
-    """The rows with more than half of all within this squared distance; all, if there are none."""
+    """Return the rows with more than half of all within this squared distance; all, if there are
+    none.
+    """
 
     def near(row: Row) -> int:
         return sum(
@@ -143,7 +153,7 @@ def _heavy(distance: Sequence[Any], slack: Any, gamma: Fraction, tau: Fraction, 
 
 
 def walk(estimator: Estimator, rows: Rows, shift: Row) -> Iterator[Any]:
-    """How far the estimate moves, squared, in each of the n replacements from X to X + shift."""
+    """Yield the squared move of the estimate in each of the n replacements from X to X + shift."""
     before = estimator(rows)
     for i in range(len(rows)):
         moved = tuple(x + c for x, c in zip(rows[i], shift, strict=True))
@@ -165,10 +175,10 @@ EQUIVARIANT: dict[str, Estimator] = {
 
 @states(Source("DH20", "Section 4, a global sensitivity of twice the error", SourceStatus.REFUTED))
 def obligation_no_sensitivity(claimed: dict[str, Estimator] | None = None) -> int:
-    """Some replacement moves the estimate by at least |c| / n, for c as large as one likes.
+    """Check that some replacement moves the estimate by at least |c| / n, for arbitrarily large c.
 
-    Proof. The n moves from X to X + c add up to f(X + c) - f(X) = c. QED. So no equivariant estimator has
-    a sensitivity. On all datasets of up to 4 records in {0, 1, 5}.
+    Proof. The n moves from X to X + c add up to f(X + c) - f(X) = c. QED. So no equivariant
+    estimator has a sensitivity. All datasets of up to 4 records in {0, 1, 5} are tried.
     """
     cases, far = 0, 10**4
     for n in range(1, 5):

@@ -1,4 +1,5 @@
-"""What is false in the proof of a robust private mean, in closed form, and what of it can be saved.
+"""Refutations, in closed form, of steps in the proof of a robust private mean, and the parts that
+can be saved.
 
 Populations stand for good samples: S is N(0, 1) itself, tails of it are L and E.
 """
@@ -24,13 +25,13 @@ _SLACK = mp.mpf(10) ** -12
 
 
 def _tail(mass: Fraction) -> tuple[Any, Any]:
-    """(t, E[z^2; |z| > t]) of a standard normal z with P(|z| > t) = mass."""
+    """Return (t, E[z^2; |z| > t]) for a standard normal z with P(|z| > t) = mass."""
     t = mp.sqrt(2) * mp.erfinv(1 - real(mass))
     return t, real(mass) + 2 * t * mp.npdf(t)
 
 
 def tail_moment(gamma: Fraction) -> Any:
-    """The second moment of L, the two tails of N(0, 1) of mass 2 gamma together."""
+    """Return the second moment of L, the two tails of N(0, 1) of mass 2 gamma together."""
     return _tail(2 * gamma)[1] / real(2 * gamma)
 
 
@@ -43,12 +44,14 @@ def tail_moment(gamma: Fraction) -> Any:
     )
 )
 def step_of_lost_part(gamma: Fraction) -> Any:
-    """The step for |L| = 2 gamma |S|."""
+    """Return the proof's bound for |L| = 2 gamma |S|."""
     return mp.log(real(1 / (2 * gamma))) + mp.mpf(1) / 2
 
 
 def obligation_lost_step(claimed: Callable[[Fraction], Any] = step_of_lost_part) -> int:
-    """The tails of a normal law have a larger second moment than the proof of Lemma 3.2 allows."""
+    """Check that the tails of a normal law have a larger second moment than the proof of Lemma 3.2
+    allows.
+    """
     for gamma in _GAMMAS:
         moment = tail_moment(gamma)
         require(moment > claimed(gamma), f"gamma = {gamma}: {moment} is within {claimed(gamma)}")
@@ -64,17 +67,19 @@ def obligation_lost_step(claimed: Callable[[Fraction], Any] = step_of_lost_part)
     )
 )
 def step_of_outlier_part(gamma: Fraction) -> Any:
-    """The right side where E is a copy of L: then S' = S, and M_S' = I."""
+    """Return the right side where E is a copy of L: then S' = S, and M_S' = I."""
     return mp.mpf(0)
 
 
 def outlier_moment(gamma: Fraction) -> Any:
-    """The left side there: E the two tails of N(0, 1) of mass gamma."""
+    """Return the left side there: E is the two tails of N(0, 1) of mass gamma."""
     return _tail(gamma)[1]
 
 
 def obligation_outlier_step(claimed: Callable[[Fraction], Any] = step_of_outlier_part) -> int:
-    """A copy of the tails is no corruption at all, and has a second moment."""
+    """Check that a copy of the tails, which is no corruption at all, has a second moment above the
+    proof's bound.
+    """
     for gamma in _GAMMAS:
         moment = outlier_moment(gamma)
         require(moment > claimed(gamma), f"gamma = {gamma}: {moment} is within {claimed(gamma)}")
@@ -82,8 +87,9 @@ def obligation_outlier_step(claimed: Callable[[Fraction], Any] = step_of_outlier
 
 
 def obligation_lost_part(claimed: Callable[[Fraction], Any] = robust_claims.lost_part) -> int:
-    """Lemma 3.2 on all sets of up to 6 integers in [-3, 3] of second moment 1 + gamma, every gamma at
-    which the largest k may be lost and no fewer."""
+    """Check Lemma 3.2 on all sets of up to 6 integers in [-3, 3] of second moment 1 + gamma, for
+    every gamma at which the largest k may be lost and no fewer.
+    """
     cases = 0
     for values in _sets():
         n, total = len(values), sum(x * x for x in values)
@@ -109,8 +115,9 @@ def obligation_outlier_part(
     claimed: Callable[[Fraction, Any], Any] = robust_claims.outlier_part,
     most: Fraction = robust_claims.LITERALLY,
 ) -> int:
-    """Lemma 3.3 by its second proof: first how far a part of a set is from the others, exactly, then that
-    the constants suffice for all gamma in thousandths up to ``most``."""
+    """Check Lemma 3.3 by its second proof: first the distance of a part of a set from the others,
+    exactly, then that the constants suffice for all gamma in thousandths up to ``most``.
+    """
     cases = 0
     for values in _sets():
         n, total = len(values), sum(values)
@@ -135,7 +142,7 @@ def obligation_outlier_part(
     Source("DH20", "Corollary 3.4.1, the step lambda* <= C gamma ln(1/gamma)", SourceStatus.REFUTED)
 )
 def obligation_stopping(claimed: Fraction = robust_claims.FACTOR) -> int:
-    """The largest eigenvalue of I itself, 1, is above C gamma ln(1/gamma) for every gamma."""
+    """Check that the largest eigenvalue of I, 1, is above C gamma ln(1/gamma) for every gamma."""
     gammas = [Fraction(i, 200) for i in range(1, 200)]
     for gamma in gammas:
         limit = real(claimed * gamma) * mp.log(real(1 / gamma))
@@ -144,13 +151,17 @@ def obligation_stopping(claimed: Fraction = robust_claims.FACTOR) -> int:
 
 
 def exceeding(n: int, d: int, error: Any) -> Any:
-    """The probability that the mean of n draws of N(0, I), d columns, is further than ``error`` from 0."""
+    """Return the probability that the mean of n draws of N(0, I), d columns, is further than
+    ``error`` from 0.
+    """
     return mp.gammainc(mp.mpf(d) / 2, n * error**2 / 2, regularized=True)
 
 
 def obligation_dimension(claimed: Callable[[int], Any] = robust_claims.error_of_clean_data) -> int:
-    """From these dimensions on, and not before, the mean of a clean sample is worse than Corollary 3.4.2
-    says at least every other time: the bound knows no dimension, and the error does."""
+    """Check that from these dimensions on, and not before, the mean of a clean sample is worse
+    than Corollary 3.4.2 says at least every other time: the bound does not depend on the
+    dimension, and the error does.
+    """
     for n, d in _BIASED:
         likely, before = (exceeding(n, k, claimed(n)) for k in (d, d - 1))
         require(
@@ -161,12 +172,16 @@ def obligation_dimension(claimed: Callable[[int], Any] = robust_claims.error_of_
 
 @states(Source("DH20", "Definition 9.1, good multisets", note="condition 3 where gamma = 1/n"))
 def good_mean(n: int, d: int) -> Any:
-    """The probability that the mean of n draws of N(0, I) is within 1 / n of 0: P(chi2_d <= 1 / n)."""
+    """Return the probability that the mean of n draws of N(0, I) is within 1 / n of 0:
+    P(chi2_d <= 1 / n).
+    """
     return mp.gammainc(mp.mpf(d) / 2, 0, 1 / mp.mpf(2 * n), regularized=True)
 
 
 def obligation_good_mean(claimed: Callable[[int, int], Any] = good_mean) -> int:
-    """Closed forms for 1, 2 and 4 columns; never more than the volume of a ball allows."""
+    """Check closed forms for 1, 2 and 4 columns; and that it is never more than the volume of a
+    ball allows.
+    """
     cases = 0
     for n in (100, 1000, 10_000):
         x = 1 / mp.mpf(2 * n)
@@ -185,10 +200,11 @@ def obligation_good_mean(claimed: Callable[[int, int], Any] = good_mean) -> int:
     Source("DH20", "Theorem 4.1, Algorithms 1 and 2 are (epsilon, tau)-DP", SourceStatus.REFUTED)
 )
 def obligation_no_delta(claimed: Callable[[Any, Any, Fraction], Any] = robust_claims.delta) -> int:
-    """Neither algorithm is (epsilon, delta)-DP for any epsilon and delta < 1.
+    """Check that neither algorithm is (epsilon, delta)-DP for any epsilon and delta < 1.
 
-    Some replacement on the way from X to X + c moves the estimate by |c| / n (robust_filters.py), and the
-    noise has one scale. Here that c = n (20 + 2 epsilon) scales leave no delta below 1 - 10^-12.
+    Some replacement on the way from X to X + c moves the estimate by |c| / n
+    (robust_filters.py), and the noise has one scale. For c = n (20 + 2 epsilon) scales no delta
+    below 1 - 10^-12 remains.
     """
     cases = 0
     for n in (100, 1000, 10_000):

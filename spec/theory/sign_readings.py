@@ -1,4 +1,5 @@
-"""What rounds of signs are given: shares, noise, the least number of records, and the map that follows from a transcript.
+"""Parameters of rounds of signs: shares, noise, the least number of records, and the map that
+follows from a transcript.
 
 A mechanism's parameters are those of ``sign_covariance``, whose rounds these are.
 """
@@ -24,17 +25,19 @@ RADIUS = 1 << 17
 
 
 def size(parameters: Parameters) -> int:
-    """Coordinates that are mapped: the columns, and the constant if there is one."""
+    """Return the number of coordinates that are mapped: the columns, and the constant if there is
+    one.
+    """
     return len(parameters["center"]) + (parameters["scale"] is not None)
 
 
 def moves(parameters: Parameters) -> int:
-    """The squared sensitivity of sums of u u^T, |u| <= 1."""
+    """Return the squared sensitivity of sums of u u^T, |u| <= 1."""
     return 2 if parameters["adjacency"] is Adjacency.REPLACE else 1
 
 
 def share(parameters: Parameters, t: int) -> Fraction:
-    """Of mu^2 in round t, from 0: half for the last one."""
+    """Return the share of mu^2 in round t, from 0: half for the last one."""
     rounds, shares = parameters["rounds"], parameters["shares"]
     if shares is not None:
         return Fraction(shares[t])
@@ -44,19 +47,24 @@ def share(parameters: Parameters, t: int) -> Fraction:
 
 
 def deviation(parameters: Parameters, t: int) -> Fraction:
-    """Of a diagonal entry's noise, in records: multiplier sqrt(moves / share), the root rounded up to 2^-40."""
+    """Return the deviation of a diagonal entry's noise, in records: multiplier
+    sqrt(moves / share), the root rounded up to 2^-40.
+    """
     root = shrinking.root_up(moves(parameters) / share(parameters, t))
     return Fraction(parameters["noise_multiplier"]) * root
 
 
 def scale(parameters: Parameters, t: int) -> Fraction:
-    """The same in the units of the value."""
+    """Return the same deviation in the units of the value."""
     return deviation(parameters, t) * outer_products.DIAGONAL * RADIUS**2
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: sqrt(8 k^3 moves / share) times the multiplier, rounded up, at most 2^60: then no count
-    suffices, for counts are at most 10^18."""
+    """Return the least number of records: sqrt(8 k^3 moves / share) times the multiplier, rounded
+    up, at most 2^60.
+
+    At 2^60 no count suffices, for counts are at most 10^18.
+    """
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     square = Fraction(8 * moves(parameters) * size(parameters) ** 3) / share(parameters, 0)
@@ -65,14 +73,16 @@ def at_least(parameters: Parameters) -> int:
 
 
 def cells(parameters: Parameters) -> tuple[Fraction, ...]:
-    """Of each column, the largest power of two not above ``cell``."""
+    """Return, for each column, the largest power of two not above ``cell``."""
     given, d = parameters["cell"], len(parameters["center"])
     each = given if isinstance(given, tuple) else (given,) * d
     return tuple(power(floor_log2(Fraction(c))) for c in each)
 
 
 def constant(parameters: Parameters) -> int:
-    """The scale in cells, or as it is where columns have cells of their own; 0 without one."""
+    """Return the scale in cells, or as it is where columns have cells of their own; 0 without
+    one.
+    """
     h = parameters["scale"]
     if h is None:
         return 0
@@ -84,7 +94,9 @@ def constant(parameters: Parameters) -> int:
 
 
 def counted(parameters: Parameters, first: Outcome, n: int | None) -> Fraction:
-    """The public number, or the first released trace in records, at most 10^18 either way."""
+    """Return the public number, or the first released trace in records, at most 10^18 either
+    way.
+    """
     if n is not None:
         return Fraction(n)
     trace = sum(first[: size(parameters)]) * deviation(parameters, 0) / UNIT
@@ -92,24 +104,25 @@ def counted(parameters: Parameters, first: Outcome, n: int | None) -> Fraction:
 
 
 def floor_log2(value: Fraction) -> int:
-    """The largest e with 2^e <= value, for a positive value."""
+    """Return the largest e with 2^e <= value, for a positive value."""
     found = value.numerator.bit_length() - value.denominator.bit_length()
     return found if Fraction(2) ** found <= value else found - 1
 
 
 def power(exponent: int) -> Fraction:
-    """2 to this power."""
+    """Return 2 to this power."""
     return Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
 
 
 def rounded_down(count: Fraction, bits: int) -> Fraction:
-    """A positive number to so many significant bits."""
+    """Return a positive number rounded down to so many significant bits."""
     grain = power(floor_log2(count) + 1 - bits)
     return math.floor(count / grain) * grain
 
 
 def floor_of(parameters: Parameters, t: int, count: Fraction) -> Any:
-    """Below which an eigenvalue of round t counts as noise: a part of nu, the noise's length, s sqrt(2 k).
+    """Return the number below which an eigenvalue of round t counts as noise: a part of nu, the
+    noise's norm, s sqrt(2 k).
 
     The part is clip(nu k / 4, 1/50, 1/8), and 1/4 in the last two rounds.
     """
@@ -121,7 +134,9 @@ def floor_of(parameters: Parameters, t: int, count: Fraction) -> Any:
 
 
 def map_after(parameters: Parameters, outcomes: Sequence[Outcome], n: int | None) -> signs.Row:
-    """C after so many rounds, row by row; as it was after a round that saw too few records, or no positive trace."""
+    """Return C after so many rounds, row by row; unchanged by a round that saw too few records, or
+    no positive trace.
+    """
     k = size(parameters)
     public = signs.start(k)
     if not outcomes:

@@ -1,4 +1,6 @@
-"""What estimates of one parameter by steps of a statistic share: shares, noise, the number of records."""
+"""Quantities shared by estimates of one parameter by steps of a statistic: shares, noise, the
+number of records.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ CELLS = 2**12
 
 
 def counts(parameters: Parameters) -> bool:
-    """Whether the number of records is private."""
+    """Return whether the number of records is private."""
     return parameters["adjacency"] is Adjacency.ADD_REMOVE
 
 
 def shares(parameters: Parameters) -> tuple[Fraction, Fraction, Fraction]:
-    """Of mu^2: the number, the search, the statistics."""
+    """Return the shares of mu^2: the number, the search, the statistics."""
     search = Fraction(parameters["search_share"])
     number = search / 5 if counts(parameters) else Fraction(0)
     return number, search, 1 - search - number
@@ -33,7 +35,9 @@ def shares(parameters: Parameters) -> tuple[Fraction, Fraction, Fraction]:
 def scale(
     parameters: Parameters, place: int, weight: int, searched: int, share: Fraction
 ) -> Fraction:
-    """The noise of the number, of one of ``searched`` steps of the search, of the statistics, in their units."""
+    """Return the noise of the number, of one of ``searched`` steps of the search, or of the
+    statistics, in their units.
+    """
     moved: Any = (
         1,
         side_counts_sensitivity(1, parameters["adjacency"]) * searched,
@@ -44,7 +48,9 @@ def scale(
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: 60 multipliers under replace, 30 under add-remove; up to 2^60."""
+    """Return the least number of records: 60 multipliers under replace, 30 under add-remove; up to
+    2^60.
+    """
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     times = 30 if counts(parameters) else 60
@@ -53,7 +59,9 @@ def at_least(parameters: Parameters) -> int:
 
 
 def sum_noise(last: Fraction, weight: int, mean: Any) -> Any:
-    """The deviation of the noise in a sum of statistics over the interval, where their mean in it is that."""
+    """Return the deviation of the noise in a sum of statistics over the interval, where their mean
+    in it is ``mean``.
+    """
     one = real(last) / CELLS / 2
     return mp.hypot(one, 2 * one * CELLS / weight * abs(mean - 0.5)) if weight else one
 
@@ -61,7 +69,9 @@ def sum_noise(last: Fraction, weight: int, mean: Any) -> Any:
 def sensitivities(
     parameters: Parameters, weight: int, searched: int, name: str, scales: tuple[Fraction, ...]
 ) -> dict[str, int]:
-    """By stage, squared, in one unit; name: of the search's stages."""
+    """Return the squared sensitivities by stage, in one unit; ``name`` is that of the search's
+    stages.
+    """
     stated = {"count": 0}
     if counts(parameters):
         stated["count"] = centered.unit_sensitivity(1, scales[0], 1)

@@ -16,7 +16,7 @@ _MOMENTS = Source("OURS", "two moments of steps between released edges")
 
 
 def step(value: Any, edges: Sequence[Any], cells: int, outside: str) -> int | None:
-    """z of one record; None where it counts nowhere."""
+    """Return z of one record; None where it counts nowhere."""
     at = sum(bool(edge <= value) for edge in edges)
     if outside == "clip":
         return at
@@ -26,17 +26,18 @@ def step(value: Any, edges: Sequence[Any], cells: int, outside: str) -> int | No
 def step_sums(
     values: Sequence[Any], edges: Sequence[Any], cells: int, outside: str, weight: int
 ) -> Vector:
-    """The sum of 2 z - cells, and the weight times the number of those that count."""
+    """Return the sum of 2 z - cells, and the weight times the number of those that count."""
     seen = [z for v in values if (z := step(v, edges, cells, outside)) is not None]
     total = sum(2 * z - cells for z in seen)
     return (total, *([weight * len(seen)] if weight else []))
 
 
 def moved_squared(cells: int, weight: int, outside: str, adjacency: Adjacency) -> int:
-    """How far a value moves at most, squared.
+    """Return the largest move of a value, squared.
 
-    Proof. A record adds (v, weight), |v| <= cells, or, masked, nothing. One in or out: cells^2 + weight^2. One for another, both counted:
-    the number stays, (2 cells)^2; one of them masked: as in or out. QED
+    Proof. A record adds (v, weight), |v| <= cells, or, masked, nothing. One in or out: cells^2
+    + weight^2. One for another, both counted: the number stays, (2 cells)^2; one of them
+    masked: as in or out. QED
     """
     one = cells**2 + weight**2
     if adjacency is Adjacency.ADD_REMOVE:
@@ -47,7 +48,9 @@ def moved_squared(cells: int, weight: int, outside: str, adjacency: Adjacency) -
 @states(_STEPS)
 @shows("StepSums", Norm.SQUARED_L2, value=of_query(moved_squared, "cells", "weight", "outside"))
 def obligation_step_sums(claimed: Callable[..., int] = moved_squared) -> int:
-    """No neighbors of at most 3 records are further apart than ``claimed``, for all edges among five places; and some are as far."""
+    """Check that no neighbors of at most 3 records are further apart than ``claimed``, for all
+    edges among five places; and that some are as far.
+    """
     universe, cases = tuple(range(-1, 5)), 0
     for outside, cells, weight in product(("clip", "mask"), (1, 2), (0, 1, 2, 7)):
         count = cells + 2 * (outside == "mask")
@@ -67,7 +70,9 @@ def obligation_step_sums(claimed: Callable[..., int] = moved_squared) -> int:
 
 
 class Shape(NamedTuple):
-    """What a record at s = 2 z - cells adds: linear clip(s, +-turn), square (s^2 - offset) and the weight."""
+    """Contribution of a record at s = 2 z - cells: linear clip(s, +-turn), square (s^2 - offset)
+    and the weight.
+    """
 
     turn: int
     linear: int
@@ -76,7 +81,9 @@ class Shape(NamedTuple):
     weight: int
 
     def of(self, s: int) -> Vector:
-        """Of one record; the last is 0 where the number is left out."""
+        """Return the contribution of one record; its last entry is 0 where the number is left
+        out.
+        """
         lead = min(max(s, -self.turn), self.turn)
         return self.linear * lead, self.square * (s * s - self.offset), self.weight
 
@@ -84,7 +91,7 @@ class Shape(NamedTuple):
 def step_moments(
     values: Sequence[Any], edges: Sequence[Any], cells: int, outside: str, shape: Shape
 ) -> Vector:
-    """The sums over those that count, and their number with its weight if it has one."""
+    """Return the sums over those that count, and their number with its weight if it has one."""
     seen = [z for v in values if (z := step(v, edges, cells, outside)) is not None]
     each = [shape.of(2 * z - cells) for z in seen]
     return tuple(sum(v[j] for v in each) for j in range(2 + bool(shape.weight)))
@@ -100,12 +107,13 @@ def moments_moved_squared(
     outside: str,
     adjacency: Adjacency,
 ) -> int:
-    """How far the moments move at most, squared.
+    """Return the largest move of the moments, squared.
 
-    Proof. A record adds v(s), or, masked, nothing. One in or out: |v(s)|^2 for some s, attained there. One for another, both counted: the
-    number and the offset cancel; v is odd in its first part and even in its second, so let x >= |y|. Raising x to cells raises both
-    differences, which are not negative: clip(x) >= clip(y) and x^2 >= y^2. So x = cells, and y is any step. One counted, the other
-    masked: as in or out. QED
+    Proof. A record adds v(s), or, masked, nothing. One in or out: |v(s)|^2 for some s, attained
+    there. One for another, both counted: the number and the offset cancel; v is odd in its
+    first part and even in its second, so let x >= |y|. Raising x to cells raises both
+    differences, which are not negative: clip(x) >= clip(y) and x^2 >= y^2. So x = cells, and y
+    is any step. One counted, the other masked: as in or out. QED
     """
     shape = Shape(turn, linear, square, offset, weight)
     every = [shape.of(2 * z - cells) for z in range(cells + 1)]
@@ -141,8 +149,10 @@ _SHAPES = (
     ),
 )
 def obligation_step_moments(claimed: Callable[..., int] = moments_moved_squared) -> int:
-    """The largest move over all steps, and all pairs of them, is ``claimed``; and no neighbors of at most 2 records are
-    further apart, for all edges among five places; and some are as far, where all steps are there."""
+    """Check that the largest move over all steps, and all pairs of them, is ``claimed``; that no
+    neighbors of at most 2 records are further apart, for all edges among five places; and that
+    some are as far, where all steps are there.
+    """
     universe, cases = tuple(range(-1, 5)), 0
     for outside, cells, shape in product(("clip", "mask"), (2, 3, 9), _SHAPES):
         nothing: Vector = (0, 0, 0)

@@ -190,8 +190,9 @@ def _apart(x: Image, y: Image) -> int:
 def obligation_lean(
     claimed: Lean = lean, least: Callable[[int, int], int] = least_agreement
 ) -> int:
-    """On small datasets the weighted mean leans by at most ``claimed`` and the agreement is at
-    least ``least``; in the plane somewhere by three quarters of it, and the agreement just that.
+    """Check on small datasets that the weighted mean leans by at most ``claimed`` and the
+    agreement is at least ``least``; in the plane somewhere by three quarters of it, and the
+    agreement exactly that.
     """
     cases, most, nearest = 0, mp.mpf(0), False
     for records in _datasets(5):
@@ -247,9 +248,11 @@ def _over_two_places(n: int, p: Fraction, pairs: int) -> Any:
 
 @states(_PAIRS)
 def obligation_most_pairs(claimed: Callable[[int, Any, Fraction], int] = most_pairs) -> int:
-    """Records at one of two places: more pairs than that are no friends with probability at most
-    beta, exactly. For rare pairs it is 0, and with beta = 1/10^9 not a twentieth of all pairs for a
-    chance of 1/1000.
+    """Check, for records at one of two places, that more pairs than that are no friends with
+    probability at most beta, exactly.
+
+    For rare pairs it is 0, and with beta = 1/10^9 not a twentieth of all pairs for a chance of
+    1/1000.
     """
     cases = 0
     for n, p, beta in product(
@@ -272,9 +275,10 @@ def obligation_most_pairs(claimed: Callable[[int, Any, Fraction], int] = most_pa
 
 @states(_LEAN)
 def obligation_most_dropped(claimed: Callable[[int, int, Fraction], int] = most_dropped) -> int:
-    """One record is no friend of k others: these are dropped with probability 2 / n each, it with 2
-    k / n, on their own. More than that go with probability at most beta, exactly; and more than a
-    quarter of that more often.
+    """Check, for one record that is no friend of k others, that more than that are dropped with
+    probability at most beta, exactly; and more than a quarter of that more often.
+
+    The others are dropped with probability 2 / n each, the one with 2 k / n, independently.
     """
     cases = 0
     for n, share, beta in product(

@@ -73,9 +73,11 @@ def survival_radius(p: int, most: float, far: float) -> float:
 
 
 def _star(p: int, far: float) -> tuple[float, float, float]:
-    """Let T be 0 with mass .48, else a unit vector along one of the axes, either way, under theta0
-    = 0: a bound L for |theta| <= far; under theta0 and under the farthest theta along an axis the
-    mass of T = 0.
+    """Return a bound L for |theta| <= far; and the mass of T = 0 under theta0 and under the
+    farthest theta along an axis.
+
+    T is 0 with mass .48, else a unit vector along one of the axes, either way, under
+    theta0 = 0.
 
     The Hessian is at most the diagonal of E T_j^2, which is largest for theta along axis j.
     """

@@ -25,7 +25,9 @@ from .tracing_bound import (
 
 
 def _implied(epsilon: Fraction) -> tuple[Any, Any]:
-    """What tracing sees of a randomized sign: the epsilon implied by positive parts, and by means."""
+    """Return the epsilon of a randomized sign that tracing implies, by positive parts and by
+    means.
+    """
     kept = 1 / (1 + mp.exp(-real(epsilon)))
     return mp.log(2 * kept), mp.asinh(2 * kept - 1)
 
@@ -35,10 +37,11 @@ _PRINTED = {"1/2": (0.22, 0.24), "1": (0.38, 0.45), "2": (0.57, 0.70)}
 
 @states(BOUND)
 def obligation_response(claimed: Callable[[Fraction], tuple[Any, Any]] = _implied) -> int:
-    """(b) and (c) where all is exact: the sign of X ~ N(0, 1) by randomized response.
+    """Check (b) and (c) where all is exact: the sign of X ~ N(0, 1) by randomized response.
 
-    E Z^+ <= e^epsilon E Z'^+ and E Z <= sinh(epsilon) E|Z'|, by quadrature; solved for epsilon they say
-    what is claimed, never above the truth: (0.22, 0.24), (0.38, 0.45), (0.57, 0.70) at 1/2, 1, 2.
+    E Z^+ <= e^epsilon E Z'^+ and E Z <= sinh(epsilon) E|Z'|, by quadrature; solved for epsilon
+    they say what is claimed, never above the truth: (0.22, 0.24), (0.38, 0.45), (0.57, 0.70) at
+    1/2, 1, 2.
     """
     near = mp.mpf("1e-12")
     for text, printed in _PRINTED.items():
@@ -58,8 +61,9 @@ def obligation_response(claimed: Callable[[Fraction], tuple[Any, Any]] = _implie
 
 @states(BOUND)
 def obligation_below_errors(claimed: Error = least_error) -> int:
-    """The bound is at most the exact error of private estimates: one randomized sign a record and
-    coordinate, best weighted; and with probability delta the posterior mean, else 0."""
+    """Check that the bound is at most the exact error of private estimates: one randomized sign a
+    record and coordinate, best weighted; and with probability delta the posterior mean, else 0.
+    """
     cases = 0
     for n, spread, sigmas in product((1, 2, 100), (Fraction(1, 2), Fraction(5)), ((1,), (2, 1, 1))):
         variances = [Fraction(sigma) ** 2 for sigma in sigmas]
@@ -80,8 +84,9 @@ def obligation_below_errors(claimed: Error = least_error) -> int:
 
 
 def _response_error(epsilon: Fraction, n: int, spread: Fraction, variances: Variances) -> Any:
-    """The best multiple of the sum of n randomized signs s of N(p, sigma^2): p and s have covariance c,
-    two signs of one mean v (Sheppard's arcsine)."""
+    """Return the error of the best multiple of the sum of n randomized signs s of N(p, sigma^2): p
+    and s have covariance c, two signs of one mean v (Sheppard's arcsine).
+    """
     told, square = mp.tanh(real(epsilon) / 2), real(spread**2)
     total = mp.mpf(0)
     for variance in variances:
@@ -103,10 +108,13 @@ _APART = {"1e-3": "3.13", "1e-6": "3.34", "1e-9": "4.265"}
 
 @states(BOUND)
 def obligation_apart(claimed: Mapping[str, str] = _APART) -> int:
-    """By so many times, within 1/200, the bound for the most Gaussian DP that (1, delta)-DP implies is above that for
-    all (1, delta)-DP estimates of 100 columns; the noise of that Gaussian mechanism, on records whose length is
-    sqrt(tr S^(1/2)) for sure, is within 0.3% of the former. So of what an estimate by sums and Gaussian noise is above the latter,
-    this is not lost by that estimate."""
+    """Check, within 1/200, the factor by which the bound for the most Gaussian DP that
+    (1, delta)-DP implies is above that for all (1, delta)-DP estimates of 100 columns.
+
+    The noise of that Gaussian mechanism, on records whose length is sqrt(tr S^(1/2)) for
+    certain, is within 0.3% of the former. So this factor is not lost by an estimate from sums
+    and Gaussian noise: it is a difference between the bounds.
+    """
     for text, said in claimed.items():
         delta = Fraction(text)
         square = most_gaussian(1, real(delta))
@@ -124,8 +132,9 @@ def obligation_apart(claimed: Mapping[str, str] = _APART) -> int:
 
 @states(BOUND)
 def obligation_in_box(claimed: Error = least_error_in_box) -> int:
-    """The bound for uniform means is at most the errors of 0 and of the best multiple of one randomized
-    sign, by quadrature."""
+    """Check that the bound for uniform means is at most the errors of 0 and of the best multiple
+    of one randomized sign, by quadrature.
+    """
     cases = 0
     for reach, sigma in product((Fraction(1, 2), Fraction(1), Fraction(10)), (1, 3)):
         square = real(reach**2) / 3

@@ -1,4 +1,4 @@
-"""What truncated estimation stands on: masses and means of truncated laws, tails of statistics."""
+"""Foundations of truncated estimation: masses and means of truncated laws, tails of statistics."""
 
 from __future__ import annotations
 
@@ -31,14 +31,19 @@ def _worlds() -> list[tuple[str, Known, float]]:
 
 
 def bias_bound(share: float, variance: float) -> float:
-    """|E[T; S] / P(S) - E T| <= sqrt(Var T (1 - a) / a), a = P(S): E (T - E T) 1_S = E (T - E T)(1_S - a), by Cauchy and Schwarz."""
+    """Return sqrt(Var T (1 - a) / a), a bound on |E[T; S] / P(S) - E T|, a = P(S).
+
+    Proof. E (T - E T) 1_S = E (T - E T)(1_S - a), by Cauchy and Schwarz. QED
+    """
     return math.sqrt(variance * (1 - share) / share)
 
 
 @states(_BIAS)
 def obligation_bias(claimed: Callable[[float, float], float] = bias_bound) -> int:
-    """The mean of records inside an interval is off by ``claimed`` at most, for four families; half of the bound does not hold:
-    above the median of a normal law it is .8 of it."""
+    """Check for four families that the mean of records inside an interval is off by at most
+    ``claimed``; half of the bound does not hold: above the median of a normal law it is .8 of
+    it.
+    """
     cases, worst = 0, 0.0
     for name, family, theta in _worlds():
         free = families.whole(family, theta)
@@ -57,18 +62,24 @@ def obligation_bias(claimed: Callable[[float, float], float] = bias_bound) -> in
 
 
 def mass_bound(share: float, most: float, distance: float) -> float:
-    """ln P'(S) >= ln a - sqrt(L (1 - a) / a) D - L D^2 / 2, for parameters D apart and variances of T up to L between them.
+    """Return ln a - sqrt(L (1 - a) / a) D - L D^2 / 2, a lower bound on ln P'(S), for parameters D
+    apart and variances of T up to L between them.
 
-    P'(S) / a = E[exp((t' - t) T - A(t') + A(t)) | S] >= exp((t' - t) E[T | S] - A(t') + A(t)) (Jensen), E[T | S] is within the bias
-    of A'(t), and A(t') <= A(t) + A'(t)(t' - t) + L D^2 / 2. QED
+    P'(S) / a = E[exp((t' - t) T - A(t') + A(t)) | S] >= exp((t' - t) E[T | S] - A(t') + A(t))
+    (Jensen), E[T | S] is within the bias of A'(t), and A(t') <= A(t) + A'(t)(t' - t) + L
+    D^2 / 2. QED
     """
     return math.log(share) - bias_bound(share, most) * distance - most * distance**2 / 2
 
 
 @states(_MASS)
 def obligation_mass(claimed: Callable[[float, float, float], float] = mass_bound) -> int:
-    """For four families and parameters to either side an interval's mass is at least exp(``claimed``); the form a^2 exp(-L D^2), which
-    needs parameters as far on the other side too, is above the mass of [5, inf) when an exponential rate goes from 1 to 3."""
+    """Check for four families and parameters to either side that an interval's mass is at least
+    exp(``claimed``).
+
+    The form a^2 exp(-L D^2), which needs parameters as far on the other side too, is above the
+    mass of [5, inf) when an exponential rate goes from 1 to 3.
+    """
     cases = 0
     for name, family, theta in _worlds():
         free = families.whole(family, theta)
@@ -94,16 +105,20 @@ def obligation_mass(claimed: Callable[[float, float, float], float] = mass_bound
 
 
 def tail_bound(variance: float, reach: float, t: float) -> float:
-    """P(|T - E T| > t) <= 2 exp(-min(t^2 / (2 L), r t / 2)), where the variance of T is at most L within r of theta.
+    """Return 2 exp(-min(t^2 / (2 L), r t / 2)), a bound on P(|T - E T| > t), where the variance of
+    T is at most L within r of theta.
 
-    ln E exp(s (T - E T)) = A(theta + s) - A(theta) - s A'(theta) <= L s^2 / 2 for |s| <= r; Chernoff at s = t / L, or r. QED
+    ln E exp(s (T - E T)) = A(theta + s) - A(theta) - s A'(theta) <= L s^2 / 2 for |s| <= r;
+    Chernoff at s = t / L, or r. QED
     """
     return 2 * math.exp(-min(t * t / (2 * variance), reach * t / 2))
 
 
 @states(_TAIL)
 def obligation_tail(claimed: Callable[[float, float, float], float] = tail_bound) -> int:
-    """Four families, at one to five deviations, with r from a quarter to one over the deviation."""
+    """Check four families, at one to five deviations, with r from a quarter to one over the
+    deviation.
+    """
     cases = 0
     for name, family, theta in _worlds():
         free = families.whole(family, theta)

@@ -45,8 +45,9 @@ _BIAS = Source("ZZ25", "Proposition B.6, bias of a truncated mean", SourceStatus
 
 
 class Limits(NamedTuple):
-    """Of a law truncated to mass a: how far the mean moves; the least variance of a direction; |E y
-    y^T - I|, Frobenius."""
+    """Bounds for a law truncated to mass a: the move of the mean; the least variance of a
+    direction; |E y y^T - I|, Frobenius.
+    """
 
     shift: Any
     least: Any
@@ -259,7 +260,9 @@ def obligation_whitened(claimed: Callable[..., tuple[Any, Any]] = whitened) -> i
 
 
 def _mirror(turn: Fraction) -> Any:
-    """Build a reflection at this part of a turn: a symmetric matrix with the eigenvalues 1 and -1."""
+    """Build a reflection at this part of a turn: a symmetric matrix with the eigenvalues 1 and
+    -1.
+    """
     angle = 2 * mp.pi * real(turn)
     return mp.matrix([[mp.cos(angle), mp.sin(angle)], [mp.sin(angle), -mp.cos(angle)]])
 

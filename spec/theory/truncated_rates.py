@@ -1,4 +1,4 @@
-"""How many records ZZ25's two theorems about normal laws ask for, with constants."""
+"""Number of records that ZZ25's two theorems about normal laws ask for, with constants."""
 
 from __future__ import annotations
 

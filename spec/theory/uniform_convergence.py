@@ -1,11 +1,11 @@
-"""How near the maximum likelihood estimate of truncated records is to the truth, without privacy
+"""Distance of the maximum likelihood estimate of truncated records from the truth, without privacy
 and with it: ZZ25's Lemma 3.6 and Theorem 3.1.
 
 Records are kept where |T - c| <= r, and F(theta) = A(theta) - <theta, Tbar> is the empirical
-negative log-likelihood of the truncated family, Tbar the mean of T, A the truncated log partition.
-Its gradient is A'(theta) - Tbar, that of the population A'(theta) - A'(theta*): their difference
-A'(theta*) - Tbar is the same for all theta. So uniform convergence is convergence of one mean. With
-noise, Tbar + Z takes its place.
+negative log-likelihood of the truncated family, Tbar the mean of T, A the truncated log
+partition. Its gradient is A'(theta) - Tbar, that of the population A'(theta) - A'(theta*):
+their difference A'(theta*) - Tbar is the same for all theta. So uniform convergence is
+convergence of one mean. With noise, Tbar + Z takes its place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The proof that weighted means move little, step by step on graphs: the quantities of weights.reach."""
+"""The proof that weighted means move little, step by step on graphs: the quantities of
+weights.reach.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ ADD_REMOVE = Adjacency.ADD_REMOVE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Of a pair under add-remove with some weight on both sides, named as in the proof.
+    """Quantities of a pair under add-remove with some weight on both sides, named as in the proof.
 
-    ``w`` and ``h`` by vertex; ``total`` is W', ``own`` is w_j; ``p`` and ``d`` by vertices of P and Q, for
-    each record there.
+    ``w`` and ``h`` by vertex; ``total`` is W', ``own`` is w_j; ``p`` and ``d`` by vertices of P
+    and Q, for each record there.
     """
 
     sizes: tuple[int, ...]
@@ -74,7 +76,9 @@ class Parts:
         return self.a * self.n / self.total
 
     def masses(self) -> tuple[Fraction, ...]:
-        """What is moved, by vertex: step 1, and m' spread out. They add up to 0."""
+        """Return the mass that is moved, by vertex: step 1, and m' spread out. The masses add up
+        to 0.
+        """
         to_mean = self.own + self.big - self.x
         shares = enumerate(zip(self.sizes, self.w, strict=True))
         masses = [
@@ -88,7 +92,7 @@ class Parts:
 
 
 def parts(sides: Sides, own: Weight = weight) -> Parts:
-    """Of this pair under add-remove."""
+    """Return the parts of this pair under add-remove."""
     sizes, n = sides.right, sum(sides.left)
     before, after = sides.weights(sides.left, own), sides.weights(sizes, own)
     w = tuple(Fraction(x, n - 1) for x in after)
@@ -106,7 +110,7 @@ def parts(sides: Sides, own: Weight = weight) -> Parts:
 
 
 Bound = Callable[[Fraction, Fraction], Fraction]
-"""Of T, from e and o."""
+"""Bound on T, from e and o."""
 BOUNDS: dict[str, Bound] = {
     "6": lambda e, o: Fraction(17, 16) + o / 16 + e,
     "7": lambda e, o: 1 + 3 * e / 4 + e / (1 + e),
@@ -114,11 +118,11 @@ BOUNDS: dict[str, Bound] = {
     "9": lambda e, o: 1 + 5 * e / 4,
     "9, n X > 2 W'": lambda e, o: 1 + e / 4,
 }
-"""By step of the proof."""
+"""Bounds by step of the proof."""
 
 
 def costs(given: Parts) -> tuple[str, Fraction]:
-    """The step that bounds T, and the cost of its transport."""
+    """Return the step that bounds T, and the cost of its transport."""
     own, x, big, a, b = given.own, given.x, given.big, given.a, given.b
     spread = big + given.e / 4
     if own >= x:
@@ -137,7 +141,7 @@ def costs(given: Parts) -> tuple[str, Fraction]:
 
 
 def _pairs(own: Weight = weight, least: int | None = None) -> Iterator[Sides]:
-    """Under add-remove, with weight on both sides; or of at least this agreement."""
+    """Yield pairs under add-remove, with weight on both sides; or of at least this agreement."""
     for sides in chain(small(ADD_REMOVE), larger(ADD_REMOVE)):
         enough = (
             all(any(sides.weights(sizes, own)) for sizes in (sides.left, sides.right))
@@ -152,8 +156,9 @@ def _pairs(own: Weight = weight, least: int | None = None) -> Iterator[Sides]:
 def obligation_identity(
     claimed: Callable[[Parts], Sequence[Fraction]] = Parts.masses, own: Weight = weight
 ) -> int:
-    """Steps 1 and 3: W (m - m') is the sum of these masses times records, whatever these are, and W - W'
-    is w_j + E - X; S - S' is 2 G - 1."""
+    """Check steps 1 and 3: W (m - m') is the sum of these masses times records, whatever these
+    are, W - W' is w_j + E - X, and S - S' is 2 G - 1.
+    """
     cases = 0
     for sides in _pairs(own):
         stated = parts(sides, own)
@@ -174,7 +179,9 @@ def obligation_identity(
 
 @states(STABILITY)
 def obligation_friendly(claimed: Weight = weight) -> int:
-    """Step 2: any two records with weight on either side have a common friend in the larger dataset."""
+    """Check step 2: any two records with weight on either side have a common friend in the larger
+    dataset.
+    """
     cases = 0
     for pair in (p for n in range(1, 6) for p in graphs.pairs(ADD_REMOVE, n, loops=(-1,))):
         sides = embeddings.sides_of(pair)
@@ -189,7 +196,9 @@ def obligation_friendly(claimed: Weight = weight) -> int:
 
 @states(STABILITY)
 def obligation_spread(claimed: Fraction = Fraction(1, 4)) -> int:
-    """Step 4: strangers add at most e / 4 where P is spread over all; and e / 5 is too little."""
+    """Check step 4: strangers add at most e / 4 where P is spread over all; and e / 5 is too
+    little.
+    """
     cases, largest = 0, Fraction(0)
     for sides in _pairs():
         given = parts(sides)
@@ -208,8 +217,9 @@ def obligation_spread(claimed: Fraction = Fraction(1, 4)) -> int:
 
 @states(STABILITY)
 def obligation_costs(claimed: Callable[[Parts], tuple[str, Fraction]] = costs) -> int:
-    """Steps 6 to 9: T, the least cost of moving the masses, is at most that of the step's transport, that
-    is at most the step's bound in e and o, and (*) holds; every step occurs."""
+    """Check steps 6 to 9: T, the least cost of moving the masses, is at most that of the step's
+    transport, which is at most the step's bound in e and o, and (*) holds; every step occurs.
+    """
     cases, seen = 0, set()
     for sides in _pairs(least=LEAST[ADD_REMOVE]):
         given = parts(sides)
@@ -230,7 +240,9 @@ Polynomial = tuple[int | Fraction, ...]
 
 
 def target(reach: Fraction) -> dict[str, Polynomial]:
-    """16 (1 + e) (reach - (1 - e) T(e)) with the step's bound T at o = 0; the factor 1 + e in step 7 only."""
+    """Return 16 (1 + e) (reach - (1 - e) T(e)) with the step's bound T at o = 0; the factor 1 + e
+    in step 7 only.
+    """
     c = 16 * reach
     return {
         "6": (c - 17, 1, 16),
@@ -243,11 +255,11 @@ def target(reach: Fraction) -> dict[str, Polynomial]:
 
 @states(STABILITY)
 def obligation_target(claimed: Fraction = REACH[ADD_REMOVE]) -> int:
-    """(*) for every e in [0, 1], exactly: the polynomials of ``target`` are not negative on cells of
-    length 1/256, rising terms taken at the lower end and falling ones at the upper.
+    """Check (*) for every e in [0, 1], exactly: the polynomials of ``target`` are not negative on
+    cells of length 1/256, rising terms taken at the lower end and falling ones at the upper.
 
-    They are what they are said to be, as they are so at 5 points. And o only helps: it adds at least
-    (17/32) o to the right side of (*), at most o / 16 to the left.
+    The polynomials equal the stated expressions, as they do so at 5 points. And o only helps:
+    it adds at least (17/32) o to the right side of (*), at most o / 16 to the left.
     """
     cases, cells = 0, 256
     for name, polynomial in target(claimed).items():

@@ -1,6 +1,7 @@
-"""Maps that whiten records, and what follows from them: by mpmath and exact integers.
+"""Maps that whiten records, and quantities computed from them: by mpmath and exact integers.
 
-A row is a matrix C, row by row. Images of records of covariance u^2 C^-1 C^-T are u cells long in every direction.
+A row is a matrix C, row by row. Images of records of covariance u^2 C^-1 C^-T are u cells long
+in every direction.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _KENT_TYLER = Source("KT91", "the Cauchy M-estimator of location and scatter", n
 
 
 def place(middle: Fraction) -> int:
-    """2^(37 + 32 middle) image cells, the mantissa rounded to 2^-40, at most 2^62."""
+    """Return 2^(37 + 32 middle) image cells, the mantissa rounded to 2^-40, at most 2^62."""
     octaves = 32 * middle
     whole = math.floor(octaves)
     with mp.workdps(DIGITS):
@@ -33,7 +34,7 @@ def place(middle: Fraction) -> int:
 
 
 def octave(count: Fraction) -> int:
-    """4 log2 of a count of at least 1, rounded down."""
+    """Return 4 log2 of a count of at least 1, rounded down."""
     k = 4 * (math.floor(count).bit_length() - 1)
     while count**4 >= Fraction(2) ** (k + 1):
         k += 1
@@ -41,20 +42,21 @@ def octave(count: Fraction) -> int:
 
 
 def count_of(k: int) -> Any:
-    """The least count of a quarter octave."""
+    """Return the least count of a quarter octave."""
     return mp.mpf(2) ** (mp.mpf(k) / 4)
 
 
 def reach(long: Any, length: Any) -> int:
-    """So many deviations in whole image cells, from 1 to 2^62."""
+    """Return so many deviations in whole image cells, from 1 to 2^62."""
     return min(max(int(mp.nint(long * length)), 1), FARTHEST)
 
 
 def stepped(step: Any, public: Row, d: int) -> tuple[Row, int]:
-    """round(2^26 S) C over a power of two, and by which power an image is longer than S makes it.
+    """Return round(2^26 S) C over a power of two, and the power by which an image is longer than S
+    makes it.
 
-    The power leaves the least singular value of the first d columns between .7 and 1.4 times 2^16, unless an entry would have more
-    than 40 bits.
+    The power leaves the least singular value of the first d columns between .7 and 1.4 times
+    2^16, unless an entry would have more than 40 bits.
     """
     with mp.workdps(DIGITS):
         inner = step.cols
@@ -77,10 +79,12 @@ def stepped(step: Any, public: Row, d: int) -> tuple[Row, int]:
 
 @lru_cache(maxsize=1024)
 def about_location(public: Row, d: int, constant: int) -> tuple[Row, tuple[int, ...]]:
-    """From a map of (record, constant) to d + 1 numbers: one of records to d, and by how many cells the center is moved.
+    """Return, from a map of (record, constant) to d + 1 numbers, a map of records to d numbers,
+    and the cells by which the center is moved.
 
-    |C z|^2 = |C_x (x - l)|^2 + const, l the least-squares solution of C_x l = -C_h constant: the normal equations say that
-    C_x (x - l) and C_x l + C_h constant are orthogonal. The d rows are an orthonormal basis of the images of C_x, by Gram and Schmidt.
+    |C z|^2 = |C_x (x - l)|^2 + const, l the least-squares solution of C_x l = -C_h constant:
+    the normal equations say that C_x (x - l) and C_x l + C_h constant are orthogonal. The d
+    rows are an orthonormal basis of the images of C_x, by Gram and Schmidt.
     """
     with mp.workdps(DIGITS):
         own = [[public[i * (d + 1) + j] for j in range(d)] for i in range(d + 1)]
@@ -99,12 +103,12 @@ def about_location(public: Row, d: int, constant: int) -> tuple[Row, tuple[int, 
 
 
 def whole_cells(values: Any) -> tuple[int, ...]:
-    """To cells within the outer box."""
+    """Return the values in whole cells within the outer box."""
     return tuple(int(mp.nint(min(max(v, -BOX), BOX))) for v in values)
 
 
 def solved(public: Row, d: int, images: Sequence[Any]) -> Any:
-    """What a square map takes to these images."""
+    """Return what a square map takes to these images."""
     matrix = mp.matrix([list(public[i * d : (i + 1) * d]) for i in range(d)])
     return mp.lu_solve(matrix, mp.matrix(list(images)))
 
@@ -126,8 +130,10 @@ _MAPS: tuple[tuple[Row, int, int], ...] = (
 def obligation_about_location(
     claimed: Callable[[Row, int, int], tuple[Row, tuple[int, ...]]] = about_location,
 ) -> int:
-    """For points on a grid, squared lengths after the new map, about the moved center, are those of the old one, but for one
-    constant and one factor, to within the rounding of map and center: one part in 2^13, and a cell."""
+    """Check for points on a grid that squared lengths after the new map, about the moved center,
+    are those of the old one, up to one constant and one factor, to within the rounding of map
+    and center: one part in 2^13, and a cell.
+    """
     cases = 0
     for public, d, constant in _MAPS:
         row, moved = claimed(public, d, constant)
@@ -155,7 +161,9 @@ def _square(row: Row, columns: int, point: Sequence[int]) -> int:
 
 @states(Source("OURS", "a search over lengths"))
 def obligation_place(claimed: Callable[[Fraction], int] = place) -> int:
-    """Increasing; within 2^-39 of 2^(37 + 32 m); an eighth of an octave is 2^-8 of the range of 64."""
+    """Check that places increase, and are within 2^-39 of 2^(37 + 32 m); an eighth of an octave is
+    2^-8 of the range of 64.
+    """
     cases, before = 0, 0
     for k in range(-255, 200):
         middle = Fraction(k, 256)
