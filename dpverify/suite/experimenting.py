@@ -57,7 +57,7 @@ def experiment_names(suite: Suite, names: Sequence[str]) -> list[str]:
 
 def chosen(suite: Suite, key: str, options: RateOptions) -> Experiment:
     """The experiment, or what a quick run does of it."""
-    experiment = suite.experiments[key][1]
+    experiment = suite.experiment(key)[1]
     return experiment.reduced() if options.quick else experiment
 
 
@@ -71,7 +71,7 @@ class ExperimentJudge:
     orders are judged with the last part of all."""
 
     def __init__(self, suite: Suite, key: str, options: RateOptions) -> None:
-        entry, whole = suite.experiments[key]
+        entry, whole = suite.experiment(key)
         experiment = chosen(suite, key, options)
         replay = options.replay(CellPart(key))
         alpha = _alpha(suite, experiment)

@@ -106,7 +106,7 @@ class RateJudge:
     """A rate whose parts come in, in any order, and which is judged with the last of them."""
 
     def __init__(self, suite: Suite, rate: str, options: RateOptions) -> None:
-        self._claim = suite.rates[rate][1]
+        self._claim = suite.rate(rate)[1]
         self.parts: Sequence[RatePart] = parts_of(rate, self._claim)
         alpha = _alpha(suite, self._claim)
         self._run = Run(rate, options.seed, alpha, options.replay(RatePart(rate)))
@@ -175,7 +175,7 @@ class _Rows:
     """The rows of a part by index, each from as many releases as it is asked for."""
 
     def __init__(self, suite: Suite, part: RatePart, options: RateOptions) -> None:
-        self._entry, self._claim = suite.rates[part.rate]
+        self._entry, self._claim = suite.rate(part.rate)
         fault = next((f for f in faults_of(self._claim) if f.name == part.fault), None)
         seed = seed_of(part.rate, options.seed)
         self._known = dict[tuple[int, Curve], float]()
@@ -207,7 +207,7 @@ class _Rows:
 
 def _claim(suite: Suite, part: RatePart) -> RateClaim:
     """The part's claim. Raises SuiteError if it is about another mechanism than its file."""
-    entry, claim = suite.rates[part.rate]
+    entry, claim = suite.rate(part.rate)
     made = type(claim.mechanism(claim.at(part.index)))
     if made is not entry.mechanism:
         raise SuiteError(f"audits/{entry.name}.py: the rate {claim.name!r} is of a {made.__name__}")
@@ -254,7 +254,7 @@ def _predicted(
 
 def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
     """Everything a part's result depends on, hashed: code, claim, instance, seed, size."""
-    _, claim = suite.rates[part.rate]
+    _, claim = suite.rate(part.rate)
     setting = {name: str(value) for name, value in claim.at(part.index).items()}
     text = [
         part.rate,

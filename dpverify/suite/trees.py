@@ -135,6 +135,16 @@ class Suite:
             for experiment in entry.experiments
         }
 
+    def rate(self, key: str) -> tuple[Entry, RateClaim]:
+        """Return one of ``rates`` with no other mechanism loaded; raises KeyError."""
+        entry = self.entries[key.partition(":")[0]]
+        return entry, {f"{entry.name}:{claim.name}": claim for claim in entry.rates}[key]
+
+    def experiment(self, key: str) -> tuple[Entry, Experiment]:
+        """Return one of ``experiments`` with no other mechanism loaded; raises KeyError."""
+        entry = self.entries[key.partition(":")[0]]
+        return entry, {f"{entry.name}:{one.name}": one for one in entry.experiments}[key]
+
     @property
     def measured(self) -> int:
         """How many rates and experiments there are: these share the false alarms of ``rates``."""
