@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -224,6 +225,7 @@ def positive_scale(scale: Exact) -> Fraction:
 _SLOW, _SLOWEST = 1e-7, 1e-300
 
 
+@lru_cache(maxsize=256)
 def _rate(scale: Fraction) -> float:
     """1 / scale as a float, for witnesses and error bars only; capped where e^-rate is nil."""
     return float(min(1 / scale, Fraction(10**300)))
