@@ -54,7 +54,7 @@ class Certificate:
     draws: int
     other_hits: int
     other_draws: int
-    share: int
+    share: float
     delta: float
     epsilon: float
     claimed: float
@@ -108,7 +108,7 @@ class Aim:
     """
 
     point: Point
-    share: int
+    share: float
     impossible: bool = False
 
 

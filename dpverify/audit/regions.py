@@ -31,8 +31,10 @@ Counts = NDArray[np.int64]
 # The inverse beta function is good to about 1e-14; every bound is moved outward by more than that.
 OUTWARD = 1e-10
 PARTS = 64
-"""Weights are multiples of 1 / PARTS: how much of the variance the other side has."""
+"""Shares are given in parts of PARTS: how much of the variance the other side has."""
+_FINEST = 1 / PARTS  # parts: shares are multiples of this, so floats tell all of them exactly
 _CELLS = 256  # each costs about 1 / _CELLS of the distance between the estimate and the bound
+_DEEPEST = 20.0  # lower scores of p are taken for minus this: tails above 1e-89 can be inverted
 _GUARD = 0.01  # the share of alpha for each of the two guards
 _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 24), np.geomspace(2.1, 400, 40)])
 
@@ -49,6 +51,26 @@ def at_most(hits: Counts | int, draws: int, alpha: float | Floats) -> Floats:
     k = np.asarray(hits, dtype=np.float64)
     ends = betainccinv(k + 1, np.maximum(draws - k, 1), alpha)
     return np.where(k >= draws, 1.0, np.minimum(1.0, ends * (1 + OUTWARD)))
+
+
+def _floors(hits: int, draws: int, scores: Floats) -> Floats:
+    """Where P(at least hits | p) has these scores z; for z < 0 from the complement, which is exact."""
+    if not hits:
+        return np.zeros_like(scores)
+    tails, rest = ndtr(-np.abs(scores)), draws - hits + 1
+    ends = np.where(scores < 0, betainccinv(hits, rest, tails), betaincinv(hits, rest, tails))
+    return np.asarray(ends * (1 - OUTWARD))
+
+
+def _ceilings(hits: int, draws: int, scores: Floats) -> Floats:
+    """Where P(at most hits | q) has these scores z, likewise."""
+    if hits >= draws:
+        return np.ones_like(scores)
+    tails, rest = ndtr(-np.abs(scores)), draws - hits
+    ends = np.where(
+        scores < 0, betaincinv(hits + 1, rest, tails), betainccinv(hits + 1, rest, tails)
+    )
+    return np.minimum(1.0, ends * (1 + OUTWARD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,28 +124,45 @@ class Region:
 
 
 @lru_cache(maxsize=256)
-def region(counted: Counted, share: int, alpha: float) -> Region:
+def region(counted: Counted, share: float, alpha: float) -> Region:
     """The confidence region of level 1 - alpha. share: parts of PARTS, fixed before the counts.
 
     The other side weighs sqrt(share / PARTS) in the sum; best is its part of the variance of
-    P(S) - e^epsilon Q(S). Any share is valid.
+    ln P(S) - ln Q(S). Any share above 0 is valid. With all of PARTS the sum is z(B) alone, and the
+    region is a box: the own side's probability is above its guard.
     """
     own_weight, other_weight = np.sqrt((PARTS - share) / PARTS), np.sqrt(share / PARTS)
     guard = _GUARD * alpha
     bar, far = -ndtri(alpha - 2 * guard), -ndtri(guard)
-    # From where the own guard is the stricter one (there q is small) to the guard of the other side.
-    near = max((bar - own_weight * far) / other_weight, -far)
-    scores = np.linspace(near, far, _CELLS + 1)
-    ceilings = at_most(counted.other_hits, counted.other_draws, ndtr(-scores))
-    needed = np.minimum((bar - other_weight * scores[:-1]) / own_weight, far)
-    floors = at_least(counted.hits, counted.draws, ndtr(-needed))
     least = at_least(counted.hits, counted.draws, guard)
+    if not own_weight:
+        ceiling = at_most(counted.other_hits, counted.other_draws, alpha - 2 * guard)
+        return Region(np.array([float(least)]), np.array([float(ceiling)]))
+    scores = _scores(float(own_weight), float(other_weight), float(bar), float(far))
+    ceilings = _ceilings(counted.other_hits, counted.other_draws, scores)
+    needed = np.clip((bar - other_weight * scores[:-1]) / own_weight, -_DEEPEST, far)
+    floors = _floors(counted.hits, counted.draws, needed)
     return Region(np.concatenate([[least], np.maximum(floors, least)]), ceilings)
 
 
-def share_of(own_spread: float, other_spread: float) -> int:
+def _scores(own_weight: float, other_weight: float, bar: float, far: float) -> Floats:
+    """Where cells of z(B) begin and end, rising: evenly spaced in z(B) and, between these, in z(A).
+
+    The curve w z(A) + v z(B) = bar is followed from where the own guard is the stricter test to the
+    guard of the other side. Where w is small nearly all of it lies in a narrow range of z(B).
+    """
+    near = max((bar - own_weight * far) / other_weight, -far)
+    even = np.linspace(near, far, _CELLS // 2 + 1)
+    last = max((bar - other_weight * far) / own_weight, -far)
+    own = np.linspace(far, last, _CELLS + 1)[1::2]
+    between = np.clip((bar - own_weight * own) / other_weight, near, far)
+    return np.sort(np.concatenate([even, between]))
+
+
+def share_of(own_spread: float, other_spread: float) -> float:
     """The parts for two relative standard deviations, never all for one side."""
     total = own_spread**2 + other_spread**2
     if not 0 < total < np.inf:
-        return PARTS // 2
-    return int(min(max(round(PARTS * other_spread**2 / total), 1), PARTS - 1))
+        return PARTS / 2
+    found = round(PARTS * other_spread**2 / total / _FINEST) * _FINEST
+    return min(max(found, _FINEST), PARTS - _FINEST)

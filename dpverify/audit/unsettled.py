@@ -13,7 +13,7 @@ from dpverify.privacy import Guarantee
 
 _SIGHTINGS = 20  # on one side alone: if both sides had it alike, one chance in 2^20
 _ERRORS = 3.0  # standard errors above the claim
-_SHARES = range(PARTS // 8, PARTS, PARTS // 8)
+_SHARES = *range(PARTS // 8, PARTS, PARTS // 8), 61.0, 63.0, 63.75, float(PARTS)
 _LARGEST = 700.0
 
 

@@ -124,7 +124,7 @@ def joint(witness: Any, proof: Any) -> str:
     _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
     own, other = (1 - proof["share"] / 64) ** 0.5, (proof["share"] / 64) ** 0.5
     _require(witness["events"][0][1] != EITHER, "two events have no joint counts")
-    _require(0 < own < 1 and n <= run["trials"] >= m and n + m <= run["draws"], "share or draws")
+    _require(0 <= own < 1 and n <= run["trials"] >= m and n + m <= run["draws"], "share or draws")
     bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
         cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # of q; z(A) at its end, z(B) at its start

@@ -9,10 +9,20 @@ from itertools import product
 import numpy as np
 import pytest
 from flint import arb, ctx
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
-from dpverify.audit.regions import PARTS, Counted, Region, at_least, at_most, region, share_of
+from dpverify.audit.regions import (
+    PARTS,
+    Counted,
+    Region,
+    _ceilings,
+    _floors,
+    at_least,
+    at_most,
+    region,
+    share_of,
+)
 from dpverify.privacy import GaussianDP, ZeroConcentratedDP
 
 CASES = list(product((10, 1000, 50_000), (0, 1, 0.5, 1.0), (0.05, 1e-6, 1e-12)))
@@ -49,6 +59,22 @@ def test_upper_end_is_a_confidence_end(draws: int, share: float, alpha: float) -
     assert hits == draws or tail >= alpha * (1 - 1e-4)
 
 
+@pytest.mark.parametrize(("hits", "draws"), [(1, 10), (3, 77_000), (50_000, 77_000)])
+def test_ends_by_scores_below_zero_are_ends(hits: int, draws: int) -> None:
+    """The chance of fewer hits at a floor is at least the tail of its score, and that of more hits
+    at a ceiling, tails of 1e-15 and less among them; but for roundings of the end itself, of 1e-10,
+    no more than that."""
+    scores = np.array([-1.0, -8.0, -20.0])
+    floors, ceilings = _floors(hits, draws, scores), _ceilings(hits, draws, scores)
+    for z, floor, ceiling in zip(scores, floors, ceilings, strict=True):
+        fewer = _upper_tail(draws - hits + 1, draws, 1 - floor)
+        more = _upper_tail(hits + 1, draws, ceiling)
+        assert min(fewer, more) >= ndtr(z)
+        nearly = _upper_tail(draws - hits + 1, draws, 1 - floor / (1 - 2e-10))
+        assert nearly < ndtr(z)
+        assert more <= ndtr(z) * (1 + 1e-5)
+
+
 def test_a_swapped_alpha_would_be_seen() -> None:
     # the false twin: an end at alpha instead of alpha / 2 fails the check above
     end = float(at_least(500, 1000, 0.1))
@@ -67,11 +93,11 @@ def _misses(found: Region, p: float, q: float) -> bool:
     return not bool(np.any((found.lower <= p) & (q <= found.upper)))
 
 
-Make = Callable[[Counted, int, float], Region]
+Make = Callable[[Counted, float, float], Region]
 TRUTHS = [(0.5, 0.5), (0.5, 0.18), (0.9, 0.33), (0.05, 0.05), (0.99, 0.9), (1.0, 0.2), (0.3, 0.0)]
 
 
-def _worst_noncoverage(draws: int, other: int, share: int, alpha: float, make: Make) -> float:
+def _worst_noncoverage(draws: int, other: int, share: float, alpha: float, make: Make) -> float:
     """The largest probability, over the truths, that the region misses the truth: exact."""
     found = [
         [make(Counted(x, draws, y, other), share, alpha) for y in range(other + 1)]
@@ -86,22 +112,26 @@ def _worst_noncoverage(draws: int, other: int, share: int, alpha: float, make: M
     return worst
 
 
-@pytest.mark.parametrize(("draws", "other", "share"), [(14, 14, 32), (25, 6, 10), (6, 25, 60)])
-def test_coverage_by_enumeration_of_all_counts(draws: int, other: int, share: int) -> None:
+@pytest.mark.parametrize(
+    ("draws", "other", "share"),
+    [(14, 14, 32), (25, 6, 10), (6, 25, 60), (20, 20, 63.9), (14, 14, 64)],
+)
+def test_coverage_by_enumeration_of_all_counts(draws: int, other: int, share: float) -> None:
     assert _worst_noncoverage(draws, other, share, 0.1, region) <= 0.1
 
 
 def test_the_enumeration_sees_a_region_that_spends_too_much() -> None:
     # the false twin: a region of level 1 - 2.5 alpha
-    def greedy(counted: Counted, share: int, alpha: float) -> Region:
+    def greedy(counted: Counted, share: float, alpha: float) -> Region:
         return region(counted, share, 2.5 * alpha)
 
     assert _worst_noncoverage(20, 20, 32, 0.1, greedy) > 0.1
+    assert _worst_noncoverage(20, 20, PARTS, 0.1, greedy) > 0.1
 
 
 @pytest.mark.parametrize("alpha", [0.05, 1e-3, 1e-8])
-@pytest.mark.parametrize("share", [10, 32, 52])
-def test_nothing_outside_the_boxes_passes_the_three_tests(share: int, alpha: float) -> None:
+@pytest.mark.parametrize("share", [10, 32, 52, 63.75])
+def test_nothing_outside_the_boxes_passes_the_three_tests(share: float, alpha: float) -> None:
     """The cover is a cover: pairs just outside fail one of the tests, in ball arithmetic."""
     counted = Counted(70, 150, 26, 150)
     found, guard = region(counted, share, alpha), 0.01 * alpha
@@ -110,9 +140,28 @@ def test_nothing_outside_the_boxes_passes_the_three_tests(share: int, alpha: flo
     for i in range(0, len(found.lower) - 1, 16):
         p, q = found.lower[i + 1] * (1 - 1e-6), found.upper[i] * (1 + 1e-9)
         a, b = _upper_tail(70, 150, p), _upper_tail(150 - 26, 150, 1 - q)
-        combined = -own * float(ndtri(a)) - other * float(ndtri(b))
+        rest = _upper_tail(150 - 70 + 1, 150, 1 - p)  # of A: where that is nearly 1, ndtri(rest)
+        own_score = float(ndtri(rest)) if a > 0.5 else -float(ndtri(a))
+        combined = own * own_score - other * float(ndtri(b))
         assert combined >= bar * (1 - 1e-9) or a <= guard or b <= guard
     assert _upper_tail(150 - 26, 150, 1 - found.upper[-1]) <= guard
+
+
+@pytest.mark.parametrize(("hits", "other"), [(54_000, 1), (17_000, 0), (600, 0)])
+@pytest.mark.parametrize("alpha", [0.05, 1e-6])
+def test_where_one_side_is_known_far_better_the_other_has_nearly_all_of_alpha(
+    hits: int, other: int, alpha: float
+) -> None:
+    """Exact. Of 77,000 draws a side; a box at 98% of alpha for the other side is nearly reached,
+    where weights of at most 63 / 64 lose .2 to .6 of epsilon."""
+    counted = Counted(hits, 77_000, other, 77_000)
+    box = math.log(
+        float(at_least(hits, 77_000, 0.01 * alpha)) / float(at_most(other, 77_000, 0.98 * alpha))
+    )
+    shares = (PARTS - 1 / 64, PARTS)
+    assert max(region(counted, share, alpha).epsilon_at(0.0) for share in shares) > box - 1e-6
+    if hits > 600:
+        assert region(counted, 63, alpha).epsilon_at(0.0) < box - 0.15
 
 
 def test_the_joint_bound_is_near_the_normal_one_and_beats_the_box() -> None:
@@ -142,7 +191,7 @@ def test_no_hits_on_one_side_is_informative() -> None:
 def test_bounds_are_never_nan() -> None:
     for draws, other in ((1, 1), (3, 1000), (10**6, 5)):
         for hits, other_hits in product((0, 1, draws), (0, 1, other)):
-            for share, alpha in product((1, 32, 63), (0.4, 1e-9)):
+            for share, alpha in product((1 / 64, 32, 63.98, 64), (0.4, 1e-9)):
                 found = region(Counted(hits, draws, min(other_hits, other), other), share, alpha)
                 values = [found.epsilon_at(0.1), found.excess(700, 0), found.excess(1e4, 0.5)]
                 assert not any(math.isnan(v) for v in [*values, found.mu(), found.rho()])
@@ -183,7 +232,8 @@ def test_rho_is_a_lower_bound_that_no_true_rho_breaks() -> None:
 
 
 def test_shares_stay_inside() -> None:
-    assert share_of(1.0, 0.0) == 1
-    assert share_of(0.0, 1.0) == PARTS - 1
+    assert share_of(1.0, 0.0) == 1 / PARTS
+    assert share_of(0.0, 1.0) == PARTS - 1 / PARTS
+    assert share_of(0.1, 3.0) == round(64 * 64 * 9 / 9.01) / 64
     assert share_of(1.0, 1.0) == PARTS // 2
     assert share_of(math.inf, 1.0) == share_of(0.0, 0.0) == share_of(math.nan, 1.0) == PARTS // 2

@@ -157,12 +157,14 @@ COUNTS = [
     (Counted(9990, 10_000, 200, 9000), 60, 1e-3),
     (Counted(10_000, 20_000, 9200, 20_000), 32, 1e-3),
     (Counted(2000, 2_000_000, 1000, 2_000_000), 40, 1e-5),
+    (Counted(50_000, 80_000, 3, 80_000), 63.984375, 0.0),
+    (Counted(50_000, 80_000, 1, 80_000), 64, 0.0),
 ]
 
 
 @pytest.mark.parametrize(("counts", "share", "delta"), COUNTS)
 def test_it_shows_what_the_region_shows_and_little_more(
-    counts: Counted, share: int, delta: float
+    counts: Counted, share: float, delta: float
 ) -> None:
     epsilon = region(counts, share, 1e-6).epsilon_at(delta)
     assert _shows(counts, share, (epsilon, delta))
@@ -173,8 +175,8 @@ def test_it_shows_what_the_region_shows_and_little_more(
 
 
 @pytest.mark.parametrize("draws", [100, 600, 16_750, 83_750, 2_000_000])
-@pytest.mark.parametrize("share", [1, 32, 63])
-def test_the_plainest_leaks_are_shown_to_the_last_digit(draws: int, share: int) -> None:
+@pytest.mark.parametrize("share", [1, 32, 63, 64])
+def test_the_plainest_leaks_are_shown_to_the_last_digit(draws: int, share: float) -> None:
     """Always against never, and nearly so: all that the auditor certifies, without a margin."""
     for hits, other in [(draws, 0), (draws - 1, 0), (draws, 1), (draws // 2, 0)]:
         counts = Counted(hits, draws, other, draws)

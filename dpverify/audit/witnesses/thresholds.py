@@ -29,7 +29,8 @@ _DOUBT, _MORE_DOUBT = (
     0.5,
     1.5,
 )  # standard errors less for the worth of a contender, on its curve and by counting
-_FEW_OTHERS, _SHARES = 10, (16, 24, 32, 40, 48, 54, 58, 61, 63)
+_FEW_OTHERS, _FAR_APART = 10, 63.0
+_SHARES = 16.0, 24.0, 32.0, 40.0, 48.0, 54.0, 58.0, 61.0, 63.0, 63.75, 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +128,19 @@ def _best(
 
 
 def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
-    """Where few others are to be expected, with the share that certifies most of one (epsilon,
-    delta): spreads of logarithms say nothing then."""
+    """Where few others are to be expected, or far fewer than hits, with the share that certifies
+    most of one (epsilon, delta): spreads of logarithms say nothing then."""
     there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     hits, others = (
         task.draws * k // len(side) for k, side in zip(there, (own, other), strict=True)
     )
-    if len(task.points) > 1 or others >= _FEW_OTHERS or not hits:
+    many = others >= _FEW_OTHERS and chosen.aim.share < _FAR_APART
+    if len(task.points) > 1 or many or not hits:
         return chosen
     counted = Counted(int(hits), task.draws, int(others), task.draws)
     delta = chosen.aim.point[1]
-    best = max(_SHARES, key=lambda s: region(counted, s, task.alpha).epsilon_at(delta))
+    shares = *_SHARES, chosen.aim.share
+    best = max(shares, key=lambda s: region(counted, s, task.alpha).epsilon_at(delta))
     return replace(chosen, aim=replace(chosen.aim, share=best))
 
 
