@@ -5,7 +5,8 @@ an event. Of many scores the logarithm of the odds is linear: of log-ratios, of 
 Gaussians, of what a regression learned. Of a mixture it bends: where a record is sampled by a
 coin, odds are flat until outputs are such as only the record makes, and rise from there. So a line
 is fitted, and bends are added as far as the draws call for them; a few numbers then say what each
-threshold is worth.
+threshold is worth. A score that many draws have, such as that of an output that says nothing, has
+odds of its own where no curve fits it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtrc, expit, xlogy
 
 from dpverify.privacy.numbers import Floats
@@ -22,6 +24,8 @@ _RAREST, _WIDER = (
     1.15,
 )  # draws of the first level; and how many times as many of the first two, and so on
 _FEWEST = 7  # levels
+_ATOM, _MOST_ATOMS = 0.05, 4  # a share of the draws with one score, and how many such scores
+Ranks = NDArray[np.intp]
 _NEWTON, _RIDGE, _DONE = 25, 1e-6, 1e-7
 _UNLIKELY = 0.01  # so rarely a curve is refused that is right
 _BENDS = 0.7, 0.4, 0.2, 0.1, 0.04, 0.015, 0.005  # where there may be bends: shares of the draws
@@ -52,16 +56,20 @@ class Curve:
 @dataclass(frozen=True, slots=True)
 class _Levels:
     """Levels of decreasing scores. scores: their means, centered and scaled; hits of the own
-    side, draws of both."""
+    side, draws of both; apart: levels that are on no curve."""
 
     scores: Floats
     hits: Floats
     both: Floats
+    apart: Ranks
 
     def bent(self, bends: list[float]) -> _Fit:
         """A logistic regression on a curve with these bends."""
         slopes = [np.maximum(self.scores - bend, 0.0) for bend in bends]
         basis = np.column_stack([np.ones_like(self.scores), self.scores, *slopes])
+        alone = np.zeros((len(basis), len(self.apart)))
+        alone[self.apart, np.arange(len(self.apart))] = 1.0
+        basis = np.hstack([basis, alone])
         odds, curvature = _fitted(basis, self.hits, self.both)
         share, missed = expit(odds), self.both - self.hits
         likely = 2 * float((xlogy(self.hits, share) + xlogy(missed, 1 - share)).sum())
@@ -98,8 +106,30 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
         return None
     order = np.argsort(-scores, kind="stable")
     scores, sides = scores[order], (order < len(own)).astype(np.float64)
-    ends = _ends(scores)
-    if len(ends) < _FEWEST:
+    found = _curve(scores, sides, _ends(scores), np.zeros(0, np.intp), bends)
+    if found is None and bends:
+        first, last = _repeated(scores)
+        if 0 < len(last) <= _MOST_ATOMS:
+            ends = np.union1d(_ends(scores), np.concatenate([first[first > 0] - 1, last]))
+            found = _curve(scores, sides, ends, np.searchsorted(ends, last), bends)
+    return found
+
+
+def _repeated(scores: Floats) -> tuple[Ranks, Ranks]:
+    """The first and the last rank of every score that many of the draws have."""
+    last = np.flatnonzero(np.diff(scores, append=-np.inf))
+    first = np.append(0, last[:-1] + 1)
+    many = last + 1 - first >= _ATOM * len(scores)
+    return first[many], last[many]
+
+
+def _curve(scores: Floats, sides: Floats, ends: Ranks, apart: Ranks, bends: int) -> Curve | None:
+    """The curve through levels that end at these ranks of decreasing scores; None if the draws
+    contradict it.
+
+    sides: 1 for draws of the own side. apart: levels whose odds are their own.
+    """
+    if len(ends) - len(apart) < _FEWEST:
         return None
     with np.errstate(all="ignore"):  # sums of numbers near the ends of the floats are infinite
         middle = scores.mean()
@@ -111,22 +141,24 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
         return None
     places = [scores[int(share * len(scores))] for share in _BENDS]
     possible = [float((place - middle) / spread) for place in dict.fromkeys(places)]
-    odds, errors, numbers = _simplest(_Levels(means / spread, hits, both), possible, bends)
-    share = expit(odds)
+    levels = _Levels(means / spread, hits, both, apart)
+    odds, errors, bent = _simplest(levels, possible, bends)
+    share, numbers = expit(odds), 2 + bent + len(apart)
     misfit = float((((hits - both * share) ** 2) / (both * share * (1 - share) + 1)).sum())
     if len(ends) <= numbers or chdtrc(len(ends) - numbers, misfit) < _UNLIKELY:
         return None
+    sizes = sides.sum(), len(sides) - sides.sum()
     hits, others, low, high = (
-        np.minimum(np.cumsum(both * expit(sign * logs)), len(side))
+        np.minimum(np.cumsum(both * expit(sign * logs)), size)
         for logs in (odds, odds - errors)
-        for sign, side in ((1, own), (-1, other))
+        for sign, size in zip((1, -1), sizes, strict=True)
     )
-    return Curve(scores[ends], hits, others, low, high, numbers - 2)
+    return Curve(scores[ends], hits, others, low, high, bent)
 
 
 def _simplest(levels: _Levels, possible: list[float], most: int) -> tuple[Floats, Floats, int]:
     """The odds and their errors by a line, or by a curve with those bends that make them
-    evidently likelier; and how many numbers were fitted."""
+    evidently likelier; and how many bends it has."""
     bends: list[float] = []
     best = levels.bent(bends)
     while len(bends) < most:
@@ -139,19 +171,17 @@ def _simplest(levels: _Levels, possible: list[float], most: int) -> tuple[Floats
             break
         best = found
         bends.append(bend)
-    return best.odds, best.errors(), 2 + len(bends)
+    return best.odds, best.errors(), len(bends)
 
 
-def _ends(scores: Floats) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def _ends(scores: Floats) -> Ranks:
     """The last rank of every level of decreasing scores; equal scores are of one level."""
     ranks, size = [], float(_RAREST)
     while size < len(scores):
         ranks.append(int(size) - 1)
         size *= _WIDER
     last = np.flatnonzero(np.diff(scores, append=-np.inf))
-    found: np.ndarray[tuple[int], np.dtype[np.intp]] = np.unique(
-        last[np.searchsorted(last, [*ranks, len(scores) - 1])]
-    )
+    found: Ranks = np.unique(last[np.searchsorted(last, [*ranks, len(scores) - 1])])
     return found
 
 
