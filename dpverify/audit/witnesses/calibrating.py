@@ -42,7 +42,8 @@ class Curve:
     least so high.
 
     low_hits, high_other_hits: the same where all odds are a standard error lower: far out they are
-    hardly known. bends: how many it has.
+    hardly known. bends: how many it has. likely: the logarithm of the likelihood of the sides of
+    all draws, which is the larger the more the score tells.
     """
 
     thresholds: Floats
@@ -51,6 +52,7 @@ class Curve:
     low_hits: Floats
     high_other_hits: Floats
     bends: int
+    likely: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def _curve(scores: Floats, sides: Floats, ends: Ranks, apart: Ranks, bends: int)
     places = [scores[int(share * len(scores))] for share in _BENDS]
     possible = [float((place - middle) / spread) for place in dict.fromkeys(places)]
     levels = _Levels(means / spread, hits, both, apart)
-    odds, errors, bent = _simplest(levels, possible, bends)
+    odds, errors, bent, likely = _simplest(levels, possible, bends)
     share, numbers = expit(odds), 2 + bent + len(apart)
     misfit = float((((hits - both * share) ** 2) / (both * share * (1 - share) + 1)).sum())
     if len(ends) <= numbers or chdtrc(len(ends) - numbers, misfit) < _UNLIKELY:
@@ -153,12 +155,14 @@ def _curve(scores: Floats, sides: Floats, ends: Ranks, apart: Ranks, bends: int)
         for logs in (odds, odds - errors)
         for sign, size in zip((1, -1), sizes, strict=True)
     )
-    return Curve(scores[ends], hits, others, low, high, bent)
+    return Curve(scores[ends], hits, others, low, high, bent, likely)
 
 
-def _simplest(levels: _Levels, possible: list[float], most: int) -> tuple[Floats, Floats, int]:
+def _simplest(
+    levels: _Levels, possible: list[float], most: int
+) -> tuple[Floats, Floats, int, float]:
     """The odds and their errors by a line, or by a curve with those bends that make them
-    evidently likelier; and how many bends it has."""
+    evidently likelier; how many bends it has, and the logarithm of its likelihood."""
     bends: list[float] = []
     best = levels.bent(bends)
     while len(bends) < most:
@@ -171,7 +175,7 @@ def _simplest(levels: _Levels, possible: list[float], most: int) -> tuple[Floats
             break
         best = found
         bends.append(bend)
-    return best.odds, best.errors(), len(bends)
+    return best.odds, best.errors(), len(bends), best.likely / 2
 
 
 def _ends(scores: Floats) -> Ranks:

@@ -15,7 +15,13 @@ from dpverify.audit.regions import share_of
 from dpverify.audit.witnesses.events import fingerprints
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.promises import Task, estimate
-from dpverify.audit.witnesses.thresholds import Chosen, best_thresholds, moved, with_share
+from dpverify.audit.witnesses.thresholds import (
+    Chosen,
+    best_thresholds,
+    curve_of,
+    moved,
+    with_share,
+)
 from dpverify.privacy.numbers import Floats
 
 _PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
@@ -27,6 +33,7 @@ CONTENDERS, _CLOSE = (
     0.3,
 )  # how many are compared at their best thresholds; with so much less promise
 _HARDER = 0.2, 0.5  # standard errors by counting that a later one must be worth more; a fitted one
+_FAR_LIKELIER = 10.0  # of the logarithm of the likelihood
 _HOPELESS = 0.1  # so far below the claim nothing is refuted: then the largest bound counts
 _NARROW, _REPEATED = 64, 4
 
@@ -274,24 +281,39 @@ def _finished(witness: Witness, side: int, scores: _Scores, task: Task) -> Witne
     """With its final threshold and share."""
     if not task.refute or witness.promise < -_HOPELESS:
         plain = replace(task, refute=False)
-        witness = _with(witness, lambda *given: moved(*given)[0], side, scores, plain)
+        witness = _with(witness, _along_its_curve, side, scores, plain)
     return _with(witness, with_share, side, scores, task)
+
+
+def _along_its_curve(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
+    return moved(chosen, own, other, task, curve_of(own, other, task))[0]
 
 
 def _compared(
     best: Witness, found: Sequence[Witness], side: int, scores: _Scores, task: Task, number: int
 ) -> Witness:
     """Of those that promise nearly as much as the best the one that is worth most, the plainest
-    where several are worth the same."""
+    where several are worth the same.
+
+    Without those whose curves of odds make the sides of all draws far less likely than another's:
+    rare events are too few to tell scores by, and a score that tells more does so far out as well.
+    """
     close = [one for one in found if best.promise - _CLOSE < one.promise]
     close = sorted(close, key=lambda one: -one.promise)[:number]
-    most = -np.inf
+    if any(witness.aim.impossible for witness in close):
+        return best
+    tried = []
     for witness in sorted(close, key=found.index):
-        if witness.aim.impossible:
-            return best
-        sides = [witness.sign * one for one in scores.fresh_by(witness.candidate)]
+        scored = [witness.sign * one for one in scores.fresh_by(witness.candidate)]
+        sides = scored[side], scored[1 - side]
+        tried.append((witness, sides, curve_of(*sides, task)))
+    likely = max((curve.likely for _, _, curve in tried if curve is not None), default=-np.inf)
+    most = -np.inf
+    for witness, sides, curve in tried:
+        if curve is not None and curve.likely < likely - _FAR_LIKELIER:
+            continue
         chosen = Chosen(witness.threshold, witness.aim, witness.promise)
-        there, worth = moved(chosen, sides[side], sides[1 - side], task)
+        there, worth = moved(chosen, *sides, task, curve)
         if (
             most > -np.inf
         ):  # those before are plainer, and this may look better by chance, the rarer the more

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpverify.audit.certificates import Aim, Point
 from dpverify.audit.regions import Counted, Counts, region, share_of
-from dpverify.audit.witnesses.calibrating import MOST_BENDS, fitted_odds
+from dpverify.audit.witnesses.calibrating import MOST_BENDS, Curve, fitted_odds
 from dpverify.audit.witnesses.promises import (
     OPTIMISM,
     TINY,
@@ -75,15 +75,21 @@ def _rarest(roots: Floats) -> Floats:
     return np.where(np.arange(len(roots)) >= near[-1], roots, -np.inf)
 
 
-def moved(chosen: Chosen, own: Floats, other: Floats, task: Task) -> tuple[Chosen, float]:
+def curve_of(own: Floats, other: Floats, task: Task) -> Curve | None:
+    """The curve that ``moved`` follows; None where odds follow none."""
+    return fitted_odds(own, other, bends=0 if len(task.points) > 1 else MOST_BENDS)
+
+
+def moved(
+    chosen: Chosen, own: Floats, other: Floats, task: Task, curve: Curve | None
+) -> tuple[Chosen, float]:
     """With the threshold that promises most where odds follow a curve of the score
     (``calibrating``), and what that is worth among others: a promise that is less cautious, and as
     good for rare events as for common ones.
 
-    own, other: the scores. An event that nothing of the other side is in stays where odds bend:
+    own, other: the scores; curve: theirs. An event that nothing of the other side is in stays where odds bend:
     the other side may end there, and no curve follows odds that become infinite.
     """
-    curve = fitted_odds(own, other, bends=0 if len(task.points) > 1 else MOST_BENDS)
     sizes = len(own), len(other)
     there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     if len(task.points) > 1:
