@@ -134,7 +134,7 @@ def test_scores_are_lower_ends_of_exact_ones() -> None:
     assert score(0, 10, mp.mpf("0.5")) == score(3, 10, mp.mpf(1)) == -check_witness.FAR
 
 
-def _shows(counts: Counted, share: int, point: Point, alpha: float = 1e-6) -> bool:
+def _shows(counts: Counted, share: float, point: Point, alpha: float = 1e-6) -> bool:
     proof = {
         "counts": [counts.hits, counts.draws, counts.other_hits, counts.other_draws],
         "share": share,

@@ -119,7 +119,7 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
 
 def _repeated(scores: Floats) -> tuple[Ranks, Ranks]:
     """The first and the last rank of every score that many of the draws have."""
-    last = np.flatnonzero(np.diff(scores, append=-np.inf))
+    last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
     first = np.append(0, last[:-1] + 1)
     many = last + 1 - first >= _ATOM * len(scores)
     return first[many], last[many]

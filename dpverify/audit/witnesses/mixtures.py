@@ -25,7 +25,7 @@ from dpverify.privacy.numbers import Floats
 _SHARES = 0.5, 0.3, 0.2, 0.1, 0.05, 0.02
 _MOST_PARTS = 64
 _MOST_SHARES = 12  # parts whose shares are looked at one by one
-_EVIDENT = 2.0  # of the logarithm of the likelihood, for a share of its own
+_EVIDENT = 4.0  # of the logarithm of the likelihood, for a share of its own
 _COMPARED = 8000  # draws a side by which shares and lengths are compared
 _LEAST_VARIANCE, _RIDGE = 1e-12, 1e-6
 
@@ -116,7 +116,8 @@ def mixture(scaling: Scaling, own: Floats, other: Floats) -> tuple[str, Score]:
 
     def ratio(rows: Floats) -> Floats:
         parts = chosen.noise.parts(scaling.apply(rows), chosen.length)
-        return chosen.sign * chosen.noise.ratio(parts, chosen.length, chosen.shares).sum(axis=1)
+        ratios = chosen.noise.ratio(parts, chosen.length, chosen.shares)
+        return np.asarray(chosen.sign * ratios.sum(axis=1))
 
     shares = " or ".join(f"{share:g}" for share in sorted(set(chosen.shares.tolist())))
     name = f"log-ratio of moves with probability {shares} in parts of {chosen.length} numbers"
