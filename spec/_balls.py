@@ -22,14 +22,18 @@ Parameters = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """Of one step. radius: in deviations. multiples: the center, in steps of the grid of centers."""
+    """Ball of one step. radius: in deviations. multiples: the center, in steps of the grid of
+    centers.
+    """
 
     radius: Fraction
     multiples: tuple[int, ...]
 
 
 def multiplier(parameters: Parameters, t: int) -> Fraction:
-    """noise_multiplier / sqrt(share of step t), t from 0; the root is rounded up to 2^-40."""
+    """Return noise_multiplier / sqrt(share of step t), t from 0; the root is rounded up to
+    2^-40.
+    """
     steps, shares = parameters["steps"], parameters["shares"]
     if shares is None:
         early = [Fraction(1, 4 * (steps - 1))] * (steps - 1) if steps > 1 else []
@@ -38,9 +42,10 @@ def multiplier(parameters: Parameters, t: int) -> Fraction:
 
 
 def weight(parameters: Parameters, t: int) -> int | None:
-    """Of one record in the released number, in 16ths of the clip radius; None where it is public.
+    """Return the weight of one record in the released number, in 16ths of the clip radius; None
+    where it is public.
 
-    joint.default_weight's (4 d)^(-1/4) in the first step, half of it later.
+    By joint.default_weight it is (4 d)^(-1/4) in the first step, and half of that later.
     """
     if parameters["adjacency"] is Adjacency.REPLACE:
         return None
@@ -49,31 +54,37 @@ def weight(parameters: Parameters, t: int) -> int | None:
 
 
 def moves(parameters: Parameters, t: int) -> Fraction:
-    """The sensitivity in 16ths of the clip radius: sqrt(16^2 + weight^2) rounded up, or 2 * 16."""
+    """Return the sensitivity in 16ths of the clip radius: sqrt(16^2 + weight^2) rounded up, or 2 *
+    16.
+    """
     w = weight(parameters, t)
     return Fraction(32) if w is None else shrinking.root_up(Fraction(16**2 + w**2))
 
 
 def count_noise(parameters: Parameters, t: int) -> Fraction:
-    """The standard deviation of the released number of records, whatever the ball."""
+    """Return the standard deviation of the released number of records, whatever the ball."""
     w = weight(parameters, t)
     return Fraction(0) if w is None else multiplier(parameters, t) * moves(parameters, t) / w
 
 
 def deviation(parameters: Parameters) -> Fraction:
-    """What lengths are multiples of."""
+    """Return the unit of lengths."""
     return Fraction(parameters["deviation"])
 
 
 def clip_radius(parameters: Parameters, radius: Fraction) -> Fraction:
-    """In deviations: theory's, rounded up to 2^-20, and what rounding may move the center by."""
+    """Return the clip radius in deviations: that of the theory, rounded up to 2^-20, and the
+    largest move of the center by rounding.
+    """
     d = len(parameters["center"])
     far = shrinking.clip_radius(real(radius), d, Fraction(parameters["beta"]))
     return Fraction(int(mp.ceil(far * 2**20)), 2**20) + Fraction(parameters["coarseness"])
 
 
 def public_map(parameters: Parameters, radius: Fraction, center: Sequence[Any]) -> vectors.Map:
-    """``clipped_mean``'s cells and matrix, 2^-12 wider and cut to a multiple of 16 cells."""
+    """Return the cells and matrix of ``clipped_mean``, 2^-12 wider and cut to a multiple of 16
+    cells.
+    """
     wide = clip_radius(parameters, radius) * deviation(parameters) * (1 + Fraction(1, 2**12))
     given = {"radius": wide, "center": center, "matrix": parameters["matrix"]}
     found = clipped_mean.public_map(given)
@@ -81,8 +92,9 @@ def public_map(parameters: Parameters, radius: Fraction, center: Sequence[Any]) 
 
 
 def grid_step(parameters: Parameters) -> Fraction:
-    """The largest power of two s with F sqrt(d) s / 2 <= coarseness, in the data's unit, F the
-    matrix's Frobenius norm (1 without): rounding to multiples of s moves C x by no more."""
+    """Return the largest power of two s with F sqrt(d) s / 2 <= coarseness, in the data's unit, F
+    the matrix's Frobenius norm (1 without): rounding to multiples of s moves C x by no more.
+    """
     rows = parameters["matrix"] or ((1,),)
     square = sum(Fraction(e) ** 2 for row in rows for e in row) * len(parameters["center"])
     most = (2 * Fraction(parameters["coarseness"]) * deviation(parameters)) ** 2
@@ -90,14 +102,16 @@ def grid_step(parameters: Parameters) -> Fraction:
 
 
 def most_multiples(parameters: Parameters) -> int:
-    """Centers are at most 2^40 cells of the smallest ball from zero."""
+    """Return the largest multiple of a center: at most 2^40 cells of the smallest ball from
+    zero.
+    """
     d = len(parameters["center"])
     smallest = public_map(parameters, Fraction(0), (0,) * d).cell
     return math.floor(2**40 * smallest / grid_step(parameters))
 
 
 def first_ball(parameters: Parameters) -> Ball:
-    """The public one, its center rounded."""
+    """Return the public ball, its center rounded."""
     step, most = grid_step(parameters), most_multiples(parameters)
     nearest = (round(Fraction(c) / step) for c in parameters["center"])
     multiples = tuple(min(max(k, -most), most) for k in nearest)
@@ -105,34 +119,36 @@ def first_ball(parameters: Parameters) -> Ball:
 
 
 def map_of(parameters: Parameters, ball: Ball) -> vectors.Map:
-    """Cells, center and clip radius in a ball."""
+    """Return the map of a ball: cells, center and clip radius."""
     step = grid_step(parameters)
     return public_map(parameters, ball.radius, [k * step for k in ball.multiples])
 
 
 def scale(parameters: Parameters, t: int, ball: Ball) -> Fraction:
-    """The noise's standard deviation in cells."""
+    """Return the noise's standard deviation in cells."""
     parts = map_of(parameters, ball).radius // 16
     return multiplier(parameters, t) * moves(parameters, t) * parts
 
 
 def per_deviation(parameters: Parameters, public: vectors.Map) -> Fraction:
-    """Cells, after the matrix, to a deviation."""
+    """Return the number of cells, after the matrix, to a deviation."""
     return clipped_mean.matrix_unit(parameters) / public.cell * deviation(parameters)
 
 
 def noise_of(parameters: Parameters, t: int, radius: Fraction) -> Any:
-    """The standard deviation of step t's noise in deviations, in a ball of this radius."""
+    """Return the standard deviation of step t's noise in deviations, in a ball of this radius."""
     ball = Ball(radius, (0,) * len(parameters["center"]))
     unit = per_deviation(parameters, map_of(parameters, ball))
     return real(scale(parameters, t, ball) / unit)
 
 
 def rounding(parameters: Parameters, radius: Fraction) -> Any:
-    """A bound on how far rounding records and center to cells moves a mean, in deviations.
+    """Return a bound, in deviations, on the distance that rounding records and center to cells
+    moves a mean.
 
-    Each is off by 1/2 cell a coordinate, so F sqrt(d) cells together after the matrix, F the integer
-    one's Frobenius norm; a cell is at most 2^-20 of the clip radius over F, up to F's own rounding.
+    Each is off by 1/2 cell a coordinate, so F sqrt(d) cells together after the matrix, F the
+    integer one's Frobenius norm; a cell is at most 2^-20 of the clip radius over F, up to F's
+    own rounding.
     """
     public = public_map(parameters, radius, (0,) * len(parameters["center"]))
     clipped = real(public.radius / per_deviation(parameters, public))
@@ -140,7 +156,9 @@ def rounding(parameters: Parameters, radius: Fraction) -> Any:
 
 
 def next_rung(parameters: Parameters, t: int, radius: Fraction, number: Any) -> Fraction:
-    """The next radius after step t with so many records, in deviations; the same if not smaller."""
+    """Return the next radius after step t with so many records, in deviations; the same if not
+    smaller.
+    """
     if number < parameters["at_least"]:
         return radius
     noise, wrong = noise_of(parameters, t, radius), real(count_noise(parameters, t))
@@ -151,7 +169,8 @@ def next_rung(parameters: Parameters, t: int, radius: Fraction, number: Any) -> 
 
 
 def next_ball(parameters: Parameters, t: int, ball: Ball, outcome: Outcome, n: int) -> Ball:
-    """After step t: about the noisy mean, if its ball is smaller; n counts where it is public.
+    """Return the ball after step t: about the noisy mean, if its ball is smaller; n counts where
+    it is public.
 
     The mean is at most 2 clip radii from the center in every coordinate (after the matrix).
     """
@@ -169,7 +188,9 @@ def next_ball(parameters: Parameters, t: int, ball: Ball, outcome: Outcome, n: i
 
 
 def radii(parameters: Parameters, numbers: Sequence[Any]) -> list[Fraction]:
-    """Of the balls of all steps, in deviations, if the steps release these numbers of records."""
+    """Return the radii of the balls of all steps, in deviations, if the steps release these
+    numbers of records.
+    """
     found = [Fraction(parameters["radius"]) / deviation(parameters)]
     for t in range(parameters["steps"] - 1):
         found.append(next_rung(parameters, t, found[-1], numbers[t]))

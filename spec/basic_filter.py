@@ -43,16 +43,16 @@ DEPARTURES = (
     ),
     Departure(
         "TCKMS22, Theorem 4.11",
-        "delta is d (e^(2a) - 1) / a, a = e^e - 1, for their 2 d e^(e + 2a); replace has its own bound, "
-        "with 3 for 2",
+        "delta is d (e^(2a) - 1) / a, a = e^e - 1, for their 2 d e^(e + 2a); replace has its "
+        "own bound, with 3 for 2",
         "it is exact: some friendly mechanism attains it; two removals would cost 4",
     ),
     Departure(
         "DJYZZ24, Algorithm 1",
-        "the friendly mechanism gets (ln(1 + epsilon/2), delta (epsilon/2) / (e^epsilon - 1)), and the "
-        "radius of the predicate does not depend on the number of records",
-        "with epsilon and delta themselves the whole is only (2 (e^epsilon - 1), ...)-DP, and a radius "
-        "that moves with n makes nearly all records change at once",
+        "the friendly mechanism gets (ln(1 + epsilon/2), delta (epsilon/2) / (e^epsilon - 1)), "
+        "and the radius of the predicate does not depend on the number of records",
+        "with epsilon and delta themselves the whole is only (2 (e^epsilon - 1), ...)-DP, and a "
+        "radius that moves with n makes nearly all records change at once",
     ),
 )
 STABILITY = Source("OURS", "keep-probabilities move by less than 2 (add-remove) or 3 (replace)")
@@ -66,23 +66,25 @@ _LIFT = Source(
 
 @states(BASIC)
 def law(records: Sequence[Record], are_friends: Friends[Record]) -> dict[tuple[int, ...], Fraction]:
-    """The probability of every set that may be kept, as increasing positions."""
+    """Return the probability of every set that may be kept, as increasing positions."""
     return dict(kept_sets(basic_probabilities(records, are_friends)))
 
 
 @states(STABILITY)
 def moved(adjacency: Adjacency, n: int) -> Fraction:
-    """The most that the keep-probabilities of n records (of the larger neighbor) move by in all.
+    """Return the largest total move of the keep-probabilities of n records
+    (of the larger neighbor).
 
-    Proof, add-remove: record j of n goes, u of the others are no friends of it. A friend's degree k
-    falls by 1 and n by 1: its chance falls by at most 2 (n - k) / (n (n - 1)), which is at most 1 / n
-    where 2 k > n; where not, it is 0 on both sides. Another's rises by at most
-    2 k / (n (n - 1)) <= 2 / n. Its own was at most max(0, 1 - 2 u / n). For u <= n / 2 the sum is at
-    most 1 - 2 u / n + 2 u / n + (n - 1 - u) / n <= 2 - 1 / n; for more (n - 1 + u) / n <= 2 - 2 / n.
-    Replace, with u and u' for the old record and the new one: only friends of exactly one of them
-    move, by 2 / n each, and there are at most u + u'. For u, u' <= n / 2 the sum is at most
-    2 (u + u') / n + 2 - 2 (u + u') / n = 2; else a chance is 0, one at most 1 and the others move by
-    at most 2 (n - 1) / n. QED. The predicate must be symmetric: j's degree counts whose degree it is in.
+    Proof, add-remove: record j of n goes, u of the others are no friends of it. A friend's
+    degree k falls by 1 and n by 1: its chance falls by at most 2 (n - k) / (n (n - 1)), which
+    is at most 1 / n where 2 k > n; where not, it is 0 on both sides. A stranger's chance rises
+    by at most 2 k / (n (n - 1)) <= 2 / n. The chance of j was at most max(0, 1 - 2 u / n). For
+    u <= n / 2 the sum is at most 1 - 2 u / n + 2 u / n + (n - 1 - u) / n <= 2 - 1 / n; for more
+    (n - 1 + u) / n <= 2 - 2 / n. Replace, with u and u' for the old record and the new one:
+    only friends of exactly one of them move, by 2 / n each, and there are at most u + u'. For
+    u, u' <= n / 2 the sum is at most 2 (u + u') / n + 2 - 2 (u + u') / n = 2; else a chance is
+    0, one at most 1 and the others move by at most 2 (n - 1) / n. QED. The predicate must be
+    symmetric: j's degree counts whose degree it is in.
     """
     if adjacency is Adjacency.ADD_REMOVE:
         return 2 - Fraction(1, n)
@@ -90,17 +92,19 @@ def moved(adjacency: Adjacency, n: int) -> Fraction:
 
 
 def stability(adjacency: Adjacency) -> int:
-    """What ``moved`` stays below, or at, for all n: the premise of a friendly lift."""
+    """Return an upper bound on ``moved`` for all n: the premise of a friendly lift."""
     return 2 if adjacency is Adjacency.ADD_REMOVE else 3
 
 
 def unfriendly_unions(
     adjacency: Adjacency, n: int, rule: graphs.Rule = graphs.basic_rule
 ) -> tuple[int, int]:
-    """Of how many pairs the records that either side may keep are not friendly together; and of all.
+    """Return the number of pairs for which the records that either side may keep are not friendly
+    together, and the number of all pairs.
 
-    Every record its own friend. None under add-remove: 2 deg > n on one side and 2 deg > n - 1 on the
-    other add up to more than n. Under replace some, for odd n: there are n + 1 records.
+    Every record is its own friend. The first number is 0 under add-remove: 2 deg > n on one
+    side and 2 deg > n - 1 on the other add up to more than n. Under replace it is positive for
+    odd n: there are n + 1 records.
     """
     unfriendly = total = 0
     for pair in graphs.pairs(adjacency, n, loops=(-1,)):
@@ -116,7 +120,9 @@ _SEED = 20261121
 
 
 def _pairs(adjacency: Adjacency, n: int) -> Iterator[graphs.Pair]:
-    """All neighbors of n records; up to 3 with any of them their own friends, then all or none."""
+    """Return all neighbors of n records; up to 3 with any of them their own friends, then all or
+    none.
+    """
     vertices = n + (adjacency is Adjacency.REPLACE)
     return graphs.pairs(adjacency, n, range(2**vertices) if n <= 3 else None)
 
@@ -130,7 +136,9 @@ def _distinct(adjacency: Adjacency, most: int) -> set[graphs.Moves]:
 
 
 def _friendly(statement: Sensitivity) -> Friendly | None:
-    """One record more or less, of any number of strangers, by whatever predicate the statement is about."""
+    """Return the friendly premise: one record more or less, of any number of strangers, by the
+    statement's predicate.
+    """
     keeps = statement.keeps
     return Friendly(keeps.predicate) if isinstance(keeps, Friendly) else None
 
@@ -140,12 +148,13 @@ def _friendly(statement: Sensitivity) -> Friendly | None:
 def obligation_stability(
     claimed: Callable[[Adjacency, int], Fraction] = moved, rule: graphs.Rule = graphs.basic_rule
 ) -> int:
-    """On every graph of at most 5 records the keep-probabilities move by at most ``claimed``, which is
-    at most the premise of the lift; and all sets on the way are friendly.
+    """Check on every graph of at most 5 records that the keep-probabilities move by at most
+    ``claimed``, which is at most the premise of the lift, and that all sets on the way are
+    friendly.
 
-    On the way: each change of one keep-probability, the falling ones first. Every labelled graph is
-    tried with its last record removed or replaced, so every record's turn comes. The bound is
-    attained, under add-remove for odd n.
+    The way changes one keep-probability at a time, the falling ones first. Every labelled graph
+    is tried with its last record removed or replaced, so every record's turn comes. The bound
+    is attained, under add-remove for odd n.
     """
     cases = 0
     for n, adjacency in product(range(1, 6), Adjacency):
@@ -173,7 +182,9 @@ def _require_friendly_way(pair: graphs.Pair, moves: graphs.Moves) -> None:
 def obligation_larger_graphs(
     claimed: Callable[[Adjacency, int], Fraction] = moved, rule: graphs.Rule = graphs.basic_rule
 ) -> int:
-    """The same on random graphs of 6 to 12 records, and on a clique of n with a lonely record."""
+    """Check stability on random graphs of 6 to 12 records, and on a clique of n with a lonely
+    record.
+    """
     cases = 0
     for adjacency in Adjacency:
         sizes = [6 + i % 7 for i in range(150)]
@@ -189,8 +200,10 @@ def obligation_larger_graphs(
 
 @states(Source("OURS", "filter composition: delta (e^(aT) - 1) / a, tight"))
 def obligation_growth(claimed: Callable[[Any, Any], Any] = graphs.growth) -> int:
-    """The worst friendly mechanism makes the ratio of the two laws, summed over all kept sets, exactly
-    the product that the lift's proof has: on every graph of at most 4 records, random ones of up to 12."""
+    """Check that the worst friendly mechanism makes the ratio of the two laws, summed over all
+    kept sets, exactly the product in the lift's proof: on every graph of at most 4 records, and
+    random ones of up to 12.
+    """
     cases = 0
     for adjacency in Adjacency:
         larger = (graphs.moves(p) for p in graphs.random_pairs(adjacency, _SEED, (5, 8, 10, 12)))
@@ -210,9 +223,12 @@ def _mirrored(moves: graphs.Moves) -> graphs.Moves:
 def obligation_lift(
     claimed: Callable[[Fraction, Fraction, Fraction], tuple[Any, Any]] = rules.friendly_lift,
 ) -> int:
-    """The rule bounds what the worst mechanism does, R x + d (R - 1) / a, on every graph of at most 5
-    records; a clique of 2000 with a lonely record comes within 2% of its epsilon and delta
-    (replace: 15% of both)."""
+    """Check that the rule bounds the worst mechanism, R x + d (R - 1) / a, on every graph of at
+    most 5 records.
+
+    A clique of 2000 with a lonely record comes within 2% of its epsilon and delta
+    (replace: 15% of both).
+    """
     cases = 0
     d = Fraction(1, 10**6)
     for adjacency, epsilon in product(Adjacency, (Fraction(1, 10), Fraction(2, 5))):
@@ -232,7 +248,9 @@ def obligation_lift(
 
 
 def _lonely(adjacency: Adjacency, n: int, a: Any) -> tuple[Any, Any]:
-    """R and R - 1 between a clique without and with a lonely record (removed, or replaced)."""
+    """Return R and R - 1 between a clique without and with a lonely record
+    (removed, or replaced).
+    """
     low = real(basic_probability(n - 1, n))
     others = (n - 1) * mp.log1p((1 - low) * a)
     own = mp.log1p(a) if adjacency is Adjacency.REPLACE else mp.mpf(0)
@@ -241,7 +259,9 @@ def _lonely(adjacency: Adjacency, n: int, a: Any) -> tuple[Any, Any]:
 
 @states(BASIC)
 def obligation_law(claimed: Callable[[int, int], Fraction] = basic_probability) -> int:
-    """On graphs of up to 6 records the law has mass 1 and keeps each record with its probability."""
+    """Check that on graphs of up to 6 records the law has mass 1 and keeps each record with its
+    probability.
+    """
     cases = 0
     sides = chain(
         *(_pairs(Adjacency.ADD_REMOVE, n) for n in range(1, 4)),

@@ -41,29 +41,33 @@ _K19 = Source(
 
 
 def vote(record: Fraction) -> int:
-    """-1 for a zero, 1 for a one, 0 for what rounds to one half; beyond [0, 1] as the nearer end."""
+    """Return -1 for a zero, 1 for a one, 0 for a number that rounds to one half; beyond [0, 1] the
+    nearer end counts.
+    """
     return min(max(round(2 * record), 0), 2) - 1
 
 
 def moved(parameters: Parameters) -> int:
-    """Squared. replace: a vote turns, 2^2. add-remove: a vote and the number, 1 + 1."""
+    """Return the squared sensitivity. replace: a vote turns, 2^2. add-remove: a vote and the
+    number, 1 + 1.
+    """
     return 4 if parameters["adjacency"] is Adjacency.REPLACE else 2
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """multiplier times sensitivity, down to 2^-40 votes."""
+    """Return multiplier times sensitivity, rounded down to 2^-40 votes."""
     root = Fraction(math.isqrt(moved(parameters) * 4**40), 2**40)
     return Fraction(parameters["noise_multiplier"]) * root
 
 
 def released(parameters: Parameters) -> joint.Ratio:
-    """What the theory of ratios needs to know, in votes."""
+    """Return the parameters of the released ratio, in votes."""
     weight = None if parameters["adjacency"] is Adjacency.REPLACE else 1
     return joint.Ratio(scale(parameters), 1, 1, weight)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """Return the squared sensitivity of each stage, in one unit."""
     public = parameters["adjacency"] is Adjacency.REPLACE
     width = 1 if public else 2
     square = vectors.one_unit_sensitivity(moved(parameters), scale(parameters), width, int(UNIT))
@@ -72,7 +76,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_K19, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """Votes and their number plus noise; or the number as it is, then the votes plus noise."""
+    """Return the law: votes and their number plus noise; or the public number, then the votes plus
+    noise.
+    """
     n, votes = len(records), sum(vote(record) for record in records)
     if parameters["adjacency"] is Adjacency.ADD_REMOVE:
         both = RoundedGaussianLaw(one_unit((votes, n), scale(parameters)), UNIT)
@@ -84,12 +90,14 @@ def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on |estimate - share| that fails with probability at most beta: half that of votes."""
+    """Return a bound on |estimate - share| that fails with probability at most beta: half that of
+    votes.
+    """
     return joint.error_bound(released(parameters), n, beta, parameters["at_least"]) / 2
 
 
 def expected_error(parameters: Parameters, n: int, share: Any) -> Any:
-    """The root mean squared error of the noise to first order in 1/n.
+    """Return the root mean squared error of the noise to first order in 1/n.
 
     Under replace multiplier / n; under add-remove at most sqrt(2) multiplier max(p, 1 - p) / n.
     """
@@ -98,7 +106,8 @@ def expected_error(parameters: Parameters, n: int, share: Any) -> Any:
 
 @states(Source("OURS", "Assouad's lemma with group privacy of Gaussian DP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error on every n answers.
+    """Return a lower bound on the root mean squared error, on some n answers, of every estimate of
+    this privacy.
 
     Answers are means in a ball of radius 1/2; under add-remove, replacing costs 2 mu.
     """
@@ -109,10 +118,14 @@ def lower_bound(parameters: Parameters, n: int) -> Any:
 
 @states(_K19)
 def enough_records(alpha: Fraction, multiplier: Fraction) -> int:
-    """Records with which the root mean squared error, sampling and noise, is at most alpha.
+    """Return a number of records with which the root mean squared error, sampling and noise, is at
+    most alpha.
 
-    1 / (2 alpha^2) + 2 multiplier / alpha: sampling then has variance at most 1 / (4 n) <= alpha^2 / 2,
-    the noise a deviation of at most sqrt(2) multiplier / n <= alpha / sqrt(2). Their squares add up.
+    It is
+
+    1 / (2 alpha^2) + 2 multiplier / alpha: sampling then has variance at most 1 / (4 n) <=
+    alpha^2 / 2, the noise a deviation of at most sqrt(2) multiplier / n <= alpha / sqrt(2).
+    Their squares add up.
     """
     return math.ceil(1 / (2 * alpha**2) + 2 * multiplier / alpha)
 
@@ -128,8 +141,10 @@ def _parameters(adjacency: Adjacency, multiplier: Fraction) -> dict[str, Any]:
 
 @states(_GAUSSIAN, Source("OURS", "a sum and a count under one noise"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 answers the exact mu is at most claimed / multiplier but for 2^-37,
-    and at most the code's sensitivity in one unit; for some pair it is within 2^-37."""
+    """Check on all neighbors of at most 2 answers that the exact mu is at most
+    claimed / multiplier up to 2^-37, and at most the code's sensitivity in one unit; for some
+    pair it is within 2^-37.
+    """
     cases, slack = 0, 1 + Fraction(1, 2**37)
     for adjacency in Adjacency:
         for multiplier in (Fraction(1, 3), Fraction(3, 2)):
@@ -148,8 +163,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(_K19)
 def obligation_enough_records(enough: Any = enough_records) -> int:
-    """With so many the error is at most alpha, for every share and both adjacencies; with a fifth of
-    them not for every share."""
+    """Check that with so many records the error is at most alpha, for every share and both
+    adjacencies; with a fifth of them not for every share.
+    """
     cases = 0
     for alpha in map(Fraction, ("1/4", "1/20", "1/1000")):
         for multiplier in map(Fraction, ("1/10", "1", "50")):
@@ -162,7 +178,9 @@ def obligation_enough_records(enough: Any = enough_records) -> int:
 
 
 def _worst_error(n: int, multiplier: Fraction) -> Any:
-    """Root mean square of sampling error and noise together, over shares and adjacencies."""
+    """Return the root mean square of sampling error and noise together, the largest over shares
+    and adjacencies.
+    """
     shares = [mp.mpf(i) / 20 for i in range(21)]
     return max(
         mp.sqrt(p * (1 - p) / n + expected_error(_parameters(adjacency, multiplier), n, p) ** 2)
@@ -172,7 +190,7 @@ def _worst_error(n: int, multiplier: Fraction) -> Any:
 
 
 def obligation_lower_bound_is_below_error(within: int = 6) -> int:
-    """At its worst share the error is above the lower bound, and within 6 times."""
+    """Check that at the worst share the error is above the lower bound, and within 6 times."""
     cases = 0
     for adjacency in Adjacency:
         for n, multiplier in ((10, Fraction(2)), (100, Fraction(1)), (10**4, Fraction(100))):

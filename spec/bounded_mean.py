@@ -40,7 +40,7 @@ DEPARTURES = (
 
 
 def grid(parameters: Parameters) -> tuple[int, int, int, Fraction]:
-    """(lower, upper, center, cell): bounds in cells, the middle rounded down.
+    """Return (lower, upper, center, cell): bounds in cells, the middle rounded down.
 
     The cell is the largest power of two that is at most 2^-20 of half the width.
     """
@@ -51,7 +51,7 @@ def grid(parameters: Parameters) -> tuple[int, int, int, Fraction]:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage."""
+    """Return the sensitivity of each stage."""
     adjacency = parameters["adjacency"]
     lower, upper, center, _ = grid(parameters)
     return {
@@ -61,7 +61,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def scales(parameters: Parameters) -> dict[str, Fraction]:
-    """multiplier x sensitivity / share of epsilon; a count that cannot change takes no share."""
+    """Return multiplier x sensitivity / share of epsilon for each stage; a count that cannot
+    change takes no share.
+    """
     multiplier, moves = parameters["noise_multiplier"], sensitivities(parameters)
     share = parameters["count_share"] if moves["count"] else Fraction(0)
     found = {"sum": multiplier * moves["sum"] / (1 - share)}
@@ -80,7 +82,7 @@ def scales(parameters: Parameters) -> dict[str, Fraction]:
     Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"),
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """count + noise; stop below ``at_least``; then sum + noise."""
+    """Return the law: count + noise; stop below ``at_least``; then sum + noise."""
     lower, upper, center, cell = grid(parameters)
     noise = scales(parameters)
     n = len(records)
@@ -100,8 +102,9 @@ def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
 
 @states(Source("DR14", "Theorem B.1", note="checked here on whole transcripts"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records, over transcripts in a window: the loss is at most
-    claimed / multiplier, and for some pair exactly that."""
+    """Check on all neighbors of at most 2 records, over transcripts in a window, that the loss is
+    at most claimed / multiplier, and for some pair exactly that.
+    """
     cases = 0
     for adjacency in Adjacency:
         parameters = {
@@ -136,12 +139,12 @@ def _window() -> list[tuple[Outcome, ...]]:
 
 @states(Source("OURS", "error of a ratio of two noisy sums"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on |estimate - clamped mean| that fails with probability at most beta.
+    """Return a bound on |estimate - clamped mean| that fails with probability at most beta.
 
-    Let |count noise| < t and |sum noise| < u, each but for beta / 2, and n > t with
-    n - t >= at_least (so no abstention). Then |(S + z) / (n + c) - S / n| <= (u + |S / n| t) /
-    (n - t) <= (u + radius t) / (n - t) cells; rounding a record to its cell adds half a cell.
-    Raises ValueError when n is too small for the bound to say anything.
+    Let |count noise| < t and |sum noise| < u, each except with probability beta / 2, and n > t
+    with n - t >= at_least (so no abstention). Then |(S + z) / (n + c) - S / n| <=
+    (u + |S / n| t) / (n - t) <= (u + radius t) / (n - t) cells; rounding a record to its cell
+    adds half a cell. Raises ValueError when n is too small for the bound to say anything.
     """
     lower, upper, center, cell = grid(parameters)
     noise, half = scales(parameters), beta / 2
@@ -154,7 +157,7 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 
 def expected_error(parameters: Parameters, n: int, mean: float) -> Any:
-    """The root mean squared error to first order in 1/n: the rate (radius / (n epsilon))."""
+    """Return the root mean squared error to first order in 1/n: the rate (radius / (n epsilon))."""
     _, _, center, cell = grid(parameters)
     noise = scales(parameters)
     from_sum = _deviation(noise["sum"])
@@ -165,7 +168,8 @@ def expected_error(parameters: Parameters, n: int, mean: float) -> Any:
 
 @states(Source("HT10", "packing argument", note="for two datasets at distance k"))
 def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
-    """No epsilon-DP estimate (replace) has a smaller expected error on every dataset of n records.
+    """Return a lower bound on the expected error, on some dataset of n records, of every
+    epsilon-DP estimate (replace).
 
     Moving k records from one bound to the other moves the mean by k (upper - lower) / n.
     """
@@ -174,7 +178,7 @@ def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Under replace the root mean squared error is above the bound, within 12 times."""
+    """Check under replace that the root mean squared error is above the bound, within 12 times."""
     cases = 0
     for n, epsilon in ((100, Fraction(1)), (1000, Fraction(1, 10)), (10**4, Fraction(1, 100))):
         parameters = {

@@ -35,21 +35,23 @@ DEPARTURES = (
 
 
 def grid(parameters: Parameters) -> queries.Grid:
-    """(lower, upper, cell): bounds in cells; the cell is the largest power of two that is at most
-    2^-20 of the width."""
+    """Return (lower, upper, cell): bounds in cells; the cell is the largest power of two that is
+    at most 2^-20 of the width.
+    """
     return queries.grid(parameters["lower"], parameters["upper"], 2**20, parameters["cell"])
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage: the largest magnitude of a summand, or under replace the largest difference of
-    two."""
+    """Return the sensitivity of the sum: the largest magnitude of a summand, or under replace the
+    largest difference of two.
+    """
     lower, upper, _ = grid(parameters)
     adjacency = parameters["adjacency"]
     return {"sum": queries.clamped_sum_sensitivity(lower, upper, 0, adjacency)}
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """multiplier x sensitivity, in cells."""
+    """Return multiplier x sensitivity, in cells."""
     return Fraction(parameters["noise_multiplier"]) * sensitivities(parameters)["sum"]
 
 
@@ -58,7 +60,7 @@ def scale(parameters: Parameters) -> Fraction:
     Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"),
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """The sum in cells plus noise."""
+    """Return the law of the sum in cells plus noise."""
     lower, upper, cell = grid(parameters)
     total = queries.clamped_sum(records, lower, upper, 0, cell)
     if parameters["noise"] == "gaussian":
@@ -68,9 +70,9 @@ def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
 
 @states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records: the loss of Laplace noise is at most claimed /
-    multiplier, the mu of
-    Gaussian noise too, and for some pair exactly that."""
+    """Check on all neighbors of at most 2 records that the loss of Laplace noise and the mu of
+    Gaussian noise are at most claimed / multiplier, and for some pair exactly that.
+    """
     cases, multiplier = 0, Fraction(3, 2)
     for adjacency in Adjacency:
         for low, high in ((-2.0, 1.0), (1.0, 2.0)):
@@ -108,8 +110,10 @@ def _mu(parameters: Parameters, left: Sequence[Fraction], right: Sequence[Fracti
 
 @states(Source("GRS09", "geometric mechanism"))
 def error_bound(parameters: Parameters, beta: Fraction) -> Any:
-    """t with P(|noise| >= t) <= beta, in the data's unit; of rounded Gaussian noise |z| >= t if
-    scale |N| >= t - 1/2."""
+    """Return t with P(|noise| >= t) <= beta, in the data's unit.
+
+    For rounded Gaussian noise |z| >= t if scale |N| >= t - 1/2.
+    """
     _, _, cell = grid(parameters)
     own = scale(parameters)
     if parameters["noise"] == "gaussian":
@@ -118,8 +122,9 @@ def error_bound(parameters: Parameters, beta: Fraction) -> Any:
 
 
 def expected_error(parameters: Parameters) -> Any:
-    """The root mean squared error: that of the noise, of Gaussian noise with its rounding; in the
-    data's unit."""
+    """Return the root mean squared error, which is that of the noise (Gaussian noise with its
+    rounding), in the data's unit.
+    """
     _, _, cell = grid(parameters)
     own = scale(parameters)
     if parameters["noise"] == "gaussian":
@@ -130,8 +135,10 @@ def expected_error(parameters: Parameters) -> Any:
 
 @states(Source("HT10", "packing argument", note="for two datasets at distance k"))
 def lower_bound(parameters: Parameters, epsilon: Fraction) -> Any:
-    """No epsilon-DP sum (add-remove) has a smaller expected absolute error on every dataset: k
-    records of the
-    bound that is farther from zero move it by k times that."""
+    """Return a lower bound on the expected absolute error, on some dataset, of every epsilon-DP
+    sum (add-remove).
+
+    k records of the bound that is farther from zero move the sum by k times that bound.
+    """
     farther = max(abs(Fraction(parameters["lower"])), abs(Fraction(parameters["upper"])))
     return lower_bounds.two_point(epsilon, farther, 10**6)

@@ -43,11 +43,12 @@ _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity i
 
 
 def public_map(parameters: Parameters) -> vectors.Map:
-    """Cells and the integer ellipsoid {y : |C y| <= R}.
+    """Return the cells and the integer ellipsoid {y : |C y| <= R}.
 
-    Let F be the matrix's Frobenius norm (1 without one). The cell is the largest power of two with
-    cell F <= 2^-20 radius; the matrix is multiplied by the largest power of two that leaves its
-    entries below 2^13 and F at most 2^20, and rounded; so R = radius times that power, in cells.
+    Let F be the matrix's Frobenius norm (1 without one). The cell is the largest power of two
+    with cell F <= 2^-20 radius; the matrix is multiplied by the largest power of two that
+    leaves its entries below 2^13 and F at most 2^20, and rounded; so R = radius times that
+    power, in cells.
     """
     radius, rows = Fraction(parameters["radius"]), _rows(parameters)
     square = sum(entry**2 for row in rows for entry in row)
@@ -61,7 +62,9 @@ def public_map(parameters: Parameters) -> vectors.Map:
 
 
 def matrix_unit(parameters: Parameters) -> Fraction:
-    """What the matrix is multiplied by before it is rounded; 1 without one."""
+    """Return the factor by which the matrix is multiplied before it is rounded; 1 without a
+    matrix.
+    """
     if parameters["matrix"] is None:
         return Fraction(1)
     entries = [entry for row in _rows(parameters) for entry in row]
@@ -74,9 +77,11 @@ def _rows(parameters: Parameters) -> list[list[Fraction]]:
 
 
 def weight(parameters: Parameters) -> int | None:
-    """Of one record in the released number, in cells; None where the number is public.
+    """Return the weight of one record in the released number, in cells; None where the number is
+    public.
 
-    By default what is free for a mask under replace, else joint.default_weight.
+    By default it is the largest that is free for a mask under replace, else
+    joint.default_weight.
     """
     masked = parameters["outside"] == "mask"
     replace = parameters["adjacency"] is Adjacency.REPLACE
@@ -91,7 +96,7 @@ def weight(parameters: Parameters) -> int | None:
 
 
 def moved(parameters: Parameters) -> int:
-    """The squared L2 sensitivity of what is released, in cells."""
+    """Return the squared L2 sensitivity of what is released, in cells."""
     w, adjacency = weight(parameters), parameters["adjacency"]
     radius = public_map(parameters).radius
     if w is None:
@@ -102,20 +107,22 @@ def moved(parameters: Parameters) -> int:
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """The noise's standard deviation in cells: multiplier times sensitivity, down to 2^-40 cells."""
+    """Return the noise's standard deviation in cells: multiplier times sensitivity, down to 2^-40
+    cells.
+    """
     root = Fraction(math.isqrt(moved(parameters) * 4**40), 2**40)
     return Fraction(parameters["noise_multiplier"]) * root
 
 
 def released(parameters: Parameters) -> joint.Ratio:
-    """What the theory of ratios needs to know."""
+    """Return the parameters of the released ratio."""
     public = public_map(parameters)
     width = vectors.width_of(public)
     return joint.Ratio(scale(parameters), public.radius, width, weight(parameters))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """Return the squared sensitivity of each stage, in one unit."""
     ratio = released(parameters)
     width = ratio.width + (ratio.weight is not None)
     square = vectors.one_unit_sensitivity(moved(parameters), ratio.scale, width, int(UNIT))
@@ -123,7 +130,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def value(parameters: Parameters, records: Sequence[Record]) -> vectors.Vector:
-    """The exact integers that noise is added to, before they are divided by its scale."""
+    """Return the exact integers that noise is added to, before they are divided by its scale."""
     public, w = public_map(parameters), weight(parameters)
     rows = [record if isinstance(record, tuple) else (record,) for record in records]
     if w is None:
@@ -147,7 +154,8 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on |A (estimate - mean)| that fails with probability at most beta (joint.error_bound).
+    """Return a bound on |A (estimate - mean)| that fails with probability at most beta
+    (joint.error_bound).
 
     A is the rounded matrix, n the number of records (with a mask: inside), the mean that of the
     clipped records on the grid.
@@ -157,26 +165,32 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 
 def grid_error(parameters: Parameters) -> Any:
-    """How far the mean on the grid is from that of records clipped to the ball itself.
+    """Return a bound on the distance of the mean on the grid from that of records clipped to the
+    ball itself.
 
-    For clipping without a matrix, of records within 2^39 cells. Rounding record and center moves each
-    coordinate by 1/2 cell each, which projection does not increase; the ball on the grid is less than
-    a cell smaller, and its integers are within two cells of the projection in every coordinate; and
-    1/2 cell for adding the center itself instead of the grid's: 7/2 sqrt(d) + 1 cells.
+    It is for clipping without a matrix, of records within 2^39 cells. Rounding record and
+    center moves each coordinate by 1/2 cell each, which projection does not increase; the ball
+    on the grid is less than a cell smaller, and its integers are within two cells of the
+    projection in every coordinate; and 1/2 cell is for adding the center itself instead of the
+    grid's: 7/2 sqrt(d) + 1 cells.
     """
     public = public_map(parameters)
     return (mp.mpf(7) / 2 * mp.sqrt(len(public.center)) + 1) * real(public.cell)
 
 
 def expected_error(parameters: Parameters, n: int, offset: Any = 0) -> Any:
-    """The root mean squared |A (estimate - mean)| to first order; ``offset`` = |A (mean - center)|."""
+    """Return the root mean squared |A (estimate - mean)| to first order; ``offset`` = |A
+    (mean - center)|.
+    """
     cell = _cell_after_matrix(parameters)
     return joint.expected_error(released(parameters), n, mp.mpf(offset) / cell) * cell
 
 
 @states(NORMS)
 def error_in_norm(parameters: Parameters, n: int, power: float) -> Any:
-    """Predict the root mean square l_p norm of A (estimate - mean) under replace: the noise is spherical."""
+    """Predict the root mean square l_p norm of A (estimate - mean) under replace: the noise is
+    spherical.
+    """
     d = len(parameters["center"])
     return expected_error(parameters, n) / mp.sqrt(d) * root_mean_square(d, power)
 
@@ -187,10 +201,12 @@ def error_in_norm(parameters: Parameters, n: int, power: float) -> Any:
     )
 )
 def relative_error(parameters: Parameters, n: int, kappa: float) -> Any:
-    """Predict the noise's root mean square in a covariance of variances kappa, 1, ..., 1, relative to it, where
-    records are outer products: of equal noise s in every entry, s (k - 1 + 1 / kappa).
+    """Predict the noise's root mean square in a covariance of variances kappa, 1, ..., 1, relative
+    to it, where records are outer products: of equal noise s in every entry, s
+    (k - 1 + 1 / kappa).
 
-    The ball is in proportion to kappa, so the error is, too: it is lost in the directions of variance 1.
+    The ball is in proportion to kappa, so the error is, too: it is lost in the directions of
+    variance 1.
     """
     d = len(parameters["center"])
     others = math.isqrt(d) - 1
@@ -214,14 +230,17 @@ def second_moment_bound(parameters: Parameters, n: int, second_moment: Any) -> A
 
 
 def _cell_after_matrix(parameters: Parameters) -> Any:
-    """One cell of the released sum in the units of the radius."""
+    """Return one cell of the released sum in the units of the radius."""
     return real(public_map(parameters).cell / matrix_unit(parameters))
 
 
 @states(Source("OURS", "Assouad's lemma with group privacy of Gaussian DP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared |A (estimate - mean)| on every
-    dataset of n records inside. Replacing is removing and adding: under add-remove, for 2 mu."""
+    """Return a lower bound on the root mean squared |A (estimate - mean)|, on some dataset of n
+    records inside, of every estimate of this privacy.
+
+    Replacing is removing and adding: under add-remove, the bound is for 2 mu.
+    """
     mu = 1 / real(Fraction(parameters["noise_multiplier"]))
     twice = 2 if parameters["adjacency"] is Adjacency.ADD_REMOVE else 1
     least = joint.least_error(twice * mu, n, len(parameters["center"]))
@@ -264,8 +283,10 @@ def _parameters(adjacency: Adjacency, outside: str, d: int, **changes: Any) -> d
 
 @states(_MEAN, _GAUSSIAN, Source("OURS", "sums of integer vectors in a ball"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records the exact mu is at most claimed / multiplier, but for the
-    grid's 2^-18, and at most the code's sensitivity in one unit; for some pair it is within 2^-18."""
+    """Check on all neighbors of at most 2 records that the exact mu is at most
+    claimed / multiplier, up to the grid's 2^-18, and at most the code's sensitivity in one
+    unit; for some pair it is within 2^-18.
+    """
     cases, slack = 0, 1 + Fraction(1, 2**18)
     for parameters in _settings():
         universe = _BY_DIMENSION[len(parameters["center"])]
@@ -287,7 +308,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "sums of integer vectors in a ball", note="sqrt(3) radii a record"))
 def obligation_count_is_free() -> int:
-    """By default, with a mask under replace the scale is that of the sum alone."""
+    """Check that by default, with a mask under replace, the scale is that of the sum alone."""
     cases = 0
     for d, radius in product((1, 2, 3, 100), (1.0, 0.7, 3e10, 5e-300)):
         parameters = _parameters(Adjacency.REPLACE, "mask", d, radius=radius)
@@ -299,9 +320,11 @@ def obligation_count_is_free() -> int:
 
 @states(Source("OURS", "an integer query in a unit of its noise"))
 def obligation_rounding(extra: Fraction = Fraction(1, 2**39)) -> int:
-    """Rounding to one unit adds at most sqrt(d + 1) 2^-40 to mu, and the scale's at most 2^-59 of it.
+    """Check that rounding to one unit adds at most sqrt(d + 1) 2^-40 to mu, and that of the scale
+    at most 2^-59 of it.
 
-    So for d below 10^4 and multipliers up to 10^3 the claim is (1 + 2^-23) / multiplier or better.
+    So for d below 10^4 and multipliers up to 10^3 the claim is (1 + 2^-23) / multiplier or
+    better.
     """
     cases = 0
     for adjacency, outside in product(Adjacency, ("clip", "mask")):
@@ -318,7 +341,7 @@ def obligation_rounding(extra: Fraction = Fraction(1, 2**39)) -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 5) -> int:
-    """The root mean squared error is above the lower bound, and within 5 times."""
+    """Check that the root mean squared error is above the lower bound, and within 5 times."""
     cases = 0
     for adjacency, outside in product(Adjacency, ("clip", "mask")):
         for d, n, multiplier in ((1, 100, "1"), (3, 1000, "10"), (50, 10**4, "40"), (1, 10, "1/2")):

@@ -1,4 +1,6 @@
-"""Spec of ``coordinatewise_mean``: medians by noisy search, then a sum in a public ball about them."""
+"""Spec of ``coordinatewise_mean``: medians by noisy search, then a sum in a public ball about
+them.
+"""
 
 from __future__ import annotations
 
@@ -51,39 +53,40 @@ _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity i
 
 
 def steps(parameters: Parameters) -> int:
-    """Of the search."""
+    """Return the number of steps of the search."""
     return centered.halvings(parameters, min(map(Fraction, parameters["deviations"])))
 
 
 def trace(parameters: Parameters) -> Fraction:
-    """The sum of the variances, t."""
+    """Return the sum of the variances, t."""
     return sum((Fraction(s) ** 2 for s in parameters["deviations"]), Fraction(0))
 
 
 def multiple(parameters: Parameters) -> Any:
-    """The radius over sqrt(t): 2 + sqrt(2 s^2 ln(1 / clipped) / t), s the largest deviation.
+    """Return the radius over sqrt(t): 2 + sqrt(2 s^2 ln(1 / clipped) / t), s the largest
+    deviation.
 
-    A normal record is beyond it with probability at most ``clipped``: by Gaussian concentration its
-    distance from the mean exceeds sqrt(t) + sqrt(2 s^2 ln(1 / clipped)) with at most that probability
-    (the distance is s-Lipschitz in the standard normal vector), and another sqrt(t) is left for the
-    distance of the center from the mean.
+    A normal record is beyond it with probability at most ``clipped``: by Gaussian concentration
+    its distance from the mean exceeds sqrt(t) + sqrt(2 s^2 ln(1 / clipped)) with at most that
+    probability (the distance is s-Lipschitz in the standard normal vector), and another sqrt(t)
+    is left for the distance of the center from the mean.
     """
     part = real(Fraction(max(parameters["deviations"])) ** 2 / trace(parameters))
     return 2 + mp.sqrt(-2 * part * mp.log(real(Fraction(parameters["clipped"]))))
 
 
 def radius(parameters: Parameters) -> int:
-    """In grains, rounded down."""
+    """Return the radius in grains, rounded down."""
     return int(mp.floor(multiple(parameters) * TYPICAL))
 
 
 def sum_share(parameters: Parameters) -> Fraction:
-    """The part of mu^2 that is left for the sum."""
+    """Return the part of mu^2 that is left for the sum."""
     return 1 - Fraction(parameters["search_share"])
 
 
 def ball(parameters: Parameters, prefix: Prefix) -> tuple[Stretch, int]:
-    """All columns in one unit about the medians, and the public radius."""
+    """Return the map with all columns in one unit about the medians, and the public radius."""
     weights = [Fraction(1)] * centered.width(parameters)
     found = centered.medians(parameters, prefix, steps(parameters))
     return stretch_about(found, weights, trace(parameters), TYPICAL * GRAIN), radius(parameters)
@@ -91,7 +94,9 @@ def ball(parameters: Parameters, prefix: Prefix) -> tuple[Stretch, int]:
 
 @states(_FOLKLORE, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """side 1, side 2, ...; then sum and number, or the number and then the sum."""
+    """Return the law of side 1, side 2, ...; then of sum and number, or of the number and then the
+    sum.
+    """
     rows, count = rows_of(records), steps(parameters)
     stages = [
         *centered.side_stages(parameters, rows, count, count),
@@ -104,7 +109,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """Return the squared sensitivity of each stage, in one unit."""
     d, adjacency = centered.width(parameters), parameters["adjacency"]
     scale = centered.step_scale(parameters, steps(parameters))
     step = centered.unit_sensitivity(side_counts_sensitivity(d, adjacency), scale, d)
@@ -116,11 +121,12 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_FOLKLORE)
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared distance from the mean of n normal records of the given deviations, to first
-    order: of noise, 2 multiple sqrt(d t) / (n mu) under replace, mu^2 being the sum's share.
+    """Return the root mean squared distance from the mean of n normal records of the given
+    deviations, to first order: of noise, 2 multiple sqrt(d t) / (n mu) under replace, mu^2
+    being the sum's share.
 
-    The noise of the number, under add-remove, is left out: it counts times the distance of median and
-    mean. The mean of the records is sqrt(t / n) from that of their law besides.
+    The noise of the number, under add-remove, is left out: it counts times the distance of
+    median and mean. The mean of the records is sqrt(t / n) from that of their law besides.
     """
     energy, ones = real(trace(parameters)), [mp.mpf(1)] * centered.width(parameters)
     scale, share = multiple(parameters), sum_share(parameters)
@@ -129,16 +135,18 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on the distance of the estimate from the mean of the clipped records, in units of the
-    released map, that fails with probability at most beta."""
+    """Return a bound on the distance of the estimate from the mean of the clipped records, in
+    units of the released map, that fails with probability at most beta.
+    """
     share = sum_share(parameters)
     return centered.sum_error(parameters, share, radius(parameters), n, beta)
 
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error for all means of n normal
-    records of the given deviations."""
+    """Return a lower bound on the root mean squared error, for all means of n normal records of
+    the given deviations, of every estimate of this privacy.
+    """
     given = [real(Fraction(s)) for s in parameters["deviations"]]
     return centered.lower_bound(parameters, n, given)
 
@@ -165,9 +173,10 @@ def _settings(adjacency: Adjacency, d: int, **own: Any) -> dict[str, Any]:
 
 @states(_FOLKLORE, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is at most
-    what is stated of it, and for some pair within 2^-18 of it; what is stated adds up to
-    (claimed / multiplier)^2, but for the grid's 2^-18."""
+    """Check along the example transcript, on all neighbors of at most 2 records, that every
+    stage's mu^2 is at most the stated one, and for some pair within 2^-18 of it; the stated
+    ones add up to (claimed / multiplier)^2, up to the grid's 2^-18.
+    """
     cases = 0
     for adjacency, d in product(Adjacency, (1, 2)):
         parameters = _settings(adjacency, d)
@@ -185,8 +194,10 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def obligation_ball() -> int:
-    """For equal deviations, the exact probability that a normal record is beyond the radius, about a
-    center that is sqrt(t) from its mean in the worst case, is at most ``clipped`` (incomplete gamma)."""
+    """Check for equal deviations that the exact probability that a normal record is beyond the
+    radius, about a center that is sqrt(t) from its mean in the worst case, is at most
+    ``clipped`` (incomplete gamma).
+    """
     cases = 0
     for d, share in product((1, 2, 10, 100), ("1/10", "1/1000", "1/1000000")):
         parameters = _settings(Adjacency.REPLACE, d, clipped=Fraction(share))
@@ -198,7 +209,9 @@ def obligation_ball() -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 10) -> int:
-    """The noise alone is above the lower bound, and within 10 times where deviations are alike."""
+    """Check that the noise alone is above the lower bound, and within 10 times where deviations
+    are alike.
+    """
     cases = 0
     for adjacency, d, n in product(Adjacency, (10, 1000), (10**3, 10**4)):
         parameters = _settings(adjacency, d, noise_multiplier=Fraction(10))
@@ -211,8 +224,11 @@ def obligation_lower_bound_is_below_error(within: int = 10) -> int:
 
 @states(PACKING)
 def least_for_reach(parameters: Parameters, beta: Fraction) -> int:
-    """Compute how many records any estimate of this privacy needs to be within a deviation (1, in every column) of every
-    mean within ``reach`` but with probability beta: about sqrt(2 d ln reach) / mu, by packing; a mean of theirs for all."""
+    """Compute the number of records that any estimate of this privacy needs to be within a
+    deviation (1, in every column) of every mean within ``reach``, except with probability beta.
+
+    It is about sqrt(2 d ln reach) / mu, by packing.
+    """
     mu = 1 / real(Fraction(parameters["noise_multiplier"]))
     means = means_in_box(centered.width(parameters), Fraction(parameters["reach"]), Fraction(1))
     return records_needed(lambda n: changed_gaussian(mu, n), means, parameters["adjacency"], beta)
@@ -220,8 +236,10 @@ def least_for_reach(parameters: Parameters, beta: Fraction) -> int:
 
 @states(PACKING)
 def obligation_reach(claimed: Callable[[Parameters, Fraction], int] = least_for_reach) -> int:
-    """The records for which the search misses with probability 1/100 at most are above the least, and within 12 times of it at
-    every reach from 2^10 to 2^1000 and every number of columns: both grow as sqrt(d ln reach)."""
+    """Check that the number of records for which the search misses with probability 1/100 at most
+    is above the lower bound, and within 12 times of it at every reach from 2^10 to 2^1000 and
+    every number of columns: both grow as sqrt(d ln reach).
+    """
     cases, beta = 0, Fraction(1, 100)
     for adjacency, d, power in product(Adjacency, (1, 16), (10, 1000)):
         parameters = _settings(

@@ -1,7 +1,8 @@
-"""Spec of ``degree_weights``: records that count by how many friends they have beyond half of all.
+"""Spec of ``degree_weights``: records weighted by their number of friends beyond half of all
+records.
 
-What is stated and proved is in theory/weights.py, step by step in theory/weight_steps.py, and what a
-release of it costs in theory/weighted_releases.py.
+The theorems are in theory/weights.py, step by step in theory/weight_steps.py, and the cost of a
+release in theory/weighted_releases.py.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from .theory.weights import (
 def law(
     records: Sequence[Any], are_friends: Callable[[Any, Any], bool]
 ) -> tuple[int, tuple[int, ...]]:
-    """(the agreement, the weight of each record): no coins."""
+    """Return (the agreement, the weight of each record): there are no coins."""
     counts = degrees(records, are_friends)
     return weights.agreement(counts), weights.weights(counts)
 
@@ -57,8 +58,9 @@ def law(
 @states(STABILITY)
 @shows("Agreement", Norm.L1, value=of_query(moved_agreement))
 def obligation_agreement(claimed: Callable[[Adjacency], int] = moved_agreement) -> int:
-    """On every graph of at most 5 records, and on larger ones, the agreement moves by at most this,
-    rounded down or not; and by exactly this for some, rounded down."""
+    """Check on every graph of at most 5 records, and on larger ones, that the agreement moves by
+    at most this, rounded down or not; and by exactly this for some, rounded down.
+    """
     cases = 0
     for adjacency in Adjacency:
         largest = 0
@@ -78,14 +80,16 @@ _SPREAD = Fraction(10**6 + 1, 3)
 
 
 def _stated_mean(statement: Sensitivity) -> int | None:
-    """If the unit's reach is at least that of the adjacency."""
+    """Return the sensitivity if the unit's reach is at least that of the adjacency, else None."""
     near: Any = statement.adjacency
     own: Any = statement.query["reach"]
     return stated_in_unit(statement) if own >= reach(near, Fraction(1 + SLACK[near])) else None
 
 
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
-    """The released number is at least 1, and so far below both agreements."""
+    """Return the assumption that the released number is at least 1, and so far below both
+    agreements.
+    """
     near: Any = statement.adjacency
     known = (Relation.AT_MOST, Side.SMALLER, "Agreement")
     return AssumedPassed(1), Assumed(
@@ -100,13 +104,15 @@ def obligation_reach(
     own: Weight = weight,
     statistic: Statistic = exact_agreement,
 ) -> int:
-    """On the same graphs no records make the mean move by more than this, wherever they are; nor, in 2^-40 of
-    the noise that the largest released number gives, by more than ``unit_sensitivity``.
+    """Check on the same graphs that no records make the mean move by more than this, wherever they
+    are; nor, in 2^-40 of the noise that the largest released number gives, by more than
+    ``unit_sensitivity``.
 
-    A released number of r, so much below the agreement, gives a noise of spread times what is claimed at r
-    and that much: the mean moves by at most 1 / spread of it, and both values are rounded.
-    Under add-remove a clique of 1999, 250 of which the record that goes does not know, comes within
-    1/1000 of it; under replace one of a clique that goes from one side of it to the other, within 6%.
+    A released number of r, so much below the agreement, gives a noise of spread times the
+    claimed reach at r and that much: the mean moves by at most 1 / spread of it, and both
+    values are rounded. Under add-remove a clique of 1999, 250 of which the record that goes
+    does not know, comes within 1/1000 of it; under replace one of a clique that goes from one
+    side of it to the other, within 6%.
     """
     cases = 0
     for adjacency in Adjacency:

@@ -1,4 +1,6 @@
-"""Spec of ``gaussian``: searches for medians and a length, then ``gaussian_covariance`` about them."""
+"""Spec of ``gaussian``: searches for medians and a length, then ``gaussian_covariance`` about
+them.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +53,14 @@ _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 
 def exponents(parameters: Parameters) -> tuple[int, ...]:
-    """Of each column's cell."""
+    """Return the exponent of each column's cell."""
     given = parameters["cell"]
     each = given if isinstance(given, tuple) else (given,) * parameters["d"]
     return tuple(sign_readings.floor_log2(Fraction(c)) for c in each)
 
 
 def bits(parameters: Parameters) -> int:
-    """Of the range of medians, in cells either way."""
+    """Return the bits of the range of medians, in cells either way."""
     if parameters["bound"] is None:
         return 40
     least = sign_readings.power(min(exponents(parameters)))
@@ -66,21 +68,21 @@ def bits(parameters: Parameters) -> int:
 
 
 def median_steps(parameters: Parameters) -> int:
-    """A halving each down to 64 cells, and four more."""
+    """Return the number of median steps: halvings down to 64 cells, and four more."""
     if parameters["center_steps"] is not None:
         return int(parameters["center_steps"])
     return max(1, bits(parameters) - 6) + 4
 
 
 def search_noise(parameters: Parameters, number: int, share: Fraction) -> Fraction:
-    """Of a step in which a record counts in so many numbers, in records."""
+    """Return the noise of a step in which a record counts in so many numbers, in records."""
     moves = number * (4 if parameters["adjacency"] is Adjacency.REPLACE else 1)
     root = shrinking.root_up(moves / (Fraction(parameters["center_share"]) * share))
     return Fraction(parameters["noise_multiplier"]) * root
 
 
 def medians(parameters: Parameters, prefix: Prefix) -> tuple[float, ...]:
-    """The thresholds that these steps lead to, which are floats."""
+    """Return the thresholds that these steps lead to, which are floats."""
     outcomes = prefix[: median_steps(parameters)]
     middles = [coordinates.middle([o[j] for o in outcomes]) for j in range(parameters["d"])]
     far = Fraction(2) ** bits(parameters)
@@ -89,12 +91,12 @@ def medians(parameters: Parameters, prefix: Prefix) -> tuple[float, ...]:
 
 
 def length(parameters: Parameters, prefix: Prefix) -> int:
-    """The threshold of lengths after these steps, as an image of 2^16 times the identity."""
+    """Return the threshold of lengths after these steps, as an image of 2^16 times the identity."""
     return place(coordinates.middle([outcome[0] for outcome in prefix[median_steps(parameters) :]]))
 
 
 def rounds(parameters: Parameters) -> int:
-    """Of signs: 8, or what the ratio of eigenvalues needs."""
+    """Return the number of rounds of signs: 8, or what the ratio of eigenvalues needs."""
     if parameters["rounds"] is not None:
         return int(parameters["rounds"])
     if parameters["kappa"] is None:
@@ -103,7 +105,7 @@ def rounds(parameters: Parameters) -> int:
 
 
 def fit(parameters: Parameters, center: tuple[float, ...], long: int) -> dict[str, Any]:
-    """The parameters of the covariance's part."""
+    """Return the parameters of the covariance's part."""
     rest = 1 - Fraction(parameters["center_share"])
     names = ("rounds_share", "scale_share", "mean_share", "check_share")
     return {
@@ -125,7 +127,9 @@ def fit(parameters: Parameters, center: tuple[float, ...], long: int) -> dict[st
 
 
 def start_of(parameters: Parameters) -> dict[str, Any]:
-    """The same before anything is released: its claim is that of every other."""
+    """Return the covariance's parameters before anything is released: its claim is that of every
+    other.
+    """
     return fit(parameters, (0.0,) * parameters["d"], place(Fraction(0)))
 
 
@@ -164,7 +168,7 @@ def _searches(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
 
 @states(_STAGES, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
-    """The searches, then the covariance's stages about what they found."""
+    """Return the law of the searches, then of the covariance's stages about what they found."""
     searches = _searches(parameters, records)
     number = len(searches)
 
@@ -188,7 +192,7 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """Return the squared sensitivity of each stage, in one unit."""
     p, d, adjacency = parameters, parameters["d"], parameters["adjacency"]
     first, second = median_steps(p), int(p["spread_steps"])
     moved = coordinates.side_counts_sensitivity(d, adjacency)
@@ -210,7 +214,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def _mean_parts(parameters: Parameters, n: int) -> tuple[Any, Any]:
-    """Of the squared length of the mean's error: sampling, noise."""
+    """Return the parts of the squared length of the mean's error: sampling, noise."""
     own, d = start_of(parameters), parameters["d"]
     square = covariance_readings.mean_bound(own, octave(Fraction(n)))
     response = normal_fits.mean_response(d, square)
@@ -221,29 +225,39 @@ def _mean_parts(parameters: Parameters, n: int) -> tuple[Any, Any]:
 
 @states(_STAGES)
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The root of E(2 |mean|^2 + |covariance - identity|_F^2) for standard normal records, to first order: twice the root of
-    the relative entropy. Noise and sampling of mean and moments, after searches and rounds that are right."""
+    """Return the root of E(2 |mean|^2 + |covariance - identity|_F^2) for standard normal records,
+    to first order: twice the root of the relative entropy.
+
+    It is noise and sampling of mean and moments, after searches and rounds that are right.
+    """
     mean = sum(_mean_parts(parameters, n))
     return mp.sqrt(2 * mean + gaussian_covariance.expected_error(start_of(parameters), n) ** 2)
 
 
 @states(_STAGES)
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """The noise's part of it. Balls grow with n, so it falls a little more slowly than 1 / n."""
+    """Return the noise's part of the expected error. Balls grow with n, so it falls a little more
+    slowly than 1 / n.
+    """
     mean = _mean_parts(parameters, n)[1]
     return mp.sqrt(2 * mean + gaussian_covariance.noise_error(start_of(parameters), n) ** 2)
 
 
 @states(_STAGES, Source("BDKU20", "tail of a squared normal length", note="shrinking.clip_radius"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on the Frobenius norm of the noise in the moments over n records, as for ``gaussian_covariance``."""
+    """Return a bound on the Frobenius norm of the noise in the moments over n records, as for
+    ``gaussian_covariance``.
+    """
     return gaussian_covariance.error_bound(start_of(parameters), n, beta)
 
 
 @states(covariance_tracing.BOUND, Source("GL95", "information of normal records"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No unbiased estimate has a smaller such error without privacy, 2 d / n + d (d + 1) / n in its square; and no private one
-    a smaller error of the covariance alone, at all covariances."""
+    """Return a lower bound on this error for every estimate of this privacy.
+
+    Without privacy no unbiased estimate has less than 2 d / n + d (d + 1) / n in its square;
+    and no private one a smaller error of the covariance alone, at all covariances.
+    """
     d, mu = parameters["d"], 1 / real(Fraction(parameters["noise_multiplier"]))
     more = parameters["adjacency"] is Adjacency.ADD_REMOVE
     private = covariance_tracing.least_error(d, n + more, mu)
@@ -282,9 +296,12 @@ def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:
 
 @states(_STAGES, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records, after transcripts that go either way, the squares of the exact mu of all stages
-    sum to at most (claimed / multiplier)^2, but for the grid's 2^-16, and to at most the code's sensitivities in one
-    unit; for some pair the searches alone, of which there is three quarters, come to 7 / 10."""
+    """Check on all neighbors of at most 2 records, after transcripts that go either way, that the
+    squares of the exact mu of all stages sum to at most (claimed / multiplier)^2, up to the
+    grid's 2^-16, and to at most the code's sensitivities in one unit.
+
+    For some pair the searches alone, which have three quarters of it, come to 7 / 10.
+    """
     cases = 0
     for adjacency in Adjacency:
         parameters = _parameters(adjacency)
@@ -320,7 +337,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(_STAGES)
 def obligation_lower_bound_is_below_error(within: Fraction = Fraction(3, 2)) -> int:
-    """The expected error is above the lower bound, and within 3/2 of it where n is large."""
+    """Check that the expected error is above the lower bound, and within 3/2 of it where n is
+    large.
+    """
     cases = 0
     for adjacency in Adjacency:
         for d, n in ((2, 40_000), (10, 400_000)):

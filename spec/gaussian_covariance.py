@@ -1,6 +1,7 @@
-"""Spec of ``gaussian_covariance``: rounds, a search for the scale, a mean, clipped second moments, a count.
+"""Spec of ``gaussian_covariance``: rounds, a search for the scale, a mean, clipped second moments,
+a count.
 
-spec/theory/covariance_readings.py says what each stage is given.
+spec/theory/covariance_readings.py computes the parameters of each stage from the transcript.
 """
 
 from __future__ import annotations
@@ -89,13 +90,13 @@ _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 
 def rows_of(parameters: Parameters, records: Sequence[Record]) -> list[tuple[Fraction, ...]]:
-    """Records in cells."""
+    """Return the records in cells."""
     own = [record if isinstance(record, tuple) else (record,) for record in records]
     return [tuple(x / c for x, c in zip(row, cells(parameters), strict=True)) for row in own]
 
 
 def public_map(parameters: Parameters, row: Row, moved: Sequence[int]) -> vectors.Map:
-    """The map of a row, its center moved, within the grid."""
+    """Return the map of a row, its center moved, within the grid."""
     d = len(parameters["center"])
     near = zip(parameters["center"], cells(parameters), moved, strict=True)
     center = tuple(min(max(round(Fraction(c) / u) + m, -(1 << 40)), 1 << 40) for c, u, m in near)
@@ -107,7 +108,9 @@ Stage = tuple[str, Callable[[Reading], IntegerLaw]]
 
 
 def _stages(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
-    """Rounds that are not of signs, the search, the mean, the moments, the count, the certificate."""
+    """Return the stages: rounds that are not of signs, the search, the mean, the moments, the
+    count, the certificate.
+    """
     p, rows = parameters, rows_of(parameters, records)
     d, how = len(p["center"]), p["outside"]
 
@@ -166,7 +169,7 @@ def _stages(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
 
 
 def _first(parameters: Parameters, records: Sequence[Record]) -> list[Any]:
-    """Rounds of signs; or the number, noisy if it is private."""
+    """Return the first stages: rounds of signs; or the number, noisy if it is private."""
     p = parameters
     if has_signs(p):
         own = sign_covariance.law(shape(p), records)
@@ -179,7 +182,7 @@ def _first(parameters: Parameters, records: Sequence[Record]) -> list[Any]:
 
 
 def _widths(parameters: Parameters) -> list[int]:
-    """Of all stages but the last."""
+    """Return the widths of all stages but the last."""
     p, d = parameters, len(parameters["center"])
     k = sign_readings.size(shape(p)) if has_signs(p) else d
     rounds = [k * (k + 1) // 2] * (p["rounds"] if has_rounds(p) else 0)
@@ -191,7 +194,7 @@ def _widths(parameters: Parameters) -> list[int]:
 
 @states(_STAGES, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
-    """Each stage after the map that the transcript so far leads to."""
+    """Return the law of each stage after the map that the transcript so far leads to."""
     n = len(records) if not adds(parameters) else None
     rest = [
         (name, lambda prefix, stage=stage: stage(Reading(parameters, prefix, n)))
@@ -205,7 +208,7 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit: the same for every map."""
+    """Return the squared sensitivity of each stage, in one unit: the same for every map."""
     p, d = parameters, len(parameters["center"])
     stated: dict[str, int] = {}
     if has_signs(p):
@@ -245,7 +248,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def _parts(parameters: Parameters, n: int, share: Any) -> Any:
-    """The predicted error with this part of the noise, in its square and of sampling."""
+    """Return the predicted squared error, with this share of the noise's part, and of sampling."""
     p, d = parameters, len(parameters["center"])
     square = bound(p, octave(Fraction(n)))
     scale = share * real(moments_noise(p, left(p))) * square / n
@@ -255,21 +258,24 @@ def _parts(parameters: Parameters, n: int, share: Any) -> Any:
 
 @states(_STAGES)
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared Frobenius norm of (estimate - covariance) where that is the identity, of normal records, to first
-    order: noise and sampling of the moments, after rounds, scale and center that are right."""
+    """Return the root mean squared Frobenius norm of (estimate - covariance) where that is the
+    identity, of normal records, to first order: noise and sampling of the moments, after
+    rounds, scale and center that are right.
+    """
     return _parts(parameters, n, mp.mpf(1))
 
 
 @states(_STAGES)
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """The noise's part of it."""
+    """Return the noise's part of the expected error."""
     return mp.sqrt(_parts(parameters, n, mp.mpf(1)) ** 2 - _parts(parameters, n, mp.mpf(0)) ** 2)
 
 
 @states(_STAGES, Source("BDKU20", "tail of a squared normal length", note="shrinking.clip_radius"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on the Frobenius norm of the noise in the moments over n records, in squared radii; it fails with probability at
-    most beta. As for ``sign_covariance``."""
+    """Return a bound on the Frobenius norm of the noise in the moments over n records, in squared
+    radii, as for ``sign_covariance``; it fails with probability at most beta.
+    """
     d = len(parameters["center"])
     width = d * (d + 1) // 2
     s = real(moments_noise(parameters, left(parameters)))
@@ -279,7 +285,9 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(covariance_tracing.BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error at all covariances; without privacy, at the identity."""
+    """Return a lower bound on the root mean squared error at some covariance of every estimate of
+    this privacy; without privacy, at the identity.
+    """
     d, mu = len(parameters["center"]), 1 / real(Fraction(parameters["noise_multiplier"]))
     private = covariance_tracing.least_error(d, n + adds(parameters), mu)
     return max(private, covariance_tracing.sampling_error(d, n))
@@ -327,7 +335,9 @@ _WORLDS: tuple[dict[str, Any], ...] = (
 
 
 def _prefix(parameters: Parameters, n: int, turned: int) -> Prefix:
-    """What n even records would release, or none at all, on either side of thresholds."""
+    """Return the outcomes that n even records would release, or none at all, on either side of
+    thresholds.
+    """
     p, d = parameters, len(parameters["center"])
     found: list[Outcome] = []
     for name, width in zip(sensitivities(p), [*_widths(p), 1], strict=True):
@@ -356,9 +366,13 @@ def _prefix(parameters: Parameters, n: int, turned: int) -> Prefix:
 
 @states(_STAGES, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records, after two transcripts, the squares of the exact mu of all stages sum to at most (claimed /
-    multiplier)^2, but for the grid's 2^-16, and to at most the code's sensitivities in one unit; without rounds, for
-    some clipped pair it is within a tenth of it (no pair moves all stages most at once)."""
+    """Check on all neighbors of at most 2 records, after two transcripts, that the squares of the
+    exact mu of all stages sum to at most (claimed / multiplier)^2, up to the grid's 2^-16, and
+    to at most the code's sensitivities in one unit.
+
+    Without rounds, for some clipped pair it is within a tenth of that (no pair moves all stages
+    most at once).
+    """
     cases = 0
     for adjacency, changes in product(Adjacency, _WORLDS):
         parameters = _parameters(adjacency, **changes)
@@ -376,7 +390,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _largest_square(parameters: Parameters, prefix: Prefix) -> tuple[Fraction, int]:
-    """The largest sum of squares over all those pairs after a prefix, and how many they are."""
+    """Return the largest sum of squares over all those pairs after a prefix, and the number of
+    pairs.
+    """
     public = not adds(parameters)
     known: dict[Any, list[Any]] = {}
     largest, count = Fraction(0), 0
@@ -398,7 +414,9 @@ def _largest_square(parameters: Parameters, prefix: Prefix) -> tuple[Fraction, i
 
 @states(_STAGES)
 def obligation_lower_bound_is_below_error(within: Fraction = Fraction(3, 2)) -> int:
-    """The expected error is above the lower bound, and within 3/2 of it where n is large."""
+    """Check that the expected error is above the lower bound, and within 3/2 of it where n is
+    large.
+    """
     cases = 0
     for adjacency, (d, n) in product(Adjacency, ((2, 4000), (10, 40_000), (50, 10**6))):
         parameters = _parameters(adjacency, center=(0.0,) * d, rounds=8)
@@ -410,8 +428,10 @@ def obligation_lower_bound_is_below_error(within: Fraction = Fraction(3, 2)) -> 
 
 @states(RATIO)
 def least_for_kappa(parameters: Parameters, beta: Fraction) -> int:
-    """Compute how many records any estimate of this privacy needs to be within 1/4, relative to it, of every covariance between I
-    and kappa I but with probability beta: about d sqrt(ln kappa) / (2 mu), by packing."""
+    """Compute the number of records that any estimate of this privacy needs to be within 1/4
+    (relative) of every covariance between I and kappa I, except with probability beta: about d
+    sqrt(ln kappa) / (2 mu), by packing.
+    """
     d, mu = len(parameters["center"]), 1 / real(Fraction(parameters["noise_multiplier"]))
     alpha, adjacency = mp.mpf(1) / 4, parameters["adjacency"]
     return records_for_ratio(d, mp.mpf(parameters["kappa"]), alpha, beta, adjacency, mu=mu)
@@ -419,8 +439,10 @@ def least_for_kappa(parameters: Parameters, beta: Fraction) -> int:
 
 @states(RATIO, Source("BDKU20", "whitening in rounds", note="their records against the packing's"))
 def obligation_kappa(claimed: Callable[[Parameters, Fraction], int] = least_for_kappa) -> int:
-    """The least number that recursive rounds take, two for each factor of 3 in kappa, is above what any estimate needs, and within
-    40 sqrt(d) times of it: both grow as sqrt(ln kappa), and theirs with d^(3/2), not d."""
+    """Check that the least number for recursive rounds, two for each factor of 3 in kappa, is
+    above what any estimate needs, and within 40 sqrt(d) times of it: both grow as
+    sqrt(ln kappa), and that of the rounds with d^(3/2), not d.
+    """
     cases = 0
     for adjacency, d, factors in product(Adjacency, (2, 16), (3, 10)):
         parameters = _parameters(

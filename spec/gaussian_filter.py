@@ -1,4 +1,6 @@
-"""Spec of ``gaussian_filter``: a record is kept if 2 deg - n plus Gaussian noise is above a threshold."""
+"""Spec of ``gaussian_filter``: a record is kept if 2 deg - n plus Gaussian noise is above a
+threshold.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +47,11 @@ DEPARTURES = (
     ),
     Departure(
         "TCKMS22, Section 4, the zCDP filter",
-        "the claim is about the filter and the noisy number and mean after it, as approximate Gaussian "
-        "DP; under add-remove the noise and the threshold come from a noisy number of records",
-        "the number of records is private; one mu serves every epsilon, and unlikely kept records add "
-        "their probability to delta once, without a factor e^epsilon",
+        "the claim is about the filter and the noisy number and mean after it, as approximate "
+        "Gaussian DP; under add-remove the noise and the threshold come from a noisy number of "
+        "records",
+        "the number of records is private; one mu serves every epsilon, and unlikely kept "
+        "records add their probability to delta once, without a factor e^epsilon",
     ),
 )
 SCORES = Source("OURS", "scores of friends and strangers, for records inside and outside")
@@ -65,9 +68,10 @@ def law(
     rare: Fraction,
     e: Exponential = real_exponential,
 ) -> dict[tuple[int, ...], Any]:
-    """The probability of every set that may be kept, as increasing positions.
+    """Return the probability of every set that may be kept, as increasing positions.
 
-    ``size``: the released number of records, at least 1 (add-remove), or their number (replace).
+    ``size``: the released number of records, at least 1 (add-remove), or their number
+    (replace).
     """
     scale = noise_scale(adjacency, size, mu)
     least = threshold(adjacency, size, scale, rare)
@@ -81,13 +85,15 @@ STEPS: Mapping[Adjacency, frozenset[int]] = {
     ADD_REMOVE: frozenset((-1, 1)),
     REPLACE: frozenset((-2, 0, 2)),
 }
-"""By how much 2 deg - n moves for a record that both neighbors have."""
+"""Moves of 2 deg - n for a record that both neighbors have."""
 
 
 @states(THEOREM)
 def obligation_margins(claimed: Mapping[Adjacency, frozenset[int]] = STEPS) -> int:
-    """On every graph of at most 5 records the margins move by these steps and no others, and the
-    noise scale is at least their L2 sensitivity over mu, and within 2^-30 of it for some graph."""
+    """Check on every graph of at most 5 records that the margins move by these steps and no
+    others, and that the noise scale is at least their L2 sensitivity over mu, and within 2^-30
+    of it for some graph.
+    """
     cases = 0
     for adjacency, n in product(Adjacency, range(2, 6)):
         found, largest = set(), 0
@@ -110,10 +116,12 @@ def obligation_margins(claimed: Mapping[Adjacency, frozenset[int]] = STEPS) -> i
 
 @states(THEOREM)
 def obligation_friendly(claimed: int = 2) -> int:
-    """On every graph of at most 5 records those with margin above 0 are friendly; and two records
-    that replace each other have a common friend among the others if both margins are at least ``claimed``.
+    """Check on every graph of at most 5 records that those with margin above 0 are friendly, and
+    that two records that replace each other have a common friend among the others if both
+    margins are at least ``claimed``.
 
-    One of margin 1 each would not do: for odd n their friends can be two halves without a common one.
+    One of margin 1 each would not suffice: for odd n their friends can be two halves without a
+    common one.
     """
     cases = 0
     for adjacency, n in product(Adjacency, range(1, 6)):
@@ -138,17 +146,19 @@ def obligation_friendly(claimed: int = 2) -> int:
 # --- scores for any share of strangers ----------------------------------------------------------
 
 Weights = tuple[int, int]
-"""(p, q): a score is p friends - (q - p) strangers = q deg - (q - p) n, p / q <= 1/2; it is positive
-for fewer than p n / q strangers. The margin 2 deg - n is that of (1, 2)."""
+"""Weights (p, q): a score is p friends - (q - p) strangers = q deg - (q - p) n, p / q <= 1/2; it
+is positive for fewer than p n / q strangers. The margin 2 deg - n is that of (1, 2).
+"""
 _WEIGHTS: tuple[Weights, ...] = ((1, 2), (1, 3), (2, 5), (1, 5))
 
 
 @states(SCORES)
 def moved_scores(adjacency: Adjacency, inside: bool, n: int, weights: Weights) -> int:
-    """The squared L2 distance that the others' scores move by, n records on the larger side.
+    """Return the squared L2 distance by which the scores of the others move, n records on the
+    larger side.
 
-    Add-remove: a friend's falls by p, a stranger's rises by q - p >= p. ``inside``: the record that
-    goes has a positive score, so fewer than p n / q strangers: at most
+    Add-remove: a friend's falls by p, a stranger's rises by q - p >= p. ``inside``: the record
+    that goes has a positive score, so fewer than p n / q strangers: at most
     (q - p) n / q p^2 + p n / q (q - p)^2 = p (q - p) n. Replace: each by q or not at all.
     """
     p, q = weights
@@ -159,20 +169,23 @@ def moved_scores(adjacency: Adjacency, inside: bool, n: int, weights: Weights) -
 
 @states(SCORES)
 def score_margin(adjacency: Adjacency, weights: Weights) -> int:
-    """How large both scores of a record can be if it is not friendly on some side (add-remove: the
-    larger one), and the score of a record that is replaced without a friend in common: q - p, or q.
+    """Return the largest score, on both sides, of a record that is not friendly on some side
+    (add-remove: the larger score), or of a replaced record without a friend in common: q - p,
+    or q.
 
-    Two records with fewer than p n / q <= n / 2 strangers each have a common friend. A score of at most 0 on
-    one side is at most q - p on the other: that much a stranger that goes adds, and q one who becomes a
-    friend. Scores above q of the old and the new record are of more than n / 2 friends each among the n - 1
-    others: some of them are the same.
+    Two records with fewer than p n / q <= n / 2 strangers each have a common friend. A score of
+    at most 0 on one side is at most q - p on the other: that much is added by a stranger that
+    goes, and q by one that becomes a friend. Scores above q of the old and the new record are
+    of more than n / 2 friends each among the n - 1 others: some of them are the same.
     """
     p, q = weights
     return q - p if adjacency is ADD_REMOVE else q
 
 
 def _cases() -> Iterator[tuple[graphs.Pair, Adjacency, int, Weights]]:
-    """Five records with weights of fifths only, whose scores can be 0 there."""
+    """Yield small graphs with weights; five records with weights of fifths only, whose scores can
+    be 0 there.
+    """
     for adjacency, n in product(Adjacency, range(1, 6)):
         for pair in graphs.pairs(adjacency, n, loops=(-1,)):
             for weights in (w for w in _WEIGHTS if n < 5 or w[1] == 5):
@@ -180,7 +193,7 @@ def _cases() -> Iterator[tuple[graphs.Pair, Adjacency, int, Weights]]:
 
 
 def _scores(pair: graphs.Pair, weights: Weights) -> list[dict[int, int]]:
-    """Of all records, on each side."""
+    """Return the scores of all records, on each side."""
     p, q = weights
     return [
         {
@@ -192,7 +205,7 @@ def _scores(pair: graphs.Pair, weights: Weights) -> list[dict[int, int]]:
 
 
 def _weights(statement: Sensitivity) -> Weights | None:
-    """(p, q) of a statement; None if p / q is not in (0, 1/2]."""
+    """Return (p, q) of a statement; None if p / q is not in (0, 1/2]."""
     given: Any = statement.query
     p, q = given["p"], given["q"]
     return (p, q) if 0 < 2 * p <= q else None
@@ -212,7 +225,9 @@ def _stated_margin(statement: Sensitivity) -> int | None:
 
 
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedAbsent, ...]:
-    """So many records at most; ``inside`` that nobody is kept who has too few friends."""
+    """Return the assumptions: so many records at most; for ``inside``, that no record with too few
+    friends is kept.
+    """
     known, all_of_them = (
         (Relation.AT_LEAST, Side.LARGER, "Count"),
         (("some", False), ("within", None)),
@@ -226,7 +241,9 @@ def _under(statement: Sensitivity) -> tuple[Assumed | AssumedAbsent, ...]:
 
 
 def _friends(statement: Sensitivity) -> Friendly | None:
-    """Of positive score on both sides: friends, and under replace the old record and the new one too."""
+    """Return the friendly premise for records of positive score on both sides: friends, and under
+    replace the old record and the new one too.
+    """
     if not isinstance(statement.keeps, Friendly):
         return None
     exchange = statement.adjacency is REPLACE
@@ -234,7 +251,9 @@ def _friends(statement: Sensitivity) -> Friendly | None:
 
 
 def _kept(statement: Sensitivity) -> Friendly | None:
-    """``_friends``, with fewer than p n / q strangers each under add-remove; of a record outside nothing."""
+    """Return ``_friends``, with fewer than p n / q strangers each under add-remove; for a record
+    outside None.
+    """
     given: Any = statement.query
     friends = _friends(statement)
     if friends is None or not given["inside"]:
@@ -248,8 +267,9 @@ def _kept(statement: Sensitivity) -> Friendly | None:
 def obligation_scores(
     claimed: Callable[[Adjacency, bool, int, Weights], int] = moved_scores,
 ) -> int:
-    """On every graph of at most 5 records the scores move by at most this, and by (n - 1) / n of it
-    for some (add-remove: outside); and which friends those are that may be kept ``obligation_missed`` shows.
+    """Check on every graph of at most 5 records that the scores move by at most this, and by
+    (n - 1) / n of it for some (add-remove: outside); ``obligation_missed`` shows which of them
+    are friends that may be kept.
     """
     cases = 0
     largest: dict[tuple[Adjacency, bool, int, Weights], int] = {}
@@ -274,9 +294,12 @@ def obligation_scores(
 def obligation_missed(
     claimed: Callable[[Adjacency, Weights], int] = score_margin,
 ) -> int:
-    """On every graph of at most 5 records: those with scores above 0 are friendly and have fewer than
-    p n / q strangers each; of the others no score on either side is above ``claimed``, and two records that
-    replace each other with scores above it have a common friend. Some score is as large."""
+    """Check on every graph of at most 5 records that those with scores above 0 are friendly and
+    have fewer than p n / q strangers each.
+
+    No other score on either side is above ``claimed``, and two records that replace each other
+    with scores above it have a common friend. Some score is as large.
+    """
     cases = 0
     largest: dict[tuple[Adjacency, Weights], int] = {}
     for pair, adjacency, n, weights in _cases():

@@ -1,4 +1,6 @@
-"""Spec of ``gaussian_mean``: medians by a noisy search, a clipped sum about them, and one about what that gave."""
+"""Spec of ``gaussian_mean``: medians by a noisy search, a clipped sum about them, and another
+about its result.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,16 @@ Ball = tuple[Stretch, int]
 DEPARTURES = (
     Departure(
         "ZZ25, Theorem 4.1",
-        "records beyond the ball are clipped to it, and the mean is the one whose clipped records have the released mean; with "
-        "outside='mask' they are left out, as in the paper",
-        "clipped records tell as much with less error, by up to a third for few records or columns; a law that was truncated before needs the mask",
+        "records beyond the ball are clipped to it, and the mean is the one whose clipped "
+        "records have the released mean; with outside='mask' they are left out, as in the paper",
+        "clipped records tell as much with less error, by up to a third for few records or "
+        "columns; a law that was truncated before needs the mask",
     ),
     Departure(
         "ZZ25, Algorithm 3.1",
         "one noisy sum in place of noisy gradient steps",
-        "in an exponential family truncated to a fixed set the gradient depends on data through that sum alone",
+        "in an exponential family truncated to a fixed set the gradient depends on data through "
+        "that sum alone",
     ),
     Departure(
         "ZZ25, Algorithm B.2",
@@ -56,13 +60,14 @@ DEPARTURES = (
     ),
     Departure(
         "ZZ25, Section 3",
-        "the ball's radius is the one of the least predicted error at the released or public number, not one of constant mass",
+        "the ball's radius is the one of the least predicted error at the released or public "
+        "number, not one of constant mass",
         "a radius of constant mass costs two to six times the error",
     ),
     Departure(
         "ZZ25, Remark 3.2",
-        "the set in which records were kept is cut with the ball of the estimator, and the center of "
-        "the last ball is the mean of what counted in the first, not of all records",
+        "the set in which records were kept is cut with the ball of the estimator, and the "
+        "center of the last ball is the mean of what counted in the first, not of all records",
         "a half-space has no bound; the center may be anywhere near what is left, for the way back "
         "knows the set",
     ),
@@ -79,7 +84,9 @@ _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity i
 
 
 def whitened(parameters: Parameters) -> known_covariance.Whitening | None:
-    """The map of records: of a covariance, and of unlike deviations where a public set is given."""
+    """Return the map of records: for a covariance, and for unlike deviations where a public set is
+    given.
+    """
     center = parameters["center"]
     if parameters["covariance"] is not None:
         return known_covariance.whitening(parameters["covariance"], center)
@@ -89,8 +96,9 @@ def whitened(parameters: Parameters) -> known_covariance.Whitening | None:
 
 
 def of_images(parameters: Parameters) -> Parameters:
-    """The parameters for images, which have deviations of 1 about 0; the same where there is no
-    map."""
+    """Return the parameters for images, which have deviations of 1 about 0; the same where there
+    is no map.
+    """
     public = whitened(parameters)
     if public is None:
         return parameters
@@ -110,32 +118,36 @@ def of_images(parameters: Parameters) -> Parameters:
 
 
 def counts(parameters: Parameters) -> bool:
-    """Whether the number of records is private."""
+    """Return whether the number of records is private."""
     return parameters["adjacency"] is Adjacency.ADD_REMOVE
 
 
 def masked(parameters: Parameters) -> bool:
-    """Whether records outside are left out."""
+    """Return whether records outside are left out."""
     return bool(parameters["outside"] == "mask")
 
 
 def sum_share(parameters: Parameters) -> Fraction:
-    """What the search and the first sum leave of mu^2."""
+    """Return the share of mu^2 that the search and the first sum leave."""
     return 1 - Fraction(parameters["search_share"]) - Fraction(parameters["warm_share"])
 
 
 def search_steps(parameters: Parameters) -> int:
-    """Halvings of the reach down to the least deviation, and the extra ones."""
+    """Return the number of search steps: halvings of the reach down to the least deviation, and
+    the extra ones.
+    """
     return centered.halvings(parameters, min(map(Fraction, parameters["deviations"])))
 
 
 def weight(parameters: Parameters) -> int:
-    """Of a record's number beside a ball of one grain; under replace the largest that is free."""
+    """Return the weight of a record's number beside a ball of one grain; under replace the largest
+    that is free.
+    """
     return GRAIN // 8 if counts(parameters) else math.isqrt(3 * GRAIN**2)
 
 
 def moved(parameters: Parameters, radius: int) -> int:
-    """The squared sensitivity of a sum in a ball of so many grains."""
+    """Return the squared sensitivity of a sum in a ball of so many grains."""
     adjacency, w = parameters["adjacency"], radius * weight(parameters)
     if masked(parameters):
         return scaled_masked_sum_sensitivity(radius * GRAIN, w, adjacency)
@@ -145,12 +157,12 @@ def moved(parameters: Parameters, radius: int) -> int:
 
 
 def scale(parameters: Parameters, share: Fraction) -> Fraction:
-    """The noise of a sum in a ball of one grain."""
+    """Return the noise of a sum in a ball of one grain."""
     return Fraction(parameters["noise_multiplier"]) * root(moved(parameters, 1) / share)
 
 
 def at_least(parameters: Parameters) -> int:
-    """2.7 standard deviations of a search step's noise, from 1 to 2^60."""
+    """Return 2.7 standard deviations of a search step's noise, from 1 to 2^60."""
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     noise = centered.step_scale(parameters, search_steps(parameters))
@@ -161,7 +173,9 @@ def at_least(parameters: Parameters) -> int:
 
 
 def stretch(parameters: Parameters, medians: Sequence[Fraction]) -> Stretch:
-    """Columns in units of their deviations, about these points; the expected squared length is d."""
+    """Return the map of columns in units of their deviations, about these points; the expected
+    squared length is d.
+    """
     squares = [Fraction(s) ** 2 for s in parameters["deviations"]]
     return stretch_about(medians, squares, Fraction(len(squares)), TYPICAL * GRAIN)
 
@@ -176,13 +190,13 @@ def _deviation(deviations: tuple[Any, ...], units: Stretch) -> Any:
 
 
 def deviation(parameters: Parameters) -> Any:
-    """The root mean square of the columns' deviations in the image."""
+    """Return the root mean square of the columns' deviations in the image."""
     units = stretch(parameters, [Fraction(0)] * centered.width(parameters))
     return _deviation(tuple(parameters["deviations"]), units)
 
 
 def center_steps(parameters: Parameters) -> list[Fraction]:
-    """Of every column: the largest power of two up to a 16th of a deviation, or a cell."""
+    """Return, for every column, the largest power of two up to a 16th of a deviation, or a cell."""
     units = stretch(parameters, [Fraction(0)] * centered.width(parameters))
     return [
         max(cell, largest_power(lambda p, s=Fraction(s): p <= s / 16))  # type: ignore[misc]
@@ -191,7 +205,7 @@ def center_steps(parameters: Parameters) -> list[Fraction]:
 
 
 def best_length(parameters: Parameters, quarter: int) -> Any:
-    """Of the last radius, in deviations, for 2^(quarter / 4) records."""
+    """Return the last radius, in deviations, for 2^(quarter / 4) records."""
     mu = mp.sqrt(real(sum_share(parameters))) / real(Fraction(parameters["noise_multiplier"]))
     best = clipped_response.best_masked_bound if masked(parameters) else normal_fits.best_mean_bound
     n, moves = mp.mpf(2) ** (mp.mpf(quarter) / 4), 1 if counts(parameters) else 2
@@ -199,33 +213,33 @@ def best_length(parameters: Parameters, quarter: int) -> Any:
 
 
 def first_length(parameters: Parameters) -> Any:
-    """Of the first radius, in deviations."""
+    """Return the first radius, in deviations."""
     return mp.sqrt((3 if masked(parameters) else 2) * centered.width(parameters))
 
 
 def ball(parameters: Parameters, center: Stretch, length: Any) -> Ball:
-    """With this radius in deviations."""
+    """Return the ball with this radius in deviations."""
     return center, max(1, int(mp.floor(length * deviation(parameters) / GRAIN)))
 
 
 def kept(parameters: Parameters, about: Stretch) -> public_sets.Slab | public_sets.Round | None:
-    """The public set in which records were kept, of images."""
+    """Return the public set in which records were kept, of images."""
     origin = stretch(parameters, [Fraction(c) for c in parameters["center"]]).center
     return public_sets.in_cells(parameters["kept"], about, origin, deviation(parameters))
 
 
 def first_ball(parameters: Parameters, prefix: Prefix) -> Ball:
-    """About the medians."""
+    """Return the ball about the medians."""
     medians = centered.medians(parameters, prefix, search_steps(parameters))
     return ball(parameters, stretch(parameters, medians), first_length(parameters))
 
 
 def last_ball(parameters: Parameters, prefix: Prefix) -> Ball:
-    """About the mean that the first sum, over the number that counts in it, tells.
+    """Return the ball about the mean that the first sum, over the number that counts in it, gives.
 
-    Too small a number counts as the least one, of those inside as an eighth of it. Of records that
-    were kept in a public set it is the mean of what counts itself, in the first ball: the center
-    need not be the mean.
+    Too small a number counts as the least one, of those inside as an eighth of it. For records
+    that were kept in a public set the center is the mean of the records that count, in the
+    first ball: it need not be the mean.
     """
     steps, d = search_steps(parameters), centered.width(parameters)
     first, radius = first_ball(parameters, prefix)
@@ -256,7 +270,7 @@ def last_ball(parameters: Parameters, prefix: Prefix) -> Ball:
 
 
 def value(parameters: Parameters, rows: Sequence[Record], about: Ball) -> tuple[int, ...]:
-    """What a sum adds noise to, before it is divided by its scale."""
+    """Return the integers that a sum adds noise to, before they are divided by its scale."""
     public, radius = about
     w = radius * weight(parameters)
     if masked(parameters):
@@ -270,10 +284,10 @@ def value(parameters: Parameters, rows: Sequence[Record], about: Ball) -> tuple[
 
 @states(_OURS, _MASKED, _GAUSSIAN, _WHITENED)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """side 1, side 2, ...; the first sum; the number where it is public; the last sum, with a
-    number that is not.
+    """Return the law of side 1, side 2, ...; the first sum; the number where it is public; the
+    last sum, with a number that is not.
 
-    With a map, of the images.
+    With a map, it is the law for the images.
     """
     public_map = whitened(parameters)
     if public_map is not None:
@@ -309,7 +323,9 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit: the same for every radius, to which noise is in proportion."""
+    """Return the squared sensitivity of each stage, in one unit: the same for every radius, to
+    which noise is in proportion.
+    """
     parameters = of_images(parameters)
     d, steps = centered.width(parameters), search_steps(parameters)
     joint = counts(parameters) or masked(parameters)
@@ -331,10 +347,10 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def _last(parameters: Parameters, n: int) -> tuple[Any, clipped_response.Moment, Any]:
-    """The last radius for n records; what a mean at the center makes of it; the noise of a
+    """Return the last radius for n records, the moment of a mean at the center, and the noise of a
     coordinate of the sum.
 
-    What a public set leaves of records is not in it.
+    The effect of a public set on the records is left out.
     """
     d = centered.width(parameters)
     points = stretch(parameters, [Fraction(0)] * d)
@@ -348,9 +364,11 @@ def _last(parameters: Parameters, n: int) -> tuple[Any, clipped_response.Moment,
 
 @states(_OURS, _MASKED)
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared length of the noise's part, over deviations, about a center at the mean, for equal deviations.
+    """Return the root mean squared length of the noise's part, over deviations, about a center at
+    the mean, for equal deviations.
 
-    The noise of the sum over the number that counts, over the slope at which its mean follows that of the records.
+    It is the noise of the sum over the number that counts, over the slope at which its mean
+    follows that of the records.
     """
     _, at, noise = _last(of_images(parameters), n)
     number = n * at.inside if masked(parameters) else n
@@ -359,8 +377,9 @@ def noise_error(parameters: Parameters, n: int) -> Any:
 
 @states(_OURS, _MASKED)
 def noise_quantile(parameters: Parameters, n: int, log_inverse_beta: Any) -> Any:
-    """What the length of the noise's part exceeds with probability exp(-log_inverse_beta): a
-    multiple of a normal vector's length."""
+    """Return the length that the noise's part exceeds with probability exp(-log_inverse_beta): a
+    multiple of a normal vector's length.
+    """
     d = centered.width(parameters)
     share = -mp.expm1(-mp.mpf(log_inverse_beta))
     return noise_error(parameters, n) * normal_fits.length_within(d, share) / mp.sqrt(d)
@@ -368,9 +387,11 @@ def noise_quantile(parameters: Parameters, n: int, log_inverse_beta: Any) -> Any
 
 @states(_OURS, _MASKED)
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The same of the estimate from the mean of the records' law.
+    """Return the root mean squared distance of the estimate from the mean of the records' law,
+    over deviations.
 
-    A clipped record has E |z|^2 = E min(|y|^2, r^2), one inside the variance ``slope`` in every direction.
+    A clipped record has E |z|^2 = E min(|y|^2, r^2), one inside the variance ``slope`` in every
+    direction.
     """
     radius, at, _ = _last(of_images(parameters), n)
     d = centered.width(parameters)
@@ -389,16 +410,21 @@ def expected_error(parameters: Parameters, n: int) -> Any:
     )
 )
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on |estimate - mean| over deviations, which fails with probability at most beta, for equal ones and a fixed center within 1.
+    """Return a bound on |estimate - mean| over deviations, which fails with probability at most
+    beta, for equal deviations and a fixed center within 1.
 
-    The released center follows from the same records, by medians and a sum with noise: for that one McDiarmid's step is no proof. The tests hold
-    the bound against errors with released centers, from which it is far.
-    With g(m) the mean of limited records: the estimate m' solves g(m') = v, and |v - g(m)| >= slope |m' - m| with the least slope
-    of the Jacobian on a ball that holds both, which is that of g along m at its end (slopes fall: obligation_offset). So where
-    |v - g(m)| <= slope at 2, m' is within 2 and |m' - m| <= |v - g(m)| / slope. v - g(m) is, each but for beta / 4: the noise over
-    the number; the sampling error, at most E + r sqrt(2 ln(4 / beta) / N) by McDiarmid, E <= sqrt(E |z|^2 / N) with
-    |z| at most r and E |z|^2 at most d + 1; and the number's own noise over it, times |g(m)| and that. N >= n P - sqrt(n ln(4 / beta)
-    / 2) records are inside (Hoeffding). Raises ValueError where n is too small for that.
+    The released center follows from the same records, by medians and a sum with noise: for such
+    a center McDiarmid's step is no proof. The tests compare the bound with errors for released
+    centers, which are far below it.
+    With g(m) the mean of limited records: the estimate m' solves g(m') = v, and |v -
+    g(m)| >= slope |m' - m| with the least slope of the Jacobian on a ball that holds both,
+    which is that of g along m at its end (slopes fall: obligation_offset). So where |v -
+    g(m)| <= slope at 2, m' is within 2 and |m' - m| <= |v - g(m)| / slope. v - g(m) consists of
+    the following, each except with probability beta / 4: the noise over the number; the
+    sampling error, at most E + r sqrt(2 ln(4 / beta) / N) by McDiarmid, E <= sqrt(E |z|^2 / N)
+    with |z| at most r and E |z|^2 at most d + 1; and the number's own noise over it, times
+    |g(m)| and that. N >= n P - sqrt(n ln(4 / beta) / 2) records are inside (Hoeffding). Raises
+    ValueError where n is too small for that.
     """
     radius, _, noise = _last(of_images(parameters), n)
     d, outside, level = centered.width(parameters), parameters["outside"], mp.log(4 / real(beta))
@@ -420,7 +446,9 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 
 def chance_of_missing(parameters: Parameters, n: int) -> Any:
-    """A bound on the probability that the search leaves a median that all n records share."""
+    """Return a bound on the probability that the search leaves a median that all n records
+    share.
+    """
     parameters = of_images(parameters)
     steps = search_steps(parameters)
     return centered.chance_of_missing(parameters, n, steps, steps)
@@ -428,7 +456,9 @@ def chance_of_missing(parameters: Parameters, n: int) -> Any:
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error, over deviations, for all means of n such records."""
+    """Return a lower bound on the root mean squared error, over deviations, for all means of n
+    such records, of every estimate of this privacy.
+    """
     return centered.lower_bound(parameters, n, [mp.mpf(1)] * centered.width(parameters))
 
 
@@ -438,7 +468,9 @@ _SURFACE = Fraction(999, 1000)
 
 
 def _universe(parameters: Parameters) -> list[Record]:
-    """Far on either side; just below the center of the search; just within both balls, on either side."""
+    """Return records far on either side; just below the center of the search; just within both
+    balls, on either side.
+    """
     d = centered.width(parameters)
     example = law(parameters, ()).example
     found = [(Fraction(x),) * d for x in ("2/5", 10**30, -(10**30))]
@@ -469,10 +501,12 @@ def _settings(adjacency: Adjacency, d: int, **own: Any) -> dict[str, Any]:
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is at most
-    what is stated of it, and for some pair within 3/1000 of it; what is stated adds up to
-    (claimed / multiplier)^2, but for the grid's 2^-18. Of a half-space through the center, too, on
-    whose plane these records lie."""
+    """Check along the example transcript, on all neighbors of at most 2 records, that every
+    stage's mu^2 is at most the stated one, and for some pair within 3/1000 of it; the stated
+    ones add up to (claimed / multiplier)^2, up to the grid's 2^-18.
+
+    A half-space through the center, on whose plane these records lie, is tried too.
+    """
     cases, through = 0, known_covariance.HalfSpace((0.0, 1.0), 0.5)
     ways: list[dict[str, Any]] = [
         *({"d": d, "outside": outside} for d, outside in product((1, 2), ("clip", "mask"))),
@@ -500,8 +534,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     )
 )
 def obligation_lower_bound_is_below_error(within: int = 10) -> int:
-    """The noise alone is above the lower bound, and within 10 times; the bound that fails with probability 1/20 is above the
-    expected error, and within 12 times."""
+    """Check that the noise alone is above the lower bound, and within 10 times; and that the bound
+    that fails with probability 1/20 is above the expected error, and within 12 times.
+    """
     cases = 0
     for adjacency, d, outside in product(Adjacency, (5, 50), ("clip", "mask")):
         n = 4000 * d

@@ -38,9 +38,10 @@ DEPARTURES = (
     ),
     Departure(
         "HRMS10, Section 4",
-        "the branching and the height with the least mean variance over all ranges, for either noise; a "
-        "circulant matrix for Gaussian noise",
-        "a tree has to pay for every level; all ranges of a circle are answered best by a circulant",
+        "the branching and the height with the least mean variance over all ranges, for either "
+        "noise; a circulant matrix for Gaussian noise",
+        "a tree has to pay for every level; all ranges of a circle are answered best by a "
+        "circulant",
     ),
 )
 _MATRICES = Source(
@@ -97,8 +98,9 @@ def kernel(bins: int, bits: int = _BITS) -> tuple[int, ...]:
 )
 @lru_cache(maxsize=16)
 def levels(bins: int, noise: str) -> tuple[int, ...]:
-    """Choose the released levels of blocks of 2^(k l) bins: the least mean variance over all ranges,
-    and the first of those that are within 10^-9 of it."""
+    """Choose the released levels of blocks of 2^(k l) bins: the least mean variance over all
+    ranges, and the first of those that are within 10^-9 of it.
+    """
     height = (bins - 1).bit_length()
     best: tuple[int, ...] = (1,)
     for step in range(1, height + 1):
@@ -121,7 +123,9 @@ def tree_error(bins: int, weights: tuple[int, ...], noise: str) -> Fraction:
     """
 
     def node(level: int, at: int) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """Give M^-1 1 of a node by its sum and its products with i + 1 and with G, and the trace."""
+        """Give M^-1 1 of a node by its sum and its products with i + 1 and with G, and the
+        trace.
+        """
         if at << level >= bins:
             return (Fraction(0),) * 4
         if not level:
@@ -148,8 +152,9 @@ def tree_error(bins: int, weights: tuple[int, ...], noise: str) -> Fraction:
 
 
 def matrices(parameters: Parameters) -> tuple[Matrix, ...]:
-    """Give the public matrix of each axis: of several with edges each circulant has fewer bits, 30 in
-    all."""
+    """Give the public matrix of each axis: of several with edges each circulant has fewer bits, 30
+    in all.
+    """
     found: list[Matrix] = []
     ordered = [axis for axis in parameters["axes"] if not isinstance(axis, int)]
     bits = min(_BITS, 30 // max(1, len(ordered)))
@@ -191,12 +196,14 @@ def other(parameters: Parameters) -> int:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage."""
+    """Return the sensitivity of the counts."""
     return {"counts": _moved(parameters, other(parameters), parameters["adjacency"])}
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """multiplier x sensitivity; of a squared one its root, rounded up to a multiple of 2^-40."""
+    """Return multiplier x sensitivity; of a squared sensitivity the root, rounded up to a multiple
+    of 2^-40.
+    """
     moved, multiplier = (
         sensitivities(parameters)["counts"],
         Fraction(parameters["noise_multiplier"]),
@@ -212,8 +219,9 @@ def scale(parameters: Parameters) -> Fraction:
     Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"),
 )
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
-    """The product of the counts with the public matrices, and the weighted number outside, plus
-    noise."""
+    """Return the product of the counts with the public matrices, and the weighted number outside,
+    plus noise.
+    """
     rows = [one if isinstance(one, tuple) else (one,) for one in records]
     given = axes_of(parameters), matrices(parameters), other(parameters)
     center = bin_counts.value(rows, *given)
@@ -226,9 +234,10 @@ _SMALL: tuple[tuple[Any, ...], ...] = (((0.0, 1.0, 2.0, 4.0),), ((0.0, 1.0, 4.0)
 
 @states(Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most one record (of two under replace): the loss under Laplace noise,
-    and mu under Gaussian noise up to 2^-40, is at most claimed / multiplier, and for some pair
-    that."""
+    """Check on all neighbors of at most one record (of two under replace) that the loss under
+    Laplace noise, and mu under Gaussian noise up to 2^-40, is at most claimed / multiplier, and
+    for some pair that.
+    """
     cases, multiplier = 0, Fraction(3, 2)
     numbers = (Fraction(-1), Fraction(0), Fraction(1), Fraction(4))
     for axes, adjacency, outside in product(_SMALL, Adjacency, ("drop", "count")):
@@ -275,7 +284,7 @@ def estimates(parameters: Parameters) -> mp.matrix:
 
 
 def deviation(parameters: Parameters) -> Any:
-    """The standard deviation of the noise in each released number."""
+    """Return the standard deviation of the noise in each released number."""
     own = scale(parameters)
     if parameters["noise"] == "gaussian":
         return mp.sqrt(real(own) ** 2 + mp.mpf(1) / 12)
@@ -284,13 +293,13 @@ def deviation(parameters: Parameters) -> Any:
 
 
 def expected_error(parameters: Parameters) -> Any:
-    """The root of the expected squared noise of all counts together."""
+    """Return the root of the expected squared noise of all counts together."""
     found = estimates(parameters)
     return deviation(parameters) * mp.sqrt(sum(found[i, i] for i in range(found.rows)))
 
 
 def range_error(parameters: Parameters) -> Any:
-    """The root of the mean, over all ranges of bins of one axis, of the squared noise."""
+    """Return the root of the mean, over all ranges of bins of one axis, of the squared noise."""
     found = estimates(parameters)
     total = sum(
         found[i, j] * overlap(found.rows, i, j) for i, j in product(range(found.rows), repeat=2)
@@ -300,8 +309,11 @@ def range_error(parameters: Parameters) -> Any:
 
 @states(Source("GRS09", "geometric mechanism"))
 def error_bound(parameters: Parameters, beta: Fraction) -> Any:
-    """t with P(|noise| >= t) <= beta in a released number; of rounded Gaussian noise |z| >= t if
-    scale |N| >= t - 1/2. With strategy "identity" a released number is a count."""
+    """Return t with P(|noise| >= t) <= beta in a released number.
+
+    For rounded Gaussian noise |z| >= t if scale |N| >= t - 1/2. With strategy "identity" a
+    released number is a count.
+    """
     own = scale(parameters)
     if parameters["noise"] == "gaussian":
         return real(own) * mp.sqrt(2) * mp.erfinv(1 - real(beta)) + 1
@@ -310,19 +322,20 @@ def error_bound(parameters: Parameters, beta: Fraction) -> Any:
 
 @states(Source("HT10", "packing argument", note="for two datasets at distance k, in a single bin"))
 def lower_bound(epsilon: Fraction) -> Any:
-    """No epsilon-DP count of a bin (add-remove) has a smaller expected absolute error on every
-    dataset."""
+    """Return a lower bound on the expected absolute error, on some dataset, of every epsilon-DP
+    count of a bin (add-remove).
+    """
     return lower_bounds.two_point(epsilon, Fraction(1), 10**6)
 
 
 @states(_MATRICES)
 def obligation_kernel(claimed: Callable[[int], Sequence[int]] = kernel) -> int:
-    """Of all circulant matrices the chosen one has the least mean variance over all ranges, for 2
-    to 8 bins.
+    """Check that of all circulant matrices the chosen one has the least mean variance over all
+    ranges, for 2 to 8 bins.
 
     Proof. Eigenvalues l_k of C^T C decide it, by (sum l_k) (sum g_k / l_k) >= (sum sqrt(g_k))^2
-    (Cauchy and Schwarz), with equality if and only if all l_k / sqrt(g_k) are one number: here to
-    1e-3, for the kernel is rounded. Every change of one of them by an eighth is worse.
+    (Cauchy and Schwarz), with equality if and only if all l_k / sqrt(g_k) are one number: here
+    to 1e-3, for the kernel is rounded. Every change of one of them by an eighth is worse.
     """
     cases = 0
     for bins in range(2, 9):
@@ -344,7 +357,7 @@ def _spectrum(values: Sequence[Any], k: int) -> Any:
 
 
 def _cost(eigenvalues: Sequence[Any], goal: Sequence[Any]) -> Any:
-    """The squared sensitivity times the variances of all ranges, in units of 1 / bins^2."""
+    """Return the squared sensitivity times the variances of all ranges, in units of 1 / bins^2."""
     return sum(eigenvalues) * sum(abs(g) / own for g, own in zip(goal, eigenvalues, strict=True))
 
 
@@ -354,9 +367,10 @@ def _cost(eigenvalues: Sequence[Any], goal: Sequence[Any]) -> Any:
     )
 )
 def obligation_tree(claimed: Callable[[int, tuple[int, ...], str], Fraction] = tree_error) -> int:
-    """The variances of all ranges, added up, are those of the least-squares answers, for all trees
-    of at most nine bins: the trace of (A^T A)^-1 times the numbers of ranges that hold two
-    bins."""
+    """Check that the variances of all ranges, added up, are those of the least-squares answers,
+    for all trees of at most nine bins: the trace of (A^T A)^-1 times the numbers of ranges that
+    contain two bins.
+    """
     cases = 0
     for bins in range(1, 10):
         for weights in product((0, 1), repeat=(bins - 1).bit_length()):

@@ -1,4 +1,6 @@
-"""Spec of ``histogram_gaussian``: octaves of differences, bins of a width that they tell, a clamped mean, squares about it."""
+"""Spec of ``histogram_gaussian``: octaves of differences, bins of a width computed from them, a
+clamped mean, squares about it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ OCTAVES, BINS, MEAN, SQUARES = 1, 2, 3, 4
 DEPARTURES = (
     Departure(
         "KV18, Algorithms 1 and 2, histograms",
-        "thresholds are the least for integer noise; ties are a key of their own; bins are of records on a grid",
+        "thresholds are the least for integer noise; ties are a key of their own; bins are of "
+        "records on a grid",
         "see stability_histogram; the logarithm of no difference is no number",
     ),
     Departure(
@@ -54,22 +57,24 @@ _BASIC = Source("DR14", "Theorem 3.16, adaptive stages", note="epsilons and delt
 
 
 def share(parameters: Parameters, place: int) -> Fraction:
-    """Of epsilon, for a place in the transcript."""
+    """Return the share of epsilon for a place in the transcript."""
     return Fraction(parameters["shares"][place - 1])
 
 
 def cell(parameters: Parameters) -> Fraction:
-    """The largest power of two not above ``cell``."""
+    """Return the largest power of two not above ``cell``."""
     return univariate_gaussian.cell(parameters)
 
 
 def scale(parameters: Parameters, place: int, moved: int = 2) -> Fraction:
-    """The noise of a stage whose value moves by so much; a histogram's by one in each of two counts."""
+    """Return the noise of a stage whose value moves by so much; a histogram's by one in each of
+    two counts.
+    """
     return moved * Fraction(parameters["noise_multiplier"]) / share(parameters, place)
 
 
 def threshold(parameters: Parameters, place: int) -> int:
-    """The least T >= 2 with P(1 + Z >= T) <= delta / 2."""
+    """Return the least T >= 2 with P(1 + Z >= T) <= delta / 2."""
     return _threshold(scale(parameters, place), Fraction(parameters["delta"]) / 2)
 
 
@@ -88,32 +93,32 @@ def _threshold(noise: Fraction, delta: Fraction) -> int:
 
 
 def half(parameters: Parameters, n: int) -> int:
-    """The clamp's reach, in cells of 2^-12 of a width: 4 sqrt(ln(n / failure)) widths."""
+    """Return the clamp's reach, in cells of 2^-12 of a width: 4 sqrt(ln(n / failure)) widths."""
     ratio = mp.log(mp.mpf(n) / real(Fraction(parameters["failure"])))
     return int(mp.ceil(4 * WIDTH * mp.sqrt(ratio)))
 
 
 def bounds(parameters: Parameters, n: int, key: int) -> tuple[int, int]:
-    """About the middle of a bin."""
+    """Return the clamp's bounds about the middle of a bin."""
     middle = min(max(key, -FARTHEST_BIN), FARTHEST_BIN) * WIDTH
     return middle - half(parameters, n), middle + half(parameters, n)
 
 
 def fullest(shown: Outcome) -> int:
-    """The key of the largest shown count, the first of several; 0 where none is shown."""
+    """Return the key of the largest shown count, the first of several; 0 where none is shown."""
     counts = shown[1::2]
     return shown[2 * counts.index(max(counts))] if counts else 0
 
 
 def width(parameters: Parameters, octave: int) -> Fraction:
-    """Four times the lower end of the octave; of ties, as of the first one."""
+    """Return four times the lower end of the octave; for ties, that of the first octave."""
     return cell(parameters) * Fraction(2) ** (max(octave, 0) + 2)
 
 
 def histogram(
     parameters: Parameters, records: Sequence[Fraction], place: int, octave: int = 0
 ) -> ThresholdedLaplaceLaw:
-    """The law of octaves, or of bins."""
+    """Return the law of octaves, or of bins."""
     if place == OCTAVES:
         counts = pairs.pair_octaves(records, cell(parameters), BOX)
     else:
@@ -126,7 +131,7 @@ def histogram(
 def clamped(
     parameters: Parameters, records: Sequence[Fraction], octave: int, key: int
 ) -> DiscreteLaplaceLaw:
-    """The law of the sum about a bin's middle."""
+    """Return the law of the sum about a bin's middle."""
     n, own = len(records), width(parameters, octave) / WIDTH
     lower, upper = bounds(parameters, n, key)
     total = sum(min(max(round(x / own), lower), upper) - (lower + upper) // 2 for x in records)
@@ -134,7 +139,7 @@ def clamped(
 
 
 def center(parameters: Parameters, n: int, key: int, released: int) -> int:
-    """The released mean to the nearest cell (halves to even), within its bounds."""
+    """Return the released mean to the nearest cell (halves to even), within its bounds."""
     lower, upper = bounds(parameters, n, key)
     mean = round(Fraction(released, n)) + (lower + upper) // 2
     return min(max(mean, lower), upper)
@@ -143,7 +148,7 @@ def center(parameters: Parameters, n: int, key: int, released: int) -> int:
 def squares(
     parameters: Parameters, records: Sequence[Fraction], octave: int, key: int, released: int
 ) -> DiscreteLaplaceLaw:
-    """The law of the sum of squares about it."""
+    """Return the law of the sum of squares about it."""
     n, own = len(records), width(parameters, octave) / WIDTH
     lower, upper = bounds(parameters, n, key)
     about = center(parameters, n, key, released)
@@ -152,14 +157,18 @@ def squares(
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage; of the last two for 2 records and no octave, as they are declared before any data."""
+    """Return the sensitivity of each stage; for the last two with 2 records and no octave, as they
+    are declared before any data.
+    """
     wide = 2 * half(parameters, 2)
     return {"count": 0, "octaves": 1, "bins": 1, "mean": wide, "squares": wide**2}
 
 
 @states(_KV18, _BASIC)
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """The public number; octaves; if one surfaced, bins; if one surfaced, the sum and the squares."""
+    """Return the law of the public number; octaves; if one surfaced, bins; if one surfaced, the
+    sum and the squares.
+    """
     n = len(records)
 
     def gated(shown: Outcome) -> bool:
@@ -195,7 +204,9 @@ _WRONG = (43, 25)
 
 
 def masses(log: Any) -> dict[int, Any]:
-    """Of octaves of differences of normal records of deviation 2^log: by octave, from -20 to 6."""
+    """Return the masses of octaves of differences of normal records of deviation 2^log: by octave,
+    from -20 to 6.
+    """
     root = mp.sqrt(2) * mp.mpf(2) ** log
     return {
         j: mp.erf(mp.mpf(2) ** (j + 1) / root / mp.sqrt(2))
@@ -205,7 +216,9 @@ def masses(log: Any) -> dict[int, Any]:
 
 
 def bin_masses(wide: Any, offset: Any) -> dict[int, Any]:
-    """Of bins of so many deviations, with the mean so many widths from the middle of bin 0."""
+    """Return the masses of bins of so many deviations, with the mean so many widths from the
+    middle of bin 0.
+    """
     edges = [mp.ncdf((k - 0.5 - offset) * wide) for k in range(-9, 11)]
     return {k - 9: b - a for k, (a, b) in enumerate(pairwise(edges))}
 
@@ -219,8 +232,13 @@ def bin_masses(wide: Any, offset: Any) -> dict[int, Any]:
     ),
 )
 def lost(parameters: Parameters, n: int) -> Any:
-    """A bound on the probability that n normal records have no estimate, a width outside 1 to 8 deviations, or a bin whose middle is
-    further than 1.5 widths from the mean. By a union over the 43 octaves, and over the 25 bins within 12 deviations."""
+    """Return a bound on the probability that the estimate from n normal records is missing or
+    based on a wrong bin.
+
+    That is: there is no estimate, a width is outside 1 to 8 deviations, or the bin's middle is
+    further than 1.5 widths from the mean. The bound is a union over the 43 octaves, and over
+    the 25 bins within 12 deviations.
+    """
     found = n * mp.erfc(12 / mp.sqrt(2))
     for place, things in ((OCTAVES, n // 2), (BINS, n)):
         (p, q), s = _SHARES[place - 1], scale(parameters, place)
@@ -231,21 +249,27 @@ def lost(parameters: Parameters, n: int) -> Any:
 
 @states(_KV18)
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """The root mean square of the mean's noise, in widths: sqrt(2) scales, but for the grid."""
+    """Return the root mean square of the mean's noise, in widths: sqrt(2) scales, up to the
+    grid.
+    """
     wide = mp.mpf(2 * half(parameters, n)) / WIDTH
     return mp.sqrt(2) * wide * real(scale(parameters, MEAN, 1)) / n
 
 
 @states(_KV18)
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on that noise, in widths, which fails with probability at most beta; with half a cell of rounding."""
+    """Return a bound on that noise, in widths, which fails with probability at most beta; with
+    half a cell of rounding.
+    """
     wide = mp.mpf(2 * half(parameters, n)) / WIDTH
     return wide * real(scale(parameters, MEAN, 1)) / n * mp.log(1 / real(beta)) + mp.mpf(1) / WIDTH
 
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error for all means of n normal records, in deviations."""
+    """Return a lower bound on the root mean squared error, in deviations, for all means of n
+    normal records, of every estimate of this privacy.
+    """
     epsilon = 1 / Fraction(parameters["noise_multiplier"])
     delta = Fraction(parameters["delta"])
     return least_error(epsilon=epsilon, delta=delta, variances=[1], n=n)
@@ -272,9 +296,13 @@ def _parameters(**changes: Any) -> dict[str, Any]:
 
 @states(_KV18, _BASIC)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 4 records beside a crowd in two octaves and three bins, whatever was released before: either histogram has at most delta / 2 at
-    its share of epsilon = claimed / multiplier, and where no key is new some pair has that loss; the sums lose at most their shares, and
-    some as much."""
+    """Check the losses on all neighbors of at most 4 records beside a crowd in two octaves and
+    three bins, whatever was released before.
+
+    Either histogram has at most delta / 2 at its share of epsilon = claimed / multiplier, and
+    where no key is new some pair has that loss. The sums lose at most their shares, and some as
+    much.
+    """
     parameters, cases = _parameters(), 0
     epsilon, delta = claimed / parameters["noise_multiplier"], real(parameters["delta"]) / 2
     reached = dict.fromkeys((OCTAVES, BINS, MEAN, SQUARES), mp.mpf(0))
@@ -317,15 +345,18 @@ def _records(which: tuple[int, ...]) -> tuple[Fraction, ...]:
 
 
 def _ratio(moved: int, scale: Fraction) -> Any:
-    """The largest loss between discrete Laplace laws whose centers are so far apart."""
+    """Return the largest loss between discrete Laplace laws whose centers are so far apart."""
     return real(moved / scale)
 
 
 @states(_KV18)
 def obligation_fullest(claimed: Callable[[int], tuple[Any, Any]] = lambda k: _SHARES[k]) -> int:
-    """For normal records of any deviation the fullest octave, and for widths of 1 to 8 deviations the fullest bin, has at least the
-    first share; octaves that lead to other widths, and bins more than 1.5 widths from the mean, have at most the second. The shares are
-    tight to a twentieth."""
+    """Check for normal records of any deviation that the fullest octave, and for widths of 1 to 8
+    deviations the fullest bin, has at least the first share.
+
+    Octaves that lead to other widths, and bins more than 1.5 widths from the mean, have at most
+    the second share. The shares are tight to a twentieth.
+    """
     octaves = [(mp.mpf(1), mp.mpf(0))]
     for step in range(101):
         log = mp.mpf(step) / 100
@@ -347,7 +378,9 @@ def obligation_fullest(claimed: Callable[[int], tuple[Any, Any]] = lambda k: _SH
 
 @states(BOUND)
 def obligation_lower_bound_is_below_error(within: int = 1000) -> int:
-    """The noise of the mean alone, for a width of 2.6 deviations, is above the lower bound, and within 1000 times of it."""
+    """Check that the noise of the mean alone, for a width of 2.6 deviations, is above the lower
+    bound, and within 1000 times of it.
+    """
     cases = 0
     for n, multiplier in ((1000, Fraction(1)), (10**4, Fraction(1)), (10**5, Fraction(10))):
         parameters = _parameters(noise_multiplier=multiplier, delta=Fraction(1, 10**7))

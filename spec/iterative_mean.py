@@ -1,4 +1,6 @@
-"""Spec of ``iterative_mean``: noisy clipped sums, each about the mean that the one before it gave."""
+"""Spec of ``iterative_mean``: noisy clipped sums, each about the mean computed from the one
+before.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ DEPARTURES = (
         "BDKU20, the authors' code",
         "the clip radius is sqrt(d + r^2 + 2 sqrt((d + 2 r^2) L) + 2 L), L = ln(1 / beta), not "
         "min(sqrt(r^2 + 6 r + gamma^2), r + gamma)",
-        "one tail of the whole length: a record is clipped with probability beta at most, where the "
-        "code's 3 for sqrt(2 ln(2 / beta)) has no stated one; at beta = 1/100 it is up to 8% shorter",
+        "one tail of the whole length: a record is clipped with probability beta at most, where "
+        "the code's 3 for sqrt(2 ln(2 / beta)) has no stated one; at beta = 1/100 it is up to "
+        "8% shorter",
     ),
     Departure(
         "BDKU20, MVM",
@@ -41,8 +44,8 @@ DEPARTURES = (
     ),
     Departure(
         "BDKU20, MVM",
-        "centers are multiples of a power of two, radii have 4 significant bits, and a ball stays as "
-        "it is where the next were not smaller",
+        "centers are multiples of a power of two, radii have 4 significant bits, and a ball "
+        "stays as it is where the next were not smaller",
         "records are clipped in integers about integers; the rounding is added to the clip radius",
     ),
 )
@@ -51,7 +54,7 @@ _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit: the same for every ball."""
+    """Return the squared sensitivity of each stage, in one unit: the same for every ball."""
     stated: dict[str, int] = {}
     public = balls.map_of(parameters, balls.first_ball(parameters))
     for t in range(parameters["steps"]):
@@ -71,7 +74,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 def value(
     parameters: Parameters, t: int, ball: balls.Ball, records: Sequence[Record]
 ) -> vectors.Vector:
-    """The exact integers that step t adds noise to, before they are divided by its scale."""
+    """Return the exact integers that step t adds noise to, before they are divided by its scale."""
     rows = [record if isinstance(record, tuple) else (record,) for record in records]
     public, w = balls.map_of(parameters, ball), balls.weight(parameters, t)
     if w is None:
@@ -81,7 +84,9 @@ def value(
 
 @states(_STEPS, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
-    """The number if it is public, then each sum plus noise, in the ball that the transcript leads to."""
+    """Return the law of the number if it is public, then of each sum plus noise, in the ball that
+    the transcript leads to.
+    """
     public, n = parameters["adjacency"] is Adjacency.REPLACE, len(records)
 
     @cache
@@ -114,14 +119,15 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
 @states(_STEPS, Source("OURS", "error of the last noisy mean", note="shrinking.next_radius"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on |A (estimate - mean)| for n records of the model, a mean in the public ball.
+    """Return a bound on |A (estimate - mean)| for n records of the model, a mean in the public
+    ball.
 
-    It fails with probability at most beta + steps (2n + 2) parameters["beta"]: but for the second part
-    nothing is clipped and every ball holds the mean. A is the rounded matrix. But for beta / 2 every
-    step's number is off by at most a t of its own; radii fall as numbers grow; so the last noise is at
-    most what numbers of n - t lead to, and the error is bounded as in next_radius; moving a mean into a
-    ball that holds the true one takes it no further away. Raises ValueError for an n within the count's
-    noise.
+    It fails with probability at most beta + steps (2n + 2) parameters["beta"]: except with the
+    second part nothing is clipped and every ball contains the mean. A is the rounded matrix.
+    Except with probability beta / 2 every step's number is off by at most a t of its own; radii
+    fall as numbers grow; so the last noise is at most that for numbers of n - t, and the error
+    is bounded as in next_radius; moving a mean into a ball that holds the true one takes it no
+    further away. Raises ValueError for an n within the count's noise.
     """
     steps, d = parameters["steps"], len(parameters["center"])
     level = mp.sqrt(2 * mp.log(2 * steps / real(beta)))
@@ -136,25 +142,30 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared length of the last step's noise after A, to first order in 1 / n."""
+    """Return the root mean squared length of the last step's noise after A, to first order in
+    1 / n.
+    """
     steps = parameters["steps"]
     noise = balls.noise_of(parameters, steps - 1, balls.radii(parameters, [mp.mpf(n)] * steps)[-1])
     return mp.sqrt(len(parameters["center"])) * noise / n * real(balls.deviation(parameters))
 
 
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared |A (estimate - mean)| for n records of covariance deviation^2 after A, to
-    first order: that of sampling and that of the last noise."""
+    """Return the root mean squared |A (estimate - mean)| for n records of covariance deviation^2
+    after A, to first order: that of sampling and that of the last noise.
+    """
     sampling = mp.sqrt(mp.mpf(len(parameters["center"])) / n) * real(balls.deviation(parameters))
     return mp.hypot(sampling, noise_error(parameters, n))
 
 
 @states(Source("GL95", "van Trees inequality, product of cosine-squared priors"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate, private or not, has a smaller root mean squared error for all means in the ball.
+    """Return a lower bound on the root mean squared error, for all means in the ball, of every
+    estimate, private or not.
 
-    For normal records and independent coordinates of the mean with density cos^2(pi x / 2a) / a on
-    [-a, a], a = r / sqrt(d), which has information (pi / a)^2: each costs 1 / (n + (pi / a)^2) at least.
+    For normal records and independent coordinates of the mean with density cos^2(pi x / 2a) / a
+    on [-a, a], a = r / sqrt(d), which has information (pi / a)^2: each costs 1 / (n +
+    (pi / a)^2) at least.
     """
     d = len(parameters["center"])
     radius = real(Fraction(parameters["radius"]) / balls.deviation(parameters))
@@ -188,7 +199,9 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
 
 
 def _prefixes(parameters: Parameters) -> Iterator[tuple[Outcome, ...]]:
-    """Steps that found nothing; 200 records at the center; 200 far from it, out of the first ball."""
+    """Yield outcomes of steps that found nothing; 200 records at the center; 200 far from it, out
+    of the first ball.
+    """
     d, steps = len(parameters["center"]), parameters["steps"]
     for n, far in ((0, 0), (200, 0), (200, 2**42)):
         outcomes = []
@@ -201,9 +214,11 @@ def _prefixes(parameters: Parameters) -> Iterator[tuple[Outcome, ...]]:
 
 @states(_STEPS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records, wherever the first steps lead, the squares of the exact mu
-    of all steps sum to at most (claimed / multiplier)^2, but for the grid's 2^-18, and to at most the
-    code's sensitivities in one unit; and for some pair to within 2^-18 of it."""
+    """Check on all neighbors of at most 2 records, wherever the first steps lead, that the squares
+    of the exact mu of all steps sum to at most (claimed / multiplier)^2, up to the grid's
+    2^-18, and to at most the code's sensitivities in one unit; and for some pair to within
+    2^-18 of it.
+    """
     cases, slack = 0, 1 + Fraction(1, 2**18)
     for adjacency, (d, matrix), steps in product(
         Adjacency, ((1, None), (2, None), (2, _STRETCHED)), (1, 3)
@@ -221,7 +236,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _largest_square(parameters: Parameters, prefix: tuple[Outcome, ...]) -> tuple[Fraction, int]:
-    """The largest sum of squares over all those pairs after a prefix, and how many they are."""
+    """Return the largest sum of squares over all those pairs after a prefix, and the number of
+    pairs.
+    """
     public = parameters["adjacency"] is Adjacency.REPLACE
     known: dict[Any, list[Any]] = {}
     largest, count = Fraction(0), 0
@@ -242,9 +259,11 @@ def _largest_square(parameters: Parameters, prefix: tuple[Outcome, ...]) -> tupl
 
 
 def obligation_lower_bound_is_below_error(within: Fraction = Fraction(3)) -> int:
-    """The expected error is above the lower bound, and within 3 times where n is large; and the bound
-    that fails with probability 1/20 is above it, and within 4 times (a normal error is within 2 of its
-    root mean squares with probability 19/20)."""
+    """Check that the expected error is above the lower bound, and within 3 times where n is large.
+
+    The bound that fails with probability 1/20 is above it, and within 4 times (a normal error
+    is within 2 of its root mean squares with probability 19/20).
+    """
     cases = 0
     for adjacency, (d, n) in product(Adjacency, ((1, 2000), (5, 5000), (50, 20_000))):
         parameters = _parameters(adjacency, d, steps=3)

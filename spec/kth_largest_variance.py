@@ -22,35 +22,38 @@ DEPARTURES = (
     Departure(
         "DJYZZ24, Algorithm 2",
         "a record's group is a public hash of the record and of which of its equals it is",
-        "with groups by index one record less moves all later records to other groups: the algorithm "
-        "is private under replace only; by the hash one record more or less changes one group",
+        "with groups by index one record less moves all later records to other groups: the "
+        "algorithm is private under replace only; by the hash one record more or less changes "
+        "one group",
     ),
     Departure(
         "DJYZZ24, Algorithm 5",
-        "buckets are powers of 4, and the value is the middle of the fullest; noise is for two counts "
-        "by group that changes, four under replace",
-        "groups that are within a factor 2 then meet two buckets, not three: a third of the groups are "
-        "enough, for the same factor 4; noise for one count (a record of a histogram) would lose twice "
-        "the epsilon",
+        "buckets are powers of 4, and the value is the middle of the fullest; noise is for two "
+        "counts by group that changes, four under replace",
+        "groups that are within a factor 2 then meet two buckets, not three: a third of the "
+        "groups are enough, for the same factor 4; noise for one count (a record of a "
+        "histogram) would lose twice the epsilon",
     ),
 )
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage: how many groups a record changes."""
+    """Return the sensitivity of the votes: the number of groups that a record changes."""
     return {"votes": groups.moved(parameters["adjacency"])}
 
 
 @states(Source("DJYZZ24", "Algorithm 5, KthLargest", SourceStatus.CHANGED_CONSTANTS))
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
-    """The thresholded histogram of the groups' buckets."""
+    """Return the thresholded histogram of the groups' buckets."""
     return group_votes.law_of(parameters, records, groups.kth_largest(parameters["k"]))
 
 
 def obligation_kth_largest(
     claimed: Callable[[int], Callable[[list[Fraction]], Fraction]] = groups.kth_largest,
 ) -> int:
-    """Exactly: at least k values are as large as the k-th largest, and fewer than k are larger."""
+    """Check exactly that at least k values are as large as the k-th largest, and fewer than k are
+    larger.
+    """
     cases = 0
     for values in product(map(Fraction, range(4)), repeat=4):
         for k in range(1, 5):
@@ -64,8 +67,10 @@ def obligation_kth_largest(
 
 
 def obligation_delta(claimed: Callable[[Parameters], int] = group_votes.threshold_of) -> int:
-    """With the threshold ``claimed`` no votes of neighbors have more than delta at epsilon = 1, some have
-    all of ``group_votes.surfaces`` in the limit of large epsilon; one lower, some have more than delta."""
+    """Check that with the threshold ``claimed`` no votes of neighbors have more than delta at
+    epsilon = 1, and some have all of ``group_votes.surfaces`` in the limit of large epsilon;
+    with one lower, some have more than delta.
+    """
     cases = 0
     for adjacency, delta in product(Adjacency, ("1/20", "1/4", "1e-6")):
         parameters = group_votes.base(adjacency, "laplace", delta)
@@ -85,8 +90,10 @@ def obligation_delta(claimed: Callable[[Parameters], int] = group_votes.threshol
 
 
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Of votes of neighbors whose buckets are all large the loss is ``claimed`` / multiplier, and some
-    have it; with Gaussian noise the profile is that of mu = claimed / multiplier, and some have most."""
+    """Check that votes of neighbors whose buckets are all large have the loss
+    ``claimed`` / multiplier at most, and some have it; with Gaussian noise the profile is that
+    of mu = claimed / multiplier, and some have most of it.
+    """
     cases = 0
     for adjacency in Adjacency:
         t = groups.moved(adjacency)
@@ -117,8 +124,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     Source("DJYZZ24", "Lemma 4.5, KthLargest within a factor 4", SourceStatus.CHANGED_CONSTANTS)
 )
 def error_bound(parameters: Parameters, n: int) -> Any:
-    """At most the probability that the estimate, from n normal records of any covariance, is not within a
-    factor 4 of the k-th largest variance (``group_votes.failure``)."""
+    """Return a bound on the probability that the estimate, from n normal records of any
+    covariance, is not within a factor 4 of the k-th largest variance (``group_votes.failure``).
+    """
     k, d = parameters["k"], parameters["d"]
     return group_votes.failure(parameters, n, lambda pairs: group_votes.exactly_off(k, d, pairs))
 
@@ -128,7 +136,7 @@ lower_bound = group_votes.lower_bound
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """The groups that the rule takes are above the bound, within 40 times."""
+    """Check that the number of groups that the rule takes is above the bound, within 40 times."""
     cases = 0
     for epsilon, delta in product(map(Fraction, ("1/10", "1", "3")), ("1e-3", "1e-9")):
         given = group_votes.base(Adjacency.ADD_REMOVE, "laplace", delta)

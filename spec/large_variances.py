@@ -1,4 +1,6 @@
-"""Spec of ``large_variances``: rounds of AboveThreshold over a ladder of levels of the columns' variances."""
+"""Spec of ``large_variances``: rounds of AboveThreshold over a ladder of levels of the columns'
+variances.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +34,18 @@ Prefix = tuple[Outcome, ...]
 DEPARTURES = (
     Departure(
         "DJYZZ24, Algorithm 4 (FindLargeVariances)",
-        "a ladder of levels, powers of 4, is asked from the top; there all columns are compared with one "
-        "threshold R",
-        "the level of a report is the column's variance up to a factor of 4, so the k single calls of "
-        "SumVar and their advanced composition are not needed, nor the k-th largest variance",
+        "a ladder of levels, powers of 4, is asked from the top; there all columns are compared "
+        "with one threshold R",
+        "the level of a report is the column's variance up to a factor of 4, so the k single "
+        "calls of SumVar and their advanced composition are not needed, nor the k-th largest "
+        "variance",
     ),
     Departure(
         "DJYZZ24, Algorithm 2",
-        "groups of about ten records and a threshold of two fifths of them; there groups of order log d, "
-        "which are valid for all columns together, and a half",
-        "an answer is about one column; ten records leave a margin of a thirtieth of n between a column "
-        "above twice the level and one below half of it, groups of 50 a third of that",
+        "groups of about ten records and a threshold of two fifths of them; there groups of "
+        "order log d, which are valid for all columns together, and a half",
+        "an answer is about one column; ten records leave a margin of a thirtieth of n between "
+        "a column above twice the level and one below half of it, groups of 50 a third of that",
     ),
     Departure(
         "DJYZZ24, Algorithm 3 (Sparse)",
@@ -52,8 +55,8 @@ DEPARTURES = (
     Departure(
         "DJYZZ24, Algorithm 2",
         "not offered: the levels of all columns at once, under Gaussian noise of sqrt(2 d) a group",
-        "in low dimension it would need less noise; for that there is variance_aware_mean, and here the "
-        "noise of k reports is that of sqrt(k), whatever d",
+        "in low dimension it would need less noise; for that there is variance_aware_mean, and "
+        "here the noise of k reports is that of sqrt(k), whatever d",
     ),
 )
 _LADDER = Source("DJYZZ24", "Algorithm 4, FindLargeVariances", SourceStatus.CHANGED_CONSTANTS)
@@ -66,14 +69,14 @@ HIGHEST = 40
 
 
 def group_count(parameters: Parameters) -> int:
-    """What is given, or a tenth of n_max."""
+    """Return the given number of groups, or a tenth of n_max."""
     if parameters["groups"] is not None:
         return int(parameters["groups"])
     return max(1, min(int(parameters["n_max"]) // 10, 2**20))
 
 
 def depth_of(parameters: Parameters) -> int:
-    """What is given, or ceil(log2(d)) + 3."""
+    """Return the given depth, or ceil(log2(d)) + 3."""
     if parameters["depth"] is not None:
         return int(parameters["depth"])
     k = 0
@@ -83,31 +86,35 @@ def depth_of(parameters: Parameters) -> int:
 
 
 def threshold_of(parameters: Parameters) -> int:
-    """Two fifths of the groups, rounded up."""
+    """Return two fifths of the groups, rounded up."""
     return (2 * group_count(parameters) + 4) // 5
 
 
 def scales(parameters: Parameters) -> tuple[Fraction, Fraction]:
-    """Of the threshold's noise and of the queries': 2 and 4 multipliers for each group that changes."""
+    """Return the scales of the threshold's noise and of the queries': 2 and 4 multipliers for each
+    group that changes.
+    """
     scale = 2 * parameters["noise_multiplier"] * groups.moved(parameters["adjacency"])
     return scale, 2 * scale
 
 
 def voting(parameters: Parameters) -> dict[str, Any]:
-    """The votes for the largest variance, as ``group_votes`` knows them."""
+    """Return the parameters of ``group_votes`` for the largest variance."""
     own = {**parameters, "noise": "gaussian"}
     enough = max(10 * group_votes.threshold_of(own), 400)
     return {**own, "groups": max(1, min(enough, parameters["n_max"] // 2, 2**20))}
 
 
 def top_of(votes: Outcome) -> int:
-    """The bucket of most votes, of several the lowest, from 0 to 40; 0 if none surfaced."""
+    """Return the bucket of most votes, of several the lowest, from 0 to 40; 0 if none surfaced."""
     best = min(zip((-c for c in votes[1::2]), votes[::2], strict=True), default=(0, 0))[1]
     return min(max(best, 0), HIGHEST)
 
 
 def ladder_of(parameters: Parameters, prefix: Prefix) -> tuple[int, ...]:
-    """Levels from the highest down: from the public bound's, or from one above the released bucket."""
+    """Return the levels from the highest down: from the public bound's, or from one above the
+    released bucket.
+    """
     if parameters["largest"] is None:
         start = top_of(prefix[0]) + 1
     else:
@@ -117,7 +124,9 @@ def ladder_of(parameters: Parameters, prefix: Prefix) -> tuple[int, ...]:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage: how many groups a record changes, which moves every answer by as much."""
+    """Return the sensitivity of each stage: the number of groups that a record changes, which
+    moves every answer by as much.
+    """
     changed = groups.moved(parameters["adjacency"])
     found = {} if parameters["delta"] is None else {"largest": changed}
     return found | {f"report {i + 1}": changed for i in range(parameters["reports"])}
@@ -125,7 +134,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_LADDER, Source("DR14", "Theorem 3.25, Sparse", note="with other constants"))
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
-    """The votes if the largest variance is released, then report after report."""
+    """Return the law of the votes, if the largest variance is released, and of report after
+    report.
+    """
     d = parameters["d"]
     cells = [group_votes.cells_of(record, Fraction(parameters["cell"])) for record in records]
     by = groups.Hash(group_count(parameters), parameters["key"])
@@ -154,17 +165,21 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
 
 @cache
 def _tails(pairs: int) -> tuple[Any, Any]:
-    """P(V >= s / 2) and P(V >= 2 s) for the estimate V of a variance s by so many normal pairs."""
+    """Return P(V >= s / 2) and P(V >= 2 s) for the estimate V of a variance s by so many normal
+    pairs.
+    """
     return tuple(
         mp.mpf(tail(pairs, interval(q)).mid) for q in (Fraction(pairs, 2), Fraction(2 * pairs))
     )
 
 
 def shares(n: int, m: int) -> tuple[Any, Any]:
-    """At least the chance that a group is above half of a variance, and at most that it is above twice.
+    """Return a lower bound on the probability that a group is above half of a variance, and an
+    upper bound that it is above twice.
 
-    By its number of pairs, its records being binomial; more than 25 pairs are taken for 25, for V is the
-    better the more there are; without a pair it is not above.
+    They are computed by its number of pairs, as the number of its records is binomial; more
+    than 25 pairs are taken for 25, for V is the better the more there are; without a pair it is
+    not above.
     """
     above, beyond, seen = mp.mpf(0), mp.mpf(0), mp.mpf(0)
     for pairs in range(_MOST_PAIRS + 1):
@@ -182,8 +197,9 @@ def _binomial(n: int, m: int, i: int) -> Any:
 
 
 def groups_missed(parameters: Parameters, n: int) -> Any:
-    """At most the probability that for some column fewer than 13/20 of the groups are above half of its
-    variance, or more than 3/20 above twice of it: Chernoff's bound for each."""
+    """Return a bound on the probability that for some column fewer than 13/20 of the groups are
+    above half of its variance, or more than 3/20 above twice it: Chernoff's bound for each.
+    """
     m, missed = group_count(parameters), mp.mpf(0)
     above, beyond = shares(n, m)
     for bound, chance in ((_UP, above), (1 - _DOWN, 1 - beyond)):
@@ -196,8 +212,9 @@ def groups_missed(parameters: Parameters, n: int) -> Any:
 
 
 def noise_missed(parameters: Parameters) -> Any:
-    """At most the probability that some |Y| + |Z| reaches m // 4 - 1: a third of it by Z in some round,
-    or the rest by the Y of some answer."""
+    """Return a bound on the probability that some |Y| + |Z| reaches m // 4 - 1: a third of it by Z
+    in some round, or the rest by the Y of some answer.
+    """
     margin = group_count(parameters) // 4 - 1
     if margin < 2:
         return mp.mpf(1)
@@ -210,17 +227,18 @@ def noise_missed(parameters: Parameters) -> Any:
 
 @states(_LADDER, Source("DR14", "Theorem 3.24, accuracy of AboveThreshold", note="all rounds"))
 def error_bound(parameters: Parameters, n: int) -> Any:
-    """At most the probability that, of n records of independent normal columns, a reported variance is not
-    within a factor 4, or another one is not below twice ``below``.
+    """Return a bound on the probability that, from n records of independent normal columns, a
+    reported variance is not within a factor 4, or another one is not below twice ``below``.
 
-    Proof, for a hash that is a uniform choice for each slot. Let q be the answer for a level b and a column of
-    variance s, m the number of groups, T their two fifths. Unless the bound of ``groups_missed`` fails,
-    s >= 2 4^b has q >= 13 m / 20 and s <= 4^b / 2 has q <= 3 m / 20, each m / 4 from T: groups are negatively
-    associated, so Chernoff's bound holds. Unless ``noise_missed`` fails the first are then reported where
-    they are met, and the second are not. So a column reported at b has s > 4^b / 2; it was not reported at b + 1, or there
-    is no such level: then s < 2 4^(b + 1), with a public bound by that bound, and else as the largest variance is
-    below 2 4^(b + 1) for its released bucket b, within a factor of 4. The value is 2 4^b. A column that was
-    answered at the lowest whole level b has s < 2 4^b. QED.
+    Proof, for a hash that is a uniform choice for each slot. Let q be the answer for a level b
+    and a column of variance s, m the number of groups, T their two fifths. Unless the bound of
+    ``groups_missed`` fails, s >= 2 4^b has q >= 13 m / 20 and s <= 4^b / 2 has q <= 3 m / 20,
+    each m / 4 from T: groups are negatively associated, so Chernoff's bound holds. Unless
+    ``noise_missed`` fails the first are then reported where they are met, and the second are
+    not. So a column reported at b has s > 4^b / 2; it was not reported at b + 1, or there is no
+    such level: then s < 2 4^(b + 1), with a public bound by that bound, and else as the largest
+    variance is below 2 4^(b + 1) for its released bucket b, within a factor of 4. The value is
+    2 4^b. A column that was answered at the lowest whole level b has s < 2 4^b. QED.
     """
     missed = noise_missed(parameters) + groups_missed(parameters, n)
     if parameters["delta"] is not None:
@@ -234,8 +252,11 @@ allowed = group_votes.allowed
 
 @states(Source("HT10", "packing argument", note="of one column that varies"))
 def lower_bound(adjacency: Adjacency, epsilon: Fraction, d: int, beta: Fraction) -> Any:
-    """With fewer records no epsilon-DP mechanism names, with probability 1 - beta, the one of d columns that
-    varies while the others are constant: two such datasets are n replacements apart, or 2 n steps."""
+    """Return a number of records below which no epsilon-DP mechanism names, with probability 1 -
+    beta, the one of d columns that varies while the others are constant.
+
+    Two such datasets are n replacements apart, or 2 n steps.
+    """
     steps = 1 if adjacency is Adjacency.REPLACE else 2
     return mp.log((d - 1) * real((1 - beta) / beta)) / (steps * real(epsilon))
 
@@ -250,8 +271,9 @@ def _model(adjacency: Adjacency, d: int, multiplier: Fraction, n_max: int) -> di
 
 
 def obligation_shares(claimed: tuple[Fraction, Fraction] = (_UP, _DOWN)) -> int:
-    """With ten records a group or more, the chances are beyond ``claimed`` by a twelfth of that, and
-    each claimed share leaves a quarter to two fifths."""
+    """Check that with ten records a group or more the probabilities are beyond ``claimed`` by a
+    twelfth of that, and that each claimed share leaves a quarter to two fifths.
+    """
     up, down = claimed
     require(up - Fraction(2, 5) == Fraction(2, 5) - down == Fraction(1, 4), f"{claimed}")
     cases = 0
@@ -266,8 +288,9 @@ def obligation_shares(claimed: tuple[Fraction, Fraction] = (_UP, _DOWN)) -> int:
 
 
 def obligation_noise(claimed: Callable[[Parameters], Any] = noise_missed) -> int:
-    """Where every answer is m // 4 - 1 from the threshold, one of them above, all are right but with the
-    probability ``claimed``, which is at most 50 times too large."""
+    """Check that where every answer is m // 4 - 1 from the threshold, one of them above, all are
+    right except with probability ``claimed``, which is at most 50 times too large.
+    """
     cases = 0
     for adjacency, d, n_max in product(Adjacency, (1, 5), (600, 1200)):
         parameters = _model(adjacency, d, Fraction(4), n_max)
@@ -284,7 +307,9 @@ def obligation_noise(claimed: Callable[[Parameters], Any] = noise_missed) -> int
 
 
 def obligation_start(claimed: Callable[[Outcome], int] = top_of) -> int:
-    """The levels begin above the fullest released bucket, the lowest of several, and in 1..41 always."""
+    """Check that the levels begin above the fullest released bucket, the lowest of several, and in
+    1..41 always.
+    """
     cases, tables = 0, ((), (3, 50), (2, 9, 7, 30), (2, 30, 7, 30), (-1024, 70), (-5, 9, 60, 80))
     for votes, top in zip(tables, (0, 3, 7, 2, 0, 40), strict=True):
         require(claimed(votes) == top, f"{votes}: {claimed(votes)}, not {top}")
@@ -293,8 +318,9 @@ def obligation_start(claimed: Callable[[Outcome], int] = top_of) -> int:
 
 
 def obligation_transcripts() -> int:
-    """Masses of all transcripts add up to 1, and after a report its column has the public answers, the
-    other one its own."""
+    """Check that the masses of all transcripts add up to 1, and that after a report its column has
+    the public answers, the other one its own.
+    """
     parameters = _model(Adjacency.ADD_REMOVE, 2, Fraction(1, 4), 4) | {"reports": 2}
     records = ((Fraction(0), Fraction(0)), (Fraction(3), Fraction(0))) * 2
     made, cases, total = law(parameters, records), 0, Fraction(0)
@@ -315,12 +341,14 @@ def obligation_transcripts() -> int:
 
 
 def _formal(exponent: Fraction) -> Fraction:
-    """A stand-in for e^-exponent, for halves."""
+    """Return a stand-in for e^-exponent, for halves."""
     return Fraction(1, 3) ** int(exponent * 2)
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """So many records that the error bound is at most beta are above the lower bound, within 10^4 times."""
+    """Check that the number of records for which the error bound is at most beta is above the
+    lower bound, within 10^4 times.
+    """
     cases, beta = 0, Fraction(1, 20)
     for adjacency, d in product(Adjacency, (2, 100)):
         parameters = _model(adjacency, d, Fraction(1), 10**4 * (1 + groups.moved(adjacency)))

@@ -36,17 +36,21 @@ DEPARTURES = (
     Departure(
         "ZZ25, Algorithm 3.1 (gradient steps on truncated data)",
         "one release of the mean of (s, s^2), then the law that has it, truncated",
-        "data enter the gradient of a normal law's likelihood through these alone, so steps add noise and nothing else",
+        "data enter the gradient of a normal law's likelihood through these alone, so steps add "
+        "noise and nothing else",
     ),
     Departure(
         "ZZ25, Algorithms B.1 and B.2 (warm start, bounding box by histograms)",
-        "noisy binary searches for the median and for the median distance from it, then one warm release",
+        "noisy binary searches for the median and for the median distance from it, then one "
+        "warm release",
         "exactly Gaussian DP, without delta",
     ),
     Departure(
         "ZZ25, exponential families",
-        "any location-scale family by the first two moments, clipped by default; for laws that are not normal this is not the likelihood",
-        "a clipped record says more than a dropped one; two moments have one sensitivity, whatever the family",
+        "any location-scale family by the first two moments, clipped by default; for laws that "
+        "are not normal this is not the likelihood",
+        "a clipped record says more than a dropped one; two moments have one sensitivity, "
+        "whatever the family",
     ),
 )
 _ZZ25 = Source(
@@ -63,14 +67,16 @@ _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 
 def counts(parameters: Parameters) -> bool:
-    """Whether the number of records is private."""
+    """Return whether the number of records is private."""
     return parameters["adjacency"] is Adjacency.ADD_REMOVE
 
 
 def shape(parameters: Parameters) -> steps.Shape:
-    """Of s / cells: clip(s, +-turn) A, (s^2 - b) B, w A. Clipped, replace: turn 5/8, B = 5/4 A;
-    add-remove: 3/4, B = 3/2 A, b = 1/2, w = 5/8. Masked: turn 1, B = 2 A, w = 1, b = 1/4 or
-    1/2."""
+    """Return the contribution to the moments, of s / cells: clip(s, +-turn) A, (s^2 - b) B, w A.
+
+    Clipped, replace: turn 5/8, B = 5/4 A; add-remove: 3/4, B = 3/2 A, b = 1/2, w = 5/8. Masked:
+    turn 1, B = 2 A, w = 1, b = 1/4 or 1/2.
+    """
     table = {
         ("clip", False): (Fraction(5, 8), 4, 5, Fraction(0), Fraction(0)),
         ("clip", True): (Fraction(3, 4), 2, 3, Fraction(1, 2), Fraction(5, 8)),
@@ -83,7 +89,7 @@ def shape(parameters: Parameters) -> steps.Shape:
 
 
 def moved(parameters: Parameters) -> int:
-    """Of the moments, squared."""
+    """Return the squared sensitivity of the moments."""
     return _moved(shape(parameters), parameters["outside"], parameters["adjacency"])
 
 
@@ -93,18 +99,18 @@ def _moved(one: steps.Shape, outside: str, adjacency: Adjacency) -> int:
 
 
 def scale(parameters: Parameters, place: int) -> Fraction:
-    """The noise of the moments, in their unit."""
+    """Return the noise of the moments, in their unit."""
     root = shrinking.root_up(moved(parameters) / Fraction(parameters["shares"][place]))
     return Fraction(parameters["noise_multiplier"]) * root
 
 
 def family(parameters: Parameters) -> Known:
-    """Told once more."""
+    """Return the family, as stated anew in ``laws``."""
     return laws.known(parameters["family"])
 
 
 def ends(parameters: Parameters) -> tuple[float, float, float, float]:
-    """Of medians, and of logarithms of scales."""
+    """Return the ends of the ranges of medians, and of logarithms of scales."""
     return _ends(family(parameters), parameters["ranges"])
 
 
@@ -121,8 +127,10 @@ def _ends(known: Known, ranges: Any) -> tuple[float, float, float, float]:
 
 
 def search_steps(parameters: Parameters) -> tuple[int, int]:
-    """Halvings down to half of the distance that the smallest scale has, and 3 more; down to a
-    quarter octave of scales, and 1 more.
+    """Return the steps of both searches.
+
+    The first is halved down to half of the distance that the smallest scale has, and 3 more;
+    the second down to a quarter octave of scales, and 1 more.
     """
     low, high, least, most = ends(parameters)
     fine = math.exp(least) * laws.constants(family(parameters)).distance / 2
@@ -131,7 +139,7 @@ def search_steps(parameters: Parameters) -> tuple[int, int]:
 
 
 def step_scale(parameters: Parameters, place: int) -> Fraction:
-    """The noise of a step of a search, in records."""
+    """Return the noise of a step of a search, in records."""
     square = side_counts_sensitivity(1, parameters["adjacency"])
     root = shrinking.root_up(
         square * search_steps(parameters)[place] / Fraction(parameters["shares"][place])
@@ -140,19 +148,19 @@ def step_scale(parameters: Parameters, place: int) -> Fraction:
 
 
 def median_after(parameters: Parameters, values: Sequence[int]) -> float:
-    """The t where the first search looks after these values."""
+    """Return the t that the first search examines after these values."""
     low, high, *_ = ends(parameters)
     return low + (high - low) * float((middle(values) + 1) / 2)
 
 
 def scale_after(parameters: Parameters, values: Sequence[int]) -> float:
-    """The scale where the second looks."""
+    """Return the scale that the second search examines after these values."""
     *_, least, most = ends(parameters)
     return math.exp(least + (most - least) * float((middle(values) + 1) / 2))
 
 
 def edge(parameters: Parameters, t: float) -> Fraction:
-    """The record there, as a float."""
+    """Return the record with this t, as a float."""
     return Fraction(min(max(family(parameters).record(t), -LARGEST), LARGEST))
 
 
@@ -160,7 +168,7 @@ def edge(parameters: Parameters, t: float) -> Fraction:
 
 
 def support(parameters: Parameters) -> Pair:
-    """Of t of records that were kept."""
+    """Return the range of t of records that were kept."""
     if parameters["kept"] is None:
         return -math.inf, math.inf
     known = family(parameters)
@@ -169,7 +177,7 @@ def support(parameters: Parameters) -> Pair:
 
 
 def about(parameters: Parameters, law: Pair, far: float) -> Interval:
-    """The interval within so many deviations of the law's mean, where records were kept."""
+    """Return the interval within so many deviations of the law's mean, where records were kept."""
     own, (least, most) = laws.constants(family(parameters)), support(parameters)
     center, reach = law[0] + law[1] * own.mean, far * law[1] * own.deviation
     low, high = max(center - reach, least), min(center + reach, most)
@@ -184,15 +192,16 @@ def about(parameters: Parameters, law: Pair, far: float) -> Interval:
 
 
 def shortest(low: float, high: float, scale: float) -> float:
-    """Shorter than 2^-48 of the scale, or of an end, no interval is."""
+    """Return the length that no interval is shorter than: 2^-48 of the scale, or of an end."""
     return 2.0**-48 * max(scale, *(min(abs(end), LARGEST) for end in (low, high)))
 
 
 def covariances(
     parameters: Parameters, law: Pair, where: Interval, inside: float
 ) -> tuple[Any, Any] | None:
-    """Of the location in scales and of ln(scale), to first order: J^-1 K J^-T, K that of the
-    noise, and of the moments of ``inside`` records.
+    """Return the covariances of the location in scales and of ln(scale), to first order.
+
+    They are J^-1 K J^-T, K that of the noise, and of the moments of ``inside`` records.
     """
     known, one = family(parameters), shape(parameters)
     at = laws.moments(known, *law, where)
@@ -211,7 +220,7 @@ def covariances(
 
 
 def counted(parameters: Parameters, law: Pair, at: Moments) -> float:
-    """The share of the records, kept if some are, that count."""
+    """Return the share of the records, of those kept if some are, that count."""
     if parameters["outside"] == "clip":
         return 1.0
     known, (low, high) = family(parameters), support(parameters)
@@ -224,8 +233,9 @@ def counted(parameters: Parameters, law: Pair, at: Moments) -> float:
 
 
 def best(parameters: Parameters, law: Pair, quarter: int) -> Interval:
-    """Of half lengths of 2^(k / 4) deviations, k from 4 to 12, the one with the least determinant
-    of the whole covariance for 2^(quarter / 4) records."""
+    """Return, of the intervals of half lengths 2^(k / 4) deviations, k from 4 to 12, the one with
+    the least determinant of the whole covariance for 2^(quarter / 4) records.
+    """
     key = tuple(sorted((k, str(v)) for k, v in parameters.items())), law, quarter
     if key not in _FRAMES:
         n, known = float(count_of(quarter)), family(parameters)
@@ -245,7 +255,7 @@ _FRAMES: dict[Any, Interval] = {}
 
 
 def searched(parameters: Parameters, prefix: Prefix) -> Pair:
-    """The law after both searches; ``prefix`` without the public number."""
+    """Return the law after both searches; ``prefix`` without the public number."""
     sides, spreads = search_steps(parameters)
     values = [outcome[0] for outcome in prefix[: sides + spreads]]
     found = scale_after(parameters, values[sides:])
@@ -256,9 +266,12 @@ def searched(parameters: Parameters, prefix: Prefix) -> Pair:
 def after_warm(
     parameters: Parameters, start: Pair, outcome: Outcome, n: int | None
 ) -> tuple[Pair, int]:
-    """The law that has the warm moments, both to the nearest 1/64 and in their range, to 1/16 of
-    the scale and of an octave; the one before where none near has them, and of fewer than half of
-    the least number. And the quarter octave of the number."""
+    """Return the law with the warm moments, to 1/16 of the scale and of an octave, and the quarter
+    octave of the number.
+
+    Both moments are to the nearest 1/64 and in their range. It is the law before where none
+    near has these moments, or for fewer than half of the least number.
+    """
     one, unit = shape(parameters), scale(parameters, WARM) / UNIT
     number = outcome[2] * unit / one.weight if one.weight else Fraction(n or 0)
     quarter = octave(min(max(number, Fraction(at_least(parameters))), Fraction(10**18)))
@@ -284,8 +297,8 @@ def after_warm(
 
 
 def moments(parameters: Parameters, values: Sequence[Fraction], where: Interval) -> tuple[int, ...]:
-    """The sums, s = 2 z - CELLS, z the nearest of CELLS cells from the low end; an end of what was
-    kept is that record itself.
+    """Return the sums of s = 2 z - CELLS, z the nearest of CELLS cells from the low end; an end of
+    the kept range is that record itself.
     """
     one, cell, known = shape(parameters), (where.high - where.low) / CELLS, family(parameters)
     kept, seen = parameters["kept"], []
@@ -305,7 +318,9 @@ def moments(parameters: Parameters, values: Sequence[Fraction], where: Interval)
 
 @states(_OURS, _ZZ25, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """The number if it is public; side 1, side 2, ...; spread 1, ...; warm moments; moments."""
+    """Return the law of the number if it is public; side 1, side 2, ...; spread 1, ...; warm
+    moments; moments.
+    """
     values = [r[0] if isinstance(r, tuple) else r for r in records]
     rows, public = [(x,) for x in values], not counts(parameters)
     sides, spreads = search_steps(parameters)
@@ -343,7 +358,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit: the same for every interval."""
+    """Return the squared sensitivity of each stage, in one unit: the same for every interval."""
     stated = {} if counts(parameters) else {"count": 0}
     square = side_counts_sensitivity(1, parameters["adjacency"])
     for place, name in ((0, "side"), (1, "spread")):
@@ -359,8 +374,8 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: 200 multipliers under replace, 100 under add-remove; from 20 to
-    2^60.
+    """Return the least number of records: 200 multipliers under replace, 100 under add-remove;
+    from 20 to 2^60.
     """
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
@@ -383,23 +398,24 @@ def _errors(
 
 @states(_OURS)
 def noise_errors(parameters: Parameters, n: int, location: float, scale: float) -> Any:
-    """Of the location in scales and of ln(scale), together: the root of the sum of mean squares
-    that are due to the last noise, for n records of the law, to first order."""
+    """Return the errors of the location in scales and of ln(scale), together: the root of the sum
+    of mean squares that are due to the last noise, for n records of the law, to first order.
+    """
     return mp.hypot(*_errors(parameters, n, (location, scale), noise=True, sampling=False))
 
 
 @states(_OURS, _ZZ25)
 def expected_errors(parameters: Parameters, n: int, law: Pair) -> tuple[Any, Any]:
-    """The root mean squared errors of the location in scales and of ln(scale), of n independent
-    records, kept if some are.
+    """Return the root mean squared errors of the location in scales and of ln(scale), of n
+    independent records, kept if some are.
     """
     return _errors(parameters, n, law, noise=True, sampling=True)
 
 
 @states(_OURS, _ZZ25)
 def error_bound(parameters: Parameters, n: int, law: Pair, beta: Fraction) -> tuple[Any, Any]:
-    """Bounds on the noise's part in the location in scales and in ln(scale), to first order; both
-    hold but with probability at most beta.
+    """Return bounds on the noise's part in the location in scales and in ln(scale), to first
+    order; both hold except with probability beta at most.
     """
     tail = mp.sqrt(2 * mp.log(4 / real(beta)))
     first, second = _errors(parameters, n, law, noise=True, sampling=False)
@@ -408,15 +424,15 @@ def error_bound(parameters: Parameters, n: int, law: Pair, beta: Fraction) -> tu
 
 @states(Source("OURS", "two parameters by a coupling, for GDP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No mu-GDP estimate of the location has a smaller expected error, in scales, at both of two
-    laws about any one.
+    """Return a lower bound on the expected error, in scales and at one of two laws about any one,
+    of every mu-GDP estimate of the location.
 
     Laws a shift of h scales apart have a total variation of at most h I / 2, I the integral of
     |f'|, twice the largest density of a unimodal f. Couple n records so that K differ, E K = n
-    times that. K differing records are K steps (replace) or 2 K (add-remove), and m steps have a
-    total variation of at most 2 Phi(m mu / 2) - 1 <= m mu / sqrt(2 pi). So the outputs' is at most
-    n h I mu c / (2 sqrt(2 pi)), c = 1 or 2, which is 1/2 for h = sqrt(2 pi) / (n I mu c); by Le
-    Cam one of the errors is at least (h / 4) (1 - 1/2). QED
+    times that. K differing records are K steps (replace) or 2 K (add-remove), and m steps have
+    a total variation of at most 2 Phi(m mu / 2) - 1 <= m mu / sqrt(2 pi). So that of the
+    outputs is at most n h I mu c / (2 sqrt(2 pi)), c = 1 or 2, which is 1/2 for h =
+    sqrt(2 pi) / (n I mu c); by Le Cam one of the errors is at least (h / 4) (1 - 1/2). QED
     """
     c = 2 if counts(parameters) else 1
     known = family(parameters)
@@ -471,9 +487,10 @@ _WORLDS: tuple[dict[str, Any], ...] = (
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is
-    at most what is stated of it; searches reach it, and the moments to within a third; what is
-    stated adds up to (claimed / multiplier)^2, but for the grid's 2^-16."""
+    """Check along the example transcript, on all neighbors of at most 2 records, that every
+    stage's mu^2 is at most the stated one; searches reach it, and the moments to within a
+    third; the stated ones add up to (claimed / multiplier)^2, up to the grid's 2^-16.
+    """
     cases, slack = 0, 1 + Fraction(1, 2**16)
     for adjacency, changes in product(Adjacency, _WORLDS):
         parameters = _parameters(adjacency, **changes)
@@ -507,7 +524,7 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
 
 @states(Source("OURS", "two parameters by a coupling, for GDP"))
 def obligation_lower_bound_is_below_error(within: int = 60) -> int:
-    """The noise alone is above the lower bound, and within 60 times of it."""
+    """Check that the noise alone is above the lower bound, and within 60 times of it."""
     cases = 0
     for adjacency, changes in product(Adjacency, (_WORLDS[0], _WORLDS[1], _WORLDS[3])):
         for n, multiplier in ((2000, Fraction(4)), (10**5, Fraction(100))):

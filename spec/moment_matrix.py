@@ -37,12 +37,14 @@ _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity i
 
 
 def box(parameters: Parameters) -> Box:
-    """What is public of the query. Cells are the largest powers of two of which bounds hold 2^20.
+    """Return the public parameters of the query. Cells are the largest powers of two of which
+    bounds contain 2^20.
 
-    The ball's radius is what was given, or the half diagonal of the box; in units of 2^-16 of a
+    The ball's radius is the given one, or the half diagonal of the box; in units of 2^-16 of a
     column's half range. The constant is the root of .6 radii, rounded down. Entries above the
-    diagonal count as much as those on it, or 239 / 169 times as much, which makes the value nearly
-    isometric to matrices: whichever leaves less noise in the Frobenius norm of second moments.
+    diagonal count as much as those on it, or 239 / 169 times as much, which makes the value
+    nearly isometric to matrices: whichever leaves less noise in the Frobenius norm of second
+    moments.
     """
     edges = tuple(
         queries.grid(low, high, 2**20)
@@ -60,14 +62,18 @@ def box(parameters: Parameters) -> Box:
 
 
 def frobenius_noise(public: Box, adjacency: Adjacency) -> Fraction:
-    """In proportion to the mean squared Frobenius norm of the noise in the second moments."""
+    """Return a number in proportion to the mean squared Frobenius norm of the noise in the second
+    moments.
+    """
     d = len(public.edges)
     each = Fraction(d, public.diagonal**2) + Fraction(d * (d - 1), public.above**2)
     return public.moved_squared(adjacency) * each
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """Multiplier times sensitivity: of Laplace noise its scale, else its deviation, down to 2^-40."""
+    """Return multiplier times sensitivity: of Laplace noise its scale, else its deviation, down to
+    2^-40.
+    """
     if parameters["noise"] == "laplace":
         return Fraction(parameters["noise_multiplier"]) * _in_l1(parameters)
     moved = box(parameters).moved_squared(parameters["adjacency"])
@@ -81,7 +87,7 @@ def _in_l1(parameters: Parameters) -> int:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit; of Laplace noise in L1."""
+    """Return the squared sensitivity of each stage, in one unit; for Laplace noise in L1."""
     public = box(parameters)
     if parameters["noise"] == "laplace":
         return {**({} if public.counted else {"count": 0}), "moments": _in_l1(parameters)}
@@ -93,7 +99,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_MOMENTS, _GAUSSIAN, _LAPLACE)
 def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
-    """Moments and number plus noise; or the number as it is, then the moments plus noise."""
+    """Return the law: moments and number plus noise; or the public number, then the moments plus
+    noise.
+    """
     public = box(parameters)
     rows = [record if isinstance(record, tuple) else (record,) for record in records]
     value, own = box_moments.moments(rows, public), scale(parameters)
@@ -108,7 +116,9 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
 
 def entry_noise(parameters: Parameters) -> Any:
-    """The standard deviation of the noise in the sum of z_i z_j, i < j, in units of the bounds."""
+    """Return the standard deviation of the noise in the sum of z_i z_j, i < j, in units of the
+    bounds.
+    """
     return _deviation(parameters) / (box(parameters).above * SIDE**2)
 
 
@@ -119,7 +129,9 @@ def _deviation(parameters: Parameters) -> Any:
 
 @states(_MOMENTS)
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared Frobenius norm of the noise in the second moments of z, over n."""
+    """Return the root mean squared Frobenius norm of the noise in the second moments of z, over
+    n.
+    """
     public = box(parameters)
     d = len(public.edges)
     on_diagonal = real(Fraction(public.above, public.diagonal)) ** 2
@@ -128,8 +140,12 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
 @states(Source("OURS", "tail of the largest of several normal numbers"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on the largest error of a second moment, over n, that fails with probability at most
-    beta: each of d (d + 1) / 2 may fail with its part; with what rounding to the unit moves."""
+    """Return a bound on the largest error of a second moment, over n, that fails with probability
+    at most beta.
+
+    Each of d (d + 1) / 2 may fail with its part of beta; the largest move by rounding to the
+    unit is included.
+    """
     public = box(parameters)
     d = len(public.edges)
     tail = real(beta) / (d * (d + 1) / 2)
@@ -142,9 +158,12 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(_MOMENTS)
 def regression_error(parameters: Parameters, n: int, variance: float) -> Any:
-    """The root mean squared distance of coefficients from least squares, to first order, where the
-    features are uncorrelated, of this variance in units of the bounds, and tell nothing of the
-    target: noise in their covariances with it, less what the ridge takes."""
+    """Return the root mean squared distance of coefficients from least squares, to first order,
+    for uncorrelated features of this variance, in units of the bounds, that are independent of
+    the target.
+
+    It is the noise in their covariances with the target, less what the ridge takes.
+    """
     k = len(parameters["lower"]) - 1
     noise = entry_noise(parameters) / n
     return mp.sqrt(k) * noise * variance / (mp.mpf(variance) ** 2 + k * noise**2)
@@ -152,13 +171,13 @@ def regression_error(parameters: Parameters, n: int, variance: float) -> Any:
 
 @states(Source("OURS", "Assouad's lemma with group privacy of Gaussian DP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error, in Frobenius norm, of the
-    second moments on every dataset of n records.
+    """Return a lower bound on the root mean squared error, in Frobenius norm, of the second
+    moments on some dataset of n records, of every estimate of this privacy.
 
-    For v in {0, 1}^d let k records have z_j^2 = v_j u, u = min(1, radius^2 / d), and the others 0:
-    the j-th second moment is v_j u k / n, and flipping v_j replaces k records. By Assouad's lemma
-    (joint.least_error, where flips of n d records cost 2 k / n) half of u d times that remains.
-    Replacing is removing and adding: under add-remove, for 2 mu.
+    For v in {0, 1}^d let k records have z_j^2 = v_j u, u = min(1, radius^2 / d), and the others
+    0: the j-th second moment is v_j u k / n, and flipping v_j replaces k records. By Assouad's
+    lemma (joint.least_error, where flips of n d records cost 2 k / n) half of u d times that
+    remains. Replacing is removing and adding: under add-remove, for 2 mu.
     """
     d = len(parameters["lower"])
     mu = 1 / real(Fraction(parameters["noise_multiplier"]))
@@ -198,9 +217,11 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
 
 @states(_MOMENTS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records the exact mu is at most claimed / multiplier, but for the
-    grid's 2^-18, and at most the code's sensitivity in one unit; under add-remove it is within 2^-4
-    of that for some pair, under replace some have half of its square."""
+    """Check on all neighbors of at most 2 records that the exact mu is at most
+    claimed / multiplier, up to the grid's 2^-18, and at most the code's sensitivity in one
+    unit; under add-remove it is within 2^-4 of that for some pair, under replace some have half
+    of its square.
+    """
     cases, slack = 0, 1 + Fraction(1, 2**18)
     for parameters in _settings():
         universe = _UNIVERSES[len(parameters["lower"])]
@@ -223,8 +244,10 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(_MOMENTS, _LAPLACE)
 def obligation_laplace_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records the largest loss of Laplace noise is at most claimed /
-    multiplier; under add-remove it is within 2^-4 of that for some pair, under replace within half."""
+    """Check on all neighbors of at most 2 records that the largest loss of Laplace noise is at
+    most claimed / multiplier; under add-remove it is within 2^-4 of that for some pair, under
+    replace within half.
+    """
     cases = 0
     for parameters in _settings():
         parameters["noise"] = "laplace"
@@ -246,7 +269,9 @@ def obligation_laplace_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def obligation_lower_bound_is_below_error(claimed: int = 20) -> int:
-    """The root mean squared error is above the lower bound, and at most ``claimed`` times it a column."""
+    """Check that the root mean squared error is above the lower bound, and at most ``claimed``
+    times it a column.
+    """
     cases = 0
     for adjacency, d in product(Adjacency, (1, 3, 10)):
         for n, multiplier in ((100, "1"), (1000, "10"), (10, "1/2")):

@@ -40,7 +40,9 @@ _INTERVALS = (None, (0.0, 1.0))
     Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"),
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """The count plus noise of scale ``noise_multiplier`` (the sensitivity is 1)."""
+    """Return the law of the count plus noise of scale ``noise_multiplier``
+    (the sensitivity is 1).
+    """
     counted, scale = _count(parameters, records), parameters["noise_multiplier"]
     if _is_gaussian(parameters):
         return closed("count", RoundedGaussianLaw((counted,), scale))
@@ -48,15 +50,16 @@ def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage."""
+    """Return the sensitivity of the count."""
     within = _within(parameters)
     return {"count": queries.count_sensitivity(within, parameters["adjacency"])}
 
 
 @states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records: the loss is at most claimed / multiplier, and for
-    some pair exactly that."""
+    """Check on all neighbors of at most 2 records that the loss is at most claimed / multiplier,
+    and for some pair exactly that.
+    """
     cases, largest = 0, mp.mpf(0)
     universe = (Fraction(0), Fraction(3))
     for adjacency in Adjacency:
@@ -80,8 +83,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
 def obligation_gaussian(claimed: Fraction = Fraction(1)) -> int:
-    """With Gaussian noise, on all neighbors of at most 2 records: mu is at most claimed / multiplier, and for
-    some pair exactly that."""
+    """Check with Gaussian noise, on all neighbors of at most 2 records, that mu is at most
+    claimed / multiplier, and for some pair exactly that.
+    """
     cases, largest, multiplier = 0, Fraction(0), Fraction(3, 2)
     for adjacency in Adjacency:
         for within in _INTERVALS[adjacency is Adjacency.REPLACE :]:
@@ -102,7 +106,9 @@ def obligation_gaussian(claimed: Fraction = Fraction(1)) -> int:
 
 
 def obligation_mass(most: int = 60) -> int:
-    """The masses up to ``most`` and the closed-form tail add up to 1, fraction for fraction."""
+    """Check that the masses up to ``most`` and the closed-form tail add up to 1, fraction for
+    fraction.
+    """
     w = Fraction(1, 3)
 
     def formal(exponent: Fraction) -> Fraction:
@@ -119,9 +125,9 @@ def obligation_mass(most: int = 60) -> int:
 
 @states(Source("GRS09", "geometric mechanism"))
 def error_bound(parameters: Parameters, beta: Fraction) -> int:
-    """t with P(|error| >= t) <= beta: 2 w^t / (1 + w) <= beta, w = e^(-1 / multiplier).
+    """Return t with P(|error| >= t) <= beta: 2 w^t / (1 + w) <= beta, w = e^(-1 / multiplier).
 
-    Of rounded Gaussian noise: |z| >= t if scale |N| >= t - 1/2.
+    For rounded Gaussian noise |z| >= t if scale |N| >= t - 1/2.
     """
     if _is_gaussian(parameters):
         scale = real(parameters["noise_multiplier"])
@@ -132,7 +138,9 @@ def error_bound(parameters: Parameters, beta: Fraction) -> int:
 
 
 def expected_error(parameters: Parameters) -> Any:
-    """The root mean squared error: sqrt(2 w) / (1 - w), or that of Gaussian noise and its rounding."""
+    """Return the root mean squared error: sqrt(2 w) / (1 - w), or that of Gaussian noise and its
+    rounding.
+    """
     if _is_gaussian(parameters):
         return mp.sqrt(real(parameters["noise_multiplier"]) ** 2 + mp.mpf(1) / 12)
     w = real_exponential(1 / parameters["noise_multiplier"])
@@ -141,12 +149,16 @@ def expected_error(parameters: Parameters) -> Any:
 
 @states(Source("HT10", "packing argument", note="for two datasets at distance k"))
 def lower_bound(epsilon: Fraction) -> Any:
-    """No epsilon-DP count has a smaller expected absolute error on every dataset."""
+    """Return a lower bound on the expected absolute error, on some dataset, of every epsilon-DP
+    count.
+    """
     return lower_bounds.two_point(epsilon, Fraction(1), 10**6)
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """The mechanism's expected absolute error 2 w / (1 - w^2) is above the bound, within 8 times."""
+    """Check that the mechanism's expected absolute error 2 w / (1 - w^2) is above the bound,
+    within 8 times.
+    """
     for epsilon in (Fraction(1, 100), Fraction(1, 10), Fraction(1), Fraction(3)):
         w = real_exponential(epsilon)
         error, bound = 2 * w / (1 - w**2), lower_bound(epsilon)

@@ -23,29 +23,30 @@ DEPARTURES = (
     *_SHARED,
     Departure(
         "DJYZZ24, Remark 2",
-        "each group votes for the number that suits its own variances; there the columns are counted by "
-        "dyadic buckets of their variances, which takes a release for every bucket",
+        "each group votes for the number that suits its own variances; there the columns are "
+        "counted by dyadic buckets of their variances, which takes a release for every bucket",
         "one record moves one vote, so one histogram is enough; a histogram of columns moves by d",
     ),
 )
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage: how many groups a record changes."""
+    """Return the sensitivity of the votes: the number of groups that a record changes."""
     return {"votes": groups.moved(parameters["adjacency"])}
 
 
 @states(_REMARK)
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
-    """The thresholded histogram of the groups' numbers, by their logarithms to the base 2.
+    """Return the law of the thresholded histogram of the groups' numbers, by their logarithms to
+    the base 2.
 
-    Roots are exact here, and rounded down to 2^-20 in what is shipped.
+    Roots are exact here, and rounded down to 2^-20 in the shipped code.
     """
     return group_votes.law_of(parameters, records, groups.reports_worth)
 
 
 def _values() -> Iterator[list[Fraction]]:
-    """Small ones, and geometric ones of up to 64 columns."""
+    """Yield small lists of variances, and geometric ones of up to 64 columns."""
     yield from (
         list(map(Fraction, v)) for d in (1, 2, 3, 5) for v in product((0, 1, 4, 50), repeat=d)
     )
@@ -55,7 +56,9 @@ def _values() -> Iterator[list[Fraction]]:
 def obligation_reports_worth(
     claimed: Callable[[list[Fraction]], Fraction] = groups.reports_worth,
 ) -> int:
-    """The number named is a power of 2, costs at most 9/8 of the best power of 2, and no smaller one does."""
+    """Check that the number named is a power of 2 and costs at most 9/8 of the best power of 2,
+    and that no smaller one does.
+    """
     cases = 0
     for values in _values():
         named = claimed(values)
@@ -69,10 +72,10 @@ def obligation_reports_worth(
 
 @states(_REMARK)
 def error_bound(parameters: Parameters, n: int) -> Any:
-    """At most the probability that no number surfaces, whatever the records are.
+    """Return a bound on the probability that no number surfaces, whatever the records are.
 
-    m groups vote for one of J = floor(log2 d) + 1 numbers, so one of these has m / J votes at least; it
-    surfaces unless its noise is below threshold - ceil(m / J).
+    m groups vote for one of J = floor(log2 d) + 1 numbers, so one of these has m / J votes at
+    least; it surfaces unless its noise is below threshold - ceil(m / J).
     """
     votes = ceil(Fraction(group_votes.groups_of(parameters), parameters["d"].bit_length()))
     law_ = group_votes.model(parameters, (), group_votes.threshold_of(parameters))

@@ -1,4 +1,6 @@
-"""Spec of ``partitioned_product``: noisy sums of bits of disjoint blocks, each with weights that earlier blocks decide."""
+"""Spec of ``partitioned_product``: noisy sums of bits of disjoint blocks, each with weights that
+earlier blocks decide.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ DEPARTURES = (
     Departure(
         "KLSU19, probabilities of at most 1/2",
         "a block of its own tells which bits are turned",
-        "the estimator is for all product distributions; and then it is private at the price of one block",
+        "the estimator is for all product distributions; and then it is private at the price of "
+        "one block",
     ),
 )
 _ROUNDS = Source("KLSU19", "private product distribution estimator", note="rounds on blocks")
@@ -39,7 +42,7 @@ _CHAINED = Source("M09", "parallel composition", note="each block after the earl
 
 
 def rounds(parameters: Parameters) -> int:
-    """log2(d / 2), rounded up; at least 1."""
+    """Return log2(d / 2), rounded up; at least 1."""
     r = 1
     while 2 ** (r + 1) < parameters["d"]:
         r += 1
@@ -47,28 +50,32 @@ def rounds(parameters: Parameters) -> int:
 
 
 def blocks(parameters: Parameters) -> int:
-    """One to turn bits by, one a round, the last."""
+    """Return the number of blocks: one to turn bits by, one a round, and the last."""
     return rounds(parameters) + 2
 
 
 def block_of(parameters: Parameters, records: Sequence[Any], k: int) -> Sequence[Any]:
-    """Its records: every so many from the k-th on."""
+    """Return the records of block k: every so many from the k-th on."""
     return records[k :: blocks(parameters)]
 
 
 def size(parameters: Parameters, k: int, n: int) -> int:
-    """How many these are."""
+    """Return the number of records in block k."""
     return len(range(k, n, blocks(parameters)))
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """The noise of a sum: sqrt(2) radii times the multiplier, the root rounded up to 2^-40."""
+    """Return the noise of a sum: sqrt(2) radii times the multiplier, the root rounded up to
+    2^-40.
+    """
     root = shrinking.root_up(Fraction(2))
     return Fraction(parameters["noise_multiplier"]) * root * RADIUS
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: one a block; by default four times the noise of half a sum of signs in each."""
+    """Return the least number of records: one a block; by default four times the noise of half a
+    sum of signs in each.
+    """
     count = blocks(parameters)
     if parameters["at_least"] is not None:
         return max(count, int(parameters["at_least"]))
@@ -77,7 +84,9 @@ def at_least(parameters: Parameters) -> int:
 
 
 def squared_radius(parameters: Parameters, k: int, left: int, records: int) -> Any:
-    """B^2 in bits: of a round 6 s 2^-k ln(m rounds / beta), of the last block 6 ln(m / beta); at least 1."""
+    """Return B^2 in bits: for a round 6 s 2^-k ln(m rounds / beta), for the last block 6
+    ln(m / beta); at least 1.
+    """
     failure, r = real(Fraction(parameters["failure"])), rounds(parameters)
     if k <= r:
         return max(1, 6 * mp.mpf(left) / 2**k * mp.log(records * r / failure))
@@ -85,7 +94,9 @@ def squared_radius(parameters: Parameters, k: int, left: int, records: int) -> A
 
 
 def weight(parameters: Parameters, k: int, left: int, n: int) -> int:
-    """What a bit counts in block k, ``left`` being unsettled; 0: a round that expects less than one bit is none."""
+    """Return the weight of a bit in block k, ``left`` bits being unsettled; 0 for a round that
+    expects less than one bit.
+    """
     if left == 0 or (k <= rounds(parameters) and left < 2**k):
         return 0
     square = squared_radius(parameters, k, left, size(parameters, k, n))
@@ -93,12 +104,12 @@ def weight(parameters: Parameters, k: int, left: int, n: int) -> int:
 
 
 def threshold(k: int) -> Fraction:
-    """The share of ones that settles a bit in round k."""
+    """Return the share of ones that settles a bit in round k."""
     return Fraction(3, 8 << k)
 
 
 def shares(parameters: Parameters, outcome: Outcome, k: int, left: int, n: int) -> list[Fraction]:
-    """What block k tells of each bit."""
+    """Return the released share of each bit from block k."""
     per = scale(parameters) / UNIT / weight(parameters, k, left, n) / size(parameters, k, n)
     return [v * per for v in outcome]
 
@@ -106,7 +117,7 @@ def shares(parameters: Parameters, outcome: Outcome, k: int, left: int, n: int) 
 def left_after(
     parameters: Parameters, outcomes: Sequence[Outcome], k: int, n: int
 ) -> tuple[bool, ...]:
-    """Which bits rounds 1..k have not settled; outcomes: of the blocks from 0 on."""
+    """Return which bits rounds 1..k have not settled; outcomes: of the blocks from 0 on."""
     left: tuple[bool, ...] = (True,) * int(parameters["d"])
     for r in range(1, k + 1):
         if weight(parameters, r, sum(left), n):
@@ -116,7 +127,9 @@ def left_after(
 
 
 def weights_after(parameters: Parameters, outcomes: Sequence[Outcome], n: int) -> tuple[int, ...]:
-    """The weights of the next block: of bits that are turned negative, of settled ones 0."""
+    """Return the weights of the next block: negative for bits that are turned, 0 for settled
+    ones.
+    """
     k = len(outcomes)
     if k == 0:
         return (0,) * int(parameters["d"])
@@ -126,20 +139,20 @@ def weights_after(parameters: Parameters, outcomes: Sequence[Outcome], n: int) -
 
 
 def rows_of(records: Sequence[Record]) -> list[tuple[Fraction, ...]]:
-    """Records as tuples."""
+    """Return the records as tuples."""
     return [record if isinstance(record, tuple) else (record,) for record in records]
 
 
 def noisy_sums(
     parameters: Parameters, weights: Sequence[int], records: Sequence[Record]
 ) -> RoundedGaussianLaw:
-    """The law of a block's stage."""
+    """Return the law of a block's stage."""
     value = orthants.bit_sums(rows_of(records), weights, RADIUS, Adjacency.REPLACE)
     return RoundedGaussianLaw(one_unit(value, scale(parameters)), UNIT)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """Return the squared sensitivity of each stage, in one unit."""
     moved = orthants.moved_squared(RADIUS, 0, Adjacency.REPLACE)
     own = vectors.one_unit_sensitivity(moved, scale(parameters), parameters["d"], int(UNIT))
     return {"count": 0, **{f"blocks/{k}/sums": own for k in range(blocks(parameters))}}
@@ -147,7 +160,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_ROUNDS, _CHAINED)
 def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
-    """The public number, then each block's sums with the weights that earlier ones lead to."""
+    """Return the law of the public number, then of each block's sums with the weights that earlier
+    ones lead to.
+    """
     n, count = len(records), blocks(parameters)
 
     @cache
@@ -170,7 +185,9 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
 @states(_ROUNDS)
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """The root mean square length of the noise where all bits are settled in the first round, as they are for shares near 1/2."""
+    """Return the root mean square length of the noise where all bits are settled in the first
+    round, as they are for shares near 1/2.
+    """
     d = parameters["d"]
     square = squared_radius(parameters, 1, d, size(parameters, 1, n))
     return mp.sqrt(d * square) * real(scale(parameters)) / RADIUS / size(parameters, 1, n)
@@ -178,7 +195,7 @@ def noise_error(parameters: Parameters, n: int) -> Any:
 
 @states(_ROUNDS, Source("BDKU20", "tail of a normal length", note="shrinking.clip_radius"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on the length of that noise; it fails with probability at most beta."""
+    """Return a bound on the length of that noise; it fails with probability at most beta."""
     d = parameters["d"]
     length = shrinking.clip_radius(0, d, beta) + mp.sqrt(d) / real(UNIT)
     return noise_error(parameters, n) / mp.sqrt(d) * length
@@ -186,7 +203,9 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(Source("OURS", "lower bound for product distributions, by fingerprints, for GDP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """As for ``product_distribution``: it is about every estimate of this guarantee."""
+    """Return the lower bound of ``product_distribution``: it is about every estimate of this
+    guarantee.
+    """
     return product_distribution.lower_bound(parameters, n)
 
 
@@ -202,8 +221,10 @@ def _parameters(d: int = 2, **changes: Any) -> dict[str, Any]:
 
 @states(_ROUNDS, _CHAINED)
 def obligation_one_block_pays(claimed: Fraction = Fraction(1)) -> int:
-    """Whatever earlier blocks released, the squares of the exact mu of all blocks sum to at most (claimed / multiplier)^2 on all
-    neighbors of up to 4 records, but for the grid's 2^-16; for some pair it is within 1/100 of it, and only one block has any."""
+    """Check, whatever earlier blocks released, that the squares of the exact mu of all blocks sum
+    to at most (claimed / multiplier)^2 on all neighbors of up to 4 records, up to the grid's
+    2^-16; for some pair it is within 1/100 of it, and only one block has any.
+    """
     parameters, cases, reached = _parameters(), 0, Fraction(0)
     square = (claimed / parameters["noise_multiplier"]) ** 2
     one = scale(parameters) / UNIT
@@ -232,8 +253,10 @@ def obligation_one_block_pays(claimed: Fraction = Fraction(1)) -> int:
 
 @states(_ROUNDS)
 def obligation_rounds_settle(claimed: Callable[[int], Fraction] = threshold) -> int:
-    """On exact sums that no ball cuts: after round k all bits that are left have shares below ``claimed``, all that were settled in it
-    at least so much; bits are never taken up again."""
+    """Check on exact sums that no ball cuts that after round k all bits that are left have shares
+    below ``claimed``, and all that were settled in it at least so much; bits are never taken up
+    again.
+    """
     cases, d, n = 0, 8, 4000
     parameters = _parameters(d)
     grid = [Fraction(1, 2**j) * f for j in range(1, 7) for f in (1, Fraction(3, 4), Fraction(1, 2))]

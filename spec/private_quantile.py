@@ -22,17 +22,20 @@ DEPARTURES = (
     Departure(
         "S11, private quantiles by the exponential mechanism",
         "cells of a fixed public grid are chosen, not points of the intervals between records",
-        "a real number drawn between two records is rounded to a float near them, so that the set of "
-        "possible outputs depends on the records; every cell is possible for every dataset",
+        "a real number drawn between two records is rounded to a float near them, so that the "
+        "set of possible outputs depends on the records; every cell is possible for every "
+        "dataset",
     ),
     Departure(
         "S11, private quantiles by the exponential mechanism",
         "under add-remove scores are divided by max(p, q - p), not by q",
-        "p n moves together with q #{z < t} and q #{z <= t}, so they move by less than under replace",
+        "p n moves together with q #{z < t} and q #{z <= t}, so they move by less than under "
+        "replace",
     ),
     Departure(
         "S11, private quantiles by the exponential mechanism",
-        "a record's cell has all ranks #{z < t}..#{z <= t}, and its score is p n / q's distance from them",
+        "a record's cell has all ranks #{z < t}..#{z <= t}, and its score is p n / q's distance "
+        "from them",
         "the intervals of length 0 between equal records are never drawn there; here ties are",
     ),
     Departure(
@@ -46,18 +49,20 @@ DEPARTURES = (
 
 
 def grid(parameters: Parameters) -> queries.Grid:
-    """Of cells that are at most 2^-20 of the interval, unless given."""
+    """Return the grid, of cells that are at most 2^-20 of the interval, unless given."""
     return queries.grid(parameters["lower"], parameters["upper"], 2**20, parameters["cell"])
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage."""
+    """Return the sensitivity of the score."""
     p, q = _quantile(parameters)
     return {"cell": tables.score_sensitivity(p, q, parameters["adjacency"])}
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """2 multiplier times the sensitivity: then losses lie in an interval of length 1 / multiplier."""
+    """Return 2 multiplier times the sensitivity: then losses lie in an interval of length
+    1 / multiplier.
+    """
     found: Fraction = 2 * parameters["noise_multiplier"] * sensitivities(parameters)["cell"]
     return found
 
@@ -67,7 +72,9 @@ def scale(parameters: Parameters) -> Fraction:
     Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"),
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """One cell t, with mass proportional to e^(-max(0, q #{z < t} - p n, p n - q #{z <= t}) / scale)."""
+    """Return the law of one cell t, with mass proportional to e^(-max(0, q #{z < t} - p n, p n - q
+    #{z <= t}) / scale).
+    """
     lower, upper, cell = grid(parameters)
     cells = sorted(queries.to_cells(record, lower, upper, cell) for record in records)
     return closed(
@@ -82,7 +89,9 @@ _WIDE = (0, 1, 2**19, 2**20)
 def _models(
     quantile: Fraction, adjacency: Adjacency, upper: int, universe: Sequence[int], most: int
 ) -> Iterator[tuple[QuantileLaw, QuantileLaw]]:
-    """The laws of all small neighbors; with multiplier 1, so that losses are multiples of it."""
+    """Return the laws of all small neighbors; with multiplier 1, so that losses are multiples of
+    it.
+    """
     p, q = quantile.as_integer_ratio()
     width = Fraction(2 * tables.score_sensitivity(p, q, adjacency))
     for pair in neighbors(universe, most, adjacency):
@@ -92,10 +101,12 @@ def _models(
 
 @states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 def obligation_range(claimed: Fraction = Fraction(1)) -> int:
-    """Losses of all neighbors of at most 4 records lie in an interval of length claimed / multiplier,
-    and for 1/4, 1/2 and some pair in no shorter one; exactly, for totals cancel.
+    """Check that losses of all neighbors of at most 4 records lie in an interval of length
+    claimed / multiplier, and for 1/4, 1/2 and some pair in no shorter one; exactly, for totals
+    cancel.
 
-    For 0 and 1 scores move one way only, and half of it is unused; 9/10 needs more records for all.
+    For 0 and 1 scores move in one direction only, and half of it is unused; 9/10 needs more
+    records for all of it.
     """
     cases, half, whole = 0, Fraction(1, 2), Fraction(1)
     for adjacency in Adjacency:
@@ -111,7 +122,9 @@ def obligation_range(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """The median's losses on wide grids are below claimed / multiplier, by less than 10^-5 of it."""
+    """Check that the median's losses on wide grids are below claimed / multiplier, by less than
+    10^-5 of it.
+    """
     cases = 0
     for adjacency in Adjacency:
         pairs = _models(Fraction(1, 2), adjacency, _WIDE[-1], _WIDE, 3)
@@ -123,7 +136,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "every cell of a public grid is possible for every dataset"))
 def obligation_support() -> int:
-    """Every cell has its own mass by its own score, above 0; all add up to 1, fraction for fraction."""
+    """Check that every cell has its own mass by its own score, above 0; all add up to 1, fraction
+    for fraction.
+    """
     cases, lower, upper, width = 0, -1, 3, Fraction(3)
     for (p, q), cells in product(((0, 1), (1, 2), (9, 10)), datasets(range(lower, upper + 1), 3)):
         model, ordered = QuantileLaw(tuple(sorted(cells)), lower, upper, p, q, width), Fraction(0)
@@ -205,20 +220,23 @@ def _alike(claimed: Fraction) -> int:
 
 
 def _formal(exponent: Fraction) -> Fraction:
-    """A stand-in for e^-exponent, for exponents in thirds."""
+    """Return a stand-in for e^-exponent, for exponents in thirds."""
     return Fraction(1, 2) ** int(exponent * 3)
 
 
 @states(Source("S11", "utility of the exponential mechanism", note="in ranks"))
 def error_bound(parameters: Parameters, beta: Fraction) -> Any:
-    """With probability at least 1 - beta the rank error of the released cell t, the distance of p n / q
-    from the ranks #{z < t}..#{z <= t}, is at most (scale / q) ln(cells / beta).
+    """Return a bound (scale / q) ln(cells / beta) on the rank error of the released cell, which
+    holds with probability at least 1 - beta.
 
-    Proof. The first cell with q #{z <= t} >= p n (the last cell has that) has the score 0, for up to
-    the cell before there are fewer. So the total of all weights is at least 1, and cells with a score
-    above s have together a probability below cells e^(-s / scale), which is beta for this s / q. QED.
-    Where all records share a cell, the others are min(p, q - p) n / q ranks off, so one of them is
-    released with probability at most cells e^(-min(p, q - p) n / scale).
+    The rank error of cell t is the distance of p n / q from the ranks #{z < t}..#{z <= t}.
+
+    Proof. The first cell with q #{z <= t} >= p n (the last cell has that) has the score 0, for
+    up to the cell before there are fewer. So the total of all weights is at least 1, and cells
+    with a score above s have together a probability below cells e^(-s / scale), which is beta
+    for this s / q. QED.
+    Where all records share a cell, the others are min(p, q - p) n / q ranks off, so one of them
+    is released with probability at most cells e^(-min(p, q - p) n / scale).
     """
     lower, upper, _ = grid(parameters)
     _, q = _quantile(parameters)
@@ -226,7 +244,9 @@ def error_bound(parameters: Parameters, beta: Fraction) -> Any:
 
 
 def expected_error(parameters: Parameters, records: Sequence[Fraction]) -> Any:
-    """The root mean squared rank error on these records, exactly: every cell by its probability."""
+    """Return the root mean squared rank error on these records, exactly: every cell by its
+    probability.
+    """
     _, q = _quantile(parameters)
     ((_, chosen),) = law(parameters, records).stage_laws()
     assert isinstance(chosen, QuantileLaw)
@@ -239,7 +259,9 @@ def expected_error(parameters: Parameters, records: Sequence[Fraction]) -> Any:
 
 
 def obligation_error(factor: Fraction = Fraction(1)) -> int:
-    """On every small dataset ``factor`` times the bound is exceeded with probability at most beta."""
+    """Check on every small dataset that ``factor`` times the bound is exceeded with probability at
+    most beta.
+    """
     cases = 0
     parameters = {"lower": 0.0, "upper": 7.0, "cell": Fraction(1), "adjacency": Adjacency.REPLACE}
     parameters |= {"quantile": Fraction(1, 2), "noise_multiplier": Fraction(1, 4)}
@@ -256,13 +278,13 @@ def obligation_error(factor: Fraction = Fraction(1)) -> int:
 
 @states(Source("HT10", "packing argument", note="of one cell in which the quantile lies alone"))
 def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
-    """No epsilon-DP choice of a cell has a smaller expected rank error on every dataset of n records,
-    where q divides p n.
+    """Return a lower bound on the expected rank error, on some dataset of n records, of every
+    epsilon-DP choice of a cell, where q divides p n.
 
-    Let p n / q - r records lie in the first cell, 2 r in cell j and the others in the last one. Then
-    cell j has rank error 0 and every other at least r, so the events "the error is below r" exclude
-    each other for the N choices of j. These datasets differ in 2 r records: one has an event of
-    probability at most e^(2 r epsilon) / N (4 r steps under add-remove).
+    Let p n / q - r records lie in the first cell, 2 r in cell j and the others in the last one.
+    Then cell j has rank error 0 and every other at least r, so the events "the error is below
+    r" exclude each other for the N choices of j. These datasets differ in 2 r records: one has
+    an event of probability at most e^(2 r epsilon) / N (4 r steps under add-remove).
     """
     lower, upper, _ = grid(parameters)
     quantile, found = parameters["quantile"], mp.mpf(0)
@@ -276,8 +298,9 @@ def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """The expected error of the hardest dataset is above the bound, and the bound of error in
-    expectation, (scale / q) (ln cells + 1), is within 24 times of it."""
+    """Check that the expected error of the hardest dataset is above the bound, and that the bound
+    of error in expectation, (scale / q) (ln cells + 1), is within 24 times of it.
+    """
     cases = 0
     for adjacency, epsilon in product(Adjacency, (Fraction(1, 100), Fraction(1, 10))):
         parameters: dict[str, Any] = {"lower": 0.0, "upper": 1.0, "cell": None}

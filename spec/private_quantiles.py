@@ -25,16 +25,16 @@ DEPARTURES = (
     Departure(
         "KSS22, Algorithm 1 (approximate quantiles)",
         "records of one cell are spread over parts of it, in one order for all datasets",
-        "records equal to a released quantile would all go to one side of it, so that with many equal "
-        "records the quantiles beside them are of the wrong records; spread, a record more is a part "
-        "more, and ranks are as if no two were equal",
+        "records equal to a released quantile would all go to one side of it, so that with many "
+        "equal records the quantiles beside them are of the wrong records; spread, a record "
+        "more is a part more, and ranks are as if no two were equal",
     ),
     Departure(
         "KSS22, Algorithm 1 (approximate quantiles)",
         "a round is one choice of the exponential mechanism, of as many parts as there are blocks, "
         "and has its bounded range; there it is a parallel composition",
-        "a record moves one block's scores, so the sum of all scores moves by no more; the range of "
-        "losses composes better than the epsilon does",
+        "a record moves one block's scores, so the sum of all scores moves by no more; the "
+        "range of losses composes better than the epsilon does",
     ),
     Departure(
         "KSS22, Algorithm 1 (approximate quantiles)",
@@ -50,7 +50,9 @@ DEPARTURES = (
 
 
 def rounds(levels: Sequence[Any]) -> list[list[Node]]:
-    """The middle one of each stretch of levels that is left, as in the code: stated again."""
+    """Return the middle one of each stretch of levels that is left, as in the code: stated
+    again.
+    """
     found: list[list[Node]] = []
     left = [(-1, len(levels))]
     while left:
@@ -66,7 +68,7 @@ def rounds(levels: Sequence[Any]) -> list[list[Node]]:
 
 
 def share(levels: Sequence[Fraction], node: Node) -> Fraction:
-    """The node's quantile among the records between those around it."""
+    """Return the node's quantile among the records between those around it."""
     place, below, above = node
     low = Fraction(0) if below is None else levels[below]
     high = Fraction(1) if above is None else levels[above]
@@ -74,7 +76,7 @@ def share(levels: Sequence[Fraction], node: Node) -> Fraction:
 
 
 def blocks(levels: Sequence[Fraction]) -> list[tuple[Block, ...]]:
-    """The blocks of each round."""
+    """Return the blocks of each round."""
     found, released = [], set[int]()
     for nodes in rounds(levels):
         found.append(
@@ -88,12 +90,12 @@ def blocks(levels: Sequence[Fraction]) -> list[tuple[Block, ...]]:
 
 
 def grid(parameters: Parameters) -> queries.Grid:
-    """Of cells that are at most 2^-20 of the interval, unless given."""
+    """Return the grid, of cells that are at most 2^-20 of the interval, unless given."""
     return queries.grid(parameters["lower"], parameters["upper"], 2**20, parameters["cell"])
 
 
 def sensitivities(parameters: Parameters) -> dict[str, Fraction]:
-    """By stage."""
+    """Return the sensitivity of each stage."""
     return {
         f"round {i + 1}": block_sensitivity([(p, q) for _, p, q in one], parameters["adjacency"])
         for i, one in enumerate(blocks(parameters["levels"]))
@@ -105,7 +107,9 @@ def sensitivities(parameters: Parameters) -> dict[str, Fraction]:
     Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"),
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """In each round a part for each block, whose edges are all parts released before."""
+    """Return the law of each round: a part for each block, whose edges are all parts released
+    before.
+    """
     lower, upper, cell = grid(parameters)
     parts = parameters["parts"]
     placed = spread([queries.to_cells(z, lower, upper, cell) - lower for z in records], parts)
@@ -130,7 +134,7 @@ _LEVELS = (
 
 
 def _rounds_of(parameters: Parameters, records: Sequence[int]) -> Iterator[BlockChoicesLaw]:
-    """The law of each round after every prefix of edges in order."""
+    """Return the law of each round after every prefix of edges in order."""
     whole = law(parameters, [Fraction(z) for z in records])
     prefixes: list[tuple[Outcome, ...]] = [()]
     for i, (_, stage) in enumerate(whole.stages):
@@ -141,8 +145,9 @@ def _rounds_of(parameters: Parameters, records: Sequence[int]) -> Iterator[Block
 
 @states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 def obligation_range(claimed: Fraction = Fraction(1)) -> int:
-    """The losses of a round, of all neighbors of at most 3 records and after all edges, lie in an
-    interval of length claimed / multiplier, and some in no shorter one."""
+    """Check that the losses of a round, of all neighbors of at most 3 records and after all edges,
+    lie in an interval of length claimed / multiplier, and some in no shorter one.
+    """
     cases = 0
     for adjacency, levels in product(Adjacency, _LEVELS):
         parameters = _SMALL | {"levels": levels, "adjacency": adjacency}
@@ -161,7 +166,9 @@ def obligation_range(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "every part of a block is possible for every dataset"))
 def obligation_support() -> int:
-    """After all edges the masses of a round add up to 1, and of a block's own parts none is 0."""
+    """Check that after all edges the masses of a round add up to 1, and of a block's own parts
+    none is 0.
+    """
     cases = 0
     parameters = _SMALL | {"levels": _LEVELS[2], "adjacency": Adjacency.ADD_REMOVE}
     parameters["noise_multiplier"] = Fraction(1, 2)
@@ -180,23 +187,27 @@ def obligation_support() -> int:
 
 
 def _formal(exponent: Fraction) -> Fraction:
-    """A stand-in for e^-exponent, for whole exponents."""
+    """Return a stand-in for e^-exponent, for whole exponents."""
     require(exponent.denominator == 1, f"{exponent} is no whole exponent")
     return Fraction(1, 2) ** int(exponent)
 
 
 @states(Source("KSS22", "Theorem 3.5, rank error of all quantiles", note="with our constants"))
 def error_bound(parameters: Parameters, beta: Fraction, shared: int = 1) -> Any:
-    """With probability at least 1 - beta all quantiles have rank errors up to the sum over the rounds of
-    widest scale ln(cells parts m / beta) + shared, where widest is the largest max(p, q - p) / q of
-    the round, and ``shared`` how many records have one part at most.
+    """Return a bound on the rank errors of all quantiles together, which holds with probability at
+    least 1 - beta.
 
-    Proof. Let a block have N records and d = #{z <= t} - p N / q for the part t that is chosen. Some part has
-    the score 0, so that all the weights are at least 1 in all, and one with a score above s has a
-    probability below cells parts e^(-s / (max(p, q - p) scale)), which is beta / m for this s. So but
-    for beta none of the m scores is above that, and then -s / q <= d <= s / q + shared. Let E be how
-    many more records are up to a released part than its level says: then E = (1 - f) E' + f E'' + d,
-    where E' and E'' are those of the edges, 0 at the ends, and f = p / q. So |E| is at most the larger of |E'|, |E''| and |d|
+    It is the sum over the rounds of widest scale ln(cells parts m / beta) + shared, where
+    widest is the largest max(p, q - p) / q of the round, and ``shared`` how many records have
+    one part at most.
+
+    Proof. Let a block have N records and d = #{z <= t} - p N / q for the part t that is chosen.
+    Some part has the score 0, so that all the weights are at least 1 in all, and one with a
+    score above s has a probability below cells parts e^(-s / (max(p, q - p) scale)), which is
+    beta / m for this s. So except with probability beta none of the m scores is above that, and
+    then -s / q <= d <= s / q + shared. Let E be how many more records are up to a released part
+    than its level says: then E = (1 - f) E' + f E'' + d, where E' and E'' are those of the
+    edges, 0 at the ends, and f = p / q. So |E| is at most the larger of |E'|, |E''| and |d|
     more. A rank error is at most |E|. QED
     """
     lower, upper, _ = grid(parameters)
@@ -212,9 +223,10 @@ def error_bound(parameters: Parameters, beta: Fraction, shared: int = 1) -> Any:
 
 
 def obligation_error(claimed: Fraction = Fraction(1)) -> int:
-    """On every small dataset ``claimed`` times the bound is exceeded with probability at most beta.
+    """Check on every small dataset that ``claimed`` times the bound is exceeded with probability
+    at most beta.
 
-    Records of 8 cells of one part each, so that several share a part.
+    Records have 8 cells of one part each, so that several share a part.
     """
     cases = 0
     parameters: dict[str, Any] = {"lower": 0.0, "upper": 7.0, "cell": Fraction(1), "parts": 1}
@@ -251,16 +263,21 @@ def obligation_error(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("HT10", "packing argument", note="of the quantile of the first round alone"))
 def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
-    """No epsilon-DP release has a smaller expected rank error of the middle one of the levels, and so of
-    the worst of them, on every dataset of n records: what ``private_quantile`` shows of one."""
+    """Return a lower bound on the expected rank error of the middle one of the levels, on some
+    dataset of n records, of every epsilon-DP release: that of ``private_quantile`` for one.
+
+    It bounds the worst of the levels too.
+    """
     levels = parameters["levels"]
     alone = {**parameters, "quantile": levels[len(levels) // 2]}
     return private_quantile.lower_bound(alone, epsilon, n)
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """The expected worst error of all quantiles on the hardest dataset is above the bound, and the bound
-    of it is within 80 times of that: three rounds share epsilon, and their errors add up."""
+    """Check that the expected worst error of all quantiles on the hardest dataset is above the
+    bound, and that the bound of it is within 80 times of that: three rounds share epsilon, and
+    their errors add up.
+    """
     cases = 0
     for adjacency, epsilon in product(Adjacency, (Fraction(1, 100), Fraction(1, 10))):
         parameters: dict[str, Any] = {"lower": 0.0, "upper": 1.0, "cell": None, "parts": 1}
@@ -275,16 +292,19 @@ def obligation_lower_bound_is_below_error() -> int:
 
 
 def rank_error(records: Sequence[int], t: int, level: Fraction) -> Fraction:
-    """How far the rank level n is from the ranks #{z < t}..#{z <= t}."""
+    """Return the distance of the rank level n from the ranks #{z < t}..#{z <= t}."""
     wanted = level * len(records)
     below, up_to = sum(z < t for z in records), sum(z <= t for z in records)
     return max(Fraction(0), below - wanted, wanted - up_to)
 
 
 def expected_error(parameters: Parameters, records: Sequence[Fraction]) -> Any:
-    """The root mean square, over all quantiles, of the rank error, for many records in even steps:
-    E = (1 - f) E' + f E'' + d with independent d, each discrete Laplace of mass e^(-rate |d|), rate =
-    q / (max(p, q - p) scale), and variance 1 / (2 sinh(rate / 2)^2)."""
+    """Return the root mean square, over all quantiles, of the rank error, for many records in even
+    steps.
+
+    E = (1 - f) E' + f E'' + d with independent d, each discrete Laplace of mass e^(-rate |d|),
+    rate = q / (max(p, q - p) scale), and variance 1 / (2 sinh(rate / 2)^2).
+    """
     levels = parameters["levels"]
     errors: dict[int | None, dict[int, Any]] = {None: {}}
     total = mp.mpf(0)

@@ -1,4 +1,6 @@
-"""Spec of ``product_distribution``: noisy sums of bits as signs, then of weighted bits in an orthant."""
+"""Spec of ``product_distribution``: noisy sums of bits as signs, then of weighted bits in an
+orthant.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ DEPARTURES = (
     Departure(
         "KLSU19, private product distributions",
         "two stages on all records in place of log d rounds on disjoint blocks",
-        "rounds on blocks of n / log d records lose more than their smaller radii gain, at every n and d that were tried",
+        "rounds on blocks of n / log d records lose more than their smaller radii gain, at "
+        "every n and d that were tried",
     ),
     Departure(
         "KLSU19, sensitivity of clipped means",
@@ -40,34 +43,36 @@ _FAR, _NOISES = mp.mpf(7) / 2, mp.mpf(3) / 2
 
 
 def adds(parameters: Parameters) -> bool:
-    """Whether the number of records is private."""
+    """Return whether the number of records is private."""
     return parameters["adjacency"] is Adjacency.ADD_REMOVE
 
 
 def shares(parameters: Parameters) -> tuple[Fraction, Fraction]:
-    """Of mu^2: coarse, fine."""
+    """Return the shares of mu^2: coarse, fine."""
     share = Fraction(parameters["coarse_share"])
     return share, 1 - share
 
 
 def noise(parameters: Parameters, share: Fraction) -> Fraction:
-    """Of one sum, in radii: the root rounded up to 2^-40."""
+    """Return the noise of one sum, in radii: the root rounded up to 2^-40."""
     moves = 1 + Fraction(WEIGHT, RADIUS) ** 2 if adds(parameters) else Fraction(2)
     return Fraction(parameters["noise_multiplier"]) * shrinking.root_up(moves / share)
 
 
 def sign(parameters: Parameters) -> int:
-    """What a bit counts in the coarse stage, up or down."""
+    """Return the size of a bit's contribution in the coarse stage, up or down."""
     return orthants.sign_of(RADIUS, parameters["d"], parameters["adjacency"])
 
 
 def plain_noise(parameters: Parameters, share: Fraction) -> Fraction:
-    """Of a probability that signs tell, times the number of records."""
+    """Return the noise of a probability read from signs, times the number of records."""
     return noise(parameters, share) * RADIUS / sign(parameters) / 2
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: by default four times the noise of half a sum of signs, at most 2^60."""
+    """Return the least number of records: by default four times the noise of half a sum of signs,
+    at most 2^60.
+    """
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     least = 4 * plain_noise(parameters, shares(parameters)[0])
@@ -75,7 +80,7 @@ def at_least(parameters: Parameters) -> int:
 
 
 def octave(count: Fraction) -> int:
-    """4 log2 of a count of at least 1, rounded down."""
+    """Return 4 log2 of a count of at least 1, rounded down."""
     k = 4 * (math.floor(count).bit_length() - 1)
     while count**4 >= Fraction(2) ** (k + 1):
         k += 1
@@ -83,7 +88,7 @@ def octave(count: Fraction) -> int:
 
 
 def weights_after(parameters: Parameters, outcome: Outcome, n: int | None) -> tuple[int, ...]:
-    """The second stage's weights; none where signs are better."""
+    """Return the second stage's weights; none where signs are better."""
     d, precision = parameters["d"], parameters["precision"]
     share = shares(parameters)[0]
     one = noise(parameters, share) * RADIUS / UNIT
@@ -106,14 +111,16 @@ def weights_after(parameters: Parameters, outcome: Outcome, n: int | None) -> tu
 
 
 def rows_of(records: Sequence[Record]) -> list[tuple[Fraction, ...]]:
-    """Records as tuples."""
+    """Return the records as tuples."""
     return [record if isinstance(record, tuple) else (record,) for record in records]
 
 
 def value(
     parameters: Parameters, weights: Sequence[int], records: Sequence[Record]
 ) -> vectors.Vector:
-    """The exact integers that a stage adds noise to, before they are divided by its scale."""
+    """Return the exact integers that a stage adds noise to, before they are divided by its
+    scale.
+    """
     weight = WEIGHT if adds(parameters) else 0
     adjacency = parameters["adjacency"]
     return orthants.bit_sums(rows_of(records), weights, RADIUS, adjacency, weight)
@@ -122,13 +129,13 @@ def value(
 def noisy_sums(
     parameters: Parameters, weights: Sequence[int], records: Sequence[Record], share: Fraction
 ) -> RoundedGaussianLaw:
-    """The law of a stage with these weights."""
+    """Return the law of a stage with these weights."""
     scale = noise(parameters, share) * RADIUS
     return RoundedGaussianLaw(one_unit(value(parameters, weights, records), scale), UNIT)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """Return the squared sensitivity of each stage, in one unit."""
     weight = WEIGHT if adds(parameters) else 0
     moved = orthants.moved_squared(RADIUS, weight, parameters["adjacency"])
     width = parameters["d"] + bool(weight)
@@ -141,7 +148,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_STAGES, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
-    """The number if it is public, the sums of signs, then of what the transcript makes weights for."""
+    """Return the law of the number if it is public, the sums of signs, then of the bits weighted
+    by what the transcript gives.
+    """
     public, d = not adds(parameters), parameters["d"]
     number = len(records)
     n = number if public else None
@@ -163,14 +172,18 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
 @states(_STAGES)
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """The root mean square length of the noise of both stages, combined, where bits count as signs in both."""
+    """Return the root mean square length of the noise of both stages, combined, where bits count
+    as signs in both.
+    """
     first, second = (real(plain_noise(parameters, share)) for share in shares(parameters))
     return mp.sqrt(parameters["d"]) * first * second / mp.hypot(first, second) / n
 
 
 @states(_STAGES, Source("BDKU20", "tail of a normal length", note="shrinking.clip_radius"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on the length of that noise over n records; it fails with probability at most beta."""
+    """Return a bound on the length of that noise over n records; it fails with probability at most
+    beta.
+    """
     d = parameters["d"]
     length = shrinking.clip_radius(0, d, beta) + mp.sqrt(d) / real(UNIT)
     return noise_error(parameters, n) / mp.sqrt(d) * length
@@ -178,20 +191,23 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(Source("OURS", "lower bound for product distributions, by fingerprints, for GDP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No mu-GDP estimate of all probabilities has a smaller root mean squared length of its error at every product law.
+    """Return a lower bound on the root mean squared length of the error, at some product law, of
+    every mu-GDP estimate of all probabilities.
 
-    p uniform on [0, 1]^d, M the estimate, alpha^2 = E|M - p|^2, Z_i = <M - p, x_i - p>. (a) E[sum_i (x_ij - p_j) M_j | p] =
-    p (1 - p) g'(p), g = E[M_j | p]; by parts its mean is E[(2 p - 1) g] = 1/6 + E[(2 p - 1) (M - p)]: together at least d / 6 - alpha
-    sqrt(d / 3). (b) Without record i Z has mean 0 and E Z^2 = E sum (M - p)^2 p (1 - p) <= alpha^2 / 4. (c) as in
-    theory/covariance_tracing.py: E Z_i <= sqrt(e^(mu^2) - 1) alpha / 2. Under add-remove the same bounds the larger of the errors at
-    n - 1 and n records; here the one at n is taken with n + 1.
+    Let p be uniform on [0, 1]^d, M the estimate, alpha^2 = E|M - p|^2, Z_i = <M - p, x_i - p>.
+    (a) E[sum_i (x_ij - p_j) M_j | p] = p (1 - p) g'(p), g = E[M_j | p]; by parts its mean is
+    E[(2 p - 1) g] = 1/6 + E[(2 p - 1) (M - p)]: together at least d / 6 - alpha sqrt(d / 3).
+    (b) Without record i Z has mean 0 and E Z^2 = E sum (M - p)^2 p (1 - p) <= alpha^2 / 4. (c)
+    as in theory/covariance_tracing.py: E Z_i <= sqrt(e^(mu^2) - 1) alpha / 2. Under add-remove
+    the same bounds the larger of the errors at n - 1 and n records; here the one at n is taken
+    with n + 1.
     """
     d, mu = parameters["d"], 1 / real(Fraction(parameters["noise_multiplier"]))
     return least_error(d, n + adds(parameters), mu)
 
 
 def least_error(d: int, n: int, mu: Any) -> Any:
-    """(d / 6) / (n sqrt(e^(mu^2) - 1) / 2 + sqrt(d / 3))."""
+    """Return (d / 6) / (n sqrt(e^(mu^2) - 1) / 2 + sqrt(d / 3))."""
     return mp.mpf(d) / 6 / (n * mp.sqrt(mp.expm1(mu**2)) / 2 + mp.sqrt(mp.mpf(d) / 3))
 
 
@@ -213,7 +229,9 @@ def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:
 
 
 def _outcomes(parameters: Parameters) -> list[Outcome]:
-    """Coarse sums of 10^4 records: all bits as likely as not; rare ones; one rare, one common; nothing."""
+    """Return coarse sums of 10^4 records: all bits as likely as not; rare ones; one rare, one
+    common; nothing.
+    """
     one = noise(parameters, shares(parameters)[0]) * RADIUS / UNIT
     found = []
     for first, second in ((0, 0), (-99, -99), (-90, 95)):
@@ -225,9 +243,11 @@ def _outcomes(parameters: Parameters) -> list[Outcome]:
 
 @states(_STAGES, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records, whatever the first stage released, the squares of the exact mu of both stages sum to
-    at most (claimed / multiplier)^2, but for the grid's 2^-16, and to at most the code's sensitivities in one unit; for some
-    pair it is within 1/100 of it."""
+    """Check on all neighbors of at most 2 records, whatever the first stage released, that the
+    squares of the exact mu of both stages sum to at most (claimed / multiplier)^2, up to the
+    grid's 2^-16, and to at most the code's sensitivities in one unit; for some pair it is
+    within 1/100 of it.
+    """
     cases = 0
     for adjacency in Adjacency:
         parameters = _parameters(adjacency)
@@ -250,13 +270,15 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _by_parts(moment: Callable[[int], Any], power: int) -> Any:
-    """E[(2 p - 1) g] for g = p^power."""
+    """Return E[(2 p - 1) g] for g = p^power."""
     return 2 * moment(power + 1) - moment(power)
 
 
 @states(_STAGES)
 def obligation_fingerprints(claimed: Callable[..., Any] = _by_parts) -> int:
-    """E[p (1 - p) g'(p)] is that, for g = p^k up to k = 12 and p uniform on [0, 1], on exact rationals."""
+    """Check that E[p (1 - p) g'(p)] is ``claimed``, for g = p^k up to k = 12 and p uniform on
+    [0, 1], on exact rationals.
+    """
 
     def moment(k: int) -> Fraction:
         return Fraction(1, k + 1)
@@ -270,7 +292,9 @@ def obligation_fingerprints(claimed: Callable[..., Any] = _by_parts) -> int:
 
 @states(_STAGES)
 def obligation_lower_bound_is_below_error(within: int = 12) -> int:
-    """The lower bound is below the error of the noise and of sampling at 1/2, within a factor of 12 where noise is most of it."""
+    """Check that the lower bound is below the error of the noise and of sampling at 1/2, within a
+    factor of 12 where noise is most of it.
+    """
     cases = 0
     for adjacency, d, n in product(Adjacency, (2, 20, 400), (100, 10_000)):
         parameters = _parameters(adjacency, d=d)

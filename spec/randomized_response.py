@@ -30,21 +30,24 @@ DEPARTURES = (
     Source("KBR16", "Section 3, k-ary randomized response"), Source("W65", "randomized response")
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """Answers are rounded and clamped, then randomized at scale ``noise_multiplier``."""
+    """Return the law of the answers, which are rounded and clamped, then randomized at scale
+    ``noise_multiplier``.
+    """
     k = parameters["categories"]
     answers = queries.answers(records, k)
     return closed("answers", KaryResponseLaw(answers, k, parameters["noise_multiplier"]))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, in Hamming distance."""
+    """Return the sensitivity of the answers, in Hamming distance."""
     return {"answers": 1}
 
 
 @states(Source("KBR16", "Section 3, k-ary randomized response"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records, over all outputs: the loss is at most
-    claimed / multiplier, and for some pair exactly that."""
+    """Check on all neighbors of at most 2 records, over all outputs, that the loss is at most
+    claimed / multiplier, and for some pair exactly that.
+    """
     cases = 0
     for k in (2, 3):
         parameters = {"categories": k, "noise_multiplier": Fraction(3, 2)}
@@ -62,7 +65,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def obligation_mass() -> int:
-    """The outputs' masses add up to 1, fraction for fraction, for a formal e^(-1/scale)."""
+    """Check that the outputs' masses add up to 1, fraction for fraction, for a formal
+    e^(-1/scale).
+    """
     cases = 0
     for k, n in product((2, 3, 4), (0, 1, 3)):
         model = KaryResponseLaw((0,) * n, k, Fraction(1))
@@ -77,10 +82,11 @@ def obligation_mass() -> int:
 
 @states(Source("KBR16", "Section 3, error of the unbiased estimate"))
 def expected_error(parameters: Parameters, n: int, frequency: float) -> Any:
-    """The root mean squared error of one category's estimate, given its frequency in the data.
+    """Return the root mean squared error of one category's estimate, given its frequency in the
+    data.
 
-    n f answers are reported truly with chance p, n (1 - f) falsely as this one with chance q; the
-    estimate divides their count by n (p - q).
+    n f answers are reported truly with chance p, n (1 - f) falsely as this one with chance q;
+    the estimate divides their count by n (p - q).
     """
     k, w = parameters["categories"], real_exponential(1 / parameters["noise_multiplier"])
     p = 1 / (1 + (k - 1) * w)
@@ -91,7 +97,9 @@ def expected_error(parameters: Parameters, n: int, frequency: float) -> Any:
 
 @states(Source("OURS", "Hoeffding's inequality for n independent reports"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """t with P(|estimate - frequency| >= t) <= beta for one category: 2 e^(-2 n t^2 (p-q)^2)."""
+    """Return t with P(|estimate - frequency| >= t) <= beta for one category: 2 e^(-2 n t^2
+    (p-q)^2).
+    """
     k, w = parameters["categories"], real_exponential(1 / parameters["noise_multiplier"])
     p = 1 / (1 + (k - 1) * w)
     return mp.sqrt(mp.log(2 / real(beta)) / (2 * n)) / (p - w * p)
@@ -99,13 +107,15 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(Source("OURS", "local two-point bound"))
 def lower_bound(epsilon: Fraction, n: int) -> Any:
-    """No n epsilon-local channels, fixed beforehand, give a smaller expected error of a population
-    frequency."""
+    """Return a lower bound on the expected error of a population frequency from n epsilon-local
+    channels that are fixed beforehand.
+    """
     return lower_bounds.local_two_point(epsilon, n)
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Two categories, epsilon <= 1: the error is above the bound, within 16 times.
+    """Check for two categories and epsilon <= 1 that the error is above the bound, within 16
+    times.
 
     The error is taken given the data, the bound over the population: the population adds to it.
     """

@@ -1,4 +1,6 @@
-"""Spec of ``refined_mean``: a rescaled mean as center, then a sum and a number in a ball about it."""
+"""Spec of ``refined_mean``: a rescaled mean as center, then a sum and a number in a ball about
+it.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ DEPARTURES = (
     Departure(
         "DJYZZ24, Algorithm 1",
         "its noisy mean is a center only; the estimate is a second, masked sum about it",
-        "a record moves that sum by the ball's radius, not by the reach of friends, and a mean that "
-        "leans to where skewed data are dense does not show",
+        "a record moves that sum by the ball's radius, not by the reach of friends, and a mean "
+        "that leans to where skewed data are dense does not show",
     ),
     Departure(
         "ZZ25, Lemma 2.1, trim, pad and shuffle",
@@ -53,15 +55,18 @@ _FAR = 2**41
 
 
 def first_stage(parameters: Parameters) -> dict[str, Any]:
-    """Parameters of the rescaled mean that takes 1 / center_multiplier^2 of mu^2, on the stated radius."""
+    """Return the parameters of the rescaled mean that takes 1 / center_multiplier^2 of mu^2, on
+    the stated radius.
+    """
     own = {"noise_multiplier": Fraction(parameters["center_multiplier"]), "ladder_multiplier": None}
     return {**parameters, **own}
 
 
 @cache
 def center_noise(first: First, radius: int, numbers: tuple[int, ...]) -> Fraction:
-    """The standard deviation of the released mean, in cells, after these released numbers; ``radius`` is
-    that of friends."""
+    """Return the standard deviation of the released mean, in cells, after these released numbers;
+    ``radius`` is that of friends.
+    """
     if isinstance(first, Weights):
         return first.noise(radius, numbers[-1])
     if isinstance(first, Basic):
@@ -72,20 +77,25 @@ def center_noise(first: First, radius: int, numbers: tuple[int, ...]) -> Fractio
 
 
 def ball_radius(parameters: Parameters, public: Rescaling, noise: Fraction) -> int:
-    """sqrt(r^2 + d noise^2) in cells, rounded up, at most 2^41: r is the radius for records, as large
-    against that for friends as the public numbers have it, ``noise`` the center's."""
+    """Return sqrt(r^2 + d noise^2) in cells, rounded up, at most 2^41.
+
+    r is the radius for records, in the proportion to that for friends that the public
+    parameters have; ``noise`` is that of the center.
+    """
     share = Fraction(parameters["record_radius"]) / Fraction(parameters["radius"])
     square = (share * public.radius) ** 2 + public.width * noise**2
     return min(math.isqrt(math.ceil(square) - 1) + 1, _FAR)
 
 
 def center(mean: Outcome, noise: Fraction) -> Image:
-    """The released mean in whole cells, ties to even, within 2^41 of 0 in each coordinate."""
+    """Return the released mean in whole cells, ties to even, within 2^41 of 0 in each
+    coordinate.
+    """
     return tuple(min(max(round(v * noise / UNIT), -_FAR), _FAR) for v in mean)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage; those of mean and sum squared, in one unit."""
+    """Return the sensitivity of each stage; those of mean and sum squared, in one unit."""
     if scale_ladder.has_ladder(parameters):
         return scale_ladder.sensitivities(sensitivities(scale_ladder.on_rung(parameters, 0)))
     width = rescaled_laws.public_map(parameters).width + 1
@@ -95,8 +105,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_MEAN, Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | FilteredLaw:
-    """That of the rescaled mean, with a sum and a number about it where it is released; on the rung of a ladder, where
-    there is one."""
+    """Return the law of the rescaled mean, with a sum and a number about it where it is released;
+    on the rung of a ladder, where there is one.
+    """
     if scale_ladder.has_ladder(parameters):
         mean: Any = law
         return scale_ladder.law(parameters, records, mean)
@@ -122,7 +133,9 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | Filte
 def _followed(
     before: TranscriptLaw, parameters: Parameters, images: Sequence[Image], opening: Prefix
 ) -> TranscriptLaw:
-    """A law, then the sum and number; ``opening`` was released before the law began."""
+    """Return the law followed by the sum and number; ``opening`` was released before the law
+    began.
+    """
     first = rescaled_laws.shares(first_stage(parameters))
     public, counts = rescaled_laws.public_map(parameters), Counter(images)
     adjacency, multiplier = parameters["adjacency"], Fraction(parameters["noise_multiplier"])
@@ -141,7 +154,9 @@ def _followed(
 
 
 def _declared_rows(parameters: Parameters) -> Prefix:
-    """A released number of rows with which the filter is the one that is declared before any data."""
+    """Return a released number of rows with which the filter is the one that is declared before
+    any data.
+    """
     first = rescaled_laws.shares(first_stage(parameters))
     assert isinstance(first, Gaussian)
     return ((first.gate,),)
@@ -152,11 +167,11 @@ def _declared_rows(parameters: Parameters) -> Prefix:
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared |estimate - mean| to first order, of n records that are all inside and all
-    friends, in the data's units.
+    """Return the root mean squared |estimate - mean| to first order, of n records that are all
+    inside and all friends, in the data's units.
 
-    sqrt(tr M^(1/2)) (s / n) sqrt(1 + (c / w)^2): s is the noise of the sum in cells, w the number's
-    weight, and c the center's noise, along which that of the number counts.
+    It is sqrt(tr M^(1/2)) (s / n) sqrt(1 + (c / w)^2): s is the noise of the sum in cells, w
+    the number's weight, and c the center's noise, along which that of the number counts.
     """
     first, public = (
         rescaled_laws.shares(first_stage(parameters)),
@@ -173,13 +188,15 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction) -> Any:
-    """A bound on |M^(-1/4) (estimate - mean)| that fails with probability at most beta, for n records that
-    are all friends, the map's image of each at most ``within`` from that of their mean.
+    """Return a bound on |M^(-1/4) (estimate - mean)| that fails with probability at most beta, for
+    n records that are all friends, the map's image of each at most ``within`` from that of
+    their mean.
 
-    In four parts of beta. The agreement is n, so at least r = n - shift - t is released. The center's
-    noise is then at most c = sqrt(d) + sqrt(2 ln(4 / beta)) deviations long. All are inside if
-    ``within`` + c deviations is at most the ball's radius, which is tightest for r (c > sqrt(d)). Sum and
-    number have noise as in theory/joint.py, two parts. Raises ValueError where that does not hold.
+    In four parts of beta. The agreement is n, so at least r = n - shift - t is released. The
+    center's noise is then at most c = sqrt(d) + sqrt(2 ln(4 / beta)) deviations long. All are
+    inside if ``within`` + c deviations is at most the ball's radius, which is tightest for r (c
+    > sqrt(d)). Sum and number have noise as in theory/joint.py, two parts. Raises ValueError
+    where that does not hold.
     """
     plan, public = (
         rescaled_laws.shares(first_stage(parameters)),
@@ -208,7 +225,9 @@ def _noise(parameters: Parameters, radius: int) -> Fraction:
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """That of a rescaled mean with all of the budget, 1 / center_multiplier^2 + 1 / noise_multiplier^2 (and the ladder's)."""
+    """Return the lower bound of a rescaled mean with all of the budget, 1 / center_multiplier^2 +
+    1 / noise_multiplier^2 (and the ladder's).
+    """
     names = ["center_multiplier", "noise_multiplier"]
     names += ["ladder_multiplier"] if scale_ladder.has_ladder(parameters) else []
     square = sum(1 / Fraction(parameters[name]) ** 2 for name in names)
@@ -238,7 +257,9 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
 
 
 def _crowds(d: int, adjacency: Adjacency) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Forty records at 0 and one more, or another one; friends, strangers in the ball, outliers."""
+    """Yield forty records at 0 and one more, or another one; friends, strangers in the ball,
+    outliers.
+    """
     ends = [Fraction(x) for x in ("1", "-1", "1/2", "1000001/1000000", "-2", "1e30")]
     records: list[Any] = [x if d == 1 else (x, Fraction(0)) for x in ends]
     crowd: list[Any] = [Fraction(0) if d == 1 else (Fraction(0),) * d] * 40
@@ -251,8 +272,10 @@ def _crowds(d: int, adjacency: Adjacency) -> Iterator[tuple[list[Any], list[Any]
 
 @states(_MEAN, Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """About several released points the sum's exact mu is at most claimed / multiplier, but for the grid's
-    2^-18, and for some pair within 1% of it; and no stage's is above the code's sensitivity."""
+    """Check about several released points that the sum's exact mu is at most claimed / multiplier,
+    up to the grid's 2^-18, and for some pair within 1% of it; and no stage's is above the
+    code's sensitivity.
+    """
     cases = 0
     for adjacency, d in product(Adjacency, (1, 2)):
         parameters, largest = _parameters(adjacency, d), Fraction(0)
@@ -281,7 +304,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(BOUND)
 def obligation_lower_bound_is_below_error(within: int = 40) -> int:
-    """The root mean squared error is above the lower bound, and within 40 times."""
+    """Check that the root mean squared error is above the lower bound, and within 40 times."""
     cases = 0
     for adjacency, d, n in product(Adjacency, (1, 3, 50), (1000, 10**5)):
         own = {"noise_multiplier": Fraction(9, 2), "center_multiplier": Fraction(15), "n_max": n}

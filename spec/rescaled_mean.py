@@ -1,4 +1,6 @@
-"""Spec of ``rescaled_mean``: who agrees, then a noisy number of them and their noisy mean, after M^(-1/4)."""
+"""Spec of ``rescaled_mean``: the records that agree, then their noisy number and noisy mean, after
+M^(-1/4).
+"""
 
 from __future__ import annotations
 
@@ -35,28 +37,29 @@ ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 DEPARTURES = (
     Departure(
         "DJYZZ24, Algorithm 1",
-        "by default no random filter: records are averaged with weights max(0, 2 degree - n), and a "
-        "released agreement stands for the number of kept records",
-        "the weights are what the filter keeps on average; without its coins nothing is lifted, and "
-        "at (1, 1e-6) and n = 2000 the noise is 4.6 times less",
+        "by default no random filter: records are averaged with weights max(0, 2 degree - n), "
+        "and a released agreement stands for the number of kept records",
+        "the weights are what the filter keeps on average; without its coins nothing is lifted, "
+        "and at (1, 1e-6) and n = 2000 the noise is 4.6 times less",
     ),
     Departure(
         "DJYZZ24, Algorithm 1, privacy",
-        "with filter = basic, what runs behind the filter has epsilon ln(1 + epsilon / 2), and delta "
-        "less accordingly (replace: 3 for 2); not epsilon and delta themselves",
-        "with the displayed constants the whole is (O(epsilon), O(delta))-DP only: at (1, 1e-6) a clique of "
-        "1999 with and without a record that has no friends tell the noisy number apart, delta(1) = 0.317",
+        "with filter = basic, what runs behind the filter has epsilon ln(1 + epsilon / 2), and "
+        "delta less accordingly (replace: 3 for 2); not epsilon and delta themselves",
+        "with the displayed constants the whole is (O(epsilon), O(delta))-DP only: at (1, 1e-6) "
+        "a clique of 1999 with and without a record that has no friends tell the noisy number "
+        "apart, delta(1) = 0.317",
     ),
     Departure(
         "DJYZZ24, Algorithm 1",
         "lambda and the matrix are public parameters; lambda comes from a public n_max",
-        "computed from the number of rows, one record changes who is friends with whom: half of the "
-        "records at 0, half at a distance between lambda(n - 1) and lambda(n)",
+        "computed from the number of rows, one record changes who is friends with whom: half of "
+        "the records at 0, half at a distance between lambda(n - 1) and lambda(n)",
     ),
     Departure(
         "DJYZZ24, Algorithm 1",
-        "the predicate and the mean see the same integers; the mean is divided by its noise, rounded "
-        "to 2^-40 of it, and pays for that",
+        "the predicate and the mean see the same integers; the mean is divided by its noise, "
+        "rounded to 2^-40 of it, and pays for that",
         "floats would leak, and a predicate on other numbers than those averaged proves nothing",
     ),
     Departure(
@@ -70,8 +73,10 @@ DEPARTURES = (
     ),
     Departure(
         "DJYZZ24, Theorem 5.3",
-        "in the lower bound by buckets a bucket's records have its least deviation, not its largest",
-        "records of any covariance in the bucket come from these by adding noise, which cannot be taken away",
+        "in the lower bound by buckets a bucket's records have its least deviation, not its "
+        "largest",
+        "records of any covariance in the bucket come from these by adding noise, which cannot "
+        "be taken away",
     ),
 )
 __all__ = [
@@ -89,7 +94,9 @@ __all__ = [
 
 @states(WEIGHTS, ALGORITHM)
 def law(parameters: Parameters, records: Sequence[Any]) -> Any:
-    """The agreement and the mean, or what a filter's coins hide; on the rung of a ladder, where there is one."""
+    """Return the law of the agreement and the mean, or that of the filter, whose coins are hidden;
+    on the rung of a ladder, where there is one.
+    """
     if scale_ladder.has_ladder(parameters):
         mean: Any = rescaled_laws.law
         return scale_ladder.law(parameters, records, mean)
@@ -97,7 +104,9 @@ def law(parameters: Parameters, records: Sequence[Any]) -> Any:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, of the mean squared in one unit; behind a filter for friendly neighbors."""
+    """Return the sensitivity of each stage, of the mean squared in one unit; behind a filter for
+    friendly neighbors.
+    """
     if scale_ladder.has_ladder(parameters):
         return scale_ladder.sensitivities(sensitivities(scale_ladder.on_rung(parameters, 0)))
     plan, width = shares(parameters), len(parameters["matrix"])
@@ -119,9 +128,11 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error about the mean p, both for
-    n and for n - 1 records of N(p, M), for every p: by the Gaussian guarantee that the stages
-    compose to and the probability of rare events; of the basic filter, by the budget.
+    """Return a lower bound on the root mean squared error about the mean p, for every p, of
+    estimates of this privacy from n and from n - 1 records of N(p, M).
+
+    It is by the Gaussian guarantee that the stages compose to and the probability of rare
+    events; for the basic filter, by the budget.
     """
     own: dict[str, Any] = {"variances": spectrum(parameters["matrix"]), "n": n}
     rare = {"weights": 1, "gaussian": 2 + (parameters["adjacency"] is ADD_REMOVE), "basic": 0}
@@ -165,8 +176,10 @@ def _parameters(
 
 @states(WEIGHTS, ALGORITHM)
 def obligation_shares(claimed: Fraction = Fraction(1)) -> int:
-    """The stages' mu^2 add up to at most claimed / multiplier^2, and to at least 999/1000 of it; what runs
-    after a filter, to what the scores leave, for the fewest rows and for many."""
+    """Check that the stages' mu^2 add up to at most claimed / multiplier^2, and to at least
+    999/1000 of it; those after a filter to what the scores leave, for the fewest rows and for
+    many.
+    """
     cases = 0
     for parameters in _settings():
         plan, d = shares(parameters), len(parameters["matrix"])
@@ -179,7 +192,7 @@ def obligation_shares(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _spent(plan: Weights | Basic | Gaussian, d: int) -> Iterator[Any]:
-    """mu^2 of all stages together."""
+    """Yield mu^2 of all stages together."""
 
     def of_mean(spread: Fraction) -> Any:
         return (1 / real(spread) + mp.sqrt(d) / 2**40) ** 2
@@ -200,8 +213,10 @@ def _spent(plan: Weights | Basic | Gaussian, d: int) -> Iterator[Any]:
 
 @states(WEIGHTS)
 def obligation_shift(claimed: Callable[[Weights], int] = lambda plan: plan.shift) -> int:
-    """A released agreement is above both true ones (less 2 under replace) with probability at most
-    ``tail``, where they are as far apart as they can be; and with one less it is not."""
+    """Check that a released agreement is above both true ones (less 2 under replace) with
+    probability at most ``tail``, where they are as far apart as they can be; with one less it
+    is not.
+    """
     cases = 0
     for parameters in _settings():
         plan = shares(parameters)
@@ -225,8 +240,10 @@ _RECORDS: dict[int, tuple[tuple[Fraction, ...], ...]] = {
 
 @states(ALGORITHM)
 def obligation_map(claimed: int = 1) -> int:
-    """An image is within sqrt(d) + ``claimed`` cells, or 2^-18 of it, of M^(-1/4) x; the radius has 2^20 to 2^21 cells; and
-    places beyond the outer box are clamped to it."""
+    """Check that an image is within sqrt(d) + ``claimed`` cells, or 2^-18 of it, of M^(-1/4) x;
+    that the radius has 2^20 to 2^21 cells; and that places beyond the outer box are clamped to
+    it.
+    """
     cases = 0
     matrices: tuple[Any, ...] = ((16.0,), (0.3,), (2.0, 1e-3), ((2.0, 0.5), (0.5, 0.3)))
     for matrix, radius in product(matrices, (1.0, 0.3, 7e10)):
@@ -253,9 +270,9 @@ def _diagonal(matrix: Sequence[float]) -> tuple[tuple[float, ...], ...]:
 
 
 def obligation_lower_bound_is_below_error(claimed: int = 14) -> int:
-    """For records of N(p, M) the root mean squared error (noise, and sampling besides) is above the
-    lower bound; the noise within 14 times of it (5 to 6.4 times under add-remove, twice that under
-    replace).
+    """Check for records of N(p, M) that the root mean squared error (noise, and sampling besides)
+    is above the lower bound; the noise within 14 times of it (5 to 6.4 times under add-remove,
+    twice that under replace).
     """
     cases = 0
     for adjacency, d, n in product(Adjacency, (5, 50), (10_000,)):

@@ -1,4 +1,6 @@
-"""Spec of ``robust_mean``: weights by agreement, second moments, histograms, votes, a sum between slabs."""
+"""Spec of ``robust_mean``: weights by agreement, second moments, histograms, votes, a sum between
+slabs.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ DEPARTURES = (
     Departure(
         "DH20, Algorithms 1 and 2",
         "noise is added to sums about released points, whose sensitivity holds for all data",
-        "the papers' is an error bound on good samples; no translation-equivariant estimator has one",
+        "the papers' is an error bound on good samples; no translation-equivariant estimator "
+        "has one",
     ),
     Departure(
         "DKKLMS19, the filter",
@@ -43,7 +46,8 @@ DEPARTURES = (
     ),
     Departure(
         "BHS23, the stable mean",
-        "weights 2 degree - n in one released agreement, known spreads, a second sum about the mean",
+        "weights 2 degree - n in one released agreement, known spreads, a second sum about the "
+        "mean",
         "a few hundred records suffice, where the paper's constants ask for 10^5",
     ),
 )
@@ -56,7 +60,9 @@ _UNSURE = mp.mpf(1) / 1000
 
 
 def public_map(parameters: Parameters) -> Rescaling:
-    """Columns in deviations; a cell is the largest power of two that is at most 2^-20 radii."""
+    """Return the map of columns in deviations; a cell is the largest power of two that is at most
+    2^-20 radii.
+    """
     given = Fraction(parameters["radius"])
     cell = queries.largest_power(lambda c: c * 2**20 <= given)
     scales = tuple(1 / float(s) for s in parameters["deviations"])
@@ -64,13 +70,13 @@ def public_map(parameters: Parameters) -> Rescaling:
 
 
 def multiplier(parameters: Parameters, part: int) -> Fraction:
-    """noise_multiplier / sqrt(share), the root rounded up to 2^-40."""
+    """Return noise_multiplier / sqrt(share), the root rounded up to 2^-40."""
     share = Fraction(parameters["shares"][part])
     return Fraction(parameters["noise_multiplier"]) * root_up(1 / share)
 
 
 def first_stage(parameters: Parameters) -> Weights:
-    """The center's noise scales, for the records that are sure to agree."""
+    """Return the center's noise scales, for the records that are sure to agree."""
     gamma, full = Fraction(parameters["gamma"]), parameters["full"]
     weight = 1 - 2 * gamma
     if full is not None:
@@ -82,19 +88,19 @@ def first_stage(parameters: Parameters) -> Weights:
 
 
 def histogram_noise(parameters: Parameters) -> Fraction:
-    """The standard deviation in a bin, at least a sixteenth."""
+    """Return the standard deviation in a bin, at least a sixteenth."""
     moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
     return max(Fraction(1, 16), multiplier(parameters, 2) * root_up(Fraction(moves)))
 
 
 def votes_noise(parameters: Parameters) -> Fraction:
-    """The standard deviation of a column's votes, at least a sixteenth."""
+    """Return the standard deviation of a column's votes, at least a sixteenth."""
     moves = Fraction(farthest_columns.votes_moves(parameters["adjacency"]))
     return max(Fraction(1, 16), multiplier(parameters, -2) * root_up(moves))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage; that of the agreement in L1, all others squared."""
+    """Return the sensitivity of each stage; that of the agreement in L1, all others squared."""
     first, d = first_stage(parameters), len(parameters["deviations"])
     found = {
         "agreement": first.moves,
@@ -112,7 +118,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def _remembered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """By arguments and precision: either side of a pair, and every later stage, asks for the same."""
+    """Return the function cached by arguments and precision: either side of a pair, and every
+    later stage, asks for the same.
+    """
 
     @lru_cache(maxsize=64)
     def at(precision: int, *arguments: Any) -> Any:
@@ -125,12 +133,14 @@ _directions, _slab = _remembered(slabs.directions), _remembered(slabs.slab)
 
 
 def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Region:
-    """The ball about the released mean; then, as far as they are released, directions, slabs and a box."""
+    """Return the ball about the released mean; then, as far as they are released, directions,
+    slabs and a box.
+    """
     return regions_of(parameters, public)(prefix)
 
 
 def regions_of(parameters: Parameters, public: Rescaling) -> Callable[[Prefix], Region]:
-    """``region_of`` of many prefixes."""
+    """Return ``region_of`` for many prefixes."""
     first = first_stage(parameters)
     of_bins = histogram_noise(parameters) if parameters["directions"] else Fraction(0)
     ball = cache(partial(_ball, parameters, public, first))
@@ -140,7 +150,7 @@ def regions_of(parameters: Parameters, public: Rescaling) -> Callable[[Prefix], 
 def _ball(
     parameters: Parameters, public: Rescaling, first: Weights, agreed: int
 ) -> tuple[Fraction, int]:
-    """The noise on the mean after this agreement, and the radius about it."""
+    """Return the noise on the mean after this agreement, and the radius about it."""
     noise = center_noise(first, public.radius, (agreed,))
     return noise, ball_radius(parameters, public, noise)
 
@@ -178,8 +188,10 @@ def _region(
 
 @states(_MEAN, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
-    """Agreement and mean; moments in the ball about it; histograms along the moments' directions; votes
-    for the farthest column; sum and number between the slabs and in the box that these show."""
+    """Return the law: agreement and mean; moments in the ball about it; histograms along the
+    moments' directions; votes for the farthest column; sum and number between the slabs and in
+    the box that these show.
+    """
     public, first = public_map(parameters), first_stage(parameters)
     images = [public.image(record) for record in records]
     counts, adjacency = Counter(images), parameters["adjacency"]
@@ -228,7 +240,9 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
 
 
 def _ratio(parameters: Parameters, agreed: int, most: int | None = None) -> joint.Ratio:
-    """The last stage after this agreement; |sum / number| at most the radius, or ``most`` cells."""
+    """Return the ratio of the last stage after this agreement; |sum / number| is at most the
+    radius, or ``most`` cells.
+    """
     public = public_map(parameters)
     noise = center_noise(first_stage(parameters), public.radius, (agreed,))
     radius = ball_radius(parameters, public, noise)
@@ -238,11 +252,12 @@ def _ratio(parameters: Parameters, agreed: int, most: int | None = None) -> join
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def expected_error(parameters: Parameters, n: int, inliers: float | None = None) -> Any:
-    """The root mean squared |estimate - mean| to first order, in deviations, of n records that are all
-    friends and all inside, of which no slab cuts any.
+    """Return the root mean squared |estimate - mean| to first order, in deviations, of n records
+    that are all friends and all inside, of which no slab cuts any.
 
-    inliers: of these it is so; the others are friends of fewer than half of the records, and outside. Then the
-    agreement is ``outliers.sure_agreement``, and the mean is the inliers'.
+    inliers: the number of records of which this is so; the others are friends of fewer than
+    half of the records, and outside. Then the agreement is ``outliers.sure_agreement``, and the
+    mean is that of the inliers.
     """
     first, public = first_stage(parameters), public_map(parameters)
     inside = n if inliers is None else int(inliers)
@@ -254,19 +269,23 @@ def expected_error(parameters: Parameters, n: int, inliers: float | None = None)
 
 @states(Source("OURS", "error of a robust mean, for any outliers"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction) -> Any:
-    """A bound in deviations on the distance of the estimate from the inliers' mean, that fails with
-    probability at most beta, whatever floor(gamma n) of the n records are; without directions.
+    """Return a bound in deviations on the distance of the estimate from the inliers' mean, for any
+    floor(gamma n) outliers among the n records; it fails with probability at most beta. Without
+    directions.
 
-    Inliers: all friends, and within ``within`` of their mean. Four parts of beta. The agreement is at least
-    ``outliers.sure_agreement``, so r = that - shift - t at least is released. The center is then
-    ``outliers.center_bias`` off at most, and c deviations of its noise. All inliers are inside if ``within``
-    and that together are at most the radius R. Outliers inside are within R of the center, so the mean of
-    all inside is off by at most a share gamma of R and the center's error; that of the noise is as in
-    theory/joint.py for the fewest inside. Raises ValueError where that does not hold.
+    Inliers: all friends, and within ``within`` of their mean. Four parts of beta. The agreement
+    is at least ``outliers.sure_agreement``, so r = that - shift - t at least is released. The
+    center is then ``outliers.center_bias`` off at most, and c deviations of its noise. All
+    inliers are inside if ``within`` and that together are at most the radius R. Outliers inside
+    are within R of the center, so the mean of all inside is off by at most a share gamma of R
+    and the center's error; that of the noise is as in theory/joint.py for the fewest inside.
+    Raises ValueError where that does not hold.
 
-    What holds for the least agreement holds for more: with x the center's noise, which falls, R^2 is a constant
-    and d x^2, and the center is L x off besides its bias, L >= sqrt(d) a length that normal vectors rarely have. R, L x
-    and all noise fall with x, and R - L x rises, as its slope in x is d x / R - L < sqrt(d) - L <= 0.
+    A bound for the least agreement holds for larger ones. Let x be the center's noise, which
+    falls as the agreement grows. R^2 is a constant plus d x^2, and the center is L x off
+    besides its bias, where L >= sqrt(d) is a length that normal vectors rarely have. R, L x and
+    all noise fall with x, and R - L x rises, as its slope in x is d x / R - L < sqrt(d) -
+    L <= 0.
     """
     first, public = first_stage(parameters), public_map(parameters)
     inliers = n - math.floor(Fraction(parameters["gamma"]) * n)
@@ -289,21 +308,26 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """That of a rescaled mean with all of the budget, without outliers, in the data's units."""
+    """Return the lower bound of a rescaled mean with all of the budget, without outliers, in the
+    data's units.
+    """
     matrix = tuple(float(s) ** 2 for s in parameters["deviations"])
     return rescaled_mean.lower_bound({**parameters, "matrix": matrix, "filter": "weights"}, n)
 
 
 @states(Source("OURS", "the largest eigenvalue of symmetric normal noise"))
 def noise_room(d: int) -> Any:
-    """The noise on second moments, in standard deviations, has a largest eigenvalue above this with
-    probability at most 1 / 1000: sqrt(2 d) + sqrt(2 ln 1000), times 1.001 for the weight 239 / 169.
+    """Return a number of standard deviations that the largest eigenvalue of the noise on second
+    moments exceeds with probability at most 1 / 1000.
 
-    With normal entries of variance 1 on the diagonal and 1/2 off it, u^T E u has increments of mean square
-    2 - 2 (u . v)^2 <= 2 |u - v|^2, those of sqrt(2) g . u; so the mean of the maximum is at most
-    sqrt(2) E|g| <= sqrt(2 d) (Sudakov and Fernique). It is 1-Lipschitz in Frobenius' norm, so it is further
-    above by t with probability at most exp(-t^2 / 2). Off the diagonal the variance is 1 / (239 / 169)^2,
-    1.00002 times 1/2; rounding to 2^-40 is less than what is left of 1.001.
+    It is sqrt(2 d) + sqrt(2 ln 1000), times 1.001 for the weight 239 / 169.
+
+    With normal entries of variance 1 on the diagonal and 1/2 off it, u^T E u has increments of
+    mean square 2 - 2 (u . v)^2 <= 2 |u - v|^2, those of sqrt(2) g . u; so the mean of the
+    maximum is at most sqrt(2) E|g| <= sqrt(2 d) (Sudakov and Fernique). It is 1-Lipschitz in
+    Frobenius' norm, so it is further above by t with probability at most exp(-t^2 / 2). Off the
+    diagonal the variance is 1 / (239 / 169)^2, 1.00002 times 1/2; rounding to 2^-40 is less
+    than what is left of 1.001.
     """
     return (mp.sqrt(2 * d) + mp.sqrt(-2 * mp.log(_UNSURE))) * mp.mpf("1.001")
 
@@ -334,8 +358,9 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
 
 
 def _crowds(parameters: Parameters) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Sixty records at 0 and one more, or another one: on the rim of the ball that is released where it is
-    no friend, inside, outside, far away."""
+    """Yield sixty records at 0 and one more, or another one: on the rim of the released ball where
+    it is no friend, inside, outside, far away.
+    """
     d, public = len(parameters["deviations"]), public_map(parameters)
     crowd: list[Any] = [Fraction(0) if d == 1 else (Fraction(0),) * d] * 60
     lonely = law(parameters, [*crowd, Fraction(9) if d == 1 else (Fraction(9),) * d])
@@ -353,8 +378,10 @@ def _crowds(parameters: Parameters) -> Iterator[tuple[list[Any], list[Any]]]:
 
 @states(_MEAN, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """After the same released numbers, no stage's exact mu is above what the code's sensitivity says; that
-    of moments and votes (in a plane), histogram and sum is within 1% of ``claimed`` times it for some pair."""
+    """Check, after the same released numbers, that no stage's exact mu is above what the code's
+    sensitivity says; that of moments and votes (in a plane), histogram and sum is within 1% of
+    ``claimed`` times it for some pair.
+    """
     cases = 0
     for adjacency, d, full in product(Adjacency, (1, 2), (None, Fraction(9, 10))):
         if full is not None and adjacency is not Adjacency.REPLACE:
@@ -383,7 +410,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
                     cases += 1
         for name in ("moments", "histogram", "votes", "sum and count"):
             if name in ("moments", "votes") and d == 1 and adjacency is Adjacency.REPLACE:
-                continue  # on a line y^2 is no less than 0, and there is one count: half of it at most
+                # On a line y^2 is at least 0, and there is one count: at most half is attained.
+                continue
             near = largest[name] >= claimed**2 * Fraction(98, 100)
             require(near, f"{name}, {adjacency}, d = {d}: {float(largest[name])} of what is stated")
     return cases
@@ -391,8 +419,10 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "error of a robust mean, for any outliers"))
 def obligation_bounds_are_in_order(within: int = 40) -> int:
-    """Without outliers the expected error is between the lower bound and so many times it, and below the
-    bound that fails with probability 1 / 100; with outliers the latter is larger."""
+    """Check without outliers that the expected error is between the lower bound and so many times
+    it, and below the bound that fails with probability 1 / 100; with outliers the latter is
+    larger.
+    """
     cases = 0
     for adjacency, d, n in product(Adjacency, (1, 10), (2000, 10**5)):
         radius = Fraction(3 + 2 * math.isqrt(d))

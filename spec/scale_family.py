@@ -1,4 +1,6 @@
-"""Spec of ``scale_family``: a search for the median of a statistic, then its mean in an interval that follows, clipped or masked."""
+"""Spec of ``scale_family``: a search for the median of a statistic, then its mean in an interval
+about the result, clipped or masked.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ FOLDED = ("half_normal", "laplace")
 
 
 def gamma_shape(parameters: Parameters) -> Any:
-    """a, where T(x) / s has the gamma law of shape a."""
+    """Return a, where T(x) / s has the gamma law of shape a."""
     known = parameters["shape"]
     own = {"maxwell": mp.mpf(3) / 2, "half_normal": mp.mpf(1) / 2}
     if parameters["family"] in ("gamma", "chi"):
@@ -66,7 +68,7 @@ def gamma_shape(parameters: Parameters) -> Any:
 
 
 def power(parameters: Parameters) -> Any:
-    """k of T(y) = y^k; 0 for ln(y / least)."""
+    """Return k of T(y) = y^k; 0 for ln(y / least)."""
     family = parameters["family"]
     if family == "weibull":
         return mp.mpf(parameters["shape"])
@@ -76,7 +78,9 @@ def power(parameters: Parameters) -> Any:
 
 
 def statistic(parameters: Parameters, y: Any) -> Any:
-    """T of a number from the support on; below it minus infinity, which counts as the end or masked."""
+    """Return T of a number in the support; below it minus infinity, which counts as the end or is
+    masked.
+    """
     k, y = power(parameters), real(Fraction(y))
     if not k:
         least = mp.mpf(parameters["shape"])
@@ -85,7 +89,7 @@ def statistic(parameters: Parameters, y: Any) -> Any:
 
 
 def inverse(parameters: Parameters, t: Any) -> Any:
-    """The number with this statistic."""
+    """Return the number with this statistic."""
     k = power(parameters)
     return t ** (1 / k) if k else mp.mpf(parameters["shape"]) * mp.exp(t)
 
@@ -103,24 +107,26 @@ def _median(a: Any) -> Any:
 
 
 def below(a: Any, b: Any) -> Any:
-    """P(a, b)."""
+    """Return P(a, b), the regularized lower incomplete gamma function."""
     return mp.gammainc(a, 0, b, regularized=True)
 
 
 def mean_of(a: Any, b: Any, outside: str) -> Any:
-    """E of min(T, u) over u, or of T below u, for T of scale 1 and u = b."""
+    """Return E of min(T, u) over u, or of T below u, for T of scale 1 and u = b."""
     inner = a / b * below(a + 1, b)
     return inner + 1 - below(a, b) if outside == "clip" else inner / below(a, b)
 
 
 def square_of(a: Any, b: Any, outside: str) -> Any:
-    """The same of squares."""
+    """Return the same for squares."""
     inner = a * (a + 1) / b**2 * below(a + 2, b)
     return inner + 1 - below(a, b) if outside == "clip" else inner / below(a, b)
 
 
 def slope_of(a: Any, b: Any, outside: str) -> Any:
-    """-d mean / d ln b. Clipped: E T; T < u, over u. Masked: the variance of T below u, over u."""
+    """Return -d mean / d ln b. Clipped: E[T; T < u] over u. Masked: the variance of T below u,
+    over u.
+    """
     if outside == "clip":
         return a / b * below(a + 1, b)
     return b * (square_of(a, b, outside) - mean_of(a, b, outside) ** 2)
@@ -130,14 +136,14 @@ def slope_of(a: Any, b: Any, outside: str) -> Any:
 
 
 def weight(parameters: Parameters) -> int:
-    """Of the number beside the statistics."""
+    """Return the weight of the number beside the statistics."""
     if counts(parameters):
         return CELLS * 3 // 4
     return CELLS * 7 // 4 if parameters["outside"] == "mask" else 0
 
 
 def search_steps(parameters: Parameters) -> int:
-    """Six, and one for each doubling of an octave."""
+    """Return six steps, and one for each doubling of an octave."""
     k = 0
     while 2**k < parameters["octaves"]:
         k += 1
@@ -145,13 +151,15 @@ def search_steps(parameters: Parameters) -> int:
 
 
 def scale(parameters: Parameters, place: int) -> Fraction:
-    """The noise of the number, of a step of the search, of the statistics, in their units."""
+    """Return the noise of the number, of a step of the search, of the statistics, in their
+    units.
+    """
     share = shares(parameters)[place]
     return stepped.scale(parameters, place, weight(parameters), search_steps(parameters), share)
 
 
 def place_of(parameters: Parameters, values: Sequence[int]) -> Any:
-    """The statistic where the search looks after these values."""
+    """Return the statistic that the search examines after these values."""
     start = mp.mpf(1)
     if power(parameters):
         start = statistic(parameters, Fraction(parameters["unit"]))
@@ -160,12 +168,14 @@ def place_of(parameters: Parameters, values: Sequence[int]) -> Any:
 
 
 def sum_noise(parameters: Parameters, mean: Any) -> Any:
-    """The deviation of the noise in a sum of statistics over u, where their mean is that."""
+    """Return the deviation of the noise in a sum of statistics over u, where their mean is
+    ``mean``.
+    """
     return stepped.sum_noise(scale(parameters, 2), weight(parameters), mean)
 
 
 def errors(parameters: Parameters, b: Any, n: Any, noise: Any) -> tuple[Any, Any]:
-    """Of ln s, to first order: by noise, and by sampling."""
+    """Return the errors of ln s, to first order: by noise, and by sampling."""
     a, outside = gamma_shape(parameters), parameters["outside"]
     counted = n if outside == "clip" else n * below(a, b)
     slope = slope_of(a, b, outside)
@@ -174,7 +184,9 @@ def errors(parameters: Parameters, b: Any, n: Any, noise: Any) -> tuple[Any, Any
 
 
 def cut(parameters: Parameters, octave_: int) -> Any:
-    """u over the scale, of the ladder: the one with the least error for the least number of this quarter octave."""
+    """Return u over the scale, from the ladder: the one with the least error for the least number
+    of this quarter octave.
+    """
     key = tuple(sorted((k, str(v)) for k, v in parameters.items()))
     return _cut(key, octave_, lambda: _best(parameters, octave_))
 
@@ -197,7 +209,7 @@ def _best(parameters: Parameters, octave_: int) -> Any:
 
 
 def top(parameters: Parameters, values: Sequence[int], count: Fraction) -> Any:
-    """The end of the interval after the search's values and a number of records."""
+    """Return the end of the interval after the search's values and a number of records."""
     known = max(min(count, Fraction(10**18)), Fraction(at_least(parameters)))
     near = place_of(parameters, values) / _median(gamma_shape(parameters))
     found = near * cut(parameters, octave(known))
@@ -210,7 +222,9 @@ def top(parameters: Parameters, values: Sequence[int], count: Fraction) -> Any:
 
 
 def distances(parameters: Parameters, records: Sequence[Fraction]) -> list[Fraction]:
-    """What is compared: the records, or how far they are from the center, as a float."""
+    """Return the numbers that are compared: the records, or their distances from the center, as
+    floats.
+    """
     if parameters["family"] not in FOLDED:
         return list(records)
     center = Fraction(parameters["center"])
@@ -218,7 +232,7 @@ def distances(parameters: Parameters, records: Sequence[Fraction]) -> list[Fract
 
 
 def in_steps(parameters: Parameters, values: Sequence[Fraction], end: Any) -> tuple[int, ...]:
-    """The sum of statistics in cells of [0, end], with their number if it is released."""
+    """Return the sum of statistics in cells of [0, end], with their number if it is released."""
     w, outside, total, seen = weight(parameters), parameters["outside"], 0, 0
     for y in values:
         t = statistic(parameters, y)
@@ -231,7 +245,7 @@ def in_steps(parameters: Parameters, values: Sequence[Fraction], end: Any) -> tu
 
 @states(_OURS, _ZZ25, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """The number; scale 1, scale 2, ...; the statistics."""
+    """Return the law of the number; scale 1, scale 2, ...; the statistics."""
     own = [r[0] if isinstance(r, tuple) else r for r in records]
     values, n = distances(parameters, own), len(own)
     rows = [(x,) for x in own]
@@ -269,7 +283,7 @@ def _as_float(value: Any) -> Fraction:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """Return the squared sensitivity of each stage, in one unit."""
     scales = tuple(scale(parameters, k) if shares(parameters)[k] else Fraction(1) for k in range(3))
     return stepped.sensitivities(
         parameters, weight(parameters), search_steps(parameters), "scale", scales
@@ -281,7 +295,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_OURS)
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """Of ln s by noise, for n records of the family, to first order."""
+    """Return the error of ln s by noise, for n records of the family, to first order."""
     b = cut(parameters, octave(Fraction(n)))
     noise = sum_noise(parameters, mean_of(gamma_shape(parameters), b, parameters["outside"]))
     return errors(parameters, b, n, noise)[0]
@@ -289,7 +303,7 @@ def noise_error(parameters: Parameters, n: int) -> Any:
 
 @states(_OURS, _ZZ25)
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The same with the sampling error."""
+    """Return the error of ln s by noise and sampling."""
     b = cut(parameters, octave(Fraction(n)))
     noise = sum_noise(parameters, mean_of(gamma_shape(parameters), b, parameters["outside"]))
     return mp.hypot(*errors(parameters, b, n, noise))
@@ -297,7 +311,9 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
 @states(_OURS)
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on the noise's part in the released mean over u, which fails with probability at most beta."""
+    """Return a bound on the noise's part in the released mean over u, which fails with probability
+    at most beta.
+    """
     b = cut(parameters, octave(Fraction(n)))
     noise = sum_noise(parameters, mean_of(gamma_shape(parameters), b, parameters["outside"]))
     return noise * mp.sqrt(2 * mp.log(2 / real(beta))) / n
@@ -305,12 +321,15 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(Source("OURS", "two scales by a coupling, for GDP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No mu-GDP estimate of ln s has a smaller expected error at every s.
+    """Return a lower bound on the expected error, at some s, of every mu-GDP estimate of ln s.
 
-    Laws of ln s apart by h: their total variation is at most h E|T / s - a| / 2 <= h sqrt(a) / 2, the score being T / s - a. Couple n records so
-    that K differ, E K = n times that at most. k differing records are k steps (replace) or 2 k (add-remove), and m steps have a total
-    variation of at most 2 Phi(m mu / 2) - 1 <= m mu / sqrt(2 pi). So the outputs' is at most n h sqrt(a) mu c / (2 sqrt(2 pi)), c = 1 or 2,
-    which is 1/2 for h = sqrt(2 pi) / (n sqrt(a) mu c); and by Le Cam one of the errors is at least (h / 4) (1 - 1/2). QED
+    Two laws with ln s apart by h have a total variation of at most h E|T / s - a| / 2 <= h
+    sqrt(a) / 2, the score being T / s - a. Couple n records so that K differ, E K = n times
+    that at most. k differing records are k steps (replace) or 2 k (add-remove), and m
+    steps have a total variation of at most 2 Phi(m mu / 2) - 1 <= m mu / sqrt(2 pi). So that of
+    the outputs is at most n h sqrt(a) mu c / (2 sqrt(2 pi)), c = 1 or 2, which is 1/2 for h =
+    sqrt(2 pi) / (n sqrt(a) mu c); and by Le Cam one of the errors is at least (h / 4)
+    (1 - 1/2). QED
     """
     c = 2 if counts(parameters) else 1
     multiplier = real(Fraction(parameters["noise_multiplier"]))
@@ -351,8 +370,11 @@ _WORLDS: tuple[dict[str, Any], ...] = (
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is at most what is stated of it and reaches
-    it to within a thousandth, of the statistics by half; what is stated adds up to (claimed / multiplier)^2, but for the grid's 2^-16."""
+    """Check along the example transcript, on all neighbors of at most 2 records, that every
+    stage's mu^2 is at most the stated one and reaches it to within a thousandth, that of the
+    statistics by half; the stated ones add up to (claimed / multiplier)^2, up to the grid's
+    2^-16.
+    """
     cases, slack = 0, 1 + Fraction(1, 2**16)
     for adjacency, changes in product(Adjacency, _WORLDS):
         parameters = _parameters(adjacency, **changes)
@@ -386,7 +408,9 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
 
 @states(_OURS)
 def obligation_moments(claimed: Callable[..., Any] = mean_of) -> int:
-    """``claimed``, its slope, and the squares are the integrals over the gamma density, to 1e-12; the mean falls with b."""
+    """Check that ``claimed``, its slope, and the squares are the integrals over the gamma density,
+    to 1e-12; the mean falls with b.
+    """
     cases = 0
     for a, outside in product(
         (mp.mpf(1) / 2, mp.mpf(1), mp.mpf("2.5"), mp.mpf(20)), ("clip", "mask")
@@ -418,7 +442,7 @@ def obligation_moments(claimed: Callable[..., Any] = mean_of) -> int:
 
 @states(Source("OURS", "two scales by a coupling, for GDP"))
 def obligation_lower_bound_is_below_error(within: int = 60) -> int:
-    """The noise alone is above the lower bound, and within 60 times of it."""
+    """Check that the noise alone is above the lower bound, and within 60 times of it."""
     cases = 0
     for adjacency, changes in product(Adjacency, _WORLDS[:2]):
         for n, multiplier in ((1000, Fraction(4)), (10**5, Fraction(100))):

@@ -1,4 +1,6 @@
-"""Spec of ``sign_covariance``: noisy second moments of signs, each after the map that the earlier ones lead to."""
+"""Spec of ``sign_covariance``: noisy second moments of signs, each after the map that the earlier
+ones lead to.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ Record = Fraction | tuple[Fraction, ...]
 DEPARTURES = (
     Departure(
         "T87, the estimator",
-        "so many rounds of noisy second moments of signs in place of a fixed point; each inverts phi, where the "
-        "published iteration multiplies",
+        "so many rounds of noisy second moments of signs in place of a fixed point; each "
+        "inverts phi, where the published iteration multiplies",
         "a round costs budget: one that inverts phi does the work of many",
     ),
     Departure(
@@ -38,7 +40,7 @@ _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit: the same for every map."""
+    """Return the squared sensitivity of each stage, in one unit: the same for every map."""
     adjacency, d = parameters["adjacency"], sign_readings.size(parameters)
     moved = outer_products.moved_squared(RADIUS, 0, "sphere", adjacency)
     stated = {"count": 0} if adjacency is Adjacency.REPLACE else {}
@@ -50,7 +52,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def value(parameters: Parameters, public: signs.Row, records: Sequence[Record]) -> vectors.Vector:
-    """The exact integers that a round adds noise to, before they are divided by its scale."""
+    """Return the exact integers that a round adds noise to, before they are divided by its
+    scale.
+    """
     own = [record if isinstance(record, tuple) else (record,) for record in records]
     units, k = sign_readings.cells(parameters), sign_readings.size(parameters)
     rows = [tuple(x / u for x, u in zip(row, units, strict=True)) for row in own]
@@ -64,7 +68,9 @@ def value(parameters: Parameters, public: signs.Row, records: Sequence[Record]) 
 
 @states(_ROUNDS, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
-    """The number if it is public, then each round's second moments plus noise, after the transcript's map."""
+    """Return the law of the number if it is public, then of each round's second moments plus
+    noise, after the transcript's map.
+    """
     public = parameters["adjacency"] is Adjacency.REPLACE
     number = len(records)
     n = number if public else None
@@ -91,11 +97,13 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
 @states(_ROUNDS, Source("OURS", "error of a shape from noisy signs", note="first order"))
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared Frobenius norm of the noise's part of the shape, where the shape is the identity.
+    """Return the root mean squared Frobenius norm of the noise's part of the shape, where the
+    shape is the identity.
 
-    phi at (1, ..., 1) + e, k numbers: phi = 1/k + (e_i - mean) / (k + 2) to first order [from E u_i^2 u_j^2 = 1 / (k (k + 2)), i /= j,
-    and E u_i^4 = 3 / (k (k + 2))], so noise of deviation s / n on the diagonal of M, and s / (sqrt(2) n) above it, becomes (k + 2)
-    times that of the shape, without its trace: (k + 2) s / n sqrt(d (d + 1) / 2 - 1) over the d columns.
+    phi at (1, ..., 1) + e, k numbers, is 1/k + (e_i - mean) / (k + 2) to first order, from E
+    u_i^2 u_j^2 = 1 / (k (k + 2)), i /= j, and E u_i^4 = 3 / (k (k + 2)). So noise of deviation
+    s / n on the diagonal of M, and s / (sqrt(2) n) above it, becomes (k + 2) times that of the
+    shape, without its trace: (k + 2) s / n sqrt(d (d + 1) / 2 - 1) over the d columns.
     """
     d, k = len(parameters["center"]), sign_readings.size(parameters)
     s = real(sign_readings.deviation(parameters, parameters["rounds"] - 1))
@@ -104,10 +112,12 @@ def noise_error(parameters: Parameters, n: int) -> Any:
 
 @states(_ROUNDS, Source("T87", "asymptotic variance of signs' shape"))
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The same with the sampling error, 2 (k + 2) / k (d (d + 1) / 2 - 1) / n in its square.
+    """Return the root mean squared error with the sampling error, 2 (k + 2) / k (d (d + 1) / 2 -
+    1) / n in its square.
 
-    Signs: u u^T has the covariance of (k + 2) / k times that of g g^T over k + 2, without its trace; so the shape's
-    entries above the diagonal vary by (k + 2) / (k n), those on it by twice that, whatever the elliptical law.
+    Signs: u u^T has the covariance of (k + 2) / k times that of g g^T over k + 2, without its
+    trace; so the shape's entries above the diagonal vary by (k + 2) / (k n), those on it by
+    twice that, whatever the elliptical law.
     """
     d, k = len(parameters["center"]), sign_readings.size(parameters)
     sampling = mp.mpf(k + 2) / k * (d * (d + 1) - 2) / n
@@ -116,12 +126,13 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
 @states(_ROUNDS, Source("BDKU20", "tail of a squared normal length", note="shrinking.clip_radius"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on the Frobenius norm of the noise in the last round's mean of u u^T over n records; it fails with probability
-    at most beta.
+    """Return a bound on the Frobenius norm of the noise in the last round's mean of u u^T over n
+    records; it fails with probability at most beta.
 
-    With D = k (k + 1) / 2 numbers: those on the diagonal have the deviation s, those above it 169 / 239 s and count twice,
-    2 (169 / 239)^2 = 57122 / 57121 of s^2. So the norm is at most the root of that times the length of D normal numbers, and
-    rounding adds less than 2^-40 s sqrt(D).
+    With D = k (k + 1) / 2 numbers: those on the diagonal have the deviation s, those above it
+    169 / 239 s and count twice, 2 (169 / 239)^2 = 57122 / 57121 of s^2. So the norm is at most
+    the root of that times the length of D normal numbers, and rounding adds less than 2^-40 s
+    sqrt(D).
     """
     k = sign_readings.size(parameters)
     width = k * (k + 1) // 2
@@ -132,10 +143,12 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(Source("GL95", "information of normal records about their shape"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No unbiased estimate of a normal law's shape, private or not, has a smaller root mean squared error at the identity.
+    """Return a lower bound on the root mean squared error, at the identity, of every unbiased
+    estimate of a normal law's shape, private or not.
 
-    Of records g with the covariance I + e, e without a trace, the information about e is <e, e> / 2 each (log det has no first
-    order): each of the d (d + 1) / 2 - 1 orthonormal directions costs 2 / n.
+    Of records g with the covariance I + e, e without a trace, the information about e is <e,
+    e> / 2 each (log det has no first order): each of the d (d + 1) / 2 - 1 orthonormal
+    directions costs 2 / n.
     """
     d = len(parameters["center"])
     return mp.sqrt(mp.mpf(d * (d + 1) - 2) / n)
@@ -164,7 +177,9 @@ def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:
 
 
 def _prefixes(parameters: Parameters) -> Iterator[tuple[Outcome, ...]]:
-    """Rounds that found nothing; even ones; very uneven ones, along an axis and across."""
+    """Yield outcomes of rounds that found nothing; even ones; very uneven ones, along an axis and
+    across.
+    """
     k, public = sign_readings.size(parameters), parameters["adjacency"] is Adjacency.REPLACE
     for diagonal, across in ((0, 0), (1, 0), (1, 1), (99, -9)):
         outcomes = []
@@ -177,9 +192,11 @@ def _prefixes(parameters: Parameters) -> Iterator[tuple[Outcome, ...]]:
 
 @states(_ROUNDS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records, wherever the first rounds lead, the squares of the exact mu of all rounds sum to at
-    most (claimed / multiplier)^2, but for the grid's 2^-16, and to at most the code's sensitivities in one unit; and for some pair to
-    within 1/40 of it (no two signs are quite orthogonal after every map)."""
+    """Check on all neighbors of at most 2 records, wherever the first rounds lead, that the
+    squares of the exact mu of all rounds sum to at most (claimed / multiplier)^2, up to the
+    grid's 2^-16, and to at most the code's sensitivities in one unit; and for some pair to
+    within 1/40 of it (no two signs are quite orthogonal after every map).
+    """
     cases = 0
     worlds: tuple[dict[str, Any], ...] = (
         {},
@@ -202,7 +219,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _largest_square(parameters: Parameters, prefix: tuple[Outcome, ...]) -> tuple[Fraction, int]:
-    """The largest sum of squares over all those pairs after a prefix, and how many they are."""
+    """Return the largest sum of squares over all those pairs after a prefix, and the number of
+    pairs.
+    """
     public = parameters["adjacency"] is Adjacency.REPLACE
     known: dict[Any, list[Any]] = {}
     largest, count = Fraction(0), 0
@@ -221,7 +240,9 @@ def _largest_square(parameters: Parameters, prefix: tuple[Outcome, ...]) -> tupl
 
 
 def obligation_lower_bound_is_below_error(within: Fraction = Fraction(3, 2)) -> int:
-    """The expected error is above the lower bound, and within 3/2 of it where n is large."""
+    """Check that the expected error is above the lower bound, and within 3/2 of it where n is
+    large.
+    """
     cases = 0
     for adjacency, (d, n) in product(Adjacency, ((2, 4000), (10, 40_000), (50, 10**6))):
         parameters = _parameters(adjacency, center=(0.0,) * d, rounds=8)

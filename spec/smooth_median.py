@@ -22,22 +22,22 @@ _NRS = "NRS07, smooth sensitivity of the median"
 DEPARTURES = (
     Departure(
         _NRS,
-        "records, medians and scales are integers of a public grid, the weights e^(-k beta) are integers W_k "
-        "with W_(k+1) >= decay W_k, and the noise is rounded to cells",
+        "records, medians and scales are integers of a public grid, the weights e^(-k beta) are "
+        "integers W_k with W_(k+1) >= decay W_k, and the noise is rounded to cells",
         "a float near a record leaks it, and a rounded scale is smooth only if the rounding is",
     ),
     Departure(
         _NRS,
         "a scale is never less than a cell",
-        "where many records are equal noise of scale 0 would show it: their scale differs from that of "
-        "neighbors by more than any factor",
+        "where many records are equal noise of scale 0 would show it: their scale differs from "
+        "that of neighbors by more than any factor",
     ),
     Departure(
         "NRS07, noise in proportion to a smooth bound on the local sensitivity",
-        "delta is the exact one of a shift together with a dilation, not delta / 2 for each with a factor of "
-        "1 + e^(epsilon / 2); epsilon is not divided in halves",
-        "a shift under Laplace noise is pure, so after a dilation it costs no factor on delta; at (1, 1e-6) "
-        "the noise is two thirds as long",
+        "delta is the exact one of a shift together with a dilation, not delta / 2 for each "
+        "with a factor of 1 + e^(epsilon / 2); epsilon is not divided in halves",
+        "a shift under Laplace noise is pure, so after a dilation it costs no factor on delta; "
+        "at (1, 1e-6) the noise is two thirds as long",
     ),
 )
 _MEDIAN = Source("NRS07", "smooth sensitivity of the median", note="on a public grid")
@@ -50,19 +50,19 @@ _NOISE = Source(
 
 
 def table(parameters: Parameters) -> list[int]:
-    """The weights, for the column of most cells."""
+    """Return the weights, for the column of most cells."""
     most = max(upper - lower for lower, upper, _ in queries.grids(parameters))
     return smooth.weights(most, Fraction(parameters["decay"]))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, Fraction]:
-    """By stage: the factor by which scales change."""
+    """Return the factor by which scales change."""
     return {"medians": 1 / Fraction(parameters["decay"])}
 
 
 @states(_MEDIAN, _NOISE)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """Every column's median, with noise."""
+    """Return the law of every column's median, with noise."""
     rows = [record if isinstance(record, tuple) else (record,) for record in records]
     weights, numbers = table(parameters), []
     for j, (lower, upper, cell) in enumerate(queries.grids(parameters)):
@@ -74,7 +74,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
 
 def noise(parameters: Parameters, records: Sequence[Fraction | Record]) -> list[tuple[Any, Any]]:
-    """For every column the noise's scale and the cell, in the data's units."""
+    """Return, for every column, the noise's scale and the cell, in the data's units."""
     ((_, stage),) = law(parameters, records).stage_laws()
     assert isinstance(stage, smooth.SmoothLaw)
     cells = [real(cell) for _, _, cell in queries.grids(parameters)]
@@ -85,10 +85,11 @@ def noise(parameters: Parameters, records: Sequence[Fraction | Record]) -> list[
 def error_bound(
     parameters: Parameters, records: Sequence[Fraction | Record], beta: Fraction
 ) -> list[Any]:
-    """For every column a bound on how far the estimate is from the record of rank ceil(n / 2), moved into the
-    bounds; all hold together with probability at least 1 - beta.
+    """Return, for every column, a bound on the distance of the estimate from the record of rank
+    ceil(n / 2), moved into the bounds; all hold together with probability at least 1 - beta.
 
-    P(|noise| > t) <= e^-(t / scale) <= beta / d, and a cell at the most for rounding records and the noise.
+    P(|noise| > t) <= e^-(t / scale) <= beta / d, and a cell at the most for rounding records
+    and the noise.
     """
     logarithm = mp.log(queries.width(parameters) / real(beta))
     return [scale * logarithm + cell for scale, cell in noise(parameters, records)]
@@ -97,15 +98,18 @@ def error_bound(
 def largest_error(
     parameters: Parameters, records: Sequence[Fraction | Record], beta: Fraction
 ) -> Any:
-    """The largest of these bounds: no column is further off, with probability at least 1 - beta."""
+    """Return the largest of these bounds: no column is further off, with probability at least 1 -
+    beta.
+    """
     return max(error_bound(parameters, records, beta))
 
 
 def expected_error(parameters: Parameters, records: Sequence[Fraction | Record]) -> Any:
-    """The root mean squared distance from the medians of these records, on the grid: of noise alone.
+    """Return the root mean squared distance from the medians of these records, on the grid, due to
+    noise alone.
 
-    E z^2 = the sum of (2 j - 1) P(|z| >= j) = q^(1/2) (1 + q) / (1 - q)^2 cells, q = e^(-1 / scale). Left out:
-    what moving into the bounds gains.
+    E z^2 = the sum of (2 j - 1) P(|z| >= j) = q^(1/2) (1 + q) / (1 - q)^2 cells, q =
+    e^(-1 / scale). The gain from moving into the bounds is left out.
     """
     total = mp.mpf(0)
     for scale, cell in noise(parameters, records):
@@ -116,12 +120,15 @@ def expected_error(parameters: Parameters, records: Sequence[Fraction | Record])
 
 @states(Source("V17", "Lemma 2.2, group privacy", note="two datasets far apart"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No mechanism with this budget has a smaller root mean squared error in a column whose n records lie evenly,
-    (upper - lower) / n apart, and when the lowest r of them are moved above the highest.
+    """Return a lower bound on the root mean squared error of every mechanism with this budget, in
+    a column of n even records, or of these with the lowest r moved above the highest.
 
-    The medians are r spacings apart, so if one is missed by less than half of that, the other is not. Let
-    both be missed by as much with probability at most p: then 1 - p <= e^(r epsilon) p + delta_r, with delta_r =
-    delta (e^(r epsilon) - 1) / (e^epsilon - 1). The error is at least r / 2 sqrt(p) spacings.
+    Even records are (upper - lower) / n apart.
+
+    The medians are r spacings apart, so if one is missed by less than half of that, the other
+    is not. Let both be missed by as much with probability at most p: then 1 - p <=
+    e^(r epsilon) p + delta_r, with delta_r = delta (e^(r epsilon) - 1) / (e^epsilon - 1). The
+    error is at least r / 2 sqrt(p) spacings.
     """
     budget = parameters["budget"]
     assert isinstance(budget, ApproxDP)
@@ -156,9 +163,11 @@ def _settings(**own: Any) -> dict[str, Any]:
 
 @states(_NOISE)
 def obligation_profile(claimed: Fraction = Fraction(1)) -> int:
-    """The exact delta of all neighbors of at most three records of a small universe is at most ``claimed``
-    times the profile, at epsilons below and above where it is exact; and above, for some pair within
-    1/50 of it at decay 1/2, where both the shift and the dilation are the largest possible."""
+    """Check that the exact delta of all neighbors of at most three records of a small universe is
+    at most ``claimed`` times the profile, at epsilons below and above where it is exact; above,
+    some pair is within 1/50 of it at decay 1/2, where both the shift and the dilation are the
+    largest possible.
+    """
     cases, universe = 0, tuple(map(Fraction, (0, 128, 512, 1024)))
     for decay, multiplier in (("1/2", "2"), ("1/2", "1"), ("3/4", "3")):
         parameters = _settings(decay=Fraction(decay), noise_multiplier=Fraction(multiplier))
@@ -183,8 +192,9 @@ def obligation_profile(claimed: Fraction = Fraction(1)) -> int:
 
 
 def obligation_error() -> int:
-    """On every small dataset: the bound is exceeded with probability at most beta, and by more than a fifth
-    of that on some; the expected error is the law's own, summed."""
+    """Check on every small dataset that the bound is exceeded with probability at most beta, and
+    by more than a fifth of that on some; the expected error is the law's own, summed.
+    """
     cases = 0
     parameters = _settings(upper=(8.0,), cells=8, noise_multiplier=Fraction(1, 2))
     closest = mp.mpf(0)
@@ -212,8 +222,10 @@ def obligation_error() -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 400) -> int:
-    """On even records the error is above the lower bound, and within 400 times of it for epsilon from 1/4
-    to 4: the noise of smooth sensitivity goes as 1 / epsilon^2, what is possible as 1 / epsilon."""
+    """Check on even records that the error is above the lower bound, and within 400 times of it
+    for epsilon from 1/4 to 4: the noise of smooth sensitivity goes as 1 / epsilon^2, the lower
+    bound as 1 / epsilon.
+    """
     cases = 0
     for epsilon, decay, multiplier in (
         ("1/4", "253/256", "7"),

@@ -1,7 +1,7 @@
 """Spec of ``soft_core``: a record counts in full from a public share of friends on.
 
-What is stated and proved is in theory/soft_weights.py; here are its weights for records, and obligations on every
-small graph, on crafted and random larger ones, and on those that a search makes worse.
+The theorems are in theory/soft_weights.py; here are its weights for records, and obligations on
+every small graph, on crafted and random larger ones, and on those that a search makes worse.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Reach = Callable[[Fraction, Fraction], Fraction]
 def law(
     records: Sequence[Any], are_friends: Callable[[Any, Any], bool], full: Fraction
 ) -> tuple[int, tuple[int, ...]]:
-    """(the agreement, the weight of each record): no coins."""
+    """Return (the agreement, the weight of each record): there are no coins."""
     counts = degrees(records, are_friends)
     return soft_weights.agreement(counts, full), soft_weights.weights(counts, full)
 
@@ -66,7 +66,7 @@ def _stated_moves(statement: Sensitivity) -> int | None:
 
 
 def _stated_mean(statement: Sensitivity) -> int | None:
-    """If the unit's reach is at least that of the share."""
+    """Return the sensitivity if the unit's reach is at least that of the share, else None."""
     given: Any = statement.query
     if not _is_covered(statement) or given["reach"] < soft_weights.reach(
         given["full"], Fraction(1)
@@ -76,7 +76,7 @@ def _stated_mean(statement: Sensitivity) -> int | None:
 
 
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
-    """The released number is at least 1, and at most both agreements."""
+    """Return the assumption that the released number is at least 1, and at most both agreements."""
     known = (Relation.AT_MOST, Side.SMALLER, "SoftAgreement")
     return AssumedPassed(1), Assumed(*known, same=("predicate", "full"), stage="agreement")
 
@@ -84,8 +84,10 @@ def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
 @states(STABILITY)
 @shows("SoftAgreement", Norm.L1, value=_stated_moves)
 def obligation_agreement(claimed: Callable[[Fraction], int] = soft_weights.moves) -> int:
-    """On every graph of at most 5 records, and on larger ones, the agreement moves by at most this, rounded
-    down or not; and by exactly this for some, rounded down, where full >= 3/4."""
+    """Check on every graph of at most 5 records, and on larger ones, that the agreement moves by
+    at most this, rounded down or not; and by exactly this for some, rounded down, where
+    full >= 3/4.
+    """
     cases = 0
     for full in FULL:
         largest = 0
@@ -111,12 +113,14 @@ def obligation_reach(
     claimed: Reach = soft_weights.reach,
     weigh: Callable[[Fraction], embeddings.Weight] = weight,
 ) -> int:
-    """On the same graphs, and on those that a search finds, no records make the mean move by more than this,
-    wherever they are, and whatever agreement above 0 is left; and by 17/20 of it for some. In 2^-40 of the
-    noise that the largest released number gives it moves by no more than ``unit_sensitivity``.
+    """Check on the same graphs, and on those that a search finds, that no records make the mean
+    move by more than this, wherever they are and whatever agreement above 0 remains; and by
+    17/20 of it for some.
 
-    A released number r, at most the agreement, gives a noise of spread times what is claimed at r: the mean
-    moves by at most 1 / spread of it, and both values are rounded.
+    In 2^-40 of the noise that the largest released number gives, the mean moves by no more than
+    ``unit_sensitivity``. A released number r, at most the agreement, gives a noise of spread
+    times the claimed reach at r: the mean moves by at most 1 / spread of it, and both values
+    are rounded.
     """
     cases = 0
     for full in FULL:
@@ -145,20 +149,23 @@ def obligation_reach(
 
 @states(STABILITY)
 def taken_off(plan: Soft) -> int:
-    """What is taken off the noisy agreement: moves + t with P(noise > t) <= tail.
+    """Return the number that is taken off the noisy agreement: moves + t with P(noise > t) <=
+    tail.
 
-    The smaller of two neighbors' exact agreements is S. Both, rounded down, are at most floor(S) + moves: so
-    what is left is above S under either with probability at most ``tail``, and where it is not, and at least 1,
-    the means are at most reach / (what is left) apart. As in theory/weighted_releases.py the rest is a
-    composition of two Gaussian releases; where nothing has weight S <= 0, and whatever is left is above it.
+    The smaller of two neighbors' exact agreements is S. Both, rounded down, are at most
+    floor(S) + moves: so the remainder is above S under either with probability at most
+    ``tail``, and where it is not, and at least 1, the means are at most reach / remainder
+    apart. As in theory/weighted_releases.py the rest is a composition of two Gaussian releases;
+    where nothing has weight S <= 0, and any remainder is above it.
     """
     return plan.shift
 
 
 @states(STABILITY)
 def obligation_bad_event(claimed: Callable[[Soft], int] = taken_off) -> int:
-    """Of crafted pairs what is left of the agreement is above the smaller exact one with probability at most
-    ``tail``, and more than half of that for some."""
+    """Check on crafted pairs that the remainder of the agreement is above the smaller exact one
+    with probability at most ``tail``, and more than half of that for some.
+    """
     cases, nearest = 0, real(0)
     for full, n in product(FULL, (20, 41, 200)):
         exact = agreements(parties(n, full), full)

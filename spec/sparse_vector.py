@@ -1,4 +1,6 @@
-"""Spec of ``sparse_vector``: the first queries that reach a threshold, a round of noise for each report."""
+"""Spec of ``sparse_vector``: the first queries that reach a threshold, with a round of noise for
+each report.
+"""
 
 from __future__ import annotations
 
@@ -28,35 +30,36 @@ Parameters = Mapping[str, Any]
 DEPARTURES = (
     Departure(
         "DR14, Section 3.6 (Sparse)",
-        "each round has AboveThreshold's own noise, of scales 2 and 4 over its epsilon, and rounds are "
-        "composed through their profiles; there a round's noise is 2 c and 4 c over epsilon, or "
-        "sqrt(32 c ln(1 / delta)) / epsilon and twice that",
-        "a round is as private as a move by 2 under the threshold's noise, which composes better than the "
-        "sum of epsilons and than the advanced composition theorem",
+        "each round has AboveThreshold's own noise, of scales 2 and 4 over its epsilon, and "
+        "rounds are composed through their profiles; there a round's noise is 2 c and 4 c over "
+        "epsilon, or sqrt(32 c ln(1 / delta)) / epsilon and twice that",
+        "a round is as private as a move by 2 under the threshold's noise, which composes "
+        "better than the sum of epsilons and than the advanced composition theorem",
     ),
     Departure(
         "DR14, Section 3.6 (Sparse)",
         "for counts under add-remove the noise on queries has the threshold's scale",
-        "all of them move one way, so a report costs one move of a query and not two; under replace some "
-        "rise while others fall, and this noise would lose 1.5 times as much",
+        "all of them move one way, so a report costs one move of a query and not two; under "
+        "replace some rise while others fall, and this noise would lose 1.5 times as much",
     ),
     Departure(
         "DR14, Section 3.6 (AboveThreshold)",
         "integer queries, an integer threshold and discrete Laplace noise",
-        "what is compared are integers, exactly; real noise in floats decides close calls by its low bits",
+        "what is compared are integers, exactly; real noise in floats decides close calls by "
+        "its low bits",
     ),
 )
 
 
 def scales(parameters: Parameters) -> tuple[Fraction, Fraction]:
-    """Of the threshold's noise and of the queries'."""
+    """Return the scales of the threshold's noise and of the queries'."""
     moved, one_way = moves(parameters)
     scale = 2 * parameters["noise_multiplier"] * max(moved, 1)
     return scale, scale if one_way else 2 * scale
 
 
 def asked(parameters: Parameters, reports: Sequence[int]) -> tuple[Any, ...]:
-    """The queries where exactly these are reported."""
+    """Return the queries that are asked if exactly these are reported."""
     given = parameters["queries"]
     if isinstance(given, tuple):
         return given
@@ -65,7 +68,7 @@ def asked(parameters: Parameters, reports: Sequence[int]) -> tuple[Any, ...]:
 
 
 def moves(parameters: Parameters) -> tuple[int, bool]:
-    """How far a query moves, and whether all move one way."""
+    """Return the largest move of a query, and whether all move in one direction."""
     adjacency, found, counts = parameters["adjacency"], [], True
     for query in asked(parameters, ()):
         if hasattr(query, "within"):
@@ -78,7 +81,7 @@ def moves(parameters: Parameters) -> tuple[int, bool]:
 
 
 def answer(query: Any, records: Sequence[Fraction]) -> int:
-    """Of a count, or of a clamped sum."""
+    """Return the answer to a count, or to a clamped sum."""
     if hasattr(query, "within"):
         if query.within is None:
             return queries.count(records, None)
@@ -89,7 +92,7 @@ def answer(query: Any, records: Sequence[Fraction]) -> int:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage."""
+    """Return the sensitivity of each stage."""
     return {f"report {i + 1}": moves(parameters)[0] for i in range(parameters["reports"])}
 
 
@@ -98,7 +101,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     Source("DR14", "Theorem 3.25, Sparse", note="with other constants"),
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """Each report from the one before it on; after a round without a report there is nothing left."""
+    """Return the law of each report from the one before it on; after a round without a report
+    there is nothing left.
+    """
 
     def stage(prefix: tuple[Outcome, ...]) -> AboveThresholdLaw:
         reports = [place for (place,) in prefix]
@@ -117,11 +122,12 @@ def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
 
 @states(Source("DR14", "Theorem 3.24, accuracy of AboveThreshold", note="all rounds together"))
 def error_bound(parameters: Parameters, beta: Fraction) -> int:
-    """t with probability at most beta that any comparison is off by t or more: until it stops, what is
-    reported has query > threshold - t, and what is not has query < threshold + t.
+    """Return t such that any comparison is off by t or more with probability at most beta.
 
-    An answer is wrong by t only if |Y| + |Z| >= t for its noises. Each |Z| is below t1 but with
-    probability beta / (2 reports), each |Y| below t2 but with beta / (2 queries); t = t1 + t2 - 1.
+    Until it stops, a reported query is above threshold - t, and another one below threshold +
+    t. An answer is wrong by t only if |Y| + |Z| >= t for its noises. Each |Z| is below t1
+    except with probability beta / (2 reports), each |Y| below t2 except with
+    beta / (2 queries); t = t1 + t2 - 1.
     """
     scale, own = scales(parameters)
     number = len(asked(parameters, ()))
@@ -130,8 +136,9 @@ def error_bound(parameters: Parameters, beta: Fraction) -> int:
 
 
 def expected_error(parameters: Parameters, records: Sequence[Fraction]) -> Any:
-    """The root mean square, exactly, of how far the first query reported is from the threshold; of all
-    queries being below: how far the largest is."""
+    """Return the root mean square, exactly, of the distance of the first query reported from the
+    threshold; if all queries are below, that of the largest.
+    """
     ((_, first), *_) = law(parameters, records).stage_laws()
     assert isinstance(first, AboveThresholdLaw)
     answers = (*first.answers, max(first.answers))
@@ -142,11 +149,11 @@ def expected_error(parameters: Parameters, records: Sequence[Fraction]) -> Any:
 
 @states(Source("HT10", "packing argument", note="of one query that stands out"))
 def lower_bound(adjacency: Adjacency, epsilon: Fraction, number: int, beta: Fraction) -> Any:
-    """With fewer records no epsilon-DP mechanism names, with probability 1 - beta, the one of ``number``
-    counts that has all of them while the others have none.
+    """Return a number of records below which no epsilon-DP mechanism names, with probability 1 -
+    beta, the one of ``number`` counts that has all of them while the others have none.
 
-    Two such datasets of h records are h replacements apart, or 2 h removals and additions. The names
-    exclude each other, so (number - 1) e^(-steps h epsilon) (1 - beta) <= beta.
+    Two such datasets of h records are h replacements apart, or 2 h removals and additions. The
+    names exclude each other, so (number - 1) e^(-steps h epsilon) (1 - beta) <= beta.
     """
     steps = 1 if adjacency is Adjacency.REPLACE else 2
     return mp.log((number - 1) * real((1 - beta) / beta)) / (steps * real(epsilon))
@@ -170,8 +177,9 @@ def _model(adjacency: Adjacency, number: int, multiplier: Fraction, reports: int
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Twice the error bound suffices to name that count (a threshold in the middle), and is above the lower
-    bound, within 30 times."""
+    """Check that twice the error bound suffices to name that count (a threshold in the middle),
+    and is above the lower bound, within 30 times.
+    """
     cases, beta = 0, Fraction(1, 20)
     for adjacency, number, epsilon in product(
         Adjacency, (2, 50, 1000), map(Fraction, ("1/10", "1"))
@@ -186,8 +194,9 @@ def obligation_lower_bound_is_below_error() -> int:
 
 
 def obligation_error(factor: Fraction = Fraction(1)) -> int:
-    """Where every query is ``factor`` times the error bound away from the threshold, all answers are right
-    with probability 1 - beta or more; at a sixth of it, below."""
+    """Check that where every query is ``factor`` times the error bound away from the threshold,
+    all answers are right with probability 1 - beta or more; at a sixth of it, below.
+    """
     cases = 0
     for adjacency, number in product(Adjacency, (1, 4, 9)):
         for beta in (Fraction(1, 20), Fraction(1, 4)):
@@ -204,7 +213,9 @@ def obligation_error(factor: Fraction = Fraction(1)) -> int:
 
 
 def obligation_transcripts() -> int:
-    """Masses of all transcripts add up to 1, for reports that go on where the last one was."""
+    """Check that the masses of all transcripts add up to 1, for reports that go on where the last
+    one was.
+    """
     parameters = _model(Adjacency.ADD_REMOVE, 3, Fraction(1, 4), 2)
     made, cases, total = law(parameters, (Fraction(1, 2),)), 0, Fraction(0)
     for first, second in product(range(4), repeat=2):
@@ -218,5 +229,5 @@ def obligation_transcripts() -> int:
 
 
 def _formal(exponent: Fraction) -> Fraction:
-    """A stand-in for e^-exponent, for halves."""
+    """Return a stand-in for e^-exponent, for halves."""
     return Fraction(1, 3) ** int(exponent * 2)

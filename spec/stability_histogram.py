@@ -29,29 +29,29 @@ from .theory.tables import (
 Parameters = Mapping[str, Any]
 
 ROOT = Fraction(1414213563, 10**9)
-"""At least the square root of 2: two counts of one each, in Euclidean distance."""
+"""Rational that is at least the square root of 2: two counts of one each, in Euclidean distance."""
 FARTHEST_CELL = 2**60
 
 DEPARTURES = (
     Departure(
         "KKMN09, thresholded histograms",
-        "the threshold is the least for which 1 + Z >= threshold has probability at most delta, for "
-        "the noise Z that is drawn",
-        "noise is an integer here, and the tail of real Laplace noise is up to twice as thin: with its "
-        "threshold, or with >= where > was meant, more than delta would surface",
+        "the threshold is the least for which 1 + Z >= threshold has probability at most delta, "
+        "for the noise Z that is drawn",
+        "noise is an integer here, and the tail of real Laplace noise is up to twice as thin: "
+        "with its threshold, or with >= where > was meant, more than delta would surface",
     ),
     Departure(
         "KV18, Lemma 2.3",
         "bins are floors of records on a public grid, computed record by record; delta has no "
         "additional factor for the number of bins",
-        "a record lies in one bin, so neighbors differ in one bin (add-remove) or two (replace), of "
-        "which each has one that it does not share",
+        "a record lies in one bin, so neighbors differ in one bin (add-remove) or two "
+        "(replace), of which each has one that it does not share",
     ),
 )
 
 
 def grid(parameters: Parameters) -> tuple[int, int, Fraction]:
-    """(width, origin, cell): in cells, rounded to the nearest, and the cell itself.
+    """Return (width, origin, cell): in cells, rounded to the nearest, and the cell itself.
 
     The cell is the largest power of two that is at most 2^-30 of the width.
     """
@@ -65,12 +65,12 @@ def grid(parameters: Parameters) -> tuple[int, int, Fraction]:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage: how many keys a record has."""
+    """Return the sensitivity of the histogram: the number of keys of a record."""
     return {"histogram": 1}
 
 
 def scale(parameters: Parameters) -> Fraction:
-    """The noise's: under replace a record moves two counts by one each."""
+    """Return the noise scale: under replace a record moves two counts by one each."""
     found: Fraction = parameters["noise_multiplier"]
     if parameters["adjacency"] is Adjacency.REPLACE:
         found *= 2 if parameters["noise"] == "laplace" else ROOT
@@ -78,19 +78,21 @@ def scale(parameters: Parameters) -> Fraction:
 
 
 def model(parameters: Parameters, counts: Any, threshold: int) -> ThresholdedLaw:
-    """The law of these counts."""
+    """Return the law of these counts."""
     laplace = parameters["noise"] == "laplace"
     kind = ThresholdedLaplaceLaw if laplace else ThresholdedGaussianLaw
     return kind(counts, scale(parameters), threshold)
 
 
 def surfaces(parameters: Parameters, threshold: int) -> Any:
-    """P(1 + Z >= threshold), from the release predicate: Z >= threshold - 1 is -Z < 2 - threshold."""
+    """Return P(1 + Z >= threshold), from the release predicate: Z >= threshold - 1 is -Z < 2 -
+    threshold.
+    """
     return model(parameters, (), threshold).below(2 - threshold, e)
 
 
 def threshold_of(parameters: Parameters) -> int:
-    """The least T >= 2 with 1 - (1 - surfaces(T))^1 <= delta: a record has one key."""
+    """Return the least T >= 2 with 1 - (1 - surfaces(T))^1 <= delta: a record has one key."""
     delta, low, high = real(parameters["delta"]), 1, 2
     while surfaces(parameters, high) > delta:
         low, high = high, 2 * high
@@ -110,7 +112,9 @@ def threshold_of(parameters: Parameters) -> int:
     Source("KV18", "Lemma 2.3, histograms over unbounded bins"),
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """(bin, count + Z) for every bin that occurs and has count + Z >= threshold."""
+    """Return the law of (bin, count + Z) for every bin that occurs and has count + Z >=
+    threshold.
+    """
     cells = grid(parameters)
     bins = [bin_of(record, *cells, FARTHEST_CELL) for record in records]
     return closed("histogram", model(parameters, keyed_counts(bins), threshold_of(parameters)))
@@ -126,8 +130,9 @@ def _models(noise: str, adjacency: Adjacency, **changed: Any) -> Parameters:
 
 
 def _pairs(parameters: Parameters, threshold: int) -> list[tuple[ThresholdedLaw, ThresholdedLaw]]:
-    """The laws of all neighbors of at most 4 records, a crowd of 7 beside them or not; of those with
-    the same counts on the bins that differ, one."""
+    """Return the laws of all neighbors of at most 4 records, with a crowd of 7 beside them or not;
+    one pair for each set of counts on the bins that differ.
+    """
     found, cells = {}, grid(parameters)
     bins = [bin_of(record, *cells, FARTHEST_CELL) for record in _UNIVERSE]
     for crowd in ((), (bins[1],) * 7):
@@ -139,8 +144,10 @@ def _pairs(parameters: Parameters, threshold: int) -> list[tuple[ThresholdedLaw,
 
 @states(Source("KKMN09", "thresholded histograms"))
 def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int:
-    """With the threshold ``claimed`` no small pair of neighbors has more than delta at epsilon, and
-    some has all of surfaces(threshold); one lower, some pair has more than delta."""
+    """Check that with the threshold ``claimed`` no small pair of neighbors has more than delta at
+    epsilon, and some has all of surfaces(threshold); with one lower, some pair has more than
+    delta.
+    """
     cases = 0
     for adjacency, delta in product(
         Adjacency, (Fraction(1, 20), Fraction(1, 4), Fraction(1, 10**6))
@@ -159,8 +166,10 @@ def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int
 
 @states(Source("OURS", "thresholded Gaussian histograms are approximately GDP"))
 def obligation_gaussian_delta(claimed: Fraction = Fraction(1)) -> int:
-    """No small pair of neighbors has more than the profile of mu = claimed / multiplier, and delta, at
-    any of several epsilons; and some pair has more than half of the profile."""
+    """Check that no small pair of neighbors has more than the profile of mu =
+    claimed / multiplier, and delta, at any of several epsilons; and some pair has more than
+    half of the profile.
+    """
     cases = 0
     require(ROOT**2 >= 2, f"{ROOT} is below the square root of 2")
     for adjacency, epsilon in product(Adjacency, map(Fraction, ("0", "1/2", "2"))):
@@ -176,8 +185,10 @@ def obligation_gaussian_delta(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "the threshold of real Laplace noise is too low for integers"))
 def obligation_real_tail() -> int:
-    """Real Laplace noise of scale 1 has e^-(T - 1) / 2 <= delta from T = 1 + ln(1 / (2 delta)) on. For
-    some delta the integer from there on lets more than delta surface, and rounded down for all."""
+    """Check that real Laplace noise of scale 1 has e^-(T - 1) / 2 <= delta from T = 1 +
+    ln(1 / (2 delta)) on, while for some delta the integer from there on lets more than delta
+    surface, and rounded down for all.
+    """
     cases, exceeding = 0, 0
     for delta in (Fraction(1, k) for k in range(3, 60)):
         parameters = _models("laplace", Adjacency.ADD_REMOVE, delta=delta)
@@ -191,7 +202,9 @@ def obligation_real_tail() -> int:
 
 
 def obligation_mass() -> int:
-    """All outputs' masses add up to 1 fraction for fraction, for stand-in noise on -1, 0, 1."""
+    """Check that all outputs' masses add up to 1 fraction for fraction, for stand-in noise on -1,
+    0, 1.
+    """
     cases, threshold = 0, 2
     for counts in ((), ((0, 1),), ((-3, 2), (4, 1)), ((-3, 1), (0, 3), (9, 2))):
         made = ThresholdedGaussianLaw(counts, Fraction(1), threshold)
@@ -220,9 +233,10 @@ class _StandIn:
 
 @states(Source("KKMN09", "thresholded histograms", note="all bins together, by a union bound"))
 def error_bound(parameters: Parameters, bins: int, beta: Fraction) -> int:
-    """t with probability at most beta that |noise| >= t on any of ``bins`` bins.
+    """Return t such that |noise| >= t on any of ``bins`` bins with probability at most beta.
 
-    So every count that surfaces is within t - 1, and every bin of threshold + t - 1 records surfaces.
+    So every count that surfaces is within t - 1, and every bin of threshold + t - 1 records
+    surfaces.
     """
     share = beta / bins
     if parameters["noise"] == "laplace":
@@ -239,10 +253,12 @@ def error_bound(parameters: Parameters, bins: int, beta: Fraction) -> int:
 
 
 def expected_error(parameters: Parameters) -> Any:
-    """The root mean squared error of the count of a bin that surely surfaces: the noise's deviation.
+    """Return the root mean squared error of the count of a bin that surely surfaces: the noise's
+    deviation.
 
-    Laplace: sqrt(2 w) / (1 - w), w = e^(-1 / scale). Gaussian: sqrt(scale^2 + 1/12), for rounding adds
-    the variance of a uniform cell up to 4 e^(-2 pi^2 scale^2) (1 + scale^2), nothing from scale 1 on.
+    Laplace: sqrt(2 w) / (1 - w), w = e^(-1 / scale). Gaussian: sqrt(scale^2 + 1/12), for
+    rounding adds the variance of a uniform cell up to 4 e^(-2 pi^2 scale^2) (1 + scale^2),
+    nothing from scale 1 on.
     """
     if parameters["noise"] == "laplace":
         w = e(1 / scale(parameters))
@@ -255,27 +271,31 @@ lower_bound = least_records
 
 @states(LOCATION)
 def withheld(parameters: Parameters, n: int) -> Any:
-    """Compute the probability that a bin of n records does not surface, exactly: so often a mean of unknown
-    location, of records in one bin, has no estimate."""
+    """Compute the probability that a bin of n records does not surface, exactly: that of no
+    estimate for a mean of unknown location, with all records in one bin.
+    """
     threshold = threshold_of(parameters)
     return model(parameters, (), threshold).below(threshold - n, e)
 
 
 @states(LOCATION)
 def least_withheld(parameters: Parameters, n: int) -> Any:
-    """Bound from below how often any mechanism of this claim misses it by more than any stated distance."""
+    """Bound from below the probability that a mechanism of this claim misses the mean by more than
+    any stated distance.
+    """
     return least_misses(_epsilon(parameters), Fraction(parameters["delta"]), n)
 
 
 def _epsilon(parameters: Parameters) -> Fraction:
-    """With Laplace noise."""
+    """Return epsilon, with Laplace noise."""
     return 1 / Fraction(parameters["noise_multiplier"])
 
 
 @states(VARIATION)
 def variation_error(parameters: Parameters, n: int, bins: int) -> Any:
-    """Predict the total variation (root mean square) from a uniform law on ``bins`` bins, of Laplace counts that
-    surface, as shares of their sum."""
+    """Predict the total variation (root mean square) from a uniform law on ``bins`` bins, of
+    Laplace counts that surface, as shares of their sum.
+    """
     return discrete_laws.variation_error(n, bins, real(scale(parameters)))
 
 
@@ -303,7 +323,9 @@ def _least(bound: discrete_laws.Least, parameters: Parameters, n: int, bins: int
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """The bin size that error_bound promises to show is above the bound, within 3 times."""
+    """Check that the bin size that error_bound promises to show is above the bound, within 3
+    times.
+    """
     cases, beta = 0, Fraction(1, 100)
     for epsilon, delta in product(
         map(Fraction, ("1/10", "1", "3")), map(Fraction, ("1e-3", "1e-9"))

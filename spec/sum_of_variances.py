@@ -27,26 +27,28 @@ DEPARTURES = (
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage: how many groups a record changes."""
+    """Return the sensitivity of the votes: the number of groups that a record changes."""
     return {"votes": groups.moved(parameters["adjacency"])}
 
 
 def coordinates(parameters: Parameters) -> tuple[int, ...]:
-    """Those named; by default all."""
+    """Return the named coordinates; by default all."""
     over = parameters["over"]
     return tuple(range(parameters["d"])) if over is None else tuple(over)
 
 
 @states(Source("DJYZZ24", "Appendix A.4, SumVar", SourceStatus.CHANGED_CONSTANTS))
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
-    """The thresholded histogram of the groups' buckets."""
+    """Return the thresholded histogram of the groups' buckets."""
     return group_votes.law_of(parameters, records, groups.sum_over(coordinates(parameters)))
 
 
 def obligation_sum_over(
     claimed: Callable[[Sequence[int]], Callable[[list[Fraction]], Fraction]] = groups.sum_over,
 ) -> int:
-    """The sum over a subset and that over the others make the whole, and one coordinate is itself."""
+    """Check that the sum over a subset and that over the others add up to the whole, and that one
+    coordinate is itself.
+    """
     cases = 0
     for values in product(map(Fraction, (0, 1, 5)), repeat=3):
         for size in range(4):
@@ -62,8 +64,9 @@ def obligation_sum_over(
 
 @states(Source("DJYZZ24", "Lemma 4.6, SumVar within a factor 4", SourceStatus.CHANGED_CONSTANTS))
 def error_bound(parameters: Parameters, n: int) -> Any:
-    """At most the probability that the estimate, from n normal records of any covariance, is not within a
-    factor 4 of the sum of variances (``group_votes.failure``)."""
+    """Return a bound on the probability that the estimate, from n normal records of any
+    covariance, is not within a factor 4 of the sum of variances (``group_votes.failure``).
+    """
     return group_votes.failure(parameters, n, group_votes.off_by_two)
 
 

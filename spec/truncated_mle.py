@@ -1,4 +1,6 @@
-"""Spec of ``truncated_mle``: a search for the median, then the mean of a statistic in steps of an interval about it."""
+"""Spec of ``truncated_mle``: a search for the median, then the mean of a statistic in steps of an
+interval about it.
+"""
 
 from __future__ import annotations
 
@@ -51,24 +53,29 @@ Prefix = tuple[Outcome, ...]
 DEPARTURES = (
     Departure(
         "ZZ25, Algorithm 3.1 (gradient steps on truncated data)",
-        "by default one release of the mean of the statistic, whose moment is matched; or all records in each step",
-        "data enter the gradient through that mean alone, so steps add noise and nothing else; sampled gradients as published "
-        "add more than twenty times the noise",
+        "by default one release of the mean of the statistic, whose moment is matched; or all "
+        "records in each step",
+        "data enter the gradient through that mean alone, so steps add noise and nothing else; "
+        "sampled gradients as published add more than twenty times the noise",
     ),
     Departure(
         "ZZ25, Corollary B.4 (the result that is near to most others)",
         "the median of the runs' results",
-        "in one dimension it is within a wherever more than half are, not within 3 a, and needs no a",
+        "in one dimension it is within a wherever more than half are, not within 3 a, and needs "
+        "no a",
     ),
     Departure(
         "ZZ25, Algorithms B.1 and B.2 (warm start, bounding box by histograms)",
         "a noisy binary search for the parameter whose law has the records' median",
-        "exactly Gaussian DP, without delta; in one dimension a searched median is near enough for the last release",
+        "exactly Gaussian DP, without delta; in one dimension a searched median is near enough "
+        "for the last release",
     ),
     Departure(
         "ZZ25, survival sets of constant mass",
-        "an interval of the length with the least predicted error; by default records outside are clipped, not dropped",
-        "a clipped record says more than a dropped one; a law that was truncated before needs the mask",
+        "an interval of the length with the least predicted error; by default records outside "
+        "are clipped, not dropped",
+        "a clipped record says more than a dropped one; a law that was truncated before needs "
+        "the mask",
     ),
 )
 _ZZ25 = Source(
@@ -84,7 +91,9 @@ _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 def list_after(
     parameters: Parameters, values: Sequence[Fraction], reached: Sequence[int], number: Fraction
 ) -> tuple[int, ...]:
-    """The cells of the records inside the interval, in their order, as many as a list takes; filled up with that of the searched median."""
+    """Return the cells of the records inside the interval, in their order, as many as a list
+    takes; filled up with that of the searched median.
+    """
     known, theta = family(parameters), theta_after(parameters, reached)
     quarter = octave(_known_number(parameters, number))
     frame = frame_of(parameters, theta, quarter)
@@ -101,7 +110,7 @@ def list_after(
 
 
 def descent(parameters: Parameters, listed: Sequence[int]) -> list[tuple[str, IntegerLaw]]:
-    """The sums of each chunk of a list of cells, in this order."""
+    """Return the sums of each chunk of a list of cells, in this order."""
     runs, steps = int(parameters["runs"]), int(parameters["steps"])
     found: list[tuple[str, IntegerLaw]] = []
     for k in range(runs):
@@ -118,7 +127,9 @@ def _known_number(parameters: Parameters, number: Fraction) -> Fraction:
 
 @states(_OURS, _ZZ25, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw | ListedLaw:
-    """The number; parameter 1, parameter 2, ...; the statistics, or the gradients' sums: of chunks of a list in a random order."""
+    """Return the law of the number; parameter 1, parameter 2, ...; the statistics, or the
+    gradients' sums: of chunks of a list in a random order.
+    """
     values = [r[0] if isinstance(r, tuple) else r for r in records]
     rows, n = [(x,) for x in values], len(values)
     unit = scale(parameters, 0) / UNIT if counts(parameters) else Fraction(1)
@@ -162,7 +173,9 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit; of a list's sums for lists that differ by a replacement."""
+    """Return the squared sensitivity of each stage, in one unit; of a list's sums for lists that
+    differ by a replacement.
+    """
     scales = tuple(scale(parameters, k) if shares(parameters)[k] else Fraction(1) for k in range(3))
     found = stepped.sensitivities(
         parameters, weight(parameters), search_steps(parameters), "parameter", scales
@@ -179,7 +192,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_OURS)
 def noise_error(parameters: Parameters, n: int, parameter: float) -> Any:
-    """Of theta by noise, for n records of this parameter, to first order."""
+    """Return the error of theta by noise, for n records of this parameter, to first order."""
     theta = family(parameters).natural(parameter)
     frame = frame_of(parameters, theta, octave(Fraction(n)))
     if not by_gradients(parameters):
@@ -192,7 +205,7 @@ def noise_error(parameters: Parameters, n: int, parameter: float) -> Any:
 
 @states(_OURS, _ZZ25)
 def expected_error(parameters: Parameters, n: int, parameter: float) -> Any:
-    """The same with the sampling error."""
+    """Return the error of theta by noise and sampling."""
     theta = family(parameters).natural(parameter)
     frame = frame_of(parameters, theta, octave(Fraction(n)))
     return mp.hypot(*errors(parameters, frame, theta, n))
@@ -200,33 +213,37 @@ def expected_error(parameters: Parameters, n: int, parameter: float) -> Any:
 
 @states(_OURS)
 def noise_quantile(parameters: Parameters, n: int, parameter: float, log_inverse_beta: Any) -> Any:
-    """What the noise's part of theta exceeds with probability exp(-log_inverse_beta), to first
-    order: that of a normal number."""
+    """Return the number that the noise's part of theta exceeds with probability
+    exp(-log_inverse_beta), to first order: that of a normal number.
+    """
     level = -mp.expm1(-mp.mpf(log_inverse_beta))
     return noise_error(parameters, n, parameter) * mp.sqrt(2) * mp.erfinv(level)
 
 
 @states(_OURS)
 def error_bound(parameters: Parameters, n: int, parameter: float, beta: Fraction) -> Any:
-    """A bound on the noise's part in theta, to first order, which fails with probability at most beta."""
+    """Return a bound on the noise's part in theta, to first order, which fails with probability at
+    most beta.
+    """
     return noise_error(parameters, n, parameter) * mp.sqrt(2 * mp.log(2 / real(beta)))
 
 
 def chance_of_missing(parameters: Parameters, n: int) -> Any:
-    """A bound on the probability that the search leaves a median that all n records share: a union
-    over its steps."""
+    """Return a bound on the probability that the search leaves a median that all n records share:
+    a union over its steps.
+    """
     r = n / real(scale(parameters, 1))
     return min(mp.mpf(1), search_steps(parameters) * missed(r))
 
 
 @states(SCORES, interval_scores.INTERVALS)
 def lower_bound(parameters: Parameters, n: int, parameter: float) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error at every theta within R of
-    that of ``parameter``.
+    """Return a lower bound on the root mean squared error, at some theta within R of that of
+    ``parameter``, of every estimate of this privacy.
 
-    ``family_scores.least_error`` or ``interval_scores.least_error``, whichever is larger, with the best R of eight inside
-    of the public range; s is read at the interval's ends and three places between. Replacing is removing and adding: under
-    add-remove, for 2 mu.
+    It is ``family_scores.least_error`` or ``interval_scores.least_error``, whichever is larger,
+    with the best R of eight inside of the public range; s is taken at the interval's ends and
+    three places between. Replacing is removing and adding: under add-remove, it is for 2 mu.
     """
     known, theta = family(parameters), family(parameters).natural(parameter)
     mu = (2 if counts(parameters) else 1) / real(Fraction(parameters["noise_multiplier"]))
@@ -296,9 +313,12 @@ _WORLDS: tuple[dict[str, Any], ...] = (
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is at most what is stated of it and reaches
-    it to within a thousandth, of the statistics and of sums over chunks of a list by a third; what is stated, of chunks once, adds up to
-    (claimed / multiplier)^2, but for the grid's 2^-16."""
+    """Check along the example transcript, on all neighbors of at most 2 records, that every
+    stage's mu^2 is at most the stated one and reaches it to within a thousandth, that of the
+    statistics and of sums over chunks of a list by a third.
+
+    The stated ones, of chunks once, add up to (claimed / multiplier)^2, up to the grid's 2^-16.
+    """
     cases, slack = 0, 1 + Fraction(1, 2**16)
     for adjacency, changes in product(Adjacency, _WORLDS):
         parameters = _parameters(adjacency, **changes)
@@ -312,7 +332,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _paid_as(name: str) -> str:
-    """The stage whose share of mu^2 pays for this one: of a list's chunks the first, for a record is in one of them."""
+    """Return the stage whose share of mu^2 pays for this one: of a list's chunks the first, for a
+    record is in one of them.
+    """
     return re.sub("/chunk/[0-9]+/", "/chunk/0/", name)
 
 
@@ -338,7 +360,9 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
 
 
 def _along(parameters: Parameters) -> Any:
-    """The stages' laws of two neighbors along an example: of lists in orders that are drawn together."""
+    """Return the stages' laws of two neighbors along an example: for lists in orders that are
+    drawn together.
+    """
 
     @cache
     def known(records: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -358,7 +382,7 @@ def _along(parameters: Parameters) -> Any:
 
 @states(SCORES)
 def obligation_lower_bound_is_below_error(within: int = 16) -> int:
-    """The noise alone is above the lower bound, and within 16 times of it."""
+    """Check that the noise alone is above the lower bound, and within 16 times of it."""
     cases = 0
     for adjacency, changes in product(Adjacency, _WORLDS[:3]):
         for n, multiplier in ((1000, Fraction(4)), (10**5, Fraction(100))):

@@ -1,4 +1,6 @@
-"""Spec of ``truncation``: a list of a public size, of the records inside a public box, in a random order."""
+"""Spec of ``truncation``: a list of a public size, of the records inside a public box, in a random
+order.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ DEPARTURES = (
     Departure(
         "ZZ25, Lemma 2.1 (lists of a constant share of the number of records)",
         "any public size, or one that follows from what was released before",
-        "privacy holds for every size; under add-remove the number of records is private, so no share of it is a size",
+        "privacy holds for every size; under add-remove the number of records is private, so no "
+        "share of it is a size",
     ),
 )
 _LIST = Source(
@@ -34,37 +37,45 @@ Law = dict[tuple[Any, ...], Fraction]
 def of_public_size(
     records: Sequence[Any], inside: Callable[[Any], bool], size: int, pad: Any
 ) -> tuple[Any, ...]:
-    """The first ``size`` records inside, in their order; where there are fewer, filled up with a public one.
+    """Return the first ``size`` records inside, in their order; where there are fewer, filled up
+    with a public record.
 
-    One record more or less in ``records`` changes the result by one record at most, as a multiset, and so does a replacement: let Y be the records
-    inside, in order, and Y' those with one more. If |Y| >= size, both keep size of them, and differ by the new one against the one
-    that it pushes out, or not at all; if |Y| < size, by the new one against a pad. A replacement inside is one exchange; from
-    inside to outside (or back) it is a removal (or an addition). QED Which place a record has may change for all of them.
+    Claim. One record more or less in ``records`` changes the result by one record at most, as a
+    multiset, and so does a replacement. Proof. Let Y be the records inside, in order, and Y'
+    those with one more. If |Y| >= size, both keep size of them, and differ by the new one
+    against the one that it pushes out, or not at all; if |Y| < size, by the new one against a
+    pad. A replacement inside is one exchange; from inside to outside (or back) it is a removal
+    (or an addition). QED
+
+    The places of all records may change.
     """
     kept = [x for x in records if inside(x)][:size]
     return (*kept, *[pad] * (size - len(kept)))
 
 
 def law(records: Sequence[Any], inside: Callable[[Any], bool], size: int, pad: Any) -> Law:
-    """The list in every order, equally likely.
+    """Return the law of the list in every order, equally likely.
 
-    Two such lists differ by one exchange at most; put the two records that differ in one place, all others as on the other side: a
-    uniform order of the one is then a uniform order of the other, and the lists differ in that place alone. So they are coupled
-    to be equal, or neighbors under replace. QED
+    Two such lists differ by one exchange at most. Put the two records that differ in one place,
+    and all others as on the other side: a uniform order of one list is then a uniform order of
+    the other, and the lists differ in that place alone. So they are coupled to be equal, or
+    neighbors under replace. QED
     """
     return in_every_order(of_public_size(records, inside, size, pad))
 
 
 def in_every_order(listed: tuple[Any, ...]) -> Law:
-    """As so many equally likely lists, equal ones together."""
+    """Return so many equally likely lists, equal ones together."""
     orders = Counter(permutations(listed))
     return {one: Fraction(times, orders.total()) for one, times in orders.items()}
 
 
 @states(_LIST)
 def obligation_of_public_size(claimed: Callable[..., tuple[Any, ...]] = of_public_size) -> int:
-    """On all neighbors of at most 5 records of three letters, of which two are inside: the results have the public size and
-    differ by one exchange at most; for some pair they do; and there is a pair where every place differs."""
+    """Check on all neighbors of at most 5 records of three letters, of which two are inside, that
+    the results have the public size and differ by one exchange at most; for some pair they do;
+    and there is a pair where every place differs.
+    """
     cases = 0
     for adjacency, size in product(Adjacency, (1, 2, 3, 4)):
         farthest, moved = 0, 0
@@ -83,8 +94,10 @@ def obligation_of_public_size(claimed: Callable[..., tuple[Any, ...]] = of_publi
 @shows("Truncation", Norm.COUPLED, value=lambda s: 1, keeps=lambda s: Adjacency.REPLACE)
 @states(_LIST)
 def obligation_coupling(claimed: Callable[..., Law] = law) -> int:
-    """On all neighbors of at most 4 records of three letters, two of them inside, and sizes up to 3: the two laws of lists can be drawn
-    together, exactly, so that the lists differ in one place at most; for some pair never in fewer."""
+    """Check on all neighbors of at most 4 records of three letters, two of them inside, and sizes
+    up to 3, that the two laws of lists can be drawn together, exactly, so that the lists differ
+    in one place at most; for some pair never in fewer.
+    """
     cases = 0
     for adjacency, size in product(Adjacency, (1, 2, 3)):
         law_of = cache(lambda one, size=size: claimed(one, lambda x: x != "c", size, "a"))

@@ -1,4 +1,4 @@
-"""Spec of ``univariate_gaussian``: two searches, and clipped moments about what they find, twice."""
+"""Spec of ``univariate_gaussian``: two searches, and clipped moments about their results, twice."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ Prefix = tuple[Outcome, ...]
 DEPARTURES = (
     Departure(
         "KV18, Algorithms 1 and 2 (scale, then location, by histograms)",
-        "location first, by a noisy binary search on the grid; then the scale, by one for the median distance from it",
-        "pairs by index are for replace only, and histograms without a list of bins cost a delta; a search has neither, and "
-        "its range enters by a root of a logarithm",
+        "location first, by a noisy binary search on the grid; then the scale, by one for the "
+        "median distance from it",
+        "pairs by index are for replace only, and histograms without a list of bins cost a "
+        "delta; a search has neither, and its range enters by a root of a logarithm",
     ),
     Departure(
         "KV18, Algorithm 3 (mean), Algorithm 4 (variance)",
-        "records are clipped at 1.5 and 1.9 deviations and both parameters solved for, in one release after a warm one; not "
-        "clipped where none is expected and averaged",
-        "noise is in proportion to where records are clipped; what clipping does to a normal law is known",
+        "records are clipped at 1.5 and 1.9 deviations and both parameters solved for, in one "
+        "release after a warm one; not clipped where none is expected and averaged",
+        "noise is in proportion to where records are clipped; what clipping does to a normal "
+        "law is known",
     ),
     Departure(
         "KV18, intervals",
@@ -63,15 +65,16 @@ _BOXES = {WARM: (2, 4), LAST: (1, 2)}
 
 
 def counts(parameters: Parameters) -> bool:
-    """Whether the number of records is private."""
+    """Return whether the number of records is private."""
     return parameters["adjacency"] is Adjacency.ADD_REMOVE
 
 
 def shape(parameters: Parameters, place: int) -> Shape:
-    """Both moments in one unit: A / 1024 = 20 or 25 for a deviation, B = 11 or 18 for a squared one.
+    """Return the shape of both moments in one unit: A / 1024 = 20 or 25 for a deviation, B = 11 or
+    18 for a squared one.
 
-    So w = B / 20 = 0.55, T = C = 3, b = 3 and weight 1, then B / 25 = 0.72, T = 1.5, C = 1.9, b = 1.4 and weight 1/2; under
-    replace b and the weight are 0.
+    So w = B / 20 = 0.55, T = C = 3, b = 3 and weight 1, then B / 25 = 0.72, T = 1.5, C = 1.9,
+    b = 1.4 and weight 1/2; under replace b and the weight are 0.
     """
     if place == WARM:
         linear, square, turn, edge = 20, 11, 3 * GRAIN, 3 * GRAIN
@@ -85,20 +88,20 @@ def shape(parameters: Parameters, place: int) -> Shape:
 
 
 def moved(parameters: Parameters, place: int) -> int:
-    """Of the moments, squared."""
+    """Return the squared sensitivity of the moments."""
     s = shape(parameters, place)
     one = (s.turn, s.edge, s.linear, s.square, s.offset, s.weight)
     return clipped.moved_squared(*one, parameters["adjacency"])
 
 
 def scale(parameters: Parameters, place: int) -> Fraction:
-    """The noise of the moments, in their unit."""
+    """Return the noise of the moments, in their unit."""
     root = shrinking.root_up(moved(parameters, place) / Fraction(parameters["shares"][place]))
     return Fraction(parameters["noise_multiplier"]) * root
 
 
 def cell(parameters: Parameters) -> Fraction:
-    """The largest power of two not above ``cell``."""
+    """Return the largest power of two not above ``cell``."""
     value, found = Fraction(parameters["cell"]), Fraction(1)
     while found > value:
         found /= 2
@@ -108,13 +111,13 @@ def cell(parameters: Parameters) -> Fraction:
 
 
 def grid(parameters: Parameters) -> Grid:
-    """Cells, and the center in cells."""
+    """Return the cells, and the center in cells."""
     own = cell(parameters)
     return Grid(own, round(Fraction(parameters["center"]) / own))
 
 
 def reach_bits(parameters: Parameters) -> int:
-    """The least r from 2 on such that 2^r cells are the reach or more; 40 without one."""
+    """Return the least r from 2 on such that 2^r cells are the reach or more; 40 without one."""
     reach, r = parameters["reach"], 2
     if reach is None:
         return 40
@@ -124,12 +127,14 @@ def reach_bits(parameters: Parameters) -> int:
 
 
 def side_steps(parameters: Parameters) -> int:
-    """From 2^r cells to 2, and 3 more."""
+    """Return the number of steps from 2^r cells to 2, and 3 more."""
     return reach_bits(parameters) - 1 + 3
 
 
 def spread_steps(parameters: Parameters) -> int:
-    """Of the least power of two of octaves above r + 1 a quarter of one, and 1 more."""
+    """Return the steps of the second search: down to a quarter octave from the least power of two
+    of octaves above r + 1, and 1 more.
+    """
     k = 0
     while 2**k <= reach_bits(parameters) + 1:
         k += 1
@@ -137,7 +142,7 @@ def spread_steps(parameters: Parameters) -> int:
 
 
 def step_scale(parameters: Parameters, place: int) -> Fraction:
-    """The noise of a step of the search at this place among the shares, in records."""
+    """Return the noise of a step of the search at this place among the shares, in records."""
     steps = (side_steps, spread_steps)[place](parameters)
     square = side_counts_sensitivity(1, parameters["adjacency"])
     root = shrinking.root_up(square * steps / Fraction(parameters["shares"][place]))
@@ -145,20 +150,22 @@ def step_scale(parameters: Parameters, place: int) -> Fraction:
 
 
 def threshold(parameters: Parameters, values: Sequence[int]) -> Fraction:
-    """Where the first search looks after these values, in cells from the center."""
+    """Return the place that the first search examines after these values, in cells from the
+    center.
+    """
     far = Fraction(2) ** reach_bits(parameters)
     return middle(values) * far
 
 
 def level(parameters: Parameters, values: Sequence[int]) -> int:
-    """Where the second one looks: a level, from 0 on, at most 41 octaves."""
+    """Return the level that the second search examines: from 0 on, at most 41 octaves."""
     found = (middle(values) + 1) * 2 ** spread_steps(parameters)
     require(found.denominator == 1, f"level {found}")
     return min(int(found), MOST_LEVEL)
 
 
 def searched(parameters: Parameters, prefix: Prefix) -> tuple[int, int]:
-    """The frame after both searches; ``prefix`` without the public number."""
+    """Return the frame after both searches; ``prefix`` without the public number."""
     sides, spreads = side_steps(parameters), spread_steps(parameters)
     values = [outcome[0] for outcome in prefix[: sides + spreads]]
     return math.floor(threshold(parameters, values[:sides])), level(parameters, values[sides:])
@@ -167,7 +174,9 @@ def searched(parameters: Parameters, prefix: Prefix) -> tuple[int, int]:
 def ratios(
     parameters: Parameters, place: int, outcome: Outcome, n: int | None
 ) -> tuple[Fraction, Fraction] | None:
-    """The released moments of a record, in units of the frame; None where their number is not positive."""
+    """Return the released moments of a record, in units of the frame; None where their number is
+    not positive.
+    """
     s, unit = shape(parameters, place), scale(parameters, place) / UNIT
     number = Fraction(n) if n is not None else outcome[2] * unit / s.weight
     if number <= 0:
@@ -180,9 +189,12 @@ def ratios(
 def after_warm(
     parameters: Parameters, frame: tuple[int, int], outcome: Outcome, n: int | None
 ) -> tuple[int, int]:
-    """The frame of the last moments: both moments to 1/64 and at most as large as clipped ones, the law that has them, its mean
-    to 1/16 of the unit and its deviation to 1/16 of an octave. Where no law in the box has them, mean and deviation of the
-    moments themselves."""
+    """Return the frame of the last moments: the law that has both warm moments, its mean to 1/16
+    of the unit and its deviation to 1/16 of an octave.
+
+    Both moments are to 1/64 and at most as large as clipped ones. Where no law in the box has
+    them, mean and deviation are those of the moments themselves.
+    """
     found = ratios(parameters, WARM, outcome, n)
     if found is None:
         return frame
@@ -205,7 +217,9 @@ def after_warm(
 
 @states(_OURS, _KV18, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """The number if it is public; side 1, side 2, ...; spread 1, ...; warm moments; moments."""
+    """Return the law of the number if it is public; side 1, side 2, ...; spread 1, ...; warm
+    moments; moments.
+    """
     rows = [r if isinstance(r, tuple) else (r,) for r in records]
     sides, spreads = side_steps(parameters), spread_steps(parameters)
     public, own = not counts(parameters), grid(parameters)
@@ -250,7 +264,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit: the same for every frame."""
+    """Return the squared sensitivity of each stage, in one unit: the same for every frame."""
     stated = {} if counts(parameters) else {"count": 0}
     square = side_counts_sensitivity(1, parameters["adjacency"])
     for place, name, steps in ((0, "side", side_steps), (1, "spread", spread_steps)):
@@ -267,7 +281,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: 200 multipliers under replace, 100 under add-remove; from 20 to 2^60."""
+    """Return the least number of records: 200 multipliers under replace, 100 under add-remove;
+    from 20 to 2^60.
+    """
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     times = 100 if counts(parameters) else 200
@@ -275,10 +291,12 @@ def at_least(parameters: Parameters) -> int:
 
 
 def _errors(parameters: Parameters, n: int, *, noise: bool, sampling: bool) -> tuple[Any, Any]:
-    """Of the mean in deviations, and of ln s, to first order, where the frame is the law's own.
+    """Return the errors of the mean in deviations, and of ln s, to first order, where the frame is
+    the law's own.
 
-    J (mean, ln s) = moments, so their covariance is J^-1 K J^-T; K is that of a record's clipped moments over n, and of the
-    noise: (s_1 / n)^2, (s_2 / n)^2, and with a private number (moments - (0, b))(...)^T (s_3 / n)^2.
+    J (mean, ln s) = moments, so their covariance is J^-1 K J^-T; K is that of a record's
+    clipped moments over n, and of the noise: (s_1 / n)^2, (s_2 / n)^2, and with a private
+    number (moments - (0, b))(...)^T (s_3 / n)^2.
     """
     clips, s = _CLIPS[LAST], shape(parameters, LAST)
     total = mp.zeros(2)
@@ -300,37 +318,43 @@ def _errors(parameters: Parameters, n: int, *, noise: bool, sampling: bool) -> t
 
 @states(_OURS)
 def noise_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared error of the mean that is due to the last noise, in deviations."""
+    """Return the root mean squared error of the mean that is due to the last noise, in
+    deviations.
+    """
     return _errors(parameters, n, noise=True, sampling=False)[0]
 
 
 @states(_OURS)
 def noise_deviation_error(parameters: Parameters, n: int) -> Any:
-    """The same of the deviation, as a share of it."""
+    """Return the error of the deviation that is due to the last noise, as a share of it."""
     return _errors(parameters, n, noise=True, sampling=False)[1]
 
 
 @states(_OURS)
 def noise_errors(parameters: Parameters, n: int) -> Any:
-    """Both together, the root of the sum of their squares."""
+    """Return both errors together, the root of the sum of their squares."""
     return mp.hypot(*_errors(parameters, n, noise=True, sampling=False))
 
 
 @states(_OURS, _KV18)
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared error of the mean of n independent normal records, in deviations."""
+    """Return the root mean squared error of the mean of n independent normal records, in
+    deviations.
+    """
     return _errors(parameters, n, noise=True, sampling=True)[0]
 
 
 @states(_OURS, _KV18)
 def expected_deviation_error(parameters: Parameters, n: int) -> Any:
-    """The same of the deviation, as a share of it."""
+    """Return the root mean squared error of the deviation, as a share of it."""
     return _errors(parameters, n, noise=True, sampling=True)[1]
 
 
 @states(Source("OURS", "noisy binary search that repeats what is not decisive"))
 def chance_of_missing(parameters: Parameters, n: int) -> Any:
-    """A bound on the probability that either search leaves a threshold to the wrong side that all n records lie on one side of."""
+    """Return a bound on the probability that either search leaves a threshold, on one side of
+    which all n records lie, to the wrong side.
+    """
     steps = (side_steps(parameters), spread_steps(parameters))
     each = [k * missed(n / real(step_scale(parameters, p))) for p, k in enumerate(steps)]
     return min(mp.mpf(1), mp.fsum(each))
@@ -338,8 +362,12 @@ def chance_of_missing(parameters: Parameters, n: int) -> Any:
 
 @states(Source("OURS", "error of noisy moments, normal tails"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound on how far each of the last moments is from the records' own that fails with probability at most beta, in units of
-    the frame and of its square: for a public number, by a union bound over the two."""
+    """Return a bound on the distance of each of the last moments from that of the records, which
+    fails with probability at most beta.
+
+    It is in units of the frame and of its square: for a public number, by a union bound over
+    the two.
+    """
     require(not counts(parameters), "a bound is stated where the number is public")
     s = shape(parameters, LAST)
     tail = mp.sqrt(2) * mp.erfinv(1 - real(beta) / 2)
@@ -349,7 +377,9 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error for all means of n normal records, in deviations."""
+    """Return a lower bound on the root mean squared error, in deviations, for all means of n
+    normal records, of every estimate of this privacy.
+    """
     return centered.lower_bound(parameters, n, [mp.mpf(1)])
 
 
@@ -375,9 +405,10 @@ def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is at most what is stated of it;
-    searches reach it, and the moments to within a tenth; what is stated adds up to (claimed / multiplier)^2, but for the grid's
-    2^-18."""
+    """Check along the example transcript, on all neighbors of at most 2 records, that every
+    stage's mu^2 is at most the stated one; searches reach it, and the moments to within a
+    tenth; the stated ones add up to (claimed / multiplier)^2, up to the grid's 2^-18.
+    """
     cases, slack = 0, 1 + Fraction(1, 2**18)
     for adjacency in Adjacency:
         for changes in ({}, {"center": Fraction(1, 3), "reach": Fraction(1)}):
@@ -418,8 +449,10 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
 
 @states(_KV18)
 def obligation_searches_find(claimed: int = 200) -> int:
-    """With ``claimed`` noise multipliers of them, half as many under add-remove, the searches of all 2^40 cells miss with
-    probability below 1e-4 under the default shares; with a third of them that is not shown."""
+    """Check that with ``claimed`` noise multipliers of records, half as many under add-remove, the
+    searches of all 2^40 cells miss with probability below 1e-4 under the default shares; with a
+    third of them that is not shown.
+    """
     cases = 0
     for adjacency in Adjacency:
         for multiplier in map(Fraction, ("1/2", "4", "100")):
@@ -434,7 +467,7 @@ def obligation_searches_find(claimed: int = 200) -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 8) -> int:
-    """The noise alone is above the lower bound, and within 8 times of it."""
+    """Check that the noise alone is above the lower bound, and within 8 times of it."""
     cases = 0
     for adjacency in Adjacency:
         for n, multiplier in ((1000, Fraction(4)), (10**5, Fraction(100))):

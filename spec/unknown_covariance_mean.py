@@ -1,4 +1,6 @@
-"""Spec of ``unknown_covariance_mean``: votes, a ladder of reports, votes again, and a refined mean about M."""
+"""Spec of ``unknown_covariance_mean``: votes, a ladder of reports, votes again, and a refined mean
+about M.
+"""
 
 from __future__ import annotations
 
@@ -25,36 +27,40 @@ Prefix = tuple[Outcome, ...]
 DEPARTURES = (
     Departure(
         "DJYZZ24, Algorithm 2",
-        "all steps see all records, and compose adaptively; there one half finds the variances, the other "
-        "is averaged",
-        "half of the records would double the mean's noise, a share of mu^2 costs its square root. "
-        "No step needs the halves to be independent: the radius holds for every M that may come, and "
-        "a diagonal M from few numbers hardly depends on any record",
+        "all steps see all records, and compose adaptively; there one half finds the variances, "
+        "the other is averaged",
+        "half of the records would double the mean's noise, a share of mu^2 costs its square "
+        "root. No step needs the halves to be independent: the radius holds for every M that "
+        "may come, and a diagonal M from few numbers hardly depends on any record",
     ),
     Departure(
         "DJYZZ24, Algorithm 2",
-        "one mean of all columns, M having each reported column's variance and for the others their "
-        "average; there one mean of the reported columns with these and another of the others with M = I",
-        "with S and T the noise of the two at all of mu, one mean has S + T, two at half of mu^2 each "
-        "sqrt(2 (S^2 + T^2)), which is no less (Cauchy and Schwarz)",
+        "one mean of all columns, M having each reported column's variance and for the others "
+        "their average; there one mean of the reported columns with these and another of the "
+        "others with M = I",
+        "with S and T the noise of the two at all of mu, one mean has S + T, two at half of "
+        "mu^2 each sqrt(2 (S^2 + T^2)), which is no less (Cauchy and Schwarz)",
     ),
     Departure(
         "DJYZZ24, Algorithm 2",
-        "variances of reported columns are the levels of their reports, and the largest variance is "
-        "voted for to begin with; there k single calls of SumVar, and the k-th largest variance",
+        "variances of reported columns are the levels of their reports, and the largest "
+        "variance is voted for to begin with; there k single calls of SumVar, and the k-th "
+        "largest variance",
         "a ladder of levels gives both, and is paid for by reports alone",
     ),
     Departure(
         "DJYZZ24, Algorithm 1",
         "the mean is a refined one: weights in place of coins, then a masked sum about its result",
-        "as for refined_mean; friends are as far apart as two records at the radius, so that numbers of "
-        "friends are cheap",
+        "as for refined_mean; friends are as far apart as two records at the radius, so that "
+        "numbers of friends are cheap",
     ),
     Departure(
         "DJYZZ24, Remark 2",
-        "how many reports there are follows from n_max and the budget, as many as the groups carry, unless it is "
-        "given, say by ``number_of_reports``; there from dyadic buckets of the variances",
-        "a report costs accuracy of other columns' levels alone, as long as noise stays below the margin",
+        "how many reports there are follows from n_max and the budget, as many as the groups "
+        "carry, unless it is given, say by ``number_of_reports``; there from dyadic buckets of "
+        "the variances",
+        "a report costs accuracy of other columns' levels alone, as long as noise stays below "
+        "the margin",
     ),
 )
 _OURS = Source("OURS", "one mean about a diagonal of released variances")
@@ -66,31 +72,33 @@ _FINE = 2**40
 
 
 def root_down(square: Fraction) -> Fraction:
-    """The square root, down to 2^-40."""
+    """Return the square root, rounded down to 2^-40."""
     return Fraction(math.isqrt(math.floor(square * _FINE**2)), _FINE)
 
 
 def _scaled(parameters: Parameters, share: Fraction) -> Fraction:
-    """The multiplier of a part with this share of mu^2."""
+    """Return the multiplier of a part with this share of mu^2."""
     found: Fraction = parameters["noise_multiplier"] * root_down(1 / share)
     return found
 
 
 def ladder_part(parameters: Parameters) -> dict[str, Any]:
-    """The reports, as ``large_variances`` knows them."""
+    """Return the parameters of ``large_variances`` for the reports."""
     share = parameters["ladder_share"] / parameters["reports"]
     own = {"noise_multiplier": _scaled(parameters, share), "largest": None}
     return {**parameters, **own, "delta": parameters["tail"]}
 
 
 def votes_part(parameters: Parameters) -> dict[str, Any]:
-    """Either vote: half of their share, and one tail."""
+    """Return the parameters of either vote: half of their share, and one tail."""
     own = {"noise_multiplier": _scaled(parameters, parameters["votes_share"] / 2)}
     return large_variances.voting({**parameters, **own, "delta": parameters["tail"]})
 
 
 def mean_part(parameters: Parameters, prefix: Prefix) -> dict[str, Any]:
-    """The refined mean's parameters, after the votes, the reports and the votes for the others."""
+    """Return the refined mean's parameters, after the votes, the reports and the votes for the
+    others.
+    """
     d, cell = parameters["d"], Fraction(parameters["cell"])
     here = large_variances.ladder_of(ladder_part(parameters), prefix)
     places = [place for (place,) in prefix[1:-1]]
@@ -113,13 +121,15 @@ def mean_part(parameters: Parameters, prefix: Prefix) -> dict[str, Any]:
 
 
 def _example(parameters: Parameters) -> Prefix:
-    """What is declared for: largest variance and sum in the bucket 0, every report at the first place."""
+    """Return the prefix for the declaration: largest variance and sum in the bucket 0, every
+    report at the first place.
+    """
     shown = group_votes.threshold_of(votes_part(parameters))
     return ((0, shown), *(((0,),) * parameters["reports"]), (0, shown))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage."""
+    """Return the sensitivity of each stage."""
     changed = groups.moved(parameters["adjacency"])
     found = {f"report {i + 1}": changed for i in range(parameters["reports"])}
     mean = refined_mean.sensitivities(mean_part(parameters, _example(parameters)))
@@ -127,15 +137,16 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def inside(mean: Mapping[str, int]) -> dict[str, int]:
-    """The refined mean's stages under the names that they have as a part."""
+    """Return the refined mean's stages under the names that they have as a part."""
     return {f"mean/{name}": moved for name, moved in mean.items()}
 
 
 def reports_by_rule(parameters: Parameters) -> int:
-    """How many reports a mechanism for a budget has by default, given its multiplier: see ``for_budget``.
+    """Return the default number of reports of a mechanism for a budget, given its multiplier: see
+    ``for_budget``.
 
-    The most with which noise hides a column at n_max with probability at most 1/20; at least 1, at most d, and no more
-    than the larger of 64 and d / 4, rounded up.
+    It is the largest with which noise hides a column at n_max with probability at most 1/20; at
+    least 1, at most d, and no more than the larger of 64 and d / 4, rounded up.
     """
     d = parameters["d"]
     low, high = 1, min(d, max(64, -(-d // 4))) + 1
@@ -151,8 +162,10 @@ def reports_by_rule(parameters: Parameters) -> int:
 
 @states(_PAPER, _OURS)
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
-    """The largest variance's votes, reports, the other columns' votes; then the refined mean's stages, for
-    the M that follows. No bucket that surfaces ends it."""
+    """Return the law of the votes for the largest variance, the reports and the votes for the
+    other columns; then of the refined mean's stages, for the M that follows. No bucket that
+    surfaces ends it.
+    """
     d, k = parameters["d"], parameters["reports"]
     ladder = large_variances.law(ladder_part(parameters), records).stages[1:]
     votes, known = votes_part(parameters), {}
@@ -174,7 +187,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         return known[prefix]
 
     def then(stage: Callable[[Prefix], Any], first: int) -> Callable[[Prefix], Any]:
-        """Unless one of the votes before it was empty."""
+        """Return the stage, or None if one of the votes before it was empty."""
         return lambda prefix: None if () in (prefix[0], *prefix[k + 1 : first]) else stage(prefix)
 
     def inner(i: int) -> Callable[[Prefix], Any]:
@@ -192,7 +205,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
 
 
 def typical(parameters: Parameters, variances: Sequence[Any]) -> Prefix:
-    """What is released where every vote and every report is at the level of the true variance."""
+    """Return the prefix where every vote and every report is at the level of the true variance."""
     d, cell = parameters["d"], real(Fraction(parameters["cell"]))
     shown = group_votes.threshold_of(votes_part(parameters))
 
@@ -211,50 +224,59 @@ def typical(parameters: Parameters, variances: Sequence[Any]) -> Prefix:
 
 
 def _variances(parameters: Parameters, deviation: Any, power: Any) -> list[Any]:
-    """deviation^2 j^(-2 power), j from 1 to d."""
+    """Return deviation^2 j^(-2 power), j from 1 to d."""
     top, own = mp.mpf(deviation) ** 2, mp.mpf(power)
     return [top * mp.mpf(j) ** (-2 * own) for j in range(1, parameters["d"] + 1)]
 
 
 @states(_OURS)
 def noise_error(parameters: Parameters, n: int, deviation: Any, power: Any) -> Any:
-    """The root mean squared |estimate - mean of the records| of n normal records with columns of deviations
-    deviation j^-power, to first order: the refined mean's for the typical levels."""
+    """Return the root mean squared |estimate - mean of the records| of n normal records with
+    columns of deviations deviation j^-power, to first order: the refined mean's for the typical
+    levels.
+    """
     return _noise_of(parameters, n, _variances(parameters, deviation, power))
 
 
 def _noise_of(parameters: Parameters, n: int, variances: Sequence[Any]) -> Any:
-    """To first order, for the typical levels of columns of these variances."""
+    """Return the noise to first order, for the typical levels of columns of these variances."""
     return refined_mean.expected_error(mean_part(parameters, typical(parameters, variances)), n)
 
 
 @states(_OURS)
 def noise_few_large(parameters: Parameters, n: int, deviation: Any, count: int) -> Any:
-    """As ``noise_error``, for ``count`` columns of this deviation and others of it divided by d."""
+    """Return ``noise_error`` for ``count`` columns of this deviation and others of it divided by
+    d.
+    """
     d, top = parameters["d"], mp.mpf(deviation) ** 2
     return _noise_of(parameters, n, [top] * count + [top / d**2] * (d - count))
 
 
 @states(_OURS)
 def noise_geometric(parameters: Parameters, n: int, deviation: Any, ratio: Any) -> Any:
-    """As ``noise_error``, for columns of deviation, deviation ratio, deviation ratio^2, ..."""
+    """Return ``noise_error`` for columns of deviation, deviation ratio, deviation ratio^2, ..."""
     top, falls = mp.mpf(deviation) ** 2, mp.mpf(ratio) ** 2
     return _noise_of(parameters, n, [top * falls**j for j in range(parameters["d"])])
 
 
 @states(_OURS)
 def expected_error(parameters: Parameters, n: int, deviation: Any, power: Any) -> Any:
-    """About the mean of the population: with the sampling error sqrt(tr / n) beside it."""
+    """Return the root mean squared error about the mean of the population: with the sampling error
+    sqrt(tr / n) beside it.
+    """
     trace = mp.fsum(_variances(parameters, deviation, power))
     return mp.sqrt(noise_error(parameters, n, deviation, power) ** 2 + trace / n)
 
 
 @states(_PAPER)
 def error_bound(parameters: Parameters, n: int, beta: Fraction, prefix: Prefix) -> Any:
-    """A bound on |M^(-1/4) (estimate - mean)| that fails with probability at most beta once ``prefix`` was
-    released, for n records whose images are within 9/10 of the radius of that of their mean (so all are friends):
-    the refined mean's. ``large_variances.error_bound`` says how rarely levels are wrong; the image of a normal
-    record is beyond the radius with probability at most 1 / n_max (theory/rough_covariance.py).
+    """Return a bound on |M^(-1/4) (estimate - mean)| that fails with probability at most beta once
+    ``prefix`` was released: the refined mean's.
+
+    It is for n records whose images are within 9/10 of the radius of that of their mean
+    (so all are friends). ``large_variances.error_bound`` bounds the probability that levels are
+    wrong; the image of a normal record is beyond the radius with probability at most 1 / n_max
+    (theory/rough_covariance.py).
     """
     own = mean_part(parameters, prefix)
     within = own["record_radius"] * Fraction(9, 10)
@@ -263,7 +285,9 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, prefix: Prefix) 
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int, deviation: Any, power: Any) -> Any:
-    """That of a mean with known variances and all of the budget, mu = 1 / noise_multiplier."""
+    """Return the lower bound of a mean with known variances and all of the budget, mu = 1 /
+    noise_multiplier.
+    """
     matrix = tuple(map(float, _variances(parameters, deviation, power)))
     rare = {"matrix": matrix, "tail": 3 * parameters["tail"]}
     own = {**mean_part(parameters, _example(parameters)), **rare}
@@ -295,7 +319,9 @@ def _model(adjacency: Adjacency, d: int, reports: int, **changes: Any) -> dict[s
 
 
 def mu_squared(parameters: Parameters) -> Fraction:
-    """Of the whole, each report counted as Gaussian DP of 1 / multiplier: the sum of all parts'."""
+    """Return mu^2 of the whole, each report counted as Gaussian DP of 1 / multiplier: the sum over
+    all parts.
+    """
     mean = mean_part(parameters, _example(parameters))
     votes = 2 / Fraction(votes_part(parameters)["noise_multiplier"]) ** 2
     reports = parameters["reports"] / Fraction(ladder_part(parameters)["noise_multiplier"]) ** 2
@@ -306,7 +332,9 @@ def mu_squared(parameters: Parameters) -> Fraction:
 
 @states(_OURS)
 def obligation_shares(claimed: Callable[[Parameters], Fraction] = mu_squared) -> int:
-    """Parts add up to 1 / noise_multiplier^2, up to rounding, for several shares and numbers of reports."""
+    """Check that parts add up to 1 / noise_multiplier^2, up to rounding, for several shares and
+    numbers of reports.
+    """
     cases = 0
     for adjacency, reports, share in product(Adjacency, (1, 3, 40), ("1/20", "2/5")):
         given = _model(adjacency, 50, reports, ladder_share=Fraction(share))
@@ -320,8 +348,10 @@ def obligation_shares(claimed: Callable[[Parameters], Fraction] = mu_squared) ->
 def obligation_any_transcript(
     claimed: Callable[[Parameters, Prefix], dict[str, Any]] = mean_part,
 ) -> int:
-    """Whatever was released, votes for nothing above or below a grid included, M has positive numbers within
-    2^78 of each other, the radius is positive, and the sensitivities are those declared."""
+    """Check, whatever was released, votes for nothing above or below a grid included, that M has
+    positive numbers within 2^78 of each other, the radius is positive, and the sensitivities
+    are those declared.
+    """
     cases = 0
     for adjacency, d, reports in product(Adjacency, (2, 5), (1, 2)):
         given = _model(adjacency, d, reports, depth=30)
@@ -342,8 +372,9 @@ def obligation_any_transcript(
 
 @states(_OURS)
 def obligation_typical(claimed: Callable[[Parameters, Sequence[Any]], Prefix] = typical) -> int:
-    """For variances at the lower third of levels, a typical M has every column's level where reports suffice,
-    and the others' average within a factor of 4."""
+    """Check for variances at the lower third of levels that a typical M has every column's level
+    where reports suffice, and the others' average within a factor of 4.
+    """
     cases = 0
     for d, reports in product((3, 8), (1, 2, 3)):
         variances = [mp.mpf("1.4") * mp.mpf(4) ** -i for i in range(d)]
@@ -361,7 +392,9 @@ def obligation_typical(claimed: Callable[[Parameters, Sequence[Any]], Prefix] = 
 
 @states(BOUND)
 def obligation_lower_bound_is_below_error(claimed: int = 45) -> int:
-    """The error to first order is above the lower bound, and within ``claimed`` times."""
+    """Check that the error to first order is above the lower bound, and within ``claimed``
+    times.
+    """
     cases = 0
     for adjacency, d, power in product(Adjacency, (4, 50), (0, 1)):
         given = _model(adjacency, d, min(d, 5))
@@ -374,8 +407,12 @@ def obligation_lower_bound_is_below_error(claimed: int = 45) -> int:
 def worst_noise(
     parameters: Parameters, n: int, reports: Callable[[Parameters], int] = reports_by_rule
 ) -> Any:
-    """The larger ``noise_error`` over the sum of the columns' deviations, of K equal columns and others of nothing, K
-    a little above 3/2 and 2 times the default number of reports for n_max = n: where the bound of ``most_lost`` is met."""
+    """Return the larger ``noise_error`` over the sum of the columns' deviations, of K equal
+    columns and others of deviation 0.
+
+    K is a little above 3/2 and 2 times the default number of reports for n_max = n: where the
+    bound of ``most_lost`` is met.
+    """
     given = {**parameters, "n_max": n}
     d, k = given["d"], reports(given)
     own, found = {**given, "reports": k}, []
@@ -386,7 +423,9 @@ def worst_noise(
 
 
 def records_for(d: int, alpha: Any, reports: Callable[[Parameters], int] = reports_by_rule) -> Any:
-    """The least n = 2^(j / 16) whose ``worst_noise`` is at most alpha, for the default parameters."""
+    """Return the least n = 2^(j / 16) whose ``worst_noise`` is at most alpha, for the default
+    parameters.
+    """
     given = _model(Adjacency.ADD_REMOVE, d, 1, noise_multiplier=Fraction(17, 4))
     low, high = 16 * 17, 16 * 22
     while high - low > 1:
@@ -399,8 +438,10 @@ def records_for(d: int, alpha: Any, reports: Callable[[Parameters], int] = repor
 
 @states(Source("DJYZZ24", "Theorem 4.1, the term of d^(1/4)", note="up to logarithms"))
 def obligation_exponent(claimed: Callable[[Parameters], int] = reports_by_rule) -> int:
-    """The mechanism as ``for_budget`` makes it at (1, 1e-6), multiplier 4.25: from d = 512 to 8192 the records that make
-    its worst noise 6e-5 of the sum of deviations grow as d^(1/4), to 0.05; ``claimed`` says how many reports it has."""
+    """Check, for the mechanism as ``for_budget`` makes it at (1, 1e-6), multiplier 4.25, that from
+    d = 512 to 8192 the records that make its worst noise 6e-5 of the sum of deviations grow as
+    d^(1/4), to 0.05; ``claimed`` is its number of reports.
+    """
     ds = (512, 2048, 8192)
     logs = [mp.log(records_for(d, mp.mpf("6e-5"), claimed), 4) for d in ds]
     for here, there in pairwise(logs):  # d goes by a factor of 4

@@ -1,4 +1,6 @@
-"""Spec of ``variance_aware_mean``: medians, deviations, a radius, and a scaled sum, all by noise."""
+"""Spec of ``variance_aware_mean``: medians, deviations, a radius, and a scaled sum, all by
+noise.
+"""
 
 from __future__ import annotations
 
@@ -35,29 +37,34 @@ Parameters = Mapping[str, Any]
 DEPARTURES = (
     Departure(
         "ALNP23, Algorithm 1 (PLAN)",
-        "medians come from one noisy binary search for all columns, a vector of d differences a step, "
-        "each the records above a threshold minus those below; no number of records is compared with",
-        "a search for each column would take d times as many stages; a difference moves by 1, its d "
-        "together by sqrt(d), and under add-remove no threshold may follow the private number of records",
+        "medians come from one noisy binary search for all columns, a vector of d differences a "
+        "step, each the records above a threshold minus those below; no number of records is "
+        "compared with",
+        "a search for each column would take d times as many stages; a difference moves by 1, "
+        "its d together by sqrt(d), and under add-remove no threshold may follow the private "
+        "number of records",
     ),
     Departure(
         "ALNP23, Algorithm 1 (PLAN)",
-        "a step whose value is below two standard deviations is repeated, up to three values together",
-        "a wrong side is then taken with probability about Phi(-2 - r) instead of Phi(-r), so that half "
-        "as many records suffice",
+        "a step whose value is below two standard deviations is repeated, up to three values "
+        "together",
+        "a wrong side is then taken with probability about Phi(-2 - r) instead of Phi(-r), so "
+        "that half as many records suffice",
     ),
     Departure(
         "ALNP23, Algorithm 1 (PLAN)",
-        "the radius is the least of fixed multiples of the expected norm that few records exceed: one in "
-        "1000 and what noise hides, not sqrt(n) of them; by a noisy histogram of norms, not a search",
+        "the radius is the least of fixed multiples of the expected norm that few records "
+        "exceed: one in 1000 and what noise hides, not sqrt(n) of them; by a noisy histogram of "
+        "norms, not a search",
         "one stage serves all radii, and the number of records is private under add-remove",
     ),
     Departure(
         "ALNP23, experiments",
-        "deviations are 2^k (1 + f) times a public least one, from the medians of |x - median|; not from "
-        "chi-square medians of groups of squared differences; nothing is added to them",
-        "one more record moves one group under replace and all groups under add-remove; a median of "
-        "distances has the same sensitivity for both, and noise hardly follows a factor of 2",
+        "deviations are 2^k (1 + f) times a public least one, from the medians of |x - median|; "
+        "not from chi-square medians of groups of squared differences; nothing is added to them",
+        "one more record moves one group under replace and all groups under add-remove; a "
+        "median of distances has the same sensitivity for both, and noise hardly follows a "
+        "factor of 2",
     ),
     Departure(
         "ALNP23, experiments",
@@ -76,14 +83,16 @@ _HALF_NORMAL = Fraction(6745, 10000)
 
 
 def side_steps(parameters: Parameters) -> int:
-    """Of the search for medians."""
+    """Return the number of steps of the search for medians."""
     given = parameters["deviations"]
     least = parameters["least_deviation"] if given is None else min(map(Fraction, given))
     return centered.halvings(parameters, Fraction(least))
 
 
 def doublings(parameters: Parameters) -> int:
-    """The least power of two, 2 or more, of doublings of the least deviation that exceed the reach."""
+    """Return the least power of two, 2 or more, of doublings of the least deviation that exceed
+    the reach.
+    """
     k = 2
     while Fraction(parameters["least_deviation"]) * 2**k <= Fraction(parameters["reach"]):
         k *= 2
@@ -91,17 +100,17 @@ def doublings(parameters: Parameters) -> int:
 
 
 def spread_steps(parameters: Parameters) -> int:
-    """log2 of the doublings, and half of the extra steps; none for given deviations."""
+    """Return log2 of the doublings, and half of the extra steps; 0 for given deviations."""
     if parameters["deviations"] is not None:
         return 0
     return doublings(parameters).bit_length() - 1 + int(parameters["extra_steps"]) // 2
 
 
 def deviations(parameters: Parameters, prefix: Prefix, steps: int) -> list[Fraction]:
-    """Those given, or what ``steps`` values of the second search lead to.
+    """Return the given deviations, or those that ``steps`` values of the second search lead to.
 
-    Of 0 to ``doublings`` doublings of the least one, k whole ones and a part f of the next give the
-    factor 2^k (1 + f), which is 2^(k + f) to within 7%. None is larger than the reach.
+    For 0 to ``doublings`` doublings of the least one, k whole ones and a part f of the next
+    give the factor 2^k (1 + f), which is 2^(k + f) to within 7%. None is larger than the reach.
     """
     if parameters["deviations"] is not None:
         return [Fraction(s) for s in parameters["deviations"]]
@@ -116,15 +125,16 @@ def deviations(parameters: Parameters, prefix: Prefix, steps: int) -> list[Fract
 
 
 def edges(parameters: Parameters) -> list[int]:
-    """The radii in grains."""
+    """Return the radii in grains."""
     return [math.floor(Fraction(radius) * TYPICAL) for radius in parameters["radii"]]
 
 
 def chosen(parameters: Parameters, counts: Sequence[int]) -> int:
-    """The first radius that few records exceed, by the released numbers; the last if there is none.
+    """Return the first radius that few records exceed, by the released numbers; the last if there
+    is none.
 
-    Few: one in ``one_in`` of all that were released, and three standard deviations of the noise in the
-    numbers beyond.
+    Few means one in ``one_in`` of all that were released, and three standard deviations of the
+    noise in the numbers beyond.
     """
     last = len(parameters["radii"]) - 1
     for b in range(last):
@@ -135,26 +145,26 @@ def chosen(parameters: Parameters, counts: Sequence[int]) -> int:
 
 
 def norm_scale(parameters: Parameters) -> Fraction:
-    """The noise of each number of records by norm."""
+    """Return the noise of each number of records by norm."""
     square = norm_counts_sensitivity(parameters["adjacency"])
     share = Fraction(parameters["norm_share"])
     return Fraction(parameters["noise_multiplier"]) * root(square / share)
 
 
 def sum_share(parameters: Parameters) -> Fraction:
-    """The part of mu^2 that is left for the sum."""
+    """Return the part of mu^2 that is left for the sum."""
     return 1 - Fraction(parameters["search_share"]) - Fraction(parameters["norm_share"])
 
 
 def stretch(parameters: Parameters, prefix: Prefix) -> Stretch:
-    """Column j about its median in units of sqrt(deviation_j)."""
+    """Return the map of column j about its median in units of sqrt(deviation_j)."""
     weights = deviations(parameters, prefix, spread_steps(parameters))
     found = centered.medians(parameters, prefix, side_steps(parameters))
     return stretch_about(found, weights, sum(weights, Fraction(0)), TYPICAL * GRAIN)
 
 
 def ball(parameters: Parameters, prefix: Prefix) -> tuple[Stretch, int]:
-    """The map and the chosen radius in grains."""
+    """Return the map and the chosen radius in grains."""
     counts = prefix[side_steps(parameters) + spread_steps(parameters)]
     return stretch(parameters, prefix), edges(parameters)[chosen(parameters, counts)]
 
@@ -164,7 +174,9 @@ def ball(parameters: Parameters, prefix: Prefix) -> tuple[Stretch, int]:
 
 @states(_PLAN, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """side 1, side 2, ...; spread 1, ...; norms; then sum and number, or the number and then the sum."""
+    """Return the law of side 1, side 2, ...; spread 1, ...; norms; then of sum and number, or of
+    the number and then the sum.
+    """
     rows = rows_of(records)
     sides, spreads = side_steps(parameters), spread_steps(parameters)
     d, radii = centered.width(parameters), edges(parameters)
@@ -186,7 +198,9 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
 
 def _spread_stage(parameters: Parameters, rows: Sequence[Record], k: int, shared: int) -> Stage:
-    """Records outside median +- 0.6745 deviation minus those inside: none, for normal ones."""
+    """Return the number of records outside median +- 0.6745 deviation minus those inside: about 0
+    for normal ones.
+    """
 
     def law(prefix: Prefix) -> IntegerLaw:
         middles = centered.medians(parameters, prefix, side_steps(parameters))
@@ -199,7 +213,7 @@ def _spread_stage(parameters: Parameters, rows: Sequence[Record], k: int, shared
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """Return the squared sensitivity of each stage, in one unit."""
     d, adjacency = centered.width(parameters), parameters["adjacency"]
     sides, spreads = side_steps(parameters), spread_steps(parameters)
     scale = centered.step_scale(parameters, sides + spreads)
@@ -218,12 +232,12 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_PLAN)
 def expected_error(parameters: Parameters, n: int, multiple: Any) -> Any:
-    """The root mean squared distance from the mean of n records of the given deviations, to first order,
-    where the radius is ``multiple`` times the expected norm and clips none: of noise,
-    2 multiple sum s_j / (n mu) under replace, mu^2 being the sum's share.
+    """Return the root mean squared distance from the mean of n records of the given deviations, to
+    first order, where the radius is ``multiple`` times the expected norm and clips none.
 
-    The noise of the number, under add-remove, is left out: it counts times the distance of median and
-    mean. The mean of the records is sqrt(sum s_j^2 / n) from that of their law besides.
+    It is of noise, 2 multiple sum s_j / (n mu) under replace, mu^2 being the sum's share. The
+    noise of the number, under add-remove, is left out: it counts times the distance of median
+    and mean. The mean of the records is sqrt(sum s_j^2 / n) from that of their law besides.
     """
     given = [real(Fraction(s)) for s in parameters["deviations"]]
     share, energy = sum_share(parameters), mp.fsum(given)
@@ -232,28 +246,35 @@ def expected_error(parameters: Parameters, n: int, multiple: Any) -> Any:
 
 @states(_PLAN, Source("OURS", "error of a noisy sum about privately found medians"))
 def population_error(parameters: Parameters, n: int, multiple: Any) -> Any:
-    """The same from the mean of the normal law that the records come from."""
+    """Return the root mean squared distance from the mean of the normal law that the records come
+    from.
+    """
     variances = mp.fsum(real(Fraction(s)) ** 2 for s in parameters["deviations"])
     return mp.sqrt(variances / n + expected_error(parameters, n, multiple) ** 2)
 
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def error_bound(parameters: Parameters, radius: int, n: int, beta: Fraction) -> Any:
-    """A bound on the distance of the estimate from the mean of the clipped records, in units of the
-    released map, that fails with probability at most beta, given the released radius in grains."""
+    """Return a bound on the distance of the estimate from the mean of the clipped records, in
+    units of the released map, that fails with probability at most beta, given the released
+    radius in grains.
+    """
     return centered.sum_error(parameters, sum_share(parameters), radius, n, beta)
 
 
 def chance_of_missing(parameters: Parameters, n: int) -> Any:
-    """A bound on the probability that the search leaves a median that all n records share."""
+    """Return a bound on the probability that the search leaves a median that all n records
+    share.
+    """
     sides = side_steps(parameters)
     return centered.chance_of_missing(parameters, n, sides, sides + spread_steps(parameters))
 
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error for all means of n normal
-    records of the given deviations."""
+    """Return a lower bound on the root mean squared error, for all means of n normal records of
+    the given deviations, of every estimate of this privacy.
+    """
     given = [real(Fraction(s)) for s in parameters["deviations"]]
     return centered.lower_bound(parameters, n, given)
 
@@ -289,9 +310,10 @@ def _settings() -> list[dict[str, Any]]:
 
 @states(_PLAN, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is at most
-    what is stated of it, and for some pair within 2^-18 of it; what is stated adds up to
-    (claimed / multiplier)^2, but for the grid's 2^-18."""
+    """Check along the example transcript, on all neighbors of at most 2 records, that every
+    stage's mu^2 is at most the stated one, and for some pair within 2^-18 of it; the stated
+    ones add up to (claimed / multiplier)^2, up to the grid's 2^-18.
+    """
     cases = 0
     for parameters in _settings():
         universe = [r[: centered.width(parameters)] for r in _PLANE]
@@ -309,8 +331,10 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def obligation_radius(rule: Any = chosen) -> int:
-    """Without noise the radius is the least that at most one record in ``one_in`` and three standard
-    deviations exceed; noise of three standard deviations in one number moves it by no further."""
+    """Check without noise that the radius is the least that at most one record in ``one_in`` and
+    three standard deviations exceed; noise of three standard deviations in one number moves it
+    by no further.
+    """
     cases = 0
     base = _settings()[0]
     unit = int(UNIT)
@@ -327,8 +351,9 @@ def obligation_radius(rule: Any = chosen) -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 4) -> int:
-    """For the radius 1.2 times the expected norm the noise alone is above the lower bound, and within 4
-    times of it."""
+    """Check for the radius 1.2 times the expected norm that the noise alone is above the lower
+    bound, and within 4 times of it.
+    """
     cases = 0
     for adjacency, d, n in product(Adjacency, (1, 10, 1000), (10**3, 10**4)):
         given = tuple(1.0 / (j + 1) for j in range(d))
@@ -347,8 +372,10 @@ def obligation_lower_bound_is_below_error(within: int = 4) -> int:
 
 
 def obligation_collapse(records: int = 75) -> int:
-    """The bound on missing a median is 1 at 10 sqrt(d) / mu records, and below 1e-3 at ``records`` times
-    sqrt(d) / mu, whatever d and mu, for 16 halvings and 4 extra steps on a quarter of mu^2."""
+    """Check that the bound on missing a median is 1 at 10 sqrt(d) / mu records, and below 1e-3 at
+    ``records`` times sqrt(d) / mu, whatever d and mu, for 16 halvings and 4 extra steps on a
+    quarter of mu^2.
+    """
     cases = 0
     for d, multiplier in ((100, Fraction(4)), (1000, Fraction(4)), (1000, Fraction(1, 2))):
         parameters = _settings()[4] | {

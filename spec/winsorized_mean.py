@@ -1,4 +1,6 @@
-"""Spec of ``winsorized_mean``: quartiles of every column, then a sum of the records in their range."""
+"""Spec of ``winsorized_mean``: quartiles of every column, then a sum of the records in their
+range.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,13 @@ Prefix = tuple[Outcome, ...]
 RADIUS = 2**20
 """Half a range in units of the sum."""
 PER_QUARTILE = Fraction(1349, 1000)
-"""How far apart the quartiles of N(0, 1) are, rounded up."""
+"""Distance of the quartiles of N(0, 1), rounded up."""
 
 DEPARTURES = (
     Departure(
         "S11, the Winsorized mean",
-        "the range is k times as long as the distance of the quartiles, k of a public share of clipped "
-        "normal records, and not n^(1/3 + 1/10) times",
+        "the range is k times as long as the distance of the quartiles, k of a public share of "
+        "clipped normal records, and not n^(1/3 + 1/10) times",
         "normal records need sqrt(2 ln n); the longer range makes the noise 8 to 200 times larger",
     ),
     Departure(
@@ -41,8 +43,8 @@ DEPARTURES = (
     ),
     Departure(
         "S11, the Winsorized mean",
-        "a choice of scores that move by q has the scale 2 q / epsilon, and noise the scale of a whole "
-        "range over epsilon",
+        "a choice of scores that move by q has the scale 2 q / epsilon, and noise the scale of "
+        "a whole range over epsilon",
         "as in two public implementations the whole is 3 epsilon-DP and 1.5 epsilon-DP",
     ),
 )
@@ -51,16 +53,20 @@ _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity i
 
 
 def times(parameters: Parameters) -> Fraction:
-    """Half a range over the distance of the quartiles, k: sqrt(2 ln(1 / clipped)) / 1.349, up to 2^-10.
+    """Return half a range over the distance of the quartiles, k: sqrt(2 ln(1 / clipped)) / 1.349,
+    up to 2^-10.
 
-    P(|N(0, 1)| > t) <= e^(-t^2 / 2), so of normal records at most a share ``clipped`` lies outside.
+    P(|N(0, 1)| > t) <= e^(-t^2 / 2), so of normal records at most a share ``clipped`` lies
+    outside.
     """
     k = mp.sqrt(-2 * mp.log(real(Fraction(parameters["clipped"])))) / real(PER_QUARTILE)
     return Fraction(int(mp.ceil(k * 2**10)), 2**10)
 
 
 def ranges(parameters: Parameters, quartiles: Outcome) -> Stretch:
-    """The map to the sum's units: half a range, k |b - a| or a cell at the least, is RADIUS of them."""
+    """Return the map to the sum's units: half a range, k |b - a| or a cell at the least, is RADIUS
+    of them.
+    """
     middles, squares = [], []
     pairs = zip(quartiles[::2], quartiles[1::2], strict=True)
     for (_, _, cell), (a, b) in zip(queries.grids(parameters), pairs, strict=True):
@@ -74,13 +80,15 @@ def _laplace(parameters: Parameters) -> bool:
 
 
 def norm(parameters: Parameters) -> Norm:
-    """Of the sum's sensitivity."""
+    """Return the norm of the sum's sensitivity."""
     return Norm.L1 if _laplace(parameters) else Norm.SQUARED_L2
 
 
 def length(parameters: Parameters) -> Fraction:
-    """The range of losses of each of the 2 d choices. All have ``quartile_share`` of epsilon, or of mu^2,
-    of which 3/2 mu is a range."""
+    """Return the range of losses of each of the 2 d choices.
+
+    All together have ``quartile_share`` of epsilon, or of mu^2, of which 3/2 mu is a range.
+    """
     share, count = Fraction(parameters["quartile_share"]), 2 * queries.width(parameters)
     multiplier = Fraction(parameters["noise_multiplier"])
     if _laplace(parameters):
@@ -90,12 +98,14 @@ def length(parameters: Parameters) -> Fraction:
 
 
 def quartile_scale(parameters: Parameters) -> Fraction:
-    """Twice the score's sensitivity over ``length``."""
+    """Return twice the score's sensitivity over ``length``."""
     return 2 * tables.score_sensitivity(1, 4, parameters["adjacency"]) / length(parameters)
 
 
 def sum_scale(parameters: Parameters) -> Fraction:
-    """Of the sum's noise, in its units: multiplier times sensitivity over what is left for it."""
+    """Return the scale of the sum's noise, in its units: multiplier times sensitivity over the
+    share left for it.
+    """
     left = 1 - Fraction(parameters["quartile_share"])
     d, multiplier = queries.width(parameters), Fraction(parameters["noise_multiplier"])
     if _laplace(parameters):
@@ -104,7 +114,9 @@ def sum_scale(parameters: Parameters) -> Fraction:
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage; of the sum with Gaussian noise squared, in one unit."""
+    """Return the sensitivity of each stage; that of the sum with Gaussian noise squared, in one
+    unit.
+    """
     d = queries.width(parameters)
     moved = boxes.box_sensitivity(d, RADIUS, norm(parameters))
     if not _laplace(parameters):
@@ -114,7 +126,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def quartile_law(parameters: Parameters, rows: Sequence[Record]) -> QuantilesLaw:
-    """Quartiles 1/4 and 3/4 of every column in turn."""
+    """Return the law of the quartiles 1/4 and 3/4 of every column in turn."""
     parts = []
     for j, (lower, upper, cell) in enumerate(queries.grids(parameters)):
         cells = tuple(sorted(queries.to_cells(row[j], lower, upper, cell) for row in rows))
@@ -125,7 +137,7 @@ def quartile_law(parameters: Parameters, rows: Sequence[Record]) -> QuantilesLaw
 
 @states(_WINSORIZED, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """quartiles, the number, the sum."""
+    """Return the law of the quartiles, the number, the sum."""
     rows = rows_of(records)
     quartiles, scale = quartile_law(parameters, rows), sum_scale(parameters)
 
@@ -147,10 +159,11 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
 @states(Source("OURS", "error of a noisy sum, in every column"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
-    """A bound, in half ranges, on how far the estimate is in any column from the mean of the clipped
-    records on the grid; it fails with probability at most beta.
+    """Return a bound, in half ranges, on the distance of the estimate in any column from the mean
+    of the clipped records on the grid; it fails with probability at most beta.
 
-    By a union bound over d tails of at most 2 e^-x; moving into the range brings nothing further away.
+    By a union bound over d tails of at most 2 e^-x; moving into the range brings nothing
+    further away.
     """
     scale, d = real(sum_scale(parameters)), queries.width(parameters)
     logarithm = mp.log(2 * d / real(beta))
@@ -161,10 +174,11 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 
 def expected_error(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
-    """The root mean squared distance from the mean of n normal records of this standard deviation in every
-    column, to first order: of noise alone, the quartiles being those of the law.
+    """Return the root mean squared distance from the mean of n normal records of this standard
+    deviation in every column, to first order: due to noise alone, the quartiles being those of
+    the law.
 
-    Left out: what clipping moves.
+    The effect of clipping is left out.
     """
     spread, cell = Fraction(deviation), queries.grids(parameters)[0][2]
     half = max(cell, times(parameters) * PER_QUARTILE * spread)
@@ -176,9 +190,11 @@ def expected_error(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error for all means of n normal
-    records of this standard deviation in every column. Pure DP of epsilon is a range of 2 epsilon, and so
-    Gaussian DP."""
+    """Return a lower bound on the root mean squared error, for all means of n normal records of
+    this standard deviation in every column, of every estimate of this privacy.
+
+    Pure DP of epsilon is a range of 2 epsilon, and so Gaussian DP.
+    """
     epsilon = 1 / Fraction(parameters["noise_multiplier"])
     square = gaussian_of_range(2 * epsilon) ** 2 if _laplace(parameters) else epsilon**2
     variances = [Fraction(deviation) ** 2] * queries.width(parameters)
@@ -207,9 +223,11 @@ def _settings(noise: str, d: int, **own: Any) -> dict[str, Any]:
 
 @states(_WINSORIZED, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Of all neighbors of at most 4 records of a small universe: the losses of every choice have a range
-    of at most ``length`` and for some pair just that; the sum moves by what is left of epsilon, or
-    of mu^2 to within 2^-18; and the two add up to (claimed / multiplier)."""
+    """Check on all neighbors of at most 4 records of a small universe that the losses of every
+    choice have a range of at most ``length``, and for some pair exactly that; the sum moves by
+    what is left of epsilon, or of mu^2 to within 2^-18; and the two add up to
+    (claimed / multiplier).
+    """
     cases = 0
     for noise, d in product(("gaussian", "laplace"), (1, 2)):
         parameters = _settings(noise, d)
@@ -238,7 +256,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _last_loss(own: Any, theirs: Any) -> Fraction:
-    """mu^2 of Gaussian noise, the largest loss of Laplace noise."""
+    """Return mu^2 of Gaussian noise, the largest loss of Laplace noise."""
     if isinstance(own, RoundedGaussianLaw):
         return own.mu_squared(theirs)
     loss: Fraction = own.largest_loss(theirs)
@@ -246,8 +264,9 @@ def _last_loss(own: Any, theirs: Any) -> Fraction:
 
 
 def obligation_clipped() -> int:
-    """Of normal records about the middle of their quartiles, at most ``clipped`` lie outside the range,
-    and more than a fiftieth of that."""
+    """Check that of normal records about the middle of their quartiles at most ``clipped`` lie
+    outside the range, and more than a fiftieth of that.
+    """
     cases, distance = 0, 2 * mp.sqrt(2) * mp.erfinv(mp.mpf(1) / 2)
     for text in ("1/2", "1/10", "1/1000", "1/1000000", "1/1000000000000"):
         share = Fraction(text)
@@ -259,8 +278,9 @@ def obligation_clipped() -> int:
 
 
 def obligation_range() -> int:
-    """RADIUS units are half the range, or up to 1/32 more, about the middle of the quartiles, which may
-    come in either order; equal ones leave a cell on either side."""
+    """Check that RADIUS units are half the range, or up to 1/32 more, about the middle of the
+    quartiles, which may come in either order; equal ones leave a cell on either side.
+    """
     cases = 0
     for cells, low, high in ((3, 0.0, 3.0), (2**20, -7.0, 900.0), (16, 1e300, 1.5e300)):
         own = {"cells": cells, "lower": (low, 0.0), "upper": (high, 1.0)}
@@ -282,7 +302,9 @@ def obligation_range() -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 40) -> int:
-    """The noise alone is above the lower bound, and within 40 times in one column, or with Gaussian noise."""
+    """Check that the noise alone is above the lower bound, and within 40 times in one column, or
+    with Gaussian noise.
+    """
     cases = 0
     for noise, d in (("gaussian", 1), ("gaussian", 10), ("gaussian", 100), ("laplace", 1)):
         wide = {"upper": (1000.0,) * d, "cells": 2**20, "noise_multiplier": Fraction(4)}

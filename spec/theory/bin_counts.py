@@ -90,7 +90,9 @@ def _length(numbers: Sequence[int], norm: Norm) -> int:
 
 
 def common(matrix: Matrix, norm: Norm) -> int:
-    """Return the least inner product of two columns, or of a column with itself, in this norm."""
+    """Return the least that two columns, or a column and itself, have in common: an inner product
+    for a circulant, else the length, in this norm, of the weights of common levels.
+    """
     kind, bins, numbers = matrix
     if kind == "circulant":
         return min(sum(numbers[i] * numbers[i - s] for i in range(bins)) for s in range(bins))

@@ -57,8 +57,7 @@ def spread(mu_squared: Fraction, width: int) -> Fraction:
     of 2^-40.
 
     mu is rounded down to 2^-60, and sqrt(width) 2^-40 replaced by (floor(sqrt(width)) + 1)
-    2^-40
-    (1 + 2^-30).
+    2^-40 (1 + 2^-30).
     """
     root = Fraction(isqrt(floor(mu_squared * 2**120)), 2**60)
     left = root - Fraction(isqrt(width) + 1, 2**40) * (1 + Fraction(1, 2**30))

@@ -29,7 +29,11 @@ from .laws import real
 from .many_hypotheses import records_needed
 from .obligations import require
 
-RATIO = Source("KLSU19", "packing of covariances between I and kappa I", note="built; ln of their number grows as d^2 ln kappa / 8")  # fmt: skip
+RATIO = Source(
+    "KLSU19",
+    "packing of covariances between I and kappa I",
+    note="built; ln of their number grows as d^2 ln kappa / 8",
+)
 _MARGIN = mp.mpf(10) ** -6
 
 

@@ -28,8 +28,12 @@ VARIATION = Source("DHS15", "learning a law on k bins in total variation",
                    SourceStatus.CHANGED_CONSTANTS,
                    "its error by a noisy histogram, and a lower bound")  # fmt: skip
 PAIRS = Source("ASZ21", "a private Assouad bound", note="with constants, and for (epsilon, delta)")
-KOLMOGOROV = Source("BNSV15", "laws on k ordered bins in Kolmogorov distance", SourceStatus.CHANGED_CONSTANTS,
-                    "a plain noisy histogram's error, which grows with sqrt(k); packing by ln k")  # fmt: skip
+KOLMOGOROV = Source(
+    "BNSV15",
+    "laws on k ordered bins in Kolmogorov distance",
+    SourceStatus.CHANGED_CONSTANTS,
+    "a plain noisy histogram's error, which grows with sqrt(k); packing by ln k",
+)
 _SHARES = tuple(mp.mpf(k) / 8 for k in range(1, 17))
 
 

@@ -307,7 +307,8 @@ def obligation_limited(claimed: Callable[..., Limited] = limited) -> int:
                 h = 1e-5 / math.sqrt(whole(family, theta).variance)
                 up, down = (claimed(family, theta + s * h, low, high, outside) for s in (1, -1))
                 slope = (up.mean - down.mean) / (2 * h)
-                case = f"{name}, {low} to {high}, {outside}: {found}, not {mean}, {variance}, {share}, {slope}"
+                wanted = f"{mean}, {variance}, {share}, {slope}"
+                case = f"{name}, {low} to {high}, {outside}: {found}, not {wanted}"
                 require(abs(found.mean - mean) < 1e-8 * (1 + abs(mean)), case)
                 require(abs(found.variance - variance) < 1e-8 * (1 + variance), case)
                 require(abs(found.inside - share) < 1e-8, case)

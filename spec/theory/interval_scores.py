@@ -35,10 +35,18 @@ from .laws import real
 from .obligations import require
 from .quadrature import integral
 
-INTERVALS = Source("KMS22", "generalized fingerprinting lemma, exponential families with parameters in intervals",
-                   SourceStatus.CHANGED_CONSTANTS, "scores weighted from 0 to 1")  # fmt: skip
-BITS = Source("KLSU19", "lower bound for product distributions, (epsilon, delta)", SourceStatus.CHANGED_CONSTANTS,
-              "constants 1/6 and 1/2, for all epsilon and delta")  # fmt: skip
+INTERVALS = Source(
+    "KMS22",
+    "generalized fingerprinting lemma, exponential families with parameters in intervals",
+    SourceStatus.CHANGED_CONSTANTS,
+    "scores weighted from 0 to 1",
+)
+BITS = Source(
+    "KLSU19",
+    "lower bound for product distributions, (epsilon, delta)",
+    SourceStatus.CHANGED_CONSTANTS,
+    "constants 1/6 and 1/2, for all epsilon and delta",
+)
 
 
 @states(INTERVALS)

@@ -176,10 +176,9 @@ def error_bound(released: Ratio, n: int, beta: Fraction, at_least: int) -> Any:
     where the number is public). Rounding to the unit, and the noise's own, move each coordinate
     by at most 1/2 unit each, u = scale / 2^40 together. The released number is off by less than
     t = (scale / w) b + u / w. If n - t >= at_least there is an estimate, and before it is moved
-    into the ball
-    |(S + scale g + u) / (n + c) - S / n| <= (scale a + sqrt(d) u + |S / n| |c|) / (n - t),
-    |S / n| <= R. Moving into a convex set that has S / n in it brings nothing further from
-    S / n. Raises ValueError when n is too small for the bound to say anything.
+    into the ball |(S + scale g + u) / (n + c) - S / n| <= (scale a + sqrt(d) u + |S / n|
+    |c|) / (n - t), |S / n| <= R. Moving into a convex set that has S / n in it brings nothing
+    further from S / n. Raises ValueError when n is too small for the bound to say anything.
     """
     unit, share = real(released.scale / UNIT), beta if released.weight is None else beta / 2
     length, t = normal_length(released.width, share), mp.mpf(0)

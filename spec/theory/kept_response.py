@@ -54,11 +54,11 @@ def moment(cut: Cut, along: Any, across: Any) -> Limited:
     """Return the moments as integrals along the axis of the part inside across it.
 
     y = (t, z), t ~ N(along, 1) and z ~ N((across, 0, ...), I) of d - 1 dimensions are
-    independent, and whether y counts depends on t and |z|
-    alone: at t, on whether |z|^2 is between two numbers. With F_k(h) = P(|z|^2 <= h) for k more
-    degrees, E z 1(|z|^2 <= h) = (across, 0, ...) F_2 and E z z^T 1 = F_2 I + across^2 F_4 in
-    the first entry (``clipped_response.moment`` has the proof, by transforms). The derivative
-    of the mean by m is the covariance of what counts, as in every exponential family. QED
+    independent, and whether y counts depends on t and |z| alone: at t, on whether |z|^2 is
+    between two numbers. With F_k(h) = P(|z|^2 <= h) for k more degrees, E z 1(|z|^2 <= h) =
+    (across, 0, ...) F_2 and E z z^T 1 = F_2 I + across^2 F_4 in the first entry
+    (``clipped_response.moment`` has the proof, by transforms). The derivative of the mean by m
+    is the covariance of what counts, as in every exponential family. QED
     """
     a, b = mp.mpf(along), mp.mpf(across)
     places = [node for low, high in pairwise(_pieces(cut, a)) for node in _nodes(low, high)]

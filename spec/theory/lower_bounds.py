@@ -53,8 +53,7 @@ def local_two_point(epsilon: Fraction, n: int) -> Any:
     M'(y)), so KL(M, M') + KL(M', M) <= sum (M - M')^2 / min(M, M') <= t^2 (e^epsilon - 1)^2.
     The smaller of the two, n times, gives by Pinsker a total variation of at most t
     (e^epsilon - 1) sqrt(n) / 2, and Le Cam's two points an error of at least (t / 4)
-    (1 - that), largest at
-    t = 1 / ((e^epsilon - 1) sqrt(n)).
+    (1 - that), largest at t = 1 / ((e^epsilon - 1) sqrt(n)).
     """
     strength = mp.expm1(real(epsilon))
     t = min(mp.mpf(1), 1 / (strength * mp.sqrt(n)))

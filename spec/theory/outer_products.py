@@ -227,7 +227,7 @@ def obligation_onto_sphere(claimed: Callable[[Vector, int], Vector] = onto_spher
                 require(z == vector, f"0 became {z}")
                 continue
             for y, one in zip(vector, z, strict=True):
-                # |y| R / |v| - 1 - R / |v| < |z| <= |y| R / |v|, without roots: both sides times |v|
+                # |y| R / |v| - 1 - R / |v| < |z| <= |y| R / |v|, times |v| to avoid roots:
                 most = (abs(one)) ** 2 * square <= (abs(y) * radius) ** 2
                 reach = abs(y) * radius - radius
                 near = reach < 0 or (abs(one) + 1) ** 2 * square > reach**2

@@ -68,7 +68,8 @@ def _limit(gamma: Fraction) -> Any:
         "DKKLMS19",
         "Filter-Gaussian-Unknown-Mean, as its authors and DH20's coded it",
         SourceStatus.CHANGED_CONSTANTS,
-        note="a one-sided tail for a two-sided distance, the failing row is kept, nothing is pruned",
+        note="a one-sided tail for a two-sided distance, the failing row is kept, nothing is "
+        "pruned",
     )
 )
 def as_coded(rows: Rows, gamma: Fraction, tau: Fraction) -> Row:

@@ -121,11 +121,16 @@ def next_map(public: Row, row: Row, precision: int, floor: Any) -> Row:
         roots = [mp.sqrt(min(spectrum) / one) for one in spectrum]
         whole = [
             [
-                int(mp.nint(2**STEP_BITS * mp.fsum(vectors[i, k] * roots[k] * vectors[j, k] for k in range(d))))
+                int(
+                    mp.nint(
+                        2**STEP_BITS
+                        * mp.fsum(vectors[i, k] * roots[k] * vectors[j, k] for k in range(d))
+                    )
+                )
                 for j in range(d)
             ]
             for i in range(d)
-        ]  # fmt: skip
+        ]
         product = [
             sum(whole[i][k] * public[k * d + j] for k in range(d))
             for i in range(d)

@@ -28,8 +28,8 @@ _COVARIANCE = Source(
     "ZZ25",
     "Theorem 4.2, the covariance of a Gaussian",
     SourceStatus.CHANGED_CONSTANTS,
-    note="d^2 / alpha^2 + d^2 / (alpha mu) with constants, to first order about the identity, after "
-    "whitening",
+    note="d^2 / alpha^2 + d^2 / (alpha mu) with constants, to first order about the identity, "
+    "after whitening",
 )
 
 
