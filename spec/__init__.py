@@ -1,1 +1,3 @@
-"""The executable specifications: what each mechanism's law is, said independently of the code."""
+"""Executable specifications of the mechanisms: the law of each, stated independently of the
+code.
+"""

@@ -1,4 +1,4 @@
-"""The public numbers of ``iterative_mean``: multipliers, balls, and which ball follows which."""
+"""Public numbers of ``iterative_mean``: multipliers, balls, and the ball that follows each."""
 
 from __future__ import annotations
 

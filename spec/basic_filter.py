@@ -1,4 +1,6 @@
-"""Spec of ``basic_filter``: a record is kept with probability max(0, 2 deg / n - 1), on its own."""
+"""Spec of ``basic_filter``: a record is kept with probability max(0, 2 deg / n - 1),
+independently.
+"""
 
 from __future__ import annotations
 

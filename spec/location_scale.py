@@ -1,5 +1,5 @@
-"""Spec of ``location_scale``: two searches, and moments of a step and its square about the laws
-that they and the first of these tell.
+"""Spec of ``location_scale``: two searches, then moments of a step and its square about the
+searched law, and again about the fitted one.
 """
 
 from __future__ import annotations
@@ -449,12 +449,12 @@ def lower_bound(parameters: Parameters, n: int) -> Any:
 
 @dataclass(frozen=True)
 class NormalFamily:
-    """Stands for the family of this name."""
+    """Stand-in for the family of this name."""
 
 
 @dataclass(frozen=True)
 class WeibullFamily:
-    """Stands for the family of this name."""
+    """Stand-in for the family of this name."""
 
 
 _FAR = Fraction(10) ** 30

@@ -1,4 +1,4 @@
-"""Spec of ``number_of_reports``: groups vote for how many columns are worth a report."""
+"""Spec of ``number_of_reports``: groups vote for the number of columns that are worth a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spec of ``private_quantiles``: in rounds, a quantile of each part of the records that is left."""
+"""Spec of ``private_quantiles``: in rounds, a quantile of each remaining part of the records."""
 
 from __future__ import annotations
 

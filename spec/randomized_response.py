@@ -1,4 +1,4 @@
-"""Spec of ``randomized_response``: every answer randomized on its own."""
+"""Spec of ``randomized_response``: every answer is randomized independently."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ __all__ = [
     "stable_mean_noise",
     "tail_bound",
 ]
-"""Curves of rates, by name."""
+"""Names of the curves of rates."""
 
 
 @states(WEIGHTS, ALGORITHM)

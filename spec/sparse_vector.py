@@ -160,7 +160,7 @@ def lower_bound(adjacency: Adjacency, epsilon: Fraction, number: int, beta: Frac
 
 
 class _Asked:
-    """A count, as far as an error bound knows it."""
+    """Count query with the attributes that an error bound uses."""
 
     within = (Fraction(0), Fraction(1))
 

@@ -263,19 +263,19 @@ def lower_bound(parameters: Parameters, n: int, parameter: float) -> Any:
 
 @dataclass(frozen=True)
 class Poisson:
-    """Stands for the family of this name."""
+    """Stand-in for the family of this name."""
 
 
 @dataclass(frozen=True)
 class Weibull:
-    """Stands for the family of this name."""
+    """Stand-in for the family of this name."""
 
     power: float
 
 
 @dataclass(frozen=True)
 class Normal:
-    """Stands for the family of this name."""
+    """Stand-in for the family of this name."""
 
     deviation: float
 

@@ -387,7 +387,7 @@ def lower_bound(parameters: Parameters, n: int) -> Any:
 
 _FAR = Fraction(10) ** 30
 _UNIVERSE = tuple((Fraction(x),) for x in ("1/5", "-1/5", -7, _FAR, -_FAR))
-"""Near the first threshold, within the first frame, and beyond all."""
+"""Records near the first threshold, within the first frame, and beyond all."""
 
 
 def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:

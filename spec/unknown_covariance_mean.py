@@ -1,5 +1,5 @@
-"""Spec of ``unknown_covariance_mean``: votes, a ladder of reports, votes again, and a refined mean
-about M.
+"""Spec of ``unknown_covariance_mean``: votes, a ladder of reports, further votes, and a refined
+mean about M.
 """
 
 from __future__ import annotations

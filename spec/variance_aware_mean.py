@@ -282,7 +282,7 @@ def lower_bound(parameters: Parameters, n: int) -> Any:
 # --- obligations --------------------------------------------------------------------------------
 
 _PLANE = tuple((Fraction(x), Fraction(x)) for x in ("2/5", 10**30, -(10**30)))
-"""Just below the center of the search, and far on either side of it."""
+"""Records just below the center of the search, and far on either side of it."""
 
 
 def _settings() -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
-"""Requests that are chosen after seeing answers: why limits on sums make one claim of them, and
-what does not.
+"""Requests that are chosen after seeing answers: limits on sums of costs bound all of them
+together, and other limits do not.
 
-An analyst asks, sees the answer, and chooses the next request and what it may cost. Written down
-here are the rule that allows it, the claims that may enter it, and every analyst of a small menu,
-the best of whom is compared with the promise.
+An analyst asks, sees the answer, and chooses the next request and what it may cost. Written
+down here are the rule that allows it, the claims that may enter it, and every analyst of a
+small menu, the best of whom is compared with the promise.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from .obligations import require
 from .profiles import gaussian_profile
 
 Step = tuple[Literal["response", "reveal"], Fraction]
-"""Randomized response of this epsilon, or telling everything with this probability."""
+"""Step of an analyst: randomized response of this epsilon, or telling everything with this
+probability.
+"""
 Taken = tuple[Step, ...]
 Cost = tuple[Fraction, Fraction]
-"""mu^2 and delta."""
+"""Cost of a step: mu^2 and delta."""
 
 MENU: tuple[Step, ...] = (
     ("response", Fraction(1, 2)),

@@ -1,23 +1,23 @@
-"""Counts of records in public bins, after a public integer matrix for each axis, and what a record
-moves.
+"""Counts of records in public bins, after a public integer matrix for each axis, and the change by
+one record.
 
 An axis has categories 0..k-1 or bins between edges; a record is in one bin of each axis, or
-outside. Its vector is the product (of Kronecker) of its column in each axis's matrix, or the weight
-of those outside.
+outside. Its vector is the product (of Kronecker) of its column in each axis's matrix, or the
+weight of those outside.
 
 Matrices. "levels": a row for each sum of 2^l neighboring bins, times the weight of level l;
-"circulant": entry (i, j) is kernel[(i - j) mod bins]. No entry is negative. All columns of a matrix
-are alike: each bin is in one sum of every level, and a circulant's columns are permutations of its
-kernel.
+"circulant": entry (i, j) is kernel[(i - j) mod bins]. No entry is negative. All columns of a
+matrix are alike: each bin is in one sum of every level, and a circulant's columns are
+permutations of its kernel.
 
-Proof of the sensitivities. One record more or less moves the value by its vector: the product of
-the columns' lengths (sums for L1; sums of squares for squared L2), or the weight of those outside.
-A replaced record moves it by u - v. Squared, |u - v|^2 = |u|^2 + |v|^2 - 2 <u, v>, where <u, v> is
-the product of the axes' inner products, each at least 0, so it is least where each is. For levels
-and L1: where both u and v have an entry it is the same number, so that |u - v|_1 = |u|_1 + |v|_1 -
-2 (sum of entries that both have), again a product. The first and the last bin share the levels of a
-single sum, which all bins share. A record that goes outside, or comes from there, moves |u| plus
-the weight (its square). QED.
+Proof of the sensitivities. One record more or less moves the value by its vector: the product
+of the columns' lengths (sums for L1; sums of squares for squared L2), or the weight of those
+outside. A replaced record moves it by u - v. Squared, |u - v|^2 = |u|^2 + |v|^2 - 2 <u, v>,
+where <u, v> is the product of the axes' inner products, each at least 0, so it is least where
+each is. For levels and L1: where both u and v have an entry it is the same number, so that |u -
+v|_1 = |u|_1 + |v|_1 - 2 (sum of entries that both have), again a product. The first and the
+last bin share the levels of a single sum, which all bins share. A record that goes outside, or
+comes from there, moves |u| plus the weight (its square). QED.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 from .obligations import neighbors, require
 
 Axis = Any
-"""A number of categories, or increasing edges."""
+"""Number of categories, or increasing edges."""
 Matrix = tuple[str, int, tuple[int, ...]]
-"""The kind, the number of bins, and the weights of levels or the kernel."""
+"""Kind of a matrix, the number of bins, and the weights of levels or the kernel."""
 Record = tuple[Fraction, ...]
 _SOURCE = Source("DMNS06", "Section 3, histogram queries", note="after a public matrix")
 

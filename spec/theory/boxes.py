@@ -90,7 +90,7 @@ def _moves(
 @states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))
 @dataclass(frozen=True)
 class LaplaceVectorLaw:
-    """center + discrete Laplace noise in every coordinate, independently."""
+    """Law of center + discrete Laplace noise in every coordinate, independently."""
 
     center: Outcome
     scale: Fraction

@@ -1,4 +1,4 @@
-"""Buckets of like deviations: how an isotropic lower bound serves anisotropic vectors.
+"""Buckets of similar deviations: an isotropic lower bound applied to anisotropic vectors.
 
 At the price of two logarithms, which tracing_bound.py does not pay.
 """

@@ -1,4 +1,4 @@
-"""Means about privately found medians: the stages that they share, and what their errors are."""
+"""Means about privately estimated medians: their common stages, and their errors."""
 
 from __future__ import annotations
 

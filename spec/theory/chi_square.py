@@ -22,7 +22,7 @@ from .obligations import require
 
 _STEPS = 500
 _GUARD = 30
-"""Bits that erfc is computed with, and not trusted in, beyond the working precision."""
+"""Bits of working precision with which erfc is computed in excess, and not trusted."""
 
 
 def interval(value: Fraction | int) -> Any:

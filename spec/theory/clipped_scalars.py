@@ -32,7 +32,7 @@ _NORMAL = Source("OURS", "normal laws by their clipped moments", note="by Newton
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """T, C, A, B, b and w."""
+    """Parameters T, C, A, B, b and w of a contribution."""
 
     turn: int
     edge: int
@@ -50,7 +50,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The cell, and the public center in cells."""
+    """Cell, and public center in cells."""
 
     cell: Fraction
     center: int = 0

@@ -64,7 +64,9 @@ def side_counts_sensitivity(d: int, adjacency: Adjacency) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A public map: factor_j (round(x_j / cell_j) - center_j), the rounded clamped to ``box``."""
+    """Public map: factor_j (round(x_j / cell_j) - center_j), where the rounded value is clamped to
+    ``box``.
+    """
 
     center: Vector
     cells: tuple[Fraction, ...]

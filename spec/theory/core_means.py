@@ -108,7 +108,9 @@ class Weights:
 
     @property
     def slack(self) -> int:
-        """2 under replace, for the way over n - 1 records."""
+        """Slack of the agreement: 2 under replace, for the way through a dataset of n - 1
+        records.
+        """
         return 0 if self.adjacency is Adjacency.ADD_REMOVE else 2
 
     @property
@@ -125,7 +127,7 @@ class Weights:
 
     @property
     def shift(self) -> int:
-        """moves + slack + t with P(noise > t) <= tail."""
+        """Shift of the agreement: moves + slack + t with P(noise > t) <= tail."""
         above = least(lambda t: bool(gaussian_probability(0, self.scale, t) <= real(self.tail)))
         return self.moves + above + self.slack
 
@@ -143,7 +145,9 @@ class Weights:
 @states(_SHARES)
 @dataclass(frozen=True, slots=True)
 class Soft(Weights):
-    """The same with a soft core's weights, for replace alone; no way over n - 1 records."""
+    """Budget of a mean with a soft core's weights, for replace alone; replacement is bounded
+    directly, without a dataset of n - 1 records.
+    """
 
     full: Fraction
 
@@ -154,7 +158,7 @@ class Soft(Weights):
 
     @property
     def slack(self) -> int:
-        """None."""
+        """Zero: the bound needs no dataset of n - 1 records."""
         return 0
 
     @property
@@ -246,18 +250,18 @@ class Gaussian:
 
     @property
     def block(self) -> Fraction:
-        """The mu^2 of filter, number kept and mean together."""
+        """Total mu^2 of filter, number kept and mean."""
         whole = 1 / self.multiplier**2
         return whole if self.adjacency is Adjacency.REPLACE else whole - 1 / self.counts[1] ** 2
 
     @property
     def fewest(self) -> int:
-        """The assumed number of rows below which there is no room for a filter."""
+        """Assumed number of rows below which there is no room for a filter."""
         return _fewest(self)
 
     @property
     def gate(self) -> int:
-        """The least released number of rows with which it goes on."""
+        """Least released number of rows with which the mechanism goes on."""
         if self.adjacency is Adjacency.REPLACE:
             return self.fewest
         return self.fewest - 1 - self.shifts[1]

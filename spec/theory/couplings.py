@@ -1,4 +1,4 @@
-"""Couplings of two laws on finitely many outcomes, found exactly."""
+"""Couplings of two laws on finitely many outcomes, computed exactly."""
 
 from __future__ import annotations
 

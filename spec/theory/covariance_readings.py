@@ -203,7 +203,7 @@ def rare_length(parameters: Parameters, k: int) -> Any:
 
 @dataclass(frozen=True)
 class Reading:
-    """A prefix, stage by stage."""
+    """Transcript prefix with its parameters, read stage by stage."""
 
     parameters: Parameters
     prefix: Prefix

@@ -1,5 +1,6 @@
-"""No private estimate of an exponential family's parameter is so accurate that its records leave no
-trace."""
+"""Lower bound by scores for an exponential family's parameter: a private estimate cannot be so
+accurate that its records leave no trace.
+"""
 
 from __future__ import annotations
 

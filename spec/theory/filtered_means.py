@@ -39,7 +39,7 @@ e^epsilon.
 """
 MOST = 12
 _REACH = 8
-"""Standard deviations of noise that are looked at: what lies beyond has mass 2e-15."""
+"""Standard deviations of noise that are examined: the mass beyond is 2e-15."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

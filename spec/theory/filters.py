@@ -1,5 +1,5 @@
-"""Filters that keep records with many friends: keep-probabilities, kept sets, and how far they
-move.
+"""Filters that keep records with many friends: keep-probabilities, kept sets, and their change
+between neighbors.
 
 A predicate says which records are friends. It is symmetric and looks at the two records only,
 so a dataset is a graph. A set of records is friendly if any two of it have a common friend,

@@ -22,7 +22,7 @@ UNIT = Fraction(2**40)
 @states(Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
 @dataclass(frozen=True)
 class RoundedGaussianLaw:
-    """center + round(scale N(0, 1)) in every coordinate, independently."""
+    """Law of center + round(scale N(0, 1)) in every coordinate, independently."""
 
     center: Outcome
     scale: Fraction

@@ -27,7 +27,7 @@ _GOOD = Source("DH20", "Definition 9.1, good multisets")
 _MOST = 10**6  # products, of which all half-spaces are looked at
 
 Level = tuple[Any, int, int]
-"""t > 0 (or 0), how many records have v . x >= t, and how many v . x > t."""
+"""Level t > 0 (or 0), how many records have v . x >= t, and how many v . x > t."""
 
 
 def _tail(t: Any) -> Any:

@@ -30,12 +30,12 @@ class Pair:
 
     @property
     def both(self) -> int:
-        """The vertices that no neighbor lacks."""
+        """Vertices that no neighbor lacks."""
         return self.left & self.right
 
     @property
     def larger(self) -> int:
-        """The number of records, under add-remove of the larger dataset."""
+        """Number of records; under add-remove, of the larger dataset."""
         return max(self.left.bit_count(), self.right.bit_count())
 
 

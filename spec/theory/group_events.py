@@ -20,7 +20,7 @@ from .laws import real
 from .obligations import require
 
 Group = Callable[[Any], Any]
-"""g: the most that an event of this probability can have after n records are changed."""
+"""Function g: the most that an event of this probability can have after n records are changed."""
 RECURSION = Source("OURS", "the best (epsilon, delta)-DP test between datasets n records apart",
                    note="attained for every n")  # fmt: skip
 PACKING = Source("KLSU19", "lower bounds by packing, for zCDP", note="with constants, and for GDP")

@@ -1,4 +1,5 @@
-"""Votes of groups: the release, what it loses between neighbors, and how good its estimate is.
+"""Votes of groups: the release, its privacy loss between neighbors, and the accuracy of its
+estimate.
 
 What groups are and how they vote is in ``groups``.
 """

@@ -31,7 +31,7 @@ from .obligations import neighbors, require
 
 Cells = tuple[int, ...]
 Slot = tuple[Cells, int]
-"""A record, and which of its equals it is."""
+"""Record, with its index among equal ones."""
 Group = list[Cells]
 Statistic = Callable[[Sequence[int]], int]
 

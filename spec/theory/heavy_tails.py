@@ -1,4 +1,4 @@
-"""Means of records of which only a second moment is known: what clipping them to a ball moves."""
+"""Means of records of which only a second moment is known: the bias of clipping them to a ball."""
 
 from __future__ import annotations
 

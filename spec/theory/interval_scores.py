@@ -95,7 +95,7 @@ def least_error_of_bits(d: int, n: int, epsilon: Any, delta: Any) -> Any:
 # --- obligations --------------------------------------------------------------------------------
 
 Family = tuple[Callable[[Any], Any], Callable[[Any], Any], int]
-"""exp(A), the density's h on 0, 1, ..., and where to stop."""
+"""Family: exp(A), the density's h on 0, 1, ..., and where to stop."""
 _FAMILIES: dict[str, Family] = {
     "bits": (lambda t: 1 + mp.exp(t), lambda x: mp.mpf(1), 1),
     "four bits": (lambda t: (1 + mp.exp(t)) ** 4, lambda x: mp.binomial(4, x), 4),

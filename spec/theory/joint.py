@@ -123,7 +123,7 @@ def mu_squared(left: TranscriptLaw, right: TranscriptLaw) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A released mean. scale, radius, weight in cells; ``weight`` None: the number is public."""
+    """Released mean. scale, radius, weight in cells; ``weight`` None: the number is public."""
 
     scale: Fraction
     radius: int
@@ -132,7 +132,7 @@ class Ratio:
 
     @property
     def count_scale(self) -> Fraction:
-        """The standard deviation of the released number of records."""
+        """Standard deviation of the released number of records."""
         return Fraction(0) if self.weight is None else self.scale / self.weight
 
 

@@ -32,8 +32,9 @@ Radii = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class KeptRelease:
-    """Noise of deviation ``scale`` on the number, lowered by the shift of ``rare``; on the mean, of
-    ``multiplier`` times how far it can move."""
+    """Parameters of a release: noise of deviation ``scale`` on the number, lowered by the shift of
+    ``rare``; on the mean, of ``multiplier`` times how far it can move.
+    """
 
     scale: Fraction
     multiplier: Fraction
@@ -41,7 +42,7 @@ class KeptRelease:
 
     @property
     def mu_squared(self) -> Fraction:
-        """The number moves by 1, the mean by 2 radii over the released number."""
+        """Total mu^2: the number moves by 1, the mean by 2 radii over the released number."""
         return 1 / self.scale**2 + 1 / self.multiplier**2
 
 

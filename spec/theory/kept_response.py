@@ -1,9 +1,9 @@
-"""The mean of normal records of unit covariance that count in a ball cut by a public set with an
+"""Means of normal records of unit covariance that count in a ball cut by a public set with an
 axis.
 
-Lengths are in deviations, the ball is about the origin. A set is between planes across the axis, in
-a ball about a point of the axis, or outside of one. Records are N(m, I), m given along the axis and
-across it.
+Lengths are in deviations, the ball is about the origin. A set is between planes across the
+axis, in a ball about a point of the axis, or outside of one. Records are N(m, I), m given along
+the axis and across it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _REMARK = Source("ZZ25", "Remark 3.2, existing truncation", note="cut with the e
 
 
 class Cut(NamedTuple):
-    """A ball of ``radius``, cut by planes, or by a ball about ``about`` of radius ``bound``, or by
-    the outside of one."""
+    """Ball of ``radius``, cut by planes, or by a ball about ``about`` of radius ``bound``, or by
+    the outside of one.
+    """
 
     d: int
     radius: Any
@@ -40,8 +41,9 @@ class Cut(NamedTuple):
 
 
 class Limited(NamedTuple):
-    """The share that counts; the mean along and across; the covariance of these, and the variance
-    in every other direction."""
+    """Moments of the records that count: their share; the mean along and across; the covariance of
+    these, and the variance in every other direction.
+    """
 
     inside: Any
     along: Any

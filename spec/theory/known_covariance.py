@@ -1,5 +1,6 @@
-"""A public covariance: the map after which records have covariance I, and what becomes of public
-sets of records."""
+"""A public covariance: the map after which records have covariance I, and its effect on public
+sets of records.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ Rows = tuple[tuple[Any, ...], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Whitening:
-    """The map, its center in the data's units, and the linear map back from its images, as rows."""
+    """Whitening map, its center in the data's units, and the linear map back from its images, as
+    rows.
+    """
 
     map: RecordMap
     center: tuple[Fraction, ...]
@@ -35,7 +38,7 @@ class Whitening:
 
 @dataclass(frozen=True, slots=True)
 class HalfSpace:
-    """<normal, y> <= bound."""
+    """Half-space <normal, y> <= bound."""
 
     normal: tuple[Any, ...]
     bound: Any

@@ -35,7 +35,7 @@ def real(value: Any) -> Any:
 
 
 class _Real:
-    """The numbers themselves, at mpmath's working precision."""
+    """Numbers as they are, at mpmath's working precision."""
 
     def __call__(self, exponent: Fraction) -> Any:
         return mp.exp(-real(exponent))
@@ -58,7 +58,7 @@ real_exponential = _Real()
 
 
 class IntegerLaw(Protocol):
-    """The law of one stage."""
+    """Law of one stage."""
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
         """Return the mass of one outcome."""
@@ -77,7 +77,7 @@ class IntegerLaw(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PointLaw:
-    """All mass on one outcome."""
+    """Law with all mass on one outcome."""
 
     value: Outcome
 
@@ -108,7 +108,7 @@ class PointLaw:
 )
 @dataclass(frozen=True)
 class DiscreteLaplaceLaw:
-    """Mass (1 - w) / (1 + w) w^|x - center| on every integer x, w = exp(-1 / scale)."""
+    """Law with mass (1 - w) / (1 + w) w^|x - center| on every integer x, w = exp(-1 / scale)."""
 
     center: int
     scale: Fraction
@@ -239,9 +239,11 @@ StageLaw = Callable[[tuple[Outcome, ...]], IntegerLaw | None]
 
 @dataclass(frozen=True, slots=True)
 class TranscriptLaw:
-    """Stages in order. A stage's law is a function of the outcomes so far; None: it stopped there.
+    """Stages in order; the law of each is a function of the outcomes so far, or None where it
+    stopped.
 
-    ``example`` is a prefix that reaches the last stage, one outcome short of a whole transcript.
+    ``example`` is a prefix that reaches the last stage, one outcome short of a whole
+    transcript.
     """
 
     stages: tuple[tuple[str, StageLaw], ...]

@@ -1,4 +1,4 @@
-"""Laws of what runs on a list in a random order that nobody sees, where the order matters."""
+"""Laws of stages on a list in a random order that is never released, where the order matters."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ListedLaw:
 
     @property
     def stages(self) -> tuple[tuple[str, StageLaw], ...]:
-        """Those for the list in its records' order."""
+        """Stages for the list in its records' order."""
         return self.in_order(self.listed(self.example[: len(self.opening)])).stages
 
     def in_order(self, listed: Listed) -> TranscriptLaw:

@@ -1,4 +1,4 @@
-"""Location-scale families, told once more: their maps, and moments of s and s^2 in an interval by
+"""Location-scale families, stated anew: their maps, and moments of s and s^2 in an interval by
 Simpson's rule.
 
 Numbers are floats: they decide where records are clipped and what released moments say, which
@@ -32,8 +32,8 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class Known:
-    """log is the logarithm of the standard density, up to a constant; records are record(t),
-    increasing.
+    """Family of densities: log is the logarithm of the standard density, up to a constant; records
+    are record(t), increasing.
     """
 
     log: Callable[[float], float]
@@ -62,7 +62,9 @@ class Interval(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """E clip(s, +-turn), E s^2, clipped or inside; their variances and covariance; P(inside)."""
+    """Moments E clip(s, +-turn) and E s^2, clipped or inside; their variances and covariance;
+    P(inside).
+    """
 
     first: float
     second: float

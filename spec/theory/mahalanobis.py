@@ -1,5 +1,6 @@
-"""Means in the Mahalanobis norm of a known covariance: which matrix is best for them, and what
-others state."""
+"""Means in the Mahalanobis norm of a known covariance: the best matrix for them, and the
+statements of others.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Records after a public linear map, one by one, on exact rationals: what it asks of a query, it
-asks of a dataset that is as near."""
+"""Records after a public linear map, one by one, on exact rationals: neighboring datasets have
+images that are neighbors, or equal.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ _BOX = 2**40
 
 @dataclass(frozen=True, slots=True)
 class RecordMap:
-    """y = unit round(C z / 2^shift), halves up, z_j = round(x_j / cell_j) - center_j; z + center
-    and y / unit clamped to ``box``."""
+    """Map y = unit round(C z / 2^shift), halves up, z_j = round(x_j / cell_j) - center_j; z +
+    center and y / unit are clamped to ``box``.
+    """
 
     center: Vector
     cells: tuple[Fraction, ...]

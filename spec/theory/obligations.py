@@ -17,7 +17,7 @@ Record = TypeVar("Record")
 
 
 class ObligationFailed(AssertionError):
-    """The statement is false; the message shows the case."""
+    """Raised when a statement is false; the message shows the case."""
 
 
 @dataclass(frozen=True, slots=True)

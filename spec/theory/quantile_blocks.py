@@ -137,7 +137,8 @@ def _moves(
 @states(_KSS, Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 @dataclass(frozen=True)
 class BlockChoicesLaw:
-    """A part in each block, independently: mass proportional to e^(-score / (max(p, q - p) scale)).
+    """Law of a part in each block, independently: mass proportional to e^(-score / (max(p, q - p)
+    scale)).
 
     placed: the parts of all records, from the lower end on, in order; edges: what was released
     before, in order.

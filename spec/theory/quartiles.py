@@ -158,8 +158,7 @@ def _between_neighbors(far: Distance) -> int:
 
 
 class LaplaceTestLaw(ThresholdedLaplaceLaw):
-    """Law of (value, distance + Z) for every value with distance + Z >= threshold: a test that
-    noise decides."""
+    """Law of (value, distance + Z) for every value with distance + Z >= threshold: a noisy test."""
 
     def tested_part(self, other: Any) -> tuple[Any, Any]:
         """Give (the largest loss of the values that both have, with what probability one passes

@@ -114,7 +114,7 @@ def _graphs(adjacency: Adjacency) -> Iterator[graphs.Pair]:
 # --- released numbers that miss the true one ----------------------------------------------------
 
 Above = Callable[[Fraction, int], Any]
-"""P(noise > x), of this scale."""
+"""Function P(noise > x), for noise of this scale."""
 
 
 def _gaussian_above(scale: Fraction, x: int) -> Any:

@@ -1,4 +1,4 @@
-"""Records after the map M^(-1/4), as integer vectors, and which of them are friends."""
+"""Records after the map M^(-1/4), as integer vectors, and the pairs of them that are friends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .laws import real
 from .queries import largest_power
 
 OUTER_BOX = 2**40
-"""Coordinates are clamped there, in cells."""
+"""Bound, in cells, to which coordinates are clamped."""
 _FINE = 2**20
 """Cells in a radius, and units in the longest row of an integer matrix, at least half as many."""
 _MAP = Source("DJYZZ24", "Algorithm 1, the predicate of Mahalanobis type", note="on integers")

@@ -171,7 +171,7 @@ EQUIVARIANT: dict[str, Estimator] = {
     "the coded filter": lambda rows: as_coded(rows, GAMMA, TAU),
     "the published filter": lambda rows: as_published(rows, GAMMA, TAU),
 }
-"""f(X + c) = f(X) + c for every c."""
+"""Estimators with f(X + c) = f(X) + c for every c."""
 
 
 @states(Source("DH20", "Section 4, a global sensitivity of twice the error", SourceStatus.REFUTED))

@@ -1,5 +1,5 @@
-"""A diagonal matrix and a radius from released levels of variances, exactly; and how d enters the
-noise.
+"""A diagonal matrix and a radius from released levels of variances, exactly; and the noise as a
+function of d.
 """
 
 from __future__ import annotations

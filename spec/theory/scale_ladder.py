@@ -34,9 +34,9 @@ Pairs = list[tuple[Image, Image]]
 
 _OURS = Source("OURS", "a radius from a ladder by votes of pairs")
 RUNGS = range(-4, 7)
-"""The radius on rung k is 2^k times the stated one."""
+"""Rungs: the radius on rung k is 2^k times the stated one."""
 MOVED = 2
-"""Squared: by one record more or less, or one for another."""
+"""Squared sensitivity of the votes: for one record more or less, and for one replaced."""
 ROOT = Fraction(1414213563, 10**9)
 """Rational that is at least the square root of 2."""
 

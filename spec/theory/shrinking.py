@@ -1,4 +1,5 @@
-"""Balls that hold the mean of subgaussian vectors, and where a record then lies.
+"""Balls that contain the mean of subgaussian vectors, and the distance of a record from their
+centers.
 
 The model, in units of the deviation: x_i = m + z_i with independent z_i, E z_i = 0 and
 E exp<u, z_i> <= exp(|u|^2 / 2) for every u. It matters for accuracy alone.

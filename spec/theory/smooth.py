@@ -1,6 +1,7 @@
-"""Smooth sensitivity: noise whose scale follows the data, and what it costs.
+"""Smooth sensitivity: noise whose scale follows the data, and the privacy that it costs.
 
-A *smooth scale* S of a number m is a bound with |m - m'| <= S and S <= growth S' for all neighbors.
+A *smooth scale* S of a number m is a bound with |m - m'| <= S and S <= growth S' for all
+neighbors.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NOISE = Source(
     "Laplace noise, with the exact profile of a shift and a dilation together",
 )
 _FAR = 45
-"""Beyond so many scales lies a mass below 1e-19."""
+"""Number of scales beyond which the mass is below 1e-19."""
 
 
 # --- the scale ----------------------------------------------------------------------------------
@@ -255,7 +256,9 @@ def rounded_mass(z: int, scale: Fraction, e: Exponential) -> Any:
 @states(_NOISE)
 @dataclass(frozen=True)
 class SmoothLaw:
-    """number + round(scale S / unit Z), Z standard Laplace, independently for every (number, S)."""
+    """Law of number + round(scale S / unit Z), Z standard Laplace, independently for every
+    (number, S).
+    """
 
     numbers: tuple[tuple[int, int], ...]
     scale: Fraction

@@ -1,9 +1,9 @@
-"""Pairs of records that are no friends: how rare they are, how many there may be, and what they
-cost a mean.
+"""Pairs of records that are no friends: their probability, their number, and their effect on a
+mean.
 
-A sub-Gaussian vector of covariance proxy A has E exp(<h, x - E x>) <= exp(h A h / 2) for every h.
-Records are independent vectors of the images' proxy A, and friends are those at most a public
-radius apart.
+A sub-Gaussian vector of covariance proxy A has E exp(<h, x - E x>) <= exp(h A h / 2) for every
+h. Records are independent vectors of the images' proxy A, and friends are those at most a
+public radius apart.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def lean_of_kept(n: int, dropped: int) -> Fraction:
 _APART = 100
 _LINE = tuple((x, 0) for x in (0, 60, 100, 160, 360, 10**6))
 _SIDES = ((86, 51), (86, -51))
-"""Each a friend of those at 0, and not of the other."""
+"""Two places, each a friend of those at 0, and not of the other."""
 
 
 def _datasets(most: int) -> Iterator[tuple[Image, ...]]:

@@ -1,10 +1,10 @@
-"""Sets that records are truncated to: how much of every near law they hold, and how much of its
-variance is left inside.
+"""Sets to which records are truncated: the mass that they have under every near law, and the
+variance that remains inside.
 
-T is the statistic of an exponential family with p parameters; the eigenvalues of its covariance are
-from l to L for parameters in a convex set. Under a prior, |theta - theta0| <= R, records with |T -
-E_theta0 T| <= ``survival_radius`` are kept. Where ZZ25 chains constants, there are explicit ones
-here; all of them concern errors, and privacy rests on none.
+T is the statistic of an exponential family with p parameters; the eigenvalues of its covariance
+are from l to L for parameters in a convex set. Under a prior, |theta - theta0| <= R, records
+with |T - E_theta0 T| <= ``survival_radius`` are kept. Where ZZ25 chains constants, there are
+explicit ones here; all of them concern errors, and privacy rests on none.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from .obligations import neighbors, require
 Counts = tuple[tuple[int, int], ...]
 """(key, count) for the keys that occur, in increasing order."""
 Atoms = list[tuple[Any, Any]]
-"""An event's two probabilities, under the own law and under the other."""
+"""Two probabilities of an event, under this law and under the other."""
 _ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
 _STAND_INS_REACH = 64
 
@@ -262,7 +262,7 @@ class ThresholdedLaw:
 
 
 class ThresholdedLaplaceLaw(ThresholdedLaw):
-    """Z discrete Laplace."""
+    """Thresholded law with discrete Laplace Z."""
 
     def pure_part(self, other: ThresholdedLaplaceLaw) -> tuple[Any, Any]:
         """Return (the largest loss of the keys that the other side has too, the probability that
@@ -287,7 +287,7 @@ class ThresholdedLaplaceLaw(ThresholdedLaw):
 
 
 class ThresholdedGaussianLaw(ThresholdedLaw):
-    """Z = round(scale N(0, 1))."""
+    """Thresholded law with Z = round(scale N(0, 1))."""
 
     def mass(self, z: int, e: Any) -> Any:
         """Return P(Z = z), of the stand-in with finitely many values or of the true law."""

@@ -18,7 +18,7 @@ _TAIL = Source("ZZ25", "Proposition A.8, statistics are subexponential")
 
 
 _INTERVALS = ((-1.5, 1.5), (-0.3, 2.0), (0.5, 3.0), (-4.0, -0.7))
-"""About the mean, in deviations."""
+"""Intervals about the mean, in deviations."""
 
 
 def _worlds() -> list[tuple[str, Known, float]]:

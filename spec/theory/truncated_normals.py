@@ -1,5 +1,5 @@
-"""Normal records truncated to a set of mass a: what that does to mean and covariance, how well they
-are measured, and one round of whitening.
+"""Normal records truncated to a set of mass a: the effect on mean and covariance, the accuracy of
+their estimates, and one round of whitening.
 
 Units: the records are y = Sigma^(-1/2) (x - mean), standard normal before they are truncated;
 lengths are Sigma^(-1/2)'s. a is the set's mass, ln(1 / a) = L. Nothing here depends on the

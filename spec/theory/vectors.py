@@ -29,7 +29,7 @@ _UNIT = Source("OURS", "an integer query in a unit of its noise")
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """The public part of a sum: C (cells - center) in a ball; all but ``cell`` in cells."""
+    """Public part of a sum: C (cells - center) in a ball; all but ``cell`` in cells."""
 
     center: Vector
     radius: int

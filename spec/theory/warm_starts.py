@@ -1,5 +1,6 @@
-"""From a noisy histogram of each statistic, or a noisy mean of truncated records, to a parameter:
-ZZ25's Appendices B.6 and B.7."""
+"""Warm starts for a parameter, from a noisy histogram of each statistic or a noisy mean of
+truncated records: ZZ25's Appendices B.6 and B.7.
+"""
 
 from __future__ import annotations
 

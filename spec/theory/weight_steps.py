@@ -37,42 +37,42 @@ class Parts:
 
     @property
     def e(self) -> Fraction:
-        """H' / W'."""
+        """Ratio H' / W'."""
         return (self.n - 1) / self.total - 1
 
     @property
     def o(self) -> Fraction:
-        """1 / W'."""
+        """Ratio 1 / W'."""
         return 1 / self.total
 
     @property
     def big(self) -> Fraction:
-        """E, the sum of p."""
+        """Sum E of p."""
         return self._over(self.p, lambda i: self.p[i])
 
     @property
     def x(self) -> Fraction:
-        """X, the sum of d."""
+        """Sum X of d."""
         return self._over(self.d, lambda i: self.d[i])
 
     @property
     def t(self) -> Fraction:
-        """2 |Q| / n."""
+        """Ratio 2 |Q| / n."""
         return self._over(self.d, lambda i: Fraction(2, self.n))
 
     @property
     def a(self) -> Fraction:
-        """The sum of h over Q, by n."""
+        """Sum of h over Q, divided by n."""
         return self._over(self.d, lambda i: (1 - self.w[i]) / self.n)
 
     @property
     def b(self) -> Fraction:
-        """The part of m' in Q."""
+        """Part of m' in Q."""
         return self._over(self.d, lambda i: self.w[i] / self.total)
 
     @property
     def c(self) -> Fraction:
-        """The sum of h over Q, by W'."""
+        """Sum of h over Q, divided by W'."""
         return self.a * self.n / self.total
 
     def masses(self) -> tuple[Fraction, ...]:

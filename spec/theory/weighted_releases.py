@@ -45,7 +45,7 @@ class Release:
 
     @property
     def scale(self) -> Fraction:
-        """The standard deviation of the noise on the agreement."""
+        """Standard deviation of the noise on the agreement."""
         return MOVES[self.adjacency] / self.mu_agreement
 
     def noise(self, low: int) -> Fraction:

@@ -30,9 +30,9 @@ STABILITY = Source(
 )
 
 REACH: Mapping[Adjacency, Fraction] = {ADD_REMOVE: Fraction(17, 16), REPLACE: Fraction(17, 8)}
-"""The mean moves by at most this many radii, over the agreement less ``SLACK``."""
+"""Largest move of the mean, in radii over the agreement less ``SLACK``."""
 MOVES: Mapping[Adjacency, int] = {ADD_REMOVE: 5, REPLACE: 6}
-"""The agreement, rounded down or not, moves by at most this."""
+"""Largest move of the agreement, rounded down or not."""
 LEAST: Mapping[Adjacency, int] = {ADD_REMOVE: 1, REPLACE: 3}
 """Agreement of both neighbors from which on the bound on the mean's move holds."""
 SLACK: Mapping[Adjacency, int] = {ADD_REMOVE: 0, REPLACE: 2}
