@@ -86,7 +86,7 @@ def moved(adjacency: Adjacency, n: int) -> Fraction:
     only friends of exactly one of them move, by 2 / n each, and there are at most u + u'. For
     u, u' <= n / 2 the sum is at most 2 (u + u') / n + 2 - 2 (u + u') / n = 2; else a chance is
     0, one at most 1 and the others move by at most 2 (n - 1) / n. QED. The predicate must be
-    symmetric: j's degree counts whose degree it is in.
+    symmetric: those in j's degree are those whose degree counts j.
     """
     if adjacency is Adjacency.ADD_REMOVE:
         return 2 - Fraction(1, n)

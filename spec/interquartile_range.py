@@ -192,7 +192,7 @@ def abstains(parameters: Parameters, records: Sequence[Fraction]) -> Any:
 def error_bound(parameters: Parameters, beta: Fraction) -> int:
     """Find the least distance from which on a bin passes with probability at least 1 - beta.
 
-    What is released is never wrong: the quartiles of the clamped records, on the grid, are as far
+    A released bin is never wrong: the quartiles of the clamped records, on the grid, are as far
     apart as every released bin says.
     """
     threshold, low, high = threshold_of(parameters), 0, 1
@@ -233,9 +233,10 @@ def obligation_lower_bound_is_below_error(claimed: int = 6) -> int:
 
 
 def obligation_right() -> int:
-    """Show that every released bin holds the quartiles' distance, on all small datasets; the two
-    overlap in half of each; and a dataset abstains with the product of two tails, which falls with
-    every distance."""
+    """Show that every released bin contains the quartiles' distance, on all small datasets; the
+    two overlap in half of each; and a dataset abstains with the product of two tails, which
+    falls with every distance.
+    """
     cases, universe = 0, tuple(map(Fraction, range(5)))
     parameters = _settings()
     ends = quartiles.edges(4, parameters["step"])

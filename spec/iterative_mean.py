@@ -124,9 +124,9 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
     It fails with probability at most beta + steps (2n + 2) parameters["beta"]: except with the
     second part nothing is clipped and every ball contains the mean. A is the rounded matrix.
-    Except with probability beta / 2 every step's number is off by at most a t of its own; radii
-    fall as numbers grow; so the last noise is at most that for numbers of n - t, and the error
-    is bounded as in next_radius; moving a mean into a ball that holds the true one takes it no
+    Except with probability beta / 2 every step's number is off by at most its t; radii fall as
+    numbers grow; so the last noise is at most that for numbers of n - t, and the error is
+    bounded as in next_radius; moving a mean into a ball that contains the true one takes it no
     further away. Raises ValueError for an n within the count's noise.
     """
     steps, d = parameters["steps"], len(parameters["center"])

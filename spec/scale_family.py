@@ -388,7 +388,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
-    """Compare what every stage moves by at most with what is stated of it."""
+    """Compare the largest move of every stage with the stated one."""
     known: Any = cache(lambda records: law(parameters, records).stage_laws())
     largest, cases = dict.fromkeys(stated, Fraction(0)), 0
     for pair in neighbors(_UNIVERSE, 2, parameters["adjacency"]):

@@ -339,7 +339,7 @@ def _paid_as(name: str) -> str:
 
 
 def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
-    """Compare what every stage moves by at most with what is stated of it."""
+    """Compare the largest move of every stage with the stated one."""
     largest, cases = dict.fromkeys(map(_paid_as, stated), Fraction(0)), 0
     along = _along(parameters)
     for pair in neighbors(_UNIVERSE, 2, parameters["adjacency"]):

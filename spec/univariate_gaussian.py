@@ -423,7 +423,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
-    """Compare what every stage moves by at most with what is stated of it."""
+    """Compare the largest move of every stage with the stated one."""
     from .theory.obligations import neighbors
 
     known: dict[Any, list[tuple[str, IntegerLaw]]] = {}

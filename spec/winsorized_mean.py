@@ -225,7 +225,7 @@ def _settings(noise: str, d: int, **own: Any) -> dict[str, Any]:
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     """Check on all neighbors of at most 4 records of a small universe that the losses of every
     choice have a range of at most ``length``, and for some pair exactly that; the sum moves by
-    what is left of epsilon, or of mu^2 to within 2^-18; and the two add up to
+    the remainder of epsilon, or of mu^2 to within 2^-18; and the two add up to
     (claimed / multiplier).
     """
     cases = 0

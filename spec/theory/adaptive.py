@@ -49,20 +49,20 @@ def privacy_filter(limit: Sequence[Fraction], costs: Sequence[Sequence[Fraction]
     """Return whether requests of these costs may be answered under these limits, each a sum by
     coordinates.
 
-    Let V(b), for limits b, be a family of guarantees such that for all c <= b what has V(c),
-    followed by what has V(b - c) after every one of its outputs, has V(b) together. So it is
-    with approximate GDP, b = (mu^2, delta, tv) (rules.py, compose_approximate_gaussian), and
-    with (epsilon, delta)-DP (rules.py, compose). Then an analyst who chooses each request and
-    its cost after seeing the earlier answers, and may stop at any time, has V(b) as long as
-    sums of costs stay within b on every path.
+    Let V(b), for limits b, be a family of guarantees such that for all c <= b a mechanism that
+    has V(c), followed by a mechanism that has V(b - c) after every one of its outputs, has V(b)
+    together. This holds for approximate GDP, b = (mu^2, delta, tv) (rules.py,
+    compose_approximate_gaussian), and with (epsilon, delta)-DP (rules.py, compose). Claim: an
+    analyst who chooses each request and its cost after seeing the earlier answers, and may stop
+    at any time, has V(b) as long as sums of costs stay within b on every path.
 
-    Proof, by induction on the most requests k that the analyst makes. k = 0: what is shown is
-    the same for all datasets. k > 0: the first request's cost c <= b is chosen before any
-    answer, so it is a number. After each of its outputs comes an analyst of at most k - 1
-    requests whose sums stay within b - c, which is the same number for all outputs; so that
-    analyst has V(b - c) by induction. By the property of V both together have V(b). QED. An
-    analyst's own coins are drawn first: each value of them is an analyst without coins, and all
-    laws for one dataset are mixed with the same weights.
+    Proof, by induction on the most requests k that the analyst makes. k = 0: the output is the
+    same for all datasets. k > 0: the first request's cost c <= b is chosen before any answer,
+    so it is a number. After each of its outputs comes an analyst of at most k - 1 requests
+    whose sums stay within b - c, which is the same number for all outputs; so that analyst has
+    V(b - c) by induction. By the property of V both together have V(b). QED. An analyst's own
+    coins are drawn first: each value of them is an analyst without coins, and all laws for one
+    dataset are mixed with the same weights.
 
     The proof uses twice that costs are sums against a limit that was fixed before: the
     remainder must not depend on the output. A limit on the delta at one epsilon of what was
@@ -91,11 +91,11 @@ def gaussian_share(
     Proof. For g < 1 write H_g(P, Q) = 1 - g + g H_(1/g)(Q, P), and the same for delta_mu: so
     H_g(P, Q) <= U(g) = delta_mu(g) + min(1, g) delta for all g. H is convex in g, so it is at
     most V, the largest convex function that is at most U. U is convex on [0, 1] and on [1, oo),
-    so V is U but for an interval (a, b) about 1, where it is straight; U(g) - 1 + g(1 -
+    so V is U except on an interval (a, b) about 1, where it is straight; U(g) - 1 + g(1 -
     U(1/g)) = 0, so V has this symmetry, too, and b = 1 / a. a > 0: else b = oo, and V were
     constant from 0 on, at U(0) = 1, while U tends to delta < 1. V falls from 1 and is at least
-    max(0, 1 - g), as H is, so it is the profile of a pair (A, B), and as no event tells P from
-    Q better than A from B, P = K A and Q = K B for a map K with coins (Blackwell; DRS22,
+    max(0, 1 - g), as H is, so it is the profile of a pair (A, B), and as no event distinguishes
+    P from Q better than A from B, P = K A and Q = K B for a map K with coins (Blackwell; DRS22,
     Theorem 2.10). V tends to delta: A has an event of mass delta that B never shows.
     V'(0) = U'(0) = delta - 1: B has one of mass delta that A never shows. Let A0, B0 be A and B
     without these, P0 = K A0, Q0 = K B0. Then P0 <= P lacks delta, and H_g(P0, Q0) <=

@@ -44,9 +44,10 @@ def chosen(points: Sequence[Point], alpha: int) -> list[int]:
 
 @states(_BOOST)
 def failure(runs: int, each: Fraction) -> float:
-    """Bound the probability that half of the runs or more fail, each on its own with
-    probability at most ``each`` < 1/2: exp(-2 k (1/2 - q)^2) (Hoeffding). So k = ln(1 / beta) / (2
-    (1/2 - q)^2) of them will do."""
+    """Bound the probability that half of the runs or more fail, independently, each with
+    probability at most ``each`` < 1/2: exp(-2 k (1/2 - q)^2) (Hoeffding). So k =
+    ln(1 / beta) / (2 (1/2 - q)^2) of them will do.
+    """
     return math.exp(-2 * runs * float(Fraction(1, 2) - each) ** 2)
 
 

@@ -70,7 +70,7 @@ _BRIDGE, _SIEGMUND = mp.pi / mp.sqrt(12), mp.mpf("0.5826")
 def kolmogorov_error(n: int, bins: int, scale: Any) -> Any:
     """Compute the root mean square of the Kolmogorov distance of the same shares:
     sqrt(1 / n + 2 b^2 k / n^2) times that of a Brownian bridge, pi / sqrt(12), less
-    0.5826 / sqrt(k), as it is seen at k places only.
+    0.5826 / sqrt(k), because it is observed at k places only.
     """
     spread = mp.sqrt(mp.mpf(1) / n + 2 * bins * (mp.mpf(scale) / n) ** 2)
     return spread * (_BRIDGE - _SIEGMUND / mp.sqrt(bins))

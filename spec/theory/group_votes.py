@@ -1,7 +1,7 @@
 """Votes of groups: the release, its privacy loss between neighbors, and the accuracy of its
 estimate.
 
-What groups are and how they vote is in ``groups``.
+Groups and their votes are defined in ``groups``.
 """
 
 from __future__ import annotations

@@ -95,19 +95,20 @@ def signal(hidden: Hidden) -> Any:
 
 @states(_HIDDEN)
 def information(hidden: Hidden, mu_squared: Fraction) -> Any:
-    """Bound the mutual information, in nats, of u and the release: mu^2 / 4 (k^2 s^2 d / (d - 1)
-    + 2 k (p + 1 / d)), s the signal and p the part along u.
+    """Bound the mutual information, in nats, of u and the release: mu^2 / 4 (k^2 s^2 d / (d - 1) +
+    2 k (p + 1 / d)), s the signal and p the part along u.
 
-    It is at most the divergence from the release given u to any law that does not depend on u (on
-    average over u); take the release where every outlier is turned to a direction of its own,
-    uniform. Noise of variance v turns two values with a coupling X, X' into laws of divergence at
-    most E|X - X'|^2 / (2 v), here v = 2 / mu^2. The sums differ by k independent terms D = psi (t
-    t^T - t' t'^T), t = y / |y| and t' turned; so E|X - X'|^2 <= k^2 |E D|^2 + k E|D|^2. E D is
-    diagonal in u and what is across: s along u, -s / (d - 1) in every other direction, so |E D|^2
-    = s^2 d / (d - 1). Let t' have the same direction across u, and along u an independent b of
-    symmetric law, E b^2 = 1 / d. Then with A and B the angles to what is across, |D|^2 <= 2 sin(A
+    It is at most the divergence from the release given u to any law that does not depend on u
+    (on average over u); take the release where every outlier is turned to an independent
+    uniform direction. Noise of variance v turns two values with a coupling X, X' into laws of
+    divergence at most E|X - X'|^2 / (2 v), here v = 2 / mu^2. The sums differ by k independent
+    terms D = psi (t t^T - t' t'^T), t = y / |y| and t' turned; so E|X - X'|^2 <= k^2 |E D|^2 +
+    k E|D|^2. E D is diagonal in u and what is across: s along u, -s / (d - 1) in every other
+    direction, so |E D|^2 = s^2 d / (d - 1). Let t' have the same direction across u, and along
+    u an independent b of symmetric law, E b^2 = 1 / d. Then with A and B the angles to what is
+    across, |D|^2 <= 2 sin(A
     - B)^2, of which the mixed term vanishes by symmetry, and E|D|^2 <= 2 (E sin(A)^2 + E
-    sin(B)^2) = 2 (p + 1 / d).
+      sin(B)^2) = 2 (p + 1 / d).
     """
     d, k = hidden.d, hidden.outliers
     moved = k**2 * signal(hidden) ** 2 * d / (d - 1) + 2 * k * (_part_along(hidden) + mp.mpf(1) / d)
@@ -156,8 +157,8 @@ def _between(hidden: Hidden, overlap: Fraction) -> tuple[tuple[float, float], ..
     """Give, for each pair of planes across v, the square of bias and sampling error of the sum
     between them, and the number of records there; both over n.
 
-    overlap: (u . v)^2. An outlier is a u + g w + what is across both, w the unit vector of v - (u
-    . v) u. Of the sampling error only what inliers have across v is counted.
+    overlap: (u . v)^2. An outlier is a u + g w + what is across both, w the unit vector of v -
+    (u . v) u. Of the sampling error only the part of inliers across v is counted.
     """
     c, s = math.sqrt(overlap), math.sqrt(1 - overlap)
     share = hidden.outliers / hidden.n

@@ -48,8 +48,8 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
 @states(_TAIL)
 def error_bound(parameters: Parameters, n: int, beta: Fraction, covariance: Any = None) -> Any:
-    """Bound the error, in the data's units but for the grid's rounding, for the stated radius (the
-    rung 0 of a ladder).
+    """Bound the error, in the data's units up to the grid's rounding, for the stated radius
+    (the rung 0 of a ladder).
 
     Without a covariance: on |estimate - mean| for n records that are all friends; it fails with
     probability at most 2 beta: (a R s / r) (sqrt(tr M^(1/2)) + sqrt(2 |M^(1/2)| ln(1 / beta))),
@@ -57,11 +57,11 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, covariance: Any 
 
     With a covariance proxy S (a matrix or a diagonal): on |estimate - expectation| for n
     independent records of any sub-Gaussian law with that proxy, friends or not. It fails with
-    probability at most 5 beta, with the basic filter 6 beta: these two, the records' own sqrt(tr S
-    / n) + sqrt(2 |S| ln(1 / beta) / n), the number of pairs that are no friends, how far the
-    farthest record is from the mean of all, and what coins drop. Pairs that are no friends
-    (strangers.py) lower what is released and let the mean lean. Raises ValueError where it may
-    abstain with more than beta.
+    probability at most 5 beta, with the basic filter 6 beta: these two, the records' own
+    sqrt(tr S / n) + sqrt(2 |S| ln(1 / beta) / n), the number of pairs that are no friends, how
+    far the farthest record is from the mean of all, and what coins drop. Pairs that are no
+    friends (strangers.py) lower what is released and let the mean lean. Raises ValueError where
+    it may abstain with more than beta.
     """
     pairs = 0 if covariance is None else pairs_apart(parameters, n, beta, covariance)
     lost, leaning = _lost(parameters, n, pairs, beta)
@@ -108,7 +108,8 @@ def noise_quantile(parameters: Parameters, n: int, log_inverse_beta: Any) -> Any
 
 @states(_TAIL)
 def pairs_apart(parameters: Parameters, n: int, beta: Fraction, covariance: Any) -> int:
-    """Bound the number of pairs that are no friends, for n records of this proxy, but for beta.
+    """Bound the number of pairs that are no friends, for n records of this proxy, except with
+    probability beta.
 
     Images differ by at most 1 + 2^-17 times what the exact map says, and 2 sqrt(d) + 2 cells
     (``obligation_map``).
@@ -132,7 +133,9 @@ def _lost(parameters: Parameters, n: int, pairs: int, beta: Fraction) -> tuple[i
 
 
 def _length(eigenvalues: Sequence[Any], beta: Fraction) -> Any:
-    """Bound a sub-Gaussian vector of these eigenvalues, but for beta (spec/theory/joint.py)."""
+    """Bound a sub-Gaussian vector of these eigenvalues, except with probability beta
+    (spec/theory/joint.py).
+    """
     level = 2 * mp.log(1 / real(beta))
     return mp.sqrt(mp.fsum(eigenvalues)) + mp.sqrt(max(eigenvalues) * level)
 
@@ -192,9 +195,9 @@ Terms = Callable[[Mapping[str, Any], Sequence[Any]], Any]
 
 
 def private_part(setting: Mapping[str, Any], variances: Sequence[Any]) -> Any:
-    """Compute what Theorem 3.1 says of the noise at n records, but for a constant: sqrt(ln(1 /
-    delta)) (t + sqrt(t s l) + s sqrt(l L)) / (epsilon n), t the trace and s the largest eigenvalue
-    of S^(1/2), l = ln(n / beta), L = ln(1 / beta).
+    """Compute the noise at n records by Theorem 3.1, up to a constant: sqrt(ln(1 / delta)) (t +
+    sqrt(t s l) + s sqrt(l L)) / (epsilon n), t the trace and s the largest eigenvalue of
+    S^(1/2), l = ln(n / beta), L = ln(1 / beta).
 
     The last part is of its proof alone. For one column and a small beta the others are of lower
     order, and noise that is proportional to the radius, which has sqrt(l), exceeds sqrt(L)

@@ -3,8 +3,7 @@ that.
 
 S is a clean sample of G = N(mu, I), S' = (S without L) and E what the filter leaves of a
 corrupted one, with (|L| + |E|) / |S| <= 2 gamma. Norms are Euclidean; mu_X is the mean of X.
-Every formula is at mpmath's working precision. What is wrong with them is shown in
-robust_refutations.py.
+Every formula is at mpmath's working precision. Their errors are shown in robust_refutations.py.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def toward_zero(law: Law, step: Fraction) -> Law:
     |L| has the same law under P and Q. Given |L| = l, the sign is + with odds e^l under P and
     e^-l under Q: randomized response. Let k <= l. Flipping it with probability c gives odds of
     + under P that fall without a jump from e^l at c = 0 to 1 at c = 1/2, and under Q their
-    reciprocals, so some c gives e^k and e^-k. Forgetting |L| but for its k is post-processing
-    as well. QED. The same with a smaller multiple in place of the next.
+    reciprocals, so some c gives e^k and e^-k. Forgetting |L| except for its k is
+    post-processing as well. QED. The same with a smaller multiple in place of the next.
     """
     sizes = dict[Fraction, Any]()
     for loss, p in law.items():

@@ -1,7 +1,7 @@
 """The kernel's rules again, as plain functions on fractions and mpmath numbers.
 
 The tests hold dpverify.privacy.rules against these, and these against brute force on random
-finite mechanisms. What the kernel derives itself is proved here, beside the function; the
+finite mechanisms. Each rule that the kernel derives is proved here, beside the function; the
 guarantees' profiles are in spec/theory/profiles.py.
 
 Domination. For measures P0, Q0 (of any mass) write H_g(P0, Q0) = sup_S P0(S) - g Q0(S), g > 0.
@@ -229,9 +229,10 @@ def stability_histogram(
 
     Proof. Let x, x' be neighbors, A the keys only x has, A' those only x' has: at most ``keys``
     each, of count 1. A key of count 1 surfaces with probability d = P(1 + Z >= threshold). Let
-    R, R' be the laws of what is shown of the common keys: ratio at most e^epsilon. The law of x
-    is at least (1 - d)^|A| R >= m R, m = (1 - d)^keys, on outputs without A; likewise m R' for
-    x'. So P0 = m R and Q0 = m R' have mass m, and P(S) <= P0(S) + 1 - m <= e^epsilon Q0(S) + 1
+    R, R' be the laws of the output for the common keys: their ratio is at most e^epsilon. The
+    law of x is at least (1 - d)^|A| R >= m R, m = (1 - d)^keys, on outputs without A; likewise
+    m R' for x'. So P0 = m R and Q0 = m R' have mass m, and P(S) <= P0(S) + 1 - m <= e^epsilon
+    Q0(S) + 1
     - m. QED.
     """
     q = mp.exp(-1 / real(scale))
@@ -249,10 +250,10 @@ def propose_test_release(scale: Fraction, threshold: int, values: int) -> tuple[
 
     A value's distance is the least number of records that have to change for it to change.
     Proof. Let x, x' be neighbors, J the values that differ. Each of J has distance 1 on both
-    sides, for the neighbor has another; so it passes with d = P(1 + Z >= threshold) on either
-    side, and if it does not, what is said of it is the same. Of the others the distances differ
-    by at most 1, for a way from x' is one from x with a step more; so what is said of them has
-    laws R, R' of ratio e^(1 / scale) each. On outputs without any of J both laws are
+    sides, for the neighbor has another; so it passes with probability d = P(1 + Z >= threshold)
+    on either side, and if it does not pass, its output is the same. The distances of the others
+    differ by at most 1, for a path from x' is one from x with one more step; so their outputs
+    have laws R, R' of ratio e^(1 / scale) each. On outputs without any of J both laws are
     (1 - d)^|J| R and (1 - d)^|J| R'. So P(S) <= e^((values - |J|) / scale) Q(S) + 1 -
     (1 - d)^|J|. QED
     """

@@ -76,8 +76,8 @@ def slab(
     or more and short of the last bin, that has too much outside: in the bins that are beyond it
     altogether, more than 0.002 of all and 1.1 times the normal law's share beyond where these
     bins begin on either side; and more by 2 standard deviations of that number
-    (its mean, for sampling) and of the noise of these bins together. Of less than a bin half of
-    a normal law that lies between two bins would be beyond it.
+    (its mean, for sampling) and of the noise of these bins together. (With less than a bin,
+    half of a normal law that lies between two bins would be beyond it.)
     """
     bins = len(counts)
     edge = bins * PARTS // 2

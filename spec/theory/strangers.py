@@ -70,12 +70,12 @@ def _pair_chance(square: Any, own: tuple[Any, ...], precision: int) -> Any:
 
 @states(_LENGTH)
 def longest(eigenvalues: Sequence[Any], n: int, beta: Fraction) -> Any:
-    """Bound the farthest record's distance from the mean of all n, but for a probability of at most
+    """Bound the farthest record's distance from the mean of all n, except with probability at most
     beta.
 
-    Proof. x_i less the mean has the proxy (1 - 1 / n) of a record's, since (1 - 1/n)^2 + (n - 1) /
-    n^2 = 1 - 1 / n. The length of a sub-Gaussian vector exceeds sqrt(tr) + sqrt(2 |.| ln(n / beta))
-    with probability at most beta / n. QED
+    Proof. x_i less the mean has the proxy (1 - 1 / n) of a record's, since (1 - 1/n)^2 +
+    (n - 1) / n^2 = 1 - 1 / n. The length of a sub-Gaussian vector exceeds sqrt(tr) + sqrt(2 |.|
+    ln(n / beta)) with probability at most beta / n. QED
     """
     trace, largest = mp.fsum(map(real, eigenvalues)), max(map(real, eigenvalues))
     return mp.sqrt(trace) + mp.sqrt(2 * largest * mp.log(n / real(beta)))
@@ -86,14 +86,15 @@ def longest(eigenvalues: Sequence[Any], n: int, beta: Fraction) -> Any:
 
 @states(_PAIRS)
 def most_pairs(n: int, chance: Any, beta: Fraction) -> int:
-    """Bound the number of pairs that are no friends, but for a probability of at most beta.
+    """Bound the number of pairs that are no friends, except with probability at most beta.
 
     chance: a bound q on the probability of one pair. By Markov they are more than s with
     probability at most n (n - 1) q / (2 (s + 1)). They are the average over all orders of the
-    records of n (n - 1) / (2 k) times the number among k = floor(n / 2) pairs of neighbors in the
-    order, which are independent; so by convexity (Hoeffding 1963, section 5) their moment
-    generating function is at most that of n (n - 1) / (2 k) times a binomial number of k trials,
-    and their share reaches t >= q with probability at most exp(-k KL(t, q)). Less is taken.
+    records of n (n - 1) / (2 k) times the number among k = floor(n / 2) pairs of neighbors in
+    the order, which are independent; so by convexity (Hoeffding 1963, section 5) their moment
+    generating function is at most that of n (n - 1) / (2 k) times a binomial number of k
+    trials, and their share reaches t >= q with probability at most exp(-k KL(t, q)). Less is
+    taken.
     """
     pairs, q = comb(n, 2), min(real(chance), mp.mpf(1))
     if not pairs or q == 1:
@@ -117,10 +118,12 @@ def _divergence(t: Any, q: Any) -> Any:
 
 @states(_LEAN)
 def most_dropped(n: int, pairs: int, beta: Fraction) -> int:
-    """Bound the number of records that the basic filter's coins drop, but for beta.
+    """Bound the number of records that the basic filter's coins drop, except with probability
+    beta.
 
-    Record i with u_i strangers is dropped with probability min(2 u_i, n) / n, on its own; these add
-    up to at most m = 4 pairs / n. By Chernoff d or more are dropped with probability at most exp(d
+    Record i with u_i strangers is dropped with probability min(2 u_i, n) / n, independently;
+    these add up to at most m = 4 pairs / n. By Chernoff d or more are dropped with probability
+    at most exp(d
     - m) (m / d)^d for d > m.
     """
     if not pairs:

@@ -146,20 +146,20 @@ def obligation_square_of_mass(claimed: float = LEAST_SHARE) -> int:
 
 @states(_VARIANCE)
 def least_variance(share: float, degree: int = 1, ball: float = 2.0) -> float:
-    """Compute (a / B)^(2 k) / (2 k + 1): what is left of the variance on every set of mass a, where
+    """Compute (a / B)^(2 k) / (2 k + 1): the variance that remains on every set of mass a, where
     P(|T - c| <= g s) <= B g^(1 / k) for all c and g.
 
     s is the deviation of T. Inside, P(|T - c| <= g s) <= B g^(1 / k) / a, so E (T - c)^2 is at
-    least s^2 times the integral of 1 - (B / a) t^(1 / (2 k)) over t up to (a / B)^(2 k), for every
-    c, the mean inside among them. QED Of a log-concave law of degree k in its records B exists
-    (Carbery and Wright). For T linear in them, T along any direction is log-concave (Prekopa) and
-    has a density of at most 1 / s, so that B = 2, k = 1: a^2 / 12 in every direction. For let M be
-    the largest value of a log-concave density f, at the quantile q. As a function of the quantile
-    p, f is concave (its derivative is that of log f), so at least M min(p / q, (1 - p) / (1 - q)),
-    with equality for exponential tails of scales q / M and (1 - q) / M to either side. Distances
-    between quantiles, which are integrals of 1 / f, are at most those of that law, hence so is the
-    variance, half of the mean square of the distance of two draws: (1 - 2 q (1 - q)) / M^2 at most.
-    QED
+    least s^2 times the integral of 1 - (B / a) t^(1 / (2 k)) over t up to (a / B)^(2 k), for
+    every c, the mean inside among them. QED Of a log-concave law of degree k in its records B
+    exists (Carbery and Wright). For T linear in them, T along any direction is log-concave
+    (Prekopa) and has a density of at most 1 / s, so that B = 2, k = 1: a^2 / 12 in every
+    direction. For let M be the largest value of a log-concave density f, at the quantile q. As
+    a function of the quantile p, f is concave (its derivative is that of log f), so at least M
+    min(p / q, (1 - p) / (1 - q)), with equality for exponential tails of scales q / M and
+    (1 - q) / M to either side. Distances between quantiles, which are integrals of 1 / f, are
+    at most those of that law, hence so is the variance, half of the mean square of the distance
+    of two draws: (1 - 2 q (1 - q)) / M^2 at most. QED
     """
     return float((share / ball) ** (2 * degree) / (2 * degree + 1))
 

@@ -305,8 +305,8 @@ class ThresholdedGaussianLaw(ThresholdedLaw):
         """Return (mu^2 of the keys that both sides have, a bound on the probability that another
         key surfaces).
 
-        What is withheld is post-processing, and a key that one side lacks shows with the
-        probability of surfacing.
+        Withholding is post-processing, and a key that one side lacks shows with the probability
+        of surfacing.
         """
         counts, others = dict(self.counts), dict(other.counts)
         both = counts.keys() & others.keys()

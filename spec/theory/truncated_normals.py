@@ -231,9 +231,10 @@ _TURNS = (Fraction(0), Fraction(1, 8), Fraction(1, 4), Fraction(3, 8), Fraction(
 @states(_ROUND)
 def obligation_whitened(claimed: Callable[..., tuple[Any, Any]] = whitened) -> int:
     """Check, in two columns and for balls that hold few or nearly all of the records, second
-    moments off by eta and noise of length nu along several axes: the covariance after the round is
-    within ``claimed``, and without sampling and noise the lower end is nearly attained for balls
-    that hold all. The rounds grow with log(kappa)."""
+    moments off by eta and noise of length nu along several axes: the covariance after the round
+    is within ``claimed``, and without sampling and noise the lower end is nearly attained for
+    balls that contain all. The rounds grow with log(kappa).
+    """
     cases, nearest = 0, mp.mpf(0)
     with mp.workdps(20):
         for small, bound in product(("1", "0.1", "1e-3"), ("0.05", 1, 8)):

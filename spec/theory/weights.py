@@ -4,8 +4,8 @@ records.
 Friends are given by any symmetric predicate that looks at two records only; every record is its
 own friend, and friends are within one radius of each other. The weight of a record is 2 deg -
 n, or 0. A filter (filters.py) keeps records at random; here they count with what was their
-probability: no set is drawn, so nothing of its noise is left, and one noisy number says how far
-the mean can move.
+probability: no set is drawn, so nothing of its noise is left, and one noisy number bounds the
+move of the mean.
 """
 
 from __future__ import annotations
@@ -131,16 +131,16 @@ def reach(adjacency: Adjacency, least: Fraction) -> Fraction:
 
     5. Let v = |Q|, t = 2 v / n, h = sum_Q h_i, a = h / n, c = h / W', b = sum_Q w'_i / W' =
     (v - h) / W'. Then X = t - a, b <= X R, c = 2 R a, E + a <= q = H' / n <= e / (1 + e), q
-    R = e / 2, w_j <= max(0, 1 - t). To spread x_j costs 1 + b. What Q lacks is served by x_j at
-    2, by the w' of all at 1, plus 1 for strangers: these add at most sum_Q d_i u'_i / W' <= c,
-    as d_i u'_i <= h_i.
+    R = e / 2, w_j <= max(0, 1 - t). To spread x_j costs 1 + b. The mass that Q lacks is served
+    by x_j at 2, by the w' of all at 1, plus 1 for strangers: these add at most sum_Q d_i
+    u'_i / W' <= c, as d_i u'_i <= h_i.
 
     6. w_j >= X >= E: P serves Q in proportion to d, at E + min(E, a / X) by the same sum; x_j
-    serves the rest and spreads what is left. The minimum is at most (E + a) / (1 + X). T <= w_j
-    (1 + b) + X (1 - b) + E b + q / (1 + X) <= 1 + b (1 - 2 X + q) - a - 2 a b + q / (1 + X). If
-    the bracket is negative T <= 1 + e. Else T <= 1 + X R (1 - 2 X) + X e / 2 + e / (1 + X) = 1
-    + X (1 - 2 X) (1 + o) / 2 + e (X - X^2 + 1 / (1 + X)), so T <= 17/16 + o / 16 + e, by X
-    (1 - 2 X) <= 1/8 and (X - X^2) (1 + X) <= X. (*) holds.
+    serves the rest and spreads the remainder. The minimum is at most (E + a) / (1 + X).
+    T <= w_j (1 + b) + X (1 - b) + E b + q / (1 + X) <= 1 + b (1 - 2 X + q) - a - 2 a b +
+    q / (1 + X). If the bracket is negative T <= 1 + e. Else T <= 1 + X R (1 - 2 X) + X e / 2 +
+    e / (1 + X) = 1 + X (1 - 2 X) (1 + o) / 2 + e (X - X^2 + 1 / (1 + X)), so T <= 17/16 +
+    o / 16 + e, by X (1 - 2 X) <= 1/8 and (X - X^2) (1 + X) <= X. (*) holds.
 
     7. w_j >= X, E > X: x_j serves Q. T <= w_j (1 + b) + X (1 - b) + E + z <= 1 + b - a + q - a
     + e / 4, and b <= X R <= q R: T <= 1 + 3 e / 4 + e / (1 + e). (*) holds as 1 - 11 e + 32 e^2
@@ -148,7 +148,7 @@ def reach(adjacency: Adjacency, least: Fraction) -> Fraction:
 
     8. w_j < X, t <= 1: x_j and w' serve Q, P spreads. T <= w_j + X + c + E + z <= 1 - a + c + q
     - a + e / 4, and c - 2 a = (2 R - 2) a <= 0: T <= 1 + 5 e / 4. (*) holds as 1 - 4 e + 20
-    e^2 > 0.
+      e^2 > 0.
 
     9. t > 1: w_j = 0 and m' serves Q, which holds b of it itself. If n X <= 2 W', every
     d_i >= X w'_i / W' and X (1 - b) is left at 2; b = t R - c >= t (1 + e) / 2 - c and X <= t,
