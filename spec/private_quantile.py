@@ -174,9 +174,9 @@ def obligation_inverse_sensitivity(claimed: Fraction = Fraction(1)) -> int:
     probabilities e^(-length epsilon / 2) and e^(-score epsilon / (2 q)), each divided by their
     total, are within e^(claimed epsilon / 2) of each other.
 
-    Proof. As m - 1 < p n / q <= m, #{z < t} - m + 1 is up to 1 more than #{z < t} - p n / q, and m
-    - #{z <= t} less than 1 more than p n / q - #{z <= t}. Weights and their totals are then within
-    a factor of e^(epsilon / 2), and weights by lengths are the smaller ones. QED
+    Proof. As m - 1 < p n / q <= m, #{z < t} - m + 1 is up to 1 more than #{z < t} - p n / q,
+    and m - #{z <= t} less than 1 more than p n / q - #{z <= t}. Weights and their totals are
+    then within a factor of e^(epsilon / 2), and weights by lengths are the smaller ones. QED
     """
     cases, universe, most = 0, range(4), Fraction(0)
     for (p, q), n in product(((1, 2), (1, 4), (9, 10)), range(1, 5)):

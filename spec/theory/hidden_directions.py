@@ -106,9 +106,8 @@ def information(hidden: Hidden, mu_squared: Fraction) -> Any:
     k E|D|^2. E D is diagonal in u and what is across: s along u, -s / (d - 1) in every other
     direction, so |E D|^2 = s^2 d / (d - 1). Let t' have the same direction across u, and along
     u an independent b of symmetric law, E b^2 = 1 / d. Then with A and B the angles to what is
-    across, |D|^2 <= 2 sin(A
-    - B)^2, of which the mixed term vanishes by symmetry, and E|D|^2 <= 2 (E sin(A)^2 + E
-      sin(B)^2) = 2 (p + 1 / d).
+    across, |D|^2 <= 2 sin(A - B)^2, of which the mixed term vanishes by symmetry, and
+    E|D|^2 <= 2 (E sin(A)^2 + E sin(B)^2) = 2 (p + 1 / d).
     """
     d, k = hidden.d, hidden.outliers
     moved = k**2 * signal(hidden) ** 2 * d / (d - 1) + 2 * k * (_part_along(hidden) + mp.mpf(1) / d)

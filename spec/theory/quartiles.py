@@ -62,8 +62,8 @@ def reach(cells: Sequence[int], lower: int, upper: int, k: int) -> tuple[int, in
     them at lower and b at upper (where p - a < 1 or q + b > n fewer do). Least: at most p - 1 new
     records are < w, so at most p - 1 + A old ones are, A the removed ones < w: w <= z_(p + A);
     likewise v >= z_(q - B), B the removed ones > v, and A + B <= k. Attained for p + a <= q - b:
-    remove a below z_(p + a) in the order and b above z_(q - b), of which there are p + a - 1 and n
-    - q + b, and put k records between. From k = q - p on it is 0. QED
+    remove a below z_(p + a) in the order and b above z_(q - b), of which there are p + a - 1
+    and n - q + b, and put k records between. From k = q - p on it is 0. QED
     """
     (p, q), n = ranks(len(cells)), len(cells)
     ordered = sorted(cells)

@@ -232,8 +232,7 @@ def stability_histogram(
     R, R' be the laws of the output for the common keys: their ratio is at most e^epsilon. The
     law of x is at least (1 - d)^|A| R >= m R, m = (1 - d)^keys, on outputs without A; likewise
     m R' for x'. So P0 = m R and Q0 = m R' have mass m, and P(S) <= P0(S) + 1 - m <= e^epsilon
-    Q0(S) + 1
-    - m. QED.
+    Q0(S) + 1 - m. QED.
     """
     q = mp.exp(-1 / real(scale))
     surfaces = q ** (threshold - 1) / (1 + q)

@@ -108,8 +108,8 @@ def reach(full: Fraction, least: Fraction) -> Fraction:
 
     4. k' has f' = n - c'_k' strangers in I, all of U among them, and |x_k' - m'| <= 1 +
     f' / N'; k has f >= v in I, and k' may be one more: 1 + (f + 1) / N'. w'_k' =
-    (n - A - f') / D between 0 and 1. N' > n / 2 > n - A, so w'_k' (N' + f') rises up to f' = n
-    - B and falls beyond: it is at most its value at max(u, n - B).
+    (n - A - f') / D between 0 and 1. N' > n / 2 > n - A, so w'_k' (N' + f') rises up to
+    f' = n - B and falls beyond: it is at most its value at max(u, n - B).
 
     5. For u <= n - A: N' times D times U and k' together is at most N' (n - A) +
     (q + 2 H_U)^2 / 8 + (D + 1/2) H_U, q = 2 n - A - B = n - 1 - D. For u >= n - B it is N'

@@ -123,8 +123,7 @@ def most_dropped(n: int, pairs: int, beta: Fraction) -> int:
 
     Record i with u_i strangers is dropped with probability min(2 u_i, n) / n, independently;
     these add up to at most m = 4 pairs / n. By Chernoff d or more are dropped with probability
-    at most exp(d
-    - m) (m / d)^d for d > m.
+    at most exp(d - m) (m / d)^d for d > m.
     """
     if not pairs:
         return 0
@@ -144,9 +143,9 @@ def lean(n: int, pairs: int) -> Fraction:
     distance from it.
 
     4 pairs / (n^2 - 4 pairs). Proof. Record i with u_i strangers has the weight n - v_i, v_i =
-    min(2 u_i, n). The u_i add up to 2 pairs, V = sum v_i to at most 4 pairs, the weights to K = n^2
-    - V. The distances from the mean of all add up to nothing, so the weighted mean less it is - sum
-    v_i (x_i - mean) / K, and V / K grows with V. QED
+    min(2 u_i, n). The u_i add up to 2 pairs, V = sum v_i to at most 4 pairs, the weights to
+    K = n^2 - V. The distances from the mean of all add up to nothing, so the weighted mean less
+    it is - sum v_i (x_i - mean) / K, and V / K grows with V. QED
     """
     return Fraction(4 * pairs, n * n - 4 * pairs)
 

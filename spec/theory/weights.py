@@ -146,9 +146,9 @@ def reach(adjacency: Adjacency, least: Fraction) -> Fraction:
     + e / 4, and b <= X R <= q R: T <= 1 + 3 e / 4 + e / (1 + e). (*) holds as 1 - 11 e + 32 e^2
     + 12 e^3 > 0.
 
-    8. w_j < X, t <= 1: x_j and w' serve Q, P spreads. T <= w_j + X + c + E + z <= 1 - a + c + q
-    - a + e / 4, and c - 2 a = (2 R - 2) a <= 0: T <= 1 + 5 e / 4. (*) holds as 1 - 4 e + 20
-      e^2 > 0.
+    8. w_j < X, t <= 1: x_j and w' serve Q, P spreads. T <= w_j + X + c + E + z <= 1 - a + c +
+    q - a + e / 4, and c - 2 a = (2 R - 2) a <= 0: T <= 1 + 5 e / 4. (*) holds as 1 - 4 e + 20
+    e^2 > 0.
 
     9. t > 1: w_j = 0 and m' serves Q, which holds b of it itself. If n X <= 2 W', every
     d_i >= X w'_i / W' and X (1 - b) is left at 2; b = t R - c >= t (1 + e) / 2 - c and X <= t,
