@@ -87,8 +87,8 @@ def _stated_mean(statement: Sensitivity) -> int | None:
 
 
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
-    """Return the assumption that the released number is at least 1, and so far below both
-    agreements.
+    """Return the assumption that the released number is at least 1, and below both agreements by
+    the stated amount.
     """
     near: Any = statement.adjacency
     known = (Relation.AT_MOST, Side.SMALLER, "Agreement")

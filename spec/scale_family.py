@@ -143,7 +143,7 @@ def weight(parameters: Parameters) -> int:
 
 
 def search_steps(parameters: Parameters) -> int:
-    """Return six steps, and one for each doubling of an octave."""
+    """Return six steps, and one for each doubling up to the number of octaves."""
     k = 0
     while 2**k < parameters["octaves"]:
         k += 1

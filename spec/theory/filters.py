@@ -121,8 +121,8 @@ def least_shift(rare: Fraction, scale: Fraction) -> int:
 def threshold(adjacency: Adjacency, size: int, scale: Fraction, rare: Fraction) -> int:
     """Return the value that the noisy margin must exceed.
 
-    Then records with a margin of at most 1 (add-remove) or 2 (replace) are kept, all together,
-    with probability at most ``rare``.
+    Then some record with a margin of at most 1 (add-remove) or 2 (replace) is kept with
+    probability at most ``rare``.
 
     ``size`` is at least n - 1 under add-remove, n under replace, as in ``noise_scale``.
     """

@@ -73,9 +73,10 @@ def records_needed_in_ball(
 
 @states(THEOREM)
 def least_radius(*, epsilon: Fraction, d: int, n: int, reach: Fraction, beta: Fraction) -> Any:
-    """Return a radius within which, if alpha is any smaller, no estimate from n records is with
-    probability 1 - beta at every mean: (R / 2) ((1 - beta) e^(-n epsilon))^(1 / d), rounded
-    down.
+    """Return a radius such that within any smaller alpha of the mean no estimate from n records is
+    with probability 1 - beta at every mean.
+
+    It is (R / 2) ((1 - beta) e^(-n epsilon))^(1 / d), rounded down.
     """
     exponent = (mp.iv.log(interval(1 - Fraction(beta))) - interval(n * Fraction(epsilon))) / d
     return lower(interval(reach) / 2 * mp.iv.exp(exponent))

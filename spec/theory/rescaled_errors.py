@@ -284,8 +284,8 @@ def obligation_theorem(
 
 @states(_TAIL)
 def obligation_skewed(claimed: Callable[..., Any] = error_bound) -> int:
-    """Check a law for which no pair is kept: a share p of records is at 1, beyond the radius from
-    the others at 0, so that the estimate is 0, up to noise.
+    """Check a law whose rare records get no weight: a share p of records is at 1, beyond the
+    radius from the others at 0, so that the estimate is 0, up to noise.
 
     The bound for the proxy of that law, (1 - 2 p) / (2 ln((1 - p) / p)) (Kearns and Saul 1998),
     is at least p, the expectation, and at most 1; with many records, where without these pairs
