@@ -247,7 +247,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
             if (strategy, noise) == ("circulant", "laplace"):
                 continue
             own: Parameters = {"axes": axes, "adjacency": adjacency, "noise_multiplier": multiplier}
-            own |= {"strategy": strategy, "noise": noise, "outside": outside}  # type: ignore[operator]
+            more = {"strategy": strategy, "noise": noise, "outside": outside}
+            own |= more  # type: ignore[operator]
             largest = max(_loss(own, *pair) for pair in pairs)
             cases += len(pairs)
             gap = abs(largest - real(claimed / multiplier))

@@ -246,7 +246,8 @@ def obligation_error(claimed: Fraction = Fraction(1)) -> int:
         missed = mp.mpf(0)
         model = law(parameters, [Fraction(z) for z in records])
         for first in range(8):
-            mass = model.stages[0][1](()).probability((first,), real_exponential)  # type: ignore[union-attr]
+            stage = model.stages[0][1](())
+            mass = stage.probability((first,), real_exponential)  # type: ignore[union-attr]
             second = model.stages[1][1](((first,),))
             assert isinstance(second, BlockChoicesLaw)
             for pair in product(range(8), repeat=2):

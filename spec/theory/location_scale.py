@@ -189,7 +189,10 @@ def slopes(
     """
     across = [moments(family, location + s * h * scale, scale, where) for s in (1, -1)]
     along = [moments(family, location, scale * math.exp(s * h), where) for s in (1, -1)]
-    rows = [[(up[j] - down[j]) / (2 * h) for up, down in (across, along)] for j in (0, 1)]  # type: ignore[operator]
+    rows = [
+        [(up[j] - down[j]) / (2 * h) for up, down in (across, along)]  # type: ignore[operator]
+        for j in (0, 1)
+    ]
     return (rows[0][0], rows[0][1]), (rows[1][0], rows[1][1])
 
 
