@@ -188,20 +188,25 @@ def obligation_group_buckets(claimed: Callable[[Adjacency], int] = moved) -> int
     """
     cases = 0
     for adjacency in Adjacency:
-        most, most_votes, met = 0, 0, 0
-        pairs = [*product(_SMALL_HASHES, neighbors(_THREE, 3, adjacency))]
-        pairs += product((_SMALL_HASHES[-1],), neighbors(_THREE[1:], 6, adjacency))
-        for by, (left, right) in pairs:
-            sides = [members(side, by) for side in (left, right)]
-            most = max(most, sum(a != b for a, b in zip(*sides, strict=True)))
-            counts = [Counter(votes(side, 2, kth_largest(1))) for side in sides]
-            gained = counts[0] - counts[1]
-            most_votes = max(most_votes, gained.total())
-            met = max([met, *(n for key, n in gained.items() if not counts[1][key])])
-            cases += 1
-        found = {most, most_votes, met}
+        found, looked_at = _largest_changes(adjacency)
         require(found == {claimed(adjacency)}, f"{adjacency}: {found}, not {claimed(adjacency)}")
+        cases += looked_at
     return cases
+
+
+def _largest_changes(adjacency: Adjacency) -> tuple[set[int], int]:
+    """The most groups that change, votes that move, and votes that meet; and of how many pairs."""
+    most, most_votes, met = 0, 0, 0
+    pairs = [*product(_SMALL_HASHES, neighbors(_THREE, 3, adjacency))]
+    pairs += product((_SMALL_HASHES[-1],), neighbors(_THREE[1:], 6, adjacency))
+    for by, (left, right) in pairs:
+        sides = [members(side, by) for side in (left, right)]
+        most = max(most, sum(a != b for a, b in zip(*sides, strict=True)))
+        counts = [Counter(votes(side, 2, kth_largest(1))) for side in sides]
+        gained = counts[0] - counts[1]
+        most_votes = max(most_votes, gained.total())
+        met = max([met, *(n for key, n in gained.items() if not counts[1][key])])
+    return {most, most_votes, met}, len(pairs)
 
 
 def obligation_buckets() -> int:

@@ -74,20 +74,26 @@ def obligation_level_counts(
     All neighbors of at most four records are tried, for several hashes, and for one of them of
     at most six records of two kinds.
     """
-    cases, levels = 0, (3, 2, 1, 0, -1)
+    cases = 0
     for adjacency in Adjacency:
-        most, one_way = 0, True
-        pairs = [*product(_HASHES, neighbors(_RECORDS[:3], 4, adjacency))]
-        pairs += product(_HASHES[-1:], neighbors(_RECORDS[::3], 6, adjacency))
-        for by, sides in pairs:
-            left, right = (counts(table(members(side, by), 2), 2, levels, ()) for side in sides)
-            moves = [a - b for a, b in zip(left, right, strict=True)]
-            most = max(most, *map(abs, moves))
-            one_way = one_way and min(moves) * max(moves) >= 0
-            cases += 1
-        case = f"{adjacency}: moves by {most}, one way: {one_way}"
-        require((most, one_way) == claimed(adjacency), case)
+        found, looked_at = _largest_move(adjacency)
+        case = "{}: moves by {}, one way: {}".format(adjacency, *found)
+        require(found == claimed(adjacency), case)
+        cases += looked_at
     return cases
+
+
+def _largest_move(adjacency: Adjacency) -> tuple[tuple[int, bool], int]:
+    """The most that an answer moves, and whether all of a pair move one way; and of how many pairs."""
+    most, one_way, levels = 0, True, (3, 2, 1, 0, -1)
+    pairs = [*product(_HASHES, neighbors(_RECORDS[:3], 4, adjacency))]
+    pairs += product(_HASHES[-1:], neighbors(_RECORDS[::3], 6, adjacency))
+    for by, sides in pairs:
+        left, right = (counts(table(members(side, by), 2), 2, levels, ()) for side in sides)
+        moves = [a - b for a, b in zip(left, right, strict=True)]
+        most = max(most, *map(abs, moves))
+        one_way = one_way and min(moves) * max(moves) >= 0
+    return (most, one_way), len(pairs)
 
 
 def obligation_found(

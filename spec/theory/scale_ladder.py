@@ -195,19 +195,26 @@ def obligation_pair_rungs(
     """
     cases = 0
     for adjacency in Adjacency:
-        most, hashes = 0, _SMALL if adjacency is Adjacency.ADD_REMOVE else (None,)
-        universe = ((0,), (1,), (40,)) if adjacency is Adjacency.ADD_REMOVE else ((0,), (3,), (40,))
-        for by, sides in product(hashes, neighbors(universe, 4, adjacency)):
-            left, right = (
-                counted(pairs_by_index(side) if by is None else pairs_by_hash(side, by), 2)
-                for side in sides
-            )
-            most = max(most, sum((a - b) ** 2 for a, b in zip(left, right, strict=True)))
-            cases += 1
+        most, looked_at = _largest_square(adjacency)
         require(
             most == claimed(str(adjacency), adjacency), f"{adjacency}: moved by {most}, squared"
         )
+        cases += looked_at
     return cases
+
+
+def _largest_square(adjacency: Adjacency) -> tuple[int, int]:
+    """The most that those numbers move, squared; and of how many pairs."""
+    most, cases, hashes = 0, 0, _SMALL if adjacency is Adjacency.ADD_REMOVE else (None,)
+    universe = ((0,), (1,), (40,)) if adjacency is Adjacency.ADD_REMOVE else ((0,), (3,), (40,))
+    for by, sides in product(hashes, neighbors(universe, 4, adjacency)):
+        left, right = (
+            counted(pairs_by_index(side) if by is None else pairs_by_hash(side, by), 2)
+            for side in sides
+        )
+        most = max(most, sum((a - b) ** 2 for a, b in zip(left, right, strict=True)))
+        cases += 1
+    return most, cases
 
 
 @states(_OURS)

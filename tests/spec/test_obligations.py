@@ -125,6 +125,10 @@ def _other(adjacency: Adjacency) -> Adjacency:
 
 # What honest parts of an obligation compute is the same for all of its twins. Parts of its module.
 _SHARED: dict[str, tuple[str, ...]] = {
+    "theory.groups:obligation_group_buckets": ("_largest_changes",),
+    "theory.levels:obligation_level_counts": ("_largest_move",),
+    "theory.scale_ladder:obligation_pair_rungs": ("_largest_square",),
+    "theory.vectors:obligation_one_unit": ("obligation_vector_sum", "obligation_masked_sum"),
     "histogram_gaussian:obligation_fullest": ("masses", "bin_masses"),
     "theory.soft_weights:obligation_target": ("_worst",),
     "theory.preconditioning:obligation_sandwich": ("_sandwiched", "_divided"),
