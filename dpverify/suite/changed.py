@@ -61,11 +61,19 @@ class Changed:
         return unit.kind == "audit" and self._sources.file(f"spec.{name}") is None
 
     def affects(self, module: str) -> bool:
-        """True if a module, or one of those that it imports, changed; what it loads by name is not followed."""
+        """True if a module, or one of those that it imports, changed; what it loads by name is not followed.
+
+        One that imports the whole package depends on all of it, for it may read what is there; a helper does not that
+        asks for a version or a place alone.
+        """
         found = self._judges.closure({module})
         own = {name for name in found if not name.startswith("dpverify.")}
-        if any("dpverify" in self._judges.uses(name) for name in own):  # all that the package has
-            found = self._sources.closure({module})
+        whole = {name for name in own if "dpverify" in self._judges.uses(name)}
+        if any(
+            name == module or not self._judges.asks_for_its_place(name, "dpverify")
+            for name in whole
+        ):
+            found = self._sources.closure({module})  # all that the package has
         return self.everything or not self.modules.isdisjoint(found)
 
     def _modules(self, unit: Any) -> set[str]:

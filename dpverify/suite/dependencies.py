@@ -33,6 +33,7 @@ TRUSTED = (
 _PACKAGE = Path(dpverify.__file__).resolve().parent
 _THEORY = ("spec", "theory")
 _OF_A_SUITE = ("spec", "mechanisms", "audits", "tests")
+_PLACES = ("__file__", "__path__", "__version__")
 _PREFIX = "obligation_"
 """With which the name of every obligation begins, in one piece wherever it is written."""
 
@@ -145,6 +146,10 @@ class Sources:
             self._used[module] = frozenset(one for one in found if self.file(one) is not None)
         return self._used[module]
 
+    def asks_for_its_place(self, module: str, package: str) -> bool:
+        """Say whether a module uses a package that it imports for its version and place alone."""
+        return _places_alone(self.text(module), package)
+
     def _loaded(self, alias: ast.alias) -> set[str]:
         """What ``import a.b.c`` gives: each package on the way, too, unless it has a name of its own."""
         parts = alias.name.split(".")
@@ -236,6 +241,17 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
         yield from node.orelse
     else:
         yield from ast.iter_child_nodes(node)
+
+
+@cache
+def _places_alone(text: str, name: str) -> bool:
+    """Say whether a name is used, and for nothing but attributes such as ``dpverify.__file__``."""
+    used, placed = 0, 0
+    for node in ast.walk(_tree(text)):
+        used += isinstance(node, ast.Name) and node.id == name
+        if isinstance(node, ast.Attribute) and node.attr in _PLACES:
+            placed += isinstance(node.value, ast.Name) and node.value.id == name
+    return 0 < used == placed
 
 
 @cache

@@ -110,6 +110,7 @@ def test_an_auditor_or_a_sampler_is_under_every_audit(monkeypatch: pytest.Monkey
     assert of_ours.affects("tests.mechanisms.test_bounded_mean")
     assert of_ours.affects("tests.privacy.test_forging")  # it imports the whole package
     assert not of_ours.affects("tests.suite.test_times")  # the suite loads mechanisms by name
+    assert not of_ours.affects("tests.benchmarks.test_tables")  # it asks where the package is
     of_ours.modules = {"dpverify.rates.fitting"}
     assert of_ours.affected(audits) == of_ours.affected(proofs) == []
     assert of_ours.affects("tests.rates.test_fitting")

@@ -115,3 +115,20 @@ def test_what_is_for_type_checkers_alone_is_no_dependency() -> None:
     text = b"if TYPE_CHECKING:\n    import one\nelse:\n    import two\nimport three\n"
     found = [alias.name for node in imports_at_the_top(text) for alias in node.names]
     assert found == ["two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "alone"),
+    [
+        ("import dpverify\nprint(dpverify.__file__, dpverify.__version__)", True),
+        ("import dpverify\nprint(dpverify.__file__, dpverify.PureDP)", False),
+        ("import dpverify\nprint(dpverify.__path__, vars(dpverify))", False),
+        ("import dpverify as dp\nprint(dp.PureDP)", False),
+        ("import dpverify", False),
+    ],
+)
+def test_who_asks_for_a_version_or_a_place_alone_is_known(
+    foreign: Path, lines: str, alone: bool
+) -> None:
+    (foreign / "spec" / "new.py").write_text(f"{lines}\n", encoding="utf-8")
+    assert Sources(foreign, ROOT).asks_for_its_place("spec.new", "dpverify") is alone
