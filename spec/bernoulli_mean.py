@@ -190,7 +190,7 @@ def _worst_error(n: int, multiplier: Fraction) -> Any:
 
 
 def obligation_lower_bound_is_below_error(within: int = 6) -> int:
-    """Check that at the worst share the error is above the lower bound, and within 6 times."""
+    """Check that at the worst share the error is above the lower bound and at most 6 times it."""
     cases = 0
     for adjacency in Adjacency:
         for n, multiplier in ((10, Fraction(2)), (100, Fraction(1)), (10**4, Fraction(100))):

@@ -178,7 +178,9 @@ def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Check under replace that the root mean squared error is above the bound, within 12 times."""
+    """Check under replace that the root mean squared error is above the bound and at most 12 times
+    it.
+    """
     cases = 0
     for n, epsilon in ((100, Fraction(1)), (1000, Fraction(1, 10)), (10**4, Fraction(1, 100))):
         parameters = {

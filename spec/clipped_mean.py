@@ -341,7 +341,7 @@ def obligation_rounding(extra: Fraction = Fraction(1, 2**39)) -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 5) -> int:
-    """Check that the root mean squared error is above the lower bound, and within 5 times."""
+    """Check that the root mean squared error is above the lower bound and at most 5 times it."""
     cases = 0
     for adjacency, outside in product(Adjacency, ("clip", "mask")):
         for d, n, multiplier in ((1, 100, "1"), (3, 1000, "10"), (50, 10**4, "40"), (1, 10, "1/2")):

@@ -209,7 +209,7 @@ def obligation_ball() -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 10) -> int:
-    """Check that the noise alone is above the lower bound, and within 10 times where deviations
+    """Check that the noise alone is above the lower bound and at most 10 times it where deviations
     are alike.
     """
     cases = 0
@@ -237,7 +237,7 @@ def least_for_reach(parameters: Parameters, beta: Fraction) -> int:
 @states(PACKING)
 def obligation_reach(claimed: Callable[[Parameters, Fraction], int] = least_for_reach) -> int:
     """Check that the number of records for which the search misses with probability 1/100 at most
-    is above the lower bound, and within 12 times of it at every reach from 2^10 to 2^1000 and
+    is above the lower bound and at most 12 times it at every reach from 2^10 to 2^1000 and
     every number of columns: both grow as sqrt(d ln reach).
     """
     cases, beta = 0, Fraction(1, 100)

@@ -59,7 +59,7 @@ def law(
 @shows("Agreement", Norm.L1, value=of_query(moved_agreement))
 def obligation_agreement(claimed: Callable[[Adjacency], int] = moved_agreement) -> int:
     """Check on every graph of at most 5 records, and on larger ones, that the agreement moves by
-    at most this, rounded down or not; and by exactly this for some, rounded down.
+    at most ``claimed``, rounded down or not; and by exactly that for some, rounded down.
     """
     cases = 0
     for adjacency in Adjacency:

@@ -337,7 +337,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(_STAGES)
 def obligation_lower_bound_is_below_error(within: Fraction = Fraction(3, 2)) -> int:
-    """Check that the expected error is above the lower bound, and within 3/2 of it where n is
+    """Check that the expected error is above the lower bound and at most 3/2 times it where n is
     large.
     """
     cases = 0

@@ -267,9 +267,9 @@ def _kept(statement: Sensitivity) -> Friendly | None:
 def obligation_scores(
     claimed: Callable[[Adjacency, bool, int, Weights], int] = moved_scores,
 ) -> int:
-    """Check on every graph of at most 5 records that the scores move by at most this, and by
-    (n - 1) / n of it for some (add-remove: outside); ``obligation_missed`` shows which of them
-    are friends that may be kept.
+    """Check on every graph of at most 5 records that the scores move by at most ``claimed``, and
+    by (n - 1) / n of it for some (add-remove: outside); ``obligation_missed`` shows which of
+    them are friends that may be kept.
     """
     cases = 0
     largest: dict[tuple[Adjacency, bool, int, Weights], int] = {}

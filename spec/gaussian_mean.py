@@ -534,8 +534,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     )
 )
 def obligation_lower_bound_is_below_error(within: int = 10) -> int:
-    """Check that the noise alone is above the lower bound, and within 10 times; and that the bound
-    that fails with probability 1/20 is above the expected error, and within 12 times.
+    """Check that the noise alone is above the lower bound and at most 10 times it; and that the
+    bound that fails with probability 1/20 is above the expected error and at most 12 times it.
     """
     cases = 0
     for adjacency, d, outside in product(Adjacency, (5, 50), ("clip", "mask")):

@@ -379,7 +379,7 @@ def obligation_fullest(claimed: Callable[[int], tuple[Any, Any]] = lambda k: _SH
 @states(BOUND)
 def obligation_lower_bound_is_below_error(within: int = 1000) -> int:
     """Check that the noise of the mean alone, for a width of 2.6 deviations, is above the lower
-    bound, and within 1000 times of it.
+    bound and at most 1000 times it.
     """
     cases = 0
     for n, multiplier in ((1000, Fraction(1)), (10**4, Fraction(1)), (10**5, Fraction(10))):

@@ -140,9 +140,12 @@ def _pairs(parameters: Parameters, threshold: int) -> list[tuple[Any, Any]]:
 
 @states(_TESTED, _RANGE)
 def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int:
-    """Show that with the threshold ``claimed`` no small pair of neighbors has more than delta at 1
-    / multiplier, and one in which both bins change has all of 1 - (1 - passes(threshold))^2; one
-    lower, some pair has more than delta."""
+    """Check that with the threshold ``claimed`` no small pair of neighbors has more than delta at
+    1 / multiplier.
+
+    A pair in which both bins change has all of 1 - (1 - passes(threshold))^2; with a threshold
+    lower by one, some pair has more than delta.
+    """
     cases = 0
     for delta, multiplier in product(
         (Fraction(1, 20), Fraction(1, 4), Fraction(1, 10**6)), (Fraction(1, 2), Fraction(2))
@@ -163,8 +166,10 @@ def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int
 
 @states(_TESTED)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Show that where no bin changes the largest loss is at most claimed / multiplier, and for some
-    pair it is that; where both change nothing that is withheld tells the neighbors apart."""
+    """Check that where no bin changes the largest loss is at most claimed / multiplier, and
+    exactly that for some pair; where both change, no withheld value distinguishes the
+    neighbors.
+    """
     cases, largest = 0, mp.mpf(0)
     parameters = _settings()
     allowed = real(claimed / parameters["noise_multiplier"])
@@ -219,7 +224,7 @@ def lower_bound(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
 
 
 def obligation_lower_bound_is_below_error(claimed: int = 6) -> int:
-    """Show that the distance from which on a bin surely passes is above the lower bound and at most
+    """Check that the distance from which on a bin surely passes is above the lower bound and at most
     6 times it."""
     cases, beta = 0, Fraction(1, 100)
     for epsilon, delta in product(
@@ -233,9 +238,9 @@ def obligation_lower_bound_is_below_error(claimed: int = 6) -> int:
 
 
 def obligation_right() -> int:
-    """Show that every released bin contains the quartiles' distance, on all small datasets; the
-    two overlap in half of each; and a dataset abstains with the product of two tails, which
-    falls with every distance.
+    """Check on all small datasets that every released bin contains the quartiles' distance, that
+    the two bins overlap in half of each, and that a dataset abstains with the product of two
+    tail probabilities, which falls with every distance.
     """
     cases, universe = 0, tuple(map(Fraction, range(5)))
     parameters = _settings()

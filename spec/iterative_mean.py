@@ -259,7 +259,8 @@ def _largest_square(parameters: Parameters, prefix: tuple[Outcome, ...]) -> tupl
 
 
 def obligation_lower_bound_is_below_error(within: Fraction = Fraction(3)) -> int:
-    """Check that the expected error is above the lower bound, and within 3 times where n is large.
+    """Check that the expected error is above the lower bound and at most 3 times it where n is
+    large.
 
     The bound that fails with probability 1/20 is above it, and within 4 times (a normal error
     is within 2 of its root mean squares with probability 19/20).

@@ -69,7 +69,7 @@ def obligation_kth_largest(
 def obligation_delta(claimed: Callable[[Parameters], int] = group_votes.threshold_of) -> int:
     """Check that with the threshold ``claimed`` no votes of neighbors have more than delta at
     epsilon = 1, and some have all of ``group_votes.surfaces`` in the limit of large epsilon;
-    with one lower, some have more than delta.
+    with a threshold lower by one, some have more than delta.
     """
     cases = 0
     for adjacency, delta in product(Adjacency, ("1/20", "1/4", "1e-6")):
@@ -136,7 +136,9 @@ lower_bound = group_votes.lower_bound
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Check that the number of groups that the rule takes is above the bound, within 40 times."""
+    """Check that the number of groups that the rule takes is above the bound and at most 40 times
+    it.
+    """
     cases = 0
     for epsilon, delta in product(map(Fraction, ("1/10", "1", "3")), ("1e-3", "1e-9")):
         given = group_votes.base(Adjacency.ADD_REMOVE, "laplace", delta)

@@ -271,8 +271,9 @@ def _model(adjacency: Adjacency, d: int, multiplier: Fraction, n_max: int) -> di
 
 
 def obligation_shares(claimed: tuple[Fraction, Fraction] = (_UP, _DOWN)) -> int:
-    """Check that with ten records a group or more the probabilities are beyond ``claimed`` by a
-    twelfth of that, and that each claimed share leaves a quarter to two fifths.
+    """Check that with at least ten records a group ``shares`` is better than ``claimed`` on either
+    side, by a twelfth of each, and that both claimed shares are 1/4 away from the threshold of
+    2/5.
     """
     up, down = claimed
     require(up - Fraction(2, 5) == Fraction(2, 5) - down == Fraction(1, 4), f"{claimed}")
@@ -288,8 +289,9 @@ def obligation_shares(claimed: tuple[Fraction, Fraction] = (_UP, _DOWN)) -> int:
 
 
 def obligation_noise(claimed: Callable[[Parameters], Any] = noise_missed) -> int:
-    """Check that where every answer is m // 4 - 1 from the threshold, one of them above, all are
-    right except with probability ``claimed``, which is at most 50 times too large.
+    """Check a case in which every answer is m // 4 - 1 from the threshold, and the last one above
+    it: some answer is wrong with probability at most ``claimed``, which is at most 50 times too
+    large.
     """
     cases = 0
     for adjacency, d, n_max in product(Adjacency, (1, 5), (600, 1200)):
@@ -307,8 +309,8 @@ def obligation_noise(claimed: Callable[[Parameters], Any] = noise_missed) -> int
 
 
 def obligation_start(claimed: Callable[[Outcome], int] = top_of) -> int:
-    """Check that the levels begin above the fullest released bucket, the lowest of several, and in
-    1..41 always.
+    """Check that the levels begin above the fullest released bucket (the lowest of several), and
+    always in 1..41.
     """
     cases, tables = 0, ((), (3, 50), (2, 9, 7, 30), (2, 30, 7, 30), (-1024, 70), (-5, 9, 60, 80))
     for votes, top in zip(tables, (0, 3, 7, 2, 0, 40), strict=True):
@@ -318,8 +320,8 @@ def obligation_start(claimed: Callable[[Outcome], int] = top_of) -> int:
 
 
 def obligation_transcripts() -> int:
-    """Check that the masses of all transcripts add up to 1, and that after a report its column has
-    the public answers, the other one its own.
+    """Check that the masses of all transcripts add up to 1, and that after a report the reported
+    column has public answers and the other one its data's.
     """
     parameters = _model(Adjacency.ADD_REMOVE, 2, Fraction(1, 4), 4) | {"reports": 2}
     records = ((Fraction(0), Fraction(0)), (Fraction(3), Fraction(0))) * 2
@@ -347,7 +349,7 @@ def _formal(exponent: Fraction) -> Fraction:
 
 def obligation_lower_bound_is_below_error() -> int:
     """Check that the number of records for which the error bound is at most beta is above the
-    lower bound, within 10^4 times.
+    lower bound and at most 10^4 times it.
     """
     cases, beta = 0, Fraction(1, 20)
     for adjacency, d in product(Adjacency, (2, 100)):

@@ -524,7 +524,7 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
 
 @states(Source("OURS", "two parameters by a coupling, for GDP"))
 def obligation_lower_bound_is_below_error(within: int = 60) -> int:
-    """Check that the noise alone is above the lower bound, and within 60 times of it."""
+    """Check that the noise alone is above the lower bound and at most 60 times it."""
     cases = 0
     for adjacency, changes in product(Adjacency, (_WORLDS[0], _WORLDS[1], _WORLDS[3])):
         for n, multiplier in ((2000, Fraction(4)), (10**5, Fraction(100))):

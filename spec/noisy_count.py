@@ -156,8 +156,8 @@ def lower_bound(epsilon: Fraction) -> Any:
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Check that the mechanism's expected absolute error 2 w / (1 - w^2) is above the bound,
-    within 8 times.
+    """Check that the mechanism's expected absolute error 2 w / (1 - w^2) is above the bound and at
+    most 8 times it.
     """
     for epsilon in (Fraction(1, 100), Fraction(1, 10), Fraction(1), Fraction(3)):
         w = real_exponential(epsilon)

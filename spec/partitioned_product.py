@@ -221,9 +221,11 @@ def _parameters(d: int = 2, **changes: Any) -> dict[str, Any]:
 
 @states(_ROUNDS, _CHAINED)
 def obligation_one_block_pays(claimed: Fraction = Fraction(1)) -> int:
-    """Check, whatever earlier blocks released, that the squares of the exact mu of all blocks sum
-    to at most (claimed / multiplier)^2 on all neighbors of up to 4 records, up to the grid's
-    2^-16; for some pair it is within 1/100 of it, and only one block has any.
+    """Check on all neighbors of up to 4 records, whatever earlier blocks released, that the
+    squares of the exact mu of all blocks sum to at most (claimed / multiplier)^2, up to the
+    grid's 2^-16.
+
+    For some pair the sum is within 1/100 of that, and only one block has a positive mu.
     """
     parameters, cases, reached = _parameters(), 0, Fraction(0)
     square = (claimed / parameters["noise_multiplier"]) ** 2
@@ -253,9 +255,9 @@ def obligation_one_block_pays(claimed: Fraction = Fraction(1)) -> int:
 
 @states(_ROUNDS)
 def obligation_rounds_settle(claimed: Callable[[int], Fraction] = threshold) -> int:
-    """Check on exact sums that no ball cuts that after round k all bits that are left have shares
-    below ``claimed``, and all that were settled in it at least so much; bits are never taken up
-    again.
+    """Check on exact sums that no ball cuts: after round k all unsettled bits have shares below
+    ``claimed``, all bits settled in the round have at least that, and settled bits are never
+    taken up again.
     """
     cases, d, n = 0, 8, 4000
     parameters = _parameters(d)

@@ -102,11 +102,11 @@ def _models(
 @states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 def obligation_range(claimed: Fraction = Fraction(1)) -> int:
     """Check that losses of all neighbors of at most 4 records lie in an interval of length
-    claimed / multiplier, and for 1/4, 1/2 and some pair in no shorter one; exactly, for totals
-    cancel.
+    claimed / multiplier, and for the quantiles 1/4 and 1/2 and some pair in no shorter one;
+    exactly, for totals cancel.
 
-    For 0 and 1 scores move in one direction only, and half of it is unused; 9/10 needs more
-    records for all of it.
+    For the quantiles 0 and 1 scores move in one direction only, and half of the interval is
+    unused; 9/10 needs more records to use all of it.
     """
     cases, half, whole = 0, Fraction(1, 2), Fraction(1)
     for adjacency in Adjacency:
@@ -136,8 +136,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "every cell of a public grid is possible for every dataset"))
 def obligation_support() -> int:
-    """Check that every cell has its own mass by its own score, above 0; all add up to 1, fraction
-    for fraction.
+    """Check that every cell has a positive mass, by its score, and that all masses add up to 1,
+    fraction for fraction.
     """
     cases, lower, upper, width = 0, -1, 3, Fraction(3)
     for (p, q), cells in product(((0, 1), (1, 2), (9, 10)), datasets(range(lower, upper + 1), 3)):
@@ -169,10 +169,14 @@ def length(cells: Sequence[int], t: int, p: int, q: int) -> int:
     Source("AD20", "the inverse sensitivity mechanism", note="a quantile's is ours within a rank")
 )
 def obligation_inverse_sensitivity(claimed: Fraction = Fraction(1)) -> int:
-    """Show that a cell's length is at least its score over q and at most ``claimed`` more, which
-    some cell has; lengths move by at most 1 between neighbors, as scores over q do; so the
-    probabilities e^(-length epsilon / 2) and e^(-score epsilon / (2 q)), each divided by their
-    total, are within e^(claimed epsilon / 2) of each other.
+    """Check that the choice by scores is within e^(claimed epsilon / 2) of the inverse sensitivity
+    mechanism.
+
+    A cell's length is the number of records that must change for it to be the quantile. It is
+    at least the cell's score over q and at most ``claimed`` more, which some cell has; lengths
+    move by at most 1 between neighbors, as scores over q do. So the probabilities
+    e^(-length epsilon / 2) and e^(-score epsilon / (2 q)), each divided by their total, are
+    within e^(claimed epsilon / 2) of each other.
 
     Proof. As m - 1 < p n / q <= m, #{z < t} - m + 1 is up to 1 more than #{z < t} - p n / q,
     and m - #{z <= t} less than 1 more than p n / q - #{z <= t}. Weights and their totals are

@@ -145,8 +145,8 @@ def _rounds_of(parameters: Parameters, records: Sequence[int]) -> Iterator[Block
 
 @states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 def obligation_range(claimed: Fraction = Fraction(1)) -> int:
-    """Check that the losses of a round, of all neighbors of at most 3 records and after all edges,
-    lie in an interval of length claimed / multiplier, and some in no shorter one.
+    """Check that the losses of a round, for all neighbors of at most 3 records and after all
+    edges, lie in an interval of length claimed / multiplier, and some in no shorter one.
     """
     cases = 0
     for adjacency, levels in product(Adjacency, _LEVELS):
@@ -166,8 +166,8 @@ def obligation_range(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "every part of a block is possible for every dataset"))
 def obligation_support() -> int:
-    """Check that after all edges the masses of a round add up to 1, and of a block's own parts
-    none is 0.
+    """Check that after all edges the masses of a round add up to 1, and that all parts between a
+    block's edges have positive mass.
     """
     cases = 0
     parameters = _SMALL | {"levels": _LEVELS[2], "adjacency": Adjacency.ADD_REMOVE}

@@ -114,8 +114,8 @@ def lower_bound(epsilon: Fraction, n: int) -> Any:
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Check for two categories and epsilon <= 1 that the error is above the bound, within 16
-    times.
+    """Check for two categories and epsilon <= 1 that the error is above the bound and at most 16
+    times it.
 
     The error is taken given the data, the bound over the population: the population adds to it.
     """

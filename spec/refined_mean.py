@@ -304,7 +304,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(BOUND)
 def obligation_lower_bound_is_below_error(within: int = 40) -> int:
-    """Check that the root mean squared error is above the lower bound, and within 40 times."""
+    """Check that the root mean squared error is above the lower bound and at most 40 times it."""
     cases = 0
     for adjacency, d, n in product(Adjacency, (1, 3, 50), (1000, 10**5)):
         own = {"noise_multiplier": Fraction(9, 2), "center_multiplier": Fraction(15), "n_max": n}

@@ -214,8 +214,8 @@ def _spent(plan: Weights | Basic | Gaussian, d: int) -> Iterator[Any]:
 @states(WEIGHTS)
 def obligation_shift(claimed: Callable[[Weights], int] = lambda plan: plan.shift) -> int:
     """Check that a released agreement is above both true ones (less 2 under replace) with
-    probability at most ``tail``, where they are as far apart as they can be; with one less it
-    is not.
+    probability at most ``tail``, where they are as far apart as possible; with a shift lower by
+    one, with more.
     """
     cases = 0
     for parameters in _settings():
@@ -270,9 +270,9 @@ def _diagonal(matrix: Sequence[float]) -> tuple[tuple[float, ...], ...]:
 
 
 def obligation_lower_bound_is_below_error(claimed: int = 14) -> int:
-    """Check for records of N(p, M) that the root mean squared error (noise, and sampling besides)
-    is above the lower bound; the noise within 14 times of it (5 to 6.4 times under add-remove,
-    twice that under replace).
+    """Check for records of N(p, M) that the root mean squared error of noise and sampling is above
+    the lower bound, and the noise alone at most ``claimed`` times it (5 to 6.4 times under
+    add-remove, twice that under replace).
     """
     cases = 0
     for adjacency, d, n in product(Adjacency, (5, 50), (10_000,)):

@@ -419,9 +419,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "error of a robust mean, for any outliers"))
 def obligation_bounds_are_in_order(within: int = 40) -> int:
-    """Check without outliers that the expected error is between the lower bound and so many times
-    it, and below the bound that fails with probability 1 / 100; with outliers the latter is
-    larger.
+    """Check without outliers that the expected error is between the lower bound and ``within``
+    times it, and below the bound that fails with probability 1 / 100; with outliers the latter
+    is larger.
     """
     cases = 0
     for adjacency, d, n in product(Adjacency, (1, 10), (2000, 10**5)):

@@ -442,7 +442,7 @@ def obligation_moments(claimed: Callable[..., Any] = mean_of) -> int:
 
 @states(Source("OURS", "two scales by a coupling, for GDP"))
 def obligation_lower_bound_is_below_error(within: int = 60) -> int:
-    """Check that the noise alone is above the lower bound, and within 60 times of it."""
+    """Check that the noise alone is above the lower bound and at most 60 times it."""
     cases = 0
     for adjacency, changes in product(Adjacency, _WORLDS[:2]):
         for n, multiplier in ((1000, Fraction(4)), (10**5, Fraction(100))):

@@ -222,8 +222,8 @@ def obligation_error() -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 400) -> int:
-    """Check on even records that the error is above the lower bound, and within 400 times of it
-    for epsilon from 1/4 to 4: the noise of smooth sensitivity goes as 1 / epsilon^2, the lower
+    """Check on even records that the error is above the lower bound and at most 400 times it for
+    epsilon from 1/4 to 4: the noise of smooth sensitivity goes as 1 / epsilon^2, the lower
     bound as 1 / epsilon.
     """
     cases = 0

@@ -85,7 +85,7 @@ def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
 @shows("SoftAgreement", Norm.L1, value=_stated_moves)
 def obligation_agreement(claimed: Callable[[Fraction], int] = soft_weights.moves) -> int:
     """Check on every graph of at most 5 records, and on larger ones, that the agreement moves by
-    at most this, rounded down or not; and by exactly this for some, rounded down, where
+    at most ``claimed``, rounded down or not; and by exactly that for some, rounded down, where
     full >= 3/4.
     """
     cases = 0

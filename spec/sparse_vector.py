@@ -178,7 +178,7 @@ def _model(adjacency: Adjacency, number: int, multiplier: Fraction, reports: int
 
 def obligation_lower_bound_is_below_error() -> int:
     """Check that twice the error bound suffices to name that count (a threshold in the middle),
-    and is above the lower bound, within 30 times.
+    and is above the lower bound and at most 30 times it.
     """
     cases, beta = 0, Fraction(1, 20)
     for adjacency, number, epsilon in product(

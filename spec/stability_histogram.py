@@ -145,8 +145,8 @@ def _pairs(parameters: Parameters, threshold: int) -> list[tuple[ThresholdedLaw,
 @states(Source("KKMN09", "thresholded histograms"))
 def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int:
     """Check that with the threshold ``claimed`` no small pair of neighbors has more than delta at
-    epsilon, and some has all of surfaces(threshold); with one lower, some pair has more than
-    delta.
+    epsilon, and some pair has all of surfaces(threshold); with a threshold lower by one, some
+    pair has more than delta.
     """
     cases = 0
     for adjacency, delta in product(
@@ -166,9 +166,9 @@ def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int
 
 @states(Source("OURS", "thresholded Gaussian histograms are approximately GDP"))
 def obligation_gaussian_delta(claimed: Fraction = Fraction(1)) -> int:
-    """Check that no small pair of neighbors has more than the profile of mu =
-    claimed / multiplier, and delta, at any of several epsilons; and some pair has more than
-    half of the profile.
+    """Check that no small pair of neighbors has more than delta plus the profile of mu =
+    claimed / multiplier, at any of several epsilons, and that some pair has more than half of
+    the profile.
     """
     cases = 0
     require(ROOT**2 >= 2, f"{ROOT} is below the square root of 2")
@@ -185,9 +185,9 @@ def obligation_gaussian_delta(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "the threshold of real Laplace noise is too low for integers"))
 def obligation_real_tail() -> int:
-    """Check that real Laplace noise of scale 1 has e^-(T - 1) / 2 <= delta from T = 1 +
-    ln(1 / (2 delta)) on, while for some delta the integer from there on lets more than delta
-    surface, and rounded down for all.
+    """Check that the threshold for real Laplace noise of scale 1, T = 1 + ln(1 / (2 delta)), is
+    too small for integer noise: for some delta the integer above T lets more than delta
+    surface, and the integer below T does for every delta.
     """
     cases, exceeding = 0, 0
     for delta in (Fraction(1, k) for k in range(3, 60)):
@@ -323,8 +323,8 @@ def _least(bound: discrete_laws.Least, parameters: Parameters, n: int, bins: int
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Check that the bin size that error_bound promises to show is above the bound, within 3
-    times.
+    """Check that the bin size that error_bound promises to show is above the bound and at most 3
+    times it.
     """
     cases, beta = 0, Fraction(1, 100)
     for epsilon, delta in product(

@@ -382,7 +382,7 @@ def _along(parameters: Parameters) -> Any:
 
 @states(SCORES)
 def obligation_lower_bound_is_below_error(within: int = 16) -> int:
-    """Check that the noise alone is above the lower bound, and within 16 times of it."""
+    """Check that the noise alone is above the lower bound and at most 16 times it."""
     cases = 0
     for adjacency, changes in product(Adjacency, _WORLDS[:3]):
         for n, multiplier in ((1000, Fraction(4)), (10**5, Fraction(100))):

@@ -95,8 +95,8 @@ def obligation_of_public_size(claimed: Callable[..., tuple[Any, ...]] = of_publi
 @states(_LIST)
 def obligation_coupling(claimed: Callable[..., Law] = law) -> int:
     """Check on all neighbors of at most 4 records of three letters, two of them inside, and sizes
-    up to 3, that the two laws of lists can be drawn together, exactly, so that the lists differ
-    in one place at most; for some pair never in fewer.
+    up to 3, that the two laws of lists have an exact coupling in which the lists differ in one
+    place at most; for some pair no coupling has lists that are always equal.
     """
     cases = 0
     for adjacency, size in product(Adjacency, (1, 2, 3)):

@@ -449,9 +449,9 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
 
 @states(_KV18)
 def obligation_searches_find(claimed: int = 200) -> int:
-    """Check that with ``claimed`` noise multipliers of records, half as many under add-remove, the
+    """Check that with ``claimed`` noise multipliers of records (half as many under add-remove) the
     searches of all 2^40 cells miss with probability below 1e-4 under the default shares; with a
-    third of them that is not shown.
+    third of them the bound is larger.
     """
     cases = 0
     for adjacency in Adjacency:
@@ -467,7 +467,7 @@ def obligation_searches_find(claimed: int = 200) -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 8) -> int:
-    """Check that the noise alone is above the lower bound, and within 8 times of it."""
+    """Check that the noise alone is above the lower bound and at most 8 times it."""
     cases = 0
     for adjacency in Adjacency:
         for n, multiplier in ((1000, Fraction(4)), (10**5, Fraction(100))):

@@ -392,8 +392,8 @@ def obligation_typical(claimed: Callable[[Parameters, Sequence[Any]], Prefix] = 
 
 @states(BOUND)
 def obligation_lower_bound_is_below_error(claimed: int = 45) -> int:
-    """Check that the error to first order is above the lower bound, and within ``claimed``
-    times.
+    """Check that the error to first order is above the lower bound and at most ``claimed`` times
+    it.
     """
     cases = 0
     for adjacency, d, power in product(Adjacency, (4, 50), (0, 1)):

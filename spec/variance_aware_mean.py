@@ -331,9 +331,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def obligation_radius(rule: Any = chosen) -> int:
-    """Check without noise that the radius is the least that at most one record in ``one_in`` and
-    three standard deviations exceed; noise of three standard deviations in one number moves it
-    by no further.
+    """Check that without noise the radius is the least one that at most one record in ``one_in``
+    and three standard deviations exceed, and that noise of three standard deviations in one
+    number moves it by at most that.
     """
     cases = 0
     base = _settings()[0]
@@ -352,7 +352,7 @@ def obligation_radius(rule: Any = chosen) -> int:
 
 def obligation_lower_bound_is_below_error(within: int = 4) -> int:
     """Check for the radius 1.2 times the expected norm that the noise alone is above the lower
-    bound, and within 4 times of it.
+    bound and at most 4 times it.
     """
     cases = 0
     for adjacency, d, n in product(Adjacency, (1, 10, 1000), (10**3, 10**4)):
@@ -373,8 +373,9 @@ def obligation_lower_bound_is_below_error(within: int = 4) -> int:
 
 def obligation_collapse(records: int = 75) -> int:
     """Check that the bound on missing a median is 1 at 10 sqrt(d) / mu records, and below 1e-3 at
-    ``records`` times sqrt(d) / mu, whatever d and mu, for 16 halvings and 4 extra steps on a
-    quarter of mu^2.
+    ``records`` times sqrt(d) / mu, whatever d and mu.
+
+    There are 16 halvings and 4 extra steps, on a quarter of mu^2.
     """
     cases = 0
     for d, multiplier in ((100, Fraction(4)), (1000, Fraction(4)), (1000, Fraction(1, 2))):

@@ -223,9 +223,11 @@ def _settings(noise: str, d: int, **own: Any) -> dict[str, Any]:
 
 @states(_WINSORIZED, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check on all neighbors of at most 4 records of a small universe that the losses of every
-    choice have a range of at most ``length``, and for some pair exactly that; the sum moves by
-    the remainder of epsilon, or of mu^2 to within 2^-18; and the two add up to
+    """Check on all neighbors of at most 4 records of a small universe the losses of every choice,
+    of the sum, and of both together.
+
+    The losses of a choice have a range of at most ``length``, and for some pair exactly that;
+    the sum has the remainder of epsilon, or of mu^2 to within 2^-18; and both add up to
     (claimed / multiplier).
     """
     cases = 0
@@ -264,8 +266,8 @@ def _last_loss(own: Any, theirs: Any) -> Fraction:
 
 
 def obligation_clipped() -> int:
-    """Check that of normal records about the middle of their quartiles at most ``clipped`` lie
-    outside the range, and more than a fiftieth of that.
+    """Check that at most a share ``clipped`` of normal records lies outside the range about the
+    middle of their quartiles, and more than a fiftieth of that.
     """
     cases, distance = 0, 2 * mp.sqrt(2) * mp.erfinv(mp.mpf(1) / 2)
     for text in ("1/2", "1/10", "1/1000", "1/1000000", "1/1000000000000"):
@@ -279,7 +281,9 @@ def obligation_clipped() -> int:
 
 def obligation_range() -> int:
     """Check that RADIUS units are half the range, or up to 1/32 more, about the middle of the
-    quartiles, which may come in either order; equal ones leave a cell on either side.
+    quartiles.
+
+    The quartiles may come in either order; equal ones leave a cell on either side.
     """
     cases = 0
     for cells, low, high in ((3, 0.0, 3.0), (2**20, -7.0, 900.0), (16, 1e300, 1.5e300)):
@@ -302,8 +306,8 @@ def obligation_range() -> int:
 
 
 def obligation_lower_bound_is_below_error(within: int = 40) -> int:
-    """Check that the noise alone is above the lower bound, and within 40 times in one column, or
-    with Gaussian noise.
+    """Check that the noise alone is above the lower bound and at most 40 times it in one column,
+    or with Gaussian noise.
     """
     cases = 0
     for noise, d in (("gaussian", 1), ("gaussian", 10), ("gaussian", 100), ("laplace", 1)):

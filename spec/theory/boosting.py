@@ -57,8 +57,9 @@ def failure(runs: int, each: Fraction) -> float:
 @states(_BOOST)
 def obligation_majority(claimed: Callable[[Sequence[Point], int], list[int]] = chosen) -> int:
     """Check on all lists of 1 to 4 points of a line, and of 3 of a plane, with more than half
-    within alpha of the origin: there is one to give out, and none is farther than 3 alpha; some is
-    that far."""
+    within alpha of the origin, that there is a point to return, that every such point is within
+    3 alpha, and that some is that far.
+    """
     cases = 0
     line = [(x,) for x in (-9, -7, -6, -4, -2, 0, 1, 2, 4, 6, 7)]
     plane = list(product((-2, -1, 0, 1, 3), repeat=2))
@@ -81,8 +82,9 @@ def obligation_majority(claimed: Callable[[Sequence[Point], int], list[int]] = c
 
 @states(_BOOST)
 def obligation_failure(claimed: Callable[[int, Fraction], float] = failure) -> int:
-    """Check that the binomial tail, exactly, is at most ``claimed``, and at least a ninth of its
-    square: twice the exponent would not do."""
+    """Check that the exact binomial tail is at most ``claimed``, and at least a ninth of its
+    square: twice the exponent would be false.
+    """
     cases = 0
     for runs, each in product((1, 5, 20, 61), (Fraction(1, 4), Fraction(1, 3), Fraction(9, 20))):
         tail = sum(

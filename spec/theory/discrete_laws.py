@@ -206,9 +206,12 @@ Least = Callable[[Fraction, Fraction, Adjacency, int, int], Any]
 
 @states(PAIRS, VARIATION)
 def obligation_variation(claimed: Least = least_variation) -> int:
-    """Check the bound against exact errors: on two bins, of randomized response and the likelier
-    side, at the hardest of 80 laws, for 1 to 6 records; and against a noisy histogram on many,
-    for which it is within 15 times, with noise and with sampling as most of the error.
+    """Check the bound against exact errors on two bins, for 1 to 6 records, and against a noisy
+    histogram on many bins.
+
+    On two bins the error is that of randomized response and the likelier side, at the hardest
+    of 80 laws. The histogram's is at most 15 times the bound, with noise and with sampling as
+    most of the error.
     """
     cases, replace = 0, Adjacency.REPLACE
     for text, n in product(("1/4", "1", "3"), (1, 2, 6)):
@@ -248,9 +251,9 @@ def _response_error(epsilon: Fraction, n: int) -> Any:
 
 @states(KOLMOGOROV)
 def obligation_kolmogorov(claimed: Least = least_kolmogorov) -> int:
-    """Check the bound against the choice of a bin by weights e^(share times its records), exact
-    for up to 3 records on 3 bins; below a noisy histogram's error; and it grows with ln k until
-    delta ends that.
+    """Check that the bound is below the exact error of choosing a bin by weights
+    e^(share times its records), for up to 3 records on 3 bins, and below a noisy histogram's
+    error; and that it grows with ln k until delta limits it.
     """
     cases, replace = 0, Adjacency.REPLACE
     for text, n in product(("1/2", "2"), (1, 3)):

@@ -54,9 +54,11 @@ _ESTIMATES: tuple[Estimate, ...] = (
 
 @states(SCORES)
 def obligation_scores_add_up(claimed: Callable[[Any], Any] = information) -> int:
-    """Check that for one normal record of mean theta and five estimates, by quadrature over both:
-    the average of (M - theta)(x - theta) is at least 1 - a times the root of ``claimed``, which is
-    the integral of the squared derivative of the prior over itself; some estimate comes within .15.
+    """Check for one normal record of mean theta and five estimates, by quadrature over both, that
+    the average of (M - theta)(x - theta) is at least 1 - a times the root of ``claimed``; some
+    estimate comes within .15.
+
+    ``claimed`` is the integral of the squared derivative of the prior over the prior.
     """
     cases, nearest = 0, mp.mpf(0)
     with mp.workdps(12):

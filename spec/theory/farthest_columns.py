@@ -91,8 +91,8 @@ _CASES: tuple[tuple[Region, tuple[Vector, ...]], ...] = (
 @shows("FarthestColumns", Norm.SQUARED_L2, value=of_query(votes_moves))
 def obligation_votes(claimed: Callable[[Adjacency], int] = votes_moves) -> int:
     """Check over all neighbors of at most two records in up to three columns that the counts move
-    by at most this, and by exactly this where there are two columns; every record of the ball
-    about them votes once.
+    by at most ``claimed``, and by exactly that where there are two columns; every record of the
+    ball about them votes once.
     """
     cases = 0
     for (region, universe), adjacency in product(_CASES, _ALL):

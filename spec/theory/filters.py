@@ -280,8 +280,8 @@ def obligation_kept_mean(
     claimed: Callable[[Fraction, int], int] = mean_sensitivity, below: int = 1
 ) -> int:
     """Check on friendly neighbors of up to 4 records, and of 41, that the mean moves by at most
-    the claimed amount, for every released number up to N - ``below``, with strangers unknown
-    and known; and by 9/10 of it for some.
+    ``claimed``, for every released number up to N - ``below``, with strangers unknown and
+    known; and by 9/10 of it for some.
     """
     cases, radius = 0, 2**20
     for spread in (Fraction(1, 3), Fraction(7)):
@@ -333,8 +333,8 @@ def obligation_swapped_mean(
     claimed: Callable[[Fraction, int, Fraction], int] = swapped_sensitivity,
 ) -> int:
     """Check on friendly sets of up to 4 records, one of them replaced, that the mean moves by at
-    most the claimed amount, with strangers unknown and known; exactly so, up to rounding, where
-    both are two radii apart.
+    most ``claimed``, with strangers unknown and known; exactly so, up to rounding, where both
+    are two radii apart.
 
     Where a record may be replaced, one may also come or go, so ``obligation_kept_mean`` holds
     too.

@@ -229,7 +229,9 @@ def _directions(d: int) -> Iterator[Row]:
 
 @states(_GOOD)
 def obligation_farthest(claimed: Callable[[Rows], Any] = farthest) -> int:
-    """Check that no half-space of a fine grid is farther, and some is as far up to a fiftieth."""
+    """Check that no half-space of a fine grid is farther than ``claimed``, and some is as far up
+    to a fiftieth.
+    """
     cases = 0
     steps = [(t, _tail(t)) for t in (mp.mpf(4 * k) / _STEPS for k in range(1, _STEPS + 1))]
     for rows in _SETS:

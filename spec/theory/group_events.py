@@ -125,8 +125,9 @@ def _iterated(epsilon: Fraction, delta: Fraction, n: int, q: Any) -> list[Any]:
 
 @states(RECURSION)
 def obligation_changed(claimed: Callable[..., Group] = changed) -> int:
-    """Check that g is what n steps lead to, from three probabilities; and that these steps are a
-    private mechanism's (it answers yes with p_c on c records), so no smaller g would do.
+    """Check that g is the result of n steps, from three probabilities, and that a private
+    mechanism takes these steps (it answers yes with probability p_c on c records), so no
+    smaller g is a bound.
     """
     cases, near = 0, mp.mpf(10) ** -12
     for (epsilon, delta), q in product(BUDGETS, (mp.mpf(0), mp.mpf("0.001"), mp.mpf("0.7"))):
@@ -145,9 +146,7 @@ def obligation_changed(claimed: Callable[..., Group] = changed) -> int:
 
 @states(PACKING)
 def obligation_concentrated(claimed: Callable[[Any, int], Group] = changed_concentrated) -> int:
-    """Check that g is the least of what the orders allow, over 400 of them; it is concave on a
-    grid.
-    """
+    """Check that g is the least bound over 400 orders, and concave on a grid."""
     cases = 0
     for rho, n, q in product((mp.mpf("0.005"), mp.mpf(1) / 2), (1, 5), ("1e-30", "1e-4", "0.3")):
         r, far = rho * n**2, -mp.log(mp.mpf(q))

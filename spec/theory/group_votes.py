@@ -148,8 +148,8 @@ def off_by_two(pairs: int) -> Any:
 
 
 def obligation_off_by_two(claimed: Callable[[int], Any] = off_by_two) -> int:
-    """Check that the bound is at least the two exact tails, and within 40 times as much up to 100
-    pairs; and that they fall.
+    """Check that the bound is at least the two exact tails and at most 40 times their sum up to
+    100 pairs; and that it falls.
     """
     cases, before = 0, mp.inf
     for pairs in (1, 2, 3, 5, 13, 31, 52, 100):
@@ -233,9 +233,10 @@ def enough(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
 def obligation_enough(
     claimed: Callable[[Fraction, Fraction, Fraction], int] = enough,
 ) -> int:
-    """Check that with ``claimed`` groups the bucket is withheld with probability at most beta,
-    with 2 / epsilon fewer than nine tenths of them more often, and that ``lower_bound`` is at
-    most ``claimed`` and at least a 40th of it.
+    """Check that with ``claimed`` groups the bucket is withheld with probability at most beta, and
+    with 2 / epsilon fewer than nine tenths of them with more.
+
+    ``lower_bound`` is at most ``claimed`` and at least a 40th of it.
     """
     cases = 0
     for epsilon, delta, beta in product(

@@ -76,9 +76,10 @@ def _moved(law: Law, radius: Fraction) -> Any:
 
 @states(_BIAS)
 def obligation_bias(claimed: Callable[..., Any] = clipping_bias) -> int:
-    """Show that clipping moves the mean of no small law by more than ``claimed`` of its second
-    moment, and that of some law by as much; and that outliers move it by 2 R times their share
-    besides, where they are opposite to all others."""
+    """Check that clipping moves the mean of no small law by more than ``claimed`` of its second
+    moment, and that of some law by as much; outliers that are opposite to all other records
+    move it by 2 R times their share besides.
+    """
     cases, attained = 0, 0
     for law, radius in _laws():
         second = mp.fsum(real(m) * _length(p) ** 2 for p, m in law.items())
@@ -98,9 +99,12 @@ def obligation_bias(claimed: Callable[..., Any] = clipping_bias) -> int:
 
 @states(_HEAVY)
 def obligation_radius(claimed: Callable[..., Any] = best_radius) -> int:
-    """Show that ``claimed`` makes noise and bias together least, sqrt(second_moment (noise + 2
-    outliers)): so it goes as (second_moment / (epsilon n))^(1/2), and with outliers alone as (2
-    second_moment outliers)^(1/2)."""
+    """Check that ``claimed`` minimizes the sum of noise and bias, with the minimum
+    sqrt(second_moment (noise + 2 outliers)).
+
+    So the error goes as (second_moment / (epsilon n))^(1/2), and with outliers alone as
+    (2 second_moment outliers)^(1/2).
+    """
     cases = 0
     for second, noise, share in product((1, 50), ("1/10", "1/10000"), ("0", "1/20")):
         rate, part = real(Fraction(noise)), Fraction(share)

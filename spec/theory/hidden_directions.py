@@ -341,8 +341,8 @@ def _length(d: int, rare: Any) -> float:
 def obligation_no_second_moment(
     claimed: Fraction = Fraction(12, 100), hidden: Hidden = FIFTY
 ) -> int:
-    """Check that at (1, 1e-6) the root mean square error is above this, however the budget is
-    shared; and that the best share comes within a tenth of it.
+    """Check that at (1, 1e-6) the root mean square error is above ``claimed``, however the budget
+    is shared, and that the best share comes within a tenth of it.
 
     All of the budget is for a second moment and the sum between two planes across a direction
     that follows from it; the center, the planes and the number of records are free.

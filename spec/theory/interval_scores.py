@@ -153,9 +153,9 @@ def _averages(family: Family, estimate: Callable[[Any], Any], center: Any, reach
 
 @states(INTERVALS)
 def obligation_beside_waves(claimed: Callable[..., Any] = least_error) -> int:
-    """Check the bound for one parameter beside that of a prior cos^2 (family_scores.py), from a
-    few records to many: from 2 / 3 of it to pi / sqrt(3) times; k parameters have sqrt(k) times
-    the error of one, and delta lowers it.
+    """Check the bound for one parameter against that of a prior cos^2 (family_scores.py), from a
+    few records to many: it is from 2 / 3 to pi / sqrt(3) times as large; k parameters have
+    sqrt(k) times the error of one, and delta lowers it.
     """
     cases = 0
     for mu, n, reach in product(("1/10", "1"), (1, 100, 10**6), (mp.mpf(1) / 2, mp.mpf(4))):
@@ -177,9 +177,11 @@ def obligation_beside_waves(claimed: Callable[..., Any] = least_error) -> int:
 
 @states(BITS)
 def obligation_bits(claimed: Callable[..., Any] = least_error_of_bits) -> int:
-    """Check the bound against exact errors over uniform p: of the best multiple of randomized
-    bits, where each column has its share of epsilon, and of the shares themselves with
-    probability delta, else 1/2. For epsilon = delta = 0 it is exactly the error of 1/2.
+    """Check that the bound is below exact errors over uniform p: that of the best multiple of
+    randomized bits, each column with its share of epsilon, and that of the shares themselves,
+    released with probability delta, else 1/2.
+
+    For epsilon = delta = 0 it is exactly the error of 1/2.
     """
     cases = 0
     for d, n, text in product((1, 3, 50), (1, 5, 1000), ("0", "1/2", "1", "4")):
@@ -202,8 +204,10 @@ def obligation_bits(claimed: Callable[..., Any] = least_error_of_bits) -> int:
 @states(INTERVALS)
 def obligation_leak(claimed: Callable[..., Any] = leak) -> int:
     """Check (c) on a bit through randomized response with delta: every score of the output that
-    has mean 0 without the record has a mean of at most ``claimed`` with it, some a third of
-    that; for two normal laws, Z the likelihood ratio, both are equal.
+    has mean 0 without the record has a mean of at most ``claimed`` with it, and some score a
+    third of that.
+
+    For two normal laws, Z the likelihood ratio, both are equal.
     """
     cases, nearest = 0, mp.mpf(0)
     for text, delta in product(("1/100", "1", "2"), (mp.mpf(0), mp.mpf("0.01"))):

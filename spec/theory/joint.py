@@ -152,8 +152,8 @@ def normal_length(width: int, beta: Fraction) -> Any:
 
 
 def obligation_normal_length(length: Callable[[int, Fraction], Any] = normal_length) -> int:
-    """Check that the chi-square tail there (incomplete gamma function) is at most beta, and at
-    half of it above.
+    """Check that the chi-square tail beyond ``length`` (incomplete gamma function) is at most
+    beta, and beyond half of it more.
     """
     cases = 0
     for width in (1, 2, 3, 10, 50, 1000):

@@ -176,9 +176,9 @@ def _near(found: Any, wanted: Any, case: str, digits: int = 9) -> None:
 
 @states(_OURS, _REMARK)
 def obligation_kept_moment(claimed: Callable[..., Limited] = moment) -> int:
-    """Check the moments on a line against the closed forms of a truncated normal law, for a wide
-    ball cut by a plane against these along the axis and nothing across, and for an uncut ball
-    against the masked mean.
+    """Check the moments in special cases: on a line against a truncated normal law, for a wide
+    ball cut by a plane against that law along the axis and nothing across, and for an uncut
+    ball against the masked mean.
 
     The parts inside a ball and outside of it make up the whole, in mass, first and second
     moments.

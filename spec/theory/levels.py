@@ -99,9 +99,9 @@ def _largest_move(adjacency: Adjacency) -> tuple[tuple[int, bool], int]:
 def obligation_found(
     claimed: Callable[[Sequence[int], int, Sequence[int]], tuple[dict[int, int], int]] = found,
 ) -> int:
-    """Check, for every increasing list of places of two columns at three levels, that the reported
-    columns are those at their first place, and that every other column was answered at the
-    level said, and not at the next.
+    """Check, for every increasing list of places of two columns at three levels, that the result
+    has each reported column at its first place, and that every other column was answered at the
+    returned level, and not at the next.
     """
     cases, d, levels = 0, 2, (4, 3, 2)
     for k in range(1, 4):

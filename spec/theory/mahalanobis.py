@@ -37,13 +37,13 @@ def noise_product(variances: Sequence[Any], power: Any, *, mahalanobis: bool) ->
 
 @states(_FOOTNOTE)
 def obligation_footnote(claimed: Callable[[bool], int] = lambda maha: 2 if maha else 1) -> int:
-    """Show that noise is shortest for M = Sigma^2 in the Mahalanobis norm, where it has d^2, and
-    for M = Sigma in the Euclidean one, where it has (tr Sigma^(1/2))^2; among powers of Sigma, and
-    of matrices with the same eigenvectors about these.
+    """Check that noise is shortest for M = Sigma^2 in the Mahalanobis norm, where it has d^2, and
+    for M = Sigma in the Euclidean one, where it has (tr Sigma^(1/2))^2; among powers of Sigma,
+    and of matrices with the same eigenvectors about these.
 
     Proof. With w = M^(1/2) the product is (sum s_j / w_j) (sum w_j / s_j) >= d^2 by Cauchy and
-    Schwarz, with equality where w is a multiple of s; in the Euclidean norm (sum s_j / w_j) (sum
-    w_j) >= (sum s_j^(1/2))^2, with equality where w_j is a multiple of s_j^(1/2). QED
+    Schwarz, with equality where w is a multiple of s; in the Euclidean norm (sum s_j / w_j)
+    (sum w_j) >= (sum s_j^(1/2))^2, with equality where w_j is a multiple of s_j^(1/2). QED
     """
     cases = 0
     spectra = [(1, 1, 1), (1, Fraction(1, 4), Fraction(1, 9)), (1, 100, 10**4, 10**6), (3, 5)]
@@ -118,7 +118,7 @@ def adaptive_mean_rate(n: int, d: int, epsilon: Any, delta: Any) -> Any:
 
 @states(Source("BHS23", "the stable mean, its noise", note="quoted, not derived"))
 def obligation_rates_of_others(claimed: int = 1) -> int:
-    """Show that the stable mean's noise is above the rate without constants, and within 128 times
+    """Check that the stable mean's noise is above the rate without constants and at most 128 times
     it, over d and n; both go as 1 / n and 1 / epsilon, the rate as d^claimed.
     """
     cases = 0

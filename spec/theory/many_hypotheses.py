@@ -162,9 +162,9 @@ def means_in_box(d: int, reach: Fraction, alpha: Fraction) -> int:
 
 @states(RECURSION, LOCATION)
 def obligation_success(claimed: Callable[..., Any] = most_success) -> int:
-    """Check that for one record the bound is attained, by k-ary randomized response with delta
-    (replace) and by an even guess that a record improves (add-remove); for more hypotheses it
-    falls to that of any number.
+    """Check that the bound is attained for one record, by k-ary randomized response with delta
+    (replace) and by an even guess that a record improves (add-remove), and that for more
+    hypotheses it falls to that of any number.
     """
     cases, near = 0, mp.mpf(10) ** -12
     for (epsilon, delta), count in product(BUDGETS, (2, 3, 10)):
@@ -190,10 +190,11 @@ def obligation_success(claimed: Callable[..., Any] = most_success) -> int:
 
 @states(PACKING)
 def obligation_gaussian(claimed: Callable[[Any, int], Group] = changed_gaussian) -> int:
-    """Check two hypotheses, where noise on a sum succeeds exactly as often; and orthogonal sums
-    for each of many, of which the largest noisy one is right (by quadrature): never more often
-    than the bound, and with 1.5 times the records as often. What zCDP allows of mu^2 / 2 is
-    more, and no more than 1.6 times as far.
+    """Check the bound against Gaussian noise: for two hypotheses noise on a sum succeeds exactly
+    as often, for many never more often, and with 1.5 times the records as often.
+
+    With many hypotheses each has an orthogonal sum, and the answer is the largest noisy one
+    (by quadrature). The bound for zCDP of mu^2 / 2 is larger, and at most 1.6 times as far.
     """
     cases, near = 0, mp.mpf("1e-9")
     for mu, n in product((mp.mpf(1) / 10, mp.mpf(1)), (1, 4, 20)):
@@ -219,9 +220,9 @@ def _largest(far: Any, count: int) -> Any:
 
 @states(SAMPLED)
 def obligation_drawn(claimed: Callable[..., Any] = drawn) -> int:
-    """Check records drawn of two laws on a pair of values, through randomized response and the
-    likelier side, exactly: never right more often than the bound, and for one record exactly as
-    often.
+    """Check that randomized response and the likelier side, with records drawn from two laws on a
+    pair of values, is never right more often than the bound, exactly; for one record it is
+    exactly as often.
     """
     cases, near = 0, mp.mpf("1e-12")
     for text, n, apart in product(("1/4", "1", "3"), (1, 2, 5), (Fraction(1, 10), Fraction(4, 5))):
@@ -243,10 +244,12 @@ def obligation_drawn(claimed: Callable[..., Any] = drawn) -> int:
 
 @states(LOCATION)
 def obligation_records(claimed: Callable[..., int] = records_needed) -> int:
-    """Check means of unknown location: between ln((1 - beta) (e^epsilon - 1) / delta) / epsilon,
-    which the first kind of step alone needs, and 3 + (ln(1 / (2 delta)) +
-    ln(1 / beta)) / epsilon; with one record fewer some mean is missed more often. A box of R
-    needs the fewer of these and of ln(R / alpha) / epsilon.
+    """Check the number of records for means of unknown location: it is between ln((1 - beta)
+    (e^epsilon - 1) / delta) / epsilon, which the first kind of step alone needs, and 3 +
+    (ln(1 / (2 delta)) + ln(1 / beta)) / epsilon.
+
+    With one record fewer some mean is missed more often. For a box of half-length R the smaller
+    of this and ln(R / alpha) / epsilon is needed.
     """
     cases, anywhere = 0, None
     for text, delta, beta in product(

@@ -79,8 +79,8 @@ _QUERIES: tuple[Callable[[Sequence[Record]], Vector], ...] = (
 )
 def obligation_of_images(claimed: Callable[..., list[Record]] = images) -> int:
     """Check for all neighbors of at most 2 records of a small universe that their images are
-    neighbors, or equal; and that no query of a few moves further than it moves over all
-    neighbors of images.
+    neighbors, or equal, and that each of a few queries moves no further than over all neighbors
+    of images.
     """
     cases = 0
     for public in _MAPS:

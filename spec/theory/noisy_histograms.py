@@ -111,10 +111,12 @@ _WORLDS: tuple[tuple[Fraction, ...], ...] = (
 
 @states(_NAMED)
 def obligation_rarely_named(claimed: Callable[..., Any] = rarely_named) -> int:
-    """Check, for 1 to 5 things in up to three bins, two scales and thresholds: each bin is named
-    with probability at most ``claimed``, for some more than half of it; the fullest is not named
-    with at most what ``pairs.overtakes`` and ``pairs.sinks`` add up to. Were empty bins released
-    too, one of probability 0 would be named."""
+    """Check, for 1 to 5 things in up to three bins, two scales and thresholds, that each bin is
+    named with probability at most ``claimed``, and for some more than half of it.
+
+    The fullest bin is not named with probability at most the sum of ``pairs.overtakes`` and
+    ``pairs.sinks``. If empty bins were released too, one of probability 0 would be named.
+    """
     cases, nearest = 0, mp.mpf(0)
     for shares, things, scale, threshold in product(_WORLDS, (1, 3, 5), (1, 2), (1, 3)):
         a = mp.exp(-1 / mp.mpf(scale))
@@ -139,9 +141,10 @@ def obligation_rarely_named(claimed: Callable[..., Any] = rarely_named) -> int:
 
 @states(_SHARES)
 def obligation_shares(claimed: Callable[..., int] = things_needed) -> int:
-    """Check that in two bins, with that many things, the probability that a share is off by more
-    than eta is at most beta, by binomial sums and noise tails; with a tenth of them above, for
-    some."""
+    """Check in two bins, by binomial sums and noise tails, that with that many things a share is
+    off by more than eta with probability at most beta; with a tenth of them with more, for
+    some.
+    """
     cases, short = 0, mp.mpf(0)
     with mp.workdps(20):
         for share, scale, beta in product(

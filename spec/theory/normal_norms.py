@@ -38,8 +38,9 @@ def root_mean_square(d: int, power: float) -> Any:
 
 @states(NORMS)
 def obligation_norms(claimed: Callable[[int, float], Any] = root_mean_square) -> int:
-    """Check one number, where all norms are one; two, by sums over a plane; and that the norms of
-    more are in order, l_infinity between the roots of 2 ln d - ln ln d - 3 and of 2 ln d + 4.
+    """Check the norms of one number, where all are equal, and of two, by sums over a plane; for
+    more numbers they are in order, l_infinity between the roots of 2 ln d - ln ln d - 3 and of
+    2 ln d + 4.
     """
     cases = 0
     places = [mp.mpf(k) / 8 for k in range(-64, 65)]

@@ -124,8 +124,8 @@ def _degrees(records: list[Fraction]) -> tuple[int, ...]:
 
 @states(_OUTLIERS)
 def obligation_sure_agreement(claimed: Callable[..., int] = sure_agreement) -> int:
-    """Check on a line that the agreement is never less, and exactly this for some with and without
-    outliers; by degree it is floor(n (1 - 6 gamma + 4 gamma^2)) too.
+    """Check on a line that the agreement is never below ``claimed``, and exactly that for some
+    datasets with and without outliers; by degree it is floor(n (1 - 6 gamma + 4 gamma^2)) too.
     """
     cases = 0
     for full in _FULL:
@@ -146,8 +146,8 @@ def obligation_sure_agreement(claimed: Callable[..., int] = sure_agreement) -> i
 
 @states(_OUTLIERS)
 def obligation_most_outliers(claimed: Callable[[Fraction | None], Any] = most_outliers) -> int:
-    """Check for inliers at one place and others without friends that 10^4 records agree to more
-    than nothing for a share of 999/1000 of it, and to nothing for 1001/1000.
+    """Check for inliers at one place and others without friends that 10^4 records have a positive
+    agreement for a share of 999/1000 of ``claimed``, and none for 1001/1000.
     """
     cases, n = 0, 10**4
     for full in (None, Fraction(51, 100), *soft_weights.FULL):
@@ -162,8 +162,8 @@ def obligation_most_outliers(claimed: Callable[[Fraction | None], Any] = most_ou
 
 @states(_OUTLIERS)
 def obligation_center_bias(claimed: Callable[..., Fraction] = center_bias) -> int:
-    """Check on a line that the weighted mean is never further from the inliers' mean, and for some
-    as far up to a fifth.
+    """Check on a line that the weighted mean is never further than ``claimed`` from the inliers'
+    mean, and for some datasets as far up to a fifth.
     """
     cases = 0
     for full in _FULL:
@@ -185,8 +185,8 @@ def obligation_center_bias(claimed: Callable[..., Fraction] = center_bias) -> in
 
 @states(_SPECTRAL)
 def obligation_leaning(claimed: Callable[[Fraction, Fraction], Fraction] = leaning) -> int:
-    """Check on a line that the means are never further apart, and exactly so far for groups at two
-    points.
+    """Check on a line that the means are never further apart than ``claimed``, and exactly so far
+    for groups at two points.
     """
     cases, attained = 0, 0
     for crowd, others in _crowds(3):

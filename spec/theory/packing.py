@@ -164,7 +164,9 @@ def obligation_lattice(
 
 @states(PACKING)
 def obligation_codes(claimed: Callable[[int, int], Fraction] = code_count) -> int:
-    """Check the same for codes; as means of length R their distances are those of the words."""
+    """Check that built codes keep their distances, exactly, and have as many words as is claimed;
+    as means of length R their distances are those of the words.
+    """
     cases = 0
     for d, apart in ((3, 1), (5, 2), (7, 3), (9, 4), (10, 3), (10, 5)):
         words = greedy_code(d, apart)
@@ -184,8 +186,8 @@ def obligation_codes(claimed: Callable[[int, int], Fraction] = code_count) -> in
 def obligation_success(
     claimed: Callable[[Fraction, int, int, Adjacency], Any] = most_success,
 ) -> int:
-    """Check that no private choice among ``count`` means succeeds more often, and for one record
-    some does as often.
+    """Check that no private choice among ``count`` means succeeds more often than ``claimed``, and
+    that for one record some choice does as often.
 
     This is exact: k-ary randomized response; for more records the choice with weights e^(share
     times how many records say so), at the epsilon that it has on all neighbors.

@@ -110,10 +110,12 @@ BINS_OF_A_VALUE = 2
 def obligation_stable(
     claimed: int = BINS_OF_A_VALUE, far: Distance = distance, steps: tuple[str, ...] = ("5/4", "2")
 ) -> int:
-    """Show that on all datasets of at most five records on six cells a bin's distance is how many
-    records the nearest dataset in another one does not share, so that between neighbors it stays
-    within 1, or the bin changes and both are 1; every value is in ``claimed`` bins, an even and an
-    odd one; and bins begin where their edges say."""
+    """Check on all datasets of at most five records on six cells that a bin's distance is the
+    number of records that the nearest dataset in another bin does not share.
+
+    So between neighbors it moves by at most 1, or the bin changes and both distances are 1.
+    Every value is in ``claimed`` bins, an even and an odd one, and bins begin at their edges.
+    """
     cases, lower, upper = 0, -2, 3
     for step in map(Fraction, steps):
         ends = edges(upper - lower, step)

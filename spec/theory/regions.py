@@ -180,8 +180,8 @@ def _moves(
 @shows("MovingMoments", Norm.SQUARED_L2, value=stated_for_unit)
 def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach) -> int:
     """Check over all neighbors of at most two records that in a plane the second moments move by
-    exactly this at most, on a line by no more; and in 2^-40 of the noise by no more than
-    ``unit_sensitivity``.
+    ``claimed``, the largest move, and on a line by no more; in 2^-40 of the noise by no more
+    than ``unit_sensitivity``.
     """
     cases = 0
     for (region, universe), adjacency in product(_CASES, _ALL):
@@ -205,8 +205,8 @@ def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach)
 @states(_REGIONS)
 @shows("MovingHistogram", Norm.SQUARED_L2, value=of_query(histogram_moves, "count"))
 def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_moves) -> int:
-    """Check over the same neighbors and 2 to 8 bins that the histograms move by exactly this at
-    most.
+    """Check over the same neighbors and 2 to 8 bins that the largest move of the histograms is
+    ``claimed``.
     """
     cases = 0
     for (region, universe), adjacency, bins in product(_CASES, _ALL, (2, 4, 8)):
@@ -220,9 +220,9 @@ def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_mo
 @states(_REGIONS)
 @shows("SlabSum", Norm.SQUARED_L2, value=stated_for_unit)
 def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach) -> int:
-    """Check over the same neighbors that the sum between slabs moves by at most this, and in some
-    region by exactly this; in 2^-40 of the noise by no more than ``unit_sensitivity``; and in a
-    box as between slabs.
+    """Check over the same neighbors that the sum between slabs moves by at most ``claimed``, and
+    in some region by exactly that; in 2^-40 of the noise by no more than ``unit_sensitivity``;
+    and that in a box it moves as between slabs.
 
     Slabs and boxes leave out some record of every ball.
     """

@@ -159,8 +159,8 @@ def exceeding(n: int, d: int, error: Any) -> Any:
 
 def obligation_dimension(claimed: Callable[[int], Any] = robust_claims.error_of_clean_data) -> int:
     """Check that from these dimensions on, and not before, the mean of a clean sample is worse
-    than Corollary 3.4.2 says at least every other time: the bound does not depend on the
-    dimension, and the error does.
+    than the bound of Corollary 3.4.2 at least every other time: the bound does not depend on
+    the dimension, and the error does.
     """
     for n, d in _BIASED:
         likely, before = (exceeding(n, k, claimed(n)) for k in (d, d - 1))
@@ -179,8 +179,8 @@ def good_mean(n: int, d: int) -> Any:
 
 
 def obligation_good_mean(claimed: Callable[[int, int], Any] = good_mean) -> int:
-    """Check closed forms for 1, 2 and 4 columns; and that it is never more than the volume of a
-    ball allows.
+    """Check the probability against closed forms for 1, 2 and 4 columns, and that it is never more
+    than the volume of a ball allows.
     """
     cases = 0
     for n in (100, 1000, 10_000):

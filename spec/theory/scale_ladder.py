@@ -190,8 +190,10 @@ def obligation_pair_rungs(
     claimed: Callable[[str, Adjacency], int | None] = moved_squared,
 ) -> int:
     """Check that the numbers of all neighbors of at most 4 records, with duplicates, differ by at
-    most ``claimed`` squared and by that much somewhere: by places under replace, by each of
-    several hashes under add-remove, one of which puts all records into one place.
+    most ``claimed`` squared, and by that much somewhere.
+
+    Pairs are by places under replace, and by each of several hashes under add-remove, one of
+    which puts all records into one place.
     """
     cases = 0
     for adjacency in Adjacency:
@@ -219,8 +221,8 @@ def _largest_square(adjacency: Adjacency) -> tuple[int, int]:
 
 @states(_OURS)
 def obligation_chosen_rung(claimed: Callable[[Outcome, Fraction], int] = chosen) -> int:
-    """Check that, of 1000 pairs that all have one rung, it is chosen; with a 50th of the pairs one
-    rung higher too.
+    """Check that a rung that all of 1000 pairs have is chosen, also if a 50th of the pairs are one
+    rung higher.
 
     However many pairs there are, four deviations of them on a higher rung keep a lower one from
     being taken. Less than four deviations on the rungs above the stated one are noise, and

@@ -223,9 +223,9 @@ def _length(x: Sequence[Any], y: Sequence[Any]) -> Any:
 
 @states(_PAIRS)
 def obligation_pair_chance(claimed: Callable[[Any, Sequence[Any]], Any] = pair_chance) -> int:
-    """Show that the exact probability of normal records of equal eigenvalues (incomplete gamma),
-    and of corners of a cube (proxy 1 in every column), is at most the bound; where the former is
-    below 1/20 the bound is at most twice its square root.
+    """Check that the exact probability for normal records of equal eigenvalues (incomplete gamma),
+    and for corners of a cube (proxy 1 in every column), is at most the bound; where the former
+    is below 1/20 the bound is at most twice its square root.
     """
     cases = 0
     for d, times in product((1, 2, 10, 100), (1, 2, 3, 4, 6)):

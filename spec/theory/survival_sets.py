@@ -88,9 +88,10 @@ def _star(p: int, far: float) -> tuple[float, float, float]:
 
 @states(_RADIUS)
 def obligation_survival(claimed: Callable[[int, float, float], float] = survival_radius) -> int:
-    """Check that at least half is inside, at the ends of the prior: of three masses about 0 in up
-    to 9 dimensions, where 3% less would not do; of four families; and of normal vectors in up to 30
-    dimensions."""
+    """Check that at the ends of the prior at least half of the mass is inside: for three masses
+    about 0 in up to 9 dimensions, where 3% less would be false, for four families, and for
+    normal vectors in up to 30 dimensions.
+    """
     cases = 0
     for p, far in product((1, 2, 9), (0.0, 0.02)):
         most, near, end = _star(p, far)
@@ -195,10 +196,13 @@ def _inside(family: Known, theta: float, pieces: tuple[Piece, ...]) -> tuple[flo
 
 @states(_VARIANCE)
 def obligation_least_variance(claimed: Callable[..., float] = least_variance) -> int:
-    """Look at intervals, half-lines and unions of two, of four log-concave families: no variance
-    inside is below ``claimed`` times that of all, and for short intervals at an exponential law's
-    end one is within 5% of it; no interval holds more than its length over the deviation. Squares
-    of normal numbers, of degree 2: nor there, and one is within a factor of 2."""
+    """Check on intervals, half-lines and unions of two, for four log-concave families, that no
+    variance inside is below ``claimed`` times that of the whole law.
+
+    For short intervals at an exponential law's end one is within 5% of it. No interval has more
+    mass than its length over the deviation. For squares of normal numbers, of degree 2, the
+    same holds, and one is within a factor of 2.
+    """
     cases, nearest = 0, 0.0
     for name, family, theta in _worlds():
         free = families.whole(family, theta)

@@ -99,9 +99,12 @@ def _unions() -> Iterator[tuple[Piece, ...]]:
 
 @states(_LIMITS)
 def obligation_limits(claimed: Callable[[Any], Limits] = limits) -> int:
-    """Check, of half-lines, intervals and unions of them (times any space), of balls and of what is
-    outside of them, in up to 30 dimensions: within ``claimed``; half-lines attain the shift, short
-    intervals the variance, to 1%, and some set comes to within a factor of 3 of the moments."""
+    """Check the limits on half-lines, intervals and unions of them (times any space), on balls and
+    on the outside of balls, in up to 30 dimensions.
+
+    Half-lines attain the shift, short intervals the variance, to 1%, and some set comes to
+    within a factor of 3 of the moments.
+    """
     cases, nearest = 0, [mp.mpf(0)] * 3
     for pieces in _unions():
         share, mean, second = _line(pieces)
@@ -178,9 +181,12 @@ def even_moment(k: int, factor: Any) -> Any:
 
 @states(_SAMPLES)
 def obligation_moment_error(claimed: Callable[[int, Any], Any] = even_moment) -> int:
-    """Check what ``moment_error`` stands on, for numbers in intervals about 0: moments of z up to
-    the 16th are at most ``claimed``, and its cumulant function is below K s^2 / 2; a quarter of the
-    moments' bound does not hold for wide intervals. And at a = 1 eta falls as 1 / sqrt(n)."""
+    """Check the premises of ``moment_error`` for numbers in intervals about 0: moments of z up to
+    the 16th are at most ``claimed``, and its cumulant function is below K s^2 / 2.
+
+    A quarter of the moments' bound does not hold for wide intervals. And at a = 1 eta falls as
+    1 / sqrt(n).
+    """
     cases, nearest = 0, mp.mpf(0)
     for r in map(mp.mpf, ("0.05", "0.7", "1.5", 6)):
         share, _, second = _line(((-r, r),))
@@ -230,10 +236,12 @@ _TURNS = (Fraction(0), Fraction(1, 8), Fraction(1, 4), Fraction(3, 8), Fraction(
 
 @states(_ROUND)
 def obligation_whitened(claimed: Callable[..., tuple[Any, Any]] = whitened) -> int:
-    """Check, in two columns and for balls that hold few or nearly all of the records, second
-    moments off by eta and noise of length nu along several axes: the covariance after the round
-    is within ``claimed``, and without sampling and noise the lower end is nearly attained for
-    balls that contain all. The rounds grow with log(kappa).
+    """Check that the covariance after a round is within ``claimed``, in two columns and for balls
+    that contain few or nearly all of the records, with second moments off by eta and noise of
+    norm nu along several axes.
+
+    Without sampling and noise the lower end is nearly attained for balls that contain all. The
+    rounds grow with log(kappa).
     """
     cases, nearest = 0, mp.mpf(0)
     with mp.workdps(20):

@@ -72,9 +72,11 @@ def records_for_covariance(d: int, mu: Any, alpha: Any, beta: Fraction) -> int:
 
 @states(_MEAN, _COVARIANCE)
 def obligation_rates(claimed: tuple[int, int] = (MEAN_RATE, COVARIANCE_RATE)) -> int:
-    """Check that up to 400 columns, over five orders of alpha mu and beta down to 1e-12, both are
-    at most ``claimed`` times their rates, and for some half of that; from 200 columns to 400 they
-    double and quadruple, to a tenth. The curvatures that are used are those of the laws, or less.
+    """Check that up to 400 columns, over five orders of alpha mu and beta down to 1e-12, both
+    numbers are at most ``claimed`` times their rates, and for some half of that.
+
+    From 200 columns to 400 they double and quadruple, to a tenth. The curvatures that are used
+    are those of the laws, or less.
     """
     cases, nearest = 0, [mp.mpf(0)] * 2
     for mu, alpha, beta in product(("1", "0.01"), ("0.5", "0.01"), _RARELY):

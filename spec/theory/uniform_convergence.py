@@ -150,10 +150,12 @@ _RATIOS = (Fraction(1, 2), Fraction(1), Fraction(2))
 
 @states(_UNIFORM)
 def obligation_gradients(claimed: Callable[..., Any] = mean_deviation) -> int:
-    """Check, exactly and for three truncated families, that at every theta the empirical gradient
-    and that of the population differ by the same vector. And for 5 to 40 records that is longer
-    than ``claimed`` with probability at most beta, by the exact law of the sum; for some half as
-    long a bound would do for no beta."""
+    """Check exactly, for three truncated families, that at every theta the empirical gradient and
+    that of the population differ by the same vector.
+
+    For 5 to 40 records that vector is longer than ``claimed`` with probability at most beta, by
+    the exact law of the sum; for some, half of the bound would hold for no beta.
+    """
     cases, nearest = 0, mp.mpf(0)
     for (name, base, radius), ratio, n in product(_WORLDS, _RATIOS, (5, 20, 40)):
         if name == "plane" and n > 5:

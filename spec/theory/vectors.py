@@ -239,8 +239,8 @@ def obligation_free_count(claimed: Callable[[int], int] = free_weight) -> int:
     """Check that at this weight the number inside adds nothing to the sensitivity under replace,
     and that at the next weight it does.
 
-    Neighbors attain exactly (2R)^2; by the integers' own inequality for radii up to 2000; and
-    no random pair of records inside a ball of three dimensions is further apart, while one is
+    Neighbors attain exactly (2R)^2. Radii up to 2000 are checked by the integers' inequality.
+    No random pair of records inside a ball of three dimensions is further apart, while one is
     as far.
     """
     cases = 0

@@ -57,9 +57,10 @@ def warm_distance(error: float, share: float, least: float, most: float) -> floa
 
 @states(_STEP)
 def obligation_step(claimed: Callable[..., float] = warm_distance) -> int:
-    """Look at four families, intervals of a twentieth to nearly all of the mass, released means to
-    either side: the parameter is within ``claimed``, for some a third of it; and without noise it
-    is off."""
+    """Check for four families, intervals of a twentieth to nearly all of the mass, and released
+    means to either side, that the parameter is within ``claimed``, and for some a third of it
+    away; without noise it is off too.
+    """
     cases, nearest, biased = 0, 0.0, 0.0
     for (name, family, theta), (low, high), error in product(
         _worlds(), ((-1.5, 1.5), (-0.3, 2.0), (0.5, 3.0)), (-0.3, 0.0, 0.2)
@@ -112,9 +113,13 @@ def bin_width(n: int, share: float, beta: float, most: float, reach: float) -> f
 
 @states(_BOX)
 def obligation_bin_width(claimed: Callable[..., float] = bin_width) -> int:
-    """Check that the tail bound there is at most beta a / n, and at half the width above; n times
-    the mass beyond it, over that inside an interval, at most beta, for four families. And of all
-    bins of length 4 that hold a point within 4 of a mean the mean is in one of three, exactly."""
+    """Check that the tail bound at the width is at most beta a / n, and at half the width above;
+    and that n times the mass beyond it, over that inside an interval, is at most beta, for four
+    families.
+
+    Of all bins of length 4 that contain a point within 4 of a mean, the mean is in one of
+    three, exactly.
+    """
     cases = 0
     for (name, family, theta), n, beta in product(_worlds(), (10, 10**4), (0.1, 1e-4)):
         free = families.whole(family, theta)

@@ -218,7 +218,7 @@ def obligation_spread(claimed: Fraction = Fraction(1, 4)) -> int:
 @states(STABILITY)
 def obligation_costs(claimed: Callable[[Parts], tuple[str, Fraction]] = costs) -> int:
     """Check steps 6 to 9: T, the least cost of moving the masses, is at most that of the step's
-    transport, which is at most the step's bound in e and o, and (*) holds; every step occurs.
+    transport, which is at most the step's bound in e and o, and (*) holds. Every step occurs.
     """
     cases, seen = 0, set()
     for sides in _pairs(least=LEAST[ADD_REMOVE]):

@@ -131,8 +131,8 @@ def obligation_about_location(
     claimed: Callable[[Row, int, int], tuple[Row, tuple[int, ...]]] = about_location,
 ) -> int:
     """Check for points on a grid that squared lengths after the new map, about the moved center,
-    are those of the old one, up to one constant and one factor, to within the rounding of map
-    and center: one part in 2^13, and a cell.
+    are those after the old one, up to one constant and one factor, and to within the rounding
+    of map and center: one part in 2^13, and a cell.
     """
     cases = 0
     for public, d, constant in _MAPS:
