@@ -56,7 +56,8 @@ def as_written(value: Exact, name: str) -> Fraction:
     So 0.9 is nine tenths and ten shares of 0.1 are the whole. Parameters of guarantees and of noise
     are read by ``exact``.
     """
-    return exact(str(value) if isinstance(value, (float, np.floating)) else value, name)
+    written = isinstance(value, (float, np.floating)) and math.isfinite(value)
+    return exact(str(value) if written else value, name)
 
 
 def _is_plain(value: Exact) -> TypeGuard[Fraction]:

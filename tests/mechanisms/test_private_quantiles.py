@@ -154,7 +154,7 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"levels": ("1/2", "1/4")}, ValueError, "increasing order, no two alike"),
     ({"levels": ("1/2", "2/4")}, ValueError, "increasing order, no two alike"),
     ({"levels": ("1/2", "3/2")}, ValueError, "from 0 to 1"),
-    ({"levels": (0.1, 0.2)}, ValueError, r"beyond 2\^20; write simpler fractions"),
+    ({"levels": (1 / 3, 2 / 3)}, ValueError, r"beyond 2\^20; write simpler fractions"),
     ({"parts": 3}, ValueError, "no power of two; write for example 65536"),
     ({"parts": 0}, ValueError, "from 1 to 1048576"),
     ({"lower": 100.0}, ValueError, "equal; give the smaller one first"),
