@@ -173,9 +173,11 @@ def _settings(adjacency: Adjacency, d: int, **own: Any) -> dict[str, Any]:
 
 @states(_FOLKLORE, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check along the example transcript, on all neighbors of at most 2 records, that every
-    stage's mu^2 is at most the stated one, and for some pair within 2^-18 of it; the stated
-    ones add up to (claimed / multiplier)^2, up to the grid's 2^-18.
+    """Check that every stage's mu^2 is at most the stated one, on all neighbors of at most 2
+    records along the example transcript.
+
+    For some pair it is within 2^-18 of it. The stated ones add up to (claimed / multiplier)^2,
+    up to the grid's 2^-18.
     """
     cases = 0
     for adjacency, d in product(Adjacency, (1, 2)):
@@ -236,9 +238,11 @@ def least_for_reach(parameters: Parameters, beta: Fraction) -> int:
 
 @states(PACKING)
 def obligation_reach(claimed: Callable[[Parameters, Fraction], int] = least_for_reach) -> int:
-    """Check that the number of records for which the search misses with probability 1/100 at most
-    is above the lower bound and at most 12 times it at every reach from 2^10 to 2^1000 and
-    every number of columns: both grow as sqrt(d ln reach).
+    """Check that the number of records for which the search misses with probability at most 1/100
+    is above the lower bound and at most 12 times it, at every reach from 2^10 to 2^1000 and
+    every number of columns.
+
+    Both grow as sqrt(d ln reach).
     """
     cases, beta = 0, Fraction(1, 100)
     for adjacency, d, power in product(Adjacency, (1, 16), (10, 1000)):

@@ -296,11 +296,12 @@ def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:
 
 @states(_STAGES, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check on all neighbors of at most 2 records, after transcripts that go either way, that the
-    squares of the exact mu of all stages sum to at most (claimed / multiplier)^2, up to the
-    grid's 2^-16, and to at most the code's sensitivities in one unit.
+    """Check that the squares of the exact mu of all stages sum to at most
+    (claimed / multiplier)^2, on all neighbors of at most 2 records, after transcripts that go
+    either way.
 
-    For some pair the searches alone, which have three quarters of it, come to 7 / 10.
+    That is up to the grid's 2^-16. The sum is also at most the code's sensitivities in one
+    unit. For some pair the searches alone, which have three quarters of it, come to 7 / 10.
     """
     cases = 0
     for adjacency in Adjacency:

@@ -366,12 +366,12 @@ def _prefix(parameters: Parameters, n: int, turned: int) -> Prefix:
 
 @states(_STAGES, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check on all neighbors of at most 2 records, after two transcripts, that the squares of the
-    exact mu of all stages sum to at most (claimed / multiplier)^2, up to the grid's 2^-16, and
-    to at most the code's sensitivities in one unit.
+    """Check that the squares of the exact mu of all stages sum to at most
+    (claimed / multiplier)^2, on all neighbors of at most 2 records after two transcripts.
 
-    Without rounds, for some clipped pair it is within a tenth of that (no pair moves all stages
-    most at once).
+    That is up to the grid's 2^-16. The sum is also at most the code's sensitivities in one
+    unit. Without rounds, for some clipped pair it is within a tenth of the bound (no pair moves
+    all stages most at once).
     """
     cases = 0
     for adjacency, changes in product(Adjacency, _WORLDS):

@@ -501,11 +501,12 @@ def _settings(adjacency: Adjacency, d: int, **own: Any) -> dict[str, Any]:
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check along the example transcript, on all neighbors of at most 2 records, that every
-    stage's mu^2 is at most the stated one, and for some pair within 3/1000 of it; the stated
-    ones add up to (claimed / multiplier)^2, up to the grid's 2^-18.
+    """Check that every stage's mu^2 is at most the stated one, on all neighbors of at most 2
+    records along the example transcript.
 
-    A half-space through the center, on whose plane these records lie, is tried too.
+    For some pair it is within 3/1000 of it. The stated ones add up to (claimed / multiplier)^2,
+    up to the grid's 2^-18. A half-space through the center, on whose plane these records lie,
+    is tried too.
     """
     cases, through = 0, known_covariance.HalfSpace((0.0, 1.0), 0.5)
     ways: list[dict[str, Any]] = [

@@ -214,10 +214,11 @@ def _prefixes(parameters: Parameters) -> Iterator[tuple[Outcome, ...]]:
 
 @states(_STEPS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check on all neighbors of at most 2 records, wherever the first steps lead, that the squares
-    of the exact mu of all steps sum to at most (claimed / multiplier)^2, up to the grid's
-    2^-18, and to at most the code's sensitivities in one unit; and for some pair to within
-    2^-18 of it.
+    """Check that the squares of the exact mu of all steps sum to at most (claimed / multiplier)^2,
+    on all neighbors of at most 2 records and wherever the first steps lead.
+
+    That is up to the grid's 2^-18. The sum is also at most the code's sensitivities in one
+    unit, and for some pair within 2^-18 of the bound.
     """
     cases, slack = 0, 1 + Fraction(1, 2**18)
     for adjacency, (d, matrix), steps in product(

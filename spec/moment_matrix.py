@@ -219,7 +219,9 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     """Check on all neighbors of at most 2 records that the exact mu is at most
     claimed / multiplier, up to the grid's 2^-18, and at most the code's sensitivity in one
-    unit; under add-remove it is within 2^-4 of that for some pair, under replace some have half
+    unit.
+
+    Under add-remove it is within 2^-4 of that for some pair; under replace some pairs have half
     of its square.
     """
     cases, slack = 0, 1 + Fraction(1, 2**18)

@@ -243,10 +243,12 @@ def _outcomes(parameters: Parameters) -> list[Outcome]:
 
 @states(_STAGES, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check on all neighbors of at most 2 records, whatever the first stage released, that the
-    squares of the exact mu of both stages sum to at most (claimed / multiplier)^2, up to the
-    grid's 2^-16, and to at most the code's sensitivities in one unit; for some pair it is
-    within 1/100 of it.
+    """Check that the squares of the exact mu of both stages sum to at most
+    (claimed / multiplier)^2, on all neighbors of at most 2 records and whatever the first stage
+    released.
+
+    That is up to the grid's 2^-16. The sum is also at most the code's sensitivities in one
+    unit, and for some pair within 1/100 of the bound.
     """
     cases = 0
     for adjacency in Adjacency:

@@ -370,10 +370,11 @@ _WORLDS: tuple[dict[str, Any], ...] = (
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check along the example transcript, on all neighbors of at most 2 records, that every
-    stage's mu^2 is at most the stated one and reaches it to within a thousandth, that of the
-    statistics by half; the stated ones add up to (claimed / multiplier)^2, up to the grid's
-    2^-16.
+    """Check that every stage's mu^2 is at most the stated one, on all neighbors of at most 2
+    records along the example transcript.
+
+    It reaches the stated one to within a thousandth, that of the statistics to within a half.
+    The stated ones add up to (claimed / multiplier)^2, up to the grid's 2^-16.
     """
     cases, slack = 0, 1 + Fraction(1, 2**16)
     for adjacency, changes in product(Adjacency, _WORLDS):

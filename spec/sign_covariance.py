@@ -192,10 +192,13 @@ def _prefixes(parameters: Parameters) -> Iterator[tuple[Outcome, ...]]:
 
 @states(_ROUNDS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check on all neighbors of at most 2 records, wherever the first rounds lead, that the
-    squares of the exact mu of all rounds sum to at most (claimed / multiplier)^2, up to the
-    grid's 2^-16, and to at most the code's sensitivities in one unit; and for some pair to
-    within 1/40 of it (no two signs are quite orthogonal after every map).
+    """Check that the squares of the exact mu of all rounds sum to at most
+    (claimed / multiplier)^2, on all neighbors of at most 2 records and wherever the first
+    rounds lead.
+
+    That is up to the grid's 2^-16. The sum is also at most the code's sensitivities in one
+    unit, and for some pair within 1/40 of the bound (no two signs are quite orthogonal after
+    every map).
     """
     cases = 0
     worlds: tuple[dict[str, Any], ...] = (

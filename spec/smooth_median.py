@@ -164,9 +164,11 @@ def _settings(**own: Any) -> dict[str, Any]:
 @states(_NOISE)
 def obligation_profile(claimed: Fraction = Fraction(1)) -> int:
     """Check that the exact delta of all neighbors of at most three records of a small universe is
-    at most ``claimed`` times the profile, at epsilons below and above where it is exact; above,
-    some pair is within 1/50 of it at decay 1/2, where both the shift and the dilation are the
-    largest possible.
+    at most ``claimed`` times the profile, at epsilons below and above the one from which the
+    profile is exact.
+
+    Above it some pair is within 1/50 of the profile at decay 1/2, where both the shift and the
+    dilation are the largest possible.
     """
     cases, universe = 0, tuple(map(Fraction, (0, 128, 512, 1024)))
     for decay, multiplier in (("1/2", "2"), ("1/2", "1"), ("3/4", "3")):

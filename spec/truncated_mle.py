@@ -313,11 +313,12 @@ _WORLDS: tuple[dict[str, Any], ...] = (
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check along the example transcript, on all neighbors of at most 2 records, that every
-    stage's mu^2 is at most the stated one and reaches it to within a thousandth, that of the
-    statistics and of sums over chunks of a list by a third.
+    """Check that every stage's mu^2 is at most the stated one, on all neighbors of at most 2
+    records along the example transcript.
 
-    The stated ones, of chunks once, add up to (claimed / multiplier)^2, up to the grid's 2^-16.
+    It reaches the stated one to within a thousandth, that of the statistics and of sums over
+    chunks of a list to within a third. The stated ones, of chunks once, add up to
+    (claimed / multiplier)^2, up to the grid's 2^-16.
     """
     cases, slack = 0, 1 + Fraction(1, 2**16)
     for adjacency, changes in product(Adjacency, _WORLDS):

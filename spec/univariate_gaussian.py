@@ -405,9 +405,11 @@ def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check along the example transcript, on all neighbors of at most 2 records, that every
-    stage's mu^2 is at most the stated one; searches reach it, and the moments to within a
-    tenth; the stated ones add up to (claimed / multiplier)^2, up to the grid's 2^-18.
+    """Check that every stage's mu^2 is at most the stated one, on all neighbors of at most 2
+    records along the example transcript.
+
+    Searches reach it, and the moments to within a tenth. The stated ones add up to
+    (claimed / multiplier)^2, up to the grid's 2^-18.
     """
     cases, slack = 0, 1 + Fraction(1, 2**18)
     for adjacency in Adjacency:

@@ -438,9 +438,11 @@ def records_for(d: int, alpha: Any, reports: Callable[[Parameters], int] = repor
 
 @states(Source("DJYZZ24", "Theorem 4.1, the term of d^(1/4)", note="up to logarithms"))
 def obligation_exponent(claimed: Callable[[Parameters], int] = reports_by_rule) -> int:
-    """Check, for the mechanism as ``for_budget`` makes it at (1, 1e-6), multiplier 4.25, that from
-    d = 512 to 8192 the records that make its worst noise 6e-5 of the sum of deviations grow as
-    d^(1/4), to 0.05; ``claimed`` is its number of reports.
+    """Check that the records that make the worst noise 6e-5 of the sum of deviations grow as
+    d^(1/4), to 0.05, from d = 512 to 8192.
+
+    The mechanism is the one of ``for_budget`` at (1, 1e-6), with multiplier 4.25; ``claimed``
+    is its number of reports.
     """
     ds = (512, 2048, 8192)
     logs = [mp.log(records_for(d, mp.mpf("6e-5"), claimed), 4) for d in ds]

@@ -310,9 +310,11 @@ def _settings() -> list[dict[str, Any]]:
 
 @states(_PLAN, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Check along the example transcript, on all neighbors of at most 2 records, that every
-    stage's mu^2 is at most the stated one, and for some pair within 2^-18 of it; the stated
-    ones add up to (claimed / multiplier)^2, up to the grid's 2^-18.
+    """Check that every stage's mu^2 is at most the stated one, on all neighbors of at most 2
+    records along the example transcript.
+
+    For some pair it is within 2^-18 of it. The stated ones add up to (claimed / multiplier)^2,
+    up to the grid's 2^-18.
     """
     cases = 0
     for parameters in _settings():

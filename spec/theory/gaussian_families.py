@@ -242,9 +242,11 @@ def _in_plane(means: Numbers, variances: Numbers, powers: tuple[int, int]) -> An
 
 @states(_LIMITED)
 def obligation_limited(claimed: Callable[..., Any] = limited) -> int:
-    """Check the limited moments against integrals of the density, to 8 digits: on the line for all
-    three limits up to fourth moments, in the plane inside the ball; and for equal variances in
-    up to 20 dimensions against the mean that another spec derives by Stein's identity.
+    """Check the limited moments to 8 digits against integrals of the density: on the line for all
+    three limits up to fourth moments, and in the plane inside the ball.
+
+    For equal variances in up to 20 dimensions they are compared with the mean that another spec
+    derives by Stein's identity.
     """
     cases = 0
     with mp.workdps(DIGITS):

@@ -38,8 +38,9 @@ def noise_product(variances: Sequence[Any], power: Any, *, mahalanobis: bool) ->
 @states(_FOOTNOTE)
 def obligation_footnote(claimed: Callable[[bool], int] = lambda maha: 2 if maha else 1) -> int:
     """Check that noise is shortest for M = Sigma^2 in the Mahalanobis norm, where it has d^2, and
-    for M = Sigma in the Euclidean one, where it has (tr Sigma^(1/2))^2; among powers of Sigma,
-    and of matrices with the same eigenvectors about these.
+    for M = Sigma in the Euclidean one, where it has (tr Sigma^(1/2))^2.
+
+    The other matrices are powers of Sigma, and matrices with the same eigenvectors near these.
 
     Proof. With w = M^(1/2) the product is (sum s_j / w_j) (sum w_j / s_j) >= d^2 by Cauchy and
     Schwarz, with equality where w is a multiple of s; in the Euclidean norm (sum s_j / w_j)

@@ -476,8 +476,10 @@ def _worlds() -> Iterator[tuple[Any, Public]]:
 @states(_SPECTRAL)
 def obligation_spectral_map(claimed: Callable[..., State] = spectral_map_after) -> int:
     """Check that each round takes an eigenvalue v of the images' covariance to v / (v + eta + nu),
-    to 2^-12 for the smallest and the largest, where released moments are exact; with noise of
-    norm nu, along other axes in each round, it stays within the certificate without sampling.
+    to 2^-12 for the smallest and the largest, where released moments are exact.
+
+    With noise of norm nu, along other axes in each round, it stays within the certificate
+    without sampling.
     """
     cases = 0
     with mp.workdps(DIGITS):
@@ -501,8 +503,9 @@ def obligation_spectral_map(claimed: Callable[..., State] = spectral_map_after) 
 @states(_RECURSIVE)
 def obligation_recursive_map(claimed: Callable[..., State] = recursive_map_after) -> int:
     """Check that after every round the images' covariance is at most 1, to 2^-12, and at least the
-    sandwich's lower end, for released moments that are exact or have noise of norm nu; in the
-    end the ratio of eigenvalues is below 40.
+    sandwich's lower end, and that in the end the ratio of eigenvalues is below 40.
+
+    Released moments are exact, or have noise of norm nu.
     """
     cases = 0
     with mp.workdps(DIGITS):

@@ -109,8 +109,10 @@ _FAR = 2**26
 @states(_OURS)
 def obligation_plane(claimed: Callable[..., Slab] = slab) -> int:
     """Check that vectors of a ball of 2^26 that are further from a plane than (sqrt(d) R / 2 +
-    1) / u are on the right side of the rounded one, for planes near and far from the origin of
-    the records; and that a vector on the plane itself is inside, for one column.
+    1) / u are on the right side of the rounded plane.
+
+    Planes are near and far from the origin of the records. For one column, a vector on the
+    plane itself is inside.
     """
     rng, cases = random.Random(11), 0
     for normal, center in product(_NORMALS, (0, 2**39 + 5)):

@@ -161,8 +161,9 @@ def moment_error(d: int, n: int, share: Any, beta: Any) -> Any:
 
 @states(_SAMPLES)
 def obligation_longest(claimed: Callable[..., Any] = longest) -> int:
-    """Look at records outside of a ball of mass 1 - a, for which it is worst: 1 - P(|y| <= it)^n is
-    at most beta; at half of the length above."""
+    """Check for records outside of a ball of mass 1 - a, the worst case, that 1 -
+    P(|y| <= ``claimed``)^n is at most beta, and at half of the length above beta.
+    """
     cases = 0
     for d, n, share, beta in product((1, 3, 20), (1, 100, 10**5), ("0.5", "0.01"), ("0.1", "1e-6")):
         length, a, b = claimed(d, n, share, mp.mpf(beta)), mp.mpf(share), mp.mpf(beta)

@@ -38,19 +38,24 @@ MEAN_RATE, COVARIANCE_RATE = 8000, 1500
 
 @states(_MEAN)
 def records_for_mean(d: int, far: Any, mu: Any, alpha: Any, beta: Fraction) -> int:
-    """Compute ``records_needed`` for a normal mean within ``far`` of the center: p = d, L = 1, the
-    radius sqrt(2 d) + far, half of the records inside; the least variance inside is pi / 24
-    (``limits``). At most MEAN_RATE (d / alpha^2 + d / (alpha mu)) ln(1 / beta) for far = 1, beta <=
-    1/10."""
+    """Compute ``records_needed`` for a normal mean within ``far`` of the center.
+
+    There p = d, L = 1, the radius is sqrt(2 d) + far, half of the records are inside, and the
+    least variance inside is pi / 24 (``limits``). The number is at most MEAN_RATE (d / alpha^2
+    + d / (alpha mu)) ln(1 / beta) for far = 1, beta <= 1/10.
+    """
     radius = survival_radius(d, 1.0, float(far))
     return records_needed(d, radius, limits(mp.mpf(1) / 2).least, mu, alpha, beta)
 
 
 @states(_COVARIANCE)
 def covariance_curvature(d: int) -> Any:
-    """Compute the least variance of tr(U x x^T), |U|_F = 1, for standard normal records with |x|^2
-    <= 2 d: of U along one pair of columns, along a difference of two squares, or along the
-    identity. The first two are 2 E x_1^2 x_2^2, for the law is the same in all directions."""
+    """Compute the least variance of tr(U x x^T), |U|_F = 1, for standard normal records with
+    |x|^2 <= 2 d.
+
+    U is along one pair of columns, along a difference of two squares, or along the identity.
+    The first two give 2 E x_1^2 x_2^2, for the law is the same in all directions.
+    """
     share, first, second = (below(d + 2 * k, mp.mpf(2 * d)) for k in range(3))
     cross, square = second / share, d * first / share
     trace = (d * (d + 2) * second / share - square**2) / d

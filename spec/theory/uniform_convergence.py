@@ -193,11 +193,14 @@ def _line_moments(theta: float) -> tuple[float, float]:
 
 @states(_RATE)
 def obligation_records_needed(claimed: Callable[..., int] = records_needed) -> int:
-    """Check that for counts up to 4 of a Poisson law, with that many records the estimate is off by
-    more than 1 with probability at most beta: by the law of the sum (in floats, to 1e-12) and
-    normal tails, for the estimate is beyond theta* + 1 where the released mean is beyond that of
-    the law there. With a 200th of them it is off more often, for some, where sampling decides, with
-    a twentieth where noise does."""
+    """Check for counts up to 4 of a Poisson law that with the claimed number of records the
+    estimate is off by more than 1 with probability at most beta.
+
+    The probability is by the law of the sum (in floats, to 1e-12) and normal tails: the
+    estimate is beyond theta* + 1 where the released mean is beyond that of the law there. With
+    a 200th of the records it is off more often for some settings, where sampling decides, and
+    with a twentieth where noise does.
+    """
     cases, alpha = 0, 1.0
     curvature = min(_line_moments(-1 + 2.25 * k / 64)[1] for k in range(65))
     for mu, part in ((1.0, 200), (1 / 30, 20)):
