@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpverify.grid.chunked import Sums
+from dpverify.plans.taken import REMEDY, is_taken, take
 from dpverify.plans.tallying import (
     NUMBERS,
     Reading,
@@ -37,15 +38,19 @@ class SourceFailed(RuntimeError):
 
 
 class Source(ABC):
-    """Where chunks come from. once: whether they can be read a single time; spent: whether that was done.
+    """Where chunks come from. once: whether they can be read a single time.
 
     opened: the stamp that it must have whenever it is read; None: any. seen: how many rows it had when it was first read.
     """
 
     once: bool = False
-    spent: bool = False
     opened: Hashable = None
     seen: int | None = None
+
+    @property
+    def spent(self) -> bool:
+        """Whether they can be read once, and have been."""
+        return False
 
     def rows(self) -> int | None:
         """Count all records where that needs no pass over them, as in the footers of files; else None."""
@@ -63,8 +68,10 @@ class Source(ABC):
 class LocalChunks(Source):
     """Chunks that this process reads, one after the other.
 
-    fresh: gives them from the beginning. files: whose size or time of change shows that chunks are not those of before.
+    fresh: gives them from the beginning. files: whose size or times of change show that chunks are not those of before.
     """
+
+    _last: Any = None
 
     def __init__(
         self,
@@ -76,6 +83,11 @@ class LocalChunks(Source):
     ) -> None:
         self._fresh, self.once, self._files, self._rows = fresh, once, tuple(files), rows
 
+    @property
+    def spent(self) -> bool:
+        """Whether an iterator has been read: by these chunks, or by others that were made of it."""
+        return self.once and is_taken(self._fresh())
+
     def rows(self) -> int | None:
         """Count the records by what was given for that."""
         return None if self._rows is None else self._rows()
@@ -83,8 +95,14 @@ class LocalChunks(Source):
     def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:
         """Ask one after the other, until one is refused."""
         total: Tally | Refused | None = None
-        self.spent = self.once
-        for place, chunk in enumerate(self._fresh()):
+        given = self._fresh()
+        chunks = iter(given)
+        if is_taken(chunks) or chunks is self._last:
+            return Refused(REMEDY)
+        self._last = chunks
+        if chunks is given:
+            take(chunks)
+        for place, chunk in enumerate(chunks):
             found = ask(chunk)
             if isinstance(found, Refused):
                 before = total.rows if isinstance(total, Tally) else 0
@@ -95,9 +113,10 @@ class LocalChunks(Source):
         return total
 
     def stamp(self) -> Hashable:
-        """Give the files' sizes, times and identities."""
+        """Give the files' sizes, times and identities. The system alone sets the second time: it shows a file that was
+        rewritten in place and given its old time."""
         shown = map(stat, self._files)
-        return tuple((s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for s in shown)
+        return tuple((s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in shown)
 
 
 class Chunks:
@@ -160,11 +179,12 @@ def _source_of(data: Any, columns: Any, files: Sequence[str | PathLike[str]]) ->
         for method in ("iter_batches", "to_batches"):
             if hasattr(data, method) and not hasattr(data, "to_pylist"):
                 return LocalChunks(partial(getattr(data, method), **only), files=files)
-    in_memory = isinstance(data, (str, bytes, Mapping)) or hasattr(data, "columns")
+    kind = type(data)  # of which a lazy frame's columns are not asked: it would warn, or compute
+    in_memory = isinstance(data, (str, bytes, Mapping)) or hasattr(kind, "columns")
     if in_memory or hasattr(data, "to_numpy") or hasattr(data, "to_pylist"):
         raise TypeError(
-            f"A {type(data).__name__} is no source of chunks; give what is in memory as it is, a file by "
-            "Table.read_parquet(path, in_memory=False), or an iterable of arrays."
+            f"A {kind.__name__} is no source of chunks; give what is in memory as it is, a file by "
+            "Table.read_parquet(path, in_memory=False), or an iterable of arrays or data frames."
         )
     if isinstance(data, Iterator):
         return LocalChunks(lambda: data, once=True, files=files)

@@ -13,6 +13,7 @@ from dpverify.grid.records import check_rows
 from dpverify.plans.chunks import Chunks, SourceFailed, tally
 from dpverify.plans.law import Law
 from dpverify.plans.plan import Adaptive, Blocks, Filtered, Gate, Part, Plan, Stage, Unless
+from dpverify.plans.taken import REMEDY
 from dpverify.plans.tallying import Reading
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
@@ -109,9 +110,7 @@ class Job:
         found = streaming(self.plan)
         found.check(what)
         if self.chunks.source.spent:
-            raise TypeError(
-                f"{what}: these chunks came from an iterator and have been read. Give them anew."
-            )
+            raise TypeError(f"{what}: {REMEDY}")
         if self.chunks.source.once and found.passes > 1:
             raise TypeError(
                 f"{what} reads the records up to {found.passes} times, for later stages follow from what earlier "

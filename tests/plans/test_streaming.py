@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -217,6 +220,73 @@ def test_an_iterator_is_refused_for_several_passes_before_it_is_read() -> None:
         PLANE.release(used, NoBits())
 
 
+ONE_SHOT: dict[str, Callable[[], Iterator[Any]]] = {
+    "a generator": lambda: (part for part in [ROWS]),
+    "an iterator over a list": lambda: iter([ROWS]),
+    "a map": lambda: map(np.asarray, [ROWS]),
+    "a reader of record batches": lambda: pa.concat_tables(frames()).to_reader(),
+}
+
+
+@pytest.mark.parametrize("make", ONE_SHOT.values(), ids=ONE_SHOT.keys())
+def test_an_iterator_is_read_once_whatever_chunks_are_made_of_it(
+    make: Callable[[], Iterator[Any]],
+) -> None:
+    given = make()
+    other = Chunks(given)
+    assert released(PLANE, given) == released(PLANE, ROWS)
+    for again in (given, Chunks(given), other):
+        with pytest.raises(TypeError, match="came from an iterator and have been read"):
+            PLANE.release(again, NoBits())
+    with pytest.raises(SourceFailed, match="came from an iterator and have been read"):
+        PLANE.release(Chunks(lambda: given), NoBits())
+    assert released(PLANE, make()) == released(PLANE, ROWS)
+
+
+def test_a_generator_that_somebody_else_read_is_refused() -> None:
+    given = (part for part in [ROWS])
+    assert len(list(given)) == 1
+    with pytest.raises(TypeError, match="have been read"):
+        PLANE.release(given, NoBits())
+
+
+class Same:
+    """A container that gives one and the same iterator whenever it is asked."""
+
+    def __init__(self) -> None:
+        self._one = (part for part in [ROWS[:, 0]])
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._one
+
+
+def test_a_container_that_gives_its_chunks_once_is_not_read_twice() -> None:
+    chunks = Chunks(Same())
+    assert released(COUNT, chunks) == released(COUNT, ROWS[:, 0])
+    with pytest.raises(SourceFailed, match="have been read"):
+        COUNT.release(chunks, NoBits())
+    with pytest.raises(SourceFailed, match="have been read"):
+        TWICE.release(Chunks(Same()), SeededBits(1))
+
+
+def test_a_list_is_records_and_never_chunks() -> None:
+    with pytest.raises(ValueError, match="The data have 1000 columns"):
+        ClippedMean(center=(0.0, 1.0), radius=2.0, adjacency=ADD, noise_multiplier=1).release(
+            [ROWS, ROWS], NoBits()
+        )
+    two = np.tile(PLANE.domain.replacement, (2, 1))
+    assert released(PLANE, [ROWS, ROWS]) == released(PLANE, two)
+
+
+def test_a_lazy_frame_is_refused_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TypeError, match="A LazyFrame is no source of chunks"):
+            Chunks(polars.DataFrame(ROWS).lazy())
+        with pytest.raises(SourceFailed, match="A chunk is a LazyFrame"):
+            PLANE.release(Chunks([polars.DataFrame(ROWS).lazy()]), NoBits())
+
+
 SECRET = "the record 4.125 of somebody"
 
 
@@ -381,6 +451,24 @@ def test_a_file_that_changes_while_it_is_read_is_seen(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(SourceFailed, match="could not be read"):
         PLANE.release(Chunks([ROWS], files=[file]), NoBits())
+
+
+def test_a_file_that_was_rewritten_in_place_with_its_old_time_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "rows.npy"
+    np.save(file, ROWS)
+    old = file.stat()
+
+    def fresh() -> Iterator[Any]:
+        yield np.load(file)
+        time.sleep(0.02)  # longer than a tick of the file system's clock
+        with file.open("r+b") as opened:
+            opened.write(file.read_bytes()[::-1])
+        os.utime(file, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+    with pytest.raises(SourceFailed, match="A file changed"):
+        PLANE.release(Chunks(fresh, files=[file]), NoBits())
+    new = file.stat()
+    assert (new.st_size, new.st_mtime_ns, new.st_ino) == (old.st_size, old.st_mtime_ns, old.st_ino)
 
 
 def test_under_replace_the_number_of_records_is_counted_and_too_few_are_refused() -> None:
