@@ -164,6 +164,8 @@ Data = ArrayLike | Chunks | Iterator[Any]
 def _selected(columns: tuple[str, ...], chunk: Any) -> Any:
     if hasattr(chunk, "schema") and hasattr(chunk, "to_pylist"):  # of pyarrow
         return chunk.select(list(columns))
+    if hasattr(chunk, "iloc") and tuple(chunk.columns) == columns:
+        return chunk  # which pandas would copy
     return chunk[list(columns)]
 
 

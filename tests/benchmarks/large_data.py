@@ -14,11 +14,13 @@ workers: the same moments by one worker process of Dask and by two, of one threa
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from dpverify import (
     Session,
     Table,
 )
+from dpverify.grid import column_sums, quantize, second_moments
 from dpverify.grid.linear import Integers
 from tests.benchmarks.timing import clocked, header, table
 
@@ -75,14 +78,18 @@ def bare_read(folder: Path) -> int:
 
 
 def bare_gram(folder: Path) -> Integers:
-    """Add up exact sums and second moments of cells, with no types, no missing entries, no bounds.
+    """Add up exact sums and second moments of cells, with no types, no missing entries, no bounds."""
+    return gram_of(batches(folder))
 
-    Numbers are mapped in one array that stays in the cache, column after column; 2^14 products of 2^32 are
-    added exactly in floats.
+
+def gram_of(given: Iterable[Any]) -> Integers:
+    """Map numbers in one array that stays in the cache, column after column, as fast as was found.
+
+    2^14 products of 2^32 are added exactly in floats.
     """
     total: Integers = np.zeros((D + 1, D), np.int64)
     cells, ones = np.empty((D, PIECE)), np.ones(PIECE)
-    for batch in batches(folder):
+    for batch in given:
         columns = [column.to_numpy() for column in batch.columns]
         for start in range(0, batch.num_rows, PIECE):
             rows = min(PIECE, batch.num_rows - start)
@@ -93,6 +100,19 @@ def bare_gram(folder: Path) -> Integers:
             np.clip(z, -65536.0, 65536.0, out=z)
             total[:D] += (z @ z.T).astype(np.int64)
             total[D] += (z @ ones[:rows]).astype(np.int64)
+    return total
+
+
+def plain_gram(folder: Path) -> Integers:
+    """Add up the same in a few lines: rows beside each other, cells as integers, their exact products."""
+    total: Integers = np.zeros((D + 1, D), np.int64)
+    for batch in batches(folder):
+        columns = [column.to_numpy() for column in batch.columns]
+        for start in range(0, batch.num_rows, PIECE):
+            rows = np.column_stack([column[start : start + PIECE] for column in columns])
+            cells = quantize(rows, -(1 << 16), 1 << 16, -12)
+            total[:D] += second_moments(cells)
+            total[D] += column_sums(cells)
     return total
 
 
@@ -123,7 +143,7 @@ def seconds(work: Callable[[Path], Any], folder: Path) -> tuple[float, float]:
 
 def read(folder: Path, rounds: int, planned: bool) -> None:
     """Measure in turn, and print."""
-    works = (bare_read, bare_gram, moments, *((plan,) if planned else ()))
+    works = (bare_read, bare_gram, plain_gram, moments, *((plan,) if planned else ()))
     found = [[seconds(work, folder) for work in works] for _ in range(rounds)]
     rows = bare_read(folder)
     print(f"{rows} records in {len(list(folder.glob('*.parquet')))} files")
@@ -139,7 +159,7 @@ def read(folder: Path, rounds: int, planned: bool) -> None:
             for work, own in zip(works, columns, strict=True)
         ]
         print(f"\nseconds of {clock} time, and the median ratio (that of the best)")
-        table(["what", "best", "median", "to bare read", "to bare Gram"], lines)
+        table(["what", "best", "median", "to bare read", "to bare Gram", "to plain Gram"], lines)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\npeak of the process: {peak:.0f} MB")
 
@@ -149,36 +169,97 @@ def ratios(own: list[float], columns: list[list[float]]) -> list[str]:
     return [
         f"{statistics.median(b / o for b, o in zip(bare, own, strict=True)):.2f} "
         f"({min(bare) / min(own):.2f})"
-        for bare in columns[:2]
+        for bare in columns[:3]
     ]
 
 
-def workers(folder: Path, rounds: int) -> None:
-    """Measure one worker and two, in turn, and print."""
+def one_thread() -> None:
+    """Let this process compute and read by one thread."""
+    import pyarrow
+
+    threadpoolctl.threadpool_limits(1)
+    pyarrow.set_cpu_count(1)
+    pyarrow.set_io_thread_count(1)
+
+
+def groups_of(folder: Path) -> list[tuple[Path, int]]:
+    """List all row groups."""
+    from pyarrow import parquet
+
+    paths = sorted(folder.glob("*.parquet"))
+    return [(path, i) for path in paths for i in range(parquet.read_metadata(path).num_row_groups)]
+
+
+def bare_groups(groups: Sequence[tuple[Path, int]]) -> Integers:
+    """Add up the bare Gram of some row groups."""
+    from pyarrow import parquet
+
+    one_thread()
+    total: Integers = np.zeros((D + 1, D), np.int64)
+    for path, group in groups:
+        with parquet.ParquetFile(path) as file:
+            options: dict[str, Any] = {"batch_size": BATCH, "columns": NAMES, "row_groups": [group]}
+            total += gram_of(file.iter_batches(**options))
+    return total
+
+
+def bare_processes(folder: Path, count: int) -> float:
+    """Measure so many processes that share the row groups and do nothing else: what the machine has to give."""
+    groups = groups_of(folder)
+    with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(bare_groups, [groups[:1]] * (2 * count)))  # all have imported what they need
+        start = time.perf_counter()
+        list(pool.map(bare_groups, [groups[i::count] for i in range(count)]))
+        return time.perf_counter() - start
+
+
+def by_workers(folder: Path, count: int, mechanism: MomentMatrix) -> tuple[float, Any, float]:
+    """Measure a release by so many workers of one thread: seconds, what is released, processor seconds of the workers."""
     import dask.dataframe
     from distributed import Client, LocalCluster
 
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with LocalCluster(n_workers=count, **options) as cluster, Client(cluster) as client:
+        client.run(one_thread)
+        frame = dask.dataframe.read_parquet(folder, columns=NAMES, split_row_groups=True)
+        mechanism.law(frame.partitions[: 2 * count])  # workers have imported what they need
+        before = client.run(time.process_time)
+        start = time.perf_counter()
+        answer = mechanism.release(Chunks(frame, columns=NAMES), SeededBits(1))
+        wall = time.perf_counter() - start
+        after = client.run(time.process_time)
+    return wall, answer, sum(after[key] - before[key] for key in before)
+
+
+def workers(folder: Path, rounds: int) -> None:
+    """Measure one worker and two, and bare processes, in turn, and print."""
     mechanism = MomentMatrix.for_budget(
         ApproxDP(1, "1e-6"), adjacency=Adjacency.ADD_REMOVE, lower=(-16,) * D, upper=(16,) * D
     )
-    found: dict[int, list[float]] = {1: [], 2: []}
+    found: dict[str, list[float]] = {}
     answers = []
     for _ in range(rounds):
-        for count in found:
-            options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-            with LocalCluster(n_workers=count, **options) as cluster, Client(cluster):
-                frame = dask.dataframe.read_parquet(folder, columns=NAMES, split_row_groups=True)
-                mechanism.law(frame.partitions[:2])  # workers have imported what they need
-                start = time.perf_counter()
-                answers.append(mechanism.release(Chunks(frame, columns=NAMES), SeededBits(1)))
-                found[count].append(time.perf_counter() - start)
+        for count in (1, 2):
+            wall, answer, processor = by_workers(folder, count, mechanism)
+            answers.append(answer)
+            found.setdefault(f"workers: {count}", []).append(wall)
+            found.setdefault(f"workers: {count}, processor seconds", []).append(processor)
+            bare = bare_processes(folder, count)
+            found.setdefault(f"bare processes: {count}", []).append(bare)
     assert all(answer == answers[0] for answer in answers)
-    lines = [
-        [str(k), f"{min(own):.1f}", f"{statistics.median(own):.1f}"] for k, own in found.items()
-    ]
-    table(["workers", "best", "median"], lines)
-    both = [one / two for one, two in zip(found[1], found[2], strict=True)]
-    print(f"\none worker to two, median of {rounds} rounds: {statistics.median(both):.2f}")
+    table(
+        ["what", "best", "median"],
+        [[k, f"{min(own):.2f}", f"{statistics.median(own):.2f}"] for k, own in found.items()],
+    )
+    for kind in ("workers", "bare processes"):
+        one, two = found[f"{kind}: 1"], found[f"{kind}: 2"]
+        each = [a / b for a, b in zip(one, two, strict=True)]
+        print(
+            f"\n{kind}, one to two: median {statistics.median(each):.2f} of {rounds} rounds, ",
+            end="",
+        )
+        print(f"of the best {min(one) / min(two):.2f}", end="")
+    print()
 
 
 def main() -> None:

@@ -224,6 +224,15 @@ def test_a_function_that_gives_its_iterator_twice_is_seen() -> None:
     table = Table(Chunks(lambda: once), columns=COLUMNS)
     session = Session(table, budget=ApproxDP(5, "1e-5"), adjacency=ADD, bits=SeededBits(2))
     session.count(share="1/10")
+    with pytest.raises(ReleaseFailed, match="came from an iterator and have been read"):
+        session.mean("pay", share="1/10")
+
+
+def test_a_function_that_gives_fewer_rows_the_second_time_is_seen() -> None:
+    given = [parts(100), parts(100)[1:]]
+    table = Table(Chunks(lambda: given.pop(0)), columns=COLUMNS)
+    session = Session(table, budget=ApproxDP(5, "1e-5"), adjacency=ADD, bits=SeededBits(2))
+    session.count(share="1/10")
     with pytest.raises(ReleaseFailed, match="another number of them"):
         session.mean("pay", share="1/10")
 
