@@ -377,3 +377,29 @@ def test_arrays_have_their_names_in_order() -> None:
             Table(array, columns=columns, names=names)
     with pytest.raises(ValueError, match="have names already"):
         Table({"a": [], "b": []}, columns=columns, names=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [-0.0, 0.25, -1.0, 1.0],
+        [0.25, np.nan, 1.0],
+        [0.25, -np.inf],
+        [np.inf, 0.5],
+        [1.5, -7.0, 5e-324],
+        [np.nan],
+        [],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [Number(-1, 1), Number(), Integer(-1, 1)], ids=str)
+def test_a_column_of_floats_is_read_as_its_cells_are(kind: Number, cells: list[float]) -> None:
+    """Also where all are between the bounds, so that nothing is to be moved; and -0.0 is 0."""
+    expected = [kind.encode([cell])[0] for cell in cells]
+    given = np.array(cells, np.float64)
+    out = np.full(len(cells), 7.0)
+    assert kind.encode(given, out) is out
+    for found in (out, kind.encode(given)):
+        assert np.array_equal(found, expected, equal_nan=True)
+        assert not np.signbit(found[found == 0]).any()
+    assert np.array_equal(given, cells, equal_nan=True)
