@@ -97,12 +97,12 @@ def moved_squared(
 ) -> int:
     """Return the largest move of the sums, squared.
 
-    Proof. add-remove: one v(z); |z| beyond C counts as C. replace: |v(x) - v(y)|^2, in which b
-    and w cancel. v is even in its second part and odd in its first, so let x >= 0 and |y| <= x.
-    Raising x to C raises both differences: clip(x) >= clip(y) and min(x^2, C^2) >=
-    min(y^2, C^2). So x = C; for y >= 0 both differences are largest at y = 0, and for y = -t
-    with t > T the first one stays 2 T A while the second falls; hence y = -t, 0 <= t <= T:
-    A^2 (T + t)^2 + B^2 (C^2 - t^2)^2. QED
+    Proof. Under add-remove the move is one v(z); |z| beyond C counts as C. Under replace it is
+    |v(x) - v(y)|^2, in which b and w cancel. v is even in its second part and odd in its first,
+    so let x >= 0 and |y| <= x. Raising x to C raises both differences: clip(x) >= clip(y) and
+    min(x^2, C^2) >= min(y^2, C^2). So x = C; for y >= 0 both differences are largest at y = 0,
+    and for y = -t with t > T the first one stays 2 T A while the second falls; hence y = -t,
+    0 <= t <= T: A^2 (T + t)^2 + B^2 (C^2 - t^2)^2. QED
     """
     if adjacency is Adjacency.REPLACE:
         return max(

@@ -70,31 +70,31 @@ _shift = cache(least_shift)
 def mu_squared(release: Release) -> Fraction:
     """Return mu^2 of noisy size (add-remove), filter, noisy number and noisy mean together.
 
-    The mechanism. Add-remove: a size h = max(1, n + round(N / mu_c) + t), t =
-    least_shift(rare, 1 / mu_c); under replace h = n. The filter, at noise_scale(h) and
-    threshold(h). Of the kept records C: m = |C| + round(N / mu_c) - 1 - t; nothing if C is
-    empty or m <= 0 (one outcome); else m and the mean of C plus noise of deviation s D / m,
-    where records with a common friend are within D of each other. mu_F and s may depend on h as
-    long as mu_F^2 + 1 / s^2 does not.
+    The mechanism first releases, under add-remove, a size h = max(1, n + round(N / mu_c) + t),
+    t = least_shift(rare, 1 / mu_c); under replace h = n. Then comes the filter, at
+    noise_scale(h) and threshold(h). Of the kept records C: m = |C| + round(N / mu_c) - 1 - t;
+    nothing if C is empty or m <= 0 (one outcome); else m and the mean of C plus noise of
+    deviation s D / m, where records with a common friend are within D of each other. mu_F and s
+    may depend on h as long as mu_F^2 + 1 / s^2 does not.
 
-    Proof, add-remove. Record j goes. Let v tell which of the others are kept, K how many. Bad
-    is: the size before the maximum is below n - 1; some i != j with 2 deg_i <= n is kept; x_j
-    with 2 deg_j <= n is kept; m > K + 1; K = 0 and m > 0. These three groups have probability
-    at most ``rare`` each under either dataset (rare_events.py). The kept x_j is a coin on top
-    of equal laws, which may be thrown for the smaller dataset as well, so it is the same event
-    on both sides. Stopped at the first bad step, the two laws are compositions: sizes differ by
-    1 (mu_c), margins of all i != j by 1 each (mu_F), and given v the laws are equal where x_j
-    is not kept; where it is, numbers differ by 1 (mu_c), and means by at most D / (K + 1), x_j
-    having a common friend with each of C: at most 1 / s deviations since m <= K + 1. Mixing
-    over x_j keeps the bound (joint convexity). So, S being an event, P(S) <= P(S, good) + 3
-    rare <= e^epsilon Q(S) + delta_mu(epsilon) + 3 rare.
+    Proof, add-remove. Record j goes. Let v tell which of the others are kept, and K how many.
+    The bad events are: the size before the maximum is below n - 1; some i != j with 2
+    deg_i <= n is kept; x_j with 2 deg_j <= n is kept; m > K + 1; K = 0 and m > 0. These three
+    groups have probability at most ``rare`` each under either dataset (rare_events.py). Whether
+    x_j is kept is a coin on top of equal laws, which may be thrown for the smaller dataset as
+    well, so it is the same event on both sides. Up to the first bad step, the two laws are
+    compositions: sizes differ by 1 (mu_c), margins of all i != j by 1 each (mu_F), and given v
+    the laws are equal where x_j is not kept; where it is, numbers differ by 1 (mu_c), and means
+    by at most D / (K + 1), x_j having a common friend with each of C: at most 1 / s deviations
+    since m <= K + 1. Mixing over x_j keeps the bound (joint convexity). So, S being an event,
+    P(S) <= P(S, good) + 3 rare <= e^epsilon Q(S) + delta_mu(epsilon) + 3 rare.
 
-    Replace. Margins move by 0 or 2. Bad: i kept with 2 deg_i <= n on either side, which has
-    margin at most 2 on both; x_j (x'_j) kept with margin at most 1, again a coin, of the larger
-    probability of the two; m > K + 1; K = 0 and m > 0. Given v let x_j and x'_j be kept
-    independently. Both: each has 2 deg >= n + 2, so at least n / 2 friends among the n - 1
-    others, hence a common one; the means differ by at most D / (K + 1), the numbers not at all.
-    One: as above. QED.
+    Replace. Margins move by 0 or 2. The bad events are: i is kept with 2 deg_i <= n on either
+    side, which has margin at most 2 on both; x_j (x'_j) kept with margin at most 1, again a
+    coin, of the larger probability of the two; m > K + 1; K = 0 and m > 0. Given v let x_j and
+    x'_j be kept independently. If both are kept, each has 2 deg >= n + 2, so at least n / 2
+    friends among the n - 1 others, hence a common one; the means differ by at most D / (K + 1),
+    the numbers not at all. If one is kept, the proof is as above. QED.
     """
     sizes = release.mu_count**2 if release.adjacency is Adjacency.ADD_REMOVE else 0
     return sizes + release.mu_filter**2 + release.mu_count**2 + 1 / release.multiplier**2

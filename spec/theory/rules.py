@@ -74,8 +74,8 @@ def rounded_gaussian(squared_sensitivity: Fraction, sigma: Fraction) -> Fraction
 def exponential_mechanism(moved: Fraction, scale: Fraction, *, one_way: bool) -> Fraction:
     """Return the range of the privacy loss when each score moves by at most ``moved``.
 
-    ``one_way``: all move in the same direction. The loss of a candidate is its change of score
-    over the scale, plus one number that is the same for all candidates.
+    With ``one_way`` all scores move in the same direction. The loss of a candidate is its
+    change of score over the scale, plus a number that is the same for all candidates.
     """
     return (moved if one_way else 2 * moved) / scale
 
@@ -94,15 +94,16 @@ def above_threshold(
 ) -> tuple[Fraction, Fraction]:
     """Return (the largest loss, the largest loss minus the smallest) of one report.
 
-    Proof. P, Q: the laws for answers q, q'; K(k | z) and L(k | z): that k is reported when the
-    threshold's noise is z. Let every q' <= q + D. Y < T + z - q_i implies Y < T + (z + D) -
-    q_i', and a report at z asks for Y >= T + z - q_k, at z + D for Y >= T + z + D - q_k', which
-    is at most 2 D further (D if no query falls): K(k | z) <= e^(2 D / query_scale)
-    L(k | z + D), and z + D instead of z costs e^(D / scale). One way, from the side where
-    queries are larger: with z itself, answers below stay below, and a report is at most D
-    further. So losses are at most D / scale + 2 D / query_scale, or one way D / scale +
-    D / query_scale on one side and D / query_scale on the other. QED.
-    The profile is proved in dpverify/privacy/rules/above_threshold.py and held against small
+    Proof. Let P, Q be the laws for answers q, q', and K(k | z), L(k | z) the probabilities that
+    k is reported given that the threshold's noise is z. Let |q_i - q_i'| <= D for all i. Then
+    Y < T + z - q_i implies Y < T + (z + D) - q_i'. A report of k needs Y >= T + z - q_k under
+    K(. | z), and Y >= T + z + D - q_k' under L(. | z + D), which is at most 2 D higher
+    (D if no query falls). So K(k | z) <= e^(2 D / query_scale) L(k | z + D), and z + D in place
+    of z costs e^(D / scale). If all queries move one way, start from the side where they are
+    larger and keep z itself: answers below stay below, and a report is at most D further. So
+    losses are at most D / scale + 2 D / query_scale; if all move one way, they are at most
+    D / scale + D / query_scale on one side and D / query_scale on the other. QED.
+    The profile is proved in dpverify/privacy/rules/above_threshold.py and compared with small
     models by theory/above_threshold.py:obligation_profile.
     """
     step, query = moved / scale, moved / query_scale
@@ -149,10 +150,10 @@ def advanced_composition(
 def parallel(parts: Sequence[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
     """Return (epsilon, delta) when neighbors differ in one block only: the largest of the blocks.
 
-    With blocks by an independent label the laws are averages over the labels of such pairs, and
-    H_g is jointly convex. Chained: the changed block's predecessors have one law on both sides,
-    so the laws are averages over their output, which is shown, and what successors add is
-    post-processing.
+    With blocks by an independent label, the laws are averages over the labels of such pairs,
+    and H_g is jointly convex. In a chain of blocks, the predecessors of the changed block have
+    one law on both sides. So the laws are averages over the predecessors' output, which is
+    released, and the successors' output is post-processing.
     """
     return max(e for e, _ in parts), max(d for _, d in parts)
 
@@ -195,10 +196,11 @@ def delta_event(epsilon: Fraction, delta: Fraction, probability: Fraction) -> Fr
     """Return the delta at ``epsilon`` if outputs in an event E of at most this probability were
     hidden.
 
-    Proof. P(S) <= P(S off E) + P(E), and off E the law is the one of the mechanism that shows
-    one symbol instead of E: P(S off E) <= e^epsilon Q(S off E) + delta <= e^epsilon Q(S) +
-    delta. QED. For approximate GDP: cut P0 and Q0 of the other mechanism down to outputs off E.
-    Then P - P0 grows by at most P(E), P0 - P and the comparison of P0 with Q0 do not grow. QED.
+    Proof. P(S) <= P(S off E) + P(E), and off E the law is that of the mechanism that releases
+    one symbol in place of outputs in E: P(S off E) <= e^epsilon Q(S off E) + delta <= e^epsilon
+    Q(S) + delta. QED. For approximate GDP, restrict P0 and Q0 of the other mechanism to outputs
+    off E. Then P - P0 grows by at most P(E), while P0 - P and the comparison of P0 with Q0 do
+    not grow. QED.
     """
     return delta + probability
 
@@ -267,8 +269,8 @@ def gaussian_stability_histogram(
 ) -> tuple[Fraction, Any]:
     """Return (mu^2, delta) as in ``stability_histogram``, for round(sigma N(0, 1)) as noise.
 
-    The same proof: P0 = m R, Q0 = m R' are dominated by m times a Gaussian pair. Both are cut
-    down to the same mass m, which P' allows: so epsilon is not shifted by ln(1 / m).
+    The proof is the same: P0 = m R and Q0 = m R' are dominated by m times a Gaussian pair. Both
+    are reduced to the same mass m, which P' allows, so epsilon is not shifted by ln(1 / m).
     """
     surfaces = mp.erfc((real(Fraction(threshold)) - mp.mpf(3) / 2) / real(sigma) / mp.sqrt(2)) / 2
     steps = 2 if replaced else 1
@@ -282,12 +284,12 @@ def moved_histogram(
     """Return (epsilon, delta), or (mu^2, delta), of a histogram when ``moved`` of the counted
     things go to other keys.
 
-    The same proof. Counts change by 2 ``moved`` in all, and in squares by 2 moved^2 at most,
-    where all go from one key to another. The keys A that only x has hold at most ``moved``
-    together. Their counts may be taken as a partition of that number: larger counts in A only
-    surface more often. P(nothing of A surfaces) is the product over its parts c of 1 -
-    P(c + Z >= threshold); m is the least over partitions, and also bounds what only x' has.
-    QED.
+    The proof is the same. Counts change by 2 ``moved`` in all, and in squares by 2 moved^2 at
+    most, where all go from one key to another. The keys A that only x has hold at most
+    ``moved`` together. Their counts may be taken as a partition of that number: larger counts
+    in A only surface more often. P(nothing of A surfaces) is the product over its parts c of
+    1 - P(c + Z >= threshold); m is the least over partitions, and it also bounds the keys that
+    only x' has. QED.
     """
 
     def surfaces(count: int) -> Any:
@@ -369,13 +371,13 @@ def noisy_degree_lift(
     is.
 
     Proof. Let v tell which of the others are kept. It is a function of noisy scores, so it has
-    mu^2 = inside / sigma^2 or outside / sigma^2, by where the record in question is. Given v,
-    outside: it is kept with what ``missed`` pays for, else nothing differs. Inside: kept or not
-    by a coin that does not depend on v; the mechanism's laws for v with and without it are a
-    friendly pair, and a mixture with the same law on both sides is no worse (joint convexity of
-    H_g in the pair). Two stages compose to the sum. Measures are cut down for each v: deltas
-    add up. QED. Under replace both records have coins, so pairs with one exchanged for the
-    other are compared too.
+    mu^2 = inside / sigma^2 or outside / sigma^2, by where the record in question is. Given v, a
+    record outside is kept with a probability that ``missed`` pays for; if it is not kept,
+    nothing differs. A record inside is kept or not by a coin that does not depend on v: the
+    mechanism's laws for v with and without it are a friendly pair, and a mixture with the same
+    law on both sides is no worse (joint convexity of H_g in the pair). The two stages compose
+    to the sum of their mu^2. Measures are reduced for each v, so deltas add up. QED. Under
+    replace both records have coins, so pairs with one exchanged for the other are compared too.
     """
     mu_squared, delta = friendly
     return max(inside / sigma**2 + mu_squared, outside / sigma**2), delta + missed

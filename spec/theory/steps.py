@@ -35,9 +35,9 @@ def step_sums(
 def moved_squared(cells: int, weight: int, outside: str, adjacency: Adjacency) -> int:
     """Return the largest move of a value, squared.
 
-    Proof. A record adds (v, weight), |v| <= cells, or, masked, nothing. One in or out: cells^2
-    + weight^2. One for another, both counted: the number stays, (2 cells)^2; one of them
-    masked: as in or out. QED
+    Proof. A record adds (v, weight), |v| <= cells, or, masked, nothing. For one record more or
+    less the move is cells^2 + weight^2. For a replaced record, both counted, the number stays,
+    and the move is (2 cells)^2; with one of them masked it is as for one more or less. QED
     """
     one = cells**2 + weight**2
     if adjacency is Adjacency.ADD_REMOVE:
@@ -109,11 +109,12 @@ def moments_moved_squared(
 ) -> int:
     """Return the largest move of the moments, squared.
 
-    Proof. A record adds v(s), or, masked, nothing. One in or out: |v(s)|^2 for some s, attained
-    there. One for another, both counted: the number and the offset cancel; v is odd in its
-    first part and even in its second, so let x >= |y|. Raising x to cells raises both
-    differences, which are not negative: clip(x) >= clip(y) and x^2 >= y^2. So x = cells, and y
-    is any step. One counted, the other masked: as in or out. QED
+    Proof. A record adds v(s), or, masked, nothing. For one record more or less the move is
+    |v(s)|^2 for some s, and attained there. For a replaced record, both counted, the number and
+    the offset cancel; v is odd in its first part and even in its second, so let x >= |y|.
+    Raising x to cells raises both differences, which are not negative: clip(x) >= clip(y) and
+    x^2 >= y^2. So x = cells, and y is any step. With one counted and the other masked, it is as
+    for one more or less. QED
     """
     shape = Shape(turn, linear, square, offset, weight)
     every = [shape.of(2 * z - cells) for z in range(cells + 1)]

@@ -65,19 +65,19 @@ def taken_off(release: Release) -> int:
 def mu_squared(release: Release) -> Fraction:
     """Return mu^2 of the noisy agreement and the noisy mean together.
 
-    The mechanism. q = agreement(degrees) + round(scale N), scale = MOVES / mu_S, is shown.
-    low = q - MOVES - SLACK - t, t = least_shift(rare, scale). Nothing more if low < 1; else the
-    weighted mean plus noise of deviation REACH s / low radii in each dimension.
+    The mechanism releases q = agreement(degrees) + round(scale N), scale = MOVES / mu_S.
+    low = q - MOVES - SLACK - t, t = least_shift(rare, scale). If low < 1 it releases nothing
+    more; else the weighted mean plus noise of deviation REACH s / low radii in each dimension.
 
-    Proof. Fix the pair; A is the smaller of the two exact agreements. Bad is low > A - SLACK, a
-    set of q. Either agreement, rounded down, is at most the smaller one of both plus MOVES, so
-    at most A + MOVES: where q is bad it is above its center by more than t, of probability at
-    most ``rare`` under either dataset. Where q is not bad and low >= 1, A >= 1 + SLACK = LEAST,
-    so the means are at most REACH / (A - SLACK) <= REACH / low radii apart (weights.reach):
-    1 / s deviations. Stopped where q is bad the two laws are a composition: the agreements
-    differ by at most MOVES (mu_S), then 1 / s. So for an event S, P(S) <= P(S, good) + rare <=
-    e^epsilon Q(S) + delta_mu(epsilon) + rare. Where all weights are 0, A <= 0 and whatever is
-    released is bad: any value may stand for the mean. QED.
+    Proof. Fix the pair; A is the smaller of the two exact agreements. The bad event is
+    low > A - SLACK, a set of q. Either agreement, rounded down, is at most the smaller one of
+    both plus MOVES, so at most A + MOVES: where q is bad it is above its center by more than t,
+    of probability at most ``rare`` under either dataset. Where q is not bad and low >= 1,
+    A >= 1 + SLACK = LEAST, so the means are at most REACH / (A - SLACK) <= REACH / low radii
+    apart (weights.reach): 1 / s deviations. Up to the bad event the two laws are a composition:
+    the agreements differ by at most MOVES (mu_S), then 1 / s. So for an event S, P(S) <=
+    P(S, good) + rare <= e^epsilon Q(S) + delta_mu(epsilon) + rare. Where all weights are 0,
+    A <= 0 and whatever is released is bad: any value may stand for the mean. QED.
     """
     return release.mu_agreement**2 + 1 / release.multiplier**2
 
