@@ -142,7 +142,11 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"quantile": "-1/10"}, ValueError, r"outside \[0, 1\]; try '1/2'"),
     ({"quantile": "1.1"}, ValueError, r"outside \[0, 1\]; try '1/2'"),
     ({"quantile": 50}, ValueError, r"outside \[0, 1\]; try '1/2'"),
-    ({"quantile": 1 / 3}, ValueError, r"beyond 2\^20; write a simpler fraction, for example '9/10'"),
+    (
+        {"quantile": 1 / 3},
+        ValueError,
+        r"beyond 2\^20; write a simpler fraction, for example '9/10'",
+    ),
     ({"quantile": None}, TypeError, "give an int, Fraction"),
     ({"quantile": float("nan")}, ValueError, "give a finite number"),
     ({"cell": "1/3"}, ValueError, "not a power of two"),
