@@ -428,9 +428,9 @@ def obligation_lower_bound_is_below_error(within: Fraction = Fraction(3, 2)) -> 
 
 @states(RATIO)
 def least_for_kappa(parameters: Parameters, beta: Fraction) -> int:
-    """Compute the number of records that any estimate of this privacy needs to be within 1/4
-    (relative) of every covariance between I and kappa I, except with probability beta: about d
-    sqrt(ln kappa) / (2 mu), by packing.
+    """Compute the number of records that any estimate of this privacy needs to be within
+    1/4 (relative) of every covariance between I and kappa I, except with probability beta:
+    about d sqrt(ln kappa) / (2 mu), by packing.
     """
     d, mu = len(parameters["center"]), 1 / real(Fraction(parameters["noise_multiplier"]))
     alpha, adjacency = mp.mpf(1) / 4, parameters["adjacency"]

@@ -84,8 +84,8 @@ def at_least(parameters: Parameters) -> int:
 
 
 def squared_radius(parameters: Parameters, k: int, left: int, records: int) -> Any:
-    """Return B^2 in bits: for a round 6 s 2^-k ln(m rounds / beta), for the last block 6
-    ln(m / beta); at least 1.
+    """Return B^2 in bits: for a round 6 s 2^-k ln(m rounds / beta), for the last block
+    6 ln(m / beta); at least 1.
     """
     failure, r = real(Fraction(parameters["failure"])), rounds(parameters)
     if k <= r:

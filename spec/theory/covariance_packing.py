@@ -8,8 +8,8 @@ covariances that are more than -2 ln(1 - alpha) apart, S is within alpha of at m
 
 Scales are diagonal matrices of powers of r. Lattices have x = (u, w) with u ~ N(0, k I), w = B
 u + N(0, I), B of entries in h / sqrt(k) times integers. For C = sqrt(k) (B - B') of singular
-values c_i the relative eigenvalues come in pairs l, 1 / l with l + 1 / l = 2 + c_i^2, ln l = 2
-asinh(c_i / 2), and the distance is sqrt(8 sum asinh(c_i / 2)^2). asinh(sqrt(y) / 2)^2 is
+values c_i the relative eigenvalues come in pairs l, 1 / l with l + 1 / l = 2 + c_i^2, ln l =
+2 asinh(c_i / 2), and the distance is sqrt(8 sum asinh(c_i / 2)^2). asinh(sqrt(y) / 2)^2 is
 concave in y and 0 at 0, so the sum is at least asinh(|C|_F / 2)^2, and |C|_F is at least h.
 """
 

@@ -191,8 +191,8 @@ def least_eigenvalue(parameters: Parameters, k: int) -> Any:
 
 
 def rare_length(parameters: Parameters, k: int) -> Any:
-    """Return a length that some normal record exceeds with probability at most FAILS / 2
-    (Laurent and Massart).
+    """Return a length that some normal record exceeds with probability at most FAILS / 2, by
+    Laurent and Massart.
     """
     d, level = len(parameters["center"]), mp.log(2 * count_of(k) / FAILS)
     return mp.sqrt(d + 2 * mp.sqrt(d * level) + 2 * level)

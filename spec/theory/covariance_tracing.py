@@ -10,8 +10,8 @@ h_jk = 1 - T_jk^2 / rho^2, from 0 to 1, B_jk = h_jk (M - Sigma)_jk and S(x) = Si
 (a) Scores add up. S_jk(x), halved on the diagonal, is the derivative of log N(x; 0, Sigma) by
 T_jk: it has mean 0, and E[M_jk sum_i S_jk(x_i) | T] is the derivative of g_jk = E[M_jk | T].
 Over a uniform T_jk, by parts, E[(1 - T^2 / rho^2) g'] = 2 E[T g] / rho^2. As E[T_jk g_jk] =
-rho^2 / 3 + E[T_jk (M - Sigma)_jk], Cauchy-Schwarz over the D entries gives E sum_i Z_i >= 2
-D / 3 - 2 alpha sqrt(D / 3) / rho.
+rho^2 / 3 + E[T_jk (M - Sigma)_jk], Cauchy-Schwarz over the D entries gives E sum_i Z_i >=
+2 D / 3 - 2 alpha sqrt(D / 3) / rho.
 (b) One record's score is small if the record was not there. Z'_i, with x_i drawn again before M
 is run, has mean 0 given M and T, and the variance tr (Sigma^-1 B Sigma^-1 B) / 2 <=
 |B|_F^2 / (2 (1 - r)^2): E Z'_i^2 <= alpha^2 / (2 (1 - r)^2).

@@ -103,8 +103,8 @@ def least_variation(
     an order of coins: laws of the two orders of one pair differ by g / b, and have the rest in
     common. The better of two guesses is right with probability s at most (``drawn``), and the
     half of an l1 error in a pair is at least g / b (1 - s) on average: for laws P, Q of the
-    estimate, what is in both of them is 1 - s of either, and there the two errors add up to 2
-    g / b at least. Without privacy s is at most 1/2 + sqrt(1 - c^(2 n)) / 2, c the laws'
+    estimate, what is in both of them is 1 - s of either, and there the two errors add up to
+    2 g / b at least. Without privacy s is at most 1/2 + sqrt(1 - c^(2 n)) / 2, c the laws'
     affinity.
     """
     pairs = bins // 2

@@ -88,8 +88,8 @@ def noise_scale(adjacency: Adjacency, size: int, mu: Fraction) -> Fraction:
     """Return the standard deviation of the noise on 2 deg - n: the margins' L2 sensitivity over
     mu, rounded up to 2^-40 / mu.
 
-    All margins but one move by 1 each under add-remove, where ``size`` is at least n - 1
-    (of the larger dataset), and by 0 or 2 under replace, where it is n.
+    All margins but one move by 1 each under add-remove, where ``size`` is at least n - 1 for the
+    n of the larger dataset, and by 0 or 2 under replace, where it is n.
     """
     step, moving = (1, size) if adjacency is Adjacency.ADD_REMOVE else (2, size - 1)
     root = Fraction(isqrt(max(moving, 1) * 4**40 - 1) + 1, 2**40)

@@ -184,8 +184,8 @@ def growth(moves: Iterable[tuple[Any, Any]], factor: Any) -> Any:
     """Return R with F(S) + d/a <= R (F'(S) + d/a) for the laws F, F' of filter and mechanism,
     where the mechanism is friendly (epsilon, d)-DP, factor = e^epsilon, a = factor - 1.
 
-    The product over records of (1 + p a) / (1 + q a) if p > q, else of the same with 1 - p, 1 -
-    q (proof: rules.friendly_lift).
+    It is the product over records of (1 + p a) / (1 + q a) if p > q, else of the same with
+    1 - p, 1 - q (proof: rules.friendly_lift).
     """
     a = factor - 1
     return prod(

@@ -67,8 +67,9 @@ def summed(atoms: dict[Fraction, Any], mu: Fraction, tilt: Any, step: Any, y: An
 
 @states(Source("OURS", "Chernoff's bound of a profile"))
 def chernoff(moment: Any, s: Any, y: Any) -> Any:
-    """Return the bound kappa(s) M(s) e^(-sy) >= f(y), kappa(s) = s^s / (s + 1)^(s + 1), s >= 0
-    (kappa(0) = 1).
+    """Return the bound kappa(s) M(s) e^(-sy) >= f(y), for s >= 0.
+
+    Here kappa(s) = s^s / (s + 1)^(s + 1), and kappa(0) = 1.
 
     Proof: for u = L - y > 0, (1 - e^-u) e^(-su) is largest where e^-u = s / (s + 1), and is
     kappa(s) there. So (1 - e^(y - L))_+ <= kappa(s) e^(s (L - y)); take the mean. QED.

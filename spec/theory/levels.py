@@ -7,8 +7,8 @@ Proof of the sensitivity. One record more or less changes one group (``groups``)
 counted or not: every answer moves by 1 at most, some up and others down, for a group's
 variances may fall when a record enters. A replaced record changes two groups, which may move
 alike. QED.
-A reported column's answers are a public number from then on, whatever the data, and move by
-nothing.
+A reported column's answers are a public number from then on, whatever the data, and do not
+move.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def obligation_level_counts(
 
 
 def _largest_move(adjacency: Adjacency) -> tuple[tuple[int, bool], int]:
-    """The most that an answer moves, and whether all of a pair move one way; and of how many pairs."""
+    """Return the most that an answer moves, and whether all of a pair move one way; and of how
+    many pairs.
+    """
     most, one_way, levels = 0, True, (3, 2, 1, 0, -1)
     pairs = [*product(_HASHES, neighbors(_RECORDS[:3], 4, adjacency))]
     pairs += product(_HASHES[-1:], neighbors(_RECORDS[::3], 6, adjacency))

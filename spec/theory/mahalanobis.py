@@ -25,9 +25,9 @@ def noise_product(variances: Sequence[Any], power: Any, *, mahalanobis: bool) ->
     """Compute the squared length of the noise for M = Sigma^power, up to what does not depend on
     it.
 
-    Noise has covariance M^(1/2) times the squared radius, and the squared radius of friends is 2
-    tr(M^(-1/2) Sigma) up to a logarithm. The length is measured in the Euclidean norm, or in the
-    Mahalanobis norm of Sigma.
+    Noise has covariance M^(1/2) times the squared radius, and the squared radius of friends is
+    2 tr(M^(-1/2) Sigma) up to a logarithm. The length is measured in the Euclidean norm, or in
+    the Mahalanobis norm of Sigma.
     """
     values = [real(v) for v in variances]
     spread = mp.fsum(v ** (1 - real(power) / 2) for v in values)

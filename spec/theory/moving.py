@@ -163,8 +163,8 @@ def obligation_moving_sum(
     """Check that for every point and radius the largest move of ``sum_about`` over neighbors of at
     most two records is ``claimed``, as for a masked sum.
 
-    No move in the unit of the noise is above ``unit_sensitivity``, while one is as far up to
-    what rounding may take away again.
+    No move in the unit of the noise is above ``unit_sensitivity``, while some move is as far,
+    up to rounding.
     """
     return _shown_to_move(sum_about, claimed)
 

@@ -272,10 +272,10 @@ def sandwich(
     numbers behind it; both signs, beta / 6 each. With probability 1 - beta / 3 singular values
     of white records over sqrt(n) are within 1 -+ e, e = sqrt(d / n) + sqrt(2 ln(6 / beta) / n)
     (Gordon; Davidson and Szarek), so second moments within 1 -+ (2 e + e^2) of the covariance,
-    as forms. c - n is normal of deviation ``of_number`` c, so with probability 1 - beta / 3
-    c / n is from 1 / (1 + m) to 1 / (1 - m), m = of_number sqrt(2 ln(6 / beta)); and (1/n) sum
-    x x^T = (Z - Y) c / n. Clipping only makes second moments smaller, which leaves the lower
-    bound.
+    as forms. c - n is normal of deviation ``of_number`` c, so with probability 1 -
+    beta / 3 c / n is from 1 / (1 + m) to 1 / (1 - m), m = of_number sqrt(2 ln(6 / beta)); and
+    (1/n) sum x x^T = (Z - Y) c / n. Clipping only makes second moments smaller, which leaves
+    the lower bound.
     """
     level = 2 * mp.log(6 / beta)
     far = noise * (mp.sqrt(2 * d) + mp.sqrt(level))

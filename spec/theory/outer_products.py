@@ -1,8 +1,8 @@
 """Sums of z z^T for integer vectors in a ball, on exact rationals, with their sensitivities shown.
 
-A value has 169 (z z^T)_ii for each i, then 239 (z z^T)_ij for i < j, then, with a weight w, 169
-w for each record that counts. Facts: z depends on its record alone, |z| <= R, and 239^2 < 2 *
-169^2.
+A value has 169 (z z^T)_ii for each i, then 239 (z z^T)_ij for i < j, then, with a weight w,
+169 w for each record that counts. Facts: z depends on its record alone, |z| <= R, and
+239^2 < 2 * 169^2.
 """
 
 from __future__ import annotations
@@ -146,12 +146,11 @@ def moved_squared(radius: int, weight: int, how: str, adjacency: Adjacency) -> i
     (sum_i z_i^2 y_i^2) + 239^2 (sum_{i<j} z_i z_j y_i y_j) = 169^2 <z, y>^2 - e P, e = 2 *
     169^2 - 239^2 = 1, P = sum_{i<j} z_i z_j y_i y_j. So |v(z)|^2 = 169^2 |z|^4 -
     (something not negative) <= 169^2 R^4. One record more or less contributes v(z) and 169 w,
-    hence 169^2 (R^4 + w^2). For a replaced record |v(z) - v(y)|^2 = sum_i 169^2
-    (z_i^2 - y_i^2)^2 + sum_{i<j} 239^2 (z_i z_j - y_i y_j)^2 <= 169^2 |z z^T - y
-    y^T|_F^2 = 169^2
-    (|z|^4 + |y|^4 - 2 <z, y>^2) <= 169^2 * 2 R^4, with equality for orthogonal axes of length
-    R; the number does not move if both count. With "mask" one of them may not count, which is
-    the first case. QED
+    hence 169^2 (R^4 + w^2). For a replaced record
+        |v(z) - v(y)|^2 = sum_i 169^2 (z_i^2 - y_i^2)^2 + sum_{i<j} 239^2 (z_i z_j - y_i y_j)^2
+            <= 169^2 |z z^T - y y^T|_F^2 = 169^2 (|z|^4 + |y|^4 - 2 <z, y>^2) <= 169^2 * 2 R^4,
+    with equality for orthogonal axes of length R; the number does not move if both count. With
+    "mask" one of them may not count, which is the first case. QED
     """
     one = radius**4 + weight**2
     if adjacency is Adjacency.ADD_REMOVE:

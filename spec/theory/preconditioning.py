@@ -108,13 +108,13 @@ def slack(d: int, n: Any, noise: Any) -> tuple[Any, Any]:
     """Return (eta, nu) for n records and symmetric noise whose deviation on the diagonal is worth
     ``noise`` records that fill the ball.
 
-    White records have second moments within (1 -+ e)^2, e = (sqrt(d) + sqrt(2
-    ln(2 / b))) / sqrt(n), except with probability b; eta = 2 e + e^2. A symmetric normal matrix
-    with deviation s on its diagonal and s / sqrt(2) beside it has a spectral norm above s
-    (sqrt(2 d) + sqrt(2 ln(2 / b))) with probability at most b: its largest eigenvalue is at
-    most s sqrt(2 d) on average (Slepian), and is an s-Lipschitz function of independent
-    standard normal numbers; so is minus the smallest. (What is released has 169 / 239 in place
-    of 1 / sqrt(2), which is 9e-6 more.)
+    White records have second moments within (1 -+ e)^2, e = (sqrt(d) + sqrt(2 ln(2 / b))) /
+    sqrt(n), except with probability b; eta = 2 e + e^2. A symmetric normal matrix with
+    deviation s on its diagonal and s / sqrt(2) beside it has a spectral norm above s (sqrt(2 d)
+    + sqrt(2 ln(2 / b))) with probability at most b: its largest eigenvalue is at most s
+    sqrt(2 d) on average (Slepian), and is an s-Lipschitz function of independent standard
+    normal numbers; so is minus the smallest. (What is released has 169 / 239 in place of
+    1 / sqrt(2), which is 9e-6 more.)
     """
     level = mp.sqrt(2 * mp.log(2 / real(RARELY)))
     root = (mp.sqrt(d) + level) / mp.sqrt(n)

@@ -167,8 +167,9 @@ class QuantilesLaw:
 
 @states(Source("OURS", "a bounded range of losses is Gaussian DP"))
 def gaussian_of_range(length: Fraction) -> Any:
-    """Return the least mu such that losses in an interval of this length are mu-GDP: 2
-    g(length / 2), where g(x) = Phi^-1(1 / (1 + e^-x)); at most length sqrt(2 pi) / 4.
+    """Return the least mu such that losses in an interval of this length are mu-GDP.
+
+    It is 2 g(length / 2), where g(x) = Phi^-1(1 / (1 + e^-x)); at most length sqrt(2 pi) / 4.
 
     Proof. Let the losses ln(P / Q) lie in [t - r, t]. An event has P(S) <= e^t Q(S), and its
     complement P(not S) >= e^(t - r) Q(not S), so the odds of S under P are at most e^r times

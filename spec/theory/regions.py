@@ -1,8 +1,8 @@
 """Queries about a released region: second moments, histograms, sums between slabs.
 
-The region (center, radius, directions, slabs) is read off the transcript, so it is the same for
-both neighbors, and whether a record y is inside is decided by y and the region alone. So a
-value is a sum of contributions f(y), 0 outside; it moves by |f(y)| (add-remove) or |f(y) -
+The region (center, radius, directions, slabs) is computed from the transcript, so it is the
+same for both neighbors, and whether a record y is inside is decided by y and the region alone.
+So a value is a sum of contributions f(y), 0 outside; it moves by |f(y)| (add-remove) or |f(y) -
 f(z)| (replace).
 """
 
@@ -87,8 +87,8 @@ def moments_reach(radius: int, adjacency: Adjacency) -> int:
     """Return the squared sensitivity of the moments: R^4, or 2 R^4 under replace.
 
     With the weight sqrt(2) off the diagonal the length of y y^T is its Frobenius norm, |y|^2; a
-    smaller weight makes no length larger. |y y^T - z z^T|^2 = |y|^4 + |z|^4 - 2 (y . z)^2 <= 2
-    R^4.
+    smaller weight makes no length larger. |y y^T - z z^T|^2 = |y|^4 + |z|^4 -
+    2 (y . z)^2 <= 2 R^4.
     """
     return (2 if adjacency is Adjacency.REPLACE else 1) * radius**4
 

@@ -141,8 +141,8 @@ def _best_exponent(values: list[Any], square: Any) -> Any:
 
 @states(_OURS)
 def obligation_one_mean(claimed: Fraction = Fraction(1)) -> int:
-    """Check that the noise S + T of one mean about M is at most ``claimed`` times sqrt(2
-    (S^2 + T^2)), the noise of two means at half the squared mu each.
+    """Check that the noise S + T of one mean about M is at most ``claimed`` times
+    sqrt(2 (S^2 + T^2)), the noise of two means at half the squared mu each.
 
     S is the sum of the reported roots and T = sqrt(m total) of the others; equality holds for
     S = T (Cauchy and Schwarz).

@@ -151,9 +151,10 @@ def moment_error(d: int, n: int, share: Any, beta: Any) -> Any:
     2 (sqrt(32 K^2 t / n) + 2 K t / n), K = 6 / (pi a^2), t = d ln 9 + ln(2 / beta). For z = u x
     over the root of u M u: ln E e^(s z) <= K s^2 / 2, for its second derivative is the variance of
     z under a law with the density exp(-y^2 / 2 + linear) on a convex set, at most that without the
-    set (Brascamp and Lieb), and M >= Sigma / K. So P(|z| > t) <= 2 e^(-t^2 / (2 K)), E z^(2 k) <= 2
-    k! (2 K)^k, and by Bernstein the mean of z^2 is off by half of eta with probability at most 2
-    e^-t. A net of 9^d directions, at each of which it is not, gives twice that for all. QED
+    set (Brascamp and Lieb), and M >= Sigma / K. So P(|z| > t) <= 2 e^(-t^2 / (2 K)), E
+    z^(2 k) <= 2 k! (2 K)^k, and by Bernstein the mean of z^2 is off by half of eta with
+    probability at most 2 e^-t. A net of 9^d directions, at each of which it is not, gives twice
+    that for all. QED
     """
     k, t = 6 / (mp.pi * mp.mpf(share) ** 2), d * mp.log(9) + mp.log(2 / mp.mpf(beta))
     return 2 * (mp.sqrt(32 * k**2 * t / n) + 2 * k * t / n)

@@ -74,8 +74,8 @@ def records_needed(p: int, radius: Any, curvature: Any, mu: Any, alpha: Any, bet
     against the optimality of theta^). Half of curvature alpha is for either: the first by
     ``mean_deviation`` at beta / 2; the second is normal of deviation 2 r / (n mu) in p columns,
     and at most that times ``normal_length`` except with probability beta / 2. So n is the
-    larger of 4 r^2 (1 + sqrt(2 ln(2 / beta)))^2 / (l alpha)^2 and 4 r (sqrt(p) + sqrt(2
-    ln(2 / beta))) / (l alpha mu): linear in p and log(1 / beta), in 1 / alpha^2 and
+    larger of 4 r^2 (1 + sqrt(2 ln(2 / beta)))^2 / (l alpha)^2 and 4 r (sqrt(p) +
+    sqrt(2 ln(2 / beta))) / (l alpha mu): linear in p and log(1 / beta), in 1 / alpha^2 and
     1 / (alpha mu), for r of the order sqrt(p). (The number of records in the set is taken as
     known: replace.)
     """

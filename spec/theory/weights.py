@@ -81,8 +81,8 @@ def weighted_mean(
 
 @states(STABILITY)
 def moved_agreement(adjacency: Adjacency) -> int:
-    """Return the largest move of the agreement, rounded down or not: 5 (add-remove) or 6
-    (replace).
+    """Return the largest move of the agreement, rounded down or not: 5 (add-remove) or
+    6 (replace).
 
     Proof. Add-remove: by 2 G - 1 with -2 < G < 2 (step 3 below), so by less than 5. Replace: n
     stays, two weights k_j are in 0, ..., n and the others move by at most 2 each: K moves by at
@@ -147,8 +147,8 @@ def reach(adjacency: Adjacency, least: Fraction) -> Fraction:
     + 12 e^3 > 0.
 
     8. w_j < X, t <= 1: x_j and w' serve Q, P spreads. T <= w_j + X + c + E + z <= 1 - a + c +
-    q - a + e / 4, and c - 2 a = (2 R - 2) a <= 0: T <= 1 + 5 e / 4. (*) holds as 1 - 4 e + 20
-    e^2 > 0.
+    q - a + e / 4, and c - 2 a = (2 R - 2) a <= 0: T <= 1 + 5 e / 4. (*) holds as 1 - 4 e +
+    20 e^2 > 0.
 
     9. t > 1: w_j = 0 and m' serves Q, which holds b of it itself. If n X <= 2 W', every
     d_i >= X w'_i / W' and X (1 - b) is left at 2; b = t R - c >= t (1 + e) / 2 - c and X <= t,
