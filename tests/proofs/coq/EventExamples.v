@@ -170,31 +170,31 @@ by move=> s us; rewrite mul1r addr0.
 Qed.
 
 (** Whether there is at most one record is told first. If that bit is set, the second stage says
-    the truth wherever there are more. *)
+    the truth wherever there are more; and it rests on a hypothesis of its own. *)
 Theorem for_each_release_example : exists (R : realFieldType) (X : eqType)
     (near : seq X -> seq X -> Prop) (T U : eqType) (t d t' d' : R) (M : mechanism X R T)
-    (K : T -> mechanism X R U) (H : seq (hypothesis X T)) (released : hypothesis X T)
-    (built_from : T -> seq X -> seq X -> bool),
+    (K : T -> mechanism X R U) (H : seq (hypothesis X T)) (G : seq (T -> hypothesis X U))
+    (released : hypothesis X T) (built_from : T -> seq X -> seq X -> bool),
   0 <= t /\ 0 <= t' /\ 0 <= d' /\ has_laws M /\ (forall x, has_laws (K x)) /\ under H near t d M /\
-  (forall x, under [:: fun D E _ => built_from x D E] near t' d' (K x)) /\
+  (forall x, under ((fun D E _ => built_from x D E) :: [seq g x | g <- G]) near t' d' (K x)) /\
   (forall D E x, near D E -> released D E x -> built_from x D E) /\
   (*told*) ~ private near (t * t') (d + d') (fun D => joint (M D) (fun x => K x D)).
 Proof.
 pose few (D : seq nat) := (size D <= 1)%N; pose M D := bit (few D).
-pose K x D := if x && ~~ few D then certain Q (tells D) else noisy_bit D.
+pose K x D := if x && ~~ few D then certain Q (Some (tells D)) else rare D.
 pose both D E := few D && few E.
-exists Q, nat_eqType, (@add_remove nat), bool_eqType, bool_eqType, 2%:R, 0, 2%:R, 0, M, K, [::].
-exists (fun D E _ => both D E), (fun x D E => x ==> both D E).
+exists Q, nat_eqType, (@add_remove nat), bool_eqType, (option_eqType bool_eqType), 2%:R, 0, 2%:R, 0.
+exists M, K, [::], [:: fun=> said], (fun D E _ => both D E), (fun x D E => x ==> both D E).
 do 3!(split; first by []); split; first by move=> D; case: (bit_law (few D)).
-split; first by move=> x D; rewrite /K; case: ifP => _; [exact: certain_law | exact: noisy_laws].
+split; first by move=> x D; rewrite /K; case: ifP => _; [exact: certain_law | exact: rare_laws].
 split; first by apply: private_under => D E _; exact: bit_close.
 split.
   move=> x D E _; apply: close_pointwise => u; rewrite /where_good /= /both /K.
-  by case: x; case: (few D); case: (few E); case: u => //=; rewrite /noisy_bit;
+  by case: x; case: (few D); case: (few E); case: u => [[]|] //=; rewrite /rare;
     case: (tells D); case: (tells E).
 split; first by move=> D E x _ ->; rewrite implybT.
 have near : add_remove [:: 0; 1; 1]%N [:: 0; 1]%N by left; exists [:: 0%N], 1%N, [:: 1%N].
-exact: (not_private (u := (true, false)) near).
+exact: (not_private (u := (true, Some false)) near).
 Qed.
 
 (** The second request is made only if the first answer asks for it. *)
