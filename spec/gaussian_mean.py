@@ -416,15 +416,15 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     The released center follows from the same records, by medians and a sum with noise: for such
     a center McDiarmid's step is no proof. The tests compare the bound with errors for released
     centers, which are far below it.
-    With g(m) the mean of limited records: the estimate m' solves g(m') = v, and |v -
-    g(m)| >= slope |m' - m| with the least slope of the Jacobian on a ball that holds both,
-    which is that of g along m at its end (slopes fall: obligation_offset). So where |v -
+    Let g(m) be the mean of limited records. The estimate m' solves g(m') = v, and |v -
+    g(m)| >= slope |m' - m| with the least slope of the Jacobian on a ball that contains both,
+    which is the slope of g along m at its end (slopes fall: obligation_offset). So where |v -
     g(m)| <= slope at 2, m' is within 2 and |m' - m| <= |v - g(m)| / slope. v - g(m) consists of
     the following, each except with probability beta / 4: the noise over the number; the
     sampling error, at most E + r sqrt(2 ln(4 / beta) / N) by McDiarmid, E <= sqrt(E |z|^2 / N)
-    with |z| at most r and E |z|^2 at most d + 1; and the number's own noise over it, times
-    |g(m)| and that. N >= n P - sqrt(n ln(4 / beta) / 2) records are inside (Hoeffding). Raises
-    ValueError where n is too small for that.
+    with |z| at most r and E |z|^2 at most d + 1; and the number's noise over the number, times
+    |g(m)| plus the sampling error. N >= n P - sqrt(n ln(4 / beta) / 2) records are inside
+    (Hoeffding). Raises ValueError where n is too small for that.
     """
     radius, _, noise = _last(of_images(parameters), n)
     d, outside, level = centered.width(parameters), parameters["outside"], mp.log(4 / real(beta))

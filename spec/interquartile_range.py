@@ -224,8 +224,9 @@ def lower_bound(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
 
 
 def obligation_lower_bound_is_below_error(claimed: int = 6) -> int:
-    """Check that the distance from which on a bin surely passes is above the lower bound and at most
-    6 times it."""
+    """Check that the distance from which on a bin surely passes is above the lower bound and at
+    most 6 times it.
+    """
     cases, beta = 0, Fraction(1, 100)
     for epsilon, delta in product(
         map(Fraction, ("1/10", "1", "3")), map(Fraction, ("1e-3", "1e-9"))

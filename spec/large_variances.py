@@ -175,11 +175,11 @@ def _tails(pairs: int) -> tuple[Any, Any]:
 
 def shares(n: int, m: int) -> tuple[Any, Any]:
     """Return a lower bound on the probability that a group is above half of a variance, and an
-    upper bound that it is above twice.
+    upper bound on the probability that it is above twice the variance.
 
-    They are computed by its number of pairs, as the number of its records is binomial; more
-    than 25 pairs are taken for 25, for V is the better the more there are; without a pair it is
-    not above.
+    Both are by the number of the group's pairs, as the number of its records is binomial. More
+    than 25 pairs are taken for 25, for the estimate is better the more pairs there are; without
+    a pair a group is not above.
     """
     above, beyond, seen = mp.mpf(0), mp.mpf(0), mp.mpf(0)
     for pairs in range(_MOST_PAIRS + 1):
@@ -234,11 +234,11 @@ def error_bound(parameters: Parameters, n: int) -> Any:
     and a column of variance s, m the number of groups, T their two fifths. Unless the bound of
     ``groups_missed`` fails, s >= 2 4^b has q >= 13 m / 20 and s <= 4^b / 2 has q <= 3 m / 20,
     each m / 4 from T: groups are negatively associated, so Chernoff's bound holds. Unless
-    ``noise_missed`` fails the first are then reported where they are met, and the second are
+    ``noise_missed`` fails, the first are then reported where they are met, and the second are
     not. So a column reported at b has s > 4^b / 2; it was not reported at b + 1, or there is no
-    such level: then s < 2 4^(b + 1), with a public bound by that bound, and else as the largest
-    variance is below 2 4^(b + 1) for its released bucket b, within a factor of 4. The value is
-    2 4^b. A column that was answered at the lowest whole level b has s < 2 4^b. QED.
+    such level: then s < 2 4^(b + 1): by the public bound if there is one, and else because the
+    largest variance is below 2 4^(b + 1) for its released bucket b, within a factor of 4. The
+    value is 2 4^b. A column that was answered at the lowest whole level b has s < 2 4^b. QED.
     """
     missed = noise_missed(parameters) + groups_missed(parameters, n)
     if parameters["delta"] is not None:

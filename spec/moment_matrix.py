@@ -176,8 +176,8 @@ def lower_bound(parameters: Parameters, n: int) -> Any:
 
     For v in {0, 1}^d let k records have z_j^2 = v_j u, u = min(1, radius^2 / d), and the others
     0: the j-th second moment is v_j u k / n, and flipping v_j replaces k records. By Assouad's
-    lemma (joint.least_error, where flips of n d records cost 2 k / n) half of u d times that
-    remains. Replacing is removing and adding: under add-remove, for 2 mu.
+    lemma (joint.least_error, where flips of n d records cost 2 k / n) half of u d times that is
+    a lower bound. Replacing is removing and adding: under add-remove, for 2 mu.
     """
     d = len(parameters["lower"])
     mu = 1 / real(Fraction(parameters["noise_multiplier"]))

@@ -285,10 +285,10 @@ def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
     """Return a lower bound on the expected rank error, on some dataset of n records, of every
     epsilon-DP choice of a cell, where q divides p n.
 
-    Let p n / q - r records lie in the first cell, 2 r in cell j and the others in the last one.
-    Then cell j has rank error 0 and every other at least r, so the events "the error is below
-    r" exclude each other for the N choices of j. These datasets differ in 2 r records: one has
-    an event of probability at most e^(2 r epsilon) / N (4 r steps under add-remove).
+    Let p n / q - r records lie in the first cell, 2 r in cell j, and the others in the last
+    cell. Then cell j has rank error 0 and every other at least r, so the events "the error is
+    below r" exclude each other for the N choices of j. These datasets differ in 2 r records:
+    one has an event of probability at most e^(2 r epsilon) / N (4 r steps under add-remove).
     """
     lower, upper, _ = grid(parameters)
     quantile, found = parameters["quantile"], mp.mpf(0)

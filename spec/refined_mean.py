@@ -192,11 +192,12 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
     n records that are all friends, the map's image of each at most ``within`` from that of
     their mean.
 
-    In four parts of beta. The agreement is n, so at least r = n - shift - t is released. The
-    center's noise is then at most c = sqrt(d) + sqrt(2 ln(4 / beta)) deviations long. All are
-    inside if ``within`` + c deviations is at most the ball's radius, which is tightest for r (c
-    > sqrt(d)). Sum and number have noise as in theory/joint.py, two parts. Raises ValueError
-    where that does not hold.
+    Each of four parts fails with probability at most beta / 4. The agreement is n, so at least
+    r = n - shift - t is released. The center's noise is then at most c = sqrt(d) +
+    sqrt(2 ln(4 / beta)) deviations long. All records are inside if ``within`` + c deviations is
+    at most the ball's radius, which is tightest for r (since c > sqrt(d)). Sum and number have
+    noise as in theory/joint.py, the other two parts. Raises ValueError where that does not
+    hold.
     """
     plan, public = (
         rescaled_laws.shares(first_stage(parameters)),

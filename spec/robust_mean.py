@@ -273,12 +273,13 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
     floor(gamma n) outliers among the n records; it fails with probability at most beta. Without
     directions.
 
-    Inliers: all friends, and within ``within`` of their mean. Four parts of beta. The agreement
-    is at least ``outliers.sure_agreement``, so r = that - shift - t at least is released. The
-    center is then ``outliers.center_bias`` off at most, and c deviations of its noise. All
-    inliers are inside if ``within`` and that together are at most the radius R. Outliers inside
-    are within R of the center, so the mean of all inside is off by at most a share gamma of R
-    and the center's error; that of the noise is as in theory/joint.py for the fewest inside.
+    The inliers are all friends, and within ``within`` of their mean. Each of four parts of the
+    proof fails with probability at most beta / 4. The agreement is at least a =
+    ``outliers.sure_agreement``, so at least r = a - shift - t is released. The center is then
+    off by at most ``outliers.center_bias`` and c deviations of its noise. All inliers are
+    inside if ``within`` and that distance add up to at most the radius R. Outliers inside are
+    within R of the center, so the mean of all records inside is off by at most a share gamma of
+    R and the center's error; the error by noise is as in theory/joint.py for the fewest inside.
     Raises ValueError where that does not hold.
 
     A bound for the least agreement holds for larger ones. Let x be the center's noise, which

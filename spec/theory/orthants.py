@@ -65,10 +65,11 @@ def bit_sums(
 def moved_squared(radius: int, weight: int, adjacency: Adjacency) -> int:
     """Return the largest move of a value, squared.
 
-    Proof. u, v of an orthant with norms at most R:
-    |u - v|^2 = |u|^2 + |v|^2 - 2 <u, v> <= 2 R^2, for <u, v> >= 0; clipping toward 0 keeps a vector in its orthant, and all
-    records have the same, that of the weights' row. Of the signs at most d change, each by 2 c.
-    For one record more or less |u|^2 <= R^2, or d c^2 <= R^2; and w^2. QED
+    Proof. Let u, v be vectors of an orthant with norms at most R. Then |u - v|^2 = |u|^2 +
+    |v|^2 - 2 <u, v> <= 2 R^2, for <u, v> >= 0. Clipping toward 0 keeps a vector in its orthant,
+    and all records have the same orthant, that of the weights' row. Of the signs at most d
+    change, each by 2 c. For one record more or less the move is |u|^2 <= R^2, or d c^2 <= R^2;
+    and w^2. QED
     """
     if adjacency is Adjacency.ADD_REMOVE:
         return radius**2 + weight**2

@@ -142,10 +142,10 @@ def lean(n: int, pairs: int) -> Fraction:
     """Bound the distance of the weighted mean from the mean of all, over the farthest record's
     distance from it.
 
-    4 pairs / (n^2 - 4 pairs). Proof. Record i with u_i strangers has the weight n - v_i, v_i =
-    min(2 u_i, n). The u_i add up to 2 pairs, V = sum v_i to at most 4 pairs, the weights to
-    K = n^2 - V. The distances from the mean of all add up to nothing, so the weighted mean less
-    it is - sum v_i (x_i - mean) / K, and V / K grows with V. QED
+    It is 4 pairs / (n^2 - 4 pairs). Proof. Record i with u_i strangers has the weight n - v_i,
+    v_i = min(2 u_i, n). The u_i add up to 2 pairs, V = sum v_i to at most 4 pairs, the weights
+    to K = n^2 - V. The distances from the mean of all add up to nothing, so the weighted mean
+    less it is - sum v_i (x_i - mean) / K, and V / K grows with V. QED
     """
     return Fraction(4 * pairs, n * n - 4 * pairs)
 
