@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,21 +47,33 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark of tests about one obligation."""
+    """Declare the marks of tests about one obligation, and of those about one module of the package."""
     config.addinivalue_line("markers", "of_spec(name): about an obligation, 'theory.queries:...'")
+    config.addinivalue_line("markers", "of_module(name): about 'dpverify.mechanisms...' alone")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --changed, and where specs alone changed: of the tests about one obligation those that it did for."""
+    """With --changed, and where specs alone changed: of the tests about one obligation those that it did for.
+
+    Likewise, where the package alone did, of the tests about one of its modules.
+    """
     changed = config.stash.get(_CHANGED, None)
     if changed is None or changed.everything:
         return
-    if not all(module.startswith("spec.") for module in changed.modules):
+    tops = {module.partition(".")[0] for module in changed.modules}
+    if tops not in ({"spec"}, {"dpverify"}):
         return
 
+    @cache
+    def affected(module: str) -> bool:
+        return changed.affects(module)
+
     def concerned(item: pytest.Item) -> bool:
+        if tops == {"dpverify"}:
+            mark = item.get_closest_marker("of_module")
+            return mark is None or affected(mark.args[0])
         mark = item.get_closest_marker("of_spec")
-        return mark is None or changed.affects("spec." + mark.args[0].partition(":")[0])
+        return mark is None or affected("spec." + mark.args[0].partition(":")[0])
 
     others = [item for item in items if not concerned(item)]
     config.hook.pytest_deselected(items=others)

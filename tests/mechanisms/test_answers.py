@@ -321,7 +321,13 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(name, marks=pytest.mark.of_module(type(case[0]).__module__))
+        for name, case in CASES.items()
+    ],
+)
 def test_intervals_hold_at_their_level_and_half_as_much_noise_is_noticed(case: str) -> None:
     """Of 300 draws at least ``LEAST`` are covered, but for 1e-6 where 95% are; wrong deviations miss that.
 

@@ -345,7 +345,13 @@ def measured(mechanism: Any, data: Any, error: Any) -> float:
     return math.sqrt(np.mean([np.sum(np.square(error(one, data))) for one in found]))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(name, marks=pytest.mark.of_module(case[0].__module__))
+        for name, case in CASES.items()
+    ],
+)
 def test_the_error_told_before_is_the_one_measured(case: str) -> None:
     """Within 25%. What is told is at most 6% off by where the mean is, which leaves 19%.
 

@@ -117,13 +117,13 @@ def test_an_auditor_or_a_sampler_is_under_every_audit(monkeypatch: pytest.Monkey
 
 
 class _Item:
-    """A test about an obligation, or about none."""
+    """A test about an obligation or a module, or about none."""
 
-    def __init__(self, *names: str) -> None:
-        self.names = names
+    def __init__(self, *names: str, mark: str = "of_spec") -> None:
+        self.names, self.mark = names, mark
 
     def get_closest_marker(self, name: str) -> Any:
-        return SimpleNamespace(args=self.names) if self.names else None
+        return SimpleNamespace(args=self.names) if self.names and name == self.mark else None
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,28 @@ def test_twins_of_other_specs_are_left_out_where_specs_alone_changed(
     config: Any = SimpleNamespace(stash={conftest._CHANGED: of_ours}, hook=hook)
     conftest.pytest_collection_modifyitems(config, items)
     assert (out == [other], other in items) == (fewer, not fewer)
+    assert len(items) == 4 - fewer
+
+
+@pytest.mark.parametrize(
+    ("changes", "fewer"),
+    [({"dpverify.grid.levels"}, True), ({"dpverify.grid.levels", "tests.mechanisms.made"}, False)],
+)
+def test_cases_of_other_mechanisms_are_left_out_where_the_package_alone_changed(
+    changes: set[str], fewer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changed, "_changed_in", lambda folder: set())
+    of_ours, out = Changed(ROOT), list[Any]()
+    of_ours.modules = changes
+    items: list[Any] = [
+        _Item("dpverify.mechanisms.large_variances", mark="of_module"),
+        _Item(), _Item("noisy_count:obligation_loss"),
+        other := _Item("dpverify.mechanisms.noisy_count", mark="of_module"),
+    ]  # fmt: skip
+    hook = SimpleNamespace(pytest_deselected=lambda items: out.extend(items))
+    config: Any = SimpleNamespace(stash={conftest._CHANGED: of_ours}, hook=hook)
+    conftest.pytest_collection_modifyitems(config, items)
+    assert out == [other] * fewer
     assert len(items) == 4 - fewer
 
 
