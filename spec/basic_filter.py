@@ -74,7 +74,7 @@ def law(records: Sequence[Record], are_friends: Friends[Record]) -> dict[tuple[i
 
 @states(STABILITY)
 def moved(adjacency: Adjacency, n: int) -> Fraction:
-    """Return the largest total move of the keep-probabilities of n records
+    """Return a bound on the total move of the keep-probabilities of n records
     (of the larger neighbor).
 
     Proof, add-remove: record j of n goes, u of the others are no friends of it. A friend's

@@ -43,7 +43,7 @@ class Box:
         return clip_to_ball(tuple(found), self.radius)
 
     def moved_squared(self, adjacency: Adjacency) -> int:
-        """Return the largest move of the value, squared."""
+        """Return a bound on the move of the value, squared."""
         own = (self.side, self.radius, self.constant, self.diagonal, self.above, self.counted)
         return moved_squared(len(self.edges), *own, adjacency)
 
@@ -70,7 +70,7 @@ def moved_squared(
     counted: bool,
     adjacency: Adjacency,
 ) -> int:
-    """Return the largest move of a value, squared.
+    """Return a bound on the move of a value, squared.
 
     Write a, b, h, H for diagonal, above, constant, side, b^2 <= 2 a^2; u_i = z_i^2 <= H^2; and
     s = sum u_i <= S = min(radius^2, d H^2). Let v(z) be the contribution of a record without
@@ -115,7 +115,7 @@ def moved(
     counted: bool,
     adjacency: Adjacency,
 ) -> int:
-    """Return the largest move of a value in L1; names as in ``moved_squared``, and b <= 2 a.
+    """Return a bound on the move of a value in L1; names as in ``moved_squared``, and b <= 2 a.
 
     With l = sum |z_i| <= T = floor(sqrt(d S)), an integer,
     |v(z)|_1 = a s + b h l + b (l^2 - s) / 2 <= (a - b / 2) S + b T^2 / 2 + b h T.

@@ -1,9 +1,9 @@
 """Errors of covariances near the identity from clipped or masked second moments, by the delta
 method.
 
-y is standard normal in d dimensions, r^2 = |y|^2. Released is the mean over n records of z z^T,
-with symmetric noise of variance scale^2 in each of d (d + 1) / 2 orthonormal directions; the
-estimate is the covariance that has these moments.
+y is standard normal in d dimensions, r^2 = |y|^2. The release is the mean over n records of z
+z^T, with symmetric noise of variance scale^2 in each of d (d + 1) / 2 orthonormal directions;
+the estimate is the covariance that has these moments.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ def expected_error(
 
     There is noise of ``scale`` on the moments, and of ``of_count`` on the count over n.
 
-    Clip, psi = min(r^2, bound): each of D = d (d + 1) / 2 - 1 directions without trace has the
-    slope a = E psi r^2 / (d (d + 2)), the sampling variance 2 E psi^2 / (d (d + 2)) / n and
-    noise scale^2; the direction I / sqrt(d) has d (Var psi / n + d scale^2 +
-    (E psi of_count)^2) / ((E psi r^2 - d E psi) / 2)^2. Mask: the same for records inside, n P
-    of them, psi = r^2, the noise over P, and the slope Var(r^2 | inside) / 2 of the trace.
+    For "clip" let psi = min(r^2, bound). Each of D = d (d + 1) / 2 - 1 directions without trace
+    has the slope a = E psi r^2 / (d (d + 2)), the sampling variance 2 E psi^2 / (d (d + 2)) / n
+    and noise scale^2; the direction I / sqrt(d) has d (Var psi / n + d scale^2 +
+    (E psi of_count)^2) / ((E psi r^2 - d E psi) / 2)^2. For "mask" it is the same for records
+    inside, n P of them, with psi = r^2, the noise over P, and the slope Var(r^2 | inside) /
+    2 of the trace.
     """
     d, bound = mp.mpf(d), mp.mpf(bound)
 

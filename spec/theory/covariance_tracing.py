@@ -15,14 +15,14 @@ rho^2 / 3 + E[T_jk (M - Sigma)_jk], Cauchy-Schwarz over the D entries gives E su
 (b) One record's score is small if the record was not there. Z'_i, with x_i drawn again before M
 is run, has mean 0 given M and T, and the variance tr (Sigma^-1 B Sigma^-1 B) / 2 <=
 |B|_F^2 / (2 (1 - r)^2): E Z'_i^2 <= alpha^2 / (2 (1 - r)^2).
-(c) Privacy: for laws P, Q of which no test tells more than of N(mu, 1) and N(0, 1), E_P Z - E_Q
-Z <= sqrt(chi^2(P|Q) E_Q Z^2), and chi^2, as every f-divergence, is at most that of the two
+(c) Privacy: for laws P, Q that no test distinguishes better than N(mu, 1) and N(0, 1), E_P Z -
+E_Q Z <= sqrt(chi^2(P|Q) E_Q Z^2), and chi^2, as every f-divergence, is at most that of the two
 normal laws, e^(mu^2) - 1.
 
 Together n sqrt(e^(mu^2) - 1) alpha / (sqrt(2) (1 - r)) >= 2 D / 3 - 2 alpha d sqrt(D / 3) / r,
 for every r. Some Sigma of the family has an error that large; relative to Sigma, |Sigma^-1/2
-(M - Sigma) Sigma^-1/2|_F >= |M - Sigma|_F / (1 + r). Add-remove: compare with the run without
-record i; the bound is then for the larger of the errors at n - 1 and n records.
+(M - Sigma) Sigma^-1/2|_F >= |M - Sigma|_F / (1 + r). For add-remove, compare with the run
+without record i; the bound is then for the larger of the errors at n - 1 and n records.
 """
 
 from __future__ import annotations

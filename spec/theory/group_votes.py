@@ -186,9 +186,9 @@ def failure(parameters: Parameters, n: int, off: Callable[[int], Any]) -> Any:
     e^(-m KL(4/5 || 9/10)) for at most 4 m / 5. The valid ones are within a factor 2 of the
     truth s, in [s / 2, 2 s): that meets at most two buckets [4^b, 4^(b + 1)). The fuller of
     them has best >= (m - m/5) / 2 votes; all other buckets together have others <= m/5. It
-    surfaces and wins unless its noise is below threshold - best, or at most -h, or another's
-    noise is at least best - others - h; of others there are at most m/5. If either bucket wins,
-    the value 2 4^b is within a factor 4 of s: s / 2 < 4^(b + 1) and 2 s >= 4^b. QED.
+    surfaces and wins unless its noise is below threshold - best, or at most -h, or the noise of
+    another bucket is at least best - others - h; there are at most m/5 others. If either bucket
+    wins, the value 2 4^b is within a factor 4 of s: s / 2 < 4^(b + 1) and 2 s >= 4^b. QED.
     """
     m, pairs = groups_of(parameters), 1
     while off(pairs) > real(BAD):

@@ -30,12 +30,12 @@ def clipping_bias(second_moment: Any, radius: Any, outliers: Any = 0) -> Any:
     """Bound how far clipping to a ball moves a mean of records with E |X - center|^2 <=
     second_moment.
 
-    outliers: the share of records that may be anything, on top of that; their part is taken of the
-    clipped records.
-    Proof. Clipping moves X by (|X - center| - R)^+, and (t - R)^+ <= t^2 / (4 R) as (t - 2 R)^2 >=
-    0; so the mean moves by at most E |X - center|^2 / (4 R). With t = 2 R or 0 both are equal. A
-    record that is replaced by any other moves the mean of the clipped ones by at most 2 R / n, a
-    share of them by 2 R times the share. QED
+    outliers: the additional share of records that may be arbitrary; their effect is on the mean
+    of the clipped records.
+    Proof. Clipping moves X by (|X - center| - R)^+, and (t - R)^+ <= t^2 / (4 R) as (t - 2 R)^2
+    >= 0; so the mean moves by at most E |X - center|^2 / (4 R). With t = 2 R or 0 both are
+    equal. A record that is replaced by any other moves the mean of the clipped ones by at most
+    2 R / n, a share of them by 2 R times the share. QED
     """
     return real(second_moment) / (4 * real(radius)) + 2 * real(radius) * real(outliers)
 

@@ -3,19 +3,19 @@ bias of theirs that remains.
 
 n records of d columns about a known center: all but k are normal, N(0, I); the others are y = a
 u + z, with a uniform on [low, high] and z normal across u. The direction u is uniform on the
-sphere. Released is the sum of psi(|y|) y y^T / |y|^2 with Gaussian noise, psi any function of
-lengths into [0, 1] that attains 1: second moments of records in a ball, clipped to one, moved
-to a sphere, or weighed by 1 / (1 + |y|^2), are all of this kind. Replacing a record moves the
-sum by sqrt(2) in Frobenius' norm, by a pair at right angles where psi is 1; so for mu-GDP noise
-that is alike in every direction of symmetric matrices has the deviation sqrt(2) / mu. No other
-Gaussian noise says more by the bound below: that bound averages over u a quadratic form in
-differences of trace 0, with the noise's precision averaged over rotations; on such differences
-that is a multiple b of the squared norm, and b 2 <= mu^2 by the pair.
+sphere. The release is the sum of psi(|y|) y y^T / |y|^2 with Gaussian noise, psi any function
+of lengths into [0, 1] that attains 1: second moments of records in a ball, clipped to one,
+moved to a sphere, or weighed by 1 / (1 + |y|^2), are all of this kind. Replacing a record moves
+the sum by sqrt(2) in Frobenius' norm, by a pair at right angles where psi is 1; so for mu-GDP
+noise that is alike in every direction of symmetric matrices has the deviation sqrt(2) / mu. No
+other Gaussian noise says more by the bound below: that bound averages over u a quadratic form
+in differences of trace 0, with the noise's precision averaged over rotations; on such
+differences that is a multiple b of the squared norm, and b 2 <= mu^2 by the pair.
 
 The results hold for every way to read a direction off that release, and for every share of the
 budget. They say nothing of releases in several rounds: there psi may depend on earlier
-releases, which know a little of u and of the records, so that signals need not have mean s. Nor
-of outliers along columns, which votes find (farthest_columns.py).
+releases, which know a little of u and of the records, so that signals need not have mean s.
+They say nothing of outliers along columns either, which votes find (farthest_columns.py).
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ def _part_along(hidden: Hidden) -> Any:
 
 @states(_HIDDEN)
 def signal(hidden: Hidden) -> Any:
-    """Bound |E psi (a^2 / |y|^2 - 1 / d)|, what an outlier adds along u beside a record of no
-    direction.
+    """Bound |E psi (a^2 / |y|^2 - 1 / d)|, the contribution of an outlier along u beyond that of a
+    record of no direction.
 
     For psi in [0, 1] it lies between the expectations of the negative and of the positive part.
     The former is at most 1 / d times the probability that |z|^2 > (d - 1) a^2, so at most that
-    for a = low; the latter is the expectation itself and the former. Outliers that are nearer than
-    inliers add less than those along u, so that either may be the larger.
+    for a = low; the latter is the expectation itself and the former. Outliers that are nearer
+    than inliers add less than those along u, so that either may be the larger.
     """
     d = hidden.d
     rare = mp.gammainc(mp.mpf(d - 1) / 2, (d - 1) * real(hidden.low) ** 2 / 2, regularized=True)

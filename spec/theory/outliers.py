@@ -51,16 +51,16 @@ def sure_agreement(n: int, inliers: int, full: Fraction | None = None) -> int:
 
 @states(_OUTLIERS)
 def most_outliers(full: Fraction | None = None) -> Any:
-    """Return the share gamma of outliers below which many records agree to a share of n above 0
-    for certain: (3 - sqrt(1 + 4 a)) / 4, a = 1 by degree and 2 full - 1 with a soft core.
+    """Return the share gamma of outliers below which many records agree to a share of n above
+    0 for certain: (3 - sqrt(1 + 4 a)) / 4, a = 1 by degree and 2 full - 1 with a soft core.
 
     ``sure_agreement`` over n tends to 2 (1 - gamma) w - 1, w = min((1 - 2 gamma) / a, 1). For
     gamma <= (1 - a) / 2 w is 1, and that is 1 - 2 gamma >= a > 0. Beyond, it is above 0 if and
-    only if 4 gamma^2 - 6 gamma + 2 - a > 0, that is below the smaller root, which is this:
-    (1 - a) / 2 at least, for 1 + 2 a >= sqrt(1 + 4 a), and less than 1/2, for a > 0; the other
-    root is above 1/2. So 2 m > n, and w > 0 as ``center_bias`` needs it; ``leaning`` holds for
-    any share below 1. Lonely outliers attain ``sure_agreement``: from that share on nothing may
-    be released.
+    only if 4 gamma^2 - 6 gamma + 2 - a > 0, that is, below the smaller root, which is the
+    returned number: it is at least (1 - a) / 2, for 1 + 2 a >= sqrt(1 + 4 a), and less than
+    1/2, for a > 0; the other root is above 1/2. So 2 m > n, and w > 0 as ``center_bias`` needs
+    it; ``leaning`` holds for any share below 1. Lonely outliers attain ``sure_agreement``: from
+    that share on nothing may be released.
     """
     rise = Fraction(1) if full is None else 2 * full - 1
     return (3 - mp.sqrt(real(1 + 4 * rise))) / 4
@@ -70,7 +70,7 @@ def most_outliers(full: Fraction | None = None) -> Any:
 def center_bias(
     n: int, inliers: int, spread: Fraction, radius: Fraction, full: Fraction | None = None
 ) -> Fraction:
-    """Return the largest distance of the weighted mean from the inliers' mean; some inlier has
+    """Return a bound on the distance of the weighted mean from the inliers' mean; some inlier has
     weight for certain.
 
     Inliers have weights from w to 1, so within (1 - w) / 2 of one number, and sum (x - mean) =
@@ -86,12 +86,13 @@ def center_bias(
 
 @states(_SPECTRAL)
 def leaning(share: Fraction, variance: Fraction) -> Fraction:
-    """Return the largest squared distance of a mean from that of its inliers, share
-    variance / (1 - share), if a share of the records are outliers and no direction has more
-    than ``variance``.
+    """Return share variance / (1 - share), the largest squared distance of a mean from that of its
+    inliers.
 
-    With D the distance between the two groups' means, along that line the variance is at least
-    share (1 - share) D^2, and the means are share D apart. Two points attain it.
+    A share of the records are outliers, and no direction has more variance than ``variance``.
+
+    Let D be the distance between the means of the two groups. Along that line the variance is
+    at least share (1 - share) D^2, and the means are share D apart. Two points attain it.
     """
     return share * variance / (1 - share)
 

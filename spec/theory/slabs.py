@@ -71,13 +71,13 @@ def slab(
     """Return (middle, half width) in parts of a bin, from one noisy histogram; (0, all bins) for
     no cut.
 
-    deviation: of the normal law that inliers follow, in parts. noise: the deviation of a bin's
-    noise. The first half width of 3/2, 2, 5/2, ..., 8 deviations, of those that are ``least``
-    or more and short of the last bin, that has too much outside: in the bins that are beyond it
-    altogether, more than 0.002 of all and 1.1 times the normal law's share beyond where these
-    bins begin on either side; and more by 2 standard deviations of that number
-    (its mean, for sampling) and of the noise of these bins together. (With less than a bin,
-    half of a normal law that lies between two bins would be beyond it.)
+    deviation: that of the normal law that inliers follow, in parts. noise: the deviation of a
+    bin's noise. The half width is the first of 3/2, 2, 5/2, ..., 8 deviations, of those that
+    are ``least`` or more and short of the last bin, that has too many records outside: in the
+    bins that are beyond it altogether, more than 0.002 of all and 1.1 times the normal law's
+    share beyond where these bins begin on either side; and more by 2 standard deviations of
+    that number (its mean, for sampling) and of the noise of these bins together. (With less
+    than a bin, half of a normal law that lies between two bins would be beyond it.)
     """
     bins = len(counts)
     edge = bins * PARTS // 2

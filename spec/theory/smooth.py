@@ -175,17 +175,17 @@ def profile(shift: Fraction, growth: Fraction, epsilon: Fraction) -> Any:
     e^epsilon.
     (1) H rises with |x|: it is 1 minus the integral of min(p, g q), which is the integral over
     h of the length of {p > h} and {g q > h} together, intervals about 0 and x. So x = shift.
-    (2) The longer first. Where epsilon + ln r >= x the loss -ln r - |z| / r + |z - x| is above
-    epsilon just for z < -T and z > T', T = (epsilon + ln r - x) / (1 - 1/r), T' likewise with +
-    x. As epsilon - T - x = -T / r - ln r, each tail gives (1 - 1/r) e^(-T / r) / 2, together
-    (1 - 1/r) e^(-(epsilon + ln r)/(r - 1)) cosh(x / (r - 1)). The logarithm of a tail has the
-    derivative (epsilon -+ x + ln r) / (r - 1)^2 >= 0 in r: r = growth is worst. Where epsilon +
-    ln r < x the event is z < z0 as well, not z < -T. Its part, the largest over z0 in [0, x] of
-    1 - e^(-z0 / r) / 2 - e^(epsilon - x + z0) / 2, falls with r, so it is at most 1 -
-    e^((epsilon - x) / 2); the other tail is as before. So the largest is at most that of these
-    two sums.
-    (3) The shorter first: q >= the density of Lap(0, 1) / r, so H is at most the profile of a
-    shift x at epsilon - ln r, 1 - e^-max((x + ln r - epsilon) / 2, ln r - epsilon), or 0.
+    (2) The longer scale first. Where epsilon + ln r >= x the loss -ln r - |z| / r + |z - x| is
+    above epsilon just for z < -T and z > T', T = (epsilon + ln r - x) / (1 - 1/r), T' likewise
+    with + x. As epsilon - T - x = -T / r - ln r, each tail gives (1 - 1/r) e^(-T / r) / 2,
+    together (1 - 1/r) e^(-(epsilon + ln r)/(r - 1)) cosh(x / (r - 1)). The logarithm of a tail
+    has the derivative (epsilon -+ x + ln r) / (r - 1)^2 >= 0 in r: r = growth is worst. Where
+    epsilon + ln r < x the event is z < z0 as well, not z < -T. Its part, the largest over z0 in
+    [0, x] of 1 - e^(-z0 / r) / 2 - e^(epsilon - x + z0) / 2, falls with r, so it is at most 1 -
+    e^((epsilon - x) / 2); the other tail is as before. So the profile is at most the larger of
+    these two sums.
+    (3) The shorter scale first: q >= the density of Lap(0, 1) / r, so H is at most the profile
+    of a shift x at epsilon - ln r, 1 - e^-max((x + ln r - epsilon) / 2, ln r - epsilon), or 0.
     (4) As all of this holds both ways, so does what (epsilon*, delta*)-DP at epsilon* = x + ln
     growth implies below it. From epsilon* on (3) is 0, so the formula of (2) is attained. QED
     """

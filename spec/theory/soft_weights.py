@@ -81,7 +81,7 @@ def moves(full: Fraction) -> int:
 
 @states(STABILITY)
 def reach(full: Fraction, least: Fraction) -> Fraction:
-    """Return the largest distance of the means of neighbors, in radii: (1 +
+    """Return a bound on the distance of the means of neighbors, in radii: (1 +
     (3/2 - b)^2 / 4) / (b - 1/2) / least for b = ``full``, 1/2 < b <= 1.
 
     Here ``least`` > 0 is the smaller agreement.

@@ -62,12 +62,12 @@ def _worlds() -> list[tuple[str, Known, float]]:
 
 @states(_RADIUS)
 def survival_radius(p: int, most: float, far: float) -> float:
-    """Give sqrt(2 p L) + L R: within it of E_theta0 T lie half of the records of every law with
-    |theta - theta0| <= R.
+    """Give sqrt(2 p L) + L R: within this distance of E_theta0 T lie at least half of the records
+    of every law with |theta - theta0| <= R.
 
-    E|T - E_theta T|^2 = tr Cov <= p L, so by Markov half of them are within sqrt(2 p L) of their
-    mean; and means are gradients of the log partition, whose Hessian is at most L on the segment:
-    |E_theta T - E_theta0 T| <= L R. QED Three masses about 0 attain the first term.
+    E|T - E_theta T|^2 = tr Cov <= p L, so by Markov half of them are within sqrt(2 p L) of
+    their mean; and means are gradients of the log partition, whose Hessian is at most L on the
+    segment: |E_theta T - E_theta0 T| <= L R. QED Three masses about 0 attain the first term.
     """
     return math.sqrt(2 * p * most) + most * far
 

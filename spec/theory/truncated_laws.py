@@ -62,8 +62,9 @@ def obligation_bias(claimed: Callable[[float, float], float] = bias_bound) -> in
 
 
 def mass_bound(share: float, most: float, distance: float) -> float:
-    """Return ln a - sqrt(L (1 - a) / a) D - L D^2 / 2, a lower bound on ln P'(S), for parameters D
-    apart and variances of T up to L between them.
+    """Return ln a - sqrt(L (1 - a) / a) D - L D^2 / 2, a lower bound on ln P'(S).
+
+    Parameters are D apart, with variances of T of at most L between them.
 
     P'(S) / a = E[exp((t' - t) T - A(t') + A(t)) | S] >= exp((t' - t) E[T | S] - A(t') + A(t))
     (Jensen), E[T | S] is within the bias of A'(t), and A(t') <= A(t) + A'(t)(t' - t) + L

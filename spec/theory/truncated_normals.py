@@ -56,14 +56,16 @@ class Limits(NamedTuple):
 
 @states(_LIMITS, _BIAS)
 def limits(share: Any) -> Limits:
-    """Give phi(Phi^-1(a)) / a, at most sqrt(2 L); (pi / 6) a^2; 2 sqrt(L) + 2 L.
+    """Give the limits for mass a: phi(Phi^-1(a)) / a, at most sqrt(2 L); (pi / 6) a^2; 2 sqrt(L) +
+    2 L.
 
-    Shift: among sets of mass a the half-space has the largest mean along its normal (Neyman and
-    Pearson). Least: a direction's density is at most 1 / sqrt(2 pi), so that inside P(|u y - c| <=
-    t) <= 2 t / (a sqrt(2 pi)), and E (u y - c)^2 is at least the integral of 1 - 2 sqrt(t) / (a
-    sqrt(2 pi)) up to pi a^2 / 2, a third of that. Moments: for a symmetric U with |U|_F = 1 and s <
-    1/2, s E (y U y - tr U) <= ln E[exp(s (y U y - tr U)); inside] + L <= s^2 / (1 - 2 s) + L
-    (Jensen; the normal law's cumulants), least at s with 2 sqrt(L) + 2 L; likewise for -U. QED
+    Shift: among sets of mass a the half-space has the largest mean along its normal
+    (Neyman and Pearson). Least: a direction's density is at most 1 / sqrt(2 pi), so that inside
+    P(|u y - c| <= t) <= 2 t / (a sqrt(2 pi)), and E (u y - c)^2 is at least the integral of 1 -
+    2 sqrt(t) / (a sqrt(2 pi)) up to pi a^2 / 2, a third of that. Moments: for a symmetric U
+    with |U|_F = 1 and s < 1/2, s E (y U y - tr U) <= ln E[exp(s (y U y - tr U)); inside] + L <=
+    s^2 / (1 - 2 s) + L (Jensen; the normal law's cumulants), least at s with 2 sqrt(L) + 2 L;
+    likewise for -U. QED
     """
     share = mp.mpf(share)
     level = -mp.log(share)
@@ -145,16 +147,16 @@ def longest(d: int, n: int, share: Any, beta: Any) -> Any:
 
 @states(_SAMPLES)
 def moment_error(d: int, n: int, share: Any, beta: Any) -> Any:
-    """Give the eta with (1 - eta) M <= mean of x x^T <= (1 + eta) M, M = E x x^T inside, but with
-    probability beta, for sets that are convex and symmetric.
+    """Give the eta with (1 - eta) M <= mean of x x^T <= (1 + eta) M, M = E x x^T inside, except
+    with probability beta, for sets that are convex and symmetric.
 
-    2 (sqrt(32 K^2 t / n) + 2 K t / n), K = 6 / (pi a^2), t = d ln 9 + ln(2 / beta). For z = u x
-    over the root of u M u: ln E e^(s z) <= K s^2 / 2, for its second derivative is the variance of
-    z under a law with the density exp(-y^2 / 2 + linear) on a convex set, at most that without the
-    set (Brascamp and Lieb), and M >= Sigma / K. So P(|z| > t) <= 2 e^(-t^2 / (2 K)), E
-    z^(2 k) <= 2 k! (2 K)^k, and by Bernstein the mean of z^2 is off by half of eta with
-    probability at most 2 e^-t. A net of 9^d directions, at each of which it is not, gives twice
-    that for all. QED
+    It is 2 (sqrt(32 K^2 t / n) + 2 K t / n), K = 6 / (pi a^2), t = d ln 9 + ln(2 / beta). For
+    z = u x over the root of u M u: ln E e^(s z) <= K s^2 / 2, for its second derivative is the
+    variance of z under a law with the density exp(-y^2 / 2 + linear) on a convex set, at most
+    that without the set (Brascamp and Lieb), and M >= Sigma / K. So P(|z| > t) <=
+    2 e^(-t^2 / (2 K)), E z^(2 k) <= 2 k! (2 K)^k, and by Bernstein the mean of z^2 is off by
+    half of eta with probability at most 2 e^-t. A net of 9^d directions, at each of which it is
+    not, gives twice that for all. QED
     """
     k, t = 6 / (mp.pi * mp.mpf(share) ** 2), d * mp.log(9) + mp.log(2 / mp.mpf(beta))
     return 2 * (mp.sqrt(32 * k**2 * t / n) + 2 * k * t / n)

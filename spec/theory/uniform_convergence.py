@@ -54,20 +54,20 @@ def mean_deviation(radius: Any, n: int, beta: Any) -> Any:
 
 @states(_UNIFORM)
 def records_for_sampling(radius: Any, curvature: Any, alpha: Any, beta: Any) -> int:
-    """Compute n: from so many truncated records on the minimizer of F is within alpha of theta*,
-    but with probability beta.
+    """Compute the number n of truncated records from which on the minimizer of F is within alpha
+    of theta*, except with probability beta.
 
-    F is ``curvature``-strongly convex on a convex set that holds both, so curvature |theta^ -
-    theta*| <= |F'(theta*)| = |A'(theta*) - Tbar|. The radius is of the order sqrt(p L), which is
-    linear in p, as ZZ25's n.
+    F is ``curvature``-strongly convex on a convex set that contains both, so curvature
+    |theta^ - theta*| <= |F'(theta*)| = |A'(theta*) - Tbar|. The radius is of the order
+    sqrt(p L), which is linear in p, as ZZ25's n.
     """
     return int(mp.ceil(mean_deviation(radius, 1, beta) ** 2 / (curvature * mp.mpf(alpha)) ** 2))
 
 
 @states(_RATE)
 def records_needed(p: int, radius: Any, curvature: Any, mu: Any, alpha: Any, beta: Fraction) -> int:
-    """Compute n: from so many truncated records on, one mu-GDP release of their sum gives an
-    estimate within alpha of theta*, but with probability beta.
+    """Compute the number n of truncated records from which on one mu-GDP release of their sum
+    gives an estimate within alpha of theta*, except with probability beta.
 
     theta^ minimizes A(theta) - <theta, Tbar + Z> over a convex set with theta*, where A'' >=
     curvature: (curvature) |theta^ - theta*| <= |Tbar - A'(theta*)| + |Z| (strong monotonicity

@@ -43,13 +43,13 @@ def _worlds() -> list[tuple[str, Known, float]]:
 
 @states(_STEP)
 def warm_distance(error: float, share: float, least: float, most: float) -> float:
-    """Give (e + sqrt(L (1 - a) / a)) / l: how far the parameter is off whose whole law has a mean
-    within e of that of the truncated one.
+    """Give (e + sqrt(L (1 - a) / a)) / l, a bound on the error of the parameter whose whole law
+    has a mean within e of that of the truncated law.
 
     The latter is off by the bias at most (Proposition B.6), and means are gradients of the log
     partition, whose Hessian is at least l between the two parameters: l |theta' - theta*| <=
-    |E_theta' T - E_theta* T|. QED Without noise that is a constant distance, however many records
-    there are; matching the truncated law's mean instead has no bias
+    |E_theta' T - E_theta* T|. QED Without noise that is a constant distance, however many
+    records there are; matching the truncated law's mean instead has no bias
     (``uniform_convergence.records_needed``).
     """
     return (error + bias_bound(share, most)) / least
@@ -99,13 +99,13 @@ def _matched(family: Known, theta: float, mean: float) -> float | None:
 
 @states(_BOX)
 def bin_width(n: int, share: float, beta: float, most: float, reach: float) -> float:
-    """Give a width w: all of n truncated records are within w of the mean, but with probability
-    beta, where the variance of T is at most L within r of theta.
+    """Give a width w such that all of n truncated records are within w of the mean, except with
+    probability beta, where the variance of T is at most L within r of theta.
 
-    A tail of ``truncated_laws.tail_bound`` is at most beta a / n, and inside at most 1 / a times
-    that. Then of bins of length w one that holds a record is within w of the mean, so the mean is
-    in it or beside it: which bin is named, and how well, does not matter as long as empty ones are
-    not (``noisy_histograms.rarely_named``). QED
+    A tail of ``truncated_laws.tail_bound`` is at most beta a / n, and inside at most 1 / a
+    times that. Then, of bins of length w, one that contains a record is within w of the mean,
+    so the mean is in it or beside it: it does not matter which bin is named, and how
+    accurately, as long as empty ones are not (``noisy_histograms.rarely_named``). QED
     """
     t = math.log(2 * n / (share * beta))
     return max(math.sqrt(2 * most * t), 2 * t / reach)

@@ -94,7 +94,7 @@ def moved_agreement(adjacency: Adjacency) -> int:
 
 @states(STABILITY)
 def reach(adjacency: Adjacency, least: Fraction) -> Fraction:
-    """Return the largest distance of the means of neighbors, in radii: 17/16 / S (add-remove),
+    """Return a bound on the distance of the means of neighbors, in radii: 17/16 / S (add-remove),
     17/8 / (S - 2) (replace).
 
     Here S = ``least`` is the smaller of the two agreements, and at least ``LEAST``.
