@@ -1,9 +1,9 @@
 """Requests that are chosen after seeing answers: limits on sums of costs bound all of them
 together, and other limits do not.
 
-An analyst asks, sees the answer, and chooses the next request and what it may cost. Written
-down here are the rule that allows it, the claims that may enter it, and every analyst of a
-small menu, the best of whom is compared with the promise.
+An analyst asks, sees the answer, and chooses the next request and its cost. Here are the rule
+that allows a request, the claims that may enter it, and every analyst of a small menu, the best
+of whom is compared with the promise.
 """
 
 from __future__ import annotations
@@ -85,22 +85,22 @@ def gaussian_share(
     Let H_g(P, Q) = sup_S P(S) - g Q(S) and H_g(Q, P) be at most delta_mu(g) + delta for all g =
     e^epsilon >= 1. Then there are measures P0 <= P and Q0 <= Q that lack at most delta, with
     H_g(P0, Q0) and H_g(Q0, P0) at most delta_mu(g) for all g > 0: the pair has approximate GDP
-    (mu, delta), and composes as such. So the largest of these mu^2 over all epsilons is what a
-    claim costs.
+    (mu, delta), and composes as such. So the cost of a claim is the largest of these mu^2 over
+    all epsilons.
 
     Proof. For g < 1 write H_g(P, Q) = 1 - g + g H_(1/g)(Q, P), and the same for delta_mu: so
     H_g(P, Q) <= U(g) = delta_mu(g) + min(1, g) delta for all g. H is convex in g, so it is at
     most V, the largest convex function that is at most U. U is convex on [0, 1] and on [1, oo),
     so V is U except on an interval (a, b) about 1, where it is straight; U(g) - 1 + g(1 -
-    U(1/g)) = 0, so V has this symmetry, too, and b = 1 / a. a > 0: else b = oo, and V were
-    constant from 0 on, at U(0) = 1, while U tends to delta < 1. V falls from 1 and is at least
-    max(0, 1 - g), as H is, so it is the profile of a pair (A, B), and as no event distinguishes
-    P from Q better than A from B, P = K A and Q = K B for a map K with coins (Blackwell; DRS22,
-    Theorem 2.10). V tends to delta: A has an event of mass delta that B never shows.
-    V'(0) = U'(0) = delta - 1: B has one of mass delta that A never shows. Let A0, B0 be A and B
-    without these, P0 = K A0, Q0 = K B0. Then P0 <= P lacks delta, and H_g(P0, Q0) <=
-    H_g(A0, B0) = V(g) - delta <= U(g) - delta <= delta_mu(g); with the two exchanged likewise,
-    by symmetry. QED.
+    U(1/g)) = 0, so V has this symmetry, too, and b = 1 / a. Here a > 0: else b = oo, and V
+    would be constant from 0 on, at U(0) = 1, while U tends to delta < 1. V falls from 1 and is
+    at least max(0, 1 - g), as H is, so it is the profile of a pair (A, B), and as no event
+    distinguishes P from Q better than A from B, P = K A and Q = K B for a map K with coins
+    (Blackwell; DRS22, Theorem 2.10). V tends to delta: A has an event of mass delta that B
+    never shows. V'(0) = U'(0) = delta - 1: B has one of mass delta that A never shows. Let A0,
+    B0 be A and B without these, P0 = K A0, Q0 = K B0. Then P0 <= P lacks delta, and H_g(P0, Q0)
+    <= H_g(A0, B0) = V(g) - delta <= U(g) - delta <= delta_mu(g); with the two exchanged
+    likewise, by symmetry. QED.
     """
     goal = real(profile_at(epsilon)) - real(delta)
     if goal <= 0:

@@ -124,8 +124,8 @@ def moved(
     Replace, z by y: at most two of them. And let p_i = |z_i + y_i|, q_i = |z_i - y_i|, whose
     sums are P and Q; p_i + q_i = 2 max(|z_i|, |y_i|) <= 2 H. Then |z_i^2 - y_i^2| = p_i q_i and
     |z_i z_j - y_i y_j| <= (p_i q_j + q_i p_j) / 2, so that all differences together are at most
-    (a - b / 2) sum p_i q_i + b P Q / 2 + b h Q <= (a - b / 2) (2 H Q - Q^2 / d) + b (2 d H - Q)
-    Q / 2 + b h Q,
+        (a - b / 2) sum p_i q_i + b P Q / 2 + b h Q
+            <= (a - b / 2) (2 H Q - Q^2 / d) + b (2 d H - Q) Q / 2 + b h Q,
     as sum p_i q_i <= sum (2 H - q_i) q_i and sum q_i^2 >= Q^2 / d. That is concave in Q, from 0
     to 2 d H: the largest value is where its slope is 0, or at the end. QED
     """

@@ -133,7 +133,7 @@ def scaled_masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency
 
     add-remove: R^2 + w^2. replace: the same for one inside and one outside, and (2R)^2 for two
     inside. A public set removes some of the records inside, and whether it removes a record
-    depends on that record alone; so this bounds what is left.
+    depends on that record alone; so this bounds the sum of the others.
     """
     one = radius**2 + weight**2
     return max(4 * radius**2, one) if adjacency is Adjacency.REPLACE else one

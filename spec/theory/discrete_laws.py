@@ -99,13 +99,13 @@ def least_variation(
     """Bound from below the mean total variation, for some law on k bins, of any
     (epsilon, delta)-DP estimate of n records: the largest g (1 - s) of a grid of g.
 
-    With b = floor(k / 2) pairs of bins, of probabilities (1 + g) / (2 b) and (1 - g) / (2 b) in
-    an order of coins: laws of the two orders of one pair differ by g / b, and have the rest in
-    common. The better of two guesses is right with probability s at most (``drawn``), and the
-    half of an l1 error in a pair is at least g / b (1 - s) on average: for laws P, Q of the
-    estimate, what is in both of them is 1 - s of either, and there the two errors add up to
-    2 g / b at least. Without privacy s is at most 1/2 + sqrt(1 - c^(2 n)) / 2, c the laws'
-    affinity.
+    Take b = floor(k / 2) pairs of bins, of probabilities (1 + g) / (2 b) and (1 - g) / (2 b) in
+    an order that coins decide. Laws of the two orders of one pair differ by g / b, and have the
+    rest in common. The better of two guesses is right with probability s at most (``drawn``),
+    and half of the l1 error in a pair is at least g / b (1 - s) on average: for laws P, Q of
+    the estimate, the mass that both of them have is 1 - s of either, and there the two errors
+    add up to 2 g / b at least. Without privacy s is at most 1/2 + sqrt(1 - c^(2 n)) / 2, c the
+    laws' affinity.
     """
     pairs = bins // 2
     scale = pairs / (n * max(real(epsilon), mp.mpf(10) ** -9))
@@ -129,9 +129,9 @@ def least_kolmogorov(
     """Bound from below the root mean square Kolmogorov distance, for some law on k bins, of any
     (epsilon, delta)-DP estimate: the largest t sqrt(1 - s) / 2 of 16 t.
 
-    k laws: each has a mass of t on a bin of its own, and the rest anywhere. Between two such
-    bins the distribution functions differ by t, so an estimate is within t / 2 of one law at
-    most, and s is the success among k. In total variation they are t apart, too.
+    Take k laws: each has a mass of t on a bin of its own, and the rest anywhere. Between two
+    such bins the distribution functions differ by t, so an estimate is within t / 2 of one law
+    at most, and s is the success among k. In total variation they are t apart, too.
     """
     told = min(mp.log(bins), mp.log(1 / real(delta))) if delta else mp.log(bins)
     scale = told / (n * max(real(epsilon), mp.mpf(10) ** -9))

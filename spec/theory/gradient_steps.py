@@ -57,7 +57,7 @@ def _floor_log2(value: Fraction) -> int:
 def weights(steps: int) -> list[Fraction]:
     """Return the weight of each sum's noise in the average of the parameters, on a straight line.
 
-    With x_t what noise adds to the parameter after t steps, x_(t+1) = t / (t + 2) x_t +
+    Proof. Let x_t be the noise in the parameter after t steps. Then x_(t+1) = t / (t + 2) x_t +
     2 / (t + 2) z_t, so t (t + 1) x_t = 2 sum_(s < t) (s + 1) z_s. The parameter after t
     steps weighs t + 1, and these weights add up to T (T + 3) / 2: z_s counts 4 (s + 1) / (T
     (T + 3)) times the sum of 1 / t for t from s + 1 to T. All together count 1. QED

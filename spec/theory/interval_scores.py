@@ -12,11 +12,12 @@ R_j^2 >= 2 k / 3 - (2 / sqrt(3)) a sqrt(sum_j 1 / R_j^2), for k parameters.
 (b) One score is small. With the record drawn again before M is run Z'_i has mean 0, and mean
 square at most s^2 a^2, s^2 the largest eigenvalue of the covariance of T in the box.
 (c) Privacy adds sqrt(e^(mu^2) - 1) s a for mu-GDP (covariance_tracing.py); for
-(epsilon, delta)-DP (tracing_bound.py) sinh(epsilon) s a and, where |T - E T| <= D, what an
-event of probability delta can hold by Cauchy-Schwarz: (1 + e^-epsilon) sqrt(delta) D a.
+(epsilon, delta)-DP (tracing_bound.py) sinh(epsilon) s a and, where |T - E T| <= D, the most
+that an event of probability delta can contribute, by Cauchy-Schwarz: (1 + e^-epsilon)
+sqrt(delta) D a.
 
 Bits, in their probabilities p: with p uniform on [0, 1]^d and Z_i = <M - p, x_i - p> the
-weights p (1 - p) come by themselves.
+weights p (1 - p) arise by themselves.
 """
 
 from __future__ import annotations

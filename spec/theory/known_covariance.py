@@ -58,7 +58,8 @@ def whitening(covariance: Rows, center: tuple[float, ...]) -> Whitening:
     comes, for the covariance in these units, the inverse of the Cholesky factor L.
 
     Cells are 2^-18 units, images in 2^-20. L^-1 times 2^bits, whose largest number is from 2^21
-    to 2^22, is rounded; so C z / 2^(bits - 2) is L^-1 in 2^-20 of what z is in 2^-18 of.
+    to 2^22, is rounded; so C z / 2^(bits - 2) is L^-1 z, where z is in units of 2^-18 and the
+    result in units of 2^-20.
     """
     with mp.workdps(_DIGITS):
         d = range(len(covariance))

@@ -105,8 +105,8 @@ def drawn(success: Callable[[int], Any], n: int, apart: Any) -> Any:
     hypotheses: the average of ``success`` of m, binomial (n, t); t = ``apart``.
 
     Given which m records are drawn from B_v, datasets of any two hypotheses are m records
-    apart; and what is common to all of them, under add-remove, m from each. What is left of the
-    sum counts as 1; m is rounded up to a 32nd of n t.
+    apart; under add-remove the common part is m records from each. The rest of the sum counts
+    as 1; m is rounded up to a 32nd of n t.
     """
     t = _number(apart)
     if t == 1:

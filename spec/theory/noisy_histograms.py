@@ -45,14 +45,14 @@ def rarely_named(things: int, share: Fraction) -> Fraction:
 
 @states(_SHARES)
 def things_needed(eta: Any, scale: Any, threshold: int, beta: Any) -> int:
-    """Compute n: from so many things on every bin's noisy share (0 where it is not released) is
-    within eta of its probability, but with probability beta.
+    """Compute the number n of things from which on every bin's noisy share
+    (0 where it is not released) is within eta of its probability, except with probability beta.
 
-    Half of eta for sampling: a bin of ordered ones is a difference of two values of the
-    distribution function, whose largest error exceeds eta / 4 with probability at most 2 exp(-n
-    eta^2 / 8) (Dvoretzky, Kiefer, Wolfowitz, Massart), at most beta / 2. Half for noise: of at most
-    n bins none has noise of z = scale ln(4 n / beta) or more, but for beta / 2, and one that is not
-    released held less than threshold + z. QED
+    Half of eta is for sampling: a bin of ordered ones is a difference of two values of the
+    distribution function, whose largest error exceeds eta / 4 with probability at most
+    2 exp(-n eta^2 / 8) (Dvoretzky, Kiefer, Wolfowitz, Massart), at most beta / 2. Half is for
+    noise: of at most n bins none has noise of z = scale ln(4 n / beta) or more, except with
+    probability beta / 2, and one that is not released has less than threshold + z things. QED
     """
     sampling = 8 * mp.log(4 / mp.mpf(beta)) / mp.mpf(eta) ** 2
     n = int(mp.ceil(sampling))

@@ -2,8 +2,8 @@
 preconditioner.
 
 Units: before a round the covariance S of the images satisfies l I <= S <= I, so that
-kappa = 1 / l; the second moments of n images are H, (1 - eta) S <= H <= (1 + eta) S; released
-is Z = H + N, |N| <= nu (the spectral norm). All this with high probability and for normal
+kappa = 1 / l; the second moments of n images are H, (1 - eta) S <= H <= (1 + eta) S; Z = H + N
+is released, |N| <= nu (the spectral norm). All this holds with high probability and for normal
 records; privacy rests on none of it.
 """
 
@@ -73,8 +73,8 @@ def sandwich(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> tuple[A
 
     P is the projection on the eigenvectors of Z with eigenvalues from theta on, Q = I - P, K =
     ``divisor``. With large = (theta - nu) kappa > K^2 and eta < 1:
-        low = (1 - eta) (1 - tau) / (1 + eta), tau = (K^2 - 1) (nu kappa)^2 / ((large - K^2)
-        (large - 1)),
+        tau = (K^2 - 1) (nu kappa)^2 / ((large - K^2) (large - 1)),
+        low = (1 - eta) (1 - tau) / (1 + eta),
         high = (max((1 + eta) / K^2, theta + nu) + nu / K) / (1 - eta).
     None where large is not above K^2.
 
