@@ -224,7 +224,9 @@ def heavy_tailed_error(parameters: Parameters, n: int, law: str) -> Any:
 
 
 def second_moment_bound(parameters: Parameters, n: int, second_moment: Any) -> Any:
-    """Bound that error by the second moment about the center alone (theory/heavy_tails.py)."""
+    """Bound the error of the clipped mean by the second moment about the center alone
+    (theory/heavy_tails.py).
+    """
     noise, radius = expected_error(parameters, n), Fraction(parameters["radius"])
     return heavy_tails.second_moment_bound(noise, n, second_moment, radius)
 

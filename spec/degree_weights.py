@@ -104,9 +104,9 @@ def obligation_reach(
     own: Weight = weight,
     statistic: Statistic = exact_agreement,
 ) -> int:
-    """Check on the same graphs that no records make the mean move by more than this, wherever they
-    are; nor, in 2^-40 of the noise that the largest released number gives, by more than
-    ``unit_sensitivity``.
+    """Check on the graphs of ``obligation_agreement`` that no records make the mean move by more
+    than ``claimed``, wherever they are; nor, in 2^-40 of the noise that the largest released
+    number gives, by more than ``unit_sensitivity``.
 
     A released number of r, so much below the agreement, gives a noise of spread times the
     claimed reach at r and that much: the mean moves by at most 1 / spread of it, and both

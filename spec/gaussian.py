@@ -253,7 +253,7 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(covariance_tracing.BOUND, Source("GL95", "information of normal records"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """Return a lower bound on this error for every estimate of this privacy.
+    """Return a lower bound on the error of ``expected_error`` for every estimate of this privacy.
 
     Without privacy no unbiased estimate has less than 2 d / n + d (d + 1) / n in its square;
     and no private one a smaller error of the covariance alone, at all covariances.

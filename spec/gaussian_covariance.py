@@ -248,7 +248,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def _parts(parameters: Parameters, n: int, share: Any) -> Any:
-    """Return the predicted squared error, with this share of the noise's part, and of sampling."""
+    """Return the predicted squared error of the estimate, with ``share`` of the noise's part, and
+    of sampling.
+    """
     p, d = parameters, len(parameters["center"])
     square = bound(p, octave(Fraction(n)))
     scale = share * real(moments_noise(p, left(p))) * square / n
@@ -390,8 +392,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _largest_square(parameters: Parameters, prefix: Prefix) -> tuple[Fraction, int]:
-    """Return the largest sum of squares over all those pairs after a prefix, and the number of
-    pairs.
+    """Return the largest sum of the stages' squared mu over all neighbors after a prefix, and the
+    number of pairs.
     """
     public = not adds(parameters)
     known: dict[Any, list[Any]] = {}

@@ -133,7 +133,7 @@ def _rows() -> list[tuple[Any, Any]]:
 
 
 def _pairs(parameters: Parameters, threshold: int) -> list[tuple[Any, Any]]:
-    """State the laws on these rows."""
+    """Return the laws of the rows on both sides of each pair."""
     noise = scale(parameters), threshold
     return [(LaplaceTestLaw(a, *noise), LaplaceTestLaw(b, *noise)) for a, b in _rows()]
 

@@ -237,8 +237,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _largest_square(parameters: Parameters, prefix: tuple[Outcome, ...]) -> tuple[Fraction, int]:
-    """Return the largest sum of squares over all those pairs after a prefix, and the number of
-    pairs.
+    """Return the largest sum of the steps' squared mu over all neighbors after a prefix, and the
+    number of pairs.
     """
     public = parameters["adjacency"] is Adjacency.REPLACE
     known: dict[Any, list[Any]] = {}

@@ -118,7 +118,7 @@ def mean_of(a: Any, b: Any, outside: str) -> Any:
 
 
 def square_of(a: Any, b: Any, outside: str) -> Any:
-    """Return the same for squares."""
+    """Return E of min(T, u)^2 over u^2, or of T^2 below u, for T of scale 1 and u = b."""
     inner = a * (a + 1) / b**2 * below(a + 2, b)
     return inner + 1 - below(a, b) if outside == "clip" else inner / below(a, b)
 

@@ -113,9 +113,9 @@ def obligation_reach(
     claimed: Reach = soft_weights.reach,
     weigh: Callable[[Fraction], embeddings.Weight] = weight,
 ) -> int:
-    """Check on the same graphs, and on those that a search finds, that no records make the mean
-    move by more than this, wherever they are and whatever agreement above 0 remains; and by
-    17/20 of it for some.
+    """Check on the graphs of ``obligation_agreement``, and on those that a search finds, that no
+    records make the mean move by more than ``claimed``, wherever they are and whatever
+    agreement above 0 remains; and by 17/20 of it for some.
 
     In 2^-40 of the noise that the largest released number gives, the mean moves by no more than
     ``unit_sensitivity``. A released number r, at most the agreement, gives a noise of spread

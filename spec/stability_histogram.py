@@ -78,7 +78,7 @@ def scale(parameters: Parameters) -> Fraction:
 
 
 def model(parameters: Parameters, counts: Any, threshold: int) -> ThresholdedLaw:
-    """Return the law of these counts."""
+    """Return the law of the released histogram for these counts."""
     laplace = parameters["noise"] == "laplace"
     kind = ThresholdedLaplaceLaw if laplace else ThresholdedGaussianLaw
     return kind(counts, scale(parameters), threshold)
@@ -301,19 +301,25 @@ def variation_error(parameters: Parameters, n: int, bins: int) -> Any:
 
 @states(KOLMOGOROV)
 def kolmogorov_error(parameters: Parameters, n: int, bins: int) -> Any:
-    """Predict their Kolmogorov distance from it."""
+    """Predict the Kolmogorov distance (root mean square) from a uniform law on ``bins`` bins, of
+    Laplace counts as shares of their sum.
+    """
     return discrete_laws.kolmogorov_error(n, bins, real(scale(parameters)))
 
 
 @states(VARIATION, PAIRS)
 def least_variation(parameters: Parameters, n: int, bins: int) -> Any:
-    """Bound it from below, for any mechanism of this claim, at some law."""
+    """Bound from below the total variation error of ``variation_error``, at some law, for any
+    mechanism of this claim.
+    """
     return _least(discrete_laws.least_variation, parameters, n, bins)
 
 
 @states(KOLMOGOROV)
 def least_kolmogorov(parameters: Parameters, n: int, bins: int) -> Any:
-    """Bound it from below, for any mechanism of this claim, at some law."""
+    """Bound from below the Kolmogorov error of ``kolmogorov_error``, at some law, for any
+    mechanism of this claim.
+    """
     return _least(discrete_laws.least_kolmogorov, parameters, n, bins)
 
 

@@ -332,7 +332,9 @@ def noise_deviation_error(parameters: Parameters, n: int) -> Any:
 
 @states(_OURS)
 def noise_errors(parameters: Parameters, n: int) -> Any:
-    """Return both errors together, the root of the sum of their squares."""
+    """Return the errors of mean and deviation by noise together, the root of the sum of their
+    squares.
+    """
     return mp.hypot(*_errors(parameters, n, noise=True, sampling=False))
 
 

@@ -53,7 +53,7 @@ class AboveThresholdLaw:
         return [*(a - b for a, b in pairwise(survive)), survive[-1]]
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """Return the mass of (i,)."""
+        """Return the mass of the outcome (i,)."""
         (i,) = outcome
         if not self.start <= i <= len(self.answers):
             return Fraction(0)

@@ -39,7 +39,7 @@ _LARGEST = Fraction(2**1024 - 2**971)
 
 
 def width(parameters: Parameters) -> int:
-    """Return d."""
+    """Return the number of columns d."""
     return len(parameters["center"])
 
 

@@ -52,7 +52,7 @@ def adds(parameters: Parameters) -> bool:
 
 
 def has_rounds(parameters: Parameters) -> bool:
-    """Return whether rounds whiten."""
+    """Return whether there are rounds of whitening."""
     return parameters["rounds"] > 0 and len(parameters["center"]) > 1
 
 
@@ -123,14 +123,14 @@ def round_share(parameters: Parameters) -> Fraction:
 
 
 def round_noise(parameters: Parameters) -> Fraction:
-    """Return the noise of a diagonal entry of such a round, in records that fill the ball; the
-    number is not released with it.
+    """Return the noise of a diagonal entry in a round that is not of signs, in records that fill
+    the ball; the number is not released with it.
     """
     return _noise(parameters, Fraction(1 if adds(parameters) else 2), round_share(parameters))
 
 
 def round_outside(parameters: Parameters) -> str:
-    """Return the treatment of long images in such a round."""
+    """Return the treatment of long images in a round that is not of signs."""
     return "clip" if parameters["method"] == "spectral" else "mask"
 
 
@@ -265,7 +265,9 @@ class Reading:
         )
 
     def of_round(self, t: int) -> tuple[Row, int]:
-        """Return the map of such a round, from 0, and the length up to which images count."""
+        """Return the map of a round that is not of signs, numbered from 0, and the length up to
+        which images count.
+        """
         public = self.public()
         state = self.rounded(self.prefix[1 : 1 + t])
         return state[0], preconditioning.reach_in_cells(public, state)

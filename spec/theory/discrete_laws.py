@@ -68,7 +68,8 @@ _BRIDGE, _SIEGMUND = mp.pi / mp.sqrt(12), mp.mpf("0.5826")
 
 @states(KOLMOGOROV)
 def kolmogorov_error(n: int, bins: int, scale: Any) -> Any:
-    """Compute the root mean square of the Kolmogorov distance of the same shares:
+    """Compute the root mean square of the Kolmogorov distance between the uniform law on k bins
+    and its noisy shares:
     sqrt(1 / n + 2 b^2 k / n^2) times that of a Brownian bridge, pi / sqrt(12), less
     0.5826 / sqrt(k), because it is observed at k places only.
     """

@@ -48,7 +48,9 @@ class FilteredLaw:
         return sum(self.by_core(transcript, e).values(), Fraction(0))
 
     def by_core(self, transcript: tuple[Outcome, ...], e: Exponential) -> dict[Outcome | None, Any]:
-        """Return that mass by kept sets; None where it stopped before the filter."""
+        """Return the mass of one whole transcript by kept sets; None where it stopped before the
+        filter.
+        """
         before, after = transcript[: len(self.opening)], transcript[len(self.opening) :]
         result: Any = Fraction(1)
         for i, (_, stage) in enumerate(self.opening):

@@ -184,7 +184,9 @@ def obligation_scores_add_up(claimed: Least = _least_scores) -> int:
 
 @states(BOUND)
 def obligation_scores_add_up_in_box(claimed: Least = _least_scores_in_box) -> int:
-    """Check the same for uniform means and scores weighted by 1 - p^2 / R^2."""
+    """Check that scores add up as claimed for uniform means and scores weighted by 1 -
+    p^2 / R^2.
+    """
     return _scores_add_up(
         claimed, _box_moment, lambda square: {(0, 0): Fraction(1), (2, 0): -1 / square}
     )

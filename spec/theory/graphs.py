@@ -115,7 +115,7 @@ def degree(rows: Rows, i: int, among: int) -> int:
 
 
 def margin(rows: Rows, i: int, among: int) -> int:
-    """Return 2 deg - n."""
+    """Return the margin 2 deg - n of vertex i among these vertices."""
     return 2 * degree(rows, i, among) - among.bit_count()
 
 

@@ -106,8 +106,8 @@ def _moves(
 
 
 def mu_squared(left: TranscriptLaw, right: TranscriptLaw) -> Fraction:
-    """Return mu^2 of the last stage, the noisy one; what is public before it must be the same, and
-    then is free.
+    """Return mu^2 of the last stage, the noisy one; the public stages before it must agree, and
+    then are free.
     """
     if left.stages[1:]:
         ours, theirs = (law.stages[0][1](()) for law in (left, right))

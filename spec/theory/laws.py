@@ -46,8 +46,8 @@ class _Real:
 
 @lru_cache(maxsize=1 << 14)
 def _gaussian_mass(z: int, scale: Fraction, precision: int) -> Any:
-    """Return the mass of z >= 0, cached: sums over a released number ask for the same ones in each
-    direction.
+    """Return the mass of z >= 0, cached, as sums over a released number ask for equal masses in
+    each direction.
     """
     ends = (real(Fraction(2 * z + side, 2) / scale) / mp.sqrt(2) for side in (-1, 1))
     near, far = (mp.erfc(end) / 2 for end in ends)
@@ -114,7 +114,7 @@ class DiscreteLaplaceLaw:
     scale: Fraction
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """Return the mass of (x,)."""
+        """Return the mass of the outcome (x,)."""
         (x,) = outcome
         w = e(1 / self.scale)
         return (1 - w) / (1 + w) * e(Fraction(abs(x - self.center)) / self.scale)

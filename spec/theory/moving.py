@@ -96,8 +96,8 @@ def unit_sensitivity(spread: Fraction, width: int) -> int:
 
 
 def stated_for_unit(statement: Sensitivity) -> int | None:
-    """Return the sensitivity of a query whose unit is made for one adjacency: nothing is shown
-    under another.
+    """Return the sensitivity of a query whose unit is made for one adjacency, or None under the
+    other.
     """
     same = statement.query["unit"] == str(statement.adjacency)
     return stated_in_unit(statement) if same else None
@@ -174,8 +174,8 @@ def obligation_moving_sum(
 def obligation_drawn_in_sum(
     claimed: Callable[[int, Adjacency], int] = reach,
 ) -> int:
-    """Check the same for ``drawn_in_sum``, in which a record counts by a vector of the ball and by
-    a number, or not at all.
+    """Check that the largest move of ``drawn_in_sum`` is ``claimed`` too: a record counts by a
+    vector of the ball and by a number, or not at all.
     """
     return _shown_to_move(drawn_in_sum, claimed)
 

@@ -38,8 +38,9 @@ Shares = Sequence[Fraction]
 
 @states(_NAMED)
 def rarely_named(things: int, share: Fraction) -> Fraction:
-    """Give n p_k: bin k is named with at most this probability, however many bins there are, for it
-    has to hold one of n things."""
+    """Give n p_k, a bound on the probability that bin k is named, however many bins there are, for
+    it has to contain one of n things.
+    """
     return things * share
 
 
@@ -173,7 +174,7 @@ def _off(things: int, share: Fraction, eta: Any, a: Any, threshold: int) -> Any:
 
 
 def _near(count: int, things: int, share: Any, eta: Any, a: Any, threshold: int) -> Any:
-    """Compute P(this bin's share is within eta)."""
+    """Compute the probability that a bin's share is within eta."""
     if not count:
         return mp.mpf(1 if share <= eta else 0)
     low, high = (int(mp.ceil(things * (share - eta))), int(mp.floor(things * (share + eta))))

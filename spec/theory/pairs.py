@@ -123,8 +123,8 @@ def overtakes(things: int, share: Any, other: Any, scale: Any) -> Any:
 
 
 def sinks(things: int, share: Any, threshold: int, scale: Any) -> Any:
-    """Return a bound on the probability that a bin's noisy count is below a threshold, by the same
-    moments: E e^(t (T - 1 - count - Z)).
+    """Return a bound on the probability that a bin's noisy count is below a threshold, by the
+    moments of ``overtakes``: E e^(t (T - 1 - count - Z)).
     """
     p, a = mp.mpf(share), mp.exp(-1 / mp.mpf(scale))
 

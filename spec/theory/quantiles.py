@@ -198,7 +198,9 @@ def logit_to_normal(x: Any) -> Any:
 
 
 def _far(tail: Any) -> Any:
-    """Return it by bisection, where the inverse error function would lose every digit."""
+    """Return the normal quantile by bisection, where the inverse error function would lose every
+    digit.
+    """
     low, high = mp.mpf(0), mp.mpf(100)
     for _ in range(int(mp.mp.prec)):
         middle = (low + high) / 2

@@ -140,7 +140,7 @@ def obligation_stable(
 
 
 def _between_neighbors(far: Distance) -> int:
-    """Show what the norm says, on all neighbors of at most three records."""
+    """Show that the distance moves as the norm says, on all neighbors of at most three records."""
     cases, ends = 0, edges(4, Fraction(2))
 
     def rows(cells: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -100,8 +100,10 @@ def _part(log_inverse_beta: Any, parts: int) -> Fraction:
 
 @states(_TAIL)
 def noise_quantile(parameters: Parameters, n: int, log_inverse_beta: Any) -> Any:
-    """Compute what the noise of n friends exceeds with probability exp(-log_inverse_beta), to first
-    order, where all eigenvalues of M are alike: a multiple of a normal vector's length."""
+    """Compute the length that the noise of n friends exceeds with probability
+    exp(-log_inverse_beta), to first order, where all eigenvalues of M are equal: a multiple of
+    a normal vector's length.
+    """
     d, share = len(parameters["matrix"]), -mp.expm1(-mp.mpf(log_inverse_beta))
     return expected_error(parameters, n) * normal_fits.length_within(d, share) / mp.sqrt(d)
 
@@ -122,7 +124,9 @@ def pairs_apart(parameters: Parameters, n: int, beta: Fraction, covariance: Any)
 
 
 def _lost(parameters: Parameters, n: int, pairs: int, beta: Fraction) -> tuple[int, Fraction]:
-    """Bound what these pairs take from the released number, and the lean in farthest records."""
+    """Bound the amount by which pairs that are no friends lower the released number, and the lean
+    in farthest records.
+    """
     if isinstance(shares(parameters), Basic):
         dropped = strangers.most_dropped(n, pairs, beta)
         if dropped < n:

@@ -43,7 +43,7 @@ def lost_part(gamma: Fraction) -> Any:
 
 
 def kappa(gamma: Fraction) -> Any:
-    """Return the sum of both parts."""
+    """Return the sum of ``clean_part`` and ``lost_part``."""
     return clean_part(gamma) + lost_part(gamma)
 
 
@@ -125,7 +125,7 @@ def clean_noise_scale(n: int, tau: Fraction, epsilon: Fraction, factor: Fraction
 
 
 def delta(shift: Any, scale: Any, epsilon: Fraction) -> Any:
-    """Return the least delta at ``epsilon`` of N(0, scale^2 I) against the same, shifted so far.
+    """Return the least delta at ``epsilon`` of N(0, scale^2 I) against its shift by ``shift``.
 
     Their squared ratio is rounded down at 60 digits, which lowers delta. 0 without a shift.
     """

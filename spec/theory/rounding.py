@@ -20,7 +20,7 @@ Law = dict[Fraction, Any]
 
 
 def profile_at(law: Law, x: Fraction) -> Any:
-    """Return f(x)."""
+    """Return f(x) = E (1 - e^(x - L))_+ of a law of losses L."""
     return mp.fsum(p * -mp.expm1(real(x - loss)) for loss, p in law.items() if loss > x)
 
 

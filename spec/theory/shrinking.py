@@ -166,8 +166,8 @@ def obligation_next_radius(claimed: Callable[..., Any] = next_radius) -> int:
 
 
 def _missed(claimed: Callable[..., Any], setting: tuple[Any, ...], share: Any) -> Any:
-    """Return the probability that the error exceeds this share of what is claimed: over 21 numbers
-    within 6 deviations.
+    """Return the probability that the error exceeds ``share`` of the claimed radius: over
+    21 numbers within 6 deviations.
     """
     d, n, noise, wrong, radius, beta = setting
     total = weights = mp.mpf(0)

@@ -55,7 +55,7 @@ def deviation(parameters: Parameters, t: int) -> Fraction:
 
 
 def scale(parameters: Parameters, t: int) -> Fraction:
-    """Return the same deviation in the units of the value."""
+    """Return the deviation of a diagonal entry's noise in the units of the value."""
     return deviation(parameters, t) * outer_products.DIAGONAL * RADIUS**2
 
 

@@ -100,7 +100,7 @@ def symmetric(row: Sequence[Any], d: int) -> Any:
 
 
 def start(d: int) -> Row:
-    """Return 2^16 times the identity."""
+    """Return the map of the first round, 2^16 times the identity."""
     return tuple(int(i == j) << START_BITS for i in range(d) for j in range(d))
 
 

@@ -168,5 +168,5 @@ def obligation_slab(claimed: Slab = slab) -> int:
 
 
 def is_open(found: tuple[int, int], bins: int) -> Any:
-    """Return whether nothing was cut."""
+    """Return whether a slab cuts nothing."""
     return found[1] == bins * PARTS

@@ -159,7 +159,8 @@ def least_agreement(n: int, pairs: int) -> int:
 
 @states(_LEAN)
 def lean_of_kept(n: int, dropped: int) -> Fraction:
-    """Bound the same for the mean of what is kept: dropped / (n - dropped).
+    """Bound the distance of the mean of the kept records from the mean of all, over the farthest
+    record's distance: dropped / (n - dropped).
 
     The distances from the mean of all of those kept add up to minus those of the dropped.
     """

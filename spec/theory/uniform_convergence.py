@@ -43,8 +43,8 @@ Law = Mapping[Any, Fraction]
 
 
 def mean_deviation(radius: Any, n: int, beta: Any) -> Any:
-    """Compute what |Tbar - E T| exceeds with probability at most beta, for n records with |T - c|
-    <= radius: r (1 + sqrt(2 ln(1 / beta))) / sqrt(n).
+    """Compute the length r (1 + sqrt(2 ln(1 / beta))) / sqrt(n) that |Tbar - E T| exceeds with
+    probability at most beta, for n records with |T - c| <= r = ``radius``.
 
     Its mean is at most sqrt(tr Cov / n) <= r / sqrt(n), and one record moves it by 2 r / n
     (McDiarmid). The dimension does not enter but by r.

@@ -186,7 +186,7 @@ def _pairs(adjacency: Adjacency) -> Iterator[tuple[Sequence[Record], Sequence[Re
 
 
 def _moves(query: Query, adjacency: Adjacency) -> list[int]:
-    """Return the moves of the query, squared, over all those pairs."""
+    """Return the squared moves of the query over all pairs of ``_pairs``."""
     seen: dict[Sequence[Record], Vector] = {}
     for pair in _pairs(adjacency):
         for records in pair:

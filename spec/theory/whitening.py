@@ -108,7 +108,7 @@ def whole_cells(values: Any) -> tuple[int, ...]:
 
 
 def solved(public: Row, d: int, images: Sequence[Any]) -> Any:
-    """Return what a square map takes to these images."""
+    """Return the preimages of these images under a square map."""
     matrix = mp.matrix([list(public[i * d : (i + 1) * d]) for i in range(d)])
     return mp.lu_solve(matrix, mp.matrix(list(images)))
 
