@@ -279,7 +279,7 @@ def obligation_shares(claimed: tuple[Fraction, Fraction] = (_UP, _DOWN)) -> int:
     require(up - Fraction(2, 5) == Fraction(2, 5) - down == Fraction(1, 4), f"{claimed}")
     cases = 0
     for m, size in product((1, 7, 200), (10, 12, 30, 200)):
-        if m * size < 60:  # of one group the number of records is fixed
+        if m * size < 60:  # one group has a fixed number of records
             continue
         above, beyond = shares(m * size, m)
         require(above >= real(up) * 13 / 12, f"{m}, {size}: {above}")

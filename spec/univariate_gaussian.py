@@ -206,7 +206,7 @@ def after_warm(
         variance = min(max(second - first**2, Fraction(1, 16)), Fraction(16))
         law = real(mean), mp.sqrt(real(variance))
     center, j = frame
-    # the unit is of sixteenths of a cell
+    # The unit is a multiple of a sixteenth of a cell.
     center += math.floor(int(mp.nint(16 * law[0])) * unit_of(j) * 16 / 256)
     j += int(mp.nint(LEVELS * mp.log(law[1], 2)))
     return min(max(center, -BOX), BOX), min(max(j, 0), MOST_LEVEL)

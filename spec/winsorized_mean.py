@@ -184,7 +184,7 @@ def expected_error(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
     half = max(cell, times(parameters) * PER_QUARTILE * spread)
     stretch = stretch_about([Fraction(0)], [half**2], Fraction(1), RADIUS)
     unit, scale = real(stretch.cells[0] / stretch.factors[0]), real(sum_scale(parameters))
-    each = scale * (mp.sqrt(2) if _laplace(parameters) else 1)  # of large scales
+    each = scale * (mp.sqrt(2) if _laplace(parameters) else 1)  # for large scales
     return mp.sqrt(queries.width(parameters)) * each * unit / n
 
 

@@ -24,10 +24,10 @@ from typing import Any
 
 import mpmath
 
-mp, mp.prec = mpmath.MPContext(), 160  # one of our own, so that the precision is ours
+mp, mp.prec = mpmath.MPContext(), 160  # a separate context with its own precision
 FAR, EITHER = 1e3, "either side guessed"  # farther than any score
 DIRECTIONS = ("left over right", "right over left", EITHER)
-MOST, ONE, QUANTILE, TAIL = 0.05, 1 << 128, 1e-12, 1e-12  # of alpha; for sums; relative errors
+MOST, ONE, QUANTILE, TAIL = 0.05, 1 << 128, 1e-12, 1e-12  # alpha; for sums; relative errors
 
 
 def _require(true: bool, otherwise: str) -> None:
@@ -127,7 +127,7 @@ def joint(witness: Any, proof: Any) -> str:
     _require(0 <= own < 1 and n <= run["trials"] >= m and n + m <= run["draws"], "share or draws")
     bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
-        cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # of q; z(A) at its end, z(B) at its start
+        cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # q; z(A) at its end, z(B) at its start
         while cells:
             low, high, a, b = cells.pop()
             if max(a, b) < far and own * a + other * b < bar:

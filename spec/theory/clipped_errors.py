@@ -36,7 +36,7 @@ def expected_error(
     """
     d, bound = mp.mpf(d), mp.mpf(bound)
 
-    def below(k: int) -> Any:  # E r^(2k) of those inside
+    def below(k: int) -> Any:  # E r^(2k) over records inside
         return mp.rf(d / 2, k) * 2**k * mp.gammainc(d / 2 + k, 0, bound / 2, regularized=True)
 
     def beyond(k: int) -> Any:
@@ -105,7 +105,7 @@ def _whole_delta_method(d: int, n: int, bound: int, scale: Any, of_count: Any, h
     mass, first, fourth, crossed, free = (
         _radial(d, bound, how, *powers) for powers in ((0, 0), (1, 0), (2, 0), (1, 1), (0, 1))
     )
-    center, mean = first / (mass * d), free / d  # of z_i^2 over the count; of y_i^2
+    center, mean = first / (mass * d), free / d  # means of z_i^2 over the count, and of y_i^2
     slopes, covariance = mp.zeros(size), mp.zeros(size)
     for a, b in product(range(size), repeat=2):
         both = _of_directions(d, *indices[a], *indices[b])

@@ -38,7 +38,7 @@ def _path(rest: Law, free: Law, pairs: Mapping[Any, list[Any]], sent: Law) -> li
     """Return a path from an outcome of the left law with mass left to one of the right: left,
     right, left, ..., right; empty if there is none.
     """
-    before: dict[Any, Any] = {}  # of each outcome on the right
+    before: dict[Any, Any] = {}  # predecessor of each outcome on the right
     paths = [[a] for a, mass in rest.items() if mass]
     while paths:
         further = []

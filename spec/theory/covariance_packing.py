@@ -194,7 +194,7 @@ def obligation_one_at_most(claimed: Callable[[Any], Any] = reach) -> int:
                 within = max(own, last) <= alpha * (1 - mp.mpf("1e-9"))
                 require(not within, f"alpha {text}: {middle} is within of both, {own} and {last}")
                 cases += 1
-        shrunk = 1 - alpha  # from above: down to 1 - alpha, the log's far side
+        shrunk = 1 - alpha  # |log| is largest at 1 - alpha
         require(abs(2 * mp.log(1 / shrunk) - gap) < mp.mpf("1e-9"), f"alpha {text}: {gap}")
     return cases
 

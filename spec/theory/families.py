@@ -209,7 +209,7 @@ def limited(family: Known, theta: float, low: float, high: float, outside: str) 
     on a lattice by sums.
     """
     first, last = family.window(theta)
-    pieces: list[tuple[float, float]] = []  # of t and its mass
+    pieces: list[tuple[float, float]] = []  # t and its mass
     if family.lattice:
         pieces = [(float(k), 1.0) for k in range(math.ceil(first), math.floor(last) + 1)]
     else:

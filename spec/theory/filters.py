@@ -103,7 +103,7 @@ def least_shift(rare: Fraction, scale: Fraction) -> int:
     def is_rare(t: int) -> bool:
         return bool(mp.erfc(real(t / scale) / mp.sqrt(2)) / 2 <= real(rare))
 
-    if 0 < float(rare) < 0.5:  # most are where floats say
+    if 0 < float(rare) < 0.5:  # floats locate most values
         near = floor(-NormalDist().inv_cdf(float(rare)) * scale)
         for t in (near + 1, near):
             if is_rare(t) and (t == 0 or not is_rare(t - 1)):

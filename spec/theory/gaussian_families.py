@@ -113,7 +113,7 @@ def limited(means: Numbers, variances: Numbers, limit: str, indices: tuple[int, 
     free = tilted(means, variances, mp.mpf(0), indices)
     mean = mp.fsum(m * m + v for m, v in zip(means, variances, strict=True))
     most = 6 * mp.fsum(variances) + (mp.sqrt(mean) + 8 * mp.sqrt(max(variances))) ** 2
-    end = power * mp.log(most)  # of log(1 / t): beyond, all is inside
+    end = power * mp.log(most)  # end of log(1 / t): beyond, all is inside
 
     def at(x: Any) -> Any:
         return mp.exp(-x) * inside(means, variances, mp.exp(x / power), indices)

@@ -24,7 +24,7 @@ from .obligations import require
 from .robust_filters import Row, Rows, mean
 
 _GOOD = Source("DH20", "Definition 9.1, good multisets")
-_MOST = 10**6  # products, of which all half-spaces are looked at
+_MOST = 10**6  # products up to which all half-spaces are examined
 
 Level = tuple[Any, int, int]
 """Level t > 0 (or 0), how many records have v . x >= t, and how many v . x > t."""

@@ -138,7 +138,7 @@ def second_moment_bound(noise: Any, n: int, second_moment: Any, radius: Any) -> 
 
 
 def _density(law: str, x: Any) -> Any:
-    if law == "student":  # of three degrees of freedom
+    if law == "student":  # Student's law with three degrees of freedom
         return 2 / (mp.pi * mp.sqrt(3) * (1 + x**2 / 3) ** 2)
     return mp.exp(-(mp.log(x) ** 2) / 2) / (x * mp.sqrt(2 * mp.pi)) if x > 0 else mp.mpf(0)
 

@@ -42,7 +42,7 @@ _TILTS = tuple(Fraction(k, 2) for k in (*range(1, 40), *range(40, 800, 8)))
 _HALVES = tuple(Fraction(k, 8) for k in range(6, 25))
 _MIDDLES = tuple(Fraction(-k, 10) for k in range(8))
 _FAR = 20.0  # half the width of a slab that cuts nobody off
-_NODES = 24  # of the outliers' places along their direction
+_NODES = 24  # places of outliers along their direction
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ def abstains(released: Ratio, n: int, at_least: int) -> Any:
     if released.weight is None:
         return mp.mpf(n < at_least)
     per_record = released.weight * UNIT / released.scale
-    most = ceil(at_least * per_record) - 1 - round(n * per_record)  # of the rounded noise
+    most = ceil(at_least * per_record) - 1 - round(n * per_record)  # largest noise that abstains
     return mp.ncdf((most + mp.mpf(1) / 2) / real(UNIT))
 
 

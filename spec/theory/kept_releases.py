@@ -66,7 +66,7 @@ def hockey_stick(
         p, q = (mass_at(seen + shift - len(kept), scale) for kept in (left, right))
         if seen < 1:
             found += max(0.0, p - exp(epsilon) * q)
-        elif not (left and right):  # one of them stops all the same: that tells them apart
+        elif not (left and right):  # one side always stops, which distinguishes the two
             found += p
         else:
             apart = abs(Fraction(sum(left), len(left)) - Fraction(sum(right), len(right)))

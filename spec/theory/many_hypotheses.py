@@ -232,7 +232,7 @@ def obligation_drawn(claimed: Callable[..., Any] = drawn) -> int:
             return most_success(changed(epsilon, 0, m), 2, Adjacency.REPLACE)
 
         told = 1 / (1 + mp.exp(-real(epsilon)))
-        yes = (1 - t) / 2 + t * told  # of a record of the law that prefers this side
+        yes = (1 - t) / 2 + t * told  # a record of the law that prefers this side
         sides = [comb(n, k) * yes**k * (1 - yes) ** (n - k) for k in range(n + 1)]
         best = sum(max(a, b) for a, b in zip(sides, reversed(sides), strict=True)) / 2
         most = claimed(success, n, apart)

@@ -415,7 +415,7 @@ def _beyond(z: Any, n: int, noise: Any) -> Any:
 
     if not noise:
         return given(mp.mpf(0))
-    width = mp.sqrt(mp.mpf(2) / n) / noise  # of the rise, about g = (z - 1) / noise
+    width = mp.sqrt(mp.mpf(2) / n) / noise  # width of the rise, about g = (z - 1) / noise
     rise = [(z - 1) / noise + k * width for k in range(-12, 13, 3)]
     ends = {*mp.linspace(-9, 9, 7), *(min(max(g, mp.mpf(-9)), mp.mpf(9)) for g in rise)}
     return integral(lambda g: given(g) * mp.npdf(g), sorted(ends))

@@ -88,7 +88,7 @@ def bounded_range_profile(epsilon0: Fraction, epsilon: Fraction) -> Any:
 
     def at(i: int) -> Any:
         t = e + (e0 - e) * i / steps
-        mass = (mp.exp(e0) - mp.exp(t)) / mp.expm1(e0)  # of the loss t, under P
+        mass = (mp.exp(e0) - mp.exp(t)) / mp.expm1(e0)  # mass of the loss t under P
         return mass * -mp.expm1(e - t)
 
     return max(at(i) for i in range(steps + 1))

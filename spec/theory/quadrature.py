@@ -16,7 +16,7 @@ import mpmath as mp
 from mpmath.calculus.quadrature import GaussLegendre
 
 DIGITS = 20
-_LEVEL = 4  # of 3 * 2^(level - 1) nodes
+_LEVEL = 4  # level of a rule with 3 * 2^(level - 1) nodes
 
 
 def integral(f: Callable[..., Any], places: Sequence[Any]) -> Any:

@@ -47,7 +47,7 @@ def obligation_response(claimed: Callable[[Fraction], tuple[Any, Any]] = _implie
     for text, printed in _PRINTED.items():
         epsilon = Fraction(text)
         kept = 1 / (1 + mp.exp(-real(epsilon)))
-        length = mp.quad(lambda x: x * mp.npdf(x), [0, 3, 12])  # of either half of the line
+        length = mp.quad(lambda x: x * mp.npdf(x), [0, 3, 12])  # over either half of the line
         positive, negative = 2 * kept * length, 2 * (1 - kept) * length
         without = 2 * length  # E|Z'|: the sign says nothing of a fresh record
         require(abs(without - mp.sqrt(2 / mp.pi)) < near, f"E|Z'| = {without}")
