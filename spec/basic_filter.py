@@ -154,7 +154,7 @@ def obligation_stability(
     ``claimed``, which is at most the premise of the lift, and that all sets on the way are
     friendly.
 
-    The way changes one keep-probability at a time, the falling ones first. Every labelled graph
+    The way changes one keep-probability at a time, the falling ones first. Every labeled graph
     is tried with its last record removed or replaced, so every record's turn comes. The bound
     is attained, under add-remove for odd n.
     """

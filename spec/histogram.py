@@ -64,7 +64,7 @@ def axes_of(parameters: Parameters) -> tuple[Any, ...]:
 
 
 def overlap(bins: int, i: int, j: int) -> int:
-    """Count the ranges of neighboring bins that hold both of two bins."""
+    """Count the ranges of neighboring bins that contain both of two bins."""
     return (min(i, j) + 1) * (bins - max(i, j))
 
 

@@ -1,5 +1,5 @@
-"""Packings of covariances between I and kappa I: how many can be told apart, for lower bounds in
-kappa.
+"""Packings of covariances between I and kappa I: how many can be distinguished, for lower bounds
+in kappa.
 
 An estimate S is within alpha of Sigma if |Sigma^-1/2 S Sigma^-1/2 - I|_F <= alpha < 1. Then the
 affine-invariant distance of S and Sigma, |log(Sigma^-1/2 S Sigma^-1/2)|_F, is at most

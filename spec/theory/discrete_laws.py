@@ -185,8 +185,8 @@ def obligation_bridge(claimed: Callable[[int, int, Any], Any] = kolmogorov_error
 
 
 def _within(n: int, bins: int, m: int) -> float:
-    """Compute P(all beginnings hold their expected numbers, multiples of n / k, to m), in floats:
-    Poisson counts, given that they add up to n.
+    """Compute the probability that all beginnings contain their expected numbers, multiples of
+    n / k, up to m, in floats: Poisson counts, given that they add up to n.
     """
     each = n // bins
     weights = [

@@ -34,8 +34,8 @@ class FilteredLaw:
     opening: the stages released before the filter. cores: given those outcomes, every set that
     may be kept (increasing positions), its probability and the transcript that follows; None if
     it stopped before. everything: the transcript that follows where all records are kept, as
-    declared before any data (a filter's friendly neighbors see that). filter: its kind, what it
-    is told of the records, and its parameters.
+    declared before any data (a filter's friendly neighbors see that). filter: its kind, the
+    part of the records that it sees, and its parameters.
     """
 
     opening: tuple[tuple[str, StageLaw], ...]

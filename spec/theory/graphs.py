@@ -50,7 +50,7 @@ def pair_of(rows: Rows, adjacency: Adjacency) -> Pair:
 def pairs(adjacency: Adjacency, n: int, loops: Iterable[int] | None = None) -> Iterator[Pair]:
     """Yield all neighbors of n records (the larger side) with the last one removed or replaced.
 
-    Every labelled graph is tried, so after relabelling any record is the last one. ``loops``:
+    Every labeled graph is tried, so after relabeling any record is the last one. ``loops``:
     patterns of records that are their own friends, as bits; by default the two patterns none
     and all. Whether the two records that replace each other are friends does not matter; here
     they are not.

@@ -59,7 +59,7 @@ def next_radius(number: Any, noise: Any, wrong: Any, radius: Any, d: int, beta: 
     plus the rounding; hence clip_radius holds at every step if the rounding is added to it.
     (That a center moves by at most 2 clip radii does not matter then: it moves by at most
     radius + next radius, and the next is smaller.) A union bound over n records and the
-    steps shows: nothing is clipped and every ball holds m, except with probability
+    steps shows: nothing is clipped and every ball contains m, except with probability
     steps (2n + 2) beta.
     """
     level = mp.log(1 / real(beta))
