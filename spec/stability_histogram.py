@@ -185,9 +185,11 @@ def obligation_gaussian_delta(claimed: Fraction = Fraction(1)) -> int:
 
 @states(Source("OURS", "the threshold of real Laplace noise is too low for integers"))
 def obligation_real_tail() -> int:
-    """Check that the threshold for real Laplace noise of scale 1, T = 1 + ln(1 / (2 delta)), is
-    too small for integer noise: for some delta the integer above T lets more than delta
-    surface, and the integer below T does for every delta.
+    """Check that the threshold for real Laplace noise of scale 1, the least T with
+    e^-(T - 1) / 2 <= delta, T = 1 + ln(1 / (2 delta)), is too small for integer noise.
+
+    For some delta the integer above T lets more than delta surface, and the integer below T
+    does for every delta.
     """
     cases, exceeding = 0, 0
     for delta in (Fraction(1, k) for k in range(3, 60)):
