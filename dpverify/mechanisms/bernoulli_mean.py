@@ -32,8 +32,8 @@ from dpverify.privacy.numbers import Exact, root_down, to_float
 class ShareEstimate(Result):
     """A private share in [0, 1], with the standard deviation of its (public) noise.
 
-    ``count`` is the (noisy or public) number of records, and ``count_deviation`` that of its noise, in records. The sampling
-    error is not in it: sqrt(p (1 - p) / count) in addition.
+    ``count`` is the (noisy or public) number of records, and ``count_deviation`` that of its
+    noise, in records. The sampling error is not in it: sqrt(p (1 - p) / count) in addition.
     """
 
     value: float
@@ -44,10 +44,12 @@ class ShareEstimate(Result):
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Compute (low, high), in [0, 1], with the records' share of ones in it.
 
-        The level is exact, by Fieller: (count, ones - zeros) has the same normal noise in every direction, so the share is
-        that of a direction within a distance of it; conservative where the value was moved into [0, 1]. sampling: with the
-        population's share in it, from which the records are independent draws, conservative: what may fail is divided among the
-        noise of the ones, that of the count, and the binomial law of so many draws, by Clopper and Pearson.
+        The level is exact, by Fieller: (count, ones - zeros) has the same normal noise in every
+        direction, so the share is that of a direction within a distance of it; conservative where
+        the value was moved into [0, 1]. sampling: with the population's share in it, from which
+        the records are independent draws, conservative: what may fail is divided among the noise
+        of the ones, that of the count, and the binomial law of so many draws, by Clopper and
+        Pearson.
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         lean, noisy = 2 * self.value - 1, self.count_deviation > 0
@@ -70,10 +72,11 @@ class ShareEstimate(Result):
 class BernoulliMean(Mechanism[ShareEstimate]):
     """The share of ones, by Gaussian noise on (ones - zeros) and on their number.
 
-    Data: one column of zeros and ones (or booleans), shape (n,) or (n, 1). Other values are clamped to
-    [0, 1] and rounded to 0, 1/2 or 1. Output: ``ShareEstimate``, or ``Abstained`` when the released count
-    is below ``at_least``. Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both
-    adjacencies; under replace the number of records is public and takes no noise.
+    Data: one column of zeros and ones (or booleans), shape (n,) or (n, 1). Other values are
+    clamped to [0, 1] and rounded to 0, 1/2 or 1. Output: ``ShareEstimate``, or ``Abstained`` when
+    the released count is below ``at_least``. Claim: GaussianDP(1 / noise_multiplier) up to the
+    grid's rounding, for both adjacencies; under replace the number of records is public and takes
+    no noise.
     Error: about sqrt(p (1 - p) / n) from sampling plus noise_multiplier / n under replace, at most
     sqrt(2) noise_multiplier max(p, 1 - p) / n under add-remove.
     at_least: abstain below this released count, by default 1.
@@ -113,7 +116,8 @@ class BernoulliMean(Mechanism[ShareEstimate]):
         return ShareEstimate((1 + lean) / 2, deviation, to_float(count), own)
 
     def expected_error(self, n: int) -> float:
-        """Where all records are alike, where the count's noise enters most; infinite below ``at_least`` records.
+        """Where all records are alike, where the count's noise enters most; infinite below
+        ``at_least`` records.
 
         It is less by up to the count's part elsewhere, and where noise is cut off at 0 and 1.
         """

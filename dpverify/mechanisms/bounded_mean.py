@@ -40,10 +40,10 @@ _CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the clip radius: its roundi
 class MeanEstimate(Result):
     """A private mean, with the standard deviation that its (public) noise laws give it.
 
-    ``value`` is in the data's units and lies between the bounds. ``standard_deviation`` counts the
-    noise only, not the sampling error; ``count`` is the (noisy or public) number of records.
-    ``from_sum`` is the part of that deviation that the sum's noise has, ``count_deviation`` the one of the count's noise, in
-    records; ``lower`` and ``upper`` are the bounds.
+    ``value`` is in the data's units and lies between the bounds. ``standard_deviation`` counts
+    the noise only, not the sampling error; ``count`` is the (noisy or public) number of records.
+    ``from_sum`` is the part of that deviation that the sum's noise has, ``count_deviation`` the
+    one of the count's noise, in records; ``lower`` and ``upper`` are the bounds.
     """
 
     value: float
@@ -55,12 +55,15 @@ class MeanEstimate(Result):
     upper: float = field(repr=False)
 
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
-        """Compute (low, high), between the bounds, with the mean of the clamped records in it, up to a cell of the grid.
+        """Compute (low, high), between the bounds, with the mean of the clamped records in it, up
+        to a cell of the grid.
 
-        A mean m is left out if (noisy sum) - m (noisy count) is beyond m's own quantile of its noise, the sum's and m times the
-        count's. The level is that up to the count's noise being whole, for which a record is allowed; conservative where the value
-        was moved to a bound. sampling: with the mean of the population of clamped records in it, from which the records
-        are independent draws, by Hoeffding's inequality; what may fail is divided among the two and the number of records.
+        A mean m is left out if (noisy sum) - m (noisy count) is beyond m's own quantile of its
+        noise, the sum's and m times the count's. The level is that up to the count's noise being
+        whole, for which a record is allowed; conservative where the value was moved to a bound.
+        sampling: with the mean of the population of clamped records in it, from which the records
+        are independent draws, by Hoeffding's inequality; what may fail is divided among the two
+        and the number of records.
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         tail = tail_of(level, 1 + sampling * (1 + (self.count_deviation > 0)))
@@ -96,13 +99,15 @@ class MeanEstimate(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedMean(Mechanism[MeanEstimate]):
-    """The mean of records clamped to public bounds: a noisy count, then a noisy sum if it is enough.
+    """The mean of records clamped to public bounds: a noisy count, then a noisy sum if it is
+    enough.
 
     Data: one column, shape (n,) or (n, 1), in any unit. Output: ``MeanEstimate``, or ``Abstained``
     when the released count is below ``at_least``. Claim: PureDP(1 / noise_multiplier), proved for
     both adjacencies; under add-remove n = 0 is an ordinary dataset, under replace n is public and
     the count takes no noise.
-    lower, upper: public bounds, chosen without looking at the data; values beyond count as the bound.
+    lower, upper: public bounds, chosen without looking at the data; values beyond count as the
+    bound.
     count_share: the part of epsilon spent on the count (add-remove). The default 1/4 is best when
     the mean lies about 0.2 radii from the middle of the bounds, since the count's noise enters
     multiplied by that distance, and gives at most 1.5 times the best error wherever it lies.
@@ -159,8 +164,8 @@ class BoundedMean(Mechanism[MeanEstimate]):
     def expected_error(self, n: int) -> float:
         """For a mean at one of the bounds, where the count's noise enters most, in the data's unit.
 
-        It is less by up to the count's part elsewhere, and where noise is cut off at the bounds; infinite below
-        ``at_least`` records.
+        It is less by up to the count's part elsewhere, and where noise is cut off at the bounds;
+        infinite below ``at_least`` records.
         """
         if n < self.at_least:
             return math.inf

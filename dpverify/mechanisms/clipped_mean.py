@@ -50,26 +50,26 @@ _LARGEST_WEIGHT = 1 << 42
 class ClippedMean(Mechanism[VectorMeanEstimate]):
     """The mean of vectors clipped to, or counted in, a public ball or ellipsoid; Gaussian noise.
 
-    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or ``Abstained``
-    when the released count is below ``at_least``. Claim: GaussianDP(1 / noise_multiplier) up to the
-    grid's rounding, exact in every dimension, for both adjacencies.
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
+    ``Abstained`` when the released count is below ``at_least``. Claim: GaussianDP(1 /
+    noise_multiplier) up to the grid's rounding, exact in every dimension, for both adjacencies.
     center, radius: the public ball, chosen without looking at the data; the best center is near the
     mean, the best radius about the typical distance from it, or for heavy tails what ``for_budget``
     finds from a ``second_moment``.
-    matrix: a public invertible (d, d) matrix A; the ball is then {x: |A (x - center)| <= radius} and the
-    noise has covariance proportional to (A^T A)^-1. It is rounded to 12 bits (fewer for a dense one of
-    more than 128 columns); what counts is the rounded one.
+    matrix: a public invertible (d, d) matrix A; the ball is then {x: |A (x - center)| <= radius}
+    and the noise has covariance proportional to (A^T A)^-1. It is rounded to 12 bits (fewer for a
+    dense one of more than 128 columns); what counts is the rounded one.
     outside: what becomes of records outside: "clip" (moved to the boundary: the mean of the clipped
     records) or "mask" (left out: the mean of the records inside).
-    count_weight: how many radii one record counts for in the joint release of sum and count; larger is
-    more noise on the sum, less on the count. By default sqrt(3) for "mask" under replace, where
-    the count is free; d^(-1/4) / sqrt(2) otherwise: the best when the mean is half a radius from the
-    center, and within 3/2 of the least mean square wherever it is.
+    count_weight: how many radii one record counts for in the joint release of sum and count;
+    larger is more noise on the sum, less on the count. By default sqrt(3) for "mask" under
+    replace, where the count is free; d^(-1/4) / sqrt(2) otherwise: the best when the mean is half
+    a radius from the center, and within 3/2 of the least mean square wherever it is.
     at_least: abstain below this released count, by default 1.
     Under replace with "clip" the count is public and takes no noise.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: DRS22 (the Gaussian mechanism); OURS (sum and count under one noise, which with a mask stands
-    in for trimming, padding and shuffling: ZZ25, Lemma 2.1).
+    Source: DRS22 (the Gaussian mechanism); OURS (sum and count under one noise, which with a mask
+    stands in for trimming, padding and shuffling: ZZ25, Lemma 2.1).
     """
 
     center: PerColumn
@@ -159,8 +159,8 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         if self.count_weight is not None:
             if not self._counts_itself():
                 raise ValueError(
-                    f"count_weight = {self.count_weight}: under replace with outside='clip' the count "
-                    "is public and has no weight. Leave it out."
+                    f"count_weight = {self.count_weight}: under replace with outside='clip' the "
+                    "count is public and has no weight. Leave it out."
                 )
             weight = exact(self.count_weight, "count_weight")
             if not 0 < weight <= 1000:
@@ -209,9 +209,11 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, to_float(count), width, from_count, count_deviation=own)
 
     def expected_error(self, n: int) -> float:
-        """For n records (inside) with a mean at the ball's edge, where the count's noise enters most.
+        """For n records (inside) with a mean at the ball's edge, where the count's noise enters
+        most.
 
-        Elsewhere it is less, by up to the count's part. In the data's units; infinite below ``at_least`` records.
+        Elsewhere it is less, by up to the count's part. In the data's units; infinite below
+        ``at_least`` records.
         """
         if n < self.at_least:
             return math.inf
@@ -235,7 +237,9 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         return self.outside == "mask" or self.adjacency is Adjacency.ADD_REMOVE
 
     def _released(self) -> tuple[Fraction, int]:
-        """The noise's scale and the weight of a record, as the plan has them; the weight is 0 where the count is public."""
+        """The noise's scale and the weight of a record, as the plan has them; the weight is 0
+        where the count is public.
+        """
         query: Any = self._stage(SUM_AND_COUNT if self._counts_itself() else SUM).query
         return query.scale, getattr(query.query, "weight", 0)
 

@@ -1,4 +1,6 @@
-"""``coordinatewise_mean``: the mean about medians found column by column, with the same noise in all."""
+"""``coordinatewise_mean``: the mean about medians found column by column, with the same noise in
+all.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,16 @@ from dpverify.privacy.numbers import settle
 class CoordinatewiseMean(CenteredMean):
     """The mean of vectors by folklore: a range for every column, a ball, spherical Gaussian noise.
 
-    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or ``Abstained``
-    when the released count is below ``at_least``. Claim: GaussianDP(1 / noise_multiplier) up to the
-    grid's rounding, for both adjacencies. The error of normal records is about
-    sqrt(t / n) + 4 sqrt(d t) / (n mu) under replace, t the sum of their variances, as long as n is some
-    times sqrt(d) / mu; with fewer the medians are missed, and the error is that of the reach.
-    A baseline: ``VarianceAwareMean`` adds less noise wherever columns differ.
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
+    ``Abstained`` when the released count is below ``at_least``. Claim: GaussianDP(1 /
+    noise_multiplier) up to the grid's rounding, for both adjacencies. The error of normal records
+    is about sqrt(t / n) + 4 sqrt(d t) / (n mu) under replace, t the sum of their variances, as
+    long as n is some times sqrt(d) / mu; with fewer the medians are missed, and the error is that
+    of the reach. A baseline: ``VarianceAwareMean`` adds less noise wherever columns differ.
 
-    Two steps: noisy binary searches for the medians of all columns at once; the noisy sum of the records
-    clipped to a ball about them, of radius 2 sqrt(t) + sqrt(2 s^2 ln(1 / clipped)), s the largest
-    deviation.
+    Two steps: noisy binary searches for the medians of all columns at once; the noisy sum of the
+    records clipped to a ball about them, of radius 2 sqrt(t) + sqrt(2 s^2 ln(1 / clipped)), s the
+    largest deviation.
     center, reach: public; every median is searched within reach of the center.
     deviations: a public guess of each column's standard deviation; too small a guess clips records.
     clipped: the largest share of normal records that the ball may clip.
@@ -78,9 +80,11 @@ class CoordinatewiseMean(CenteredMean):
         return stretch_to(medians, self._weights(), self._trace()), self._radius()
 
     def expected_error(self, n: int) -> float:
-        """For n records that are symmetric about their medians, which the searches found; in the data's units.
+        """For n records that are symmetric about their medians, which the searches found; in the
+        data's units.
 
-        Infinite below ``at_least`` records; with too few for the searches the error is that of the reach, which is not in it.
+        Infinite below ``at_least`` records; with too few for the searches the error is that of
+        the reach, which is not in it.
         """
         return self.length_of(units_of(self._weights(), self._trace()), self._radius(), n)
 

@@ -48,26 +48,33 @@ _SHARES = ("center_share", "rounds_share", "scale_share", "mean_share", "check_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
-    """The mean and the covariance matrix of normal records, with no bound on where they are or how far apart.
+    """The mean and the covariance matrix of normal records, with no bound on where they are or
+    how far apart.
 
-    Noisy binary searches find the columns' medians, and about how long records are from there; private signs of
-    (record, that length) whiten and center them (``SignCovariance``); a search finds their scale; then the mean, and
-    about it the covariance, are released of all records, clipped where the predicted error is least
-    (``GaussianCovariance``).
+    Noisy binary searches find the columns' medians, and about how long records are from there;
+    private signs of (record, that length) whiten and center them (``SignCovariance``); a search
+    finds their scale; then the mean, and about it the covariance, are released of all records,
+    clipped where the predicted error is least (``GaussianCovariance``).
 
-    Data: shape (n, d), d from 2 to 1023, in any unit. Output: ``CovarianceEstimate``, whose ``location`` is the mean;
-    ``Concentrated`` where directions hold too many or too few records; ``Abstained`` below ``at_least`` records.
-    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data.
-    cell: records are rounded to the largest power of two not above (one number, or one for each column), at most
-    1/100 of the smallest deviation in any direction, in the units of all columns. Numbers beyond 2^40 cells are
-    clamped, so that the mean and all deviations have to be some way below that.
-    bound: R, the public bound on the means' magnitude, in the data's unit; by default 2^40 cells. kappa: a public
-    bound on the ratio of the covariance's eigenvalues; it takes rounds away that are not needed.
+    Data: shape (n, d), d from 2 to 1023, in any unit. Output: ``CovarianceEstimate``, whose
+    ``location`` is the mean; ``Concentrated`` where directions hold too many or too few records;
+    ``Abstained`` below ``at_least`` records.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
+    all data.
+    cell: records are rounded to the largest power of two not above (one number, or one for each
+    column), at most 1/100 of the smallest deviation in any direction, in the units of all
+    columns. Numbers beyond 2^40 cells are clamped, so that the mean and all deviations have to be
+    some way below that.
+    bound: R, the public bound on the means' magnitude, in the data's unit; by default 2^40 cells.
+    kappa: a public bound on the ratio of the covariance's eigenvalues; it takes rounds away that
+    are not needed.
     rounds: of signs; by default as many as ``kappa`` needs, 8 without it.
-    center_share, rounds_share, scale_share, mean_share, check_share: of mu^2, for the medians, the signs, the scale, the
-    mean and the count of far records; what they leave is for the covariance.
-    center_steps, spread_steps, scale_steps: of the searches for medians (by default a step for each halving of their
-    range down to 64 cells, and four for steps that decide nothing), for the length and for the scale.
+    center_share, rounds_share, scale_share, mean_share, check_share: of mu^2, for the medians,
+    the signs, the scale, the mean and the count of far records; what they leave is for the
+    covariance.
+    center_steps, spread_steps, scale_steps: of the searches for medians (by default a step for
+    each halving of their range down to 64 cells, and four for steps that decide nothing), for the
+    length and for the scale.
     at_least, precision: as for ``SignCovariance``.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: KLSU19 (a Gaussian in total variation); the stages are OURS.
@@ -94,18 +101,20 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
         left = 1 - sum(getattr(self, name) for name in _SHARES)
         if left <= 0:
             raise ValueError(
-                f"{', '.join(_SHARES)} leave {left} for the covariance; give shares that add up to less than 1."
+                f"{', '.join(_SHARES)} leave {left} for the covariance; give shares that add up to "
+                "less than 1."
             )
         if max(map(abs, exponents_of(self.cell, self.d))) > _LARGEST_EXPONENT:
             raise ValueError(f"cell = {self.cell} is outside 2^-900..2^900; take another unit.")
         if self.kappa is not None and self.kappa < 1:
             raise ValueError(
-                f"kappa = {self.kappa} is below 1; it bounds the largest eigenvalue over the smallest."
+                f"kappa = {self.kappa} is below 1; it bounds the largest eigenvalue over the "
+                "smallest."
             )
         if self.bound is not None and not 0 < self._bits() <= _BOX_BITS:
             raise ValueError(
-                f"bound = {self.bound} is not from 1 to 2^40 cells of every column; give another bound or cell, or leave "
-                "it out."
+                f"bound = {self.bound} is not from 1 to 2^40 cells of every column; give another "
+                "bound or cell, or leave it out."
             )
 
     def columns(self) -> int:
@@ -139,16 +148,20 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
         return self.fit(self._searched().row(transcript)).estimate(transcript.within(FIT))
 
     def expected_error(self, n: int) -> float:
-        """The root of the expected squared noise in the mean and the covariance, where the latter is the identity.
+        """The root of the expected squared noise in the mean and the covariance, where the latter
+        is the identity.
 
-        sqrt(2 |noise of the mean|^2 + |noise of the covariance|_F^2), which is twice the root of the relative entropy to
-        first order. For n normal records whose rounds and searches succeeded. Infinite below ``at_least`` records.
+        sqrt(2 |noise of the mean|^2 + |noise of the covariance|_F^2), which is twice the root of
+        the relative entropy to first order. For n normal records whose rounds and searches
+        succeeded. Infinite below ``at_least`` records.
         """
         own = self.fit(self._start())
         return math.hypot(own.expected_error(n), math.sqrt(2) * own.expected_mean_error(n))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, none at the medians, abstain with probability at most ``beta``."""
+        """The least n such that n records, none at the medians, abstain with probability at most
+        ``beta``.
+        """
         return self.fit(self._start()).minimum_n(beta=beta)
 
     def fewest_records(self) -> int:

@@ -1,4 +1,6 @@
-"""``gaussian_covariance``: the covariance of normal records, whitened by private signs, clipped, calibrated."""
+"""``gaussian_covariance``: the covariance of normal records, whitened by private signs, clipped,
+calibrated.
+"""
 
 from __future__ import annotations
 
@@ -77,27 +79,35 @@ _SHARES = ("rounds_share", "scale_share", "check_share", "mean_share", "certify"
 class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     """The covariance matrix of normal records, with no bound on its eigenvalues or their ratio.
 
-    Four steps, each on all records: ``rounds`` of private signs give a map after which the records are nearly
-    spherical (``SignCovariance``); a search for the median of their lengths gives its scale; the second moments
-    of the mapped records, clipped to the ball that makes the predicted error least, are released, and calibrated
-    at the normal law; a count says whether as many records are far out as of that law.
+    Four steps, each on all records: ``rounds`` of private signs give a map after which the
+    records are nearly spherical (``SignCovariance``); a search for the median of their lengths
+    gives its scale; the second moments of the mapped records, clipped to the ball that makes the
+    predicted error least, are released, and calibrated at the normal law; a count says whether as
+    many records are far out as of that law.
 
-    Data: shape (n, d), d = len(center) from 1 to 1024. Output: ``CovarianceEstimate``; ``Concentrated`` where some
-    directions hold too many or too few of the records' signs; ``Abstained`` below ``at_least`` records.
-    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data.
-    What is estimated of records that are not normal is the scatter calibrated at the normal law.
-    center, cell, scale, rounds, at_least, precision: as for ``SignCovariance``; with a ``scale`` the center is
-    estimated too. rounds = 0 leaves out the signs, for records that are nearly spherical; one column needs none.
-    method: how rounds whiten. "sign" needs no bounds. "spectral" (CoinPress) divides by the root of clipped second moments
-    and what noise may hide; "recursive" halves the directions of large variances, and takes about two rounds for each factor of 3
-    in ``kappa``. kappa: for these two, a public bound on the largest eigenvalue over the smallest.
-    largest: with rounds = 0 or these two, a public bound on the deviation in any direction; with rounds = 0 in place of the search.
-    outside: records outside of the ball are clipped to it ("clip"), or left out ("mask"), for data that were
-    truncated before.
+    Data: shape (n, d), d = len(center) from 1 to 1024. Output: ``CovarianceEstimate``;
+    ``Concentrated`` where some directions hold too many or too few of the records' signs;
+    ``Abstained`` below ``at_least`` records.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
+    all data. What is estimated of records that are not normal is the scatter calibrated at the
+    normal law.
+    center, cell, scale, rounds, at_least, precision: as for ``SignCovariance``; with a ``scale``
+    the center is estimated too. rounds = 0 leaves out the signs, for records that are nearly
+    spherical; one column needs none.
+    method: how rounds whiten. "sign" needs no bounds. "spectral" (CoinPress) divides by the root
+    of clipped second moments and what noise may hide; "recursive" halves the directions of large
+    variances, and takes about two rounds for each factor of 3 in ``kappa``. kappa: for these two,
+    a public bound on the largest eigenvalue over the smallest.
+    largest: with rounds = 0 or these two, a public bound on the deviation in any direction; with
+    rounds = 0 in place of the search.
+    outside: records outside of the ball are clipped to it ("clip"), or left out ("mask"), for
+    data that were truncated before.
     rounds_share, scale_share, check_share: of mu^2, for the rounds, the search and the last count.
-    scale_steps: of that search: 9 halvings to an eighth of an octave, and four for steps that decide nothing.
-    certify: of mu^2, for a release that says how far off ``value`` is at most, of normal records about a public
-    center, except with probability 1/100: the lower end always, the upper one if it clipped no record.
+    scale_steps: of that search: 9 halvings to an eighth of an octave, and four for steps that
+    decide nothing.
+    certify: of mu^2, for a release that says how far off ``value`` is at most, of normal records
+    about a public center, except with probability 1/100: the lower end always, the upper one if
+    it clipped no record.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: OURS; BDKU20 and KLSU19 (whitening in rounds), T87, DRS22 (Gaussian accounting).
     """
@@ -123,7 +133,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         """Shares that leave something for the moments, and parameters that fit together."""
         if self._left() <= 0:
             raise ValueError(
-                f"{', '.join(_SHARES)} leave {self._left()} for the moments; give shares that add up to less than 1."
+                f"{', '.join(_SHARES)} leave {self._left()} for the moments; give shares that add "
+                "up to less than 1."
             )
         for wrong, why in contradictions(self):
             if wrong:
@@ -140,7 +151,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return self.center if len(self.center) > 1 else self.center[0]
 
     def plan(self) -> Plan:
-        """The rounds (or the number), the search, the mean, the moments, the count, the certificate."""
+        """The rounds (or the number), the search, the mean, the moments, the count, the
+        certificate.
+        """
         own = self.whitened()
         if self.has_signs:
             found: Plan = (self.shape().part(SHAPE),)
@@ -186,7 +199,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return Concentrated.of(np.full(len(along), float(d)), count, along)
 
     def _uneven(self, fit: Fit, sphere: Sphere, count: float) -> Concentrated | None:
-        """Directions that noise or the grid hides, and after rounds of signs those that are still far longer or shorter."""
+        """Directions that noise or the grid hides, and after rounds of signs those that are still
+        far longer or shorter.
+        """
         d, own = self.columns(), self.whitened()
         hidden = fit.values < 2 * own.floor(sphere)
         share = fit.variances / fit.variances.mean()
@@ -249,7 +264,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return finite(center + moved), finite(np.linalg.norm(factor, axis=1) * noise)
 
     def _certificate(self, transcript: Transcripts, count: float) -> tuple[float, float] | None:
-        """Bounds on the covariance over ``value``, from moments that are clipped where hardly any record is."""
+        """Bounds on the covariance over ``value``, from moments that are clipped where hardly any
+        record is.
+        """
         if self.certify is None:
             return None
         own = self.whitened()
@@ -261,7 +278,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return sandwich(values * square, count, noise * square, FAILS / 2, of_number)
 
     def expected_error(self, n: int) -> float:
-        """The root mean square of the noise's part, as a Frobenius norm where the covariance is the identity.
+        """The root mean square of the noise's part, as a Frobenius norm where the covariance is
+        the identity.
 
         For n normal records whose rounds and search succeeded. Infinite below ``at_least`` records.
         """
@@ -276,7 +294,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return noise * math.sqrt((d * (d + 1) / 2 - 1) / across**2 + (longer / along) ** 2)
 
     def expected_mean_error(self, n: int) -> float:
-        """The root mean square of the noise's part in the center, where the covariance is the identity; 0 if it is public."""
+        """The root mean square of the noise's part in the center, where the covariance is the
+        identity; 0 if it is public.
+        """
         if self.scale is None or n < self.least():
             return 0.0 if self.scale is None else math.inf
         return self._center_noise(octave_of(n), n) * math.sqrt(self.columns())
@@ -291,7 +311,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return noise / mean_response(self.columns(), bound)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, none at the center, abstain with probability at most ``beta``."""
+        """The least n such that n records, none at the center, abstain with probability at most
+        ``beta``.
+        """
         own = self.whitened()
         if not own.adds:
             return self.fewest_records()
@@ -310,7 +332,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return 0 if self.adjacency is Adjacency.ADD_REMOVE else self.least()
 
     def least(self) -> int:
-        """``at_least``, or its default: that of the rounds; without, what the moments and the search need."""
+        """``at_least``, or its default: that of the rounds; without, what the moments and the
+        search need.
+        """
         if self.has_signs:
             return self.shape().least()
         if self.at_least is not None:

@@ -111,8 +111,8 @@ class GaussianMean(CenteredMean):
             )
         if (self.deviations is None) == (self.covariance is None):
             raise TypeError(
-                "give deviations, the known standard deviation of each of some independent columns, "
-                "or a covariance, and not both."
+                "give deviations, the known standard deviation of each of some independent "
+                "columns, or a covariance, and not both."
             )
         if self.deviations is not None:
             settle(
@@ -129,8 +129,8 @@ class GaussianMean(CenteredMean):
             check_mass(self.kept, self.center, self._deviations(), self.far())
         if self.search_share + self.warm_share >= 1:
             raise ValueError(
-                f"search_share + warm_share = {self.search_share + self.warm_share} leaves nothing for the last sum; give "
-                "shares that add up to less than 1."
+                f"search_share + warm_share = {self.search_share + self.warm_share} leaves nothing "
+                "for the last sum; give shares that add up to less than 1."
             )
 
     def plan(self) -> Plan:
@@ -162,7 +162,9 @@ class GaussianMean(CenteredMean):
         )
 
     def ball(self, row: Row) -> tuple[Stretch, int]:
-        """Columns in units of their deviations, about the released center; the radius of least error."""
+        """Columns in units of their deviations, about the released center; the radius of least
+        error.
+        """
         center = tuple(c << shift for c, shift in zip(row, self._images().shifts(), strict=False))
         return self._images().ball(center, self._length(row[-1]))
 
@@ -178,7 +180,8 @@ class GaussianMean(CenteredMean):
         return self._images().reading(ratio, stretch, radius)
 
     def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
-        """Compute what clipping adds to the error of the mean of all records, in every column alike.
+        """Compute what clipping adds to the error of the mean of all records, in every column
+        alike.
 
         Zero for records of which some were not ``kept``: their mean is not what is estimated.
         """
@@ -191,8 +194,9 @@ class GaussianMean(CenteredMean):
         return np.full(self.columns(), self._deviation() * math.sqrt(excess / count))
 
     def expected_error(self, n: int) -> float:
-        """For n records of the model, whose search succeeded, about the center that it found: the noise's root mean square length, in the
-        data's units. Of records of which some were not ``kept`` it is a lower estimate.
+        """For n records of the model, whose search succeeded, about the center that it found: the
+        noise's root mean square length, in the data's units. Of records of which some were not
+        ``kept`` it is a lower estimate.
 
         Infinite below ``at_least`` records.
         """
@@ -227,7 +231,9 @@ class GaussianMean(CenteredMean):
         return 1 - self.search_share - self.warm_share
 
     def weight(self) -> int:
-        """An eighth of the radius, for means are near the center, where the number matters little; under replace all that is free."""
+        """An eighth of the radius, for means are near the center, where the number matters
+        little; under replace all that is free.
+        """
         return GRAIN // 8 if self.counts() else math.isqrt(3 * GRAIN**2)
 
     # --- whitened records -------------------------------------------------------------------------
@@ -275,7 +281,9 @@ class GaussianMean(CenteredMean):
         return math.sqrt(best(self.columns(), count_of(octave), mu, 1 if self.counts() else 2))
 
     def _first_length(self) -> float:
-        """Of the first ball's radius: all columns' medians together are off by about sqrt(d) deviations at most."""
+        """Of the first ball's radius: all columns' medians together are off by about sqrt(d)
+        deviations at most.
+        """
         return math.sqrt((2 if self.outside == "clip" else 3) * self.columns())
 
     def _check_reach(self) -> None:
@@ -286,8 +294,9 @@ class GaussianMean(CenteredMean):
         settle(self, reach=min(_WIDEST * Fraction(max(given)), _RANGE * cell))
         if self.far() < _NARROWEST * Fraction(max(given)):
             raise ValueError(
-                f"deviations from {min(given)} to {max(given)}: on the grid of the smallest the largest one's median is not "
-                "found far from the center. Give a reach, or columns in units that are more alike."
+                f"deviations from {min(given)} to {max(given)}: on the grid of the smallest the "
+                "largest one's median is not found far from the center. Give a reach, or columns "
+                "in units that are more alike."
             )
 
     # --- from what was released to the center -----------------------------------------------------

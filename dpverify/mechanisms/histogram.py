@@ -61,13 +61,13 @@ class Histogram(Mechanism[BinsEstimate]):
             outside_of(axis)
         if self.strategy != "identity" and all(isinstance(axis, int) for axis in self.axes):
             raise ValueError(
-                f"strategy = {self.strategy!r} is for ranges, and categories have no order; give edges "
-                "for some axis, or leave strategy out."
+                f"strategy = {self.strategy!r} is for ranges, and categories have no order; give "
+                "edges for some axis, or leave strategy out."
             )
         if self.strategy == "circulant" and self.noise == "laplace":
             raise ValueError(
-                "strategy = 'circulant' has no advantage under Laplace noise; take strategy='tree' or "
-                "noise='gaussian'."
+                "strategy = 'circulant' has no advantage under Laplace noise; take strategy='tree' "
+                "or noise='gaussian'."
             )
         ordered = sum(not isinstance(axis, int) for axis in self.axes)
         if self.strategy == "circulant" and ordered > MOST_CIRCULANT:

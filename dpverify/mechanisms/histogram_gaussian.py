@@ -1,4 +1,6 @@
-"""``histogram_gaussian``: the mean and the standard deviation of normal records by stability histograms, as published."""
+"""``histogram_gaussian``: the mean and the standard deviation of normal records by stability
+histograms, as published.
+"""
 
 from __future__ import annotations
 
@@ -60,24 +62,29 @@ _MOST_RECORDS = 1 << 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
-    """The mean and the standard deviation of normal records by two histograms: KV18's estimator, to compare with.
+    """The mean and the standard deviation of normal records by two histograms: KV18's estimator,
+    to compare with.
 
-    Differences of neighbors in the data are counted by octave; the fullest one tells a scale, 2.6 to 5.3 times the deviation as a rule.
-    Records are counted in bins of that width. They are clamped to 4 sqrt(ln(n / failure)) such widths about the fullest bin,
-    averaged, and their squares about the released mean are averaged. ``UnivariateGaussian`` has smaller errors for both numbers.
+    Differences of neighbors in the data are counted by octave; the fullest one tells a scale, 2.6
+    to 5.3 times the deviation as a rule. Records are counted in bins of that width. They are
+    clamped to 4 sqrt(ln(n / failure)) such widths about the fullest bin, averaged, and their
+    squares about the released mean are averaged. ``UnivariateGaussian`` has smaller errors for
+    both numbers.
 
-    Data: one column, shape (n,) or (n, 1). Output: ``NormalEstimate``; ``Degenerate`` where most neighbors are in one cell;
-    ``Abstained`` where no octave or no bin surfaces, and 2^27 widths or more from zero. The released variance is kept above half the
-    deviation of its noise.
-    Claim: ApproxDP(1 / noise_multiplier, delta), for all data; replace alone, for neighbors go by index.
-    The order of the records should say nothing about them; shuffle them before, if it may.
-    cell: records are rounded to the largest power of two not above; deviations from about 4 cells to 2^38 are found.
+    Data: one column, shape (n,) or (n, 1). Output: ``NormalEstimate``; ``Degenerate`` where most
+    neighbors are in one cell; ``Abstained`` where no octave or no bin surfaces, and 2^27 widths
+    or more from zero. The released variance is kept above half the deviation of its noise.
+    Claim: ApproxDP(1 / noise_multiplier, delta), for all data; replace alone, for neighbors go by
+    index. The order of the records should say nothing about them; shuffle them before, if it may.
+    cell: records are rounded to the largest power of two not above; deviations from about 4 cells
+    to 2^38 are found.
     delta: half for each histogram's threshold.
     failure: alpha of the clamp: with about this probability a normal record is beyond it.
     shares: of epsilon for octaves, bins, mean and squares, of sum 1.
     at_least: fewer records are refused; by default six times the octaves' threshold.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
-    Source: KV18, Algorithms 1 to 4 for (epsilon, delta) without bounds on mean and variance; bins on a grid and integer noise are OURS.
+    Source: KV18, Algorithms 1 to 4 for (epsilon, delta) without bounds on mean and variance; bins
+    on a grid and integer noise are OURS.
     """
 
     cell: Annotated[float, positive(as_given=True)]
@@ -90,8 +97,9 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         """Replace alone; shares of sum 1."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"adjacency = {self.adjacency}: neighbors in the data go by index, and when a record is removed all later ones "
-                "get another. Use Adjacency.REPLACE, or UnivariateGaussian, which has both."
+                f"adjacency = {self.adjacency}: neighbors in the data go by index, and when a "
+                "record is removed all later ones get another. Use Adjacency.REPLACE, or "
+                "UnivariateGaussian, which has both."
             )
         settle(self, shares=checked_shares(self.shares, len(_QUARTERS)))
         if not -_COARSEST <= _grid_of(self) <= _COARSEST:
@@ -100,7 +108,9 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
             )
 
     def plan(self) -> Plan:
-        """The public number; octaves, bins of a width that they tell, the mean and the squares in bounds that both tell."""
+        """The public number; octaves, bins of a width that they tell, the mean and the squares in
+        bounds that both tell.
+        """
         octaves, bins = self._histogram(self.octaves(), 0), self._histogram(self.bins(0), 1)
         width = Released((OCTAVES,), lambda before: fullest(before, OCTAVES)[:, np.newaxis])
         frame = Released((COUNT, OCTAVES, BINS), frames)
@@ -120,7 +130,9 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         )
 
     def estimate(self, transcript: Transcripts) -> NormalEstimate | Degenerate | Abstained:
-        """The released mean within its bounds, and the root of the released sum of squares over n - 1."""
+        """The released mean within its bounds, and the root of the released sum of squares over n
+        - 1.
+        """
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         octave, n = int(fullest(transcript, OCTAVES)[0]), transcript.number(COUNT)
@@ -151,7 +163,8 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """Of the mean, in standard deviations of normal records: the noise's part for a width of 4 of them; widths are 2.6 to 5.3.
+        """Of the mean, in standard deviations of normal records: the noise's part for a width of
+        4 of them; widths are 2.6 to 5.3.
 
         Infinite below ``at_least`` records.
         """
@@ -162,10 +175,12 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         return float(4 * cells / 2**FINENESS)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n from ``at_least`` on for which normal records are lost with probability at most ``beta``, by bounds.
+        """The least n from ``at_least`` on for which normal records are lost with probability at
+        most ``beta``, by bounds.
 
-        Lost: no estimate, a width outside 1 to 8 deviations, or a bin further than 1.5 widths from the mean; for deviations of 16 cells or
-        more. Where 2^60 records do not suffice it is that, or ``at_least``.
+        Lost: no estimate, a width outside 1 to 8 deviations, or a bin further than 1.5 widths
+        from the mean; for deviations of 16 cells or more. Where 2^60 records do not suffice it is
+        that, or ``at_least``.
         """
         allowed = to_float(probability(beta, "beta"))
         try:
@@ -248,7 +263,9 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
 
 
 def fullest(before: Transcripts, stage: Handle) -> Integers:
-    """The key of the largest shown count, the first of several; 0 where none is shown, shape (size,)."""
+    """The key of the largest shown count, the first of several; 0 where none is shown, shape
+    (size,).
+    """
 
     def of(shown: tuple[int, ...]) -> int:
         counts = shown[1::2]

@@ -82,16 +82,16 @@ _coarseness = rational(
 class IterativeMean(Mechanism[VectorMeanEstimate]):
     """The mean of subgaussian vectors: clip, average with noise, shrink the ball, and again.
 
-    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate`` (its noise is that
-    of the last step), or ``Abstained`` when the last released count is below ``at_least``. Claim:
-    GaussianDP(1 / noise_multiplier) up to the grid's rounding, exact in every dimension, for both
-    adjacencies and for all data: that they are subgaussian matters for accuracy only.
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate`` (its noise is
+    that of the last step), or ``Abstained`` when the last released count is below ``at_least``.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, exact in every dimension,
+    for both adjacencies and for all data: that they are subgaussian matters for accuracy only.
     center, radius: a public ball that holds the mean: {x: |A (x - center)| <= radius}.
     deviation: A (record - mean) has in every direction at most the tails (the moment generating
-    function) of normal noise of this standard deviation. matrix: A, a public invertible (d, d) matrix,
-    by default the identity; it is rounded as in ``ClippedMean``.
-    steps: how many noisy sums. shares: of mu^2, one a step, of sum 1; by default 3/4 for the last and
-    the rest in equal parts.
+    function) of normal noise of this standard deviation. matrix: A, a public invertible (d, d)
+    matrix, by default the identity; it is rounded as in ``ClippedMean``.
+    steps: how many noisy sums. shares: of mu^2, one a step, of sum 1; by default 3/4 for the last
+    and the rest in equal parts.
     beta: a record of the model is clipped in a step with at most this probability.
     coarseness: rounding to the public grid moves a center by at most so many deviations.
     at_least: the count that a step needs; with less its ball stays as it is.
@@ -111,7 +111,9 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
     at_least: Annotated[int, whole_from(1, most=1 << 60)] = 1
 
     def check_parameters(self) -> None:
-        """A finite matrix of the center's shape, a radius of not too many deviations, shares of sum 1."""
+        """A finite matrix of the center's shape, a radius of not too many deviations, shares of
+        sum 1.
+        """
         if self.matrix is not None:
             settle(self, matrix=square_matrix(self.matrix, len(self.center)))
         if exact(self.radius, "radius") > _WIDEST * exact(self.deviation, "deviation"):
@@ -175,10 +177,11 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, to_float(count), width, from_count, count_deviation=own)
 
     def expected_error(self, n: int) -> float:
-        """For n records of the model, whose balls shrink as their counts without noise say; in the data's units.
+        """For n records of the model, whose balls shrink as their counts without noise say; in
+        the data's units.
 
-        The count's noise enters if the ball never shrinks, for a mean at its edge; later the mean is near the center.
-        Infinite below ``at_least`` records.
+        The count's noise enters if the ball never shrinks, for a mean at its edge; later the mean
+        is near the center. Infinite below ``at_least`` records.
         """
         if n < self.at_least:
             return math.inf
@@ -211,8 +214,8 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
     def _weight(self, t: int) -> int:
         """Of one record in the noisy count, in 16ths of the clip radius.
 
-        In the first step as in ``ClippedMean``, for the mean may be anywhere in the ball; later half
-        of it, for the mean is near the center.
+        In the first step as in ``ClippedMean``, for the mean may be anywhere in the ball; later
+        half of it, for the mean is near the center.
         """
         return max(1, round((8 if t else 16) / math.sqrt(math.sqrt(4 * len(self.center)))))
 
@@ -308,8 +311,9 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
     def _shrunk(
         self, t: int, ball: Ball, grid: Grid, taken: tuple[IntArray, Floats]
     ) -> tuple[IntArray, NDArray[np.bool_], Floats]:
-        """The rungs of the next radii, where they are indeed smaller (elsewhere the ball stays), and how
-        far the centers move, in steps of their grid. The spec has the proof (next_radius).
+        """The rungs of the next radii, where they are indeed smaller (elsewhere the ball stays),
+        and how far the centers move, in steps of their grid. The spec has the proof
+        (next_radius).
         """
         sums, number = taken
         enough = number >= self.at_least

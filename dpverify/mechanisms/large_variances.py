@@ -33,9 +33,9 @@ from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LargeVariancesEstimate(Result):
-    """``variances``: by column (from 0), in the square of the data's unit, each up to a factor of about
-    4, in the order in which they were found. The columns that are not named have less than ``below``,
-    up to a factor of 2.
+    """``variances``: by column (from 0), in the square of the data's unit, each up to a factor of
+    about 4, in the order in which they were found. The columns that are not named have less than
+    ``below``, up to a factor of 2.
     """
 
     variances: Mapping[int, float]
@@ -49,7 +49,8 @@ class LargeVariancesEstimate(Result):
     def interval(self, level: Exact = 0.95) -> None:
         """Give None: levels have no noise, and how many groups are above one is not released.
 
-        That each is right up to a factor 4 is promised by ``LargeVariances.minimum_n``, for enough records.
+        That each is right up to a factor 4 is promised by ``LargeVariances.minimum_n``, for
+        enough records.
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         tail_of(level)
@@ -63,18 +64,19 @@ class LargeVariancesEstimate(Result):
 class LargeVariances(Mechanism[LargeVariancesEstimate]):
     """The columns of the largest variances with these up to a factor of 4, wherever the means are.
 
-    Data: shape (n, d). Output: ``LargeVariancesEstimate``, or ``Abstained`` where no bucket of the
-    largest variance surfaces. Claim: each report is (1 / noise_multiplier)-DP and better; where the
-    largest variance is released too, that is GaussianDP(1 / noise_multiplier) up to delta.
-    Records form groups by a public hash. From the highest level on, a level being a power of 4, it is asked
-    of every column in how many groups the mean square of differences of pairs, halved, is at the level or
-    above; the first column with two fifths of the groups, about, is reported, and the next round goes on
-    from there. What is not reported costs nothing.
-    reports: it stops after so many. largest: a public bound on the variances, where the levels begin; or
-    delta: the largest variance is released first, up to a factor of 4, with this probability of a bucket
-    that no group named, and the levels begin above it.
-    depth: how many levels; by default log2(d) + 3, so that columns that are never asked about have together
-    less than the largest standard deviation.
+    Data: shape (n, d). Output: ``LargeVariancesEstimate``, or ``Abstained`` where no bucket of
+    the largest variance surfaces. Claim: each report is (1 / noise_multiplier)-DP and better;
+    where the largest variance is released too, that is GaussianDP(1 / noise_multiplier) up to
+    delta. Records form groups by a public hash. From the highest level on, a level being a power
+    of 4, it is asked of every column in how many groups the mean square of differences of pairs,
+    halved, is at the level or above; the first column with two fifths of the groups, about, is
+    reported, and the next round goes on from there. What is not reported costs nothing.
+    reports: it stops after so many. largest: a public bound on the variances, where the levels
+    begin; or
+    delta: the largest variance is released first, up to a factor of 4, with this probability of a
+    bucket that no group named, and the levels begin above it.
+    depth: how many levels; by default log2(d) + 3, so that columns that are never asked about
+    have together less than the largest standard deviation.
     n_max: about how many records are expected, public. groups: a tenth of it by default.
     cell, key: as for ``KthLargestVariance``.
     Errors: TypeError or ValueError for parameters and for data of another shape.
@@ -96,7 +98,8 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         check_ladder(self)
         if (self.largest is None) is (self.delta is None):
             raise ValueError(
-                "Give either largest, a public bound on the variances, or delta, to release one first."
+                "Give either largest, a public bound on the variances, or delta, to release one "
+                "first."
             )
         if self.delta is None and exact(self.largest or 0, "largest") <= 0:
             raise ValueError(f"largest = {self.largest} is not positive; give a bound above 0.")
@@ -110,7 +113,9 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         return 0.0 if self.d == 1 else (0.0,) * self.d
 
     def plan(self) -> Plan:
-        """The votes for the largest variance unless a bound is public, then a round for each report."""
+        """The votes for the largest variance unless a bound is public, then a round for each
+        report.
+        """
         if self.delta is None:
             return self.ladder().rounds()
         shared = self.adjacency, self.noise_multiplier, self.delta, self.n_max
@@ -139,19 +144,21 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         return LargeVariancesEstimate(named, math.ldexp(1.0, 2 * (below + cell)))
 
     def expected_error(self, n: int) -> float:
-        """A factor: 4 from ``minimum_n()`` records on, which says for which records; infinite for fewer.
+        """A factor: 4 from ``minimum_n()`` records on, which says for which records; infinite for
+        fewer.
 
         Raises ValueError if the groups are too few.
         """
         return 4.0 if n >= self.minimum_n() else math.inf
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n known to be enough for independent normal columns, except with probability ``beta``.
+        """The least n known to be enough for independent normal columns, except with probability
+        ``beta``.
 
-        Then each variance that is reported is within a factor of 4, and those that are not are below
-        2 ``below`` (so they are, if the reports suffice, where ``largest`` is no less than any). For
-        variances far above cell^2, and records within 2^40 cells. Raises ValueError if the groups are
-        too few for this beta. The bound is in spec/large_variances.py.
+        Then each variance that is reported is within a factor of 4, and those that are not are
+        below 2 ``below`` (so they are, if the reports suffice, where ``largest`` is no less than
+        any). For variances far above cell^2, and records within 2^40 cells. Raises ValueError if
+        the groups are too few for this beta. The bound is in spec/large_variances.py.
         """
         allowed = probability(beta, "beta")
         votes = None if self.delta is None else self._stage(VOTES)

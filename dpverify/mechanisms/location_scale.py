@@ -125,8 +125,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
             names = " and ".join(self.family.parameters)
             raise ValueError(
                 f"ranges = {self.ranges}: not all of these are a {names} of "
-                f"{type(self.family).__name__} with a scale from 2^-400 to 2^400, searched in up to "
-                "2^50 places, each above 2^-40 of the largest location. Give smaller public ranges."
+                f"{type(self.family).__name__} with a scale from 2^-400 to 2^400, searched in up "
+                "to 2^50 places, each above 2^-40 of the largest location. Give smaller public "
+                "ranges."
             )
         check_records(self.family, searched.low, searched.high)
         if self.kept is None:

@@ -57,9 +57,9 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
     PureDP(1 / noise_multiplier), which at (1, 1e-6) is less noise for up to about three columns.
     lower, upper: public bounds of each column, chosen without looking at the data; what is beyond
     counts as the bound.
-    radius: a public bound on a record's length in units in which every column's bounds are -1 and 1;
-    longer records are shortened. By default sqrt(d), which shortens none. The noise of a moment
-    grows with its square: about radius^2 / sqrt(2) per mu.
+    radius: a public bound on a record's length in units in which every column's bounds are -1 and
+    1; longer records are shortened. By default sqrt(d), which shortens none. The noise of a
+    moment grows with its square: about radius^2 / sqrt(2) per mu.
     at_least: abstain below this released count, by default 1.
     All entries of a matrix (h, z)(h, z)^T have one noise, z between -1 and 1 in those units and h a
     public constant of about .8 radius^(1/2); or those on its diagonal have sqrt(2) times as much as
@@ -162,8 +162,9 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
         return self.adjacency is Adjacency.ADD_REMOVE
 
     def _released(self) -> tuple[BoxMoments, Fraction, float]:
-        """The query as the plan has it, what a released integer stands for, and the deviation of the
-        noise in these."""
+        """The query as the plan has it, what a released integer stands for, and the deviation of
+        the noise in these.
+        """
         stage: Any = self._stage(MOMENTS)
         query: Any = stage.query
         if isinstance(stage.noise, RoundedGaussian):

@@ -17,8 +17,9 @@ from dpverify.privacy.numbers import Exact
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReportsEstimate(VarianceEstimate):
-    """How many reports are worth their cost: ``value``, a power of 2; the rest as in ``VarianceEstimate``,
-    the buckets being powers of 2."""
+    """How many reports are worth their cost: ``value``, a power of 2; the rest as in
+    ``VarianceEstimate``, the buckets being powers of 2.
+    """
 
     @property
     def reports(self) -> int:
@@ -34,18 +35,21 @@ class ReportsEstimate(VarianceEstimate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberOfReports(GroupVotes):
-    """How many columns ``UnknownCovarianceMean`` should report, from the variances, wherever the means are.
+    """How many columns ``UnknownCovarianceMean`` should report, from the variances, wherever the
+    means are.
 
-    Data: shape (n, d). Output: ``ReportsEstimate``, or ``Abstained`` where no number surfaces. Claim:
-    noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
-    ApproximateGaussianDP(1 / noise_multiplier, the same, 0).
-    Each group of records votes for the least k = 1, 2, 4, ... up to d whose noise is at most 9/8 of the best
-    such k's, by its own variances: the sum of the k largest standard deviations, and the root of d - k times
-    the sum of the other variances. A histogram of these votes is released. Where the variances fall
-    geometrically about log2 d reports are worth it, where they are equal one is. Other parameters, with
+    Data: shape (n, d). Output: ``ReportsEstimate``, or ``Abstained`` where no number surfaces.
+    Claim: noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
+    ApproximateGaussianDP(1 / noise_multiplier, the same, 0). Each group of records votes for the
+    least k = 1, 2, 4, ... up to d whose noise is at most 9/8 of the best such k's, by its own
+    variances: the sum of the k largest standard deviations, and the root of d - k times the sum
+    of the other variances. A histogram of these votes is released. Where the variances fall
+    geometrically about log2 d reports are worth it, where they are equal one is. Other
+    parameters, with
     defaults: ``GroupVotes``.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: DJYZZ24, Remark 2, with one vote of each group in place of a histogram of columns (OURS).
+    Source: DJYZZ24, Remark 2, with one vote of each group in place of a histogram of columns
+    (OURS).
     """
 
     def statistic(self) -> Statistic:
@@ -65,14 +69,18 @@ class NumberOfReports(GroupVotes):
         return ReportsEstimate(found.value, found.votes, *shown)
 
     def expected_error(self, n: int) -> float:
-        """Raise ValueError: how much worse another number of reports is depends on the data's variances alone."""
+        """Raise ValueError: how much worse another number of reports is depends on the data's
+        variances alone.
+        """
         return Mechanism.expected_error(self, n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n with which nine of ten groups of normal records are expected to know every variance within a
-        factor 2; that no number surfaces has probability at most ``beta``, for any data.
+        """The least n with which nine of ten groups of normal records are expected to know every
+        variance within a factor 2; that no number surfaces has probability at most ``beta``, for
+        any data.
 
-        Raises ValueError if the groups are too few for this beta. The bounds are in spec/number_of_reports.py.
+        Raises ValueError if the groups are too few for this beta. The bounds are in
+        spec/number_of_reports.py.
         """
         allowed = probability(beta, "beta")
         noise = self._fixed_noise()
@@ -80,8 +88,8 @@ class NumberOfReports(GroupVotes):
         missed = noise.below(noise.threshold - fullest)
         if missed > allowed:
             raise ValueError(
-                f"{self.group_count} groups: with probability {missed:.2g} no number surfaces, more than "
-                f"beta = {beta}. Give more groups."
+                f"{self.group_count} groups: with probability {missed:.2g} no number surfaces, "
+                f"more than beta = {beta}. Give more groups."
             )
         return records_needed(self.off, self.group_count)
 

@@ -1,4 +1,6 @@
-"""``partitioned_product``: the probabilities of independent bits in rounds on disjoint blocks, as published."""
+"""``partitioned_product``: the probabilities of independent bits in rounds on disjoint blocks, as
+published.
+"""
 
 from __future__ import annotations
 
@@ -48,19 +50,25 @@ _Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedProduct(Mechanism[ProductEstimate]):
-    """The probabilities of d independent bits, in rounds on disjoint blocks: KLSU19's estimator, to compare with.
+    """The probabilities of d independent bits, in rounds on disjoint blocks: KLSU19's estimator,
+    to compare with.
 
-    Block 0 tells roughly which bits are likelier than their opposites; these are turned. Round r takes its own block, clips what is
-    left of its records to a ball for probabilities up to 2^-r, and settles the bits that are seen at least 3 / 2^(r + 3) of the time;
-    the last block is for the others. There are log2(d / 2) rounds, each block has a part of the records and the whole budget.
-    ``ProductDistribution`` has smaller errors at every n and d that were tried: at d = 400, 8000 records, mu = 1 and p_j = min(1/2, 1/j)
-    the root of half the divergence is .15, and here 4.8.
+    Block 0 tells roughly which bits are likelier than their opposites; these are turned. Round r
+    takes its own block, clips what is left of its records to a ball for probabilities up to 2^-r,
+    and settles the bits that are seen at least 3 / 2^(r + 3) of the time; the last block is for
+    the others. There are log2(d / 2) rounds, each block has a part of the records and the whole
+    budget. ``ProductDistribution`` has smaller errors at every n and d that were tried: at d =
+    400, 8000 records, mu = 1 and p_j = min(1/2, 1/j) the root of half the divergence is .15, and
+    here 4.8.
 
-    Data: shape (n, d), numbers above 1/2 are ones and all others zeros; d up to 10^5. Output: ``ProductEstimate``. Claim:
-    GaussianDP(1 / noise_multiplier) up to the grid's rounding, for all data; replace alone, for blocks go by index.
-    The order of the records should say nothing about them; shuffle them before, if it may.
-    failure: beta of the radii sqrt(6 2^-r s ln(m rounds / beta)), with s bits left and m records in a block.
-    at_least: fewer records are refused; by default one for each block, and so many that block 0 knows probabilities to 1/4.
+    Data: shape (n, d), numbers above 1/2 are ones and all others zeros; d up to 10^5. Output:
+    ``ProductEstimate``. Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for
+    all data; replace alone, for blocks go by index. The order of the records should say nothing
+    about them; shuffle them before, if it may.
+    failure: beta of the radii sqrt(6 2^-r s ln(m rounds / beta)), with s bits left and m records
+    in a block.
+    at_least: fewer records are refused; by default one for each block, and so many that block 0
+    knows probabilities to 1/4.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: KLSU19 (PPDE); sqrt(2) radii for vectors of an orthant, in place of two, are OURS.
     """
@@ -73,8 +81,9 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         """Replace alone."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"adjacency = {self.adjacency}: blocks go by index, and when a record is removed all later ones change "
-                "theirs. Use Adjacency.REPLACE, or ProductDistribution, which has both."
+                f"adjacency = {self.adjacency}: blocks go by index, and when a record is removed "
+                "all later ones change theirs. Use Adjacency.REPLACE, or ProductDistribution, "
+                "which has both."
             )
 
     def columns(self) -> int:
@@ -124,7 +133,8 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """The root mean square length of the noise where the first round settles all bits, as it does for shares near 1/2.
+        """The root mean square length of the noise where the first round settles all bits, as it
+        does for shares near 1/2.
 
         Infinite below ``least`` records.
         """
@@ -172,7 +182,9 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         return Stage(_SUMS, OneUnit(query, self._scale()), RoundedGaussian(UNIT))
 
     def weights(self, before: Transcripts, block: int) -> tuple[Integers, Integers]:
-        """Rows of weights of a block, and which one each draw has; zeros (signs) for block 0 and where nothing is left to ask."""
+        """Rows of weights of a block, and which one each draw has; zeros (signs) for block 0 and
+        where nothing is left to ask.
+        """
         if not block:
             return np.zeros((1, self.d), np.int64), np.zeros(len(before), np.intp)
         left, turned = self._left(before, block - 1), self._turned(before)

@@ -28,10 +28,11 @@ class QuantileEstimate(Result):
     value: float
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: how far in value a rank is off depends on how dense the private records are there.
+        """Give None: how far in value a rank is off depends on how dense the private records are
+        there.
 
-        In ranks it is known beforehand: ``PrivateQuantile.expected_error``. Raises TypeError or ValueError for a level
-        outside (0, 1).
+        In ranks it is known beforehand: ``PrivateQuantile.expected_error``. Raises TypeError or
+        ValueError for a level outside (0, 1).
         """
         tail_of(level)
 
@@ -96,10 +97,12 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
         return QuantileEstimate(float(min(max(value, Fraction(self.lower)), Fraction(self.upper))))
 
     def expected_error(self, n: int) -> float:
-        """As a share of the records: ranks over n, for records that are even about the quantile and within the bounds.
+        """As a share of the records: ranks over n, for records that are even about the quantile
+        and within the bounds.
 
-        A rank's probability falls by e^(-denominator / scale) from one to the next. For values that many records share it is
-        less, and for n that are not many times the scale the bounds cut it off.
+        A rank's probability falls by e^(-denominator / scale) from one to the next. For values
+        that many records share it is less, and for n that are not many times the scale the bounds
+        cut it off.
         """
         ranks = to_float(self._scale() / self.quantile.denominator)
         return math.sqrt(2) * ranks / n if n > 0 else math.inf

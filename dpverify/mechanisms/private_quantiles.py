@@ -37,10 +37,11 @@ class QuantilesEstimate(Result):
     levels: tuple[float, ...]
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: how far in value a rank is off depends on how dense the private records are there.
+        """Give None: how far in value a rank is off depends on how dense the private records are
+        there.
 
-        In ranks it is known beforehand: ``PrivateQuantiles.rank_error``. Raises TypeError or ValueError for a level
-        outside (0, 1).
+        In ranks it is known beforehand: ``PrivateQuantiles.rank_error``. Raises TypeError or
+        ValueError for a level outside (0, 1).
         """
         tail_of(level)
 
@@ -85,22 +86,25 @@ class _Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateQuantiles(Mechanism[QuantilesEstimate]):
-    """Many quantiles by the exponential mechanism in halves of the records, in about log2 of them rounds.
+    """Many quantiles by the exponential mechanism in halves of the records, in about log2 of them
+    rounds.
 
     Data: one column, shape (n,) or (n, 1), in any unit; values beyond the bounds count as the
     bound.
-    Output: ``QuantilesEstimate``; never abstains: for n = 0 the first is uniform on the grid. Claim: each of
-    the ceil(log2(m + 1)) rounds for m quantiles has a bounded range of 1 / noise_multiplier; they compose.
-    lower, upper: public bounds, chosen without looking at the data. levels: rationals in [0, 1] in increasing
-    order. cell: the grid's step, a power of two; by default at most 2^-20 of the interval.
-    parts: a power of two. Records of one cell are spread over so many parts of it, so that
-    many equal records are divided among the quantiles around them.
-    The middle one of the levels is chosen first, among all records; it divides them into those up
-    to it and those beyond, in which the next two are chosen as quantiles of their part of the
-    records, and so on. A record is in one part of each round, so a round costs what one choice
-    costs; under replace two parts change, and noise is twice as much as under add-remove. The error
-    of a round is handed on to those between: ``expected_error``, and ``rank_error`` for all at once.
-    ``PrivateQuantile`` does one quantile, with the same error.
+    Output: ``QuantilesEstimate``; never abstains: for n = 0 the first is uniform on the grid.
+    Claim: each of the ceil(log2(m + 1)) rounds for m quantiles has a bounded range of 1 /
+    noise_multiplier; they compose.
+    lower, upper: public bounds, chosen without looking at the data. levels: rationals in [0, 1]
+    in increasing order. cell: the grid's step, a power of two; by default at most 2^-20 of the
+    interval.
+    parts: a power of two. Records of one cell are spread over so many parts of it, so that many
+    equal records are divided among the quantiles around them. The middle one of the levels is
+    chosen first, among all records; it divides them into those up to it and those beyond, in
+    which the next two are chosen as quantiles of their part of the records, and so on. A record
+    is in one part of each round, so a round costs what one choice costs; under replace two parts
+    change, and noise is twice as much as under add-remove. The error of a round is handed on to
+    those between: ``expected_error``, and ``rank_error`` for all at once. ``PrivateQuantile``
+    does one quantile, with the same error.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: KSS22, S11 (quantiles by the exponential mechanism).
     """
@@ -113,7 +117,8 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """Do what ``Mechanism`` does; for a GaussianDP budget to a 64th of the noise, which takes a tenth of the time.
+        """Do what ``Mechanism`` does; for a GaussianDP budget to a 64th of the noise, which takes
+        a tenth of the time.
 
         Each round alone implies GDP, whose mu^2 add up; together the rounds' profiles need less.
         """
@@ -172,8 +177,8 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
         return QuantilesEstimate(tuple(found), tuple(map(to_float, self.levels)))
 
     def expected_error(self, n: int) -> float:
-        """As a share of the records: ranks over n, the root mean square of all quantiles, for records that are even
-        and within the bounds.
+        """As a share of the records: ranks over n, the root mean square of all quantiles, for
+        records that are even and within the bounds.
 
         A choice's rank is off as a quantile's of its part of the records, and by the errors of the
         two around it, in proportion to how near it is to each.
@@ -192,10 +197,11 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
         return math.sqrt(total / len(self.levels)) / n if n > 0 else math.inf
 
     def rank_error(self, *, beta: Exact = "1/20") -> float:
-        """With probability 1 - beta no quantile is further off than so many ranks, whatever the records are.
+        """With probability 1 - beta no quantile is further off than so many ranks, whatever the
+        records are.
 
-        For records of which no more than ``parts`` share a cell; more add a rank a round for each further
-        ``parts`` of them. Raises TypeError or ValueError for a beta outside (0, 1).
+        For records of which no more than ``parts`` share a cell; more add a rank a round for each
+        further ``parts`` of them. Raises TypeError or ValueError for a beta outside (0, 1).
         """
         fails = probability(beta, "beta")
         stage = self.fixed_plan[0]

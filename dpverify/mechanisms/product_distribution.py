@@ -46,18 +46,19 @@ _MOST_RECORDS = 1e18  # below the largest ``at_least``
 class ProductDistribution(Mechanism[ProductEstimate]):
     """The probabilities of d independent bits, rare ones with less noise than common ones.
 
-    Two stages: noisy sums of all bits tell roughly which are rare; then each bit (or its opposite, if that is rarer)
-    is weighted by the inverse root of its probability, records are clipped to a ball, and their noisy sum is
-    combined with the first. Where that does not pay, the second stage is as the first, which together is
-    the Gaussian mechanism.
+    Two stages: noisy sums of all bits tell roughly which are rare; then each bit (or its
+    opposite, if that is rarer) is weighted by the inverse root of its probability, records are
+    clipped to a ball, and their noisy sum is combined with the first. Where that does not pay,
+    the second stage is as the first, which together is the Gaussian mechanism.
 
-    Data: shape (n, d), numbers above 1/2 are ones and all others zeros; d up to 10^5. Output: ``ProductEstimate``, or
-    ``Abstained`` below ``at_least`` records. Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for
-    both adjacencies and all data.
+    Data: shape (n, d), numbers above 1/2 are ones and all others zeros; d up to 10^5. Output:
+    ``ProductEstimate``, or ``Abstained`` below ``at_least`` records. Claim: GaussianDP(1 /
+    noise_multiplier) up to the grid's rounding, for both adjacencies and all data.
     coarse_share: of mu^2, for the first stage.
-    at_least: with a lower (released or public) number it abstains; by default four times the first stage's noise of
-    one sum, so that probabilities are known to 1/4.
-    precision: probabilities of the first stage are rounded to 2^-precision before weights follow from them.
+    at_least: with a lower (released or public) number it abstains; by default four times the
+    first stage's noise of one sum, so that probabilities are known to 1/4.
+    precision: probabilities of the first stage are rounded to 2^-precision before weights follow
+    from them.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: OURS; KLSU19 (product distributions), DRS22 (Gaussian accounting).
     """
@@ -103,7 +104,8 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         return ProductEstimate.of(share * first + (1 - share) * second, noise, count, how)
 
     def expected_error(self, n: int) -> float:
-        """The root mean square length of the plain noise: at most what there is; less where many bits are rare.
+        """The root mean square length of the plain noise: at most what there is; less where many
+        bits are rare.
 
         Infinite below ``at_least`` records.
         """
@@ -197,7 +199,9 @@ class ProductDistribution(Mechanism[ProductEstimate]):
     def _decoded(
         self, transcript: Transcripts, stage: Handle, weights: Floats, count: float
     ) -> tuple[Floats, Floats]:
-        """Probabilities that a stage's sums stand for, and the deviation of their noise, each of shape (d,)."""
+        """Probabilities that a stage's sums stand for, and the deviation of their noise, each of
+        shape (d,).
+        """
         share = self.coarse_share if stage == COARSE else 1 - self.coarse_share
         noise = min(max(to_float(self._noise(share)), 1e-100), 1e100) / count
         sums = in_units(transcript[stage][0, : self.d], self._noise(share) / UNIT) / count

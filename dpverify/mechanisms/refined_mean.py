@@ -70,18 +70,22 @@ _MOST = 1e140  # stands for every larger number in estimates: sums and squares o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefinedMean(Mechanism[VectorMeanEstimate]):
-    """The mean of vectors, with no bound on where it is: ``RescaledMean``, then once more around it.
+    """The mean of vectors, with no bound on where it is: ``RescaledMean``, then once more around
+    it.
 
-    A rescaled mean of a small share of the budget is a public center; then the records about it (after the map
-    M^(-1/4)) are summed and counted under one noise: those outside of a ball are drawn in to it, and those beyond twice
-    its radius, outliers, left out. One record moves that sum by the radius, not by the reach of friends, and the
-    number needs no shift: at large n the noise is about half of the rescaled mean's.
+    A rescaled mean of a small share of the budget is a public center; then the records about it
+    (after the map M^(-1/4)) are summed and counted under one noise: those outside of a ball are
+    drawn in to it, and those beyond twice its radius, outliers, left out. One record moves that
+    sum by the radius, not by the reach of friends, and the number needs no shift: at large n the
+    noise is about half of the rescaled mean's.
 
     Data, output, matrix, origin, radius, n_max, tail, filter: as for ``RescaledMean``.
-    record_radius: of the ball, after the map; the released radius adds the center's own error in quadrature. Few records
-    should be outside: of skewed ones what these have beyond the ball is lost.
-    center_multiplier: the noise multiplier of the first stage. center_epsilon: with the basic filter,
-    the epsilon that the first stage claims. ``for_budget`` chooses them for the least noise at n_max.
+    record_radius: of the ball, after the map; the released radius adds the center's own error in
+    quadrature. Few records should be outside: of skewed ones what these have beyond the ball is
+    lost.
+    center_multiplier: the noise multiplier of the first stage. center_epsilon: with the basic
+    filter, the epsilon that the first stage claims. ``for_budget`` chooses them for the least
+    noise at n_max.
     Claim: with the Gaussian filter approximate GDP, mu^2 = 1 / center_multiplier^2 +
     1 / noise_multiplier^2 and the rescaled mean's delta; with the basic one, the composition.
     Errors: TypeError or ValueError for parameters and for data of another shape.
@@ -104,8 +108,8 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         check_shared(self)
         if (self.filter == "basic") is (self.center_epsilon is None):
             raise ValueError(
-                f"center_epsilon = {self.center_epsilon} with filter={self.filter!r}: the basic filter "
-                "needs one, the Gaussian filter has none."
+                f"center_epsilon = {self.center_epsilon} with filter={self.filter!r}: the basic "
+                "filter needs one, the Gaussian filter has none."
             )
         if self.center_epsilon is not None:
             settle(self, center_epsilon=exact(self.center_epsilon, "center_epsilon"))
@@ -143,10 +147,11 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     ) -> Self:
         """The mechanism whose claim is ``budget``, with the shares of least noise at n_max records.
 
-        covariance, or columns, trace, largest: as for ``RescaledMean``; the record_radius is then one
-        that a record exceeds with probability at most 2 / sqrt(n_max), and at most 1/10, so that what is lost of skewed
-        data is below the sampling error; and the radius the one with the least noise on the center, which may lean
-        to the bulk of skewed data. Parameters that are given are kept.
+        covariance, or columns, trace, largest: as for ``RescaledMean``; the record_radius is then
+        one that a record exceeds with probability at most 2 / sqrt(n_max), and at most 1/10, so
+        that what is lost of skewed data is below the sampling error; and the radius the one with
+        the least noise on the center, which may lean to the bulk of skewed data. Parameters that
+        are given are kept.
         """
         own_radius = "radius" in parameters
         values = with_covariance(parameters, covariance)
@@ -166,11 +171,14 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     def where_it_helps(
         cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any
     ) -> RefinedMean | RescaledMean:
-        """Of this mechanism and ``RescaledMean``, both for ``budget``, the one with less noise at n_max.
+        """Of this mechanism and ``RescaledMean``, both for ``budget``, the one with less noise at
+        n_max.
 
-        After the map the center's noise is sqrt(d) times as long as in any one direction, and the ball
-        must make up for it: in high dimension, or with few records, one stage has less noise than two.
-        Parameters: as for ``for_budget``, from the covariance (or trace, largest and columns), n_max.
+        After the map the center's noise is sqrt(d) times as long as in any one direction, and the
+        ball must make up for it: in high dimension, or with few records, one stage has less noise
+        than two.
+        Parameters: as for ``for_budget``, from the covariance (or trace, largest and columns),
+        n_max.
         """
         first = RescaledMean.for_budget(budget, adjacency=adjacency, **parameters)
         try:
@@ -193,7 +201,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return CORES[self.filter](*shared)
 
     def plan(self) -> Plan:
-        """The rescaled mean, then the masked sum and number around it; on the ladder's rung, where there is one."""
+        """The rescaled mean, then the masked sum and number around it; on the ladder's rung,
+        where there is one.
+        """
         if self.ladder_multiplier is not None:
             return ladder_plan(self, self.core().nearness, self.ladder_multiplier)
         return (*self.core().plan, Stage(SUM_AND_COUNT, self._sum(), RoundedGaussian(UNIT)))
@@ -228,7 +238,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, number, spread, along, count_deviation=own)
 
     def expected_noise(self, n: int) -> float:
-        """About the noise's standard deviation after the map, in radii of friends; see RescaledMean."""
+        """About the noise's standard deviation after the map, in radii of friends; see
+        RescaledMean.
+        """
         first = self.core().expected_noise(n)
         if not math.isfinite(first):
             return math.inf
@@ -237,9 +249,11 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return twice * radius * to_float(self.noise_multiplier) / n
 
     def expected_error(self, n: int) -> float:
-        """For n records that are all friends, and within the ball about the first center; in the data's units.
+        """For n records that are all friends, and within the ball about the first center; in the
+        data's units.
 
-        Infinite where too few agree. The number's noise, which moves the mean by its part of the center's error, is left out.
+        Infinite where too few agree. The number's noise, which moves the mean by its part of the
+        center's error, is left out.
         """
         return noise_length(self._shape(), self.core().nearness, self.expected_noise(n))
 
@@ -293,8 +307,9 @@ def center_radius(values: Floats) -> float:
 def _shared(
     budget: Guarantee, adjacency: Adjacency, filter_: str, parameters: dict[str, Any]
 ) -> dict[str, Any]:
-    """The first stage's part of the budget: of a few shares the one of least noise at n_max records,
-    among those with which so many rarely abstain, if there are any."""
+    """The first stage's part of the budget: of a few shares the one of least noise at n_max
+    records, among those with which so many rarely abstain, if there are any.
+    """
     if not isinstance(budget, ApproxDP):
         raise ValueError(
             f"budget = {budget}: give center_multiplier and tail, or an ApproxDP budget."
@@ -320,8 +335,8 @@ def _shared(
     _, least, multiplier = chosen
     if not math.isfinite(least):
         raise ValueError(
-            f"No share of {budget} leaves room for two stages at n_max = {shared['n_max']}; raise one "
-            "of them, or use RescaledMean."
+            f"No share of {budget} leaves room for two stages at n_max = {shared['n_max']}; raise "
+            "one of them, or use RescaledMean."
         )
     return {"tail": tail, "center_multiplier": multiplier, "ladder_multiplier": ladder}
 
@@ -332,7 +347,9 @@ def _best_share(
     shared: dict[str, Any],
     parameters: dict[str, Any],
 ) -> tuple[bool, float, Fraction]:
-    """Whether n_max records abstain often, the noise at them, and the center's multiplier: of a few shares the best."""
+    """Whether n_max records abstain often, the noise at them, and the center's multiplier: of a
+    few shares the best.
+    """
     ratio = parameters["record_radius"] / parameters["radius"]
     found: list[tuple[bool, float, Fraction]] = []
     for share in _SHARES:

@@ -168,7 +168,9 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         return len(self.matrix)
 
     def plan(self) -> Plan:
-        """Through the filter: the number of kept records, then their mean; on the ladder's rung, where there is one."""
+        """Through the filter: the number of kept records, then their mean; on the ladder's rung,
+        where there is one.
+        """
         if self.ladder_multiplier is None:
             return self.core().plan
         return ladder_plan(self, self.core().nearness, self.ladder_multiplier)
@@ -194,12 +196,15 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, kept, spread_of(shape, nearness, unit), 0 * value)
 
     def expected_noise(self, n: int) -> float:
-        """About the noise's standard deviation after the map, in radii, where n records agree; infinite
-        where the mechanism would abstain. From public numbers alone."""
+        """About the noise's standard deviation after the map, in radii, where n records agree;
+        infinite where the mechanism would abstain. From public numbers alone.
+        """
         return self.core().expected_noise(n)
 
     def expected_error(self, n: int) -> float:
-        """For n records that are all friends of each other; in the data's units. Infinite where too few agree."""
+        """For n records that are all friends of each other; in the data's units. Infinite where
+        too few agree.
+        """
         return noise_length(self._shape(), self.core().nearness, self.expected_noise(n))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
@@ -215,7 +220,9 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
 def _ladder(
     budget: Guarantee, adjacency: Adjacency, filter_: str, parameters: dict[str, Any]
 ) -> Fraction | None:
-    """The votes' multiplier: none where about n_max records have too few pairs, or would abstain more often for it."""
+    """The votes' multiplier: none where about n_max records have too few pairs, or would abstain
+    more often for it.
+    """
     if filter_ != "weights" or not isinstance(budget, ApproxDP):
         return None
     tail = exact(parameters["tail"], "tail")

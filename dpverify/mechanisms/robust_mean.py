@@ -97,10 +97,11 @@ _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
 class RobustMeanEstimate(VectorMeanEstimate):
     """A private mean, with what is known of how far outliers may have moved it.
 
-    slabs: how many directions were cut, and how many columns. certificate: in deviations, a bound on the distance between the
-    mean of the records that were averaged and that of the inliers among them, for at most a share gamma of
-    outliers among them; it fails with probability at most 1 / 500, over the noise alone. None without
-    second moments or with too few records; where so few are left that the first mean is released, too.
+    slabs: how many directions were cut, and how many columns. certificate: in deviations, a bound
+    on the distance between the mean of the records that were averaged and that of the inliers
+    among them, for at most a share gamma of outliers among them; it fails with probability at
+    most 1 / 500, over the noise alone. None without second moments or with too few records; where
+    so few are left that the first mean is released, too.
     deviations: public, of the columns.
     """
 
@@ -111,10 +112,12 @@ class RobustMeanEstimate(VectorMeanEstimate):
     def outliers_interval(
         self, level: Exact = 0.95, *, simultaneous: bool = False
     ) -> tuple[Floats, Floats] | None:
-        """Compute (low, high), each of shape (d,), with the mean of the inliers that were averaged in it.
+        """Compute (low, high), each of shape (d,), with the mean of the inliers that were
+        averaged in it.
 
-        That is ``interval``, at a level that is higher by the certificate's 1 / 500, with the certificate on either side.
-        None without a certificate, and for a level of 0.998 or more. Raises TypeError or ValueError for a level outside (0, 1).
+        That is ``interval``, at a level that is higher by the certificate's 1 / 500, with the
+        certificate on either side. None without a certificate, and for a level of 0.998 or more.
+        Raises TypeError or ValueError for a level outside (0, 1).
         """
         rest = probability(level, "level") + 2 * exact(_UNSURE, "unsure")
         if self.certificate is None or rest >= 1:
@@ -130,28 +133,34 @@ def _full(value: Any, name: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustMean(Mechanism[RobustMeanEstimate]):
-    """The mean of vectors of known spread, a share of which may be anything; no bound on where it is.
+    """The mean of vectors of known spread, a share of which may be anything; no bound on where it
+    is.
 
-    The mean of records that agree is a center; outliers that are far have no friends and no weight. Second
-    moments of the records in a ball about it show the directions in which others hide; histograms
-    along these say where they are cut off. Records vote for the column in which they are farthest from
-    the center; columns that too many vote for are cut at 11/4 deviations. The rest is summed and
-    counted under one noise.
+    The mean of records that agree is a center; outliers that are far have no friends and no
+    weight. Second moments of the records in a ball about it show the directions in which others
+    hide; histograms along these say where they are cut off. Records vote for the column in which
+    they are farthest from the center; columns that too many vote for are cut at 11/4 deviations.
+    The rest is summed and counted under one noise.
 
     Data: shape (n, d), within 2^19 radii of zero (else clamped). Output: ``RobustMeanEstimate``, or
     ``Abstained`` when too few records agree.
     deviations: public standard deviations of the columns, of inliers.
-    radius: how far apart inliers are at most, but for a few pairs; record_radius: how far from their
-    mean. Both in deviations, of all columns together.
-    gamma: the share of outliers that is allowed for; below 0.1909 for degree weights, 0.3169 for full = 3/4.
-    full: None for degree weights: inliers that are all friends agree to n (1 - 6 gamma + 4 gamma^2), of which
-    nothing is left at 0.191. Under replace also a share of all, above 1/2, from which on friends make a record
-    count in full (soft core): then to n (1 - 2 gamma) if full <= 1 - gamma. Theorems in spec/theory/outliers.py.
-    directions: how many are looked at; 0 to look at none, which saves what that costs. bins: of each.
-    votes: whether columns are voted for. It takes inliers as normal in every column as directions do.
+    radius: how far apart inliers are at most, but for a few pairs; record_radius: how far from
+    their mean. Both in deviations, of all columns together.
+    gamma: the share of outliers that is allowed for; below 0.1909 for degree weights, 0.3169 for
+    full = 3/4.
+    full: None for degree weights: inliers that are all friends agree to n (1 - 6 gamma + 4
+    gamma^2), of which nothing is left at 0.191. Under replace also a share of all, above 1/2,
+    from which on friends make a record count in full (soft core): then to n (1 - 2 gamma) if full
+    <= 1 - gamma. Theorems in spec/theory/outliers.py.
+    directions: how many are looked at; 0 to look at none, which saves what that costs. bins: of
+    each.
+    votes: whether columns are voted for. It takes inliers as normal in every column as directions
+    do.
     shares: of mu^2, for the center, the moments and the histograms if there are directions, the
     votes if there are any, and the sum. n_max, tail: as for ``RescaledMean``.
-    Claim: approximate GDP of mu = 1 / noise_multiplier, up to the grid's rounding, and delta = tail, for all data.
+    Claim: approximate GDP of mu = 1 / noise_multiplier, up to the grid's rounding, and delta =
+    tail, for all data.
     Errors: TypeError or ValueError for parameters, for data of another shape, and under replace for
     fewer records than any center needs.
     Source: OURS; DKKLMS19 (spectral filter), BHS23 (weights by agreement).
@@ -170,7 +179,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     votes: Annotated[bool, flag] = False
 
     def check_parameters(self) -> None:
-        """Positive deviations and radii, a gamma that leaves agreement, an even number of bins, shares of sum 1."""
+        """Positive deviations and radii, a gamma that leaves agreement, an even number of bins,
+        shares of sum 1.
+        """
         with np.errstate(all="ignore"):
             scales = 1 / np.array(self.deviations, np.float64)
         if not self.deviations or not (np.isfinite(scales) & (scales > 0)).all():
@@ -186,8 +197,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         check_multiplier(self, "noise_multiplier")
         if self.full is not None and self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"full = {self.full} under {self.adjacency}: a soft core has bounds for replace only; leave "
-                "it out for degree weights."
+                f"full = {self.full} under {self.adjacency}: a soft core has bounds for replace "
+                "only; leave it out for degree weights."
             )
         check_gamma(self.gamma, self.full)
         number = (4 if self.directions else 2) + self.votes
@@ -195,8 +206,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         counts = [self._histogram_noise()] if self.directions else []
         if max([*counts, *([self._votes_noise()] if self.votes else [])], default=0) > _MOST_NOISE:
             raise ValueError(
-                f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on each count "
-                "than 2^44 records; give a larger budget, or directions = 0 and votes = False."
+                f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on "
+                "each count than 2^44 records; give a larger budget, or directions = 0 and votes = "
+                "False."
             )
 
     if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
@@ -227,11 +239,12 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii that 1
-        in 50 pairs and 1 in 200 records exceed, a tenth of delta as tail, no directions where n_max records
-        would not show outliers at half the radius, votes where they would show a quarter of the
-        outliers in one of 8 columns or more, bins of about one deviation at most, the center's share for the
-        least noise at the end, and of ``FULL`` what leaves the center the least noise if all inliers are friends.
+        Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii
+        that 1 in 50 pairs and 1 in 200 records exceed, a tenth of delta as tail, no directions
+        where n_max records would not show outliers at half the radius, votes where they would
+        show a quarter of the outliers in one of 8 columns or more, bins of about one deviation at
+        most, the center's share for the least noise at the end, and of ``FULL`` what leaves the
+        center the least noise if all inliers are friends.
         """
         if "deviations" not in parameters or "n_max" not in parameters:
             raise TypeError("give deviations, one a column, and n_max, about how many records.")
@@ -336,9 +349,11 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """For n inliers that are all friends, and within the ball about the center; in the data's units.
+        """For n inliers that are all friends, and within the ball about the center; in the data's
+        units.
 
-        Infinite where too few agree. The number's noise, which moves the mean by its part of the center's error, is left out.
+        Infinite where too few agree. The number's noise, which moves the mean by its part of the
+        center's error, is left out.
         """
         core = self.core()
         if not math.isfinite(core.expected_noise(n)):
@@ -348,8 +363,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return float(np.linalg.norm(self._back(np.full(self.columns(), noise / n))))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, all but a share gamma of them friends of each other, abstain
-        with probability at most ``beta``."""
+        """The least n such that n records, all but a share gamma of them friends of each other,
+        abstain with probability at most ``beta``.
+        """
         allowed = probability(beta, "beta")
         rounding = 0 if self.full is None else 2 / (2 * self.full - 1)
         least = self.core().minimum_n(allowed) + rounding
@@ -373,7 +389,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return MovingMoments(self._nearness(), spread, self.adjacency, self._place())
 
     def _histogram_noise(self) -> Fraction:
-        """The standard deviation in a bin; a sixteenth of a record at least, for which there is a sampler."""
+        """The standard deviation in a bin; a sixteenth of a record at least, for which there is a
+        sampler.
+        """
         square = histogram_moves(self.directions, self.adjacency)
         return max(_LEAST_NOISE, self._multiplier(2) * root_up(square, ROOT_BITS))
 
@@ -457,7 +475,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     def _left_out(
         self, batch: Transcripts, widths: Integers, radius: int, number: float, step: Floats
     ) -> Floats:
-        """Compute, in cells, what leaving out records beyond the ball and the slabs adds to the error."""
+        """Compute, in cells, what leaving out records beyond the ball and the slabs adds to the
+        error.
+        """
         exponent = self._nearness().exponent
         cut = widths < self.bins * PARTS
         per = part_of(radius, self.bins) * 2.0**-DIRECTION_BITS

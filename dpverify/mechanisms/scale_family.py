@@ -1,4 +1,6 @@
-"""``scale_family``: the scale of exponential, Weibull, gamma, Pareto and like records, without a guess of it."""
+"""``scale_family``: the scale of exponential, Weibull, gamma, Pareto and like records, without a
+guess of it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ from dpverify.plans.parameters import one_of, positive, whole_from
 from dpverify.plans.search import Search
 from dpverify.privacy.numbers import Floats, exact, settle, to_float
 
-PER_OCTAVE = 64  # middles of the search in an octave of the statistic: more than is looked for, for steps near the median
+# Middles of the search in an octave of the statistic: finer than the scale has to be known, since
+# steps near the median decide little.
+PER_OCTAVE = 64
 _LARGEST = 1.7e308
 _MOST_EXPONENT = 800
 
@@ -41,23 +45,31 @@ _MOST_EXPONENT = 800
 class ScaleFamily(SteppedMean[ScaleEstimate]):
     """The one unknown scale of an exponential family of positive numbers, with no bound on it.
 
-    A noisy binary search finds the median of the records to a fraction of an octave of the family's statistic T. Then the mean of T is released
-    once, of records clipped to an interval that follows from that, or of those inside alone, and solved for the scale for which the family
-    has that mean. How far the interval goes balances noise and sampling for the number of records.
+    A noisy binary search finds the median of the records to a fraction of an octave of the
+    family's statistic T. Then the mean of T is released once, of records clipped to an interval
+    that follows from that, or of those inside alone, and solved for the scale for which the
+    family has that mean. How far the interval goes balances noise and sampling for the number of
+    records.
 
-    Data: one column, shape (n,) or (n, 1). Output: ``ScaleEstimate``; ``Abstained`` below ``at_least`` records and for a mean that the family does not
-    have near the released scale. Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data; no
-    delta.
-    family: "exponential" (scale), "weibull" (scale; shape: the power k), "gamma" (scale; shape), "rayleigh", "maxwell" (sigma), "chi" (sigma; shape:
-    degrees of freedom), "pareto" (exponent; shape: the least number), "laplace" (scale) and "half_normal" (sigma) about ``center``.
-    outside: "clip" for records as they are; "mask" for those that were cut off at ``cap`` before, where clipping would be biased.
-    cap: public; with "mask" nothing beyond counts. Records below the support count as its end, or masked not at all.
-    unit: a public size of a record. octaves: medians are found whose statistic is within so many octaves (rounded up to a power of two) of
-    that of the unit (of 1, for "pareto"); half as many are one noisy step less.
-    search_share: of mu^2, for the median. at_least: abstain below this released (or public) number; by default 60 noise multipliers
-    under replace and 30 under add-remove.
+    Data: one column, shape (n,) or (n, 1). Output: ``ScaleEstimate``; ``Abstained`` below
+    ``at_least`` records and for a mean that the family does not have near the released scale.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
+    all data; no delta.
+    family: "exponential" (scale), "weibull" (scale; shape: the power k), "gamma" (scale; shape),
+    "rayleigh", "maxwell" (sigma), "chi" (sigma; shape: degrees of freedom), "pareto" (exponent;
+    shape: the least number), "laplace" (scale) and "half_normal" (sigma) about ``center``.
+    outside: "clip" for records as they are; "mask" for those that were cut off at ``cap`` before,
+    where clipping would be biased.
+    cap: public; with "mask" nothing beyond counts. Records below the support count as its end, or
+    masked not at all.
+    unit: a public size of a record. octaves: medians are found whose statistic is within so many
+    octaves (rounded up to a power of two) of that of the unit (of 1, for "pareto"); half as many
+    are one noisy step less.
+    search_share: of mu^2, for the median. at_least: abstain below this released (or public)
+    number; by default 60 noise multipliers under replace and 30 under add-remove.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
-    Source: OURS (clipped and masked moments of exponential families in one release); ZZ25 (estimation by truncation); DRS22.
+    Source: OURS (clipped and masked moments of exponential families in one release); ZZ25
+    (estimation by truncation); DRS22.
     """
 
     family: Annotated[
@@ -100,32 +112,34 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
             and not self._least_shape() <= self.shape <= _LARGEST_SHAPE[self.family]
         ):
             raise ValueError(
-                f"shape = {self.shape}; give one from {self._least_shape():g} to {_LARGEST_SHAPE[self.family]:g}."
+                f"shape = {self.shape}; give one from {self._least_shape():g} to "
+                f"{_LARGEST_SHAPE[self.family]:g}."
             )
 
     def _check_sizes(self) -> None:
         if self.cap is not None and self.outside == "clip":
             raise ValueError(
-                f"cap = {self.cap}: records that were cut off before have another mean when they are clipped. Use "
-                "outside='mask', or leave the cap out."
+                f"cap = {self.cap}: records that were cut off before have another mean when they "
+                "are clipped. Use outside='mask', or leave the cap out."
             )
         if self.cap is not None and not self._reaches(self.cap):
             raise ValueError(
-                f"cap = {self.cap}: its statistic is not from 2^-800 to 2^800; give a cap above the support's end, or the data in "
-                "another unit."
+                f"cap = {self.cap}: its statistic is not from 2^-800 to 2^800; give a cap above "
+                "the support's end, or the data in another unit."
             )
         if not -(2.0**900) <= self.center <= 2.0**900:
             raise ValueError(f"center = {self.center}; give a finite number up to 2^900 in size.")
         if self.center and self.family not in FOLDED:
             raise ValueError(
-                f"center = {self.center} for {self.family!r}, which is not about a center; subtract it from the data."
+                f"center = {self.center} for {self.family!r}, which is not about a center; "
+                "subtract it from the data."
             )
         if not 2.0**-400 <= self.unit <= 2.0**400:
             raise ValueError(f"unit = {self.unit}; give one from 2^-400 to 2^400.")
         if self._family().power and not self._reaches(self.unit):
             raise ValueError(
-                f"unit = {self.unit}: its power of {self._family().power:g} is outside 2^-800..2^800; give the data in another "
-                "unit."
+                f"unit = {self.unit}: its power of {self._family().power:g} is outside "
+                "2^-800..2^800; give the data in another unit."
             )
 
     def replacement(self) -> float:
@@ -151,7 +165,9 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
         return replace(SteppedMean.step_query(self, edges), center=center)
 
     def count_weight(self) -> int:
-        """Means of these laws are about a fifth of the interval, so under add-remove the number's noise matters as much."""
+        """Means of these laws are about a fifth of the interval, so under add-remove the number's
+        noise matters as much.
+        """
         if self.counts():
             return CELLS * 3 // 4
         return CELLS * 7 // 4 if self.outside == "mask" else 0  # below the root of 3
@@ -186,7 +202,9 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """Of the logarithm of the statistic's scale: the noise's part, for n records of the family. Infinite below ``at_least``."""
+        """Of the logarithm of the statistic's scale: the noise's part, for n records of the
+        family. Infinite below ``at_least``.
+        """
         if n < self.least():
             return math.inf
         cut = self._cut(octave=octave_of(n))

@@ -1,4 +1,6 @@
-"""``sign_covariance``: the shape of an elliptical law, by noisy means of signs in rounds (Tyler's estimator)."""
+"""``sign_covariance``: the shape of an elliptical law, by noisy means of signs in rounds (Tyler's
+estimator).
+"""
 
 from __future__ import annotations
 
@@ -57,30 +59,38 @@ _MANTISSA = (1 << 41) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
-    """The shape (the covariance matrix up to its scale) of vectors of an elliptical law, and its center if that is not public.
+    """The shape (the covariance matrix up to its scale) of vectors of an elliptical law, and its
+    center if that is not public.
 
-    Each round maps the records, moves them to the sphere and releases their noisy second moments; the next map is the one
-    after which these signs would be spread evenly. So it needs no scale, no condition number and no moments: heavy
-    tails and eigenvalues of 1 to 10^8 are as good as any.
+    Each round maps the records, moves them to the sphere and releases their noisy second moments;
+    the next map is the one after which these signs would be spread evenly. So it needs no scale,
+    no condition number and no moments: heavy tails and eigenvalues of 1 to 10^8 are as good as
+    any.
 
-    Data: shape (n, d), d = len(center) from 2 to 1024. Output: ``ShapeEstimate`` of determinant 1; ``Concentrated``
-    where some directions hold too many or too few of the records' signs; ``Abstained`` below ``at_least`` records.
-    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data.
-    center: what the law is symmetric about, public; records at it count for nothing, and one that is off by t deviations in
-    a direction adds about t^2 to the shape there. With ``scale`` a rough one, at most 2^20 of the smallest deviations off.
-    scale: h, a deviation, or how far the center may be off if that is more: the center is estimated too, from (record -
-    center, h) as one more column. The shape is then that of the location-scatter M-estimator of a Cauchy law (Kent and
-    Tyler). A center that is off by c > h makes the condition number (c / h)^2 times as large, which takes more rounds.
-    cell: records are rounded to the largest power of two not above, which adds a deviation of up to 0.3 cells in every
-    direction; take at most 1/100 of the smallest one. Numbers beyond 2^40 cells are clamped. With one cell for each
-    column, ``scale`` is in cells.
-    rounds: how many releases; one does for condition numbers to 100. shares: of mu^2, one a round, of sum 1; by default 1/2
-    for the last, the rest in equal parts.
-    at_least: with a lower (released or public) number it abstains; by default 4 k^(3/2) times an early round's noise
-    multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2). Near it noise hides a direction that is much
-    shorter than all others (``Concentrated``): 8 rounds find one of 1e-8 in 9 of 10 datasets of 1.5 times as many
-    records, 10 rounds in nearly all.
-    precision: a matrix that was released is rounded to 2^-precision of its trace before the next map follows from it.
+    Data: shape (n, d), d = len(center) from 2 to 1024. Output: ``ShapeEstimate`` of determinant
+    1; ``Concentrated`` where some directions hold too many or too few of the records' signs;
+    ``Abstained`` below ``at_least`` records.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
+    all data.
+    center: what the law is symmetric about, public; records at it count for nothing, and one that
+    is off by t deviations in a direction adds about t^2 to the shape there. With ``scale`` a
+    rough one, at most 2^20 of the smallest deviations off.
+    scale: h, a deviation, or how far the center may be off if that is more: the center is
+    estimated too, from (record - center, h) as one more column. The shape is then that of the
+    location-scatter M-estimator of a Cauchy law (Kent and Tyler). A center that is off by c > h
+    makes the condition number (c / h)^2 times as large, which takes more rounds.
+    cell: records are rounded to the largest power of two not above, which adds a deviation of up
+    to 0.3 cells in every direction; take at most 1/100 of the smallest one. Numbers beyond 2^40
+    cells are clamped. With one cell for each column, ``scale`` is in cells.
+    rounds: how many releases; one does for condition numbers to 100. shares: of mu^2, one a
+    round, of sum 1; by default 1/2 for the last, the rest in equal parts.
+    at_least: with a lower (released or public) number it abstains; by default 4 k^(3/2) times an
+    early round's noise multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2).
+    Near it noise hides a direction that is much shorter than all others (``Concentrated``): 8
+    rounds find one of 1e-8 in 9 of 10 datasets of 1.5 times as many records, 10 rounds in nearly
+    all.
+    precision: a matrix that was released is rounded to 2^-precision of its trace before the next
+    map follows from it.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: OURS; T87, KT91 (the estimators without privacy), DRS22 (Gaussian accounting).
     """
@@ -98,25 +108,27 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         d = len(self.center)
         if not 2 <= d <= _MOST_COLUMNS:
             raise ValueError(
-                f"center has {d} coordinates: a shape is of 2 to 1024 columns (that of one column is 1, whatever the data)."
+                f"center has {d} coordinates: a shape is of 2 to 1024 columns (that of one column "
+                "is 1, whatever the data)."
             )
         if self.shares is not None:
             settle(self, shares=checked_shares(self.shares, self.rounds))
         if max(self.exponents()) - min(self.exponents()) > _WIDEST:
             raise ValueError(
-                "cell: the cells of two columns are more than 2^200 apart; give columns in nearer units."
+                "cell: the cells of two columns are more than 2^200 apart; give columns in nearer "
+                "units."
             )
         sides = zip(self.center, self.exponents(), strict=True)
         far = max(abs(exact(c, "center")) / _power(e) for c, e in sides)
         if far > OUTER_BOX:
             raise ValueError(
-                f"center: up to {to_float(far):.3g} cells from zero, beyond the 2^40 of the public grid. Subtract a public "
-                "constant from the data, or give a larger cell."
+                f"center: up to {to_float(far):.3g} cells from zero, beyond the 2^40 of the public "
+                "grid. Subtract a public constant from the data, or give a larger cell."
             )
         if self.scale is not None and not 1 <= self.constant() <= OUTER_BOX:
             raise ValueError(
-                f"scale = {self.scale}: {self.constant():.3g} cells; give one of 1 to 2^40 cells: a deviation of the "
-                "data, or how far the center may be off."
+                f"scale = {self.scale}: {self.constant():.3g} cells; give one of 1 to 2^40 cells: "
+                "a deviation of the data, or how far the center may be off."
             )
 
     def columns(self) -> int:
@@ -128,7 +140,9 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return self.center
 
     def plan(self) -> Plan:
-        """The public count under replace; then the second moments of signs, each after the map that those before lead to."""
+        """The public count under replace; then the second moments of signs, each after the map
+        that those before lead to.
+        """
         public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
         return (*public, *(self._round(t) for t in range(self.rounds)))
 
@@ -157,14 +171,17 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     def _uneven(
         self, count: float, found: Floats, vectors: Any, public: Floats
     ) -> Concentrated | None:
-        """Directions whose signs are still further from even than noise and sampling take them, or that no map reaches."""
+        """Directions whose signs are still further from even than noise and sampling take them,
+        or that no map reaches.
+        """
         d, last, columns = self.size(), self.rounds - 1, self.columns()
         noise = self._noise(last, count) * math.sqrt(2 * d)
         # no round follows an only one that would see what is below the edge of its noise
         hidden = found < (noise / 2 if last else noise)
         off = hidden
         if last:
-            # Shares that the round before took for 1 / d are 1 / (d + noise d^2) at least; and twice the noise is rare.
+            # Shares that the round before took for 1 / d are 1 / (d + noise d^2) at least; and
+            # twice the noise is rare.
             earlier = self._noise(last - 1, count) * math.sqrt(2 * d)
             sampling = 4 * math.sqrt(2 / count) / d
             most = 1 / d + 2 * math.hypot(noise, earlier) + sampling
@@ -177,7 +194,9 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return None
 
     def _located(self, factor: Any, count: float) -> ShapeEstimate:
-        """The shape of this factor; with a scale, of [[V + l l^T, l], [l^T, 1]] the location l and the shape of V."""
+        """The shape of this factor; with a scale, of [[V + l l^T, l], [l^T, 1]] the location l
+        and the shape of V.
+        """
         spread = self.spread(count)
         center = np.array(self.center)
         relative = self._relative()[:, np.newaxis]
@@ -196,9 +215,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         )
 
     def expected_error(self, n: int) -> float:
-        """Of the noise alone, after enough rounds: the Frobenius norm of its part in the coordinates where the shape is the identity.
+        """Of the noise alone, after enough rounds: the Frobenius norm of its part in the
+        coordinates where the shape is the identity.
 
-        Records of any elliptical law about the center, none at it. Infinite below ``at_least`` records.
+        Records of any elliptical law about the center, none at it. Infinite below ``at_least``
+        records.
         """
         if n < self.least():
             return math.inf
@@ -210,12 +231,15 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return (self.size() + 2) * self._noise(self.rounds - 1, count)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, none at the center, abstain with probability at most ``beta``."""
+        """The least n such that n records, none at the center, abstain with probability at most
+        ``beta``.
+        """
         allowed = probability(beta, "beta")
         if not self._counts():
             return self.least()
         d = self.size()
-        # each z_i^2 falls short by less than two cells in z_i; the sum of d rounded noises by less than d / 2 more
+        # each z_i^2 falls short by less than two cells in z_i; the sum of d rounded noises by
+        # less than d / 2 more
         full = (1 - 2 * root_up(Fraction(d), ROOT_BITS) / RADIUS) ** 2
         per_record = full * UNIT / self._deviation(0)
         noise = RoundedGaussian(UNIT * root_up(Fraction(d), ROOT_BITS))
@@ -252,7 +276,9 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return min(to_float(self._deviation(t)), 1e150) / count
 
     def least(self) -> int:
-        """``at_least``, or its default: sqrt(8 k^3 moves / share) times the multiplier, rounded up; at most 2^60."""
+        """``at_least``, or its default: sqrt(8 k^3 moves / share) times the multiplier, rounded
+        up; at most 2^60.
+        """
         if self.at_least is not None:
             return self.at_least
         square = Fraction(8 * self._moves() * self.size() ** 3) / self._share(0)
@@ -323,7 +349,9 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return np.array(maps, np.int64), which
 
     def _levels(self, before: Transcripts) -> tuple[list[float], Integers]:
-        """Counts to so many significant bits, each once, and which one a draw has; -1 for one below ``at_least``."""
+        """Counts to so many significant bits, each once, and which one a draw has; -1 for one
+        below ``at_least``.
+        """
         numbers, bits = self.numbers(before), self.precision
         part, exponent = np.frexp(numbers)
         codes = np.floor(np.ldexp(part, bits)).astype(np.int64) + (exponent.astype(np.int64) << 41)
@@ -340,9 +368,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return next_map(maps[now], tuple(moments), self.precision, self._floor(t, counts[level]))
 
     def _floor(self, t: int, count: float) -> float:
-        """Below which an eigenvalue of round t is taken for noise: a part of the noise's length, a small one at first.
+        """Below which an eigenvalue of round t is taken for noise: a part of the noise's length,
+        a small one at first.
 
-        What is raised too far is overshot, and undone by the next round; what is raised too little takes many rounds.
+        What is raised too far is overshot, and undone by the next round; what is raised too
+        little takes many rounds.
         """
         d = self.size()
         length = self._noise(t, count) * math.sqrt(2 * d)

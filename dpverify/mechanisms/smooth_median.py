@@ -1,4 +1,6 @@
-"""``smooth_median``: the median of every column, with noise in proportion to its smooth sensitivity."""
+"""``smooth_median``: the median of every column, with noise in proportion to its smooth
+sensitivity.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class MediansEstimate(Result):
     value: Floats
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: the noise's scale follows the data and is not released, so any distance may be likely or unlikely.
+        """Give None: the noise's scale follows the data and is not released, so any distance may
+        be likely or unlikely.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """
@@ -47,24 +50,26 @@ class MediansEstimate(Result):
 class SmoothMedian(Mechanism[MediansEstimate]):
     """The median of every column, with Laplace noise in proportion to its smooth sensitivity.
 
-    Data: shape (n, d), d = len(lower), n >= 1, in any unit; values beyond the bounds count as the bound.
-    Output: ``MediansEstimate``; never abstains. Claim, under replace: for each column SmoothLaplace(1 /
-    noise_multiplier, 1 / decay), an (epsilon, delta) for every epsilon above 1 / noise_multiplier;
-    no pure DP, and no zCDP.
+    Data: shape (n, d), d = len(lower), n >= 1, in any unit; values beyond the bounds count as the
+    bound.
+    Output: ``MediansEstimate``; never abstains. Claim, under replace: for each column
+    SmoothLaplace(1 / noise_multiplier, 1 / decay), an (epsilon, delta) for every epsilon above 1
+    / noise_multiplier; no pure DP, and no zCDP.
 
     The record of rank ceil(n / 2) is moved by Laplace noise, rounded to the grid, of scale
-    noise_multiplier S. S bounds how far the median of this dataset can move by one replaced record, and
-    decay^k times how far the medians of datasets that differ in k records more can; it is a cell at the
-    least. So noise is small where many records are near the median, however wide the bounds are.
-    ``PrivateQuantile`` is nearer nearly always, 5 times or more at (1, 1e-6); at epsilon 8 they are alike from
-    200 records on (tests/benchmarks/medians.py). This noise needs its delta, and pays ln(1 / delta) / epsilon
-    for it.
+    noise_multiplier S. S bounds how far the median of this dataset can move by one replaced
+    record, and decay^k times how far the medians of datasets that differ in k records more can;
+    it is a cell at the least. So noise is small where many records are near the median, however
+    wide the bounds are. ``PrivateQuantile`` is nearer nearly always, 5 times or more at (1,
+    1e-6); at epsilon 8 they are alike from 200 records on (tests/benchmarks/medians.py). This
+    noise needs its delta, and pays ln(1 / delta) / epsilon for it.
     lower, upper: public bounds of every column's median, chosen without looking at the data.
     cells: each column's bounds are divided into so many cells, up to twice as many.
-    decay: in [1/2, 1 - 2^-12]; ``for_budget`` takes the one with least noise on records that are even about
-    the median.
+    decay: in [1/2, 1 - 2^-12]; ``for_budget`` takes the one with least noise on records that are
+    even about the median.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: NRS07 (smooth sensitivity of the median); the profile is derived in spec/theory/smooth.py.
+    Source: NRS07 (smooth sensitivity of the median); the profile is derived in
+    spec/theory/smooth.py.
     """
 
     lower: PerColumn
@@ -76,8 +81,10 @@ class SmoothMedian(Mechanism[MediansEstimate]):
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """The mechanism whose claim is ``budget``, an (epsilon, delta) unless ``decay`` is given.
 
-        The noise is within 2^-10 of the least for this decay, and of few bits, which makes draws fast.
-        Raises ValueError besides for a budget without a delta, and one that is too small for any decay.
+        The noise is within 2^-10 of the least for this decay, and of few bits, which makes draws
+        fast.
+        Raises ValueError besides for a budget without a delta, and one that is too small for any
+        decay.
         """
         lower = parameters.get("lower", ())
         if "decay" not in parameters and np.ndim(lower) == 1 and len(lower):
@@ -94,8 +101,8 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         """Replace; bounds in order for every column."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"adjacency = {self.adjacency}: the median's rank needs the number of records, which has to "
-                "be public. Use Adjacency.REPLACE, or PrivateQuantile."
+                f"adjacency = {self.adjacency}: the median's rank needs the number of records, "
+                "which has to be public. Use Adjacency.REPLACE, or PrivateQuantile."
             )
         check_bounds(self.lower, self.upper, self.cells)
 
@@ -123,9 +130,11 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         return MediansEstimate(value)
 
     def expected_error(self, n: int) -> float:
-        """As a share of the records: ranks over n, for records that are even about every median, within the bounds.
+        """As a share of the records: ranks over n, for records that are even about every median,
+        within the bounds.
 
-        h apart, the scale is noise_multiplier h times the largest decay^k (k + 1); over columns it is the Euclidean length.
+        h apart, the scale is noise_multiplier h times the largest decay^k (k + 1); over columns
+        it is the Euclidean length.
         """
         peak = max(0, math.floor(-1 / math.log(self.decay)) - 1)
         smooth = max(to_float(self.decay) ** k * (k + 1) for k in (peak, peak + 1))
@@ -164,8 +173,8 @@ def _least_multiplier(budget: ApproxDP, columns: int, decay: Fraction) -> Fracti
         return smallest_sufficient(holds, gap=_GAP)
     except Unreachable:
         raise ValueError(
-            f"{budget} is too little for {columns} columns at decay = {decay}: no noise suffices. Leave "
-            "the decay out, or give more."
+            f"{budget} is too little for {columns} columns at decay = {decay}: no noise suffices. "
+            "Leave the decay out, or give more."
         ) from None
 
 
@@ -174,8 +183,9 @@ def best_decay(budget: ApproxDP, columns: int) -> Fraction | None:
     """Of so many columns together; None if no decay from 1/2 to 1 - 2^-12 leaves room for a shift.
 
     Where records are even about the median, a distance h apart, the scale is h times the largest
-    decay^k (k + 1), about 1 / (e decay ln(1 / decay)); times 1 / shift it is the noise's. The shift is what
-    the budget leaves: one column's exact profile, or Chernoff's bound for the losses of several.
+    decay^k (k + 1), about 1 / (e decay ln(1 / decay)); times 1 / shift it is the noise's. The
+    shift is what the budget leaves: one column's exact profile, or Chernoff's bound for the
+    losses of several.
     """
     losses = -np.log1p(-np.geomspace(2.0**-12, 0.5, _CANDIDATES))  # ln of the growth
     epsilon = min(to_float(budget.epsilon), _LARGEST_EPSILON)
@@ -194,7 +204,9 @@ def best_decay(budget: ApproxDP, columns: int) -> Fraction | None:
 
 
 def _shift(epsilon: float, log_delta: float, loss: float, columns: int) -> float:
-    """From the exact profile: growth e^loss, and cosh(shift / (growth - 1)) is all that has the shift."""
+    """From the exact profile: growth e^loss, and cosh(shift / (growth - 1)) is all that has the
+    shift.
+    """
     rise = np.expm1(loss)
     y = float(log_delta - np.log(-np.expm1(-loss)) + (epsilon + loss) / rise)
     if y <= 0:
@@ -219,8 +231,10 @@ def _shift_of_many(epsilon: float, log_delta: float, loss: float, columns: int) 
 
 
 def _log_moments(orders: Floats, shift: float, loss: float) -> Floats:
-    """ln E e^(a L), the larger of two: L the loss of Laplace noise of scale e^loss at 0 against scale 1 at
-    ``shift``, and that of randomized response of shift + loss, for the bound below that epsilon."""
+    """ln E e^(a L), the larger of two: L the loss of Laplace noise of scale e^loss at 0 against
+    scale 1 at ``shift``, and that of randomized response of shift + loss, for the bound below
+    that epsilon.
+    """
     most = shift + loss
     response = np.logaddexp((orders + 1) * most, -orders * most) - np.logaddexp(0, most)
     slow = (1 + orders) * np.exp(-loss)

@@ -35,8 +35,8 @@ from dpverify.randomness.bits import IntArray
 class NextQuery:
     """Queries that are chosen as the answers come in.
 
-    after: a public function from the answers so far (True: reported) to the next query; it must not look
-    at the data. most: how many queries are asked at most.
+    after: a public function from the answers so far (True: reported) to the next query; it must
+    not look at the data. most: how many queries are asked at most.
     """
 
     after: Callable[[tuple[bool, ...]], Query]
@@ -73,7 +73,8 @@ class SparseEstimate(Result):
         return self.above
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: places have no noise, and how near to the threshold the queries' answers are is not released.
+        """Give None: places have no noise, and how near to the threshold the queries' answers are
+        is not released.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """
@@ -95,20 +96,21 @@ def _listed(value: Any, name: str) -> tuple[Query, ...] | NextQuery:
 class SparseVector(Mechanism[SparseEstimate]):
     """The first ``reports`` of a list of integer queries that reach a public threshold, about.
 
-    Data: one column, shape (n,) or (n, 1). Output: ``SparseEstimate``; never abstains. Claim: each report
-    is as private as an integer that moves by 2 under discrete Laplace noise of scale
-    2 noise_multiplier, so (1 / noise_multiplier)-DP and better; queries that are not reported are free.
-    queries: a tuple of queries of one number each, or ``NextQuery``, whose queries must not move further
-    than those it asks while nothing is reported. threshold: an integer.
+    Data: one column, shape (n,) or (n, 1). Output: ``SparseEstimate``; never abstains. Claim:
+    each report is as private as an integer that moves by 2 under discrete Laplace noise of scale
+    2 noise_multiplier, so (1 / noise_multiplier)-DP and better; queries that are not reported are
+    free.
+    queries: a tuple of queries of one number each, or ``NextQuery``, whose queries must not move
+    further than those it asks while nothing is reported. threshold: an integer.
     reports: it stops after so many.
-    by_range: for counts under add-remove, claim a bounded range of 3 / (2 noise_multiplier) for each
-    report instead; ``for_budget`` takes what needs less noise.
+    by_range: for counts under add-remove, claim a bounded range of 3 / (2 noise_multiplier) for
+    each report instead; ``for_budget`` takes what needs less noise.
 
-    One round a report: the first query, from the last report on, with query + Y >= threshold + Z, for one
-    Z of scale 2 noise_multiplier and for each query a Y of twice that. Counts under add-remove all move
-    one way, and the scale of Y is that of Z. Of N queries all are on the right side but those within
-    about 6 noise_multiplier ln(2 N / beta) of the threshold, with probability 1 - beta. Where a
-    query moves by D, scales are D times as large.
+    One round a report: the first query, from the last report on, with query + Y >= threshold + Z,
+    for one Z of scale 2 noise_multiplier and for each query a Y of twice that. Counts under
+    add-remove all move one way, and the scale of Y is that of Z. Of N queries all are on the
+    right side but those within about 6 noise_multiplier ln(2 N / beta) of the threshold, with
+    probability 1 - beta. Where a query moves by D, scales are D times as large.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: DR14, Section 3.6 (AboveThreshold, Sparse); the claim of a report is OURS.
     """
@@ -125,7 +127,8 @@ class SparseVector(Mechanism[SparseEstimate]):
             raise TypeError(f"by_range = {self.by_range!r}; write True or False.")
         if not 1 <= whole(self.reports, "reports") <= self.asked:
             raise ValueError(
-                f"reports = {self.reports} of {self.asked} queries; give a number from 1 to {self.asked}."
+                f"reports = {self.reports} of {self.asked} queries; give a number from 1 to "
+                f"{self.asked}."
             )
 
     @property
@@ -135,7 +138,9 @@ class SparseVector(Mechanism[SparseEstimate]):
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """As in ``Mechanism``; unless by_range is given, it is taken where it surely needs less noise."""
+        """As in ``Mechanism``; unless by_range is given, it is taken where it surely needs less
+        noise.
+        """
         plain = super(SparseVector, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
         if "by_range" in parameters or plain.reports == 1 or not plain.one_way:
             return plain
@@ -166,7 +171,9 @@ class SparseVector(Mechanism[SparseEstimate]):
         return SparseEstimate(above, answered)
 
     def expected_error(self, n: int) -> float:
-        """In the unit of the queries: by how much one comparison with the threshold is off, whatever n is."""
+        """In the unit of the queries: by how much one comparison with the threshold is off,
+        whatever n is.
+        """
         noise = self._noise()(0)
         scales = noise.scale, noise.query_scale
         return math.hypot(*(DiscreteLaplace(scale).standard_deviation for scale in scales))

@@ -38,9 +38,10 @@ HISTOGRAM = Handle("histogram")
 class HistogramEstimate(Result):
     """Bins that surfaced: lower edge -> noisy count, in the data's units, in increasing order.
 
-    A bin holds edge <= x < edge + width; on the grid its edges lie within 2^-30 of their distance from
-    the origin of where they are named. ``standard_deviation`` is that of a count's noise, of law ``noise``. What did not
-    surface held fewer than about ``threshold`` records. Printed, it is a line for each bin.
+    A bin holds edge <= x < edge + width; on the grid its edges lie within 2^-30 of their distance
+    from the origin of where they are named. ``standard_deviation`` is that of a count's noise, of
+    law ``noise``. What did not surface held fewer than about ``threshold`` records. Printed, it
+    is a line for each bin.
     """
 
     counts: Mapping[float, int]
@@ -55,10 +56,12 @@ class HistogramEstimate(Result):
         return self.counts
 
     def interval(self, level: Exact = 0.95) -> tuple[dict[float, float], dict[float, float]]:
-        """Compute two mappings by bins, to the low and the high end of each count's interval, integers.
+        """Compute two mappings by bins, to the low and the high end of each count's interval,
+        integers.
 
-        By the noise's tail: a bin surfaces and its count is outside with probability at most 1 - level, for every single bin.
-        There is none for all bins together, for how many there are is not released.
+        By the noise's tail: a bin surfaces and its count is outside with probability at most 1 -
+        level, for every single bin. There is none for all bins together, for how many there are
+        is not released.
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         t = whole_deviation(self.noise, self.standard_deviation, tail_of(level))
@@ -82,12 +85,12 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
     Data: one column, shape (n,) or (n, 1). Output: ``HistogramEstimate``; never abstains. Claim:
     noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
     ApproximateGaussianDP(1 / noise_multiplier, the same, 0).
-    width: of a bin, > 0. origin: an edge. Both are exact ("0.1" is one tenth, 0.1 the float near it).
-    Records more than about 2^29 bins away count as lying there. delta: the largest probability with
-    which a bin that one record holds may surface; the threshold is the least for it, computed from the
-    release predicate itself.
-    The noise's scale is noise_multiplier; under replace, where a record moves two counts, twice that
-    ("laplace") or 1.414213563 times that ("gaussian"; a little above the square root of 2).
+    width: of a bin, > 0. origin: an edge. Both are exact ("0.1" is one tenth, 0.1 the float near
+    it). Records more than about 2^29 bins away count as lying there. delta: the largest
+    probability with which a bin that one record holds may surface; the threshold is the least for
+    it, computed from the release predicate itself. The noise's scale is noise_multiplier; under
+    replace, where a record moves two counts, twice that ("laplace") or 1.414213563 times that
+    ("gaussian"; a little above the square root of 2).
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: KKMN09; KV18, Lemma 2.3 (bins without a bound); the threshold is OURS.
     """
@@ -120,15 +123,16 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        delta: by default the budget's, of which Gaussian noise under an ApproxDP needs the other half. Raises
-        ValueError besides for a budget without a delta, under which no bin may surface.
+        delta: by default the budget's, of which Gaussian noise under an ApproxDP needs the other
+        half. Raises ValueError besides for a budget without a delta, under which no bin may
+        surface.
         """
         if "delta" not in parameters and isinstance(budget, Guarantee):
             given = exact(getattr(budget, "delta", 0), "delta")
             if not given:
                 raise ValueError(
-                    f"budget = {budget}: bins that nobody listed surface with a probability that is a delta; "
-                    "give an ApproxDP budget."
+                    f"budget = {budget}: bins that nobody listed surface with a probability that "
+                    "is a delta; give an ApproxDP budget."
                 )
             halved = isinstance(budget, ApproxDP) and parameters.get("noise") == "gaussian"
             parameters["delta"] = given / 2 if halved else given
@@ -143,8 +147,8 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
             raise ValueError(f"width = {self.width} is not positive; give the width of a bin.")
         if not _NARROWEST <= width <= _WIDEST:
             raise ValueError(
-                f"width = {self.width} is outside 2^-1022..2^1023, where edges are floats; give the "
-                "data in another unit."
+                f"width = {self.width} is outside 2^-1022..2^1023, where edges are floats; give "
+                "the data in another unit."
             )
         if abs(origin) > width * 2**29:
             raise ValueError(
@@ -169,7 +173,9 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         return HistogramEstimate(counts, float(width), noise.threshold, deviation, self.noise)
 
     def expected_error(self, n: int) -> float:
-        """In records, for one bin that holds all n: infinite below the threshold, where bins do not surface."""
+        """In records, for one bin that holds all n: infinite below the threshold, where bins do
+        not surface.
+        """
         noise = self._fixed_noise()
         return noise.added.standard_deviation if n >= noise.threshold else math.inf
 

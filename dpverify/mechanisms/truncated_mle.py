@@ -1,4 +1,6 @@
-"""``truncated_mle``: the parameter of any exponential family with one, from clipped or truncated records."""
+"""``truncated_mle``: the parameter of any exponential family with one, from clipped or truncated
+records.
+"""
 
 from __future__ import annotations
 
@@ -44,28 +46,40 @@ _NEAR_SHARE = 0.25  # units of the search within which the share of records insi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedMle(FamilyMean):
-    """The parameter of an exponential family with one: Poisson, log-normal, continuous Bernoulli, or a family of your own.
+    """The parameter of an exponential family with one: Poisson, log-normal, continuous Bernoulli,
+    or a family of your own.
 
-    A noisy binary search finds the median of the records, as the parameter whose law has it. Then the mean of the family's statistic T is
-    released once, of records clipped to an interval about the mean under that parameter, or of those inside alone, and solved for the parameter
-    for which the clipped or truncated law has that mean: of truncated records this is the maximum likelihood estimate. How long the interval
-    is balances noise and sampling for the number of records.
+    A noisy binary search finds the median of the records, as the parameter whose law has it. Then
+    the mean of the family's statistic T is released once, of records clipped to an interval about
+    the mean under that parameter, or of those inside alone, and solved for the parameter for
+    which the clipped or truncated law has that mean: of truncated records this is the maximum
+    likelihood estimate. How long the interval is balances noise and sampling for the number of
+    records.
 
-    Data: one column, shape (n,) or (n, 1). Output: ``FamilyEstimate``; ``Abstained`` below ``at_least`` records and for a mean
-    that no parameter near the searched one has. Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
-    all data, whatever their law; no delta. No code of the family runs on data: records are compared with released numbers.
-    family: of ``dpverify.families``, or your own ``Family``; ``check_family`` says which assumptions of the theory it keeps.
-    lowest, highest: a public range of the parameter; the search's steps grow with its logarithm. The estimate is inside.
-    outside: "clip" for records as they are; "mask" for those of which only some were ``kept``, where clipping is biased.
+    Data: one column, shape (n,) or (n, 1). Output: ``FamilyEstimate``; ``Abstained`` below
+    ``at_least`` records and for a mean that no parameter near the searched one has. Claim:
+    GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data,
+    whatever their law; no delta. No code of the family runs on data: records are compared with
+    released numbers.
+    family: of ``dpverify.families``, or your own ``Family``; ``check_family`` says which
+    assumptions of the theory it keeps.
+    lowest, highest: a public range of the parameter; the search's steps grow with its logarithm.
+    The estimate is inside.
+    outside: "clip" for records as they are; "mask" for those of which only some were ``kept``,
+    where clipping is biased.
     kept: with "mask", the public interval of records that were kept, for example (0, 250_000).
-    method: "statistic" is what is said above. "gradient", with "mask" alone: ``steps`` noisy gradients of the likelihood, of a list of records inside
-    the interval, filled up with public ones where there are too few; ``runs`` > 1: on as many disjoint chunks of the list, at no cost
-    in privacy, of whose results the median is taken. As accurate as "statistic" to a tenth under replace, with one run;
-    under add-remove the noise is twice that. Kept to compare with what is published.
-    search_share: of mu^2, for the median. at_least: abstain below this released (or public) number; by default 60 noise multipliers
-    under replace and 30 under add-remove; for gradients 60 times ``runs``.
+    method: "statistic" is what is said above. "gradient", with "mask" alone: ``steps`` noisy
+    gradients of the likelihood, of a list of records inside the interval, filled up with public
+    ones where there are too few; ``runs`` > 1: on as many disjoint chunks of the list, at no cost
+    in privacy, of whose results the median is taken. As accurate as "statistic" to a tenth under
+    replace, with one run; under add-remove the noise is twice that. Kept to compare with what is
+    published.
+    search_share: of mu^2, for the median. at_least: abstain below this released (or public)
+    number; by default 60 noise multipliers under replace and 30 under add-remove; for gradients
+    60 times ``runs``.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
-    Source: ZZ25, Algorithm 3.1 and Theorem 3.1 (truncated maximum likelihood; here by one release); OURS (clipped moments).
+    Source: ZZ25, Algorithm 3.1 and Theorem 3.1 (truncated maximum likelihood; here by one
+    release); OURS (clipped moments).
     """
 
     method: Annotated[Literal["statistic", "gradient"], one_of("statistic", "gradient")] = (
@@ -75,24 +89,30 @@ class TruncatedMle(FamilyMean):
     runs: Annotated[int, whole_from(1, most=_MOST_RUNS)] = 1
 
     def check_parameters(self) -> None:
-        """A range that the family has, of not too many deviations; an interval of records that it has; parameters of one method."""
+        """A range that the family has, of not too many deviations; an interval of records that it
+        has; parameters of one method.
+        """
         if self.method == "statistic" and (self.steps, self.runs) != (_USUAL_STEPS, 1):
             raise ValueError(
-                f"steps = {self.steps}, runs = {self.runs} are about gradients; write method='gradient', or leave them out."
+                f"steps = {self.steps}, runs = {self.runs} are about gradients; write "
+                "method='gradient', or leave them out."
             )
         if self.method == "gradient" and self.outside == "clip":
             raise ValueError(
-                "method = 'gradient' follows the likelihood of records inside an interval; write outside='mask' with it."
+                "method = 'gradient' follows the likelihood of records inside an interval; write "
+                "outside='mask' with it."
             )
         if self.steps * self.runs > _MOST_SUMS:
             raise ValueError(
-                f"steps = {self.steps}, runs = {self.runs}: {self.steps * self.runs} sums to release; give at most "
-                f"{_MOST_SUMS} together."
+                f"steps = {self.steps}, runs = {self.runs}: {self.steps * self.runs} sums to "
+                f"release; give at most {_MOST_SUMS} together."
             )
         FamilyMean.check_parameters(self)
 
     def plan(self) -> Plan:
-        """The number, the search, and the statistics; or sums of these over a list, one for each gradient."""
+        """The number, the search, and the statistics; or sums of these over a list, one for each
+        gradient.
+        """
         whole = SteppedMean.plan(self)
         if self.method == "statistic":
             return whole
@@ -115,7 +135,9 @@ class TruncatedMle(FamilyMean):
         return self._descended(transcript, middle, octave, count, size)
 
     def count_weight(self) -> int:
-        """Half of the range of a record under add-remove; under replace all that is free, if it is needed."""
+        """Half of the range of a record under add-remove; under replace all that is free, if it
+        is needed.
+        """
         if self.counts():
             return CELLS // 2
         return CELLS * 7 // 4 if self.outside == "mask" else 0
@@ -142,7 +164,8 @@ class TruncatedMle(FamilyMean):
         return self._estimate(found, count, noise * steep, math.sqrt(at.variance / inside) * steep)
 
     def expected_error(self, n: int, *, parameter: float | None = None) -> float:
-        """Predict the noise's part of the parameter's error, for n records of the family with this parameter.
+        """Predict the noise's part of the parameter's error, for n records of the family with
+        this parameter.
 
         Infinite where the mechanism would abstain.
         """
@@ -169,7 +192,9 @@ class TruncatedMle(FamilyMean):
     # --- gradients ------------------------------------------------------------------------------
 
     def descent(self) -> Descent:
-        """All sums together have the share of mu^2 that is left; a list's neighbors differ by a replacement."""
+        """All sums together have the share of mu^2 that is left; a list's neighbors differ by a
+        replacement.
+        """
         square = 4 * CELLS**2 * self.steps / self.shares()[2]
         scale = self.noise_multiplier * root_up(square, ROOT_BITS)
         return Descent(self.steps, self.runs, scale)
@@ -182,15 +207,17 @@ class TruncatedMle(FamilyMean):
         return min(times * SteppedMean.least(self), MOST_LEAST)
 
     def noise_at(self, mean: float) -> float:
-        """The deviation of the noise in the sum of statistics over the interval: of one release, or of what one run leads to."""
+        """The deviation of the noise in the sum of statistics over the interval: of one release,
+        or of what one run leads to.
+        """
         if self.method == "statistic":
             return SteppedMean.noise_at(self, mean)
         one = min(to_float(self.descent().scale), 1e150) / CELLS / 2
         return one * widening(self.steps) / math.sqrt(self.steps)
 
     def _rows(self, before: Transcripts) -> Integers:
-        """Read off where the search ended, the quarter octave of the number of records, and the number that the list is
-        made for, shape (size, 3).
+        """Read off where the search ended, the quarter octave of the number of records, and the
+        number that the list is made for, shape (size, 3).
         """
         numbers = self._numbers(before)
         if self.counts():
@@ -208,7 +235,9 @@ class TruncatedMle(FamilyMean):
         return self.descent().part(edges, self.edge(middle), size)
 
     def _size(self, middle: int, octave: int, number: int) -> int:
-        """The list's size: by the least share inside for parameters within a quarter of a unit of where the search ended."""
+        """The list's size: by the least share inside for parameters within a quarter of a unit of
+        where the search ended.
+        """
         frame = frame_of(self, self.theta_of(middle), octave)
         near = (self.theta_at(middle, s * _NEAR_SHARE) for s in (-1, 0, 1))
         return list_size(number, min(self._inside(frame, theta) for theta in near), self.runs)
@@ -224,7 +253,9 @@ class TruncatedMle(FamilyMean):
     def _descended(
         self, transcript: Transcripts, middle: int, octave: int, count: float, size: int
     ) -> FamilyEstimate | Abstained:
-        """Follow each run's steps, within a unit of where the search ended, and take the median of where they lead."""
+        """Follow each run's steps, within a unit of where the search ended, and take the median
+        of where they lead.
+        """
         family, frame = self.family, frame_of(self, self.theta_of(middle), octave)
         start, ends = self.theta_of(middle), (self.theta_at(middle, -1), self.theta_at(middle, 1))
         law = partial(frame.law, family, outside=self.outside)
@@ -262,7 +293,9 @@ class TruncatedMle(FamilyMean):
     # --- the solution ---------------------------------------------------------------------------
 
     def _solved(self, frame: Frame, released: float, middle: int) -> float | None:
-        """The natural parameter whose law has this mean: near where the search ended, or at the end of the range."""
+        """The natural parameter whose law has this mean: near where the search ended, or at the
+        end of the range.
+        """
         family, outside = self.family, self.outside
         ends, here = self.ends(), self.coordinate_of(middle)
         far = _NEAR * (ends[1] - ends[0]) * FINE / 2.0 ** self.search().steps * 2

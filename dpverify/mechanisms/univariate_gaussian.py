@@ -1,4 +1,6 @@
-"""``univariate_gaussian``: the mean and the standard deviation of normal records, without a guess of either."""
+"""``univariate_gaussian``: the mean and the standard deviation of normal records, without a guess
+of either.
+"""
 
 from __future__ import annotations
 
@@ -70,26 +72,30 @@ _FAR, _NEAR = Box(2.0, 4.0), Box(1.0, 2.0)
 class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     """The mean and the standard deviation of normal records, with no guess of either but the grid.
 
-    Data: one column, shape (n,) or (n, 1). Output: ``NormalEstimate``; ``Degenerate`` where the deviation is below 4 cells;
-    ``Abstained`` below ``at_least`` records and for records that no normal law near the released frame fits. Claim:
-    GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data; no delta.
-    Errors, at (1, 1e-6) under replace, of the mean in deviations and of the deviation as a share: .038 and .030 at n = 1000,
+    Data: one column, shape (n,) or (n, 1). Output: ``NormalEstimate``; ``Degenerate`` where the
+    deviation is below 4 cells; ``Abstained`` below ``at_least`` records and for records that no
+    normal law near the released frame fits. Claim: GaussianDP(1 / noise_multiplier) up to the
+    grid's rounding, for both adjacencies and all data; no delta. Errors, at (1, 1e-6) under
+    replace, of the mean in deviations and of the deviation as a share: .038 and .030 at n = 1000,
     .009 and .0065 at 16000 (sampling alone: .032, .022; .008, .0056).
 
-    Four steps: a noisy binary search for the median; another for the median of the distances from it; clipped first and
-    second moments about these, which give a better center and unit; and clipped moments again, of which the estimate is
-    the normal law that has them. Of records that are not normal it still is: of Cauchy records it has the deviation 2.3, of
-    exponential ones the mean .88 and the deviation .80, of two far clusters their middle.
-    cell: records are rounded to the largest power of two not above; deviations from 4 cells to 2^38 are found, and rounding adds
-    (cell / deviation)^2 / 24 of itself to the deviation.
+    Four steps: a noisy binary search for the median; another for the median of the distances from
+    it; clipped first and second moments about these, which give a better center and unit; and
+    clipped moments again, of which the estimate is the normal law that has them. Of records that
+    are not normal it still is: of Cauchy records it has the deviation 2.3, of exponential ones
+    the mean .88 and the deviation .80, of two far clusters their middle.
+    cell: records are rounded to the largest power of two not above; deviations from 4 cells to
+    2^38 are found, and rounding adds (cell / deviation)^2 / 24 of itself to the deviation.
     center: public; records beyond 2^40 cells of it count as lying there.
-    reach: the median is searched within so much of the center, rounded up to a power of two of cells; None: all 2^40. Half
-    as many bits are half as many noisy steps.
+    reach: the median is searched within so much of the center, rounded up to a power of two of
+    cells; None: all 2^40. Half as many bits are half as many noisy steps.
     shares: of mu^2 for the four steps, of sum 1.
-    at_least: abstain below this released (or public) number; by default 200 noise multipliers under replace and 100 under
-    add-remove, from 20 to 2^60. With half as many a search may fail, which the last fit shows in most but not in all cases.
+    at_least: abstain below this released (or public) number; by default 200 noise multipliers
+    under replace and 100 under add-remove, from 20 to 2^60. With half as many a search may fail,
+    which the last fit shows in most but not in all cases.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
-    Source: OURS; KV18 (the problem; estimates in two rounds), DRS22 (the Gaussian mechanism and its composition).
+    Source: OURS; KV18 (the problem; estimates in two rounds), DRS22 (the Gaussian mechanism and
+    its composition).
     """
 
     cell: Annotated[float, positive(as_given=True)]
@@ -106,12 +112,13 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         if abs(center) > _LARGEST_CENTER * self._grid.cell:
             far = to_float(abs(center) / self._grid.cell)
             raise ValueError(
-                f"center = {to_float(center)} is {far:.3g} cells from zero, beyond 2^52. Subtract a public constant from the "
-                "data, or give a larger cell."
+                f"center = {to_float(center)} is {far:.3g} cells from zero, beyond 2^52. Subtract "
+                "a public constant from the data, or give a larger cell."
             )
         if self.reach is not None and exact(self.reach, "reach") > OUTER_BOX * self._grid.cell:
             raise ValueError(
-                f"reach = {self.reach} is more than 2^40 cells. Give a larger cell, or leave it out for all of the grid."
+                f"reach = {self.reach} is more than 2^40 cells. Give a larger cell, or leave it "
+                "out for all of the grid."
             )
 
     def replacement(self) -> float:
@@ -119,7 +126,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return to_float(exact(self.center, "center"))
 
     def plan(self) -> Plan:
-        """The public count under replace; both searches; the moments about what they found, and about what these tell."""
+        """The public count under replace; both searches; the moments about what they found, and
+        about what these tell.
+        """
         public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
         sides, spreads = self._grid.sides, self._grid.spreads
         found = sides.elements(self._side_query, _NOISE)
@@ -163,7 +172,8 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """Of the mean, in standard deviations of the records: the noise's part alone, for normal records, to first order.
+        """Of the mean, in standard deviations of the records: the noise's part alone, for normal
+        records, to first order.
 
         Infinite below ``at_least`` records.
         """
@@ -174,7 +184,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return self._expected(n)[1]
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that the released number of n records is below ``at_least`` with probability at most ``beta``."""
+        """The least n such that the released number of n records is below ``at_least`` with
+        probability at most ``beta``.
+        """
         allowed = probability(beta, "beta")
         if not self._counts():
             return self._least()
@@ -269,7 +281,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return frames if name == WARM else self._after_warm(frames, before)
 
     def _after_warm(self, frames: Integers, before: Transcripts) -> Integers:
-        """Where the warm moments move the frames; they stay where the released number is not positive."""
+        """Where the warm moments move the frames; they stay where the released number is not
+        positive.
+        """
         rows = np.concatenate([frames, self._rounded(before)], axis=1)
         found, which = np.unique(rows, axis=0, return_inverse=True)
         pairs, same = np.unique(found[:, 2:], axis=0, return_inverse=True)
@@ -279,7 +293,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return np.array(later, np.int64)[which.reshape(-1)]
 
     def _rounded(self, before: Transcripts) -> Integers:
-        """The warm moments in 1/64, to the nearest, shape (size, 2); -1 and -1 where there is no positive number."""
+        """The warm moments in 1/64, to the nearest, shape (size, 2); -1 and -1 where there is no
+        positive number.
+        """
         values, query = before[WARM].astype(object), self._query(WARM)
         first, second = values[:, 0], values[:, 1]
         if self._counts():
@@ -363,8 +379,10 @@ class _Grid:
 
 @lru_cache(maxsize=64)
 def _grid_of(mechanism: UnivariateGaussian) -> _Grid:
-    """The least r from 2 on with reach <= 2^r cells. The first search halves the reach down to ``_FINEST`` cells, the second
-    octaves of deviations, more than the reach has, down to a quarter of one; both take extra steps."""
+    """The least r from 2 on with reach <= 2^r cells. The first search halves the reach down to
+    ``_FINEST`` cells, the second octaves of deviations, more than the reach has, down to a
+    quarter of one; both take extra steps.
+    """
     exponent = floor_log2(exact(mechanism.cell, "cell"))
     cell = Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
     bits = OUTER_BOX.bit_length() - 1
@@ -378,7 +396,8 @@ def _grid_of(mechanism: UnivariateGaussian) -> _Grid:
 
 @lru_cache(maxsize=128)
 def _query_of(mechanism: UnivariateGaussian, name: Handle) -> ClippedMoments:
-    """Of the last: clip(z, 1.5) and 0.72 (min(z^2, 1.9^2) - 1.4), weight 1/2; of the warm ones 3, 0.55, 3^2, 3, 1.
+    """Of the last: clip(z, 1.5) and 0.72 (min(z^2, 1.9^2) - 1.4), weight 1/2; of the warm ones 3,
+    0.55, 3^2, 3, 1.
 
     The offset and the weight are for add-remove; under replace neither moves anything.
     """

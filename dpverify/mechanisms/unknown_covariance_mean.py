@@ -69,21 +69,24 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
     """The mean of vectors whose covariance is unknown, with no bound on where it is.
 
     Data: shape (n, d), in any unit, variances far above cell^2, values within 2^40 cells. Output:
-    ``VectorMeanEstimate``, or ``Abstained``. Claim: the composition of its stages; noise_multiplier is
-    about 1 / mu of it.
-    Four steps, each on all records: groups of records vote for the largest variance; ``reports`` columns
-    of large variances are found, as by ``LargeVariances``; groups vote for the sum of the other columns'
-    variances; then ``RefinedMean`` with a diagonal M of these: each reported column's variance, and for the
-    others the average of theirs. With s_j the standard deviations and mu as above the noise is about
-    (sum of s_j reported + sqrt((d - k) sum of s_j^2 of the others)) c / (n mu), c some times what it is with
-    known variances, and the n at which it is good grows with d^(1/4) and no sqrt(d).
-    Accuracy is promised for independent normal columns; a covariance with large correlations has records
-    beyond the radius, and the noise is then that of the variances, or it abstains.
-    n_max: about how many records are expected, public. reports: how many columns at most; ``for_budget``
-    takes as many as the groups can carry at n_max; ``NumberOfReports`` finds one privately. tail: the probability of each of three rare events that
-    make the claim's delta. votes_share, ladder_share, center_share: of mu^2, for the two votes, the reports,
-    and the center of the refined mean. reach: how far friends are apart, in radii of records; with 2 all
-    records within the radius are friends, which is quick to see. depth, groups, cell, key: as for ``LargeVariances``.
+    ``VectorMeanEstimate``, or ``Abstained``. Claim: the composition of its stages;
+    noise_multiplier is about 1 / mu of it. Four steps, each on all records: groups of records
+    vote for the largest variance; ``reports`` columns of large variances are found, as by
+    ``LargeVariances``; groups vote for the sum of the other columns' variances; then
+    ``RefinedMean`` with a diagonal M of these: each reported column's variance, and for the
+    others the average of theirs. With s_j the standard deviations and mu as above the noise is
+    about (sum of s_j reported + sqrt((d - k) sum of s_j^2 of the others)) c / (n mu), c some
+    times what it is with known variances, and the n at which it is good grows with d^(1/4) and no
+    sqrt(d). Accuracy is promised for independent normal columns; a covariance with large
+    correlations has records beyond the radius, and the noise is then that of the variances, or it
+    abstains.
+    n_max: about how many records are expected, public. reports: how many columns at most;
+    ``for_budget`` takes as many as the groups can carry at n_max; ``NumberOfReports`` finds one
+    privately. tail: the probability of each of three rare events that make the claim's delta.
+    votes_share, ladder_share, center_share: of mu^2, for the two votes, the reports, and the
+    center of the refined mean. reach: how far friends are apart, in radii of records; with 2 all
+    records within the radius are friends, which is quick to see. depth, groups, cell, key: as for
+    ``LargeVariances``.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DJYZZ24, Algorithm 2, with one mean about M in place of two (OURS).
     """
@@ -110,8 +113,8 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
             raise ValueError(f"depth = {self.depth}; one grid serves at most {_DEEPEST} levels.")
         if self._left() <= 0:
             raise ValueError(
-                f"{' + '.join(_SHARES)} = {1 - self._left()} leaves nothing for the mean; give shares that "
-                "add up to less than 1."
+                f"{' + '.join(_SHARES)} = {1 - self._left()} leaves nothing for the mean; give "
+                "shares that add up to less than 1."
             )
 
     if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
@@ -143,9 +146,10 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        tail: by default a 20th of the budget's delta. reports: by default as many as at n_max noise hides a
-        column with probability at most 1/20, at least 1; and no more than 64 or d / 4, whichever is larger, for then
-        the noise is at most 3/2 of what it is with d reports, whatever the variances. From public numbers alone.
+        tail: by default a 20th of the budget's delta. reports: by default as many as at n_max
+        noise hides a column with probability at most 1/20, at least 1; and no more than 64 or d /
+        4, whichever is larger, for then the noise is at most 3/2 of what it is with d reports,
+        whatever the variances. From public numbers alone.
         """
         if "tail" not in parameters:
             if not isinstance(budget, ApproxDP):
@@ -172,7 +176,9 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         return 0.0 if self.d == 1 else (0.0,) * self.d
 
     def plan(self) -> Plan:
-        """The votes, the reports, the others' sum; then each stage of the mean with what follows of them."""
+        """The votes, the reports, the others' sum; then each stage of the mean with what follows
+        of them.
+        """
         ladder = self.ladder()
         votes = self._votes(VOTES, self._query)
         found = (votes, _surfaced(votes, NO_BUCKET), *ladder.rounds())
@@ -217,9 +223,11 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         return mean.expected_noise(n) * radius * math.sqrt(length)
 
     def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
-        """For n records of independent normal columns of these deviations, whose levels were found; in their units.
+        """For n records of independent normal columns of these deviations, whose levels were
+        found; in their units.
 
-        The rest as for ``RefinedMean``. Raises ValueError without deviations, for the noise is in proportion to them.
+        The rest as for ``RefinedMean``. Raises ValueError without deviations, for the noise is in
+        proportion to them.
         """
         if deviations is None:
             raise ValueError(
@@ -239,8 +247,9 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         return self.expected_noise(found, n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n known to be enough for independent normal columns, except with probability ``beta``:
-        for the levels to be right, as for ``LargeVariances``, and then for records that are all friends.
+        """The least n known to be enough for independent normal columns, except with probability
+        ``beta``: for the levels to be right, as for ``LargeVariances``, and then for records that
+        are all friends.
 
         Raises ValueError if the groups are too few for this beta.
         """
@@ -300,8 +309,9 @@ def _refined(mechanism: UnknownCovarianceMean, rough: RoughCovariance) -> Refine
 def _most_reports(trial: UnknownCovarianceMean) -> int:
     """The most that are rarely wrong at n_max, and worth it; 1 if none are.
 
-    With k of d reports the noise S + sqrt((d - k) sum of s_j^2 of the others) is at most (1 + sqrt(d / k)) / 2 of
-    the sum of all s_j (proof in spec/theory/rough_covariance.py), so a quarter of the columns is enough.
+    With k of d reports the noise S + sqrt((d - k) sum of s_j^2 of the others) is at most (1 +
+    sqrt(d / k)) / 2 of the sum of all s_j (proof in spec/theory/rough_covariance.py), so a
+    quarter of the columns is enough.
     """
     most = min(trial.d, max(_ALWAYS_WORTH, -(-trial.d // 4)))
 

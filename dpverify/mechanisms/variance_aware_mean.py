@@ -83,25 +83,28 @@ def _doublings(least: Fraction, reach: Fraction) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VarianceAwareMean(CenteredMean):
-    """The mean of vectors with noise that follows each column's spread, about privately found medians.
+    """The mean of vectors with noise that follows each column's spread, about privately found
+    medians.
 
-    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or ``Abstained``
-    when the released count is below ``at_least``. Claim: GaussianDP(1 / noise_multiplier) up to the
-    grid's rounding, for both adjacencies. The error of normal records is about
-    sqrt(sum s_j^2 / n) + 2 sum s_j / (n mu) under replace, s_j their standard deviations, as long as n is
-    some times sqrt(d) / mu; with fewer the medians are missed, and the error is that of the reach.
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
+    ``Abstained`` when the released count is below ``at_least``. Claim: GaussianDP(1 /
+    noise_multiplier) up to the grid's rounding, for both adjacencies. The error of normal records
+    is about sqrt(sum s_j^2 / n) + 2 sum s_j / (n mu) under replace, s_j their standard
+    deviations, as long as n is some times sqrt(d) / mu; with fewer the medians are missed, and
+    the error is that of the reach.
 
-    Four steps: noisy binary searches for the medians of all columns at once; if the deviations are not
-    given, likewise for the medians of |x_j - median_j|; noisy numbers of records by their norm, where
-    column j counts in units of sqrt(s_j), and of these the radius that few records exceed; the noisy
-    sum of the records clipped to that ball.
+    Four steps: noisy binary searches for the medians of all columns at once; if the deviations
+    are not given, likewise for the medians of |x_j - median_j|; noisy numbers of records by their
+    norm, where column j counts in units of sqrt(s_j), and of these the radius that few records
+    exceed; the noisy sum of the records clipped to that ball.
     center, reach: public; every median is searched within reach of the center.
     deviations: a public guess of each column's standard deviation, exact factors do not matter. If
     None, they are searched from ``least_deviation`` (public, in the data's units) to the reach.
     search_share, norm_share: the parts of mu^2 for the searches and for the norms.
     extra_steps: of the search for medians, beyond one for each halving of reach down to the least
     deviation: a step that is not decisive is repeated. The search for deviations has half as many.
-    radii: candidates, as multiples of the root mean square norm that the deviations make one expect.
+    radii: candidates, as multiples of the root mean square norm that the deviations make one
+    expect.
     one_in: one record in so many, and what noise may hide, may be clipped.
     at_least: abstain below this released count.
     Errors: TypeError or ValueError for parameters and for data of another shape.
@@ -154,16 +157,20 @@ class VarianceAwareMean(CenteredMean):
         return self._stretch(row[:-1]), self._edges()[row[-1]]
 
     def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
-        """Compute what clipping adds to the error, for columns of the deviations that were given or found."""
+        """Compute what clipping adds to the error, for columns of the deviations that were given
+        or found.
+        """
         spreads, length = np.array(self._deviations(row[:-1]).floats()), TYPICAL * GRAIN
         return length * clipped_deviation(spreads, radius / TYPICAL, count, found.offset / length)
 
     def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
-        """For n independent normal columns of these deviations, whose medians and spreads were found; in their units.
+        """For n independent normal columns of these deviations, whose medians and spreads were
+        found; in their units.
 
-        deviations: by default those that were declared. The radius is the one that few norms exceed, whose squares are
-        taken to be chi-square of as many degrees as have their variance. Infinite below ``at_least`` records; with too few
-        for the searches the error is that of the reach, which is not in it. Raises ValueError without deviations.
+        deviations: by default those that were declared. The radius is the one that few norms
+        exceed, whose squares are taken to be chi-square of as many degrees as have their
+        variance. Infinite below ``at_least`` records; with too few for the searches the error is
+        that of the reach, which is not in it. Raises ValueError without deviations.
         """
         if deviations is None and self.deviations is None:
             raise ValueError(
@@ -198,8 +205,8 @@ class VarianceAwareMean(CenteredMean):
         if not least <= reach <= farthest <= least * _FINEST:
             raise ValueError(
                 f"least_deviation = {self.least_deviation}: center and reach together are "
-                f"{to_float(farthest / least)} times that; give a number from 1 to 2^21, by a smaller "
-                "reach or a larger least deviation."
+                f"{to_float(farthest / least)} times that; give a number from 1 to 2^21, by a "
+                "smaller reach or a larger least deviation."
             )
         settle(self, least_deviation=least)
 
@@ -231,8 +238,9 @@ class VarianceAwareMean(CenteredMean):
         return query
 
     def _deviations(self, row: Row) -> Rationals:
-        """Those given, or least 2^k (1 + f), k the whole and f the broken part of the doublings, but at
-        most the reach."""
+        """Those given, or least 2^k (1 + f), k the whole and f the broken part of the doublings,
+        but at most the reach.
+        """
         spreads = self._spreads()
         if spreads is None:
             return rationals_of(self.deviations or ())
@@ -270,8 +278,8 @@ class VarianceAwareMean(CenteredMean):
     def _chosen(self, before: Transcripts) -> IntArray:
         """The first radius that few records exceed, shape (size, 1); the last one if there is none.
 
-        Few are one in ``one_in`` of all, and three standard deviations of the noise in their number,
-        which is that of all places beyond.
+        Few are one in ``one_in`` of all, and three standard deviations of the noise in their
+        number, which is that of all places beyond.
         """
         counts = before[NORMS]
         last = len(self.radii) - 1

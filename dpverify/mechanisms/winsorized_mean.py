@@ -64,24 +64,27 @@ _RANGE = Fraction(3, 2)  # of losses for mu = 1: a range e is (e sqrt(2 pi) / 4)
 class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     """The mean of every column, its records clipped to a range that private quartiles give.
 
-    Data: shape (n, d), d = len(lower), n >= 1, in any unit. Output: ``VectorMeanEstimate``; never abstains.
-    Claim, under replace: with Gaussian noise GaussianDP(1 / noise_multiplier), up to the grid's rounding;
-    with Laplace noise pure DP of 1 / noise_multiplier, and better in composition.
+    Data: shape (n, d), d = len(lower), n >= 1, in any unit. Output: ``VectorMeanEstimate``; never
+    abstains. Claim, under replace: with Gaussian noise GaussianDP(1 / noise_multiplier), up to
+    the grid's rounding; with Laplace noise pure DP of 1 / noise_multiplier, and better in
+    composition.
 
-    Two steps: the quartiles of every column, each by the exponential mechanism on a public grid; the
-    noisy sum of the records clipped to (a + b) / 2 -+ k |b - a|, where a and b are what was released.
-    Half a range is at least a cell, and up to 1/32 longer than that. k = sqrt(2 ln(1 / clipped)) / 1.349:
-    of normal records with these quartiles a share of at most ``clipped`` is clipped.
-    lower, upper: public bounds of every column's quartiles, chosen without looking at the data. Records
-    beyond count as a bound for the quartiles; the mean may lie beyond.
+    Two steps: the quartiles of every column, each by the exponential mechanism on a public grid;
+    the noisy sum of the records clipped to (a + b) / 2 -+ k |b - a|, where a and b are what was
+    released. Half a range is at least a cell, and up to 1/32 longer than that. k = sqrt(2 ln(1 /
+    clipped)) / 1.349: of normal records with these quartiles a share of at most ``clipped`` is
+    clipped.
+    lower, upper: public bounds of every column's quartiles, chosen without looking at the data.
+    Records beyond count as a bound for the quartiles; the mean may lie beyond.
     noise: "gaussian", or "laplace" for pure DP, where the error grows with d^(3/2) and not with d.
     cells: each column's bounds are divided into so many cells, up to twice as many.
     clipped: about 1 / n is best.
-    quartile_share: the part of mu^2 (of epsilon with Laplace noise) for the quartiles. Half of it makes the
-    noise 1.2 times that of a quarter, and about 0.7 times the records suffice for the quartiles.
+    quartile_share: the part of mu^2 (of epsilon with Laplace noise) for the quartiles. Half of it
+    makes the noise 1.2 times that of a quarter, and about 0.7 times the records suffice for the
+    quartiles.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: S11 (the estimator); MT07, DMNS06, DRS22 (its steps). Constants as shipped elsewhere are refuted
-    in audits/exhibits.
+    Source: S11 (the estimator); MT07, DMNS06, DRS22 (its steps). Constants as shipped elsewhere
+    are refuted in audits/exhibits.
     """
 
     lower: PerColumn
@@ -95,8 +98,8 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         """Replace; bounds in order for every column."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"adjacency = {self.adjacency}: this mean divides by the number of records, which has to "
-                "be public. Use Adjacency.REPLACE, or CoordinatewiseMean."
+                f"adjacency = {self.adjacency}: this mean divides by the number of records, which "
+                "has to be public. Use Adjacency.REPLACE, or CoordinatewiseMean."
             )
         check_bounds(self.lower, self.upper, self.cells)
 
@@ -123,7 +126,9 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         )
 
     def quartiles(self, before: Transcripts) -> IntArray:
-        """What was released, in cells above the lower bounds: for each column the lower, then the higher."""
+        """What was released, in cells above the lower bounds: for each column the lower, then the
+        higher.
+        """
         lows = np.repeat([low for low, _, _ in self._grids()], 2)
         pairs: IntArray = (before[QUARTILES] - lows).reshape(-1, self.columns(), 2)
         ordered: IntArray = np.sort(pairs, axis=2).reshape(len(before), -1)
@@ -152,10 +157,11 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, float(count), spread, along, noise=self.noise)
 
     def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
-        """For n records of independent normal columns of these deviations, whose quartiles were found; in their units.
+        """For n records of independent normal columns of these deviations, whose quartiles were
+        found; in their units.
 
-        With too few for the quartiles the error is that of the bounds, which is not in it. Raises ValueError without
-        deviations, for the noise is in proportion to the quartiles' distance.
+        With too few for the quartiles the error is that of the bounds, which is not in it. Raises
+        ValueError without deviations, for the noise is in proportion to the quartiles' distance.
         """
         if deviations is None:
             raise ValueError(
@@ -205,7 +211,9 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return DiscreteLaplace(self._noise_scale()) if laplace else RoundedGaussian(UNIT)
 
     def _noise_scale(self) -> Fraction:
-        """Of the sum, in its units: noise_multiplier times the sensitivity over what is left for it."""
+        """Of the sum, in its units: noise_multiplier times the sensitivity over what is left for
+        it.
+        """
         d, left = self.columns(), 1 - self.quartile_share
         if self.noise == "laplace":
             return self.noise_multiplier * 2 * RADIUS * d / left

@@ -198,10 +198,12 @@ class Account:
         self._derivations[number] = derivation
 
     def spend_whole(self, what: str, derivation: Derivation[PrivacyClaim]) -> Spend:
-        """Write down the first and only request, which gets the whole budget as it was given, before it is answered.
+        """Write down the first and only request, which gets the whole budget as it was given,
+        before it is answered.
 
-        It was fixed before any answer, so its claim may be of the budget itself, which is more than the limits of both sums
-        imply together. Raises BudgetExceeded if anything was spent; after it nothing is left.
+        It was fixed before any answer, so its claim may be of the budget itself, which is more
+        than the limits of both sums imply together. Raises BudgetExceeded if anything was spent;
+        after it nothing is left.
         """
         self._refuse_another(derivation, self.budget)
 

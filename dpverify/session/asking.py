@@ -94,7 +94,9 @@ class Asking(ABC, Generic[Reply]):
         by: str | None = None,
     ) -> Reply:
         """Find the standard deviation of a column between its declared bounds, from a released
-        variance; 0 where noise made that negative, with an interval that says how large it may be."""
+        variance; 0 where noise made that negative, with an interval that says how large it may
+        be.
+        """
         return self._ask(question_of("standard_deviation", column, where, by), share, budget)
 
     def covariance(
@@ -165,11 +167,12 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Count the records in disjoint public bins, for the price of one count under add-remove.
 
-        columns: of one column, or of several each combination of their bins. bins: a number of equal
-        ones between the declared bounds, or all edges; of a Category its values are the bins. Of several
-        columns also by name, bins={"age": 10, "pay": [0, 500, 8000]}. ranges: release what gives ranges
-        of many bins with little noise (``result.range``), where single bins have more: of one column up to
-        1.8 times as much under Gaussian noise, and 2.9 times under Laplace noise.
+        columns: of one column, or of several each combination of their bins. bins: a number of
+        equal ones between the declared bounds, or all edges; of a Category its values are the
+        bins. Of several columns also by name, bins={"age": 10, "pay": [0, 500, 8000]}. ranges:
+        release what gives ranges of many bins with little noise (``result.range``), where single
+        bins have more: of one column up to 1.8 times as much under Gaussian noise, and 2.9 times
+        under Laplace noise.
         """
         if not isinstance(ranges, (bool, np.bool_)):
             raise TypeError(f"ranges = {ranges!r:.60}; give True or False.")
@@ -221,8 +224,8 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Release number, means and covariances of columns between their declared bounds at once.
 
-        The ``result`` is a ``MomentMatrixEstimate``: its ``regression`` of any columns on others, by
-        their places in ``columns``, and its ``principal_components`` cost nothing more. given:
+        The ``result`` is a ``MomentMatrixEstimate``: its ``regression`` of any columns on others,
+        by their places in ``columns``, and its ``principal_components`` cost nothing more. given:
         further parameters of ``MomentMatrix``.
         """
         return self._ask(question_of("moments", columns, where, by, given), share, budget)
@@ -249,8 +252,8 @@ class Asking(ABC, Generic[Reply]):
         both = [name for name in features if name in targets]
         if both or not targets or not features:
             raise ValueError(
-                f"regression of {targets} on {features}: give at least one column on each side, and "
-                "none on both."
+                f"regression of {targets} on {features}: give at least one column on each side, "
+                "and none on both."
             )
         own: dict[str, Any] = {"target": target if isinstance(target, str) else targets}
         own |= {} if ridge is None else {"ridge": ridge}
@@ -322,8 +325,9 @@ def question_of(
     by: str | None,
     given: Mapping[str, Any] | None = None,
 ) -> Question:
-    """Make a question of what a method was given. Raises TypeError for columns that are no names, and
-    for a ``where`` that is no mapping."""
+    """Make a question of what a method was given. Raises TypeError for columns that are no names,
+    and for a ``where`` that is no mapping.
+    """
     if not isinstance(columns, Iterable):
         raise TypeError(f"{kind} of {columns!r}: give the name of a column, or a list of names.")
     names = (columns,) if isinstance(columns, str) else tuple(columns)

@@ -19,7 +19,8 @@ from dpverify.session.choices import Choice
 
 
 def share_of(share: Exact | None) -> Fraction | None:
-    """Read a share, a float as the decimal number that it is written as: ten times 0.1 is the whole.
+    """Read a share, a float as the decimal number that it is written as: ten times 0.1 is the
+    whole.
 
     Raises TypeError or ValueError outside (0, 1].
     """

@@ -116,8 +116,9 @@ def mean(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: 
 
 
 def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
-    """Choose for all first and second moments, and what follows from them: ``target``, ``ridge`` and
-    ``k`` are of that."""
+    """Choose for all first and second moments, and what follows from them: ``target``, ``ridge``
+    and ``k`` are of that.
+    """
     low, high = _box(types, "moments")
     own = {name: value for name, value in given.items() if name not in ("target", "ridge", "k")}
     k = given.get("k", 1)
@@ -159,8 +160,9 @@ def quantiles(
 def _nearer_together(
     given: Mapping[str, Any], apart: Sequence[Choice], unit: Unit, adjacency: Adjacency
 ) -> bool:
-    """Compare root mean squares over the quantiles: of so many rounds each has its part of the cost,
-    as each quantile has."""
+    """Compare root mean squares over the quantiles: of so many rounds each has its part of the
+    cost, as each quantile has.
+    """
     own: dict[str, Any] = {"adjacency": adjacency, "noise_multiplier": 1}
     together = PrivateQuantiles(**given, **own)
     alone = [float(one.kind(**one.parameters, **own).expected_error(1)) for one in apart]
@@ -205,7 +207,10 @@ def robust_mean(
         near = math.sqrt(chdtri(len(types), 0.005))
         far = math.sqrt(2 * chdtri(len(types), 0.02))
         own |= {"tail": delta, "record_radius": near, "radius": far, "shares": _ROBUST_SHARES}
-    why = f"{_columns(list(types))} of which a tenth may be anything: records that agree, then cuts along suspicious directions"
+    why = (
+        f"{_columns(list(types))} of which a tenth may be anything: records that agree, then cuts "
+        "along suspicious directions"
+    )
     return Choice(RobustMean, own | given, why)
 
 

@@ -100,14 +100,16 @@ class OnDisk(Journal):
         return made.named()
 
     def named(self) -> OnDisk:
-        """Sync the folder, so that the file keeps its name: whoever made it may not have done so yet."""
+        """Sync the folder, so that the file keeps its name: whoever made it may not have done so
+        yet.
+        """
         try:
             _sync_folder(self.path.parent)
         except OSError as error:
             raise AccountError(
-                f"{self.path.parent} could not be synced ({error.strerror}): a crash might take the "
-                "file's name, and what was spent with it. Give a path in a local folder that can be "
-                "read and written."
+                f"{self.path.parent} could not be synced ({error.strerror}): a crash might take "
+                "the file's name, and what was spent with it. Give a path in a local folder that "
+                "can be read and written."
             ) from None
         return self
 

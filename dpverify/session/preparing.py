@@ -88,16 +88,17 @@ class Prepared:
         return self.together[0].disjoint or self.together[0].pieces[0].selection.conditions != ()
 
     def expected_error(self, n: int) -> float:
-        """Predict the root mean square of the noise, as the mechanism does; of counts that of one, of a
-        covariance for a mean in the middle of the bounds."""
+        """Predict the root mean square of the noise, as the mechanism does; of counts that of
+        one, of a covariance for a mean in the middle of the bounds.
+        """
         each = [one.mechanism.expected_error(n) for one in self.together]
         found = math.hypot(*each) / math.sqrt(len(each))  # of one mechanism, what it says itself
         if self.tally is not None:
             return found / math.sqrt(self.tally.bins)
         if self.question.kind == "standard_deviation":
             raise ValueError(
-                "The error of a standard deviation depends on how large it is, about the variance's over "
-                "twice of it; ask for that of 'variance'."
+                "The error of a standard deviation depends on how large it is, about the "
+                "variance's over twice of it; ask for that of 'variance'."
             )
         if self.question.kind not in _OF_SPREAD:
             return found

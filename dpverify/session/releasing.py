@@ -34,14 +34,14 @@ def released(made: Sequence[Prepared], bits: Bits | None) -> list[dict[Any, Any]
     if len(results) == len(made):
         return results
     raise ReleaseFailed(
-        f"{made[len(results)].question}: the release failed after its budget was spent, which stays "
-        f"spent. {why}"
+        f"{made[len(results)].question}: the release failed after its budget was spent, which "
+        f"stays spent. {why}"
     )
 
 
 _DECIDED = (
-    "Why is not said here, for records may have decided it; the data's owner can run answer's mechanism on "
-    "the selection's records to see."
+    "Why is not said here, for records may have decided it; the data's owner can run answer's "
+    "mechanism on the selection's records to see."
 )
 
 

@@ -65,8 +65,8 @@ class Session(Asking[Answer]):
             _refuse_another(account, budget, adjacency)
             if accounting not in (None, account.unit) or additive_delta is not None:
                 raise ValueError(
-                    f"The account is open and adds up {account.unit}; accounting and additive_delta "
-                    "are given when it is opened, so leave them out."
+                    f"The account is open and adds up {account.unit}; accounting and "
+                    "additive_delta are given when it is opened, so leave them out."
                 )
             opened = account
         else:
@@ -103,7 +103,7 @@ class Session(Asking[Answer]):
             )
         self.table, self.account, self._bits = table, account, bits
 
-    # --- before and after ---------------------------------------------------------------------------
+    # --- before and after --------------------------------------------------------------------------
 
     def expected_error(
         self,
@@ -117,8 +117,8 @@ class Session(Asking[Answer]):
         by: str | None = None,
         **given: Any,
     ) -> float:
-        """Predict the root mean square of an answer's noise, from public numbers; nothing is spent, or
-        read but for the number of rows of a table of chunks under replace.
+        """Predict the root mean square of an answer's noise, from public numbers; nothing is
+        spent, or read but for the number of rows of a table of chunks under replace.
 
         kind: the name of a question, as "mean"; given: what else the question takes. n: a public
         guess of the number of records that count; by default the number of rows under replace,
@@ -186,8 +186,9 @@ class Session(Asking[Answer]):
         return prepare(question, self.table, self.account, share_of(share), budget)
 
     def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Answer:
-        """Prepare, spend, release, in this order. A spend is on disk before a record is read; files that
-        have changed are refused before it."""
+        """Prepare, spend, release, in this order. A spend is on disk before a record is read;
+        files that have changed are refused before it.
+        """
         prepared = self._prepared(question, share, budget)
         shown = prepared.derivation
         text = question.text(share_of(share), budget)

@@ -106,8 +106,8 @@ def _top_of(question: Question, table: Table) -> int:
     k, kinds = whole(question.given["k"], "k"), [*map(table.type_of, question.columns)]
     if len(kinds) != 1 or not isinstance(kinds[0], (Category, Boolean)):
         raise TypeError(
-            f"top of {', '.join(question.columns)}: it is about the declared values of one Category "
-            "or Boolean; ask a histogram of numbers, with bins."
+            f"top of {', '.join(question.columns)}: it is about the declared values of one "
+            "Category or Boolean; ask a histogram of numbers, with bins."
         )
     most = len(kinds[0].values)
     if not 1 <= k <= most:
@@ -142,8 +142,8 @@ def _axis(column: str, kind: ColumnType, bins: Any) -> tuple[Axis, tuple[Any, ..
     if isinstance(kind, (Category, Boolean)):
         if bins is not None:
             raise ValueError(
-                f"bins of {column!r}: its declared values are the bins; leave bins out, or give them "
-                "for the other columns by name, bins={'age': 10}."
+                f"bins of {column!r}: its declared values are the bins; leave bins out, or give "
+                "them for the other columns by name, bins={'age': 10}."
             )
         return len(kind.values), tuple(kind.values)
     edges = edges_of(column, kind, bins)

@@ -1,4 +1,5 @@
-"""Private estimators in scikit-learn's shapes: ``fit`` is one release, and what follows costs nothing.
+"""Private estimators in scikit-learn's shapes: ``fit`` is one release, and what follows costs
+nothing.
 
 docs/how_to/sklearn.md says which of scikit-learn's checks privacy forbids, and why.
 """

@@ -29,9 +29,9 @@ class SecondRelease(UserWarning):
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """What ``fit`` of every private estimator does: one release of ``MomentMatrix``.
 
-    ``claim_`` and ``derivation_`` are of the last ``fit``, ``derivations_`` of all. ``estimate_`` is
-    what was released. A model says nothing of its records beyond that, but ``score`` and ``predict``
-    of private records are functions of these.
+    ``claim_`` and ``derivation_`` are of the last ``fit``, ``derivations_`` of all. ``estimate_``
+    is what was released. A model says nothing of its records beyond that, but ``score`` and
+    ``predict`` of private records are functions of these.
     """
 
     def _release(self, columns: Floats, low: Any, high: Any, bits: Bits | None) -> None:
@@ -55,8 +55,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         before = getattr(self, "derivations_", ())
         if before:
             warnings.warn(
-                f"fit was called {len(before)} times before on this {type(self).__name__}: each call "
-                "is a release of its own, and where records are the same, claims compose "
+                f"fit was called {len(before)} times before on this {type(self).__name__}: each "
+                "call is a release of its own, and where records are the same, claims compose "
                 "(`derivations_` has all).",
                 SecondRelease,
                 stacklevel=3,
@@ -94,8 +94,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return self._read(X, reset=False)
 
     def _read(self, X: Any, **options: Any) -> Floats:
-        """Read records, columns and their names. Raises TypeError or ValueError, whose text shows no
-        record."""
+        """Read records, columns and their names. Raises TypeError or ValueError, whose text shows
+        no record.
+        """
         return _quietly(lambda: validate_data(self, X, dtype=np.float64, **options), "X")
 
 
@@ -141,8 +142,9 @@ _SHOW_NOTHING = (
 def bounds_of(given: Any, columns: int, name: str) -> tuple[list[float], list[float]]:
     """Read (low, high), each a number for all columns or a list with one for each.
 
-    Of two columns [(0, 1), (5, 10)] could be either all lower and all upper bounds or a pair for each
-    column, so there only a tuple of two lists or arrays is read. Raises TypeError or ValueError.
+    Of two columns [(0, 1), (5, 10)] could be either all lower and all upper bounds or a pair for
+    each column, so there only a tuple of two lists or arrays is read. Raises TypeError or
+    ValueError.
     """
     if given is None:
         raise ValueError(
@@ -151,15 +153,15 @@ def bounds_of(given: Any, columns: int, name: str) -> tuple[list[float], list[fl
         )
     if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != 2:
         raise TypeError(
-            f"{name} = {given!r:.200}; give a pair (low, high), each a number or a list with one for "
-            "each column."
+            f"{name} = {given!r:.200}; give a pair (low, high), each a number or a list with one "
+            "for each column."
         )
     nested = columns == 2 and all(np.shape(end) == (2,) for end in given)
     if nested and not (isinstance(given, tuple) and not any(isinstance(e, tuple) for e in given)):
         raise ValueError(
-            f"{name} = {given!r:.200} could be a pair for each of the two columns, or all lower and "
-            "then all upper bounds; write the latter as a tuple of two lists, ([0, 5], [1, 10]) for "
-            "a column from 0 to 1 and one from 5 to 10."
+            f"{name} = {given!r:.200} could be a pair for each of the two columns, or all lower "
+            "and then all upper bounds; write the latter as a tuple of two lists, "
+            "([0, 5], [1, 10]) for a column from 0 to 1 and one from 5 to 10."
         )
     ends = []
     for end in given:

@@ -1,4 +1,6 @@
-"""Which of scikit-learn's checks privacy forbids, for ``check_estimator(expected_failed_checks=...)``."""
+"""Which of scikit-learn's checks privacy forbids, for
+``check_estimator(expected_failed_checks=...)``.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from types import MappingProxyType
 
 _AGAIN = "two fits of the same records are two releases, each with noise of its own"
 _EMPTY = (
-    "under add-remove the number of records is private: nobody at all is a dataset, and an error for "
-    "it would tell it from a single record"
+    "under add-remove the number of records is private: nobody at all is a dataset, and an error "
+    "for it would tell it from a single record"
 )
 _REGRESSORS = {
     "check_estimators_empty_data_messages": _EMPTY,

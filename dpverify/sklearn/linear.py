@@ -23,12 +23,13 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """Private linear regression with an intercept, for one target or several.
 
     budget, adjacency: what each ``fit`` may cost, between which datasets. feature_bounds,
-    target_bounds: public (low, high), each a number or one for each column; what is beyond counts as
-    the bound, and predictions stay between the targets'. radius, at_least: of ``MomentMatrix``.
-    A ridge follows from the noise, see ``MomentMatrixEstimate.regression``.
+    target_bounds: public (low, high), each a number or one for each column; what is beyond counts
+    as the bound, and predictions stay between the targets'. radius, at_least: of
+    ``MomentMatrix``. A ridge follows from the noise, see ``MomentMatrixEstimate.regression``.
 
-    After ``fit``: ``coef_``, ``intercept_``, ``regression_`` (a ``RegressionEstimate``, with intervals),
-    ``claim_``, ``derivation_``. Where the mechanism abstained, these and ``predict`` raise NoRelease.
+    After ``fit``: ``coef_``, ``intercept_``, ``regression_`` (a ``RegressionEstimate``, with
+    intervals), ``claim_``, ``derivation_``. Where the mechanism abstained, these and ``predict``
+    raise NoRelease.
     """
 
     def __init__(

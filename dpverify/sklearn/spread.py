@@ -43,12 +43,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, _Transformer):  # type: ignore[misc]
     """Private principal components.
 
     n_components: how many, at most the number of columns; None: all. budget, adjacency: what each
-    ``fit`` may cost, between which datasets. bounds: public (low, high), each a number or one for each
-    column; what is beyond counts as the bound. radius, at_least: of ``MomentMatrix``.
+    ``fit`` may cost, between which datasets. bounds: public (low, high), each a number or one for
+    each column; what is beyond counts as the bound. radius, at_least: of ``MomentMatrix``.
 
-    After ``fit``: ``components_``, ``explained_variance_``, ``explained_variance_ratio_``, ``mean_``,
-    ``estimate_``, ``principal_components_`` (with angles by which noise turns them), ``claim_``,
-    ``derivation_``. Where the mechanism abstained, these and ``transform`` raise NoRelease.
+    After ``fit``: ``components_``, ``explained_variance_``, ``explained_variance_ratio_``,
+    ``mean_``, ``estimate_``, ``principal_components_`` (with angles by which noise turns them),
+    ``claim_``, ``derivation_``. Where the mechanism abstained, these and ``transform`` raise
+    NoRelease.
     """
 
     def __init__(
@@ -121,11 +122,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, _Transformer):  # type: ignore[misc]
 class StandardScaler(OneToOneFeatureMixin, _Transformer):  # type: ignore[misc]
     """Private standardization: columns less their means, over their standard deviations.
 
-    with_mean, with_std: which of both to do. Else as ``PCA``. A column whose variance noise hides (the
-    released one is below a standard deviation of its noise) is divided by that deviation's root.
+    with_mean, with_std: which of both to do. Else as ``PCA``. A column whose variance noise hides
+    (the released one is below a standard deviation of its noise) is divided by that deviation's
+    root.
 
-    After ``fit``: ``mean_``, ``var_``, ``scale_``, ``estimate_``, ``claim_``, ``derivation_``. Where the
-    mechanism abstained, these and ``transform`` raise NoRelease.
+    After ``fit``: ``mean_``, ``var_``, ``scale_``, ``estimate_``, ``claim_``, ``derivation_``.
+    Where the mechanism abstained, these and ``transform`` raise NoRelease.
     """
 
     def __init__(

@@ -70,8 +70,8 @@ class Encode:
     def streamed(self, data: Any) -> Chunks | None:
         """Give what is read chunk by chunk as numbers of columns; None for what is in memory.
 
-        Raises TypeError for an iterator, which could be read for one question only, and TypeError or
-        ValueError for a collection of Dask without the columns that were declared.
+        Raises TypeError for an iterator, which could be read for one question only, and TypeError
+        or ValueError for a collection of Dask without the columns that were declared.
         """
         chunks = chunks_in(data)
         if chunks is None:
@@ -80,8 +80,9 @@ class Encode:
             self._check_collection(data)
         if chunks.source.once:
             raise TypeError(
-                f"A table is read again and again, and a {type(data).__name__} can be read once; give "
-                "a list of rows, or Chunks of a function that returns a fresh iterator of chunks."
+                f"A table is read again and again, and a {type(data).__name__} can be read once; "
+                "give a list of rows, or Chunks of a function that returns a fresh iterator of "
+                "chunks."
             )
         return chunks.mapped(self)
 
@@ -91,8 +92,8 @@ class Encode:
         expected = len(self.names or self.columns)
         if flat or (named is None and data.shape[1] != expected):
             raise TypeError(
-                f"A {type(data).__name__} of Dask is no table of {expected} columns; give a data frame, "
-                "or an array of rows with names=[...] for all of its columns, in order."
+                f"A {type(data).__name__} of Dask is no table of {expected} columns; give a data "
+                "frame, or an array of rows with names=[...] for all of its columns, in order."
             )
         if named is None:
             return
@@ -100,8 +101,8 @@ class Encode:
         for name, _ in self.columns:
             if there.count(name) != 1:
                 raise ValueError(
-                    f"{there.count(name)} columns are named {name!r}; declare columns by the names that "
-                    "the data have."
+                    f"{there.count(name)} columns are named {name!r}; declare columns by the names "
+                    "that the data have."
                 )
 
 

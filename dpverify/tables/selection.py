@@ -39,7 +39,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The function of each row that a selection is: from the numbers of columns to the kept records."""
+    """The function of each row that a selection is: from the numbers of columns to the kept
+    records.
+    """
 
     columns: tuple[str, ...]
     conditions: tuple[Condition, ...]
@@ -61,7 +63,9 @@ class Keep:
         return np.where(kept[:, np.newaxis], found, self.filling)
 
     def _columns(self, numbers: Mapping[str, Floats]) -> Floats:
-        """Give the columns beside each other, each in one piece; not in a copy where they are already."""
+        """Give the columns beside each other, each in one piece; not in a copy where they are
+        already.
+        """
         if isinstance(numbers, Numbers) and tuple(numbers) == self.columns:
             return numbers.rows.T
         return np.array([numbers[name] for name in self.columns]).T

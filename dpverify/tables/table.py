@@ -187,8 +187,8 @@ class Table:
     def _refuse_chunks(self, what: str) -> None:
         if self._chunks is not None:
             raise TypeError(
-                f"{what}: the table {self.name!r} is read chunk by chunk and is not in memory; read "
-                "it with in_memory=True."
+                f"{what}: the table {self.name!r} is read chunk by chunk and is not in memory; "
+                "read it with in_memory=True."
             )
 
     def type_of(self, column: str) -> ColumnType:
