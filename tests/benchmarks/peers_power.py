@@ -155,6 +155,8 @@ def main() -> None:
                 rows.append(measured(one, given.alphas, seeds, auditing))
             seconds = time.process_time() - start
             print(f"  {one.name}: {seconds:.0f} s", file=sys.stderr, flush=True)
+            for alpha, row in zip(given.alphas, rows[-1], strict=True):
+                print(f"  alpha {alpha:g}  {'  '.join(row.cells())}", file=sys.stderr, flush=True)
     for alpha, found in zip(given.alphas, zip(*rows, strict=True), strict=True):
         print(f"alpha {alpha:g}\n")
         table(COLUMNS, [row.cells() for row in found])
