@@ -13,7 +13,7 @@ from dpverify import RobustMean
 from dpverify.audit import Fault
 from dpverify.audit.faults import plan_fault
 from dpverify.grid import Released, Transcripts, View
-from dpverify.grid.region_queries import MovingMoments, SlabSum
+from dpverify.grid.region_queries import WHOLE, MovingMoments, SlabSum
 from dpverify.plans import NoNoise, Plan, RoundedGaussian, Stage
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import stages_of, with_stages
@@ -71,6 +71,24 @@ def unmasked(mechanism: RobustMean) -> Fault:
     wrong = Faulty.of(query, value)
     return plan_fault(
         "moments of records outside the ball too",
+        mechanism,
+        changed(mechanism, "moments", query=wrong),
+    )
+
+
+def as_they_are(mechanism: RobustMean) -> Fault:
+    """Take the moments of records as they are, with the noise for such as are drawn in."""
+    query = query_of(mechanism, "moments")
+
+    def value(base: MovingMoments, view: View, before: Transcripts) -> IntArray:
+        whole = dataclasses.replace(base, drawn=WHOLE)
+        radius = int(base.place(before)[1][0])
+        factor = float(whole.unit(radius) / base.unit(radius))
+        return np.asarray(np.rint(whole.evaluate(view, before) * factor), np.int64)
+
+    wrong = Faulty.of(query, value)
+    return plan_fault(
+        "moments of records that are not drawn in",
         mechanism,
         changed(mechanism, "moments", query=wrong),
     )

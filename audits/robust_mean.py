@@ -201,6 +201,16 @@ SMALL = (
         mechanism=_small(REPLACE, 2, 0, full=Fraction(3, 4)),
         data=_PLANE,
     ),
+    SmallInstance(
+        name="plane, no direction, drawn in, replace",
+        mechanism=_small(REPLACE, 2, 0, full=Fraction(3, 4), drawn=Fraction(1, 2)),
+        data=_PLANE,
+    ),
+    SmallInstance(
+        name="line, drawn in, add-remove",
+        mechanism=_small(ADD, 1, 1, drawn=Fraction(1, 2)),
+        data=_LINE,
+    ),
     SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, 1, 1), data=()),
     _robust_votes.small(),
 )

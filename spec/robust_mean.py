@@ -180,7 +180,8 @@ def _region(
         half = farthest_columns.half_width(public.cell)
         gamma = Fraction(parameters["gamma"])
         box = farthest_columns.box(rest[-1], votes_noise(parameters), gamma, half)
-    return Region(center(mean, noise), radius, along, cut, part, box)
+    drawn = Fraction(parameters["drawn"])
+    return Region(center(mean, noise), radius, along, cut, part, box, drawn)
 
 
 # --- the law ------------------------------------------------------------------------------------
@@ -198,8 +199,8 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     region_after = regions_of(parameters, public)
     spreads = [multiplier(parameters, part) for part in (1, -1)]
     of_bins = histogram_noise(parameters) if parameters["directions"] else Fraction(0)
-    moments_noise = cache(lambda radius: regions.moments_noise(radius, adjacency, spreads[0]))
-    noise = cache(lambda radius: moving.noise(radius, adjacency, spreads[1]))
+    moments_noise = cache(lambda reach: regions.moments_noise(reach, adjacency, spreads[0]))
+    noise = cache(lambda reach: moving.noise(reach, adjacency, spreads[1]))
     before = _weighted(first, public, images, public.degrees(images))
 
     def about(value: Callable[[Region], tuple[Outcome, Fraction]]) -> Any:
@@ -210,7 +211,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         return stage
 
     def moments(region: Region) -> tuple[Outcome, Fraction]:
-        unit = UNIT / moments_noise(region.radius)
+        unit = UNIT / moments_noise(region.reach)
         return tuple(round(unit * v) for v in regions.moments(counts, region)), UNIT
 
     def histogram(region: Region) -> tuple[Outcome, Fraction]:
@@ -221,7 +222,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         return farthest_columns.votes(counts, region), votes_noise(parameters)
 
     def total(region: Region) -> tuple[Outcome, Fraction]:
-        return moving.in_unit(regions.slab_sum(counts, region), noise(region.radius)), UNIT
+        return moving.in_unit(regions.slab_sum(counts, region), noise(region.reach)), UNIT
 
     stages = [*before.stages]
     if parameters["directions"]:
@@ -246,8 +247,27 @@ def _ratio(parameters: Parameters, agreed: int, most: int | None = None) -> join
     public = public_map(parameters)
     noise = center_noise(first_stage(parameters), public.radius, (agreed,))
     radius = ball_radius(parameters, public, noise)
-    own = moving.noise(radius, parameters["adjacency"], multiplier(parameters, -1))
-    return joint.Ratio(own, radius if most is None else most, public.width, moving.weight(radius))
+    reach = Region((), radius, drawn=Fraction(parameters["drawn"])).reach
+    own = moving.noise(reach, parameters["adjacency"], multiplier(parameters, -1))
+    return joint.Ratio(own, radius if most is None else most, public.width, moving.weight(reach))
+
+
+@states(Source("OURS", "what drawing normal records in makes of their mean"))
+def response(d: int, radius: Any, reach: Any) -> Any:
+    """Return the mean of normal records N(m, I) within ``radius`` of 0, drawn in to ``reach``, over
+    m, for small m.
+
+    With h(|y|) = min(1, reach / |y|) inside and 0 outside, by Stein's identity E h(|y|) y = m E h
+    for a squared length of d + 2 degrees, to first order in m; over the share inside.
+    """
+    radius, reach = mp.mpf(radius), mp.mpf(reach)
+
+    def below(degrees: int, length: Any) -> Any:
+        return mp.gammainc(mp.mpf(degrees) / 2, 0, length**2 / 2, regularized=True)
+
+    inverse = mp.gamma(mp.mpf(d + 1) / 2) / mp.gamma(mp.mpf(d + 2) / 2) / mp.sqrt(2)
+    between = below(d + 1, radius) - below(d + 1, reach)
+    return (below(d + 2, reach) + reach * inverse * between) / below(d, radius)
 
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
@@ -263,8 +283,17 @@ def expected_error(parameters: Parameters, n: int, inliers: float | None = None)
     inside = n if inliers is None else int(inliers)
     agreed = -first.shift
     agreed += n if inside == n else outliers.sure_agreement(n, inside, parameters["full"])
-    off = real(center_noise(first, public.radius, (agreed,))) * mp.sqrt(public.width)
-    return joint.expected_error(_ratio(parameters, agreed), inside, off) * real(public.cell)
+    noise = center_noise(first, public.radius, (agreed,))
+    off, follows, drawn = (
+        real(noise) * mp.sqrt(public.width),
+        mp.mpf(1),
+        Fraction(parameters["drawn"]),
+    )
+    if drawn < 1:
+        length = real(ball_radius(parameters, public, noise) * public.cell)
+        follows = response(public.width, length, real(drawn) * length)
+    error = joint.expected_error(_ratio(parameters, agreed), inside, off * follows)
+    return error / follows * real(public.cell)
 
 
 @states(Source("OURS", "error of a robust mean, for any outliers"))
@@ -292,8 +321,8 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
     inliers = n - math.floor(Fraction(parameters["gamma"]) * n)
     sure = outliers.sure_agreement(n, inliers, parameters["full"])
     agreed = sure - first.shift - gaussian_shift(first.scale, beta / 4) + 1
-    if parameters["directions"] or agreed < first.least:
-        raise ValueError(f"n = {n}: {agreed} may be released, or slabs may be cut")
+    if parameters["directions"] or parameters["drawn"] != 1 or agreed < first.least:
+        raise ValueError(f"n = {n}: {agreed} may be released, or records cut or drawn in")
     off, cells = center_noise(first, public.radius, (agreed,)), within / public.cell
     own = cells, Fraction(public.radius), parameters["full"]
     bias = outliers.center_bias(n, inliers, *own)
@@ -351,6 +380,7 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
         "directions": 1,
         "bins": 4,
         "votes": False,
+        "drawn": Fraction(1),
         "shares": quarter,
         "budget": None,
         "nonfinite": "refuse",
@@ -438,4 +468,36 @@ def obligation_bounds_are_in_order(within: int = 40) -> int:
         worse = error_bound(robust, n, beta, radius / 2)
         require(worse >= real(Fraction(1, 20) * radius), f"{shown}; with outliers {worse}")
         cases += 1
+    return cases
+
+
+@states(Source("OURS", "what drawing normal records in makes of their mean"))
+def obligation_response(claimed: Callable[[int, Any, Any], Any] = response) -> int:
+    """Check that on a line and in a plane the mean of normal records that are drawn in, by
+    quadrature of their density about a mean that is a thousandth off, is that of all times the
+    claimed response, up to a millionth.
+    """
+    cases, off = 0, mp.mpf(1) / 1000
+    with mp.workdps(15):
+        for d, (radius, reach) in product((1, 2), ((3, 1), (3, 3), (mp.mpf("1.5"), mp.mpf("0.5")))):
+
+            def summed(power: int, d: int = d, radius: Any = radius, reach: Any = reach) -> Any:
+                """Integrate, over the ball, 1 or h(|y|) times the record's first coordinate."""
+
+                def at(r: Any) -> Any:
+                    limited = min(mp.mpf(1), reach / r) if power else mp.mpf(1)
+                    bulk = mp.exp(-(r**2 + off**2) / 2)
+                    if d == 1:
+                        turned = mp.sinh(r * off) if power else mp.cosh(r * off)
+                        return 2 * (limited * r) ** power * bulk * turned / mp.sqrt(2 * mp.pi)
+                    return (limited * r) ** power * r * bulk * mp.besseli(power, r * off)
+
+                return mp.quad(at, [0, reach, radius])
+
+            found, said = summed(1) / summed(0) / off, claimed(d, radius, reach)
+            require(
+                abs(found / said - 1) < mp.mpf(10) ** -6,
+                f"d = {d}, {reach} of {radius}: {found}, {said}",
+            )
+            cases += 1
     return cases

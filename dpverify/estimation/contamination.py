@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpverify.estimation.column_cuts import VOTES, worthwhile
+from dpverify.estimation.cutting import best_drawn
 from dpverify.grid.region_queries import histogram_moves
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.calibration import Unreachable, least_integer
@@ -95,14 +96,16 @@ def best_shares(
     adjacency: Adjacency,
     directions: int | None,
     votes: bool | None = None,
+    record_radius: float | None = None,
 ) -> dict[str, Any]:
     """Choose directions and shares of the budget for the least noise at n_max records.
 
     Of a few shares for the center, those with which n_max records rarely abstain are preferred. directions: how many
     are wanted; None for two where n_max records would show outliers at half the radius, and none elsewhere.
     votes: whether they are wanted; None for where they are worthwhile, unless no directions are wanted.
-    Returns the parameters ``directions``, ``shares`` and, where they are, ``votes``. Raises ValueError where no share leaves room for a center,
-    and for a budget other than (epsilon, delta).
+    record_radius: that of normal inliers, who may be drawn in; None where they may not. Returns the
+    parameters ``directions``, ``votes``, ``shares`` and ``drawn``. Raises ValueError where no share
+    leaves room for a center, and for a budget other than (epsilon, delta).
     """
     if not isinstance(budget, ApproxDP):
         raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
@@ -130,10 +133,16 @@ def best_shares(
         raise ValueError(
             f"No share of {budget} leaves room for a center of n_max = {n_max} records; {remedy}."
         )
+    left, drawn = 1 - part - spent, Fraction(1)
+    if record_radius is not None:
+        moves = 2 if adjacency is Adjacency.REPLACE else 1
+        deviation = moves / (size * math.sqrt(left))
+        drawn = best_drawn(columns, record_radius, n_max, deviation)
     return {
         "directions": count,
         "votes": votes,
-        "shares": (part, *looks, 1 - part - spent),
+        "shares": (part, *looks, left),
+        "drawn": drawn,
     }
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +20,9 @@ from scipy.special import gammainc, gammaincc, gammaln
 from dpverify.estimation.clipped_response import Outside, moment
 from dpverify.privacy.numbers import Floats
 
+_LEAST_INSIDE = 1e-3  # of the records: a ball with fewer tells nothing
+_PARTS = 16  # of the ball's radius, among which records are drawn in to the best
+_NEARLY = 1.05
 _LEAST_RESPONSE = 0.01  # of a limited mean to the mean: beyond, the ball is far from the records
 _NEAR_ZERO = 1e-3  # half the degrees less one, which divides
 _LEAST = 1e-12  # of a share or a response, below which a float tells nothing
@@ -98,8 +102,56 @@ class LeftOut:
         return np.asarray(np.hypot(np.sqrt(self.excess / count), moved))
 
 
-def left_out(d: int, radius: float, halves: Sequence[float], axes: Floats) -> LeftOut:
+@lru_cache(maxsize=256)
+def drawn_response(d: int, radius: float, reach: float) -> tuple[float, float]:
+    """Compute how the mean of the records in a ball, drawn in to ``reach``, follows that of all,
+    and the variance of such a record in each coordinate.
+
+    A record counts by h y, h = min(1, reach / |y|). With Q chi-square, E h y is E h times the mean
+    for Q of d + 2 degrees (Stein), and E h^2 y_j^2 is E min(Q, reach^2) / d for d degrees; both
+    over the share inside. (1, 1) for a ball with less than a thousandth of the records about its
+    center.
+    """
+    inside, outer = float(gammainc(d / 2, radius * radius / 2)), radius * radius / 2
+    if inside < _LEAST_INSIDE:
+        return 1.0, 1.0
+    half, square = d / 2 + 1, reach * reach / 2
+    inverse = math.exp(gammaln(half - 0.5) - gammaln(half)) / math.sqrt(2)
+    between = float(gammainc(half - 0.5, outer) - gammainc(half - 0.5, square))
+    whole = float(gammainc(half, square))
+    ratio = (whole + reach * inverse * between) / inside
+    beyond = inside - float(gammainc(d / 2, square))
+    return ratio, (whole + reach * reach / d * beyond) / inside
+
+
+def best_drawn(d: int, radius: float, n: int, noise: float) -> Fraction:
+    """Choose the share of the ball's radius to which n normal records are drawn in: the largest
+    with which the squared error is within a twentieth of the least.
+
+    noise: the deviation of the noise on their sum, over the length of a record. The fewer are drawn
+    in, the less it matters that inliers are not quite normal.
+    """
+    inside = float(gammainc(d / 2, radius * radius / 2))
+
+    def square(share: Fraction) -> float:
+        ratio, own = drawn_response(d, radius, float(share) * radius)
+        number = n * max(inside, _LEAST) * ratio
+        return own * n * inside / number**2 + (noise * float(share) * radius / number) ** 2
+
+    errors = {share: square(share) for share in (Fraction(k, _PARTS) for k in range(1, _PARTS + 1))}
+    most = _NEARLY * min(errors.values())
+    return max(share for share, error in errors.items() if error <= most)
+
+
+def left_out(
+    d: int, radius: float, halves: Sequence[float], axes: Floats, reach: float | None = None
+) -> LeftOut:
     """Compute it for slabs of these half widths across ``axes``, of shape (slabs, d).
+
+    reach: None, or the length to which records are drawn in; then the mean of these is taken over
+    their response (``drawn_response``), so that it follows the mean one for one. A record has the
+    variance V over the response squared, and (mean of these - mean of all) the variance (V / F + I
+    - 2 R) / n, R = I but along slabs, where less follows.
 
     With F the share of all n records that is left, and V their variance, (mean of these - mean of
     all) has the variance (I - 2 V + V / F) / n: the mean of all is 1 / n times the sum of these and
@@ -107,11 +159,15 @@ def left_out(d: int, radius: float, halves: Sequence[float], axes: Floats) -> Le
     """
     inside = float(gammainc(d / 2, radius * radius / 2))
     follows = float(gammainc(d / 2 + 1, radius * radius / 2)) / max(inside, _LEAST)
+    own = np.full(d, follows)
+    if reach is not None:
+        ratio, variance = drawn_response(d, radius, reach)
+        follows, own = 1.0, np.full(d, variance / ratio**2)
     left, lost = inside, np.zeros(d)
     for half, axis in zip(halves, axes, strict=True):
         part = math.erf(half / math.sqrt(2))
         density = math.exp(-half * half / 2) / math.sqrt(2 * math.pi)
         left *= part
         lost += 2 * half * density / max(part, _LEAST) * np.square(axis)
-    own = follows * np.clip(1 - lost, 0.0, 1.0)
-    return LeftOut(follows, np.maximum(left + own * (1 - 2 * left), 0.0))
+    kept = np.clip(1 - lost, 0.0, 1.0)
+    return LeftOut(follows, np.maximum(left + kept * (own - 2 * left * follows), 0.0))

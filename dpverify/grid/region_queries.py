@@ -6,6 +6,7 @@ released numbers alone, in integers, so every bound here holds wherever the regi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +22,7 @@ from dpverify.grid.rounding import rounded_multiples
 from dpverify.grid.transcript_queries import MovingSum, Place, placed, root_above
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
 from dpverify.grid.vector_queries import UNIT, unit_sensitivity
+from dpverify.grid.vectors import clip_to_ball
 from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
@@ -41,6 +43,9 @@ Slabs = Released[tuple[Integers, Integers]]
 Box = Released[Integers]
 """Half widths of boxes about the centers, in cells, shape (size, d)."""
 
+WHOLE = Fraction(1)
+"""The share of a ball's radius that draws nobody in."""
+
 _SPEC = "theory/regions.py"
 _SOURCE = Source("OURS", "queries about a released region")
 _FEW = 8  # so many regions are not worth a sort of the records
@@ -52,15 +57,17 @@ _BLOCK = 1 << 20  # numbers that are held at a time
 class MovingMoments(Query):
     """The sum of y y^T over the records in a ball, y from its center, in 2^-40 of a noise.
 
-    First the diagonal, then the entries above it row by row, times ``OFF_DIAGONAL``. With D = R^2
-    (add-remove) or sqrt(2) R^2 (replace), rounded up, the value is round(2^40 entries / (spread D)): noise
-    of standard deviation spread D is then 2^40.
+    First the diagonal, then the entries above it row by row, times ``OFF_DIAGONAL``. drawn: records
+    beyond this share of the ball's radius are drawn in to it (``drawn_in``). With D = R^2
+    (add-remove) or sqrt(2) R^2 (replace), R what ``reach_of`` gives, rounded up, the value is
+    round(2^40 entries / (spread D)): noise of standard deviation spread D is then 2^40.
     """
 
     nearness: Nearness
     spread: Fraction
     adjacency: Adjacency
     place: Place
+    drawn: Fraction = WHOLE
 
     @property
     def width(self) -> int:
@@ -69,7 +76,8 @@ class MovingMoments(Query):
 
     def unit(self, radius: int) -> Fraction:
         """The standard deviation of the noise, in squared cells."""
-        return self.spread * root_above((1 + (self.adjacency is Adjacency.REPLACE)) * radius**4)
+        most = reach_of(radius, self.drawn)
+        return self.spread * root_above((1 + (self.adjacency is Adjacency.REPLACE)) * most**4)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -85,7 +93,8 @@ class MovingMoments(Query):
         found: list[Integers] = [np.zeros((0, d, d), np.int64)]
         for rows, moved, often in in_balls(images, points, radii):
             short = _fits(int(radii[rows].max()) ** 2, often)
-            kept = moved if short else moved.astype(object)
+            own = drawn_in(moved, radii[rows], self.drawn)
+            kept = own if short else own.astype(object)
             found.append(_products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept))
         sums = _shortened(np.concatenate(found))
         lengths, which = different(radii)
@@ -180,18 +189,27 @@ class MovingHistogram(Query):
 @dataclass(frozen=True, slots=True)
 class SlabSum(MovingSum):
     """As ``MovingSum``, of the records in the ball that are in every slab |v . y - m| <= t, and
-    in a box |y_j| <= b_j if there is one."""
+    in a box |y_j| <= b_j if there is one.
+
+    drawn: as for ``MovingMoments``. Whether a record is in slabs and box is decided before it is
+    drawn in.
+    """
 
     bins: int
     along: Along
     slabs: Slabs
     box: Box | None = None
+    drawn: Fraction = WHOLE
 
     @property
     def reads(self) -> tuple[str, ...]:
         """What the balls, the directions, the slabs and the boxes follow from."""
         own = () if self.box is None else self.box.reads
         return (*self.place.reads, *self.along.reads, *self.slabs.reads, *own)
+
+    def reach(self, radius: int) -> int:
+        """Give the length to which records are drawn in."""
+        return reach_of(radius, self.drawn)
 
     def totals(
         self, images: Images, points: Integers, radii: Integers, before: Transcripts
@@ -206,7 +224,8 @@ class SlabSum(MovingSum):
             chosen = often * (off <= halves[rows]).all(axis=2)
             if self.box is not None:
                 chosen *= (np.abs(moved) <= self.box(before)[rows, np.newaxis]).all(axis=2)
-            kept = moved if _fits(int(radii[rows].max()), often) else moved.astype(object)
+            own = drawn_in(moved, radii[rows], self.drawn)
+            kept = own if _fits(int(radii[rows].max()), often) else own.astype(object)
             sums.append((chosen[:, np.newaxis] @ kept)[:, 0])
             numbers[rows] = chosen.sum(axis=1)
         return _shortened(np.concatenate(sums)), numbers
@@ -230,6 +249,27 @@ class SlabSum(MovingSum):
             obligation=f"{_SPEC}:obligation_slab_sum",
             source=_SOURCE,
         )
+
+
+def reach_of(radius: int, drawn: Fraction) -> int:
+    """Compute the length to which records in a ball are drawn in: this share of its radius, rounded
+    down, at least one cell."""
+    return max(1, math.floor(drawn * radius))
+
+
+def drawn_in(moved: Integers, radii: Integers, drawn: Fraction) -> Integers:
+    """Draw records in to ``reach_of`` the ball that each is in, as ``clip_to_ball`` does.
+
+    moved: from the balls' centers, shape (rows, m, d); radii: of shape (rows,).
+    """
+    if drawn == 1:
+        return moved
+    found = np.empty_like(moved)
+    for radius in np.unique(radii).tolist():
+        some = radii == radius
+        flat = moved[some].reshape(-1, moved.shape[2])
+        found[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(found[some].shape)
+    return found
 
 
 def histogram_moves(count: int, adjacency: Adjacency) -> int:

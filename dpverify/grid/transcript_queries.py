@@ -45,10 +45,10 @@ def placed(place: Place, nearness: Nearness, before: Transcripts) -> tuple[Integ
 class MovingSum(Query):
     """The sum about a point of the records in a ball around it, and their number, in 2^-40 of a noise.
 
-    place: the points and radii of the balls, from what was released. With R the radius, w = R // 8 the weight of the number, and D the L2 sensitivity of
-    (sum, w number): sqrt(R^2 + w^2) for add-remove, 2 R for replace, the value is
-    round(2^40 (sum, w number) / (spread D)), D rounded up: noise of standard deviation spread D is then
-    2^40.
+    place: the points and radii of the balls, from what was released. With R the radius (or
+    ``reach``), w = R // 8 the weight of the number, and D the L2 sensitivity of (sum, w number):
+    sqrt(R^2 + w^2) for add-remove, 2 R for replace, the value is round(2^40 (sum, w number) /
+    (spread D)), D rounded up: noise of standard deviation spread D is then 2^40.
     """
 
     nearness: Nearness
@@ -71,10 +71,11 @@ class MovingSum(Query):
         points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
         sums, numbers = self.totals(images, points, radii, before)
-        weights = np.maximum(radii // 8, 1)  # as weight_of
+        found, which = different(radii)
+        of_number = [weight_of(self.reach(int(radius))) for radius in found]
+        weights = np.array(of_number, np.int64)[which]
         wide = int(weights.max()) * len(view) >= WORD
         counted = weights * (numbers.astype(object) if wide else numbers)
-        found, which = different(radii)
         factors = [UNIT / self.unit(int(radius)) for radius in found]
         return rounded_multiples(np.column_stack([sums, counted]), factors, which)
 
@@ -85,11 +86,16 @@ class MovingSum(Query):
         few = len(points) < FEW
         return sums_in_balls(each_once(images.images) if few else images.distinct, points, radii)
 
+    def reach(self, radius: int) -> int:
+        """Give the length that no summed record exceeds, for a ball of this radius."""
+        return radius
+
     def unit(self, radius: int) -> Fraction:
         """The standard deviation of the noise, in cells."""
-        square = radius**2 + weight_of(radius) ** 2
+        most = self.reach(radius)
+        square = most**2 + weight_of(most) ** 2
         if self.adjacency is Adjacency.REPLACE:
-            square = 4 * radius**2
+            square = 4 * most**2
         return self.spread * root_above(square)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:

@@ -29,7 +29,7 @@ from dpverify.estimation.contamination import (
     core_of,
     sure_share,
 )
-from dpverify.estimation.cutting import left_out
+from dpverify.estimation.cutting import drawn_response, left_out
 from dpverify.estimation.directional_cuts import MOST, MOST_BINS, bins_for, cuts, directions, eigen
 from dpverify.estimation.friendly_means import (
     balls,
@@ -53,6 +53,7 @@ from dpverify.grid.region_queries import (
     SlabSum,
     histogram_moves,
     part_of,
+    reach_of,
 )
 from dpverify.grid.rounding import rounded_multiples
 from dpverify.grid.transcript_queries import MovingSum, Place, weight_of
@@ -67,7 +68,15 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import CHOSEN, Rational, flag, positive, probability, whole_from
+from dpverify.plans.parameters import (
+    CHOSEN,
+    Rational,
+    flag,
+    positive,
+    probability,
+    rational,
+    whole_from,
+)
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.numbers import (
@@ -91,6 +100,9 @@ _LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
 _QUANTILE = 3.1  # of it
 _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
+_DRAWN = rational(
+    lambda share: 0 < share <= 1, ": give a share of the radius, above 0 and at most 1."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -157,6 +169,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     each.
     votes: whether columns are voted for. It takes inliers as normal in every column as directions
     do.
+    drawn: the share of the ball's radius to which records in it are drawn in for moments and the
+    sum, which have so much less noise. Below 1 it takes inliers as normal: a mean of such records
+    is less than that of all by a known factor, over which it is divided.
     shares: of mu^2, for the center, the moments and the histograms if there are directions, the
     votes if there are any, and the sum. n_max, tail: as for ``RescaledMean``.
     Claim: approximate GDP of mu = 1 / noise_multiplier, up to the grid's rounding, and delta =
@@ -177,6 +192,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     bins: Annotated[int, whole_from(2, most=MOST_BINS)] = 24
     shares: tuple[Rational, ...] = (Fraction(1, 5), MOMENTS, HISTOGRAM, Fraction(9, 20))
     votes: Annotated[bool, flag] = False
+    drawn: Annotated[Rational, _DRAWN] = Fraction(1)
 
     def check_parameters(self) -> None:
         """Positive deviations and radii, a gamma that leaves agreement, an even number of bins,
@@ -232,6 +248,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             bins: Annotated[int, whole_from(2, most=MOST_BINS)] = CHOSEN,
             shares: tuple[Rational, ...] = CHOSEN,
             votes: Annotated[bool, flag] = CHOSEN,
+            drawn: Annotated[Rational, _DRAWN] = CHOSEN,
         ) -> Self:
             """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
 
@@ -241,14 +258,16 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
         Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii
         that 1 in 50 pairs and 1 in 200 records exceed, a tenth of delta as tail, no directions
-        where n_max records would not show outliers at half the radius, votes where they would
-        show a quarter of the outliers in one of 8 columns or more, bins of about one deviation at
-        most, the center's share for the least noise at the end, and of ``FULL`` what leaves the
-        center the least noise if all inliers are friends.
+        where n_max records would not show outliers at half the radius, votes where they would show
+        a quarter of the outliers in one of 8 columns or more, bins of about one deviation at most,
+        the center's share for the least noise at the end, of ``FULL`` what leaves the center the
+        least noise if all inliers are friends, and the least error for how far records are drawn
+        in: not at all where a record_radius or directions = 0 is given.
         """
         if "deviations" not in parameters or "n_max" not in parameters:
             raise TypeError("give deviations, one a column, and n_max, about how many records.")
         d = len(numbers_of(parameters["deviations"], "deviations"))
+        as_normal = "record_radius" not in parameters and parameters.get("directions") != 0
         parameters.setdefault("radius", math.sqrt(2 * chdtri(d, 0.02)) if d else 1.0)
         parameters.setdefault("record_radius", math.sqrt(chdtri(d, 0.005)) if d else 1.0)
         parameters.setdefault("bins", bins_for(exact(parameters["record_radius"], "record_radius")))
@@ -282,8 +301,11 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                 adjacency=adjacency,
                 directions=parameters.get("directions"),
                 votes=parameters.get("votes"),
+                record_radius=trial.record_radius if as_normal else None,
             )
-            parameters.update(chosen)
+            parameters = {**chosen, "drawn": parameters.get("drawn", chosen["drawn"])} | {
+                k: v for k, v in parameters.items() if k not in chosen
+            }
         return super(RobustMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
@@ -326,20 +348,22 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         *moved, counted = (
             bounded_float(v) * scale / 2.0**40 for v in transcript.numbers(SUM_AND_COUNT)
         )
-        number, agreed = counted / weight_of(radius), float(transcript.number(AGREEMENT))
+        weight = weight_of(reach_of(radius, self.drawn))
+        number, agreed = counted / weight, float(transcript.number(AGREEMENT))
         if number < agreed / 4:  # the center is far from the data, or the radius too small
             noise = min(to_float(self.core().noise_of(transcript)), MOST)
             value, spread = self._back(point), self._back(np.full_like(point, noise))
             cut, own = self._cut(transcript, self._slabs(transcript)[1]), self.deviations
             return RobustMeanEstimate(value, agreed, spread, 0 * value, cut, deviations=own)
-        step = np.clip(np.array(moved) / number, -MOST, MOST)
-        off = scale / weight_of(radius)
+        followed = number * self._response(radius)
+        step = np.clip(np.array(moved) / followed, -MOST, MOST)
+        off = scale / weight
         widths = self._slabs(transcript)[1]
         certificate = self._certified(transcript, radius, number - _QUANTILE * off)
         return RobustMeanEstimate(
             self._back(point + step),
             number,
-            self._back(np.full_like(point, scale / number)),
+            self._back(np.full_like(point, scale / followed)),
             self._back(step) * (off / number),
             self._cut(transcript, widths),
             certificate,
@@ -359,7 +383,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         if not math.isfinite(core.expected_noise(n)):
             return math.inf
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
-        noise = min(to_float(self._sum().unit(balls(core, share, [n - core.shift])[0][1])), MOST)
+        radius = balls(core, share, [n - core.shift])[0][1]
+        noise = min(to_float(self._sum().unit(radius)), MOST) / self._response(radius)
         return float(np.linalg.norm(self._back(np.full(self.columns(), noise / n))))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
@@ -386,7 +411,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _moments(self) -> MovingMoments:
         spread = self._multiplier(1)
-        return MovingMoments(self._nearness(), spread, self.adjacency, self._place())
+        return MovingMoments(self._nearness(), spread, self.adjacency, self._place(), self.drawn)
 
     def _histogram_noise(self) -> Fraction:
         """The standard deviation in a bin; a sixteenth of a record at least, for which there is a
@@ -401,11 +426,12 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _sum(self) -> MovingSum:
         shared = self._nearness(), self._multiplier(-1), self.adjacency, self._place()
-        if not self.directions and not self.votes:
+        if not self.directions and not self.votes and self.drawn == 1:
             return MovingSum(*shared)
         seen = (AGREEMENT, HISTOGRAM_STAGE) if self.directions else (AGREEMENT,)
         box = Released((VOTES_STAGE,), self._box) if self.votes else None
-        return SlabSum(*shared, self.bins, self._directed(), Released(seen, self._slabs), box)
+        slabs = Released(seen, self._slabs)
+        return SlabSum(*shared, self.bins, self._directed(), slabs, box, self.drawn)
 
     # --- what was released decides ----------------------------------------------------------------
 
@@ -462,7 +488,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             return None
         noise = min(to_float(self._moments().unit(radius)), MOST)
         variance = max(0.0, largest / 2.0**40 + room * 1.001) * noise / number
-        cells = math.sqrt(float(self.gamma / (1 - self.gamma)) * variance)
+        cells = math.sqrt(float(self.gamma / (1 - self.gamma)) * variance) / self._response(radius)
         with np.errstate(all="ignore"):  # at the ends of the floats: infinity, or the least number
             found = float(np.ldexp(cells, self._nearness().exponent))
         return max(found, math.ulp(0.0)) if cells else 0.0
@@ -491,9 +517,18 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             axes[len(axes) - len(named) + np.arange(len(named)), named] = 1
         with np.errstate(all="ignore"):
             length = float(np.ldexp(float(radius), exponent))
-            found = left_out(self.columns(), length, halves.tolist(), axes)
+            reach = float(self.drawn) * length if self.drawn < 1 else None
+            found = left_out(self.columns(), length, halves.tolist(), axes, reach)
             own = found.deviation(number, np.ldexp(step, exponent))
             return np.asarray(np.ldexp(own, -exponent))
+
+    def _response(self, radius: int) -> float:
+        """Give what the mean of normal records that are drawn in is over that of all; 1 where
+        nobody is."""
+        if self.drawn == 1:
+            return 1.0
+        length = math.ldexp(float(radius), self._nearness().exponent)
+        return drawn_response(self.columns(), length, float(self.drawn) * length)[0]
 
     def _back(self, cells: Floats) -> Floats:
         """From cells to the data's units."""

@@ -8,6 +8,7 @@ f(z)| (replace).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from . import moving
 from .gaussian_laws import UNIT
 from .moving import root_up, stated_for_unit, unit_sensitivity
 from .obligations import neighbors, require
-from .vectors import Vector, squared_distance, squared_norm
+from .vectors import Vector, clip_to_ball, squared_distance, squared_norm
 
 _REGIONS = Source("OURS", "queries about a released region")
 _ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
@@ -38,7 +39,8 @@ PARTS = 256
 @dataclass(frozen=True, slots=True)
 class Region:
     """Ball in cells, with directions and a slab |v . y - middle part| <= half part for each, y
-    from the center; a box |y_j| <= b_j, or () for none.
+    from the center; a box |y_j| <= b_j, or () for none; the share of the radius to which records
+    are drawn in for moments and sums.
     """
 
     center: Vector
@@ -47,6 +49,14 @@ class Region:
     slabs: tuple[tuple[int, int], ...] = ()
     part: int = 1
     box: Vector = ()
+    drawn: Fraction = Fraction(1)
+
+    @property
+    def reach(self) -> int:
+        """Length that no record counts beyond: the share ``drawn`` of the radius, rounded down, at
+        least 1.
+        """
+        return max(1, math.floor(self.drawn * self.radius))
 
 
 def inside(images: Images, region: Region) -> dict[Vector, int]:
@@ -66,6 +76,15 @@ def inside(images: Images, region: Region) -> dict[Vector, int]:
     return found
 
 
+def counting(images: Images, region: Region) -> list[tuple[Vector, int]]:
+    """List what records inside count by: each drawn in to the reach, and how often it occurs.
+
+    ``clip_to_ball`` leaves no vector longer than the reach, so what is said of vectors in a ball of
+    that radius holds of these.
+    """
+    return [(clip_to_ball(y, region.reach), k) for y, k in inside(images, region).items()]
+
+
 def dot(v: Vector, y: Vector) -> int:
     """Return the inner product."""
     return sum(a * b for a, b in zip(v, y, strict=True))
@@ -73,11 +92,13 @@ def dot(v: Vector, y: Vector) -> int:
 
 @states(_REGIONS)
 def moments(images: Images, region: Region) -> tuple[Fraction, ...]:
-    """Return the sum of y_i y_i for each i, then of OFF_DIAGONAL y_i y_j for i < j, row by row."""
-    rows, d = inside(images, region), len(region.center)
+    """Return the sum of y_i y_i for each i, then of OFF_DIAGONAL y_i y_j for i < j, row by row, of
+    records drawn in.
+    """
+    rows, d = counting(images, region), len(region.center)
     pairs = [(i, i) for i in range(d)] + [(i, j) for i in range(d) for j in range(i + 1, d)]
     return tuple(
-        (OFF_DIAGONAL if i != j else 1) * Fraction(sum(k * y[i] * y[j] for y, k in rows.items()))
+        (OFF_DIAGONAL if i != j else 1) * Fraction(sum(k * y[i] * y[j] for y, k in rows))
         for i, j in pairs
     )
 
@@ -133,13 +154,14 @@ def histogram_moves(count: int, adjacency: Adjacency) -> int:
 
 @states(_REGIONS)
 def slab_sum(images: Images, region: Region) -> Vector:
-    """Return the sum of y over the region, then ``moving.weight`` times the number.
+    """Return the sum of y over the region, drawn in, then ``moving.weight`` times the number.
 
-    It moves as ``moving.reach`` says, for its proof asks no more of who is inside.
+    It moves as ``moving.reach`` of the region's reach says, for its proof asks no more of who is
+    inside.
     """
-    rows = inside(images, region)
-    sums = (sum(k * y[i] for y, k in rows.items()) for i in range(len(region.center)))
-    return (*sums, moving.weight(region.radius) * sum(rows.values()))
+    rows = counting(images, region)
+    sums = (sum(k * y[i] for y, k in rows) for i in range(len(region.center)))
+    return (*sums, moving.weight(region.reach) * sum(k for _, k in rows))
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -156,9 +178,13 @@ _CASES: tuple[tuple[Region, tuple[Vector, ...]], ...] = (
     ),
     (
         Region((2**41,), 3, ((LENGTH,),), ((0, 900),), LENGTH // 300),
-        tuple((2**41 + z,) for z in (0, 3, -3, 2, 4, -(2**42))),
+        tuple((2**41 + z,) for z in (0, 3, -3, 2, -2, 4, -(2**42))),
     ),
 )
+
+
+_DRAWN = (Fraction(1), Fraction(3, 5))
+"""Shares of the radius to which records are drawn in."""
 
 
 def _moves(
@@ -181,24 +207,24 @@ def _moves(
 def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach) -> int:
     """Check over all neighbors of at most two records that in a plane the second moments move by
     ``claimed``, the largest move, and on a line by no more; in 2^-40 of the noise by no more
-    than ``unit_sensitivity``.
+    than ``unit_sensitivity``; and so where records are drawn in.
     """
     cases = 0
-    for (region, universe), adjacency in product(_CASES, _ALL):
-        ball = Region(region.center, region.radius)
-        most, largest = claimed(region.radius, adjacency), Fraction(0)
+    for (region, universe), adjacency, drawn in product(_CASES, _ALL, _DRAWN):
+        ball = Region(region.center, region.radius, drawn=drawn)
+        most, largest = claimed(ball.reach, adjacency), Fraction(0)
         spread = Fraction(10**6 + 1, 3)
-        deviation = moments_noise(region.radius, adjacency, spread)
+        deviation = moments_noise(ball.reach, adjacency, spread)
         d = len(region.center)
         stated = unit_sensitivity(spread, d * (d + 1) // 2)
         for left, right, square in _moves(moments, (ball,), universe, adjacency):
             units = (tuple(round(UNIT * v / deviation) for v in side) for side in (left, right))
             unit = sum((a - b) ** 2 for a, b in zip(*units, strict=True))
-            require(square <= most, f"{region}, {adjacency}: {square} is more than {most}")
-            require(unit <= stated, f"{region}, {adjacency}: {unit} units, stated {stated}")
+            require(square <= most, f"{ball}, {adjacency}: {square} is more than {most}")
+            require(unit <= stated, f"{ball}, {adjacency}: {unit} units, stated {stated}")
             largest, cases = max(largest, square), cases + 1
         if d > 1:
-            require(largest == most, f"{region}, {adjacency}: at most {largest}, not {most}")
+            require(largest == most, f"{ball}, {adjacency}: at most {largest}, not {most}")
     return cases
 
 
@@ -221,22 +247,23 @@ def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_mo
 @shows("SlabSum", Norm.SQUARED_L2, value=stated_for_unit)
 def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach) -> int:
     """Check over the same neighbors that the sum between slabs moves by at most ``claimed``, and
-    in some region by exactly that; in 2^-40 of the noise by no more than ``unit_sensitivity``;
-    and that in a box it moves as between slabs.
+    in some region by exactly that; in 2^-40 of the noise by no more than ``unit_sensitivity``; and
+    that in a box, and where records are drawn in, it moves as between slabs.
 
     Slabs and boxes leave out some record of every ball.
     """
     cases, spread = 0, Fraction(10**6 + 1, 3)
-    attained: set[tuple[Adjacency, bool]] = set()
-    for (region, universe), adjacency in product(_CASES, _ALL):
-        ball = Region(region.center, region.radius)
+    attained: set[tuple[Adjacency, bool, Fraction]] = set()
+    for (plain, universe), adjacency, drawn in product(_CASES, _ALL, _DRAWN):
+        region = replace(plain, drawn=drawn)
+        ball = Region(region.center, region.radius, drawn=drawn)
         boxed = replace(ball, box=(region.radius, 2 * region.radius // 3)[-len(region.center) :])
         images = Counter(universe)
         for cut in (region, boxed):
             fewer = sum(inside(images, cut).values()) < sum(inside(images, ball).values())
             require(fewer, f"{cut}: nobody is left out")
-        most = claimed(region.radius, adjacency)
-        deviation = moving.noise(region.radius, adjacency, spread)
+        most = claimed(region.reach, adjacency)
+        deviation = moving.noise(region.reach, adjacency, spread)
         stated = unit_sensitivity(spread, len(region.center) + 1)
         for slabs in (region, boxed, ball):
             for left, right, square in _moves(slab_sum, (slabs,), universe, adjacency):
@@ -245,7 +272,7 @@ def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach)
                 unit = squared_distance(*units)
                 require(unit <= stated, f"{slabs}, {adjacency}: {unit} units, stated {stated}")
                 if square == most and slabs is not ball:
-                    attained.add((adjacency, slabs is region))
+                    attained.add((adjacency, slabs is region, drawn))
                 cases += 1
-    require(len(attained) == 4, f"attained between slabs and in boxes: {attained}")
+    require(len(attained) == 8, f"attained between slabs and in boxes: {attained}")
     return cases

@@ -1,4 +1,5 @@
-"""Outliers along a few columns: ``RobustMean`` with votes for the farthest column, and without.
+"""Outliers along a few columns: ``RobustMean`` with votes for the farthest column, and without; or,
+with --part drawn, with records drawn in to a share of the ball, and without.
 
 Normal records of deviation 1 about (1, ..., 1), a tenth of them outliers. "k columns, a": a k-th of these
 moved by a in each of the first k columns. "three directions": the same along random orthogonal ones. "slab": 3/2 to 3
@@ -6,12 +7,14 @@ deviations away along a random direction, uniform. "point": all of them at 5/2 i
 "hidden", "mixed" and "far" as in audits/_corruption.py. "skewed": no outliers; all columns exponential,
 or the first three, of mean 1 and deviation 1.
 
-Replace, epsilon = 1, delta = 1e-6, ``for_budget`` as it is. Distance to the true mean: medians over runs, with
-order statistics that hold the true median with probability 95%, the same data and seeds for both. mean, trimmed: not private, of all
-records; trimmed: of each column without a tenth on either side. The difference of the squared errors with and without votes over the
-squared error without, by the means over runs, and its standard error: what votes cost, or save. cut: columns and directions on average.
+Replace, epsilon = 1, delta = 1e-6, ``for_budget`` as it is. Distance to the true mean: medians over
+runs, with order statistics that hold the true median with probability 95%, the same data and seeds
+for both. mean, trimmed: not private, of all records; trimmed: of each column without a tenth on
+either side. The difference of the squared errors with and without votes over the squared error
+without, by the means over runs, and its standard error: what that costs, or saves. cut: columns and
+directions on average.
 
-    python -m tests.benchmarks.robust_columns [--cells 10000x50] [--runs 40] [--seed 11]
+    python -m tests.benchmarks.robust_columns [--cells 10000x50] [--runs 40] [--seed 11] [--part votes]
 """
 
 from __future__ import annotations
@@ -80,9 +83,13 @@ def made(n: int, d: int, **own: Any) -> RobustMean:
     return RobustMean.for_budget(ApproxDP(1, "1e-6"), adjacency=Adjacency.REPLACE, **given)
 
 
-def row(n: int, d: int, kind: str, runs: int, seed: int) -> list[str]:
+WITHOUT: dict[str, dict[str, Any]] = {"votes": {"votes": False}, "drawn": {"drawn": 1}}
+"""By what is looked at: the parameters of the mechanism that does without it."""
+
+
+def row(n: int, d: int, kind: str, runs: int, seed: int, part: str) -> list[str]:
     """Errors of both mechanisms on the same data."""
-    methods = made(n, d, votes=False), made(n, d)
+    methods = made(n, d, **WITHOUT[part]), made(n, d)
     errors: list[list[float]] = [[], [], [], []]
     cut = [0, 0]
     for run in range(runs):
@@ -108,13 +115,16 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--kinds", default=";".join(KINDS))
+    parser.add_argument("--part", choices=WITHOUT, default="votes")
     given = parser.parse_args()
     header("outliers along columns", "python -m tests.benchmarks.robust_columns")
     print(f"\n{__doc__}")
-    names = ["n", "d", "data", "without votes", "with votes", "mean", "trimmed"]
+    names = ["n", "d", "data", f"without {given.part}", f"with {given.part}", "mean", "trimmed"]
     cells = [tuple(map(int, cell.split("x"))) for cell in given.cells.split(",")]
     rows = [
-        row(n, d, kind, given.runs, given.seed) for n, d in cells for kind in given.kinds.split(";")
+        row(n, d, kind, given.runs, given.seed, given.part)
+        for n, d in cells
+        for kind in given.kinds.split(";")
     ]
     table([*names, "squared error", "cut", "with"], rows)
 

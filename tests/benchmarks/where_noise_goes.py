@@ -8,6 +8,8 @@ are searches of all of R^d, whose error has no sqrt(log(1 / delta)) beside tr Si
 record after the map. center: what the center's noise adds to the radius. twice: a replaced record moves a sum by two radii.
 count: the number under the same noise. balls: for a record_radius exceeded with probability at most p, the root mean square
 distance from the mean, and from that of the sample, of normal records and of centered exponential ones.
+normal: for normal records alone, that for add-remove over the lower bound, the noise beside the
+distance from the sample's mean.
 
     nice python -m tests.benchmarks.where_noise_goes [--runs 24] [--seed 6]
 """
@@ -90,6 +92,27 @@ def balls(runs: int, seed: int) -> None:
             )
 
 
+def normal(runs: int, seed: int) -> None:
+    """Smaller balls where records are known to be normal, against the bound."""
+    for power, n in ((2, 3700), (2, 20_000), (1, 20_000), (0, 20_000)):
+        roots = np.arange(1.0, D + 1) ** (-power / 2)
+        squares = [Fraction(v) for v in np.arange(1.0, D + 1) ** -power]
+        given: Any = {"epsilon": Fraction(1), "delta": Fraction(1, 10**6), "n": n}
+        bound = float(least_error(variances=squares, **given))
+        for p in (None, 0.1, 0.3, 0.5, 0.7, 0.9):
+            own = {} if p is None else {"record_radius": tail_radius(roots, p)}
+            mechanism = made(power, n, Adjacency.ADD_REMOVE, **own)
+            off = []
+            for run in range(max(2, runs // 6)):
+                rows = np.random.default_rng([seed, run]).normal(size=(n, D)) * roots
+                result = mechanism.release(rows, SeededBits(1000 * seed + run))
+                assert not isinstance(result, Abstained)
+                off.append(((result.value - rows.mean(axis=0)) ** 2).sum())
+            noise = float(spec.expected_error(mechanism.parameters, n)) / bound
+            away, named = math.sqrt(np.mean(off)) / bound, "default" if p is None else f"p = {p}"
+            print(f"power {power} n {n:>6} {named:>8}: noise {noise:.2f}, {away:.2f}", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -100,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     header("Where the refined mean's noise goes", command, "no times")
     factors()
     balls(given.runs, given.seed)
+    normal(given.runs, given.seed)
 
 
 if __name__ == "__main__":

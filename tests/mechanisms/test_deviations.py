@@ -72,6 +72,20 @@ CASES: dict[str, Case] = {
         normal,
         of_mean,
     ),
+    "robust, drawn in": (
+        made(
+            RobustMean,
+            adjacency=REPLACE,
+            noise_multiplier="1/2",
+            radius=5,
+            record_radius=4,
+            drawn="3/8",
+            **ROBUST,
+        ),
+        1500,
+        normal,
+        of_mean,
+    ),
     "robust, a slab": (
         made(
             RobustMean,
@@ -112,7 +126,7 @@ CASES: dict[str, Case] = {
 }
 
 
-PLAIN = ("robust, a ball", "robust, a slab", "variance-aware")
+PLAIN = ("robust, a ball", "robust, drawn in", "robust, a slab", "variance-aware")
 """Where clipping and cuts add more than noise; the other mechanisms choose a ball for which they do not."""
 
 
