@@ -53,8 +53,8 @@ def neighboring_datasets(
     fewest, most = box.sizes
     if base is Adjacency.ADD_REMOVE and most <= fewest:
         raise ValueError(
-            f"rows = {box.rows}: neighbors under add-remove differ in their number of records; write "
-            f"rows=({fewest}, {fewest + 1}) or more."
+            f"rows = {box.rows}: neighbors under add-remove differ in their number of records; "
+            f"write rows=({fewest}, {fewest + 1}) or more."
         )
     make = _draw_added if base is Adjacency.ADD_REMOVE else _draw_replaced
     return st.composite(make)(adjacency, box, steps)
@@ -65,7 +65,8 @@ def _box_of(domain: Domain | Box) -> Box:
         return domain
     if not isinstance(domain, Domain):
         raise TypeError(
-            f"domain = {domain!r}; write Domain(columns=1), or Box(low=0, high=1) with public bounds."
+            f"domain = {domain!r}; write Domain(columns=1), or Box(low=0, high=1) with public "
+            "bounds."
         )
     most = _MOST_ROWS if domain.most_rows is None else min(domain.most_rows, _MOST_ROWS)
     return Box(columns=domain.columns, nonfinite=domain.nonfinite, rows=(0, most))

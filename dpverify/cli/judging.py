@@ -178,8 +178,8 @@ def _refuse_boxes(options: argparse.Namespace, suite: Suite) -> None:
     for name in options.names:
         if name.partition(":")[0] in suite.boxes:
             raise UsageError(
-                f"{name} is a black box: its claim is asserted, and there is nothing to prove. Attack it with "
-                f"`dpverify audit {name}`."
+                f"{name} is a black box: its claim is asserted, and there is nothing to prove. "
+                f"Attack it with `dpverify audit {name}`."
             )
 
 
@@ -187,8 +187,8 @@ def _update(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Run the obligations that are not recorded for this code, and record those that hold."""
     if options.digits != DEFAULT_DIGITS:
         raise UsageError(
-            f"--digits {options.digits} with --update: {FILE} says what holds at {DEFAULT_DIGITS} digits; "
-            "leave --digits out."
+            f"--digits {options.digits} with --update: {FILE} says what holds at "
+            f"{DEFAULT_DIGITS} digits; leave --digits out."
         )
     build, path = lemmas.Build(suite.root), lemmas.path_of(suite.root)
     proved = [unit for unit in prove_units(suite, options.names) if unit.kind == "obligation"]
@@ -207,8 +207,8 @@ def _update(options: argparse.Namespace, suite: Suite, console: Console) -> int:
             code = run("prove", suite, units, shared, [*consumers, recorder], engine)
     left = len(lemmas.differences(recorder.entries, build))
     print(
-        f"{len(units)} obligations were run, {len(asked) - len(units)} needed no run; {path} has {len(recorder.entries)}, and "
-        f"{left} are not checked for this build"
+        f"{len(units)} obligations were run, {len(asked) - len(units)} needed no run; {path} has "
+        f"{len(recorder.entries)}, and {left} are not checked for this build"
     )
     return code
 

@@ -51,8 +51,8 @@ def _rates(merged: Merged, options: argparse.Namespace, suite: Suite, console: C
     started = merged.started
     if started.code != code_behind(suite):
         raise NotOneRun(
-            f"{options.files[0]} was measured with another version of the code, or for another suite; "
-            "merge with the code that measured, and give --suite PATH where it was given."
+            f"{options.files[0]} was measured with another version of the code, or for another "
+            "suite; merge with the code that measured, and give --suite PATH where it was given."
         )
     shared = RateOptions(options.suite, started.seed, bool(started.asked["quick"]))
     asked = Rates(suite, list(started.asked["names"]), shared)

@@ -205,7 +205,8 @@ def _print_witnesses(recorded: Mapping[str, ledger.Entry]) -> None:
     witnessed = {key: entry.get(OPEN, []) for key, entry in recorded.items() if DIGEST in entry}
     in_part = {key: left for key, left in witnessed.items() if left}
     print(
-        f"{len(witnessed)} witnesses of refuted claims accepted by the checker, {len(in_part)} in part"
+        f"{len(witnessed)} witnesses of refuted claims accepted by the checker, {len(in_part)} "
+        "in part"
     )
     for key, left in in_part.items():
         print(f"  {key}: {'; '.join(left)}; its digests are those of the exhibit's pair")

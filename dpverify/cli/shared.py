@@ -177,8 +177,8 @@ def check_names(
             hint = f"did you mean {' or '.join(near)}?" if near else listed
             if Path(name).suffix or Path(name).exists():
                 hint = (
-                    "names are of mechanisms and their audits. A folder of your own is given with --suite; a "
-                    "function is audited from Python: dpverify.audit.audit."
+                    "names are of mechanisms and their audits. A folder of your own is given "
+                    "with --suite; a function is audited from Python: dpverify.audit.audit."
                 )
             raise UsageError(f"there is no {name!r}; {hint}")
 
@@ -246,8 +246,8 @@ def _keys(path: Path, seed: int) -> set[str]:
     others = {one.seed for one in stored.started} - {seed}
     if others:
         raise UsageError(
-            f"--resume {path} has results of seed {min(others)}, which --jsonl would replace by those of seed {seed}; "
-            f"give --seed {min(others)}, or --jsonl another file."
+            f"--resume {path} has results of seed {min(others)}, which --jsonl would replace by "
+            f"those of seed {seed}; give --seed {min(others)}, or --jsonl another file."
         )
     done = (unit for unit in stored.units if unit.outcome is not Outcome.INVALID)
     return {str(unit.data["key"]) for unit in done if "key" in unit.data}

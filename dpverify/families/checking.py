@@ -90,16 +90,19 @@ def _refuse_misfits(family: Family, parameters: list[float], thetas: list[float]
         back = family.textbook(theta)
         if not math.isclose(back, parameter, rel_tol=1e-9, abs_tol=1e-12):
             raise ValueError(
-                f"{type(family).__name__}: textbook(natural({parameter:.6g})) = {back:.6g}; the two maps have to be inverse."
+                f"{type(family).__name__}: textbook(natural({parameter:.6g})) = {back:.6g}; the "
+                "two maps have to be inverse."
             )
         again = family.from_coordinate(family.coordinate(parameter))
         if not math.isclose(again, parameter, rel_tol=1e-9, abs_tol=1e-12):
             raise ValueError(
-                f"{type(family).__name__}: from_coordinate(coordinate({parameter:.6g})) = {again:.6g}; the two maps have to be inverse."
+                f"{type(family).__name__}: from_coordinate(coordinate({parameter:.6g})) = "
+                f"{again:.6g}; the two maps have to be inverse."
             )
     if not all(a < b for a, b in itertools.pairwise(thetas)):
         raise ValueError(
-            f"{type(family).__name__}: natural parameters do not increase with the coordinate; let coordinate increase in theta."
+            f"{type(family).__name__}: natural parameters do not increase with the coordinate; "
+            "let coordinate increase in theta."
         )
     middles = [family.middle(theta) for theta in thetas]
     if not all(a <= b for a, b in itertools.pairwise(middles)):
@@ -109,8 +112,8 @@ def _refuse_misfits(family: Family, parameters: list[float], thetas: list[float]
     records = family.record(t)
     if not (np.diff(records) > 0).all():
         raise ValueError(
-            f"{type(family).__name__}: record(t) does not increase; write the statistic so that it increases with the record, "
-            "for example its negative."
+            f"{type(family).__name__}: record(t) does not increase; write the statistic so that "
+            "it increases with the record, for example its negative."
         )
     back_ = np.array([family.statistic(x) for x in records.tolist()])
     if not np.allclose(back_, t, rtol=1e-9, atol=1e-9 * float(np.ptp(t))):

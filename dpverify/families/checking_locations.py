@@ -56,7 +56,8 @@ def check_location_scale(
     logs = family.log_density(y)
     if max(logs[0], logs[-1]) > logs.max() - _AT_WINDOW:
         raise ValueError(
-            f"{type(family).__name__}: the window {low:.6g} to {high:.6g} cuts much of the law off; give a longer one."
+            f"{type(family).__name__}: the window {low:.6g} to {high:.6g} cuts much of the law "
+            "off; give a longer one."
         )
     bends = np.diff(logs, 2)
     own, minors = family.constants(), []
@@ -82,7 +83,8 @@ def _refuse_misfits(family: LocationScaleFamily, first: float, second: float) ->
     back = family.textbook(location, scale)
     if not np.allclose(back, (first, second), rtol=1e-9, atol=1e-12):
         raise ValueError(
-            f"{name}: textbook(standard({first:.6g}, {second:.6g})) = {back}; the two maps have to be inverse."
+            f"{name}: textbook(standard({first:.6g}, {second:.6g})) = {back}; the two maps have "
+            "to be inverse."
         )
     low, high = family.window()
     t = location + scale * np.linspace(max(low, -5.0), min(high, 5.0), 65)

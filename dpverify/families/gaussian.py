@@ -159,7 +159,8 @@ class _Precise(ExponentialFamily):
         low, _, far = self._span(prior)
         if not low or not math.isfinite(far):
             raise ValueError(
-                f"{prior} has laws of any width; no ball holds all. Give a prior with a least precision."
+                f"{prior} has laws of any width; no ball holds all. Give a prior with a least "
+                "precision."
             )
         wide = math.sqrt(2 * float(gammaincinv(self.d / 2, mass)) / low)
         return Ball((0.0,) * self.d, far + wide)

@@ -20,8 +20,8 @@ def frozen_family(kind: type[Kind], example: str) -> Callable[[Any, str], Kind]:
     def convert(value: Any, name: str) -> Kind:
         if not isinstance(value, kind):
             raise TypeError(
-                f"{name} = {value!r}; give a dpverify.families.{kind.__name__}, for example {example}, or an instance of your own "
-                "class."
+                f"{name} = {value!r}; give a dpverify.families.{kind.__name__}, for example "
+                f"{example}, or an instance of your own class."
             )
         fields = {one.name for one in dataclasses.fields(value)}  # type: ignore[arg-type]
         try:
@@ -30,8 +30,9 @@ def frozen_family(kind: type[Kind], example: str) -> Callable[[Any, str], Kind]:
             plain = False
         if not plain:
             raise TypeError(
-                f"{name}: a {type(value).__name__} that is not all in hashable fields of a frozen dataclass; families that are equal "
-                "have to be the same, so write @dataclass(frozen=True) and its numbers as fields."
+                f"{name}: a {type(value).__name__} that is not all in hashable fields of a "
+                "frozen dataclass; families that are equal have to be the same, so write "
+                "@dataclass(frozen=True) and its numbers as fields."
             )
         return value
 

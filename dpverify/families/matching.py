@@ -107,8 +107,9 @@ def clipped_match(
         least = least_curvature(family, prior, survival, "clip")
         if not least > 0:
             raise NotMonotone(
-                f"the mean of clipped records does not grow with theta over {prior} in {survival}, so errors have no bound: the "
-                f"symmetrised Jacobian has the eigenvalue {least:.3g}. Use truncated_mle, a smaller prior or a larger ball.",
+                f"the mean of clipped records does not grow with theta over {prior} in "
+                f"{survival}, so errors have no bound: the symmetrised Jacobian has the "
+                f"eigenvalue {least:.3g}. Use truncated_mle, a smaller prior or a larger ball.",
                 least,
             )
     centered = not np.any(survival.center)

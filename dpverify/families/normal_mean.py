@@ -44,7 +44,8 @@ class NormalMean(ExponentialFamily):
         matrix = np.eye(self.d) if self.covariance is None else np.asarray(self.covariance, float)
         if matrix.shape != (self.d, self.d) or not definite(matrix):
             raise ValueError(
-                f"covariance of shape {matrix.shape}; give a symmetric positive definite matrix of shape ({self.d}, {self.d})."
+                f"covariance of shape {matrix.shape}; give a symmetric positive definite matrix "
+                f"of shape ({self.d}, {self.d})."
             )
         if self.covariance is not None:
             rows = tuple(tuple(float(v) for v in row) for row in matrix)

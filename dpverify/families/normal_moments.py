@@ -123,7 +123,8 @@ class Nearest:
         """Compute for a law and a ball. Raises ValueError for a set that is not convex."""
         if not isinstance(survival, Ball):
             raise ValueError(
-                f"{survival} is not convex: records have no nearest place in it. Give a Ball, or count records inside alone."
+                f"{survival} is not convex: records have no nearest place in it. Give a Ball, or "
+                "count records inside alone."
             )
         frame = Frame.of(mean, covariance, np.array(survival.center), survival.radius)
         return cls(frame, frame.law.limited("root"), frame.law.limited("ratio"))

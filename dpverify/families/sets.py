@@ -38,7 +38,8 @@ class Ball:
         object.__setattr__(self, "center", _vector(self.center, "center"))
         if not (_usual(self.radius) and max(map(abs, self.center)) <= _LARGEST):
             raise ValueError(
-                f"Ball(center={self.center}, radius={self.radius}); give a positive radius, lengths from 2^-200 to 2^200."
+                f"Ball(center={self.center}, radius={self.radius}); give a positive radius, "
+                "lengths from 2^-200 to 2^200."
             )
 
     def nearest(self, vector: Floats) -> Floats:
@@ -65,7 +66,8 @@ class Box:
         both = len(self.lowest) == len(self.highest)
         if not (both and all(a < b for a, b in zip(self.lowest, self.highest, strict=True))):
             raise ValueError(
-                f"Box(lowest={self.lowest}, highest={self.highest}); give as many of both, lowest below highest."
+                f"Box(lowest={self.lowest}, highest={self.highest}); give as many of both, "
+                "lowest below highest."
             )
 
     def nearest(self, vector: Floats) -> Floats:
@@ -89,8 +91,9 @@ class Eigenvalues:
         known = known and (self.reach == math.inf or 0 <= self.reach <= _LARGEST)
         if not (known and self.lowest < self.highest):
             raise ValueError(
-                f"Eigenvalues({self.lowest}, {self.highest}, reach={self.reach}); give 0 <= lowest < highest and a reach "
-                "that is not negative; from 2^-200 to 2^200, but for 0 and infinity."
+                f"Eigenvalues({self.lowest}, {self.highest}, reach={self.reach}); give 0 <= "
+                "lowest < highest and a reach that is not negative; from 2^-200 to 2^200, but "
+                "for 0 and infinity."
             )
 
     def clipped(self, matrix: Floats) -> Floats:
@@ -112,8 +115,8 @@ class Shell:
         sizes = _usual(self.inner) and _usual(self.outer) and self.inner < self.outer
         if not (sizes and max(map(abs, self.center)) <= _LARGEST):
             raise ValueError(
-                f"Shell(center={self.center}, inner={self.inner}, outer={self.outer}); give 0 < inner < outer, "
-                "lengths from 2^-200 to 2^200."
+                f"Shell(center={self.center}, inner={self.inner}, outer={self.outer}); give 0 < "
+                "inner < outer, lengths from 2^-200 to 2^200."
             )
 
 

@@ -142,7 +142,8 @@ def check_mass(mass: float) -> None:
     """Raise ValueError for a mass that a survival set must not have."""
     if not LEAST_MASS <= mass < 1:
         raise ValueError(
-            f"mass = {mass!r}; give one from {LEAST_MASS} to 1: of fewer records inside nothing is told of the law."
+            f"mass = {mass!r}; give one from {LEAST_MASS} to 1: of fewer records inside nothing "
+            "is told of the law."
         )
 
 
@@ -151,7 +152,7 @@ def mass_of(family: ExponentialFamily, prior: Prior, survival: Survival) -> floa
     mass = family.least_mass(prior, survival)
     if mass < LEAST_MASS * (1 - 1e-9):
         raise ValueError(
-            f"{survival} holds as little as {mass:.3g} of the records under {prior}, as far as a bound tells; "
-            f"give a larger set or a smaller prior: at least {LEAST_MASS}."
+            f"{survival} holds as little as {mass:.3g} of the records under {prior}, as far as a "
+            f"bound tells; give a larger set or a smaller prior: at least {LEAST_MASS}."
         )
     return mass

@@ -194,7 +194,8 @@ class Domain:
             raise ValueError(f"columns = {self.columns}; a record has at least one column.")
         if self.most_rows is not None and whole(self.most_rows, "most_rows") < 1:
             raise ValueError(
-                f"most_rows = {self.most_rows}; give the largest number of rows, at least 1, or leave it out."
+                f"most_rows = {self.most_rows}; give the largest number of rows, at least 1, or "
+                "leave it out."
             )
         if self.nonfinite not in ("refuse", "replace"):
             raise ValueError(
@@ -238,7 +239,8 @@ class TableDomain:
         made = type(given) is tuple and all(type(c) is tuple and len(c) == 2 for c in given)
         if not made or any(type(text) is not str for text in (self.name, *sum(given, ()))):
             raise TypeError(
-                "A table has a name, and a tuple of pairs: each column's name and its type, all texts."
+                "A table has a name, and a tuple of pairs: each column's name and its type, all "
+                "texts."
             )
         names = [name for name, _ in self.columns]
         if len(set(names)) != len(names) or not names:

@@ -101,8 +101,8 @@ class Made:
         super().__init_subclass__(**options)
         if any(base is not Made and issubclass(base, Made) for base in cls.__bases__):
             raise TypeError(
-                f"{cls.__name__} would look like what the rules have made without their having made it; "
-                "what is no theorem is rules.conjecture(...)."
+                f"{cls.__name__} would look like what the rules have made without their having "
+                "made it; what is no theorem is rules.conjecture(...)."
             )
 
     def __setstate__(self, state: object) -> None:
@@ -117,8 +117,8 @@ def _again(cls: type[Any], made_by: str, values: tuple[Any, ...]) -> Any:
     """An unpickled statement. Raises ValueError if other code than this has made it."""
     if made_by != build():
         raise ValueError(
-            f"This {cls.__name__} was made by another build of dpverify ({made_by[:12]}, and this is "
-            f"{build()[:12]}), whose rules may differ; derive it again here."
+            f"This {cls.__name__} was made by another build of dpverify ({made_by[:12]}, and "
+            f"this is {build()[:12]}), whose rules may differ; derive it again here."
         )
     return cls(*values, key=RULES_KEY)
 

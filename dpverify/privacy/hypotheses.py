@@ -228,8 +228,8 @@ def _require_parameter(name: str, value: object) -> None:
             _require_parameter(name, part)
     elif not (value is None or type(value) in (int, str, bool, Fraction)):
         raise TypeError(
-            f"parameter {name} = {value!r} of a quantity; give exact numbers and words, so that equal "
-            "statements are equal."
+            f"parameter {name} = {value!r} of a quantity; give exact numbers and words, so that "
+            "equal statements are equal."
         )
 
 

@@ -32,8 +32,8 @@ def guard(cls: type, name: str) -> None:
     def once(self: Any, *given: Any, **named: Any) -> None:
         if _is_made(self):
             raise TypeError(
-                f"This {type(self).__name__} is made already, and a claim may rest on it; make another "
-                f"one instead of calling {initialize.__name__} again."
+                f"This {type(self).__name__} is made already, and a claim may rest on it; make "
+                f"another one instead of calling {initialize.__name__} again."
             )
         initialize(self, *given, **named)
 

@@ -150,7 +150,8 @@ PAPERS: dict[str, Paper] = {
         ),
         Paper(
             "M09",
-            "Privacy integrated queries: an extensible platform for privacy-preserving data analysis",
+            "Privacy integrated queries: an extensible platform for privacy-preserving data "
+            "analysis",
             "McSherry",
             "SIGMOD 2009",
         ),
@@ -272,8 +273,8 @@ PAPERS: dict[str, Paper] = {
         ),
         Paper(
             "PH24",
-            "Lower bounds for private estimation of Gaussian covariance matrices under all reasonable "
-            "parameter regimes",
+            "Lower bounds for private estimation of Gaussian covariance matrices under all "
+            "reasonable parameter regimes",
             "Portella, Harvey",
             "arXiv 2404.17714, 2024",
         ),

@@ -80,8 +80,8 @@ def _gaussian_table(kind: Callable[[Fraction], Blocks], numerator: int, denomina
 def _drawn(found: Table, bits: Bits, size: int) -> IntArray:
     if bits.word_bits != found.word_bits:
         raise ValueError(
-            f"word_bits = {bits.word_bits}; block inversion reads words of {found.word_bits} bits. Take another source "
-            "of bits."
+            f"word_bits = {bits.word_bits}; block inversion reads words of {found.word_bits} "
+            "bits. Take another source of bits."
         )
     return draw(found, bits, size)
 

@@ -106,8 +106,9 @@ def tradeoff(data: Mapping[str, Any]) -> Figure:
             areas = tuple((m, c) for m, c in zip(marks, corners, strict=True) if c)
             layers.append(Layer(label, look, marks=marks, areas=areas))
     description = (
-        f"Trade-off curve of the claim with {len(events)} certified events. An event is a test of one dataset "
-        "against the other; its errors lie in the shaded region, left of and below its outer corners."
+        f"Trade-off curve of the claim with {len(events)} certified events. An event is a test "
+        "of one dataset against the other; its errors lie in the shaded region, left of and "
+        "below its outer corners."
     )
     x, y = Axis("type I error", 0, 1), Axis("type II error", 0, 1)
     return Figure("Trade-off curve", description, x, y, tuple(layers), _events(events, regions))

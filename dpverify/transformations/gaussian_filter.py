@@ -54,8 +54,8 @@ class GaussianFilter(Filter):
         share = exact(self.strangers_share, "strangers_share")
         if not 0 < share <= Fraction(1, 2):
             raise ValueError(
-                f"strangers_share = {self.strangers_share} is outside (0, 1/2]; two records that are "
-                "kept have a common friend only if each has more friends than strangers."
+                f"strangers_share = {self.strangers_share} is outside (0, 1/2]; two records that "
+                "are kept have a common friend only if each has more friends than strangers."
             )
         settle(self, strangers_share=share)
         whole(self.threshold, "threshold")

@@ -40,7 +40,8 @@ def checked_full(full: Fraction) -> Fraction:
     """A share of friends from which on a record may count in full; ValueError for any other."""
     if not Fraction(1, 2) < full <= 1 or full.denominator > _FINEST:
         raise ValueError(
-            f"full = {full}; give a rational above 1/2 and at most 1 of denominator at most {_FINEST}, say 9/10."
+            f"full = {full}; give a rational above 1/2 and at most 1 of denominator at most "
+            f"{_FINEST}, say 9/10."
         )
     return full
 
@@ -126,8 +127,8 @@ class SoftMean(WeightedMean):
         _require_replace(adjacency)
         return sensitivity_lemma(
             Quantity.of(
-                f"the mean by a soft core from {self.full} of all on, in 2^-40 of {render(self.spread)} of "
-                f"its reach (friends by {self.nearness.predicate})",
+                f"the mean by a soft core from {self.full} of all on, in 2^-40 of "
+                f"{render(self.spread)} of its reach (friends by {self.nearness.predicate})",
                 "SoftMean",
                 predicate=self.nearness.predicate,
                 full=self.full,
@@ -155,5 +156,6 @@ def agreement_of(images: Images, full: Fraction) -> int:
 def _require_replace(adjacency: Adjacency) -> None:
     if adjacency is not Adjacency.REPLACE:
         raise ValueError(
-            f"a soft core moves under {adjacency}; it has bounds for replace only. Take filter='weights'."
+            f"a soft core moves under {adjacency}; it has bounds for replace only. Take "
+            "filter='weights'."
         )

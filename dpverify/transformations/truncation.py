@@ -46,8 +46,8 @@ class Truncation(Transformation):
         ends = tuple(zip(self.low, self.pad, self.high, strict=False))
         if len(columns) != 1 or not all(np.isfinite(p) and a <= p <= b for a, p, b in ends):
             raise ValueError(
-                f"low = {self.low}, pad = {self.pad}, high = {self.high}; give as many finite numbers in each, those of the pad "
-                "between the others."
+                f"low = {self.low}, pad = {self.pad}, high = {self.high}; give as many finite "
+                "numbers in each, those of the pad between the others."
             )
         if not 1 <= whole(self.size, "size") <= MOST_LISTED:
             raise ValueError(f"size = {self.size}; give a public number from 1 to 2^24.")
@@ -64,8 +64,8 @@ class Truncation(Transformation):
         """Rule: coupled map. Raises ValueError for a box of other columns, and for a size that the domain does not have."""
         if domain.columns != len(self.low) or (domain.most_rows or MOST_LISTED) < self.size:
             raise ValueError(
-                f"A list of {self.size} records of {len(self.low)} columns, for {domain}: give a box of as many columns, and no "
-                "longer a list than the claim is about."
+                f"A list of {self.size} records of {len(self.low)} columns, for {domain}: give a "
+                "box of as many columns, and no longer a list than the claim is about."
             )
         coupling = sensitivity_lemma(
             Quantity.of(f"a list of {self.size} of the records inside a box", "Truncation"),

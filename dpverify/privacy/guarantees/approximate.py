@@ -171,7 +171,8 @@ class ApproxDP(Guarantee):
         if not is_at_most(grown, Fraction(999, 1000)):
             raise ValueError(
                 f"{self} says nothing of a group of {count}: delta would grow by a factor of "
-                f"(e^{approximately(count * epsilon)} - 1) / (e^{approximately(epsilon)} - 1), to 1."
+                f"(e^{approximately(count * epsilon)} - 1) / (e^{approximately(epsilon)} - 1), "
+                "to 1."
             )
         return ApproxDP(count * epsilon, round_up(enclose(grown).upper))
 

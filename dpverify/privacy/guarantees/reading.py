@@ -120,8 +120,8 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
     except Unreachable:
         tried = family(Fraction(1))
         raise ValueError(
-            f"No parameter solves this: {tried} {'implies' if tried.implies(budget) else 'does not'}"
-            f"{'' if tried.implies(budget) else ' imply'} {budget}, and so it is for every other "
+            f"No parameter solves this: {tried} "
+            f"{'implies' if tried.implies(budget) else 'does not'}{'' if tried.implies(budget) else ' imply'} {budget}, and so it is for every other "
             "parameter. Give another budget or another family."
         ) from None
 

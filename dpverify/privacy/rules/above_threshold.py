@@ -57,8 +57,8 @@ def above_threshold(
         raise ValueError(f"{rule} needs integer queries of whole sensitivity, but {premise}.")
     if by_range and not one_way:
         raise ValueError(
-            f"{rule} has a range shorter than that of pure DP only where all queries move one way, but "
-            f"{premise}; leave out by_range."
+            f"{rule} has a range shorter than that of pure DP only where all queries move one "
+            f"way, but {premise}; leave out by_range."
         )
     least = scale * (1 if one_way else 2)
     if query_scale < least and not by_range:

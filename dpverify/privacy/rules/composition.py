@@ -80,8 +80,9 @@ def _require_apart(premises: tuple[Derivation[PrivacyClaim], ...]) -> None:
         both = seen & part.conclusion.hypotheses
         if both:
             raise ValueError(
-                f"two of the parts hold only if {listed(frozenset(both))}: if they are two runs, each may fail. Pay "
-                "for the failure in each part before, or give another name to each run's stages."
+                f"two of the parts hold only if {listed(frozenset(both))}: if they are two runs, "
+                "each may fail. Pay for the failure in each part before, or give another name to "
+                "each run's stages."
             )
         seen |= part.conclusion.hypotheses
 
@@ -114,13 +115,13 @@ def advanced_compose(
     total = k * delta + extra
     if epsilon > _MOST_ADVANCED:
         raise ValueError(
-            f"epsilon = {render(epsilon)} is far beyond where advanced composition helps (below 1); "
-            "use compose(...)."
+            f"epsilon = {render(epsilon)} is far beyond where advanced composition helps (below "
+            "1); use compose(...)."
         )
     if epsilon == 0 or total >= 1:
         raise ValueError(
-            f"k delta + slack = {render(total)} and epsilon = {render(epsilon)}: there is nothing to "
-            "promise. Use compose(...)."
+            f"k delta + slack = {render(total)} and epsilon = {render(epsilon)}: there is "
+            "nothing to promise. Use compose(...)."
         )
 
     loss = enclose(
@@ -166,13 +167,14 @@ def parallel(
         raise ValueError(f"by = {by!r}; write 'index', 'independent_label' or 'value'.")
     if not isinstance(about, Adjacency):
         raise ValueError(
-            f"these claims are under {about}, whose neighbors can differ in several blocks; compose in "
-            "parallel under an Adjacency, then take groups."
+            f"these claims are under {about}, whose neighbors can differ in several blocks; "
+            "compose in parallel under an Adjacency, then take groups."
         )
     if by == "index" and about is not Adjacency.REPLACE:
         raise ValueError(
-            f"by='index' needs claims under {Adjacency.REPLACE}, and these are under {about}: when a "
-            "record is removed all later ones change their block. Use by='independent_label'."
+            f"by='index' needs claims under {Adjacency.REPLACE}, and these are under {about}: "
+            "when a record is removed all later ones change their block. Use "
+            "by='independent_label'."
         )
     if by == "value" and about is not Adjacency.ADD_REMOVE:
         raise ValueError(
@@ -244,6 +246,6 @@ def _weakest_of(guarantees: list[Guarantee]) -> Guarantee:
             max(p.mu_squared for p in parts), max(p.delta for p in parts), max(p.tv for p in parts)
         )
     raise TypeError(
-        f"none of {', '.join(map(str, guarantees))} is implied by all the others; convert(...) them "
-        "to one kind first."
+        f"none of {', '.join(map(str, guarantees))} is implied by all the others; convert(...) "
+        "them to one kind first."
     )

@@ -100,14 +100,14 @@ def _discharged(
     if fails not in claim.conclusion.hypotheses or fails in bound.hypotheses:
         rests = listed(claim.conclusion.hypotheses) or "nothing"
         raise ValueError(
-            f"{bound}: the claim does not rest on its absence, it rests on {rests}. Leave the event "
-            "out, or give the stage that needs it."
+            f"{bound}: the claim does not rest on its absence, it rests on {rests}. Leave the "
+            "event out, or give the stage that needs it."
         )
     for released in event.premises:
         if isinstance(released.conclusion, PrivacyClaim) and released not in claim.nodes():
             raise ValueError(
-                f"{bound}: that is about what is released by {released.rule}, which is no part of the claim; give "
-                "the event of the stage that the claim rests on."
+                f"{bound}: that is about what is released by {released.rule}, which is no part "
+                "of the claim; give the event of the stage that the claim rests on."
             )
     guarantee = with_event(claim.conclusion.guarantee, bound.probability)
     premises = (claim, event)
@@ -130,8 +130,9 @@ def released_event(
     require_made(released)
     if released.noise is None:
         raise ValueError(
-            f"{released.conclusion} by {released.rule}: the tails of that noise are not known to the rules; release "
-            f"what {fails} is about with discrete Laplace or rounded Gaussian noise."
+            f"{released.conclusion} by {released.rule}: the tails of that noise are not known to "
+            f"the rules; release what {fails} is about with discrete Laplace or rounded Gaussian "
+            "noise."
         )
     (moved,), (noise, scale) = released.premises, released.noise
     premise, chance = moved.conclusion, checked_probability(probability, "probability")
@@ -144,8 +145,8 @@ def released_event(
     distance = (off if at_most else -off) - moves + 1
     if not _is_as_rare(noise, distance, scale, chance):
         raise ValueError(
-            f"{fails.negation} with probability P(noise >= {distance}), which is more than {render(chance)} "
-            f"for {noise} noise of scale {render(scale)}; give a larger shift."
+            f"{fails.negation} with probability P(noise >= {distance}), which is more than "
+            f"{render(chance)} for {noise} noise of scale {render(scale)}; give a larger shift."
         )
     under = premise.hypotheses
     conclusion = EventBound(fails, chance, premise.adjacency, premise.domain, under, key=RULES_KEY)
@@ -211,8 +212,8 @@ def for_each_release(
     for one in instances:
         if not any(schema.covers(one) for schema in schemas):
             raise ValueError(
-                f"The stage rests on this: {one}. It declares nothing of the kind: give `under` of the "
-                "adaptive stage the hypothesis on what is released."
+                f"The stage rests on this: {one}. It declares nothing of the kind: give `under` "
+                "of the adaptive stage the hypothesis on what is released."
             )
     if not schemas:
         return claim

@@ -110,8 +110,8 @@ def _require_covered(inner: PrivacyClaim, outer: Sensitivity) -> None:
     friends = isinstance(claimed, Friendly) and isinstance(kept, Friendly)
     if not (friends and claimed.includes(kept)):  # type: ignore[union-attr, arg-type]
         raise ValueError(
-            f"The claim is for {claimed}, and what the filter keeps is {kept or 'not said to be friendly'}; "
-            "prove both for the same neighbors."
+            f"The claim is for {claimed}, and what the filter keeps is "
+            f"{kept or 'not said to be friendly'}; prove both for the same neighbors."
         )
     if inner.domain != outer.domain:
         raise ValueError(f"The claim is for {inner.domain}, the filter's lemma for {outer.domain}.")
@@ -173,8 +173,8 @@ def _deviation(inside: Sensitivity, outside: Sensitivity, event: EventBound) -> 
     about = event.fails.about if isinstance(event.fails, Absent) else None
     if event.seen is not Seen.LATENT or about is None or event.fails not in inside.hypotheses:
         raise ValueError(
-            f"{event}: the scores of a record that may be kept rest on the absence of an event that the "
-            "kept records decide; give the bound of that one, by rules.kept_by_noise(...)."
+            f"{event}: the scores of a record that may be kept rest on the absence of an event "
+            "that the kept records decide; give the bound of that one, by rules.kept_by_noise(...)."
         )
     scores = dict(about.parameters)
     sigma, _ = scores.pop("sigma", None), scores.pop("threshold", None)
@@ -182,8 +182,8 @@ def _deviation(inside: Sensitivity, outside: Sensitivity, event: EventBound) -> 
         own = dict(moved.query.parameters)
         if own.pop("inside", where) is not where or own != scores:
             raise ValueError(
-                f"{moved.query} ({described(own)}), and {event} ({described(scores)}); give statements about the "
-                "same scores."
+                f"{moved.query} ({described(own)}), and {event} ({described(scores)}); give "
+                "statements about the same scores."
             )
     if not isinstance(sigma, Fraction):
         raise ValueError(f"{event}: it does not say which noise the scores have.")

@@ -57,13 +57,13 @@ def sensitivity_lemma(
         raise ValueError(f"sensitivity = {value} is negative; a distance is at least 0.")
     if norm is Norm.COUPLED and not (isinstance(keeps, Adjacency) and distance.denominator == 1):
         raise ValueError(
-            f"norm = {norm}, value = {value} and keeps = {keeps}: say how many steps of which Adjacency lead between the "
-            "datasets, for example value=1, keeps=Adjacency.REPLACE."
+            f"norm = {norm}, value = {value} and keeps = {keeps}: say how many steps of which "
+            "Adjacency lead between the datasets, for example value=1, keeps=Adjacency.REPLACE."
         )
     if norm is Norm.KEEP and not isinstance(keeps, Friendly):
         raise ValueError(
-            f"norm = {norm} and keeps = {keeps}: a filter's keep-probabilities come with the friends that what "
-            "is kept are; write keeps=Friendly(predicate)."
+            f"norm = {norm} and keeps = {keeps}: a filter's keep-probabilities come with the "
+            "friends that what is kept are; write keeps=Friendly(predicate)."
         )
     _require_obligation(obligation)
     for premise in premises:
@@ -93,7 +93,8 @@ def event_lemma(
     """
     if type(fails) not in (Compared, Absent) or (isinstance(fails, Compared) and fails.is_instance):
         raise TypeError(
-            f"fails = {fails!r}; an event is that a hypothesis fails: write Absent('an overflow', Seen.OUTPUT)."
+            f"fails = {fails!r}; an event is that a hypothesis fails: write Absent('an "
+            "overflow', Seen.OUTPUT)."
         )
     value = checked_probability(probability, "probability")
     _require_obligation(obligation)

@@ -52,8 +52,8 @@ def require_made(premise: object) -> None:
     known = type(conclusion) in (Sensitivity, EventBound, PrivacyClaim)
     if type(premise) is not Derivation or not known:
         raise TypeError(
-            f"{type(premise).__name__} is not a derivation made by the rules; write mechanism.derivation, or "
-            "rules.conjecture(...) for a claim that nothing here proves."
+            f"{type(premise).__name__} is not a derivation made by the rules; write "
+            "mechanism.derivation, or rules.conjecture(...) for a claim that nothing here proves."
         )
 
 
@@ -91,8 +91,8 @@ def require_closed(premise: AnyDerivation, rule: str) -> None:
     if premise.conclusion.hypotheses:
         raise ValueError(
             f"{rule} needs a statement without hypotheses, but this one holds only if "
-            f"{listed(premise.conclusion.hypotheses)}. Pay for the failure of these first: an Unless in the "
-            "plan, or rules.add_delta_event(...)."
+            f"{listed(premise.conclusion.hypotheses)}. Pay for the failure of these first: an "
+            "Unless in the plan, or rules.add_delta_event(...)."
         )
 
 
@@ -126,8 +126,8 @@ def claims_among(parts: Iterable[Derivation[PrivacyClaim]]) -> tuple[Derivation[
     for part in found:
         if type(part) is not Derivation or type(part.conclusion) is not PrivacyClaim:
             raise TypeError(
-                f"{type(part).__name__} is not the derivation of a claim; write compose(a.derivation, "
-                "b.derivation)."
+                f"{type(part).__name__} is not the derivation of a claim; write "
+                "compose(a.derivation, b.derivation)."
             )
     if not found:
         raise ValueError("There is nothing to compose; give at least one derivation.")

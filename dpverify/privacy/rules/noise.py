@@ -72,7 +72,8 @@ def discrete_laplace(
     premise = sensitivity.conclusion
     if premise.value.denominator != 1:
         raise ValueError(
-            f"exactly=True needs an integer query of whole sensitivity, but {premise}; leave it out."
+            f"exactly=True needs an integer query of whole sensitivity, but {premise}; leave it "
+            "out."
         )
     moved = premise.value.numerator
     guarantee: Guarantee = DiscreteLaplaceShift(moved, scale) if moved else PerfectPrivacy()

@@ -72,8 +72,9 @@ def change_adjacency(claim: Derivation[PrivacyClaim], to: Adjacency) -> Derivati
     require_closed(claim, "a change of adjacency")
     if about is not Adjacency.ADD_REMOVE:
         raise ValueError(
-            f"A claim under {about} ({claim.conclusion}) says nothing under {to}: replacing keeps the "
-            "number of records, which add-remove protects. Build the mechanism for add-remove."
+            f"A claim under {about} ({claim.conclusion}) says nothing under {to}: replacing "
+            "keeps the number of records, which add-remove protects. Build the mechanism for "
+            "add-remove."
         )
     guarantee = claim.conclusion.guarantee.for_group(2)
     conclusion = claim_of(guarantee, claim, adjacency=to)
@@ -99,8 +100,9 @@ def coupled_map(
     claim, moved = inner.conclusion, coupling.conclusion
     if claim.adjacency is not moved.keeps or not isinstance(moved.adjacency, Adjacency):
         raise ValueError(
-            f"The coupling is of datasets of neighbors under {moved.adjacency}, in steps of {moved.keeps}; the claim is under "
-            f"{claim.adjacency}. Prove it for those steps, and the coupling for inputs."
+            f"The coupling is of datasets of neighbors under {moved.adjacency}, in steps of "
+            f"{moved.keeps}; the claim is under {claim.adjacency}. Prove it for those steps, and "
+            "the coupling for inputs."
         )
     if claim.domain != moved.domain:
         raise ValueError(f"The claim is for {claim.domain}, the coupling for {moved.domain}.")
