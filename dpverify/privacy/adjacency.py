@@ -1,4 +1,4 @@
-"""Which datasets are neighbors, and over which records a claim holds."""
+"""Adjacencies: which datasets are neighbors, and over which records a claim holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAN = object()  # equal to itself, as NaN is not, and to nothing else
 
 
 class Adjacency(Enum):
-    """When two datasets (sequences of records) are neighbors.
+    """The relation that makes two datasets (sequences of records) neighbors.
 
     REPLACE: equal length, at most one position differs; the number of rows is public.
     ADD_REMOVE: one is the other with one row deleted, at any position; the number of rows is
@@ -34,13 +34,15 @@ class Adjacency(Enum):
         return self.value
 
     def are_neighbors(self, left: Dataset, right: Dataset) -> bool:
-        """Whether two datasets are neighbors, in time linear in their size."""
+        """Return whether two datasets are neighbors, in time linear in their size."""
         return self.why_not_neighbors(left, right) is None
 
     def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
-        """None for neighbors; otherwise the reason, naming the record that breaks the relation.
+        """Return None for neighbors; otherwise the reason, naming the record that breaks the
+        relation.
 
-        Rows are compared after canonicalization: -0.0 equals 0.0, and every NaN equals every NaN.
+        Rows are compared after canonicalization: -0.0 equals 0.0, and every NaN equals every
+        NaN.
         """
         a, b = comparable_rows(left, right)
         if self is Adjacency.REPLACE:
@@ -51,12 +53,17 @@ class Adjacency(Enum):
 @sealed
 @dataclass(frozen=True, slots=True)
 class Friendly:
-    """Both datasets are friendly under a symmetric predicate, and one is the other without one row.
+    """Two datasets, both friendly under a symmetric predicate, one of which is the other
+    without one row.
 
-    Friendly: any two records have a common friend, a record of the dataset or any other. An internal
-    adjacency: only the rules for filters make an ordinary claim of one about it.
-    strangers: the row that one of them lacks is no friend of at most so many others; None: any number.
-    exchange: or one is the other with one row for another, which have a common friend too.
+    A dataset is friendly where any two records have a common friend, a record of the dataset or
+    any other. The adjacency is internal: only the rules for filters make an ordinary claim of
+    one about it.
+
+    strangers: the row that one dataset lacks is no friend of at most so many others; None: of
+    any number.
+    exchange: one dataset may also be the other with one row replaced by another, where the two
+    rows have a common friend too.
     """
 
     predicate: str
@@ -69,7 +76,7 @@ class Friendly:
         return f"friendly {steps} ({self.predicate}{known})"
 
     def includes(self, other: Friendly) -> bool:
-        """Whether all neighbors of the other kind are neighbors of this one."""
+        """Return whether all neighbors of the other kind are neighbors of this one."""
         few = self.strangers is None or (
             other.strangers is not None and other.strangers <= self.strangers
         )
@@ -79,7 +86,7 @@ class Friendly:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Datasets that ``size`` steps of ``base`` lead from one to the other. For reading, not release."""
+    """Two datasets between which ``size`` steps of ``base`` lead. For reading, not for release."""
 
     base: Adjacency
     size: int
@@ -89,7 +96,7 @@ class Groups:
 
 
 AnyAdjacency = Adjacency | Friendly | Groups
-"""What a statement can be about; mechanisms are about an ``Adjacency``."""
+"""An adjacency that a statement can be about; mechanisms are about an ``Adjacency``."""
 
 
 def _why_not_replaced(a: list[Any], b: list[Any]) -> str | None:
@@ -116,7 +123,10 @@ def _why_not_added(a: list[Any], b: list[Any]) -> str | None:
 
 
 def comparable_rows(left: Dataset, right: Dataset) -> tuple[list[Any], list[Any]]:
-    """Rows of both that are equal where ``canonical_rows`` are; matrices of float64 quickly."""
+    """Return the rows of both datasets as values that are equal where ``canonical_rows`` are.
+
+    Matrices of float64 take a short way.
+    """
     if not (_is_matrix(left) and _is_matrix(right)):
         return canonical_rows(left), canonical_rows(right)
     return _as_bytes(left), _as_bytes(right)
@@ -132,7 +142,8 @@ def _as_bytes(matrix: Any) -> list[bytes]:
 
 
 def canonical_rows(data: Dataset) -> list[Any]:
-    """The rows as comparable values: tuples of Python numbers, without -0.0, one NaN for all.
+    """Return the rows as comparable values: tuples of Python numbers, without -0.0, one NaN for
+    all.
 
     Raises TypeError for what is not a sequence of records (a mapping, a string, a set).
     """
@@ -157,7 +168,7 @@ def _canonical(row: Any) -> Any:
 
 
 def _as_float(number: float) -> float:
-    """The replacement as float64, now and not when a record is replaced."""
+    """Return the replacement as float64, now and not when a record is replaced."""
     if type(number) is float and math.isfinite(number):
         return number + 0.0  # -0.0 is 0
     value = to_float(exact(number, "replacement"))
@@ -171,17 +182,17 @@ def _as_float(number: float) -> float:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The datasets a claim covers: float64 records of ``columns`` numbers, any number of them or up to
-    ``most_rows``.
+    """The datasets that a claim covers: float64 records of ``columns`` numbers, any number of
+    them or up to ``most_rows``.
 
-    nonfinite="refuse": records are finite. A record that is not is a caller error which names its
-    row; that refusal reveals the row, so such data are outside the domain.
+    nonfinite="refuse": records are finite. A record that is not is a caller error which names
+    its row; that refusal reveals the row, so such data are outside the domain.
     nonfinite="replace": a record with a NaN or an infinity counts as ``replacement`` (public: a
-    number for every column, or one each), as does an entry of a list that is no row of real numbers, and the
-    domain is every array and every list. Which number that is says nothing
+    number for every column, or one each), and so does an entry of a list that is no row of real
+    numbers. The domain is every array and every list. The value of ``replacement`` says nothing
     about which datasets are covered, so it does not take part in comparisons.
-    most_rows: a claim that rests on a bound on the number of rows says nothing about larger datasets. They are
-    refused, which reveals that they are larger.
+    most_rows: a claim that rests on a bound on the number of rows says nothing about larger
+    datasets. They are refused, which reveals that they are larger.
     """
 
     columns: int
@@ -224,11 +235,15 @@ class Domain:
 @sealed
 @dataclass(frozen=True, slots=True)
 class TableDomain:
-    """Tables of named columns: any number of rows, and in every row a cell of any kind for each column.
+    """Tables of named columns: any number of rows, and in every row a cell of any kind for each
+    column.
 
-    name: the table's. columns: each column's name and the declared type by which its cells are read, as
-    exact text. Claims about one table compose, whatever columns they are about; claims about tables of
+    Claims about one table compose, whatever columns they are about; claims about tables of
     other names, columns or types do not.
+
+    name: the table's.
+    columns: each column's name and the declared type by which its cells are read, as exact
+    text.
     """
 
     name: str
@@ -257,4 +272,4 @@ class TableDomain:
 
 
 AnyDomain = Domain | TableDomain
-"""The datasets that a claim can be about; mechanisms, queries and events are about a ``Domain``."""
+"""A domain that a claim can be about; mechanisms, queries and events are about a ``Domain``."""

@@ -32,12 +32,12 @@ class Enclosure:
 
 
 def ball(value: Fraction) -> arb:
-    """The ball around a rational at the working precision."""
+    """Return the ball around a rational at the working precision."""
     return arb(fmpq(value.numerator, value.denominator))
 
 
 def hull(enclosure: Enclosure) -> arb:
-    """A ball that holds the whole enclosure."""
+    """Return a ball that holds the whole enclosure."""
     return ball(enclosure.lower).union(ball(enclosure.upper))
 
 
@@ -62,7 +62,9 @@ def enclose(compute: Callable[[], arb]) -> Enclosure:
 
 @contextmanager
 def working_precision(bits: int) -> Iterator[None]:
-    """Ball arithmetic at this precision; one thread at a time, for the precision is shared."""
+    """Compute in ball arithmetic at this precision; one thread at a time, for the precision is
+    shared.
+    """
     with _PRECISION, ctx.workprec(bits):
         yield
 
@@ -72,15 +74,18 @@ _LEAST_ROUNDED = Fraction(1, 10**3500)
 
 
 def shortened(value: Fraction) -> Fraction:
-    """The value, or if it is long a little more: sums of many parameters must stay parameters."""
+    """Return the value, or a little more if it is long: sums of many parameters must stay
+    parameters.
+    """
     size = max(value.numerator.bit_length(), value.denominator.bit_length())
     return value if size <= _LONG else round_up(value, 60)
 
 
 def round_up(value: Fraction, digits: int = 15) -> Fraction:
-    """A number of about ``digits`` significant decimals that is not below ``value`` >= 0.
+    """Return a number of about ``digits`` significant decimals that is not below ``value`` >=
+    0.
 
-    Less than 1e-3500 becomes that: a parameter may have 4000 digits.
+    A value below 1e-3500 becomes 1e-3500: a parameter may have 4000 digits.
     """
     if value <= 0:
         return Fraction(0)
@@ -92,7 +97,9 @@ def round_up(value: Fraction, digits: int = 15) -> Fraction:
 
 
 def is_at_most(compute: Callable[[], arb], bound: Fraction) -> bool:
-    """Whether the value is at most ``bound``; never wrongly yes. Makes no huge rationals."""
+    """Return whether the value is at most ``bound``; never wrongly yes. Makes no huge
+    rationals.
+    """
     precision = 2 * _GAP_BITS
     while precision <= _LARGEST_PRECISION:
         with working_precision(precision):
@@ -112,7 +119,7 @@ def _is_narrow(value: arb) -> bool:
 
 
 def rational(end: arb) -> Fraction:
-    """The exact value of a ball without radius."""
+    """Return the exact value of a ball without radius."""
     mantissa, exponent = end.man_exp()
     if int(exponent) >= 0:
         return Fraction(int(mantissa) << int(exponent))

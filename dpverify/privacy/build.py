@@ -1,4 +1,4 @@
-"""Which code this is: a digest of the trusted core, to tell apart what other code has made."""
+"""The digest of the trusted core, to tell apart what other code has made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CORE = ("privacy", "randomness", "grid", "plans", "transformations", "estimatio
 
 @cache
 def build() -> str:
-    """SHA-256 of the sources of the trusted core, in hexadecimal; computed once."""
+    """Return the SHA-256 of the sources of the trusted core, in hexadecimal; computed once."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for folder in _CORE:

@@ -1,4 +1,4 @@
-"""Where a monotone condition begins to hold, found on the safe side."""
+"""Searches for the point where a monotone condition begins to hold, on the safe side."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Unreachable(ValueError):
 def boundary(
     holds: Callable[[Fraction], bool], *, gap: Fraction = _GAP
 ) -> tuple[Fraction, Fraction]:
-    """(low, high) with ``holds(high)``, not ``holds(low)`` and high <= (1 + gap) low.
+    """Return (low, high) with ``holds(high)``, not ``holds(low)`` and high <= (1 + gap) low.
 
-    ``holds`` is monotone: once true, true for every larger positive number. Raises Unreachable when
-    it is false at 2^8192 or true at 2^-8192.
+    ``holds`` is monotone: once true, true for every larger positive number. Raises Unreachable
+    when it is false at 2^8192 or true at 2^-8192.
     """
     exponent = _bracket(holds)
     low, high = _power(exponent - 1), _power(exponent)
@@ -31,7 +31,7 @@ def boundary(
 
 
 def _bracket(holds: Callable[[Fraction], bool]) -> int:
-    """The least e with holds(2^e), by doubling steps away from 0 and bisection."""
+    """Return the least e with holds(2^e), by doubling steps away from 0 and bisection."""
     start = holds(Fraction(1))
     near, far = 0, -1 if start else 1
     while holds(_power(far)) is start:
@@ -52,10 +52,11 @@ def _power(exponent: int) -> Fraction:
 
 
 def smallest_sufficient(holds: Callable[[Fraction], bool], *, gap: Fraction = _NARROW) -> Fraction:
-    """The least m with ``holds(m)``, within a factor 1 + gap, from above; ``holds`` is monotone.
+    """Return the least m with ``holds(m)``, within a factor 1 + gap, from above.
 
-    The simplest fraction near the boundary is taken when it holds, so that a budget of 0.3 gives
-    10/3 and no rounding. Raises Unreachable (a ValueError) when nothing or everything holds.
+    ``holds`` is monotone. The simplest fraction near the boundary is taken when it holds, so
+    that a budget of 0.3 gives 10/3 and no rounding. Raises Unreachable (a ValueError) when
+    nothing or everything holds.
     """
     low, high = boundary(holds, gap=gap)
     simple = simplest_between(low, high)
@@ -63,18 +64,20 @@ def smallest_sufficient(holds: Callable[[Fraction], bool], *, gap: Fraction = _N
 
 
 def largest_sufficient(holds: Callable[[Fraction], bool], *, gap: Fraction = _NARROW) -> Fraction:
-    """The largest m with ``holds(m)``, within a factor 1 + gap; once false, false above."""
+    """Return the largest m with ``holds(m)``, within a factor 1 + gap; once false, false above."""
     return 1 / smallest_sufficient(lambda inverse: holds(1 / inverse), gap=gap)
 
 
 def least_integer(
     holds: Callable[[int], bool], *, above: int, first: int | None = None, most: int | None = None
 ) -> int:
-    """Find the least integer above ``above`` for which a condition holds that, once true, is true from there on.
+    """Find the least integer above ``above`` for which a condition holds that, once true, is
+    true from there on.
 
-    The condition is asked of ``first`` (by default the next integer), of twice as much again and again until it holds,
-    and then by bisection; never of ``above``. Raises Unreachable where it does not hold for ``most``; without a ``most``
-    it searches without end for what never holds.
+    The condition is tested at ``first`` (by default the next integer), at twice as much again
+    and again until it holds, and then by bisection; never at ``above``. Raises Unreachable
+    where it does not hold for ``most``; without a ``most``, the search for a condition that
+    never holds does not end.
     """
     low, high = above, above + 1 if first is None else first
     while not holds(high):
@@ -89,7 +92,7 @@ def least_integer(
 
 
 def simplest_between(low: Fraction, high: Fraction) -> Fraction:
-    """The fraction of least denominator in [low, high], 0 < low <= high (Stern-Brocot)."""
+    """Return the fraction of least denominator in [low, high], 0 < low <= high (Stern-Brocot)."""
     whole = low.numerator // low.denominator
     if low == whole:
         return Fraction(whole)

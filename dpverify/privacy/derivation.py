@@ -27,11 +27,11 @@ from dpverify.privacy.sources import Source
 from dpverify.privacy.tails import Tail
 
 RULES_KEY = object()
-"""Held by the rules. Python cannot stop a forger; this stops a mistake."""
+"""Key held by the rules. Python cannot stop a forger; this stops a mistake."""
 
 
 class Status(Enum):
-    """How far a statement is to be trusted. A conclusion is as weak as its weakest premise."""
+    """Trust in a statement. A conclusion is as weak as its weakest premise."""
 
     PROVED = "proved"
     CONJECTURED = "conjectured"
@@ -45,26 +45,28 @@ _WEAKNESS = {Status.PROVED: 0, Status.CONJECTURED: 1, Status.REFUTED: 2}
 
 
 def weakest(*statuses: Status) -> Status:
-    """The status of a conclusion that rests on all of these."""
+    """Return the status of a conclusion that rests on all of these."""
     return max(statuses, key=_WEAKNESS.__getitem__, default=Status.PROVED)
 
 
 class Norm(Enum):
-    """How the distance between two query values is measured.
+    """The measure of distance between two query values.
 
-    SQUARED_L2 is the square of the Euclidean distance, which is rational where that is not. RANGE
-    is the largest change of a coordinate minus the smallest. ONE_WAY is the largest change of a
-    coordinate, where none moves against another. KEYS: one record touches at most so many keys of a
-    histogram and adds one to each. MOVED: the histogram counts a public number of things, of which
-    so many go to other keys. KEEP: the sum over records of the changes of their keep-probabilities;
-    when those that fall are lowered first and the others raised then, every set of kept records on
-    the way is friendly. SMOOTH: numbers, each with a scale of its own; a number moves by at most
-    the smaller of its scales on the two sides, and the scale changes by at most this factor.
-    COUPLED: of a map to datasets, with coins of its own: what it gives on neighbors can be drawn
-    together so that at most so many steps of an adjacency lead from one to the other, for certain.
-    STABLE: so many values, each with its distance from the nearest dataset where it is another:
-    between neighbors a value stays and its distance changes by at most 1, or it changes and both
-    distances are 1.
+    SQUARED_L2: the square of the Euclidean distance, which is rational where that is not.
+    RANGE: the largest change of a coordinate minus the smallest.
+    ONE_WAY: the largest change of a coordinate, where none moves against another.
+    KEYS: one record touches at most so many keys of a histogram and adds one to each.
+    MOVED: the histogram counts a public number of things, of which so many go to other keys.
+    KEEP: the sum over records of the changes of their keep-probabilities; when those that fall
+    are lowered first and the others raised then, every set of kept records on the way is
+    friendly.
+    SMOOTH: numbers, each with a scale of its own; a number moves by at most the smaller of its
+    scales on the two sides, and the scale changes by at most this factor.
+    COUPLED: of a randomized map to datasets; its images of neighbors can be drawn together so
+    that at most so many steps of an adjacency lead from one to the other, for certain.
+    STABLE: so many values, each with its distance from the nearest dataset where it is another;
+    between neighbors a value stays and its distance changes by at most 1, or it changes and
+    both distances are 1.
     """
 
     L1 = "L1"
@@ -93,7 +95,10 @@ def _made_by_a_rule(key: object, what: str) -> None:
 
 
 class Made:
-    """What only the rules make: it has no subclasses, and a copy from another build is refused."""
+    """A statement that only the rules make.
+
+    It has no subclasses, and a copy from another build is refused.
+    """
 
     __slots__ = ()
 
@@ -114,7 +119,7 @@ class Made:
 
 
 def _again(cls: type[Any], made_by: str, values: tuple[Any, ...]) -> Any:
-    """An unpickled statement. Raises ValueError if other code than this has made it."""
+    """Restore a pickled statement. Raises ValueError if other code than this has made it."""
     if made_by != build():
         raise ValueError(
             f"This {cls.__name__} was made by another build of dpverify ({made_by[:12]}, and "
@@ -126,11 +131,13 @@ def _again(cls: type[Any], made_by: str, values: tuple[Any, ...]) -> Any:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Sensitivity(Made):
-    """How far a query's integer value can move between neighboring datasets of the domain.
+    """Bound on how far a query's integer value can move between neighboring datasets of the
+    domain.
 
-    keeps: of the scores and probabilities by which a filter keeps records, which friends what it keeps are: the
-    kept records of neighbors are equal, or neighbors of this kind. Of coupled datasets it is the adjacency whose steps are
-    counted. hypotheses: what this rests on.
+    keeps: the friends that a filter keeps, where the query is the scores or probabilities by
+    which the filter decides: the kept records of neighbors are equal, or neighbors of this
+    kind. For coupled datasets, the adjacency whose steps are counted.
+    hypotheses: the conditions that the bound rests on.
     """
 
     query: Quantity
@@ -152,7 +159,8 @@ class Sensitivity(Made):
             change = f"which changes by a factor of at most {render(self.value)}"
             shown = f"{what} moves by at most its own scale, {change}"
         elif self.norm is Norm.COUPLED:
-            shown = f"{what} moves, in a coupling, by at most {render(self.value)} steps of {self.keeps}"
+            shown = f"{what} moves, in a coupling, by at most {render(self.value)} "
+                f"steps of {self.keeps}"
         else:
             shown = f"{what} moves by at most {render(self.value)} in {self.norm} distance"
         return f"{shown}{_condition(self.hypotheses)}"
@@ -161,8 +169,10 @@ class Sensitivity(Made):
 @sealed
 @dataclass(frozen=True, slots=True)
 class EventBound(Made):
-    """The event that ``fails`` does not hold has at most this probability, for every pair of neighbors and
-    under both of its datasets."""
+    """Bound on the probability of a rare event: that ``fails`` does not hold.
+
+    The bound holds for every pair of neighbors and under both of its datasets.
+    """
 
     fails: Compared | Absent
     probability: Fraction
@@ -176,11 +186,14 @@ class EventBound(Made):
 
     @property
     def seen(self) -> Seen:
-        """What decides the event for a fixed pair."""
+        """Part of a run that decides the event for a fixed pair."""
         return seen(self.fails)
 
     def __str__(self) -> str:
-        shown = f"{self.fails.negation} ({self.seen}) has probability at most {render(self.probability)}"
+        shown = (
+            f"{self.fails.negation} ({self.seen}) has probability at most "
+            f"{render(self.probability)}"
+        )
         return f"{shown}{_condition(self.hypotheses)}"
 
 
@@ -189,8 +202,8 @@ class EventBound(Made):
 class PrivacyClaim(Made):
     """A guarantee for every neighboring pair of datasets of a domain.
 
-    hypotheses: it speaks of those outcomes only at which all of these hold. While there are any, the claim
-    is open: it can be neither converted, recorded nor released.
+    hypotheses: the claim speaks of those outcomes only at which all of these hold. While there
+    are any, the claim is open: it can be neither converted, recorded nor released.
     """
 
     guarantee: Guarantee
@@ -220,9 +233,9 @@ Statement = TypeVar("Statement", Sensitivity, EventBound, PrivacyClaim, covarian
 class Derivation(Made, Generic[Statement]):
     """A statement with the rule that gave it and the derivations of its premises.
 
-    ``str()`` is the proof tree. ``obligation`` is set on lemmas: the function in spec/ that shows
-    the statement, as "path:function". ``noise`` is set where noise of known tails was added to a query: its law
-    and its scale.
+    ``str()`` is the proof tree. ``obligation`` is set on lemmas: the function in spec/ that
+    shows the statement, as "path:function". ``noise`` is set where noise of known tails was
+    added to a query: the law of the noise and its scale.
     """
 
     conclusion: Statement
@@ -238,14 +251,14 @@ class Derivation(Made, Generic[Statement]):
         _made_by_a_rule(key, "Derivation")
 
     def nodes(self) -> Iterator[AnyDerivation]:
-        """This node and everything below it, each once per use."""
+        """Yield this node and everything below it, each once per use."""
         yield self
         for premise in self.premises:
             yield from premise.nodes()
 
     @property
     def lemmas(self) -> tuple[AnyDerivation, ...]:
-        """The leaves that no rule proves; each names its obligation. In order of first use."""
+        """Leaves that no rule proves, in order of first use; each names its obligation."""
         found = {
             (node.conclusion, node.obligation): node for node in self.nodes() if node.obligation
         }
@@ -253,7 +266,7 @@ class Derivation(Made, Generic[Statement]):
 
     @property
     def events(self) -> tuple[AnyDerivation, ...]:
-        """The rare events that the claim pays for. In order of first use."""
+        """Rare events that the claim pays for, in order of first use."""
         found = {
             node.conclusion: node
             for node in self.nodes()
@@ -265,7 +278,7 @@ class Derivation(Made, Generic[Statement]):
         return self.tree()
 
     def tree(self, note: Callable[[AnyDerivation], str] | None = None) -> str:
-        """The proof tree; ``note`` may add a line to each node."""
+        """Return the proof tree; ``note`` may add a line to each node."""
         return "\n".join(self._lines(note))
 
     def _lines(self, note: Callable[[AnyDerivation], str] | None) -> list[str]:

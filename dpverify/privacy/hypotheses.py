@@ -1,8 +1,8 @@
-"""What a statement may rest on: conditions on a pair of neighbors and on what was released to them.
+"""Hypotheses: conditions on a pair of neighbors and on what was released to them.
 
-A statement under hypotheses speaks of those outcomes only at which all of them hold. A rule about one
-pair of neighbors hands them on; only a rule that pays for their failure, or sees that they cannot fail,
-takes them away; a rule that changes the pair refuses them.
+A statement under hypotheses speaks of those outcomes only at which all of them hold. A rule
+about one pair of neighbors hands them on; only a rule that pays for their failure, or sees that
+they cannot fail, takes them away; a rule that changes the pair refuses them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Parameter = int | str | Fraction | bool | None | tuple["Parameter", ...]
 @sealed
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An integer function of a dataset, as data: which one (``kind``), of which parameters, in words."""
+    """An integer function of a dataset, as data: its ``kind``, its parameters, and words for
+    it.
+    """
 
     words: str
     kind: str = ""
@@ -29,7 +31,7 @@ class Quantity:
 
     @classmethod
     def of(cls, words: str, kind: str, **parameters: Parameter) -> Quantity:
-        """The quantity of this kind, with its parameters by name."""
+        """Return the quantity of this kind, with its parameters by name."""
         for name, value in parameters.items():
             _require_parameter(name, value)
         return cls(words, kind, tuple(sorted(parameters.items())))
@@ -38,17 +40,19 @@ class Quantity:
         return self.words
 
     def __getitem__(self, name: str) -> Parameter:
-        """The parameter of this name; KeyError where there is none."""
+        """Return the parameter of this name; KeyError where there is none."""
         return dict(self.parameters)[name]
 
     def without(self, *names: str) -> Quantity:
-        """The same with fewer parameters: a quantity up to what they say."""
+        """Return the quantity with fewer parameters, which stands for all values of those left
+        out.
+        """
         kept = tuple((name, value) for name, value in self.parameters if name not in names)
         return Quantity(self.words, self.kind, kept)
 
 
 class Side(Enum):
-    """Which of the two neighbors' values of a quantity is meant."""
+    """The side of a pair of neighbors: which of the two values of a quantity is meant."""
 
     SMALLER = "smaller"
     LARGER = "larger"
@@ -58,7 +62,7 @@ class Side(Enum):
 
 
 class Relation(Enum):
-    """How a released number lies to a quantity."""
+    """The order between a released number and a quantity."""
 
     AT_MOST = "at most"
     AT_LEAST = "at least"
@@ -68,11 +72,12 @@ class Relation(Enum):
 
 
 class Seen(Enum):
-    """What decides an event for a fixed pair of neighbors.
+    """Part of a run that decides an event for a fixed pair of neighbors.
 
-    OUTPUT: what is released does, so that it is the same set of outputs for both neighbors. LATENT: the
-    records that a filter keeps do, with the coins of the record that only one of the neighbors has. COINS:
-    any coins.
+    OUTPUT: what is released, so that the event is the same set of outputs for both neighbors.
+    LATENT: the records that a filter keeps, with the coins of the record that only one of the
+    neighbors has.
+    COINS: any coins.
     """
 
     OUTPUT = "seen in the output"
@@ -86,11 +91,12 @@ class Seen(Enum):
 @sealed
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The number that ``stage`` released is at most (at least) a quantity of one of the neighbors, less
-    ``slack``.
+    """The number that ``stage`` released is at most (at least) a quantity of one of the
+    neighbors, less ``slack``.
 
-    side: of the neighbor where the quantity is smaller, or larger. value: only of a stage that was built
-    from a transcript: the number that it was built from, which stands for the released one.
+    side: the neighbor where the quantity is smaller, or larger.
+    value: only of a stage that was built from a transcript: the number that it was built from,
+    which stands for the released one.
     """
 
     stage: str
@@ -112,7 +118,7 @@ class Compared:
 
     @property
     def negation(self) -> str:
-        """The event that this is not so, in words."""
+        """The event that the hypothesis fails, in words."""
         worse = "above" if self.relation is Relation.AT_MOST else "below"
         return f"the released {self.stage!r} is {worse} {self._bound}"
 
@@ -129,7 +135,7 @@ class Compared:
         return self.value is not None
 
     def covers(self, instance: Compared) -> bool:
-        """Whether the instance is about the same released number and quantity."""
+        """Return whether the instance is about the same released number and quantity."""
         same = (self.stage, self.relation, self.side, self.quantity)
         return (
             not self.is_instance
@@ -138,9 +144,11 @@ class Compared:
         )
 
     def gives(self, instance: Compared, released: int) -> bool:
-        """Whether the instance follows from this where ``released`` was released.
+        """Return whether the instance follows from this hypothesis where ``released`` was
+        released.
 
-        released <= q - slack gives value <= q - its slack if value + its slack <= released + slack.
+        released <= q - slack gives value <= q - its slack if value + its slack <= released +
+        slack.
         """
         if not self.covers(instance) or instance.value is None:
             return False
@@ -151,7 +159,7 @@ class Compared:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The number that ``stage`` released is at least a public number: a gate sees to it."""
+    """The number that ``stage`` released is at least a public number: a gate ensures this."""
 
     stage: str
     at_least: int
@@ -166,7 +174,11 @@ class Passed:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """An event does not happen; ``seen``: what decides it. about: what it is an event of, as data."""
+    """An event does not happen.
+
+    seen: the part of a run that decides the event.
+    about: what it is an event of, as data.
+    """
 
     event: str
     seen: Seen
@@ -177,7 +189,7 @@ class Absent:
 
     @property
     def negation(self) -> str:
-        """The event."""
+        """The event, in words."""
         return self.event
 
 
@@ -187,12 +199,14 @@ NONE: Hypotheses = frozenset()
 
 
 def seen(hypothesis: Compared | Absent) -> Seen:
-    """What decides, for a fixed pair, whether it fails: of a released number the output does."""
+    """Return what decides, for a fixed pair, whether the hypothesis fails: the output if it is
+    about a released number.
+    """
     return hypothesis.seen if isinstance(hypothesis, Absent) else Seen.OUTPUT
 
 
 def checked(hypotheses: Iterable[Hypothesis]) -> Hypotheses:
-    """The set of these hypotheses. Raises TypeError for what is none."""
+    """Return the set of these hypotheses. Raises TypeError for what is none."""
     made = frozenset(hypotheses)
     for one in made:
         if type(one) not in (Compared, Passed, Absent):
@@ -201,9 +215,10 @@ def checked(hypotheses: Iterable[Hypothesis]) -> Hypotheses:
 
 
 def of_block(hypothesis: Hypothesis, block: int) -> Hypothesis:
-    """The hypothesis about one block of the records, as one about all of them.
+    """Return a hypothesis about one block of the records as one about all of them.
 
-    Its stage and its quantity are those of the block: nothing that is known of all records pays for it.
+    Its stage and its quantity are those of the block: nothing that is known of all records pays
+    for it.
     """
     where = f"block {block}"
     if isinstance(hypothesis, Absent):
@@ -218,7 +233,7 @@ def of_block(hypothesis: Hypothesis, block: int) -> Hypothesis:
 
 
 def listed(hypotheses: Hypotheses) -> str:
-    """All of them in words, in one order."""
+    """Return all hypotheses in words, in one order."""
     return " and ".join(sorted(map(str, hypotheses)))
 
 
@@ -234,7 +249,7 @@ def _require_parameter(name: str, value: object) -> None:
 
 
 def described(parameters: Mapping[str, Parameter]) -> str:
-    """Parameters in words, for messages."""
+    """Return the parameters in words, for messages."""
     shown = (
         f"{name} = {render(value) if isinstance(value, Fraction) else value}"
         for name, value in sorted(parameters.items())

@@ -1,8 +1,8 @@
-"""Exact rational parameters: how a privacy parameter enters, and how it is printed.
+"""Exact rational parameters: how a privacy parameter is read, and how it is printed.
 
-A parameter is a rational number from the moment it is given. A float stands for its exact binary
-value (``0.1`` is not one tenth); write ``"0.1"`` or ``Fraction(1, 10)`` for one tenth. Levels and
-shares, which promise nothing by themselves, are read by ``as_written``.
+A parameter is a rational number from the moment it is given. A float stands for its exact
+binary value (``0.1`` is not one tenth); write ``"0.1"`` or ``Fraction(1, 10)`` for one tenth.
+Levels and shares, which promise nothing by themselves, are read by ``as_written``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Exact = int | Fraction | str | Decimal | float
-"""What is accepted as an exact number."""
+"""A value that is accepted as an exact number."""
 Floats = NDArray[np.float64]
-"""An array of floats of 64 bits: it is looked at and chosen by, and no claim rests on it unless a proof is beside it."""
+"""An array of 64-bit floats, for display and for choices; no claim rests on it without a proof
+beside it.
+"""
 
 ROOT_OF_TWO = Fraction(1414213563, 10**9)
-"""A little above the square root of 2."""
+"""A rational a little above the square root of 2."""
 _PLAIN_DIGITS = 17
 _LONG = re.compile(r"(sqrt\()?(\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,})(?(1)\))")
 _MOST_DIGITS = 4000  # Python prints integers of up to 4300 digits; beyond, nothing is meant
@@ -38,7 +40,7 @@ def settle(made: object, **values: Any) -> None:
 
 
 def exact(value: Exact, name: str) -> Fraction:
-    """The rational number that ``value`` stands for; ``name`` is used in refusals.
+    """Return the rational number that ``value`` stands for; ``name`` is used in refusals.
 
     Raises TypeError for what is not a number and ValueError for what is not finite.
     """
@@ -51,17 +53,21 @@ def exact(value: Exact, name: str) -> Fraction:
 
 
 def as_written(value: Exact, name: str) -> Fraction:
-    """Read a level or a share: as ``exact``, but a float as the shortest decimal that it prints as.
+    """Read a level or a share: as ``exact`` does, but a float as the shortest decimal that it
+    prints as.
 
-    So 0.9 is nine tenths and ten shares of 0.1 are the whole. Parameters of guarantees and of noise
-    are read by ``exact``.
+    So 0.9 is nine tenths and ten shares of 0.1 are the whole. Parameters of guarantees and of
+    noise are read by ``exact``.
     """
     written = isinstance(value, (float, np.floating)) and math.isfinite(value)
     return exact(str(value) if written else value, name)
 
 
 def _is_plain(value: Exact) -> TypeGuard[Fraction]:
-    """Whether it is a fraction of Python's integers already, as nearly all are: these never change."""
+    """Return whether the value is a fraction of Python's integers already.
+
+    Nearly all values are, and these never change.
+    """
     return type(value) is Fraction and type(value.numerator) is type(value.denominator) is int
 
 
@@ -99,7 +105,9 @@ def _read_text(text: str, name: str) -> Fraction:
 
 
 def to_float(value: Fraction) -> float:
-    """The nearest float; beyond the largest one, infinity. For people and error bars only."""
+    """Return the nearest float; beyond the largest one, infinity. For people and error bars
+    only.
+    """
     try:
         return float(value)
     except OverflowError:
@@ -107,7 +115,10 @@ def to_float(value: Fraction) -> float:
 
 
 def quotient(numerator: int, denominator: int) -> float:
-    """The float nearest to a quotient of integers, denominator > 0: ``to_float`` without the fraction."""
+    """Return the float nearest to a quotient of integers, denominator > 0.
+
+    It equals ``to_float`` of the quotient, without making the fraction.
+    """
     try:
         return numerator / denominator  # Python rounds it correctly
     except OverflowError:
@@ -115,19 +126,23 @@ def quotient(numerator: int, denominator: int) -> float:
 
 
 def root_down(square: Fraction | int, bits: int) -> Fraction:
-    """Take the square root of a number from 0 on, rounded down to a multiple of 2^-bits, exactly; bits >= 0."""
+    """Return the square root of a number >= 0, rounded down to a multiple of 2^-bits, exactly;
+    bits >= 0.
+    """
     value = Fraction(square)
     return Fraction(math.isqrt((value.numerator << 2 * bits) // value.denominator), 1 << bits)
 
 
 def root_up(square: Fraction | int, bits: int) -> Fraction:
-    """Take the square root of a number from 0 on, rounded up to a multiple of 2^-bits, exactly; bits >= 0."""
+    """Return the square root of a number >= 0, rounded up to a multiple of 2^-bits, exactly;
+    bits >= 0.
+    """
     root = root_down(square, bits)
     return root if root**2 == square else root + Fraction(1, 1 << bits)
 
 
 def whole(value: object, name: str) -> int:
-    """An integer parameter as an int; raises TypeError for anything but an integer."""
+    """Return an integer parameter as an int; raises TypeError for anything but an integer."""
     if type(value) is int:
         return value
     if isinstance(value, bool) or not isinstance(value, Integral):
@@ -137,7 +152,9 @@ def whole(value: object, name: str) -> int:
 
 @lru_cache(maxsize=1024)
 def render(value: Fraction) -> str:
-    """A string that ``exact`` reads back to the same number, decimal where that is short."""
+    """Return a string that ``exact`` reads back to the same number, decimal where that is
+    short.
+    """
     if value.denominator == 1 and abs(value) < 10**15:
         return str(value.numerator)
     decimal = _terminating_decimal(value)
@@ -145,7 +162,7 @@ def render(value: Fraction) -> str:
 
 
 def approximately(value: Fraction) -> str:
-    """Six significant digits, for people; never read back and never compared."""
+    """Return six significant digits, for people; never read back and never compared."""
     number = to_float(value)
     if math.isfinite(number) and (number or not value):
         return f"{number:.6g}"
@@ -154,7 +171,9 @@ def approximately(value: Fraction) -> str:
 
 
 def brief(text: str) -> str:
-    """A text with its long fractions, and roots of such, as decimals that end in "..."; never read back."""
+    """Return a text with its long fractions, and roots of such, as decimals that end in "...";
+    never read back.
+    """
 
     def decimal(match: re.Match[str]) -> str:
         value = Fraction(match[2])

@@ -1,4 +1,4 @@
-"""Values that are made once and never again: what a proof is about must not change afterwards."""
+"""Values that are made once and never again: the subject of a proof must not change afterwards."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def sealed(cls: _Class) -> _Class:
-    """Refuse a second ``__init__`` or ``__setstate__`` on an object of a frozen dataclass with slots.
+    """Refuse a second ``__init__`` or ``__setstate__`` on an object of a frozen dataclass with
+    slots.
 
-    Put it above ``@dataclass(frozen=True, slots=True)``. Raises TypeError in the second call, before
-    anything changes.
+    Put it above ``@dataclass(frozen=True, slots=True)``. The second call raises TypeError
+    before anything changes.
     """
     guard(cls, "__init__")
     guard(cls, "__setstate__")
@@ -20,7 +21,8 @@ def sealed(cls: _Class) -> _Class:
 
 
 def guard(cls: type, name: str) -> None:
-    """Let a method of the class that sets an object's fields be called on an object without any, and on no other.
+    """Let a class's method that sets fields be called on an object without any, and on no
+    other.
 
     Does nothing for a class that has no such method of its own.
     """
@@ -45,7 +47,9 @@ _SLOTS: dict[type, str | None] = {}
 
 
 def _is_made(item: object) -> bool:
-    """Whether the fields of an object are set: all of them are, or none, so one slot tells."""
+    """Return whether the fields of an object are set: all of them are, or none, so one slot
+    tells.
+    """
     cls = type(item)
     if cls not in _SLOTS:
         _SLOTS[cls] = next(

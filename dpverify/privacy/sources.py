@@ -1,4 +1,4 @@
-"""Where every statement comes from, and whether it holds as its paper prints it."""
+"""Sources of every statement, and whether it holds as its paper prints it."""
 
 from __future__ import annotations
 
@@ -356,7 +356,7 @@ PAPERS: dict[str, Paper] = {
 
 
 class SourceStatus(Enum):
-    """How a paper's statement fared when it was derived again."""
+    """The result of deriving a paper's statement again."""
 
     HOLDS = "holds"
     CHANGED_CONSTANTS = "holds with changed constants"
@@ -398,6 +398,6 @@ def states(*sources: Source) -> Callable[[_Item], _Item]:
 
 
 def sources_of(item: object) -> tuple[Source, ...]:
-    """The items that ``states`` recorded on ``item`` itself, none if it was not marked."""
+    """Return the items that ``states`` recorded on ``item`` itself, none if it was not marked."""
     found: tuple[Source, ...] = getattr(item, "__dict__", {}).get(_ATTRIBUTE, ())
     return found

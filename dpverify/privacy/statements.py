@@ -1,4 +1,4 @@
-"""What an obligation shows, as data, so that a lemma and its obligation can be held against each other."""
+"""Statements of obligations, as data, so that a lemma can be compared with its obligation."""
 
 from __future__ import annotations
 
@@ -27,11 +27,15 @@ _ATTRIBUTE = "__dpverify_shows__"
 class Assumed:
     """A hypothesis under which an obligation shows its statement.
 
-    A released number is at most (at least) the quantity of this kind of one of the neighbors, less
-    ``slack``; ``same``: parameters in which the quantity equals the statement's query; fixed: parameters of
-    the quantity, with their values. stage: the one that the query reads the number off; built: or the query
-    was built from the number, which stands for the released one.
-    bounds: the parameter of the query that stands for the released number, or for the most rows of the domain.
+    A released number is at most (at least) the quantity of this kind of one of the neighbors,
+    less ``slack``.
+
+    same: parameters in which the quantity equals the statement's query.
+    fixed: parameters of the quantity, with their values.
+    stage: name of the stage whose number the query reads, empty for any.
+    built: the query was built from the number, which stands for the released one.
+    bounds: the parameter of the query that stands for the released number, or for the most rows
+    of the domain.
     """
 
     relation: Relation
@@ -45,7 +49,7 @@ class Assumed:
     bounds: str = ""
 
     def is_made(self, statement: Sensitivity) -> bool:
-        """Whether the statement rests on this, or on more."""
+        """Return whether the statement rests on this assumption, or on a stronger one."""
         most, of_rows = statement.domain.most_rows, self.relation is Relation.AT_LEAST
         if self.bounds and of_rows and most is not None:
             enough: bool = most <= _number(statement.query[self.bounds])
@@ -73,12 +77,16 @@ class Assumed:
 
 @dataclass(frozen=True, slots=True)
 class AssumedPassed:
-    """That the number which an assumption is about is at least a public number."""
+    """The assumption that the number which another assumption is about is at least a public
+    number.
+    """
 
     at_least: int
 
     def is_made(self, statement: Sensitivity) -> bool:
-        """Whether the statement rests on a gate that asks for as much, or was built from such a number."""
+        """Return whether the statement rests on a gate that asks for as much, or was built from
+        such a number.
+        """
         gated = {
             h.stage
             for h in statement.hypotheses
@@ -92,14 +100,16 @@ class AssumedPassed:
 
 @dataclass(frozen=True, slots=True)
 class AssumedAbsent:
-    """That an event of this kind does not happen; ``same``: parameters in which what it is an event of equals the
-    statement's query."""
+    """The assumption that an event of this kind does not happen.
+
+    same: parameters in which the subject of the event equals the statement's query.
+    """
 
     seen: Seen
     same: tuple[str, ...] = ()
 
     def is_made(self, statement: Sensitivity) -> bool:
-        """Whether the statement rests on the absence of one."""
+        """Return whether the statement rests on the absence of such an event."""
         return any(self._is_absent(one, statement) for one in statement.hypotheses)
 
     def _is_absent(self, one: Hypothesis, statement: Sensitivity) -> bool:
@@ -114,14 +124,17 @@ Assumption = Assumed | AssumedPassed | AssumedAbsent
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """What a premise must say, from which a lemma's parameters are taken; kind: of its query, or any."""
+    """A premise of a lemma, from which the lemma's parameters are taken.
+
+    kind: the kind of the premise's query, or any.
+    """
 
     norm: Norm
     value: Any
     kind: str = ""
 
     def is_given(self, premise: object) -> bool:
-        """Whether the premise says this, or more."""
+        """Return whether the premise says this, or more."""
         if not isinstance(premise, Sensitivity):
             return False
         known = self.kind in ("", premise.query.kind)
@@ -132,12 +145,16 @@ class Premise:
 class Shown:
     """The statement that an obligation shows, for all values of its parameters.
 
-    kind: of the query. norms: in which. value: from a sensitivity statement (its parameters and adjacency)
-    the least number for which it is shown, computed by the spec; None where nothing is shown. under: the
-    hypotheses. keeps: which friends are kept (or which adjacency coupled datasets have), from the statement; None where
-    nothing is shown of that.
-    premises: what the lemma's must say, in order. friendly: whether it is about friendly neighbors, else
-    about those of an ``Adjacency``.
+    kind: the kind of the query.
+    norms: the norms that the query is measured in.
+    value: a function from a sensitivity statement (its parameters and adjacency) to the least
+    number for which it is shown, computed by the spec; None where nothing is shown.
+    under: the hypotheses.
+    keeps: a function from the statement to the friends that are kept (or the adjacency of
+    coupled datasets); None where nothing is shown of that.
+    premises: the premises that the lemma must have, in order.
+    friendly: whether the statement is about friendly neighbors, else about those of an
+    ``Adjacency``.
     """
 
     kind: str
@@ -149,7 +166,7 @@ class Shown:
     friendly: bool
 
     def why_not(self, statement: Sensitivity, premises: Sequence[object] = ()) -> str | None:
-        """None if the statement follows from what is shown; otherwise how they differ."""
+        """Return None if the statement follows from what is shown; otherwise how they differ."""
         if statement.query.kind != self.kind:
             return f"it is about {statement.query.kind!r}, what is shown about {self.kind!r}"
         if statement.norm not in self.norms:
@@ -208,7 +225,10 @@ def shows(
     premises: Callable[[Sensitivity], tuple[Premise, ...]] = lambda s: (),
     friendly: bool = False,
 ) -> Callable[[_Obligation], _Obligation]:
-    """Mark an obligation as showing this statement; it may show several. The arguments are as in ``Shown``."""
+    """Mark an obligation as showing this statement; it may show several.
+
+    The arguments are as in ``Shown``.
+    """
 
     def mark(obligation: _Obligation) -> _Obligation:
         made = Shown(kind, norms, value, under, keeps, premises, friendly)
@@ -219,12 +239,16 @@ def shows(
 
 
 def of_query(function: Callable[..., Any], *names: str) -> Callable[[Sensitivity], Any]:
-    """The spec's function of these parameters of a statement's query, and then of its adjacency."""
+    """Return the spec's function of these parameters of a statement's query, and then of its
+    adjacency.
+    """
     return lambda s: function(*(s.query[name] for name in names), s.adjacency)
 
 
 def shown_by(obligation: object) -> tuple[Shown, ...]:
-    """What ``shows`` recorded on an obligation, none if it was not marked."""
+    """Return the statements that ``shows`` recorded on an obligation, none if it was not
+    marked.
+    """
     found: tuple[Shown, ...] = getattr(obligation, "__dict__", {}).get(_ATTRIBUTE, ())
     return found
 
@@ -232,9 +256,10 @@ def shown_by(obligation: object) -> tuple[Shown, ...]:
 def why_not_shown(
     statement: object, obligation: object, premises: Sequence[object] = ()
 ) -> str | None:
-    """None if the obligation shows the lemma's statement; otherwise why not, for each that it shows.
+    """Return None if the obligation shows the lemma's statement; otherwise why not, for each
+    that it shows.
 
-    premises: what the lemma's premises say.
+    premises: the statements of the lemma's premises.
     """
     if not isinstance(statement, Sensitivity):
         return "only sensitivities are declared by obligations"

@@ -1,4 +1,4 @@
-"""How likely a noise is large: upper tails of the integer noises, as balls."""
+"""Upper tails of the integer noises, as balls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from dpverify.privacy.balls import ball
 
 
 class Tail(Enum):
-    """The law of a symmetric integer noise Z, of which P(Z >= t) is known in closed form. NONE: Z = 0."""
+    """The law of a symmetric integer noise Z, of which P(Z >= t) is known in closed form. NONE:
+    Z = 0.
+    """
 
     NONE = "no"
     DISCRETE_LAPLACE = "discrete Laplace"
@@ -21,9 +23,10 @@ class Tail(Enum):
         return self.value
 
     def at_least(self, t: int, scale: Fraction) -> arb:
-        """P(Z >= t) for noise of this scale (of a Gaussian: its standard deviation), for every integer t.
+        """Return P(Z >= t) for noise of this scale, for every integer t.
 
-        Laplace, q = e^(-1 / scale): q^t / (1 + q) from t = 1 on, 1 less the other tail below. Gaussian:
+        The scale of a Gaussian is its standard deviation. Laplace, with q = e^(-1 / scale):
+        q^t / (1 + q) from t = 1 on, and below that 1 less the other tail. Gaussian:
         round(scale N) >= t if scale N > t - 1/2.
         """
         if self is Tail.NONE:

@@ -1,7 +1,7 @@
-"""What the stages of a derivation cost under several accountings, side by side.
+"""Costs of the stages of a derivation under several accountings, side by side.
 
-For reading: the rows show what exact accounting buys. Every row is a valid epsilon at the same delta,
-rounded up.
+For reading: the rows show what exact accounting buys. Every row is a valid epsilon at the same
+delta, rounded up.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import adaptive_compose, advanced_compose, convert
 
 DELTA = Fraction(1, 10**6)
-"""At which delta the rows compare, when the claim itself has none."""
+"""The delta at which the rows compare, when the claim itself has none."""
 _TRANSPARENT = ("adaptive composition", "post-processing", "conversion")
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """An accounting, and the epsilon it gives at ``delta``; None where it has nothing to say."""
+    """An accounting, and the epsilon it gives at ``delta``; None where it does not apply."""
 
     accounting: str
     delta: Fraction
@@ -40,9 +40,11 @@ class Cost:
 
 
 def stages_of(derivation: AnyDerivation) -> tuple[Derivation[PrivacyClaim], ...]:
-    """The claims that composition, post-processing and conversion put together, in order.
+    """Return the claims that composition, post-processing and conversion put together, in
+    order.
 
-    What another rule made (a group, a rare event, a lift) is one stage with the claim of that rule.
+    What another rule made (a group, a rare event, a lift) is one stage with the claim of that
+    rule.
     """
     claims = [p for p in derivation.premises if isinstance(p.conclusion, PrivacyClaim)]
     if derivation.rule.startswith(_TRANSPARENT) and claims:
@@ -51,7 +53,7 @@ def stages_of(derivation: AnyDerivation) -> tuple[Derivation[PrivacyClaim], ...]
 
 
 def costs(derivation: Derivation[PrivacyClaim], delta: Fraction = DELTA) -> tuple[Cost, ...]:
-    """The stages' total under each accounting, the finest first."""
+    """Return the stages' total under each accounting, the finest first."""
     stages = stages_of(derivation)
     guarantees = [stage.conclusion.guarantee for stage in stages]
     rows: tuple[tuple[str, Callable[[], Fraction]], ...] = (
@@ -72,7 +74,9 @@ def costs(derivation: Derivation[PrivacyClaim], delta: Fraction = DELTA) -> tupl
 
 
 def numbers(node: AnyDerivation, delta: Fraction = DELTA) -> str:
-    """What the claim at a node comes to, as one line for people; empty for other statements."""
+    """Return the claim at a node in numbers, as one line for people; empty for other
+    statements.
+    """
     if not isinstance(node.conclusion, PrivacyClaim):
         return ""
     guarantee = node.conclusion.guarantee
@@ -114,7 +118,7 @@ def _by_formula(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
 
 
 def _share(stage: Derivation[PrivacyClaim], delta: Fraction) -> Derivation[PrivacyClaim]:
-    """The stage as (epsilon, delta)-DP: its own, or at the given delta."""
+    """Return the stage as (epsilon, delta)-DP: with its own delta, or at the given one."""
     guarantee = stage.conclusion.guarantee
     if isinstance(guarantee, (PureDP, ApproxDP, PerfectPrivacy)):
         return stage

@@ -1,4 +1,4 @@
-"""What can be promised: guarantees with exact rational parameters."""
+"""Guarantees with exact rational parameters: everything that a claim can promise."""
 
 from dpverify.privacy.guarantees.approximate import ApproxDP, PerfectPrivacy, PureDP
 from dpverify.privacy.guarantees.base import GaussianPart, Guarantee

@@ -24,38 +24,42 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True, slots=True)
 class PerfectPrivacy(Guarantee):
-    """The output has the same law on neighboring datasets: it reads public facts only."""
+    """A guarantee that the output has the same law on neighboring datasets: it reads public
+    facts only.
+    """
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """Zero everywhere."""
+        """Return zero at every epsilon."""
         return arb(0)
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """1 - alpha: no test beats guessing."""
+        """Return 1 - alpha: no test beats guessing."""
         return ball(1 - alpha)
 
     def for_group(self, size: int) -> PerfectPrivacy:
-        """The same."""
+        """Return the guarantee itself: groups have perfect privacy too."""
         group_size(size)
         return self
 
     @property
     def largest_loss(self) -> Fraction:
-        """0."""
+        """Largest privacy loss: 0."""
         return _ZERO
 
     @property
     def concentrated(self) -> Fraction:
-        """0."""
+        """Least rho of zCDP: 0."""
         return _ZERO
 
     @property
     def gaussian(self) -> GaussianPart:
-        """No shift at all."""
+        """Gaussian part without a shift."""
         return GaussianPart(_ZERO)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """Only from a profile that is zero everywhere."""
+        """Return whether the profile shown is zero everywhere; nothing else implies perfect
+        privacy.
+        """
         return shown.is_perfect()
 
     def __str__(self) -> str:
@@ -80,43 +84,43 @@ class PureDP(Guarantee):
 
     @property
     def delta(self) -> Fraction:
-        """Zero: pure DP is approximate DP without a failure probability."""
+        """Failure probability: zero, for pure DP is approximate DP without one."""
         return _ZERO
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """(e^eps0 - e^epsilon) / (1 + e^eps0) below eps0, zero from eps0 on (tight)."""
+        """Return (e^eps0 - e^epsilon) / (1 + e^eps0) below eps0, zero from eps0 on (tight)."""
         return _response(self.epsilon, epsilon)
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """max(0, 1 - e^epsilon alpha, e^-epsilon (1 - alpha))."""
+        """Return max(0, 1 - e^epsilon alpha, e^-epsilon (1 - alpha))."""
         return _two_lines(self.epsilon, _ZERO, alpha)
 
     def for_group(self, size: int) -> PureDP:
-        """size * epsilon."""
+        """Return the guarantee of size * epsilon."""
         return PureDP(group_size(size) * self.epsilon)
 
     @property
     def largest_loss(self) -> Fraction:
-        """epsilon."""
+        """Largest privacy loss: epsilon."""
         return self.epsilon
 
     @property
     def concentrated(self) -> Fraction:
-        """epsilon^2 / 2 (Bun, Steinke 2016)."""
+        """Implied rho of zCDP: epsilon^2 / 2 (Bun, Steinke 2016)."""
         return self.epsilon**2 / 2
 
     @property
     def gaussian(self) -> GaussianPart:
-        """The least mu whose curve passes below the corner of this one's.
+        """Least mu whose trade-off curve passes below the corner of this one's.
 
-        The trade-off curve of pure DP is two lines that meet at alpha = beta = 1 / (1 + e^epsilon).
-        A Gaussian curve is convex and ends at the same points, so it lies below both lines when it
-        passes through the corner: Phi(-mu / 2) = 1 / (1 + e^epsilon).
+        The trade-off curve of pure DP is two lines that meet at alpha = beta = 1 /
+        (1 + e^epsilon). A Gaussian curve is convex and ends at the same points, so it lies
+        below both lines when it passes through the corner: Phi(-mu / 2) = 1 / (1 + e^epsilon).
         """
         return GaussianPart(enclose(lambda: _gaussian_square(self.epsilon)).upper)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From losses that are no larger."""
+        """Return whether the losses of the guarantee shown are no larger."""
         return shown.largest_loss is not None and shown.largest_loss <= self.epsilon
 
     def __str__(self) -> str:
@@ -139,14 +143,15 @@ class ApproxDP(Guarantee):
         settle(self, delta=probability(delta, "delta"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """delta + (1 - delta) (e^eps0 - e^epsilon) / (1 + e^eps0) below eps0, delta from there on.
+        """Return delta + (1 - delta) (e^eps0 - e^epsilon) / (1 + e^eps0) below eps0, delta from
+        there on.
 
         Source: Kairouz, Oh, Viswanath 2015, Section 3 (the dominating pair of this guarantee).
         """
         return ball(self.delta) + ball(1 - self.delta) * _response(self.epsilon, epsilon)
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
-        """As ``delta_ball``; exactly delta from eps0 on."""
+        """Return the profile as ``delta_ball`` does; exactly delta from eps0 on."""
         at = profile_argument(epsilon)
         if at >= self.epsilon:
             return Enclosure(self.delta, self.delta)
@@ -156,11 +161,13 @@ class ApproxDP(Guarantee):
         return Enclosure(self.delta + above * share.lower, upper)
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha))."""
+        """Return max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha))."""
         return _two_lines(self.epsilon, self.delta, alpha)
 
     def for_group(self, size: int) -> ApproxDP:
-        """(size * epsilon, delta (e^(size epsilon) - 1) / (e^epsilon - 1)), delta rounded up."""
+        """Return (size * epsilon, delta (e^(size epsilon) - 1) / (e^epsilon - 1))-DP, delta
+        rounded up.
+        """
         count, epsilon = group_size(size), self.epsilon
         if count == 1:
             return self
@@ -178,26 +185,28 @@ class ApproxDP(Guarantee):
 
     @property
     def delta_floor(self) -> Fraction:
-        """delta."""
+        """Floor of the profile: delta."""
         return self.delta
 
     @property
     def largest_loss(self) -> Fraction | None:
-        """Only with delta = 0."""
+        """Largest privacy loss; only with delta = 0."""
         return None if self.delta else self.epsilon
 
     @property
     def concentrated(self) -> Fraction | None:
-        """Only with delta = 0."""
+        """Implied rho of zCDP; only with delta = 0."""
         return None if self.delta else self.epsilon**2 / 2
 
     @property
     def gaussian(self) -> GaussianPart:
-        """As PureDP, beside an event of probability delta (the decomposition of KOV15)."""
+        """Gaussian part of PureDP, beside an event of probability delta
+        (the decomposition of KOV15).
+        """
         return GaussianPart(enclose(lambda: _gaussian_square(self.epsilon)).upper, self.delta)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """By the profile at epsilon."""
+        """Return whether the profile shown is at most delta at epsilon."""
         return shown.at_most(self.epsilon, self.delta)
 
     def __str__(self) -> str:
@@ -205,7 +214,7 @@ class ApproxDP(Guarantee):
 
 
 def _response(claimed: Fraction, epsilon: Fraction) -> arb:
-    """The profile of randomized response with odds e^claimed."""
+    """Return the profile of randomized response with odds e^claimed."""
     if epsilon >= claimed:
         return arb(0)
     # expm1 keeps the relative precision when the two epsilons are close.
@@ -219,5 +228,5 @@ def _two_lines(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> arb:
 
 
 def _gaussian_square(epsilon: Fraction) -> arb:
-    """mu^2 with Phi(-mu / 2) = 1 / (1 + e^epsilon)."""
+    """Return mu^2 with Phi(-mu / 2) = 1 / (1 + e^epsilon)."""
     return 8 * (2 / (1 + ball(epsilon).exp())).erfcinv() ** 2

@@ -1,5 +1,6 @@
-"""Budgets added, multiplied and divided: what guarantees compose to, and into how many parts they
-divide."""
+"""Addition, multiplication and division of budgets: what guarantees compose to, and into how
+many parts they divide.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ AnyGuarantee = TypeVar("AnyGuarantee", bound=Guarantee)
 
 
 def added(guarantees: Iterable[Guarantee]) -> Guarantee | None:
-    """Add up the parameters of guarantees of one kind, of adaptive stages; None for other kinds, or
-    several.
+    """Add up the parameters of guarantees of one kind, of adaptive stages; None for other or
+    mixed kinds.
 
-    Epsilons and deltas; rho; mu^2, delta and tv. Raises ValueError where the sums promise nothing.
+    Epsilons and deltas; rho; mu^2, delta and tv. Raises ValueError where the sums promise
+    nothing.
     """
     kinds = [g for g in guarantees if not isinstance(g, PerfectPrivacy)]
     if all(isinstance(g, (PureDP, ApproxDP)) for g in kinds):
@@ -37,8 +39,10 @@ def added(guarantees: Iterable[Guarantee]) -> Guarantee | None:
 
 
 def composed(one: Guarantee, other: Guarantee) -> Guarantee:
-    """Compose two guarantees, the second one's release chosen after the first: parameters that add
-    up, or a Profile."""
+    """Compose two guarantees, where the second release is chosen after the first.
+
+    The result has parameters that add up, or is a Profile.
+    """
     for given in (one, other):
         if not isinstance(given, Guarantee):
             raise TypeError(f"{given!r} is not a guarantee; write ApproxDP(1, '1e-6').")
@@ -58,8 +62,10 @@ def multiplied(guarantee: Guarantee, times: object) -> Guarantee:
 
 
 def divided(guarantee: AnyGuarantee, parts: object) -> AnyGuarantee:
-    """Name the guarantee so many of which compose to this one. Raises ValueError where parameters
-    do not add up."""
+    """Return the guarantee so many of which compose to this one.
+
+    Raises ValueError where parameters do not add up.
+    """
     count = _count(parts, "parts")
     if count == 1 or isinstance(guarantee, PerfectPrivacy):
         return guarantee

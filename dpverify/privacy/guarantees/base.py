@@ -1,4 +1,4 @@
-"""What every guarantee can be asked: its profile, its trade-off curve, and what follows from it."""
+"""The base of every guarantee: its profile, its trade-off curve, and what follows from it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from dpverify.privacy.numbers import Exact, exact, render, whole
 from dpverify.privacy.sealed import guard
 
 FAR = Fraction(1 << 64)
-"""An epsilon beyond which no profile changes."""
+"""Epsilon beyond which no profile changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianPart:
-    """Dominated by Gaussian noise of shift^2 / variance ``mu_squared``, up to two kinds of events.
+    """Domination by Gaussian noise of shift^2 / variance ``mu_squared``, up to two kinds of
+    events.
 
     ``delta`` and ``tv`` are the additive terms of ApproximateGaussianDP.
     """
@@ -47,27 +48,33 @@ class Guarantee(ABC):
 
     @abstractmethod
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """The profile at ``epsilon`` >= 0 at the working precision (see dpverify.privacy.balls)."""
+        """Return the profile at ``epsilon`` >= 0 at the working precision
+        (see dpverify.privacy.balls).
+        """
 
     @abstractmethod
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """The trade-off curve at ``alpha`` in (0, 1) at the working precision."""
+        """Return the trade-off curve at ``alpha`` in (0, 1) at the working precision."""
 
     @abstractmethod
     def for_group(self, size: int) -> Guarantee:
-        """What holds for datasets that differ in up to ``size`` records; ValueError if nothing."""
+        """Return the guarantee for datasets that differ in up to ``size`` records; ValueError
+        if none holds.
+        """
 
     @abstractmethod
     def __str__(self) -> str:
-        """The ledger's spelling; ``parse_guarantee`` reads it back."""
+        """Return the ledger's spelling; ``parse_guarantee`` reads it back."""
 
     @abstractmethod
     def follows_from(self, shown: Guarantee) -> bool:
-        """Whether every mechanism with guarantee ``shown`` has this one (never wrongly yes)."""
+        """Return whether every mechanism with guarantee ``shown`` has this one
+        (never wrongly yes).
+        """
 
     @property
     def delta_floor(self) -> Fraction:
-        """What the profile stays at or above, however large epsilon is."""
+        """Lower bound of the profile over all epsilons, however large."""
         return Fraction(0)
 
     @property
@@ -86,13 +93,14 @@ class Guarantee(ABC):
         return None
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
-        """The privacy profile at ``epsilon`` >= 0; the upper end is safe."""
+        """Return the privacy profile at ``epsilon`` >= 0; the upper end is safe."""
         at = profile_argument(epsilon)
         found = enclose(lambda: self.delta_ball(at))
         return Enclosure(max(found.lower, Fraction(0)), min(found.upper, Fraction(1)))
 
     def epsilon_at(self, delta: Exact) -> Enclosure:
-        """The least epsilon whose delta is at most ``delta`` in [0, 1); the upper end is safe.
+        """Return the least epsilon whose delta is at most ``delta`` in [0, 1); the upper end is
+        safe.
 
         Raises ValueError when no epsilon reaches it.
         """
@@ -118,15 +126,17 @@ class Guarantee(ABC):
         return Enclosure(low, high)
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
-        """About the upper end of the profile, for searches that prove nothing."""
+        """Return about the upper end of the profile, for searches that prove nothing."""
         return self.delta_at(epsilon).upper
 
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
-        """Whether the profile at ``epsilon`` is at most ``delta``; never wrongly yes."""
+        """Return whether the profile at ``epsilon`` is at most ``delta``; never wrongly yes."""
         return self.delta_at(epsilon).upper <= delta
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """The least type II error at type I error ``alpha`` in [0, 1]; the lower end is safe."""
+        """Return the least type II error at type I error ``alpha`` in [0, 1]; the lower end is
+        safe.
+        """
         at = tradeoff_argument(alpha)
         if at in (0, 1):  # the limits of the lines 1 - delta - e^epsilon alpha
             value = (1 - at) * (1 - self.delta_floor)
@@ -135,20 +145,23 @@ class Guarantee(ABC):
         return Enclosure(max(found.lower, Fraction(0)), min(found.upper, Fraction(1)))
 
     def implies(self, other: Guarantee) -> bool:
-        """Whether every mechanism with this guarantee has ``other`` as well (never wrongly yes)."""
+        """Return whether every mechanism with this guarantee has ``other`` as well
+        (never wrongly yes).
+        """
         if not isinstance(other, Guarantee):
             raise TypeError(f"{other!r} is not a guarantee; write PureDP(1).")
         return self == other or other.follows_from(self)
 
     def __add__(self, other: Guarantee) -> Guarantee:
-        """What two releases compose to, the second chosen after seeing the first: ``a + b``."""
+        """Compose two releases, the second chosen after seeing the first: ``a + b``."""
         from dpverify.privacy.guarantees.arithmetic import composed
 
         return composed(self, other)
 
     def __mul__(self, times: int) -> Guarantee:
-        """What so many releases with this guarantee compose to, each chosen after the earlier ones:
-        ``3 * a``."""
+        """Compose so many releases with this guarantee, each chosen after the earlier ones:
+        ``3 * a``.
+        """
         from dpverify.privacy.guarantees.arithmetic import multiplied
 
         return multiplied(self, times)
@@ -156,18 +169,18 @@ class Guarantee(ABC):
     __rmul__ = __mul__
 
     def __truediv__(self, parts: int) -> Self:
-        """The guarantee so many of which compose to this one: ``a / 3``."""
+        """Return the guarantee so many of which compose to this one: ``a / 3``."""
         from dpverify.privacy.guarantees.arithmetic import divided
 
         return divided(self, parts)
 
     def is_perfect(self) -> bool:
-        """Whether it says that neighbors have the same law."""
+        """Whether the guarantee says that neighbors have the same law."""
         return self.delta_at(0).upper == 0
 
 
 def profile_argument(epsilon: Exact) -> Fraction:
-    """``epsilon`` as an exact number, refused below 0."""
+    """Return ``epsilon`` as an exact number, refused below 0."""
     value = exact(epsilon, "epsilon")
     if value < 0:
         raise ValueError(f"epsilon = {epsilon}; a privacy profile is asked for at epsilon >= 0.")
@@ -175,7 +188,7 @@ def profile_argument(epsilon: Exact) -> Fraction:
 
 
 def tradeoff_argument(alpha: Exact) -> Fraction:
-    """``alpha`` as an exact number, refused outside [0, 1]."""
+    """Return ``alpha`` as an exact number, refused outside [0, 1]."""
     value = exact(alpha, "alpha")
     if not 0 <= value <= 1:
         raise ValueError(f"alpha = {alpha} is outside [0, 1]; a type I error is a probability.")
@@ -183,7 +196,7 @@ def tradeoff_argument(alpha: Exact) -> Fraction:
 
 
 def positive(value: Exact, name: str) -> Fraction:
-    """An exact number above 0; ValueError otherwise."""
+    """Return an exact number above 0; ValueError otherwise."""
     number = exact(value, name)
     if number <= 0:
         raise ValueError(f"{name} = {value} is not positive; give a number above 0, say 1.")
@@ -191,7 +204,7 @@ def positive(value: Exact, name: str) -> Fraction:
 
 
 def probability(value: Exact, name: str) -> Fraction:
-    """An exact number in [0, 1); ValueError otherwise."""
+    """Return an exact number in [0, 1); ValueError otherwise."""
     number = exact(value, name)
     if not 0 <= number < 1:
         raise ValueError(
@@ -201,7 +214,7 @@ def probability(value: Exact, name: str) -> Fraction:
 
 
 def group_size(size: object) -> int:
-    """A number of records, at least 1."""
+    """Return a number of records, at least 1."""
     count = whole(size, "size")
     if count < 1:
         raise ValueError(f"size = {count}; a group has at least 1 record.")

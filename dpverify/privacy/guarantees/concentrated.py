@@ -35,11 +35,12 @@ class ZeroConcentratedDP(Guarantee):
         settle(self, rho=positive(rho, "rho"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """inf over t > 0 (order 1 + t) of e^(t ((1 + t) rho - epsilon)) t^t / (1 + t)^(1 + t).
+        """Return inf over t > 0 (order 1 + t) of e^(t ((1 + t) rho - epsilon)) t^t /
+        (1 + t)^(1 + t).
 
-        Source: Canonne, Kamath, Steinke 2020, Proposition 12. The exponent is convex in t, so the
-        tangent at a point near the minimum bounds it from below between two points where the
-        derivative has changed its sign; from above, any point does.
+        Source: Canonne, Kamath, Steinke 2020, Proposition 12. The exponent is convex in t, so
+        the tangent at a point near the minimum bounds it from below between two points where
+        the derivative has changed its sign; from above, any point does.
         """
         rho, at = ball(self.rho), ball(epsilon)
         t = _best_order(self.rho, epsilon)
@@ -53,7 +54,8 @@ class ZeroConcentratedDP(Guarantee):
         return exponent.union(exponent - slack).exp()
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """With F(x) = e^-(sqrt(ln 1/x) - sqrt(rho))^2: max(1 - F(alpha), the inverse of F at 1 - alpha).
+        """Return max(1 - F(alpha), the inverse of F at 1 - alpha), F(x) = e^-(sqrt(ln 1/x) -
+        sqrt(rho))^2.
 
         P(S) <= (e^(a rho) Q(S))^((a - 1) / a) for every order a; F is the least such bound.
         """
@@ -65,16 +67,16 @@ class ZeroConcentratedDP(Guarantee):
         return inverse.max(-((-((logarithm.sqrt() - root) ** 2)).expm1()))
 
     def for_group(self, size: int) -> ZeroConcentratedDP:
-        """size^2 rho."""
+        """Return the guarantee of size^2 rho."""
         return ZeroConcentratedDP(group_size(size) ** 2 * self.rho)
 
     @property
     def concentrated(self) -> Fraction:
-        """rho."""
+        """The guarantee's own rho."""
         return self.rho
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From a rho that is no larger."""
+        """Return whether the guarantee shown implies a rho that is no larger."""
         return shown.concentrated is not None and shown.concentrated <= self.rho
 
     def __str__(self) -> str:
@@ -82,14 +84,14 @@ class ZeroConcentratedDP(Guarantee):
 
 
 def _slope(t: arb, rho: arb, epsilon: arb) -> arb:
-    """The derivative of the exponent; log1p keeps its precision for huge and for tiny t."""
+    """Return the derivative of the exponent; log1p keeps its precision for huge and for tiny t."""
     return (2 * t + 1) * rho - epsilon - (1 / t).log1p()
 
 
 def _best_order(rho: Fraction, epsilon: Fraction) -> arb | None:
-    """A point near the zero of the (increasing, concave) derivative; None below 2^-2^20.
+    """Return a point near the zero of the (increasing, concave) derivative; None below 2^-2^20.
 
-    Only how near it is depends on the arithmetic here, not whether the enclosure holds.
+    The arithmetic here decides only how near the point is, not whether the enclosure holds.
     """
     with working_precision(64):
         r, e = ball(rho), ball(epsilon)

@@ -25,10 +25,10 @@ _ZERO = Fraction(0)
 
 
 def gaussian_delta(mu_squared: arb, epsilon: arb) -> arb:
-    """Phi(-a) - e^epsilon Phi(-b), a = epsilon / mu - mu / 2, b = epsilon / mu + mu / 2.
+    """Return Phi(-a) - e^epsilon Phi(-b), a = epsilon / mu - mu / 2, b = epsilon / mu + mu / 2.
 
-    At least 0 and at most Phi(-a); at least 1 - 2 Phi(a) for a < 0, for e^epsilon Phi(-b) is at
-    most Phi(a) when b >= -a. Far out that is enough.
+    It is at least 0 and at most Phi(-a); for a < 0 it is at least 1 - 2 Phi(a), for e^epsilon
+    Phi(-b) is at most Phi(a) when b >= -a. Far out these bounds are enough.
     """
     mu = mu_squared.sqrt()
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
@@ -41,27 +41,29 @@ def gaussian_delta(mu_squared: arb, epsilon: arb) -> arb:
 
 
 def gaussian_tradeoff(mu_squared: arb, alpha: arb) -> arb:
-    """Phi(Phi^-1(1 - alpha) - mu)."""
+    """Return Phi(Phi^-1(1 - alpha) - mu)."""
     return ((mu_squared / 2).sqrt() - (2 * alpha).erfcinv()).erfc() / 2
 
 
 @states(Source("OURS", "a profile below a Gaussian one, up to delta, is approximate GDP"))
 def lies_below(shown: Guarantee, mu_squared: Fraction, delta: Fraction) -> bool:
-    """Tell whether the profile of every mechanism with the guarantee shown is at most delta_mu +
-    delta at every epsilon >= 0; never wrongly yes.
+    """Return whether the profile of every mechanism with the guarantee shown is at most
+    delta_mu + delta at every epsilon >= 0; never wrongly yes.
 
-    Then every mechanism with the guarantee shown has approximate GDP (mu, delta), in the sense of
-    ApproximateGaussianDP: with measures P0, Q0 that lack at most delta of the laws and have the
-    Gaussian profile (spec/theory/adaptive.py:gaussian_share, proof). So it composes as such.
+    Then every mechanism with the guarantee shown has approximate GDP (mu, delta), in the sense
+    of ApproximateGaussianDP: with measures P0, Q0 that lack at most delta of the laws and have
+    the Gaussian profile (spec/theory/adaptive.py:gaussian_share, proof). So it composes as
+    such.
 
     Write g = e^epsilon. H(g) = sup_S P(S) - g Q(S) is convex in g, so between two points it is
-    below the chord of any upper ends there; where those that a guarantee computes are not convex,
-    the chord is less. delta_mu is convex in g, with slope -Phi(-epsilon / mu - mu / 2), so it is
-    above its tangents at both points. All three are straight lines: from the left point on the
-    chord is below the tangent there for a share of the way, and before the right point below that
-    one's for a share; where the shares are the whole way together, H is below delta_mu all along.
-    Beyond the last point H only falls, and there it is at most delta. A cell that cannot be decided
-    is halved, until there are too many of them.
+    below the chord of any upper ends there; where the upper ends that a guarantee computes are
+    not convex, the chord is less. delta_mu is convex in g, with slope
+    -Phi(-epsilon / mu - mu / 2), so it is above its tangents at both points. All three are
+    straight lines: from the left point on, the chord is below the tangent there for a share of
+    the way; before the right point, it is below the tangent of that point for a share. Where
+    the two shares together are the whole way, H is below delta_mu all along. Beyond the last
+    point H only falls, and there it is at most delta. A cell that cannot be decided is halved,
+    until there are too many of them.
     """
     with working_precision(_BITS):
         square = ball(mu_squared)
@@ -75,7 +77,9 @@ def lies_below(shown: Guarantee, mu_squared: Fraction, delta: Fraction) -> bool:
 
 
 def _holds_up_to(end: Fraction, first: _Knot, shown: Guarantee, delta: Fraction) -> bool:
-    """Tell whether the profile shown lies below from the first knot to an end; never wrongly yes."""
+    """Return whether the profile shown lies below from the first knot to an end; never wrongly
+    yes.
+    """
 
     def knot(epsilon: Fraction) -> _Knot:
         return _Knot(first.square, epsilon, _claimed(shown, epsilon) - delta)
@@ -113,33 +117,33 @@ class _Knot:
 
     @cached_property
     def growth(self) -> arb:
-        """e^epsilon."""
+        """Slope variable of the lines: e^epsilon."""
         return ball(self.epsilon).exp()
 
     @cached_property
     def curve(self) -> arb:
-        """The Gaussian delta at epsilon."""
+        """Gaussian delta at epsilon."""
         return gaussian_delta(self.square, ball(self.epsilon))
 
     @cached_property
     def slope(self) -> arb:
-        """The derivative of the Gaussian profile by e^epsilon: -Phi(-epsilon / mu - mu / 2)."""
+        """Derivative of the Gaussian profile by e^epsilon: -Phi(-epsilon / mu - mu / 2)."""
         mu = self.square.sqrt()
         return -((ball(self.epsilon) / mu + mu / 2) / arb(2).sqrt()).erfc() / 2
 
     @property
     def holds(self) -> bool:
-        """Tell whether the claim is at most the Gaussian profile here; never wrongly yes."""
+        """Whether the claim is at most the Gaussian profile here; never wrongly yes."""
         return bool(self.curve >= self.claimed)
 
 
 def gaussian_share(shown: Guarantee, delta: Fraction = _ZERO) -> Fraction:
-    """Find about the least mu^2 for which the guarantee shown implies approximate GDP (mu, delta),
-    on the safe side.
+    """Find about the least mu^2 for which the guarantee shown implies approximate GDP
+    (mu, delta), on the safe side.
 
-    The one in closed form where that is within 2^-10 of the least, else one within 2^-20. Raises
-    ValueError where there is none: additive deltas are larger, or tails heavier, than a Gaussian
-    curve and delta allow.
+    The closed form is taken where it is within 2^-10 of the least, else a value within 2^-20.
+    Raises ValueError where there is none: additive deltas are larger, or tails heavier, than a
+    Gaussian curve and delta allow.
     """
     if _claimed(shown, _ZERO) <= delta:
         return _ZERO
@@ -172,8 +176,10 @@ def _claimed(shown: Guarantee, epsilon: Fraction) -> Fraction:
 
 
 def _holds_between(low: _Knot, high: _Knot) -> bool:
-    """Tell whether the chord is below a tangent all along; both ends are known to be below the
-    curve."""
+    """Return whether the chord is below a tangent all along.
+
+    Both ends are known to be below the curve.
+    """
     reach = arb(0)
     for here, there in ((low, high), (high, low)):
         over = here.curve - here.claimed

@@ -43,35 +43,37 @@ class GaussianDP(Guarantee):
 
     @classmethod
     def of_square(cls, mu_squared: Exact) -> GaussianDP:
-        """The guarantee of mu = sqrt(mu_squared)."""
+        """Return the guarantee of mu = sqrt(mu_squared)."""
         made = object.__new__(cls)
         settle(made, mu_squared=positive(mu_squared, "mu_squared"))
         return made
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2)."""
+        """Return Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2)."""
         return gaussian_delta(ball(self.mu_squared), ball(epsilon))
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """Phi(Phi^-1(1 - alpha) - mu)."""
+        """Return Phi(Phi^-1(1 - alpha) - mu)."""
         return gaussian_tradeoff(ball(self.mu_squared), ball(alpha))
 
     def for_group(self, size: int) -> GaussianDP:
-        """size * mu."""
+        """Return the guarantee of size * mu."""
         return GaussianDP.of_square(group_size(size) ** 2 * self.mu_squared)
 
     @property
     def concentrated(self) -> Fraction:
-        """mu^2 / 2: the Renyi divergence of two Gaussians."""
+        """Implied rho of zCDP: mu^2 / 2, from the Renyi divergence of two Gaussians."""
         return self.mu_squared / 2
 
     @property
     def gaussian(self) -> GaussianPart:
-        """Itself."""
+        """The guarantee itself."""
         return GaussianPart(self.mu_squared)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From a smaller mu, or from any profile that lies below this one."""
+        """Return whether the guarantee shown has a smaller mu, or a profile that lies below
+        this one's.
+        """
         part = shown.gaussian
         if part is not None and not (part.delta or part.tv) and part.mu_squared <= self.mu_squared:
             return True
@@ -90,11 +92,11 @@ class GaussianDP(Guarantee):
 class ApproximateGaussianDP(Guarantee):
     """mu-GDP up to an event of the output (``delta``) and a change of the law (``tv``).
 
-    There are measures P0, Q0 of mass at most 1 with P(S) - P0(S) <= delta + tv, P0(S) - P(S) <= tv
-    and the same for Q, and with P0(S) - e^e Q0(S) <= delta_mu(e) and the same with the two exchanged,
-    for every event S and every real e. So delta is for what may be cut off, tv for what may be moved.
-    All three parameters add up under adaptive composition (mu by squares); delta comes without a
-    factor e^epsilon, tv with 1 + e^epsilon.
+    There are measures P0, Q0 of mass at most 1 with P(S) - P0(S) <= delta + tv, P0(S) -
+    P(S) <= tv and the same for Q, and with P0(S) - e^e Q0(S) <= delta_mu(e) and the same with
+    the two exchanged, for every event S and every real e. So delta is for what may be cut off,
+    tv for what may be moved. All three parameters add up under adaptive composition
+    (mu by squares); delta comes without a factor e^epsilon, tv with 1 + e^epsilon.
     """
 
     mu_squared: Fraction
@@ -106,7 +108,7 @@ class ApproximateGaussianDP(Guarantee):
 
     @classmethod
     def of_square(cls, mu_squared: Exact, delta: Exact = 0, tv: Exact = 0) -> ApproximateGaussianDP:
-        """The guarantee of mu = sqrt(mu_squared)."""
+        """Return the guarantee of mu = sqrt(mu_squared)."""
         made = object.__new__(cls)
         made._set(positive(mu_squared, "mu_squared"), delta, tv)
         return made
@@ -117,7 +119,8 @@ class ApproximateGaussianDP(Guarantee):
         settle(self, tv=probability(tv, "tv"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """The least of delta_mu(e) + delta + (1 + e^e) tv over e in [0, epsilon], at most 1.
+        """Return the least of delta_mu(e) + delta + (1 + e^e) tv over e in [0, epsilon], at
+        most 1.
 
         Without tv that is at e = epsilon. With it, the sum is convex in e^e and least where
         Phi(-e / mu - mu / 2) = tv.
@@ -136,11 +139,12 @@ class ApproximateGaussianDP(Guarantee):
         return total.union(total - slack).min(arb(1))
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """The best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror images.
+        """Return the best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror
+        images.
 
-        With G the curve of mu-GDP and x* = Phi(-mu / 2) its fixed point, the lines of epsilon >= 0
-        give G(alpha + tv) - delta - tv up to x* and its tangent beyond; the mirror images give
-        G(alpha + delta + tv) - tv from x* on and the same tangent before.
+        With G the curve of mu-GDP and x* = Phi(-mu / 2) its fixed point, the lines of
+        epsilon >= 0 give G(alpha + tv) - delta - tv up to x* and its tangent beyond; the mirror
+        images give G(alpha + delta + tv) - tv from x* on and the same tangent before.
         """
         square = ball(self.mu_squared)
         fixed = (square.sqrt() / arb(8).sqrt()).erfc() / 2
@@ -154,33 +158,35 @@ class ApproximateGaussianDP(Guarantee):
         return value
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """With tv, the best line at alpha = 0 has a finite slope."""
+        """Return the trade-off curve; with tv, the best line at alpha = 0 has a finite slope."""
         at = tradeoff_argument(alpha)
         if at == 0 and self.tv:
             return enclose(lambda: self.tradeoff_ball(at))
         return Guarantee.tradeoff_at(self, at)
 
     def for_group(self, size: int) -> Guarantee:
-        """The group's own guarantee: see ``Group``."""
+        """Return the group's own guarantee: see ``Group``."""
         return Group(self, size) if group_size(size) > 1 else self
 
     @property
     def delta_floor(self) -> Fraction:
-        """delta; with tv, the least of the sum."""
+        """Floor of the profile: delta; with tv, the least of the sum."""
         return self.delta_at(FAR).upper if self.tv else self.delta
 
     @property
     def concentrated(self) -> Fraction | None:
-        """Only without the additive terms."""
+        """Implied rho of zCDP; only without the additive terms."""
         return None if self.delta or self.tv else self.mu_squared / 2
 
     @property
     def gaussian(self) -> GaussianPart:
-        """Itself."""
+        """The guarantee itself."""
         return GaussianPart(self.mu_squared, self.delta, self.tv)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From parameters none of which is larger, or from a profile below this one's without its tv."""
+        """Return whether no parameter of the guarantee shown is larger, or its profile is below
+        this one's without its tv.
+        """
         part = shown.gaussian
         if part is not None and (
             part.mu_squared <= self.mu_squared and part.delta <= self.delta and part.tv <= self.tv
@@ -193,7 +199,7 @@ class ApproximateGaussianDP(Guarantee):
 
 
 def _root(square: Fraction) -> str:
-    """sqrt(square), as a rational if it is one."""
+    """Return sqrt(square), as a rational if it is one."""
     over, under = isqrt(square.numerator), isqrt(square.denominator)
     if Fraction(over, under) ** 2 == square:
         return render(Fraction(over, under))

@@ -1,4 +1,4 @@
-"""What a guarantee says of datasets that differ in several records."""
+"""Guarantees for datasets that differ in several records."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ _SHORT = Fraction(1, 1 << 2000)
 )
 @dataclass(frozen=True, slots=True)
 class Group(Guarantee):
-    """``base`` holds for each of ``size`` steps from one dataset to the other.
+    """A guarantee under which ``base`` holds for each of ``size`` steps from one dataset to the
+    other.
 
-    For guarantees whose groups have no guarantee of the same kind: approximate GDP and profiles.
+    For guarantees whose groups have no guarantee of the same kind: approximate GDP and
+    profiles.
     """
 
     base: Guarantee
@@ -43,33 +45,36 @@ class Group(Guarantee):
             raise ValueError("size = 1; a single record has the guarantee itself.")
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
-        """(1 + e^s + ... + e^((size - 1) s)) delta(s), least over steps s <= epsilon / size; <= 1.
+        """Return (1 + e^s + ... + e^((size - 1) s)) delta(s), least over s <= epsilon / size,
+        at most 1.
 
-        P_0(S) <= e^s P_1(S) + delta(s) <= e^(2 s) P_2(S) + (1 + e^s) delta(s) <= ...
+        Each step from one record to the next costs s: P_0(S) <= e^s P_1(S) +
+        delta(s) <= e^(2 s) P_2(S) + (1 + e^s) delta(s) <= ...
         """
         step = profile_argument(epsilon) / self.size
         best = _best_step(self)
         return self.at_step(min(step, best))
 
     def at_step(self, step: Fraction) -> Enclosure:
-        """The sum at this very step, which need not be the best one."""
+        """Return the sum at this very step, which need not be the best one."""
         one, steps = self.base.delta_at(step), self._growth(step)
         most = Fraction(1)
         return Enclosure(min(steps.lower * one.lower, most), min(steps.upper * one.upper, most))
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
-        """At this very number of steps, roughly."""
+        """Return the sum at the step epsilon / size, roughly."""
         step = epsilon / self.size
         return self._growth(step).upper * self.base.rough_delta(step)
 
     def _growth(self, step: Fraction) -> Enclosure:
-        """1 + e^s + ... + e^((size - 1) s)."""
+        """Return 1 + e^s + ... + e^((size - 1) s)."""
         if not step:
             return Enclosure(Fraction(self.size), Fraction(self.size))
         return enclose(lambda: ball(self.size * step).expm1() / ball(step).expm1())
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """1 - f applied ``size`` times to alpha: so the power of a test grows, step by step.
+        """Return 1 - f applied ``size`` times to alpha: so the power of a test grows, step by
+        step.
 
         Beyond a thousand steps nothing is said.
         """
@@ -82,32 +87,34 @@ class Group(Guarantee):
         return Enclosure(1 - high, 1 - low)
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """``delta_at`` as a ball."""
+        """Return ``delta_at`` as a ball."""
         return hull(self.delta_at(epsilon))
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """``tradeoff_at`` as a ball."""
+        """Return ``tradeoff_at`` as a ball."""
         return hull(self.tradeoff_at(alpha))
 
     def for_group(self, size: int) -> Group:
-        """A larger group."""
+        """Return a larger group."""
         return Group(self.base, self.size * group_size(size))
 
     @property
     def largest_loss(self) -> Fraction | None:
-        """size times that of the base."""
+        """Largest privacy loss: size times that of the base."""
         loss = self.base.largest_loss
         return None if loss is None else self.size * loss
 
     @property
     def delta_floor(self) -> Fraction:
-        """What the best step gives; nothing without additive terms."""
+        """Value of the profile at the best step; 0 without additive terms."""
         if not self.base.delta_floor:
             return Fraction(0)
         return self.at_step(_best_step(self)).upper
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From the base, whose profile and curve are better, or from a smaller group."""
+        """Return whether the guarantee shown is the base, whose profile and curve are better,
+        or a smaller group.
+        """
         if isinstance(shown, Group):
             return shown.size <= self.size and shown.base.implies(self.base)
         return shown.implies(self.base)
@@ -117,13 +124,13 @@ class Group(Guarantee):
 
 
 def _short(value: Fraction) -> Fraction:
-    """A multiple of 2^-2000 at or below the value."""
+    """Return a multiple of 2^-2000 at or below the value."""
     return value // _SHORT * _SHORT
 
 
 @lru_cache(maxsize=256)
 def _best_step(group: Group) -> Fraction:
-    """A step near which the sum is least, at most 2^14 / size; any would be sound.
+    """Return a step near which the sum is least, at most 2^14 / size; any would be sound.
 
     With an additive term the sum falls and then rises.
     """

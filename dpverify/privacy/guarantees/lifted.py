@@ -1,4 +1,4 @@
-"""What is left of a guarantee for friendly neighbors when a random filter comes before it."""
+"""The guarantee that remains when a random filter precedes a guarantee for friendly neighbors."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ _SLIGHTLY_LESS = Fraction(99, 100)
 )  # fmt: skip
 @dataclass(frozen=True, slots=True)
 class Lifted(Guarantee):
-    """``base`` holds for friendly neighbors, after a filter whose keep-probabilities move by at most
-    ``moved`` in all (see ``rules.friendly_lift``).
+    """A guarantee under which ``base`` holds for friendly neighbors, after a filter whose
+    keep-probabilities move by at most ``moved`` in all (see ``rules.friendly_lift``).
 
-    If the base is (e, d)-DP, the whole is (a moved, d (e^(a moved) - 1) / a)-DP with a = e^e - 1, for
-    every e: delta(epsilon) = d(e) (e^epsilon - 1) moved / epsilon at e = ln(1 + epsilon / moved).
+    If the base is (e, d)-DP, the whole is (a moved, d (e^(a moved) - 1) / a)-DP with a = e^e -
+    1, for every e: delta(epsilon) = d(e) (e^epsilon - 1) moved / epsilon at e =
+    ln(1 + epsilon / moved).
     """
 
     base: Guarantee
@@ -51,10 +52,11 @@ class Lifted(Guarantee):
         settle(self, moved=positive(self.moved, "moved"))
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
-        """The least of the values up to ``epsilon``, about: of those at 0 and before the turning point.
+        """Return about the least of the values up to ``epsilon``: of those at 0 and before the
+        turning point.
 
-        Values may rise at first, for (e^epsilon - 1) / epsilon does, then fall; and unless the base has
-        a largest loss they rise again in the end.
+        Values may rise at first, for (e^epsilon - 1) / epsilon does, and then fall; unless the
+        base has a largest loss they rise again in the end.
         """
         at = min(profile_argument(epsilon), _MOST)
         there, first = self._at(at), self._at(_ZERO)
@@ -64,11 +66,15 @@ class Lifted(Guarantee):
         return Enclosure(min(there.lower, first.lower), min(there.upper, first.upper))
 
     def _falls(self, epsilon: Fraction, here: Enclosure) -> bool:
-        """Tell whether values still fall before ``epsilon``, where the value is the one given."""
+        """Return whether values still fall before ``epsilon``, where the value is the one
+        given.
+        """
         return here.upper < self._at(epsilon * _SLIGHTLY_LESS).upper
 
     def _at(self, epsilon: Fraction) -> Enclosure:
-        """At this very epsilon, by an inner one at or below ln(1 + epsilon / moved)."""
+        """Return the value at this very epsilon, by an inner one at or below
+        ln(1 + epsilon / moved).
+        """
         inner = _inner(epsilon / self.moved)
         found = self.base.delta_at(inner)
         growth = Enclosure(self.moved, self.moved)
@@ -79,7 +85,11 @@ class Lifted(Guarantee):
         )
 
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
-        """At this very epsilon first; a smaller one can do better only where values rise."""
+        """Return whether the profile is at most ``delta``, from the value at this very epsilon
+        first.
+
+        A smaller epsilon can do better only where values rise.
+        """
         at = min(epsilon, _MOST)
         here = self._at(at)
         if here.upper <= delta:
@@ -87,13 +97,15 @@ class Lifted(Guarantee):
         return not self._falls(at, here) and self.delta_at(at).upper <= delta
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
-        """At this very epsilon, roughly."""
+        """Return the value at this very epsilon, roughly."""
         inner = _inner(epsilon / self.moved)
         growth = enclose(lambda: _growth(inner, self.moved)).upper if inner else self.moved
         return self.base.rough_delta(inner) * growth
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """The best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror images."""
+        """Return the best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror
+        images.
+        """
         at = tradeoff_argument(alpha)
         if at in (0, 1):
             value = (1 - at) * (1 - self.delta_floor)
@@ -113,25 +125,25 @@ class Lifted(Guarantee):
         return Enclosure(low, high)
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """``delta_at`` as a ball."""
+        """Return ``delta_at`` as a ball."""
         return hull(self.delta_at(epsilon))
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """``tradeoff_at`` as a ball."""
+        """Return ``tradeoff_at`` as a ball."""
         return hull(self.tradeoff_at(alpha))
 
     def for_group(self, size: int) -> Guarantee:
-        """The group's own guarantee: see ``Group``."""
+        """Return the group's own guarantee: see ``Group``."""
         return Group(self, size) if group_size(size) > 1 else self
 
     @property
     def delta_floor(self) -> Fraction:
-        """About the least value; 0 where it falls for ever."""
+        """Floor of the profile: about its least value, 0 where it falls for ever."""
         return _ZERO if self._best is None else self.delta_at(self._best).upper
 
     @property
     def largest_loss(self) -> Fraction | None:
-        """moved (e^loss - 1) for a base of bounded loss."""
+        """Largest privacy loss: moved (e^loss - 1) for a base of bounded loss."""
         loss = self.base.largest_loss
         if loss is None or loss > 64:
             return None
@@ -139,12 +151,15 @@ class Lifted(Guarantee):
 
     @property
     def _best(self) -> Fraction | None:
-        """Where the value is about least; None if it falls for ever: the base has a largest loss."""
+        """Epsilon at which the value is about least; None if values fall for ever, where the
+        base has a largest loss.
+        """
         return None if self.base.largest_loss is not None else _turning_point(self)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From a stronger base and a filter that moves no more, or from the base itself: a lift only
-        weakens."""
+        """Return whether the guarantee shown has a stronger base and a filter that moves no
+        more, or is the base itself, which a lift only weakens.
+        """
         if isinstance(shown, Lifted):
             return shown.moved <= self.moved and shown.base.implies(self.base)
         return self.moved >= 1 and shown.implies(self.base)
@@ -159,7 +174,7 @@ def _growth(inner: Fraction, moved: Fraction) -> arb:
 
 
 def _inner(ratio: Fraction) -> Fraction:
-    """ln(1 + ratio), or a number of 64 bits after the point just below it."""
+    """Return ln(1 + ratio), or a number of 64 bits after the point just below it."""
     if not ratio:
         return _ZERO
     lower = enclose(lambda: ball(ratio).log1p()).lower
@@ -168,7 +183,7 @@ def _inner(ratio: Fraction) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _turning_point(lifted: Lifted) -> Fraction:
-    """An epsilon near which the value is least; any would be sound."""
+    """Return an epsilon near which the value is least; any would be sound."""
     low, high = _ZERO, Fraction(64)
     for _ in range(60):
         third = (high - low) / 3
@@ -180,7 +195,7 @@ def _turning_point(lifted: Lifted) -> Fraction:
 
 
 def _steepest(lifted: Lifted, alpha: Fraction) -> tuple[Fraction, ...]:
-    """An epsilon at which the line is about highest; any would be sound."""
+    """Return an epsilon at which the line is about highest; any would be sound."""
     low, high = _ZERO, Fraction(64)
     for _ in range(40):
         third = (high - low) / 3

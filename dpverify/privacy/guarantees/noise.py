@@ -1,4 +1,6 @@
-"""As private as a certain noise: guarantees finer than the (epsilon, delta) they imply."""
+"""Guarantees of being as private as a certain noise, finer than the (epsilon, delta) they
+imply.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ from dpverify.privacy.sources import Source, states
 @states(Source("DDR20", "Section 3, bounded range and its worst pair"))
 @dataclass(frozen=True, slots=True, init=False)
 class BoundedRange(Guarantee):
-    """All privacy losses of a pair lie in an interval of length epsilon: the exponential mechanism.
+    """A guarantee that all privacy losses of a pair lie in an interval of length epsilon.
 
-    Implies epsilon-DP and epsilon^2 / 8-zCDP. Source: Durfee, Rogers 2019; Dong, Durfee, Rogers
-    2020.
+    The exponential mechanism has it. It implies epsilon-DP and epsilon^2 / 8-zCDP. Source:
+    Durfee, Rogers 2019; Dong, Durfee, Rogers 2020.
     """
 
     epsilon: Fraction
@@ -29,9 +31,10 @@ class BoundedRange(Guarantee):
         settle(self, epsilon=positive(epsilon, "epsilon"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """(1 - e^-(eps0 - epsilon)/2)^2 / (1 - e^-eps0) below eps0, zero from there on.
+        """Return (1 - e^-(eps0 - epsilon)/2)^2 / (1 - e^-eps0) below eps0, zero from there on.
 
-        The worst pair has the two losses t and t - eps0; t = (eps0 + epsilon) / 2 is the worst t.
+        The worst pair has the two losses t and t - eps0; t = (eps0 + epsilon) / 2 is the worst
+        t.
         """
         if epsilon >= self.epsilon:
             return arb(0)
@@ -39,34 +42,39 @@ class BoundedRange(Guarantee):
         return -(gap**2) / ball(-self.epsilon).expm1()
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """1 - c + c^2 / (c + e^eps0 alpha), c = 1 / (1 - e^-eps0).
+        """Return 1 - c + c^2 / (c + e^eps0 alpha), c = 1 / (1 - e^-eps0).
 
-        The largest of the lines 1 - delta - e^epsilon alpha; they are a parabola in e^(epsilon/2).
+        This is the largest of the lines 1 - delta - e^epsilon alpha, which are a parabola in
+        e^(epsilon/2).
         """
         c = -1 / ball(-self.epsilon).expm1()
         return 1 - c + c**2 / (c + ball(self.epsilon).exp() * ball(alpha))
 
     def for_group(self, size: int) -> BoundedRange:
-        """size * epsilon: the intervals add up."""
+        """Return the guarantee of size * epsilon: the intervals add up."""
         return BoundedRange(group_size(size) * self.epsilon)
 
     @property
     def largest_loss(self) -> Fraction:
-        """epsilon: an interval of losses contains 0."""
+        """Largest privacy loss: epsilon, for an interval of losses contains 0."""
         return self.epsilon
 
     @property
     def concentrated(self) -> Fraction:
-        """epsilon^2 / 8 (Cesar, Rogers 2021; Hoeffding's lemma)."""
+        """Implied rho of zCDP: epsilon^2 / 8 (Cesar, Rogers 2021; Hoeffding's lemma)."""
         return self.epsilon**2 / 8
 
     @property
     def gaussian(self) -> GaussianPart:
-        """As pure DP of half the length, which is the worst of all (proof in spec/theory/quantiles.py)."""
+        """Gaussian part of pure DP of half the length, which is the worst of all (proof in
+        spec/theory/quantiles.py).
+        """
         return PureDP(self.epsilon / 2).gaussian
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From a shorter interval, or from pure DP of half the length: losses in [-e, e]."""
+        """Return whether the guarantee shown has a shorter interval, or is pure DP of half the
+        length, whose losses are in [-e, e].
+        """
         if isinstance(shown, BoundedRange):
             return shown.epsilon <= self.epsilon
         return shown.largest_loss is not None and 2 * shown.largest_loss <= self.epsilon
@@ -78,10 +86,11 @@ class BoundedRange(Guarantee):
 @states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity", note="for one integer"))
 @dataclass(frozen=True, slots=True, init=False)
 class DiscreteLaplaceShift(Guarantee):
-    """As private as one integer moved by ``shift`` under discrete Laplace noise of ``scale``.
+    """A guarantee as private as one integer moved by ``shift`` under discrete Laplace noise of
+    ``scale``.
 
-    Finer than (shift / scale)-DP, which it implies. Holds as well for several integers that move by
-    ``shift`` in all, for one after another is a chain of smaller shifts.
+    It is finer than (shift / scale)-DP, which it implies. It holds as well for several integers
+    that move by ``shift`` in all, for one after another is a chain of smaller shifts.
     """
 
     shift: int
@@ -95,11 +104,12 @@ class DiscreteLaplaceShift(Guarantee):
 
     @property
     def epsilon(self) -> Fraction:
-        """The largest privacy loss, shift / scale."""
+        """Largest privacy loss: shift / scale."""
         return self.shift / self.scale
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """P(Z <= m) - e^epsilon P(Z <= m - shift), m the largest integer whose loss is above epsilon.
+        """Return P(Z <= m) - e^epsilon P(Z <= m - shift), m the largest integer whose loss is
+        above epsilon.
 
         The loss of z is (|z - shift| - |z|) / scale: decreasing from shift / scale at 0 to its
         negative at shift.
@@ -113,7 +123,8 @@ class DiscreteLaplaceShift(Guarantee):
         return 1 - (tail + other) / (1 + q)
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """Tests reject where z is large; between two such tests, a straight line.
+        """Return the least type II error of tests that reject where z is large; between two
+        such tests, a straight line.
 
         The curve is the largest of the lines 1 - delta(epsilon) - e^epsilon alpha at the losses
         (shift - 2 z) / scale, of both signs; they rise, then fall, in z.
@@ -139,33 +150,35 @@ class DiscreteLaplaceShift(Guarantee):
         return ball(-exponent / self.scale).exp()
 
     def masses(self) -> dict[int, arb]:
-        """P's mass of each loss, in units of 1 / scale."""
+        """Return P's mass of each loss, in units of 1 / scale."""
         q = ball(-1 / self.scale).exp()
         inner = (1 - q) / (1 + q)
         found = {self.shift - 2 * z: inner * self._power(z) for z in range(1, self.shift)}
         return found | {self.shift: 1 / (1 + q), -self.shift: self._power(self.shift) / (1 + q)}
 
     def for_group(self, size: int) -> DiscreteLaplaceShift:
-        """size * shift: the power of threshold tests composes along the shifts."""
+        """Return the guarantee of size * shift: the power of threshold tests composes along the
+        shifts.
+        """
         return DiscreteLaplaceShift(group_size(size) * self.shift, self.scale)
 
     @property
     def largest_loss(self) -> Fraction:
-        """shift / scale."""
+        """Largest privacy loss: shift / scale."""
         return self.epsilon
 
     @property
     def concentrated(self) -> Fraction:
-        """As pure DP."""
+        """Implied rho of zCDP: that of pure DP."""
         return self.epsilon**2 / 2
 
     @property
     def gaussian(self) -> GaussianPart:
-        """As pure DP."""
+        """Gaussian part of pure DP."""
         return PureDP(self.epsilon).gaussian
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From a smaller shift under the same noise."""
+        """Return whether the guarantee shown has a smaller shift under the same noise."""
         same = isinstance(shown, DiscreteLaplaceShift) and shown.scale == self.scale
         return shown.is_perfect() or (
             same and isinstance(shown, DiscreteLaplaceShift) and shown.shift <= self.shift

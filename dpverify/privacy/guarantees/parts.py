@@ -1,4 +1,4 @@
-"""Taking compositions apart: parts without events, each with how often it occurs."""
+"""Compositions taken apart: parts without events, each with how often it occurs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
 
 Parts = tuple[tuple[Guarantee, int], ...]
-"""Guarantees whose losses are composed, and their numbers."""
+"""Guarantees whose losses are composed, with how often each occurs."""
 
 _SIMPLE = (
     PureDP,
@@ -50,7 +50,9 @@ def collect(
 
 
 def merged(counts: dict[Guarantee, int]) -> dict[Guarantee, int]:
-    """Gaussian parts as one, concentrated parts as one: their parameters add up exactly."""
+    """Merge Gaussian parts into one, and concentrated parts into one: their parameters add up
+    exactly.
+    """
     squares = sum((g.mu_squared * n for g, n in counts.items() if isinstance(g, GaussianDP)), _ZERO)
     rho = sum((g.rho * n for g, n in counts.items() if isinstance(g, ZeroConcentratedDP)), _ZERO)
     kept = {g: n for g, n in counts.items() if not isinstance(g, (GaussianDP, ZeroConcentratedDP))}
@@ -62,7 +64,7 @@ def merged(counts: dict[Guarantee, int]) -> dict[Guarantee, int]:
 
 
 def total_of(parts: Parts, name: Literal["concentrated", "largest_loss"]) -> Fraction | None:
-    """The sum of a property over the parts; None if one has none."""
+    """Return the sum of a property over the parts; None if one has none."""
     total = _ZERO
     for part, times in parts:
         value: Fraction | None = getattr(part, name)
@@ -73,10 +75,12 @@ def total_of(parts: Parts, name: Literal["concentrated", "largest_loss"]) -> Fra
 
 
 def concentrated_ranges(parts: Parts) -> Parts:
-    """The same with bounded ranges as zCDP, merged, when there are several: better in the tails.
+    """Return the parts with bounded ranges as zCDP, merged, when there are several: better in
+    the tails.
 
-    A range's profile is the worst over its intervals, a different one at each epsilon; composed as if
-    one pair attained it all, it costs more than the moments do. Near epsilon = 0 it costs less.
+    A range's profile is the worst over its intervals, a different one at each epsilon; composed
+    as if one pair attained it all, it costs more than the moments do. Near epsilon = 0 it costs
+    less.
     """
     ranges = [(part.epsilon, n) for part, n in parts if isinstance(part, BoundedRange)]
     if sum(n for _, n in ranges) < 2:

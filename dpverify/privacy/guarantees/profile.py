@@ -1,4 +1,4 @@
-"""Compositions of different guarantees, through privacy loss distributions."""
+"""Guarantees of compositions of different guarantees, through privacy loss distributions."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 )
 @dataclass(frozen=True, slots=True, init=False)
 class Profile(Guarantee):
-    """All of ``parts`` together, adaptively, up to an event of probability ``delta`` and a change of
-    the law by ``tv`` (as in ApproximateGaussianDP).
+    """All of ``parts`` together, adaptively, up to an event of probability ``delta`` and a
+    change of the law by ``tv`` (as in ApproximateGaussianDP).
 
     parts: guarantees with how often each occurs, in a canonical order. Gaussian parts and
-    concentrated parts are merged (their parameters add up); the rest is composed through privacy
-    losses, bounded from both sides: from above for every mechanism with these guarantees, from below
-    by mechanisms with these guarantees (for zCDP Gaussian noise, for a bounded range randomized
-    response of half the length; there the two sides stay apart).
+    concentrated parts are merged (their parameters add up); the rest is composed through
+    privacy losses, bounded from both sides: from above for every mechanism with these
+    guarantees, from below by mechanisms with these guarantees (for zCDP Gaussian noise, for a
+    bounded range randomized response of half the length; there the two sides stay apart).
     """
 
     parts: Parts
@@ -86,7 +86,7 @@ class Profile(Guarantee):
         settle(self, tv=extra[1])
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
-        """delta(epsilon) of the parts + delta + (1 + e^epsilon) tv, at most 1."""
+        """Return delta(epsilon) of the parts + delta + (1 + e^epsilon) tv, at most 1."""
         at = profile_argument(epsilon)
         if self._closed is not None:
             return self._closed.delta_at(at)
@@ -97,17 +97,21 @@ class Profile(Guarantee):
         return Enclosure(min(found.lower, _ONE), min(found.upper, _ONE))
 
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
-        """Without a tv, coarse bounds first: mostly they decide, either way."""
+        """Return whether the profile is at most ``delta``; without a tv, from coarse bounds
+        first.
+
+        Mostly the coarse bounds decide, either way.
+        """
         if self.tv or self._single:
             return self.delta_at(epsilon).upper <= delta
         return delta >= self.delta and numerics.is_at_most(self.parts, epsilon, delta - self.delta)
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
-        """From coarse tables, for searches that prove nothing."""
+        """Return the profile from coarse tables, for searches that prove nothing."""
         return self.with_events(epsilon, rough=True).upper
 
     def with_events(self, at: Fraction, *, rough: bool = False) -> Enclosure:
-        """The sum at this very epsilon, which need not be the least one."""
+        """Return the sum at this very epsilon, which need not be the least one."""
         if self.tv and at >= _FAR_FOR_TV:
             return Enclosure(_ONE, _ONE)
         found = numerics.delta(self.parts, at, rough=rough)
@@ -119,7 +123,7 @@ class Profile(Guarantee):
 
     @property
     def _closed(self) -> Guarantee | None:
-        """The same in closed form, if there is one."""
+        """The same guarantee in closed form, if there is one."""
         if not self._single:
             return None
         part = self.parts[0][0]
@@ -132,7 +136,9 @@ class Profile(Guarantee):
         return len(self.parts) == 1 and self.parts[0][1] == 1
 
     def epsilon_at(self, delta: Exact) -> Enclosure:
-        """Without a tv, that of the parts at what delta is left for them."""
+        """Return the least epsilon; without a tv, that of the parts at the delta that is left
+        for them.
+        """
         goal = exact(delta, "delta") - self.delta
         found = None
         if 0 < goal < 1 - self.delta and not (self.tv or self._single):
@@ -140,11 +146,13 @@ class Profile(Guarantee):
         return found or Guarantee.epsilon_at(self, delta)
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """max(T(alpha + tv) - delta - tv, T(alpha + delta + tv) - tv, 0), T the curve of the parts alone.
+        """Return max(T(alpha + tv) - delta - tv, T(alpha + delta + tv) - tv, 0), T the curve of
+        the parts alone.
 
-        A line of epsilon >= 0 is 1 - delta(epsilon) - delta - (1 + e^epsilon) tv - e^epsilon alpha, one of T
-        at alpha + tv, less delta + tv. A mirror image is that divided by e^epsilon, with e^epsilon and alpha
-        exchanged: one of T at alpha + delta + tv, less tv. The other lines at either place promise less.
+        A line of epsilon >= 0 is 1 - delta(epsilon) - delta - (1 + e^epsilon) tv - e^epsilon
+        alpha: a line of T at alpha + tv, less delta + tv. A mirror image is that divided by
+        e^epsilon, with e^epsilon and alpha exchanged: a line of T at alpha + delta + tv, less
+        tv. The other lines at either place promise less.
         """
         at = tradeoff_argument(alpha)
         if self._closed is not None:
@@ -156,7 +164,7 @@ class Profile(Guarantee):
         return Enclosure(max(first.lower, second.lower), max(first.upper, second.upper))
 
     def _curve(self, alpha: Fraction, less: Fraction) -> Enclosure:
-        """The curve of the parts, less that, at least 0."""
+        """Return the curve of the parts less the given amount, at least 0."""
         if alpha >= 1 or not self.parts:
             ends = (max(1 - alpha, _ZERO),) * 2
         elif not alpha:
@@ -167,35 +175,37 @@ class Profile(Guarantee):
         return Enclosure(max(ends[0] - less, _ZERO), max(ends[1] - less, _ZERO))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """``delta_at`` as a ball."""
+        """Return ``delta_at`` as a ball."""
         return hull(self.delta_at(epsilon))
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """``tradeoff_at`` as a ball."""
+        """Return ``tradeoff_at`` as a ball."""
         return hull(self.tradeoff_at(alpha))
 
     def for_group(self, size: int) -> Guarantee:
-        """The group's own guarantee: see ``Group``."""
+        """Return the group's own guarantee: see ``Group``."""
         return Group(self, size) if group_size(size) > 1 else self
 
     @property
     def delta_floor(self) -> Fraction:
-        """delta; with tv, the least of the sum."""
+        """Floor of the profile: delta; with tv, the least of the sum."""
         return self.delta_at(FAR).upper if self.tv else self.delta
 
     @property
     def concentrated(self) -> Fraction | None:
-        """The sum over the parts; None beside events."""
+        """Implied rho of zCDP: the sum over the parts; None beside events."""
         return None if self.delta or self.tv else total_of(self.parts, "concentrated")
 
     @property
     def largest_loss(self) -> Fraction | None:
-        """The sum over the parts; None beside events."""
+        """Largest privacy loss: the sum over the parts; None beside events."""
         return None if self.delta or self.tv else total_of(self.parts, "largest_loss")
 
     @property
     def gaussian(self) -> GaussianPart | None:
-        """The sum over the parts, if each has a Gaussian that is no more private."""
+        """Gaussian part: the sum over the parts, if each has a Gaussian that is no more
+        private.
+        """
         total = _ZERO
         for part, times in self.parts:
             found = part.gaussian
@@ -205,7 +215,7 @@ class Profile(Guarantee):
         return GaussianPart(total, self.delta, self.tv)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """If each part shown implies one of these, and none of these is used twice."""
+        """Return whether each part shown implies one of these, and none of these is used twice."""
         if isinstance(shown, (Group, Lifted)):
             return False
         have = Profile([shown])
@@ -232,7 +242,8 @@ class Profile(Guarantee):
 
 @lru_cache(maxsize=256)
 def _turning_point(profile: Profile) -> Fraction:
-    """An epsilon near which the sum with the tv term is least; which one decides no soundness.
+    """Return an epsilon near which the sum with the tv term is least; the choice decides no
+    soundness.
 
     The sum is convex in e^epsilon, so it falls and then rises.
     """

@@ -1,4 +1,4 @@
-"""Guarantees from text and for a budget."""
+"""Guarantees read from text, and calibrated to a budget."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parse_guarantee(text: str) -> Guarantee:
 
 
 def _split(arguments: str) -> list[str]:
-    """At the commas that are not inside parentheses."""
+    """Split at the commas that are not inside parentheses."""
     parts, depth = [""], 0
     for character in arguments:
         depth += (character == "(") - (character == ")")
@@ -99,11 +99,13 @@ _READERS: dict[tuple[str, int], Callable[..., Guarantee]] = {
 
 
 def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> AnyGuarantee:
-    """The weakest guarantee of a one-parameter family that still implies the budget.
+    """Return the weakest guarantee of a one-parameter family that still implies the budget.
 
     family: from a parameter to a guarantee, weaker as the parameter grows: ``GaussianDP``,
-    ``ZeroConcentratedDP``, ``lambda mu: ApproximateGaussianDP(mu, "1e-7")``. The parameter is within
-    2^-50 (compositions: 2^-20) of the best one, on the safe side. Raises ValueError when there is none.
+    ``ZeroConcentratedDP``, ``lambda mu: ApproximateGaussianDP(mu, "1e-7")``.
+
+    The parameter is within 2^-50 (compositions: 2^-20) of the best one, on the safe side.
+    Raises ValueError when there is none.
 
     >>> print(calibrate(PureDP, ApproxDP(1, 0)))
     pure(1)
@@ -121,17 +123,19 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
         tried = family(Fraction(1))
         raise ValueError(
             f"No parameter solves this: {tried} "
-            f"{'implies' if tried.implies(budget) else 'does not'}{'' if tried.implies(budget) else ' imply'} {budget}, and so it is for every other "
+            f"{'implies' if tried.implies(budget) else 'does not'}"
+            f"{'' if tried.implies(budget) else ' imply'} {budget}, and so it is for every other "
             "parameter. Give another budget or another family."
         ) from None
 
 
 @lru_cache(maxsize=64)
 def points_of(guarantee: Guarantee) -> tuple[tuple[Fraction, Fraction], ...]:
-    """Points (epsilon, delta) of what the guarantee promises, where a test has a chance to refute it.
+    """Return points (epsilon, delta) that the guarantee promises, where a test has a chance to
+    refute it.
 
-    Its own for (epsilon, delta)-DP; of a whole profile, from epsilon = 0 to where delta is 1/1000 of
-    what it is there (above its floor).
+    For (epsilon, delta)-DP that is its own point; for a whole profile, points from
+    epsilon = 0 to where delta is 1/1000 of what it is there (above its floor).
     """
     if isinstance(guarantee, (PureDP, ApproxDP)) or guarantee.is_perfect():
         return (point_of(guarantee),)
@@ -145,7 +149,9 @@ def points_of(guarantee: Guarantee) -> tuple[tuple[Fraction, Fraction], ...]:
 
 
 def point_of(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
-    """An (epsilon, delta) that the guarantee promises: its own, or at delta = 1/1000 above its floor."""
+    """Return an (epsilon, delta) that the guarantee promises: its own, or at delta =
+    1/1000 above its floor.
+    """
     if isinstance(guarantee, (PureDP, ApproxDP)):
         return guarantee.epsilon, guarantee.delta
     if guarantee.is_perfect():

@@ -1,4 +1,4 @@
-"""As private as Laplace noise whose scale follows the data: smooth sensitivity."""
+"""The guarantee of Laplace noise whose scale follows the data: smooth sensitivity."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ _LINES = 96
 )
 @dataclass(frozen=True, slots=True, init=False)
 class SmoothLaplace(Guarantee):
-    """As private as a Laplace variable that moves by up to ``shift`` times the smaller of its two scales,
-    while its scale changes by a factor of up to ``growth``.
+    """A guarantee as private as a Laplace variable that moves by up to ``shift`` times the
+    smaller of its two scales, while its scale changes by a factor of up to ``growth``.
 
-    shift > 0 and growth > 1. The profile is the exact supremum over such pairs from epsilon = shift +
-    ln(growth) on, and a bound on it below (proof in spec/theory/smooth.py:profile). No epsilon has
-    delta = 0, for the tails of the longer noise are heavier.
+    shift > 0 and growth > 1. The profile is the exact supremum over such pairs from
+    epsilon = shift + ln(growth) on, and a bound on it below (proof in
+    spec/theory/smooth.py:profile). No epsilon has delta = 0, for the tails of the longer noise
+    are heavier.
     """
 
     shift: Fraction
@@ -47,11 +48,13 @@ class SmoothLaplace(Guarantee):
             )
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """(1 - 1/g) e^(-(epsilon + ln g)/(g - 1)) cosh(shift / (g - 1)) from shift + ln g on, g = growth.
+        """Return (1 - 1/g) e^(-(epsilon + ln(g))/(g - 1)) cosh(shift / (g - 1)) from
+        epsilon = shift + ln(g) on.
 
-        Below, the smaller of two bounds: what (epsilon, delta)-DP at shift + ln g implies; and the larger of
-        that formula (from shift - ln g on), of 1 - e^-((shift - epsilon) / 2) and its second half, and of
-        1 - e^-max((shift + ln g - epsilon) / 2, ln g - epsilon).
+        g is the growth. Below that epsilon, return the smaller of two bounds. One is what
+        (epsilon, delta)-DP at shift + ln(g) implies. The other is the largest of the formula
+        above (from shift - ln(g) on), of 1 - e^-((shift - epsilon) / 2) plus the second half of
+        the formula, and of 1 - e^-max((shift + ln(g) - epsilon) / 2, ln(g) - epsilon).
         """
         at, logarithm, shift = ball(epsilon), ball(self.growth).log(), ball(self.shift)
         end = shift + logarithm
@@ -68,13 +71,17 @@ class SmoothLaplace(Guarantee):
         return found.min(delta + (1 - delta) * answers)
 
     def _halves(self, epsilon: arb) -> tuple[arb, arb]:
-        """The mass of either tail beyond where the loss is epsilon, less e^epsilon times the other law's."""
+        """Return the mass of either tail beyond where the loss is epsilon, less e^epsilon times
+        the other law's.
+        """
         rise, shift = ball(self.growth - 1), ball(self.shift)
         half, start = rise / (2 * (1 + rise)), epsilon + ball(self.growth).log()
         return half * ((shift - start) / rise).exp(), half * (-(start + shift) / rise).exp()
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """The best of some of the lines 1 - delta - e^epsilon alpha and their mirror images."""
+        """Return the best of some of the lines 1 - delta - e^epsilon alpha and their mirror
+        images.
+        """
         top = to_float(self.shift) + 40 * math.log(to_float(self.growth))
         step = Fraction(max(min(top, 1e6), 1e-6) / _LINES)
         best = arb(0)
@@ -85,11 +92,11 @@ class SmoothLaplace(Guarantee):
         return best
 
     def for_group(self, size: int) -> Guarantee:
-        """The group's own guarantee: see ``Group``."""
+        """Return the group's own guarantee: see ``Group``."""
         return Group(self, size) if group_size(size) > 1 else self
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From a smaller shift and a smaller growth."""
+        """Return whether the guarantee shown has a smaller shift and a smaller growth."""
         if isinstance(shown, SmoothLaplace):
             return shown.shift <= self.shift and shown.growth <= self.growth
         return shown.is_perfect()
@@ -99,5 +106,5 @@ class SmoothLaplace(Guarantee):
 
 
 def _one_minus_exp(loss: arb) -> arb:
-    """1 - e^-loss, 0 for a negative one."""
+    """Return 1 - e^-loss, 0 for a negative one."""
     return -((-loss.max(arb(0))).expm1())
