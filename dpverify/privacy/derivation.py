@@ -159,8 +159,10 @@ class Sensitivity(Made):
             change = f"which changes by a factor of at most {render(self.value)}"
             shown = f"{what} moves by at most its own scale, {change}"
         elif self.norm is Norm.COUPLED:
-            shown = f"{what} moves, in a coupling, by at most {render(self.value)} "
+            shown = (
+                f"{what} moves, in a coupling, by at most {render(self.value)} "
                 f"steps of {self.keeps}"
+            )
         else:
             shown = f"{what} moves by at most {render(self.value)} in {self.norm} distance"
         return f"{shown}{_condition(self.hypotheses)}"

@@ -1,4 +1,4 @@
-"""The first of many queries that is above a threshold, with noise on both."""
+"""The rule for the first of many queries that is above a threshold, with noise on both."""
 
 from __future__ import annotations
 
@@ -29,21 +29,24 @@ def above_threshold(
     query_scale: Exact,
     by_range: bool = False,
 ) -> Derivation[PrivacyClaim]:
-    """The index of the first query with query + Y >= threshold + Z, or that there is none.
+    """Claim for the index of the first query with query + Y >= threshold + Z, or that there is
+    none.
 
-    Integers; Z discrete Laplace of ``scale``, drawn once; Y of ``query_scale``, fresh for each query.
-    Each query moves by at most D (the L-infinity norm, or the one-way norm). With query_scale >= 2 scale,
-    or query_scale >= scale where all move one way, this is as private as an integer that moves by 2 D
-    under the noise Z alone, so (2 D / scale)-DP and better.
+    All are integers; Z is discrete Laplace noise of ``scale``, drawn once; Y has
+    ``query_scale`` and is fresh for each query. Each query moves by at most D (the L-infinity
+    norm, or the one-way norm). With query_scale >= 2 scale, or query_scale >= scale where all
+    move one way, this is as private as an integer that moves by 2 D under the noise Z alone, so
+    (2 D / scale)-DP and better.
 
-    Proof, for P, Q the laws, p(z) the mass of Z, K(k | z), L(k | z) those of report k given Z = z. With
-    the threshold moved along by D, what was below stays below, and a report meets a query at most 2 D
-    further off: K(k | z) <= e^(2 D / query_scale) L(k | z + D) <= e^(D / scale) L(k | z + D), also for
-    "none". (One way: at most D further off.) So sup_S P(S) - g Q(S) is at most the same of p(z) and
-    g e^(-D / scale) p(z + D), and for g >= 1 that is the profile of a move by 2 D: both are
-    P(Z <= m) - g e^(-D / scale) P(Z <= m - D) with one m < D, and below 0 the tail of Z is geometric.
-    The other way around it is the same, or, where queries fall one way, nothing needs to be moved along,
-    and sup_S Q(S) - g P(S) <= 1 - g e^(-D / query_scale), which is less. QED.
+    Proof. Let P, Q be the laws, p(z) the mass of Z, and K(k | z), L(k | z) the laws of report k
+    given Z = z. Move the threshold along by D: what was below stays below, and a report meets a
+    query at most 2 D further off. So K(k | z) <= e^(2 D / query_scale) L(k | z + D) <=
+    e^(D / scale) L(k | z + D), also for "none". (One way: at most D further off.) So sup_S
+    P(S) - g Q(S) is at most the same of p(z) and g e^(-D / scale) p(z + D), and for g >= 1 that
+    is the profile of a move by 2 D: both are P(Z <= m) - g e^(-D / scale) P(Z <= m - D) with
+    one m < D, and below 0 the tail of Z is geometric. With P and Q exchanged the bound is the
+    same. The exception is queries that fall one way: nothing needs to be moved along, and sup_S
+    Q(S) - g P(S) <= 1 - g e^(-D / query_scale), which is less. QED.
 
     by_range: where all move one way, losses lie between -D / query_scale and D / scale +
     D / query_scale: a bounded range, better in composition and worse alone.

@@ -1,5 +1,6 @@
-"""Requests that are chosen, each with its own guarantee, after the answers to earlier ones were
-seen."""
+"""The rule for requests, each with its own guarantee, that are chosen after the answers to
+earlier ones.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +75,10 @@ def _is_gaussian(budget: Guarantee) -> bool:
 
 
 def _amounts(guarantee: Guarantee, budget: Guarantee) -> Limits:
-    """What a guarantee costs in the amounts that the budget limits. Raises ValueError where that is
-    not known."""
+    """Return what a guarantee costs in the amounts that the budget limits.
+
+    Raises ValueError where that is not known.
+    """
     if _is_gaussian(budget):
         part = guarantee.gaussian
         if part is not None:

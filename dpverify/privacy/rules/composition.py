@@ -1,4 +1,4 @@
-"""Several releases from one dataset, in sequence or on separate parts of it."""
+"""Rules for several releases from one dataset, in sequence or on separate parts of it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,17 @@ def adaptive_compose(
     by_profiles: bool = False,
     named_once: bool = False,
 ) -> Derivation[PrivacyClaim]:
-    """All the outputs together, each stage chosen after seeing the earlier ones.
+    """Compose the releases of all parts, each stage chosen after seeing the earlier ones.
 
     Each part's guarantee must hold whatever the earlier outputs were, which is what a declared
-    stage promises. Pure and approximate DP: epsilons and deltas add up. zCDP: rho adds up. GDP and
-    approximate GDP: mu^2, delta and tv add up. Different kinds, or ``by_profiles``: a ``Profile``.
-    A bounded range after a random stage is a ``Profile`` too, for what is chosen by coins has no one range.
-    The hypotheses of all parts are the whole's. named_once: a stage's name means one release, in all parts; else
-    two parts that rest on the same hypothesis are refused, for they could be two runs, and each may fail.
+    stage promises. Pure and approximate DP: epsilons and deltas add up. zCDP: rho adds up. GDP
+    and approximate GDP: mu^2, delta and tv add up. Different kinds, or ``by_profiles``: a
+    ``Profile``. A bounded range after a random stage is a ``Profile`` too, for what is chosen
+    by coins has no one range. The conclusion rests on the hypotheses of all parts.
+
+    named_once: a stage's name means one release, in all parts; else two parts that rest on the
+    same hypothesis are refused, for they could be two runs, and each may fail.
+
     Refused for different adjacencies or domains.
     """
     premises = claims_among(parts)
@@ -70,7 +73,9 @@ def adaptive_compose(
 def compose(
     *parts: Derivation[PrivacyClaim], by_profiles: bool = False
 ) -> Derivation[PrivacyClaim]:
-    """Several releases from one dataset, each chosen after seeing the earlier ones if you like."""
+    """Compose several releases from one dataset, each chosen after seeing the earlier ones if
+    you like.
+    """
     return adaptive_compose(parts, by_profiles=by_profiles)
 
 
@@ -91,10 +96,11 @@ def _require_apart(premises: tuple[Derivation[PrivacyClaim], ...]) -> None:
 def advanced_compose(
     parts: Iterable[Derivation[PrivacyClaim]], *, slack: Exact
 ) -> Derivation[PrivacyClaim]:
-    """k stages of (epsilon, delta)-DP: (sqrt(2 k ln(1 / slack)) epsilon + k epsilon (e^epsilon - 1),
-    k delta + slack)-DP, as the literature states it; with epsilon and delta the largest of the parts'.
+    """Compose k stages of (epsilon, delta)-DP by advanced composition, as the literature states it.
 
-    ``by_profiles`` of ``compose`` is never worse; this is here to compare with.
+    The conclusion is (sqrt(2 k ln(1 / slack)) epsilon + k epsilon (e^epsilon - 1), k delta +
+    slack)-DP, with epsilon and delta the largest of the parts'. ``by_profiles`` of ``compose``
+    is never worse; this rule is here to compare with.
     """
     premises = claims_among(parts)
     _require_apart(premises)
@@ -142,22 +148,29 @@ def parallel(
     adjacency: Adjacency | None = None,
     chained: bool = False,
 ) -> Derivation[PrivacyClaim]:
-    """Each stage sees its own block of the records only: the largest guarantee, not the sum.
+    """Compose stages that each see only their own block of the records: the largest guarantee,
+    not the sum.
 
-    by="index": blocks of positions. REPLACE only: a removal moves every later record. by=
-    "independent_label": every record carries a label of its own, drawn independently of all records and of
-    all other labels (blocks of equal size are not: there a removal changes the others' labels); either
-    adjacency, by convexity over the labels. by="value": a public
-    function of the record says its block. Under ADD_REMOVE one block changes; a replaced record
-    changes two blocks, or one block twice, so ``adjacency=Adjacency.REPLACE`` pays for two steps of
-    add-remove, and the parts must be claims under ADD_REMOVE, for blocks change their size.
-    Hypotheses are refused but for by="index", where the neighbors' blocks are neighbors at the same place; there each
-    becomes one about its block, which nothing that is known of all records discharges.
-    chained: a stage may also depend on what earlier blocks released, and has its claim whatever that was. Say block k
-    changes: what the blocks before it release has one law on both sides; for each value of it block k has its claim, and what comes
-    later is post-processing of both, so the two laws are mixtures, with the same weights and the value shown, of
-    pairs that have the claim. Profiles, trade-off curves and Renyi divergences of all orders survive that; a range of losses does not, for it
-    may lie elsewhere for each value, and no hypothesis is handed on.
+    by="index": blocks of positions. REPLACE only: a removal moves every later record.
+    by="independent_label": every record carries a label of its own, drawn independently of all
+    records and of all other labels (labels for blocks of equal size are not: there a removal
+    changes the others' labels); either adjacency, by convexity over the labels.
+    by="value": a public function of the record says its block. Under ADD_REMOVE one block
+    changes; a replaced record changes two blocks, or one block twice, so
+    ``adjacency=Adjacency.REPLACE`` pays for two steps of add-remove, and the parts must be
+    claims under ADD_REMOVE, for blocks change their size.
+
+    Hypotheses are refused but for by="index", where the neighbors' blocks are neighbors at the
+    same place; there each becomes one about its block, which nothing that is known of all
+    records discharges.
+
+    chained: a stage may also depend on what earlier blocks released, and has its claim whatever
+    that was. Say block k changes. What the blocks before it release has one law on both sides;
+    for each value of it block k has its claim, and what comes later is post-processing of both.
+    So the two laws are mixtures, with the same weights and the value shown, of pairs that have
+    the claim. Profiles, trade-off curves and Renyi divergences of all orders survive that; a
+    range of losses does not, for it may lie elsewhere for each value, and no hypothesis is
+    handed on.
     """
     premises = claims_among(parts)
     for part in premises if by != "index" or chained else ():
@@ -219,7 +232,7 @@ _HOW: tuple[tuple[type[Guarantee], tuple[str, Source]], ...] = (
 
 
 def _is_constant(part: AnyDerivation) -> bool:
-    """Whether what is released has no randomness at all: a public value, or several."""
+    """Return whether what is released has no randomness at all: a public value, or several."""
     several = part.rule.startswith(_IN_SEQUENCE) and all(map(_is_constant, part.premises))
     return part.rule == PUBLIC or several
 
@@ -232,7 +245,9 @@ def _profiles(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
 
 
 def _weakest_of(guarantees: list[Guarantee]) -> Guarantee:
-    """One that all the others imply; of (epsilon, delta) or Gaussian ones the largest parameters."""
+    """Return a guarantee that all the others imply; of (epsilon, delta) or Gaussian ones, the
+    largest parameters.
+    """
     for candidate in guarantees:
         if all(other.implies(candidate) for other in guarantees):
             return candidate

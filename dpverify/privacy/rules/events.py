@@ -1,4 +1,6 @@
-"""What discharges hypotheses: rare events, which cost their probability, and gates, which cost nothing."""
+"""Rules that discharge hypotheses: rare events, which cost their probability, and gates, which
+cost nothing.
+"""
 
 from __future__ import annotations
 
@@ -60,12 +62,14 @@ _EACH = Source("OURS", "what holds at each released number holds at the one that
 def add_delta_event(
     claim: Derivation[PrivacyClaim], event: Derivation[EventBound]
 ) -> Derivation[PrivacyClaim]:
-    """The claim without the hypothesis whose failure the event is.
+    """Discharge the hypothesis whose failure the event is, for its probability as an additive
+    delta.
 
-    Under the hypothesis the claim is about the outputs at which it holds. These must be decided by the output, so that
-    they are the same set of outputs for both neighbors: then P(S) <= P(S where it holds) + delta, and the claim compares
-    the parts where it holds: delta without a factor e^epsilon. An event hidden in the
-    coins costs more: ``add_total_variation_event``. Refused where the claim does not rest on the hypothesis.
+    Under the hypothesis the claim is about the outputs at which it holds. These must be decided
+    by the output, so that they are the same set of outputs for both neighbors: then P(S) <=
+    P(S where it holds) + delta, and the claim compares the parts where it holds. So delta comes
+    without a factor e^epsilon. An event hidden in the coins costs more:
+    ``add_total_variation_event``. Refused where the claim does not rest on the hypothesis.
     """
     bound = event.conclusion
     if bound.seen is not Seen.OUTPUT:
@@ -80,10 +84,11 @@ def add_delta_event(
 def add_total_variation_event(
     claim: Derivation[PrivacyClaim], event: Derivation[EventBound]
 ) -> Derivation[PrivacyClaim]:
-    """The claim without the hypothesis whose failure the event is, whatever decides it.
+    """Discharge the hypothesis whose failure the event is, whatever decides the event.
 
-    Under the hypothesis the claim is about a mechanism that can be coupled with this one so that both give the same
-    output where it holds. Costs (1 + e^epsilon) times the event's probability, at the final epsilon.
+    Under the hypothesis the claim is about a mechanism that can be coupled with this one so
+    that both give the same output where it holds. The cost is (1 + e^epsilon) times the event's
+    probability, at the final epsilon.
     """
     return _discharged(_with_tv, claim, event, "a total variation event", _TOTAL_VARIATION)
 
@@ -119,13 +124,17 @@ def _discharged(
 def released_event(
     fails: Compared, released: Derivation[PrivacyClaim], *, probability: Exact
 ) -> Derivation[EventBound]:
-    """How likely the number that a stage releases misses the bound that a hypothesis puts on it.
+    """Bound the probability that the number a stage releases misses the bound that a hypothesis
+    puts on it.
 
-    released: the claim of the stage that releases it, by a rule of added noise: the stage's query is the
-    hypothesis's quantity q less a public ``shift`` (a parameter of the query), and it releases q - shift + Z. Between
-    neighbors q moves by at most m, so under either of them q <= (the smaller q) + m: a release above (the smaller
-    q) - slack needs Z >= shift - slack - m + 1, one above (the larger q) - slack needs Z >= shift - slack + 1. Releases
-    below are the mirror image, for Z is symmetric. Raises ValueError where that is likelier than ``probability``.
+    released: the claim of the stage that releases the number, by a rule of added noise. The
+    stage's query is the hypothesis's quantity q less a public ``shift``
+    (a parameter of the query), and it releases q - shift + Z.
+
+    Between neighbors q moves by at most m, so under either of them q <= (the smaller q) + m. A
+    release above (the smaller q) - slack needs Z >= shift - slack - m + 1; one above
+    (the larger q) - slack needs Z >= shift - slack + 1. Releases below are the mirror image,
+    for Z is symmetric. Raises ValueError where the event is likelier than ``probability``.
     """
     require_made(released)
     if released.noise is None:
@@ -169,7 +178,9 @@ def _require_own(fails: Compared, premise: Sensitivity, released: Derivation[Pri
 
 @lru_cache(maxsize=1024)
 def _is_as_rare(noise: Tail, distance: int, scale: Fraction, chance: Fraction) -> bool:
-    """Whether P(noise >= distance) is at most the chance: plans ask for it again and again."""
+    """Return whether P(noise >= distance) is at most the chance; cached, for plans ask again
+    and again.
+    """
     return is_at_most(lambda: noise.at_least(distance, scale), chance)
 
 
@@ -177,8 +188,11 @@ def _is_as_rare(noise: Tail, distance: int, scale: Fraction, chance: Fraction) -
 def passed_gate(
     claim: Derivation[PrivacyClaim], stage: str, at_least: int
 ) -> Derivation[PrivacyClaim]:
-    """The claim of what runs only where ``stage`` released at least so much: a function of the transcript,
-    so it costs nothing. Takes away that the released number is at least so much, or less."""
+    """Claim for what runs only where ``stage`` released at least so much.
+
+    The gate is a function of the transcript, so it costs nothing. It discharges the hypothesis
+    that the released number is at least so much, or less.
+    """
     given = {h for h in claim.conclusion.hypotheses if isinstance(h, Passed)}
     seen_to = frozenset(h for h in given if h.stage == stage and h.at_least <= at_least)
     if not seen_to:
@@ -189,7 +203,7 @@ def passed_gate(
 
 @states(_WEAKER)
 def assume(claim: Derivation[PrivacyClaim], hypothesis: Hypothesis) -> Derivation[PrivacyClaim]:
-    """The same claim under one more hypothesis."""
+    """Return the same claim under one more hypothesis."""
     conclusion = claim_of(claim.conclusion.guarantee, claim, more=checked({hypothesis}))
     return derive(conclusion, f"an assumption: {hypothesis}", (claim,), _WEAKER)
 
@@ -198,12 +212,14 @@ def assume(claim: Derivation[PrivacyClaim], hypothesis: Hypothesis) -> Derivatio
 def for_each_release(
     claim: Derivation[PrivacyClaim], under: Iterable[Compared]
 ) -> Derivation[PrivacyClaim]:
-    """What a stage declares that is built from a released number, from the claim at one such number.
+    """Declare the claim of a stage that is built from a released number, from the claim at one
+    such number.
 
-    Every stage that is built has at least this guarantee, under the hypothesis at the number it was
-    built from (execution checks both). So what was assumed of that number becomes what is assumed of the released one; and
-    what is assumed of the released one is assumed of it whether or not the stage at this number needs that.
-    Raises ValueError for a hypothesis about a number that none of ``under`` is about.
+    Every stage that is built has at least this guarantee, under the hypothesis at the number it
+    was built from (execution checks both). So what was assumed of that number becomes what is
+    assumed of the released one; and what is assumed of the released one is assumed of it
+    whether or not the stage at this number needs that. Raises ValueError for a hypothesis about
+    a number that none of ``under`` is about.
     """
     schemas = frozenset(under)
     instances = frozenset(

@@ -1,4 +1,6 @@
-"""Filters that keep friendly records: a claim for friendly neighbors becomes one for all."""
+"""Rules for filters that keep friendly records: a claim for friendly neighbors becomes one for
+all.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +57,14 @@ _KEPT = Source("OURS", "records without enough friends are kept rarely: one boun
 def friendly_lift(
     friendly: Derivation[PrivacyClaim], stability: Derivation[Sensitivity]
 ) -> Derivation[PrivacyClaim]:
-    """A filter that keeps each record independently, then a mechanism that is private for friendly
-    neighbors only.
+    """Claim for a filter that keeps each record independently, then a mechanism that is private
+    for friendly neighbors only.
 
-    T = the largest sum of changes of the keep-probabilities (the premise: 2 under add-remove, 3 under
-    replace for the filter of FriendlyCore), every set on the way being friendly as the premise says, which
-    the friendly claim must cover: a claim for records of few strangers does not. If the mechanism is friendly (e, d)-DP, then with
-    a = e^e - 1 the whole is (a T, d (e^(a T) - 1) / a)-DP.
+    T is the largest sum of changes of the keep-probabilities (the premise: 2 under add-remove,
+    3 under replace for the filter of FriendlyCore). Every set on the way is friendly as the
+    premise says, and the friendly claim must cover that: a claim for records of few strangers
+    does not. If the mechanism is friendly (e, d)-DP, then with a = e^e - 1 the whole is (a T, d
+    (e^(a T) - 1) / a)-DP.
     """
     inner = friendly.conclusion
     if not isinstance(inner.adjacency, Friendly):
@@ -127,12 +130,16 @@ def kept_by_noise(
     probability: Exact,
     under: Iterable[Hypothesis] = (),
 ) -> Derivation[EventBound]:
-    """How likely a filter keeps a record that has too few friends, of at most ``records`` that may be.
+    """Bound the probability that a filter keeps a record with too few friends, of at most
+    ``records`` such.
 
-    score: how far above 0 the score of such a record may be (L-infinity). It is kept where score + Z > threshold, Z rounded
-    Gaussian noise of deviation ``sigma``, so with probability P(Z >= threshold - score + 1) at most; for all of them
-    together that is added up. The kept records decide the event, with the coins of the record that
-    only one of the neighbors has, thrown on both sides. under: what bounds the number of records.
+    score: how far above 0 the score of such a record may be (L-infinity).
+    under: the hypotheses that bound the number of records.
+
+    A record is kept where score + Z > threshold, Z rounded Gaussian noise of deviation
+    ``sigma``, so with probability P(Z >= threshold - score + 1) at most; the probabilities of
+    all ``records`` are added up. The kept records decide the event, with the coins of the
+    record that only one of the neighbors has, thrown on both sides.
     """
     require_norm(score, (Norm.L_INFINITY,), "a score")
     premise, chance = score.conclusion, checked_probability(probability, "probability")
@@ -160,7 +167,9 @@ def kept_by_noise(
 
 
 def too_few_friends(score: Sensitivity, records: int, sigma: Fraction, threshold: int) -> Absent:
-    """That no record is kept which has too few friends on one of the two sides, by scores with this noise."""
+    """Return the hypothesis that no kept record has too few friends on one of the two sides, by
+    scores with this noise.
+    """
     friends = f" (friends by {score.keeps.predicate})" if isinstance(score.keeps, Friendly) else ""
     words = f"one of at most {records} records is kept that has too few friends{friends}"
     own = dict(score.query.parameters)
@@ -169,7 +178,9 @@ def too_few_friends(score: Sensitivity, records: int, sigma: Fraction, threshold
 
 
 def _deviation(inside: Sensitivity, outside: Sensitivity, event: EventBound) -> Fraction:
-    """The deviation of the noise on the scores, if all three statements are about the same scores."""
+    """Return the deviation of the noise on the scores, if all three statements are about the
+    same scores.
+    """
     about = event.fails.about if isinstance(event.fails, Absent) else None
     if event.seen is not Seen.LATENT or about is None or event.fails not in inside.hypotheses:
         raise ValueError(
@@ -199,19 +210,22 @@ def noisy_degree_lift(
     *,
     budget: Exact,
 ) -> Derivation[PrivacyClaim]:
-    """A filter that keeps each record by its noisy score, then a mechanism that is private for
-    friendly neighbors only.
+    """Claim for a filter that keeps each record by its noisy score, then a mechanism that is
+    private for friendly neighbors only.
 
-    inside, outside: how far the scores of the other records move (squared L2) when the record in
-    question has the friends that it takes to be kept, or has not. ``inside`` says which friends what is kept are, and rests
-    on it that no record is kept which has too few. missed: how likely one is, by the same scores, and with which noise: sigma
-    is its standard deviation.
+    inside, outside: how far the scores of the other records move (squared L2) when the record
+    in question has, or has not, the friends that it takes to be kept. ``inside`` says which
+    friends the filter keeps, and rests on the hypothesis that no record is kept which has too
+    few.
+    missed: the probability that such a record is kept, by the same scores, and with which
+    noise: sigma is its standard deviation.
 
-    Given which others are kept (Gaussian noise on their scores), a record inside is kept or not: two
-    laws, compared by the friendly claim, or by convexity less; a record outside is kept with a
-    probability that ``missed`` pays for, and else changes nothing. So mu^2 = max(inside / sigma^2 +
-    that of the friendly claim, outside / sigma^2), which ``budget`` must cover; deltas add up. Under
-    replace both the old and the new record may be kept: the friendly claim must cover the exchange.
+    Given which others are kept (Gaussian noise on their scores), a record inside is kept or
+    not: two laws, compared by the friendly claim, or by convexity less; a record outside is
+    kept with a probability that ``missed`` pays for, and else changes nothing. So mu^2 =
+    max(inside / sigma^2 + that of the friendly claim, outside / sigma^2), which ``budget`` must
+    cover; deltas add up. Under replace both the old and the new record may be kept: the
+    friendly claim must cover the exchange.
     """
     shown = friendly.conclusion
     if not isinstance(shown.adjacency, Friendly):

@@ -1,4 +1,6 @@
-"""Thresholds on histograms over keys that nobody has listed, and on how stable a value is."""
+"""Rules for thresholds on histograms over keys that nobody has listed, and on how stable a
+value is.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +40,17 @@ _TESTED = Source(
 def stability_histogram(
     keys: Derivation[Sensitivity], *, scale: Exact, threshold: int
 ) -> Derivation[PrivacyClaim]:
-    """Release (key, count + Z) for every key that occurs and has count + Z >= threshold, in an order
-    that the keys decide; Z discrete Laplace of ``scale``.
+    """Release (key, count + Z) for every key that occurs and has count + Z >= threshold, in an
+    order that the keys decide; Z discrete Laplace of ``scale``.
 
     With q = e^(-1 / scale) a key that one record holds surfaces with probability
     d = P(1 + Z >= threshold) = q^(threshold - 1) / (1 + q), from the predicate itself. A record
-    touches at most k keys, once each (the premise). Restricted to outputs without a key that only
-    one of the neighbors has, both laws are at least (1 - d)^k times laws of ratio e^epsilon, so
-    (epsilon, 1 - (1 - d)^k)-DP with epsilon = k / scale (add-remove) or 2 k / scale (replace).
-    Where k of a public number of things move to other keys (MOVED), several may meet at a key that is
-    new: epsilon = 2 k / scale, and delta is that of the worst partition of k into counts.
+    touches at most k keys, once each (the premise). Restricted to outputs without a key that
+    only one of the neighbors has, both laws are at least (1 - d)^k times laws of ratio
+    e^epsilon, so (epsilon, 1 - (1 - d)^k)-DP with epsilon = k / scale (add-remove) or
+    2 k / scale (replace). Where k of a public number of things move to other keys (MOVED),
+    several may meet at a key that is new: epsilon = 2 k / scale, and delta is that of the worst
+    partition of k into counts.
     """
     change = _change(keys)
     scale, least = positive_scale(scale), _threshold(threshold, change)
@@ -65,11 +68,11 @@ def stability_histogram(
 def gaussian_stability_histogram(
     keys: Derivation[Sensitivity], *, sigma: Exact, threshold: int
 ) -> Derivation[PrivacyClaim]:
-    """As ``stability_histogram`` with noise round(sigma N(0, 1)): approximate GDP.
+    """Release as ``stability_histogram`` does, with noise round(sigma N(0, 1)): approximate GDP.
 
     A key that one record holds surfaces with probability Phi(-(threshold - 3/2) / sigma); mu =
-    sqrt(k) / sigma (add-remove) or sqrt(2 k) / sigma (replace), delta = 1 - (1 - that)^k. Where k things
-    move, all may go from one key to another: mu = sqrt(2) k / sigma.
+    sqrt(k) / sigma (add-remove) or sqrt(2 k) / sigma (replace), delta = 1 - (1 - that)^k. Where
+    k things move, all may go from one key to another: mu = sqrt(2) k / sigma.
     """
     change = _change(keys)
     sigma, least = positive_scale(sigma, "sigma"), _threshold(threshold, change)
@@ -90,12 +93,12 @@ def propose_test_release(
     """Release (value, distance + Z) for every value with distance + Z >= threshold; Z discrete
     Laplace of ``scale``.
 
-    A value's distance is how many records at least have to change before the value does. Let
-    neighbors differ in j of the k values (the premise). These have distance 1 on both sides, so
-    each passes with the probability d = P(1 + Z >= threshold), and what is said of one that does
-    not pass is the same. The other k - j have distances that differ by at most 1. On outputs
-    without any of the j both laws are (1 - d)^j times laws of ratio e^((k - j) / scale): so (k /
-    scale, 1 - (1 - d)^k)-DP, whatever j is.
+    A value's distance is the least number of records that have to change before the value does.
+    Let neighbors differ in j of the k values (the premise). These have distance 1 on both
+    sides, so each passes with the probability d = P(1 + Z >= threshold), and what is said of
+    one that does not pass is the same. The other k - j have distances that differ by at most 1.
+    On outputs without any of the j both laws are (1 - d)^j times laws of ratio
+    e^((k - j) / scale): so (k / scale, 1 - (1 - d)^k)-DP, whatever j is.
     """
     require_norm(values, (Norm.STABLE,), "propose-test-release")
     premise = values.conclusion
@@ -117,8 +120,11 @@ _MOST_MOVED = 16  # partitions are listed
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Of the counts between neighbors: the sum of all changes, the sum of their squares, and what the
-    keys that only one of the neighbors has may hold together."""
+    """The change of the counts between neighbors.
+
+    The sum of all changes, the sum of their squares, and what the keys that only one of the
+    neighbors has may hold together.
+    """
 
     total: Fraction
     squares: Fraction
@@ -146,7 +152,7 @@ def _change(keys: Derivation[Sensitivity]) -> _Change:
 
 
 def _partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """The ways to write the total as a sum of positive integers up to the largest."""
+    """Yield the ways to write the total as a sum of positive integers up to the largest."""
     if not total:
         yield ()
     for first in range(min(total, largest), 0, -1):
@@ -166,9 +172,10 @@ def _threshold(threshold: int, change: _Change) -> int:
 
 
 def _surfacing(single: Callable[[int], arb], change: _Change) -> Fraction:
-    """Of the worst keys that only one of the neighbors has: the probability that one surfaces.
+    """Bound the probability that one of the keys that only one of the neighbors has surfaces,
+    for the worst such keys.
 
-    1 minus the product of 1 - single(count), without cancellation, rounded up.
+    That is 1 minus the product of 1 - single(count), without cancellation, rounded up.
     """
 
     def one_of(counts: tuple[int, ...]) -> Fraction:

@@ -1,4 +1,6 @@
-"""Leaves: what no generic rule proves, with the obligation that shows it; and what nobody proves."""
+"""Leaves of derivations: lemmas, with the obligation that shows each, and conjectures, which
+nobody proves.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,18 @@ def sensitivity_lemma(
     hypotheses: Iterable[Hypothesis] = (),
     premises: tuple[Derivation[Sensitivity], ...] = (),
 ) -> Derivation[Sensitivity]:
-    """A sensitivity that no generic rule proves; ``obligation`` names what in spec/ shows it.
+    """State a sensitivity that no generic rule proves; ``obligation`` names what in spec/ shows it.
 
-    query: as data, so that the suite can hold it against the statement that the obligation declares.
-    keeps: with the KEEP norm, and of scores that decide what a filter keeps, which friends that is; with the COUPLED norm
-    the adjacency of the datasets that a map gives.
-    hypotheses: what the lemma rests on; the premises' come in addition.
-    premises: sensitivities of other queries that it is computed from, under the same adjacency and
-    domain; their lemmas are the derivation's lemmas too. The suite refuses a derivation with a lemma whose obligation
-    is missing, fails, or shows another statement.
+    query: as data, so that the suite can compare it with the statement that the obligation
+    declares.
+    keeps: with the KEEP norm, and for scores that decide what a filter keeps, the kind of
+    friends; with the COUPLED norm the adjacency of the datasets that a map gives.
+    hypotheses: the conditions that the lemma rests on; the premises' come in addition.
+    premises: sensitivities of other queries that it is computed from, under the same adjacency
+    and domain; their lemmas are the derivation's lemmas too.
+
+    The suite refuses a derivation with a lemma whose obligation is missing, fails, or shows
+    another statement.
     """
     if type(query) is not Quantity:
         raise TypeError(f"query = {query!r}; write Quantity.of('the count', 'Count').")
@@ -87,9 +92,10 @@ def event_lemma(
     obligation: str,
     source: Source,
 ) -> Derivation[EventBound]:
-    """A bound on the probability that a hypothesis fails, for every pair and under both its datasets.
+    """State a bound on the probability that a hypothesis fails, for every pair and under both
+    its datasets.
 
-    Of a stage's own noise such a bound is derived, by ``released_event``.
+    For a stage's own noise such a bound is derived, by ``released_event``.
     """
     if type(fails) not in (Compared, Absent) or (isinstance(fails, Compared) and fails.is_instance):
         raise TypeError(
@@ -110,7 +116,7 @@ def conjecture(
     source: Source | None = None,
     hypotheses: Iterable[Hypothesis] = (),
 ) -> Derivation[PrivacyClaim]:
-    """A claim that somebody makes and nothing here proves: something to audit."""
+    """State a claim that somebody makes and nothing here proves: something to audit."""
     require_guarantee(guarantee)
     under = checked(hypotheses)
     claim = PrivacyClaim(guarantee, adjacency, domain, Status.CONJECTURED, under, key=RULES_KEY)
@@ -119,7 +125,7 @@ def conjecture(
 
 
 def refuted(claim: Derivation[PrivacyClaim], evidence: str) -> Derivation[PrivacyClaim]:
-    """The same claim, known to be false; everything that rests on it is refuted with it."""
+    """Return the same claim, known to be false; everything that rests on it is refuted with it."""
     old = claim.conclusion
     conclusion = PrivacyClaim(
         old.guarantee, old.adjacency, old.domain, Status.REFUTED, old.hypotheses, key=RULES_KEY

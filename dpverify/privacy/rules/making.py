@@ -1,4 +1,4 @@
-"""What all rules share: how a statement is made, and the side conditions that recur."""
+"""Parts that all rules share: the making of a statement, and the side conditions that recur."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def derive(
     status: Status = Status.PROVED,
     noise: tuple[Tail, Fraction] | None = None,
 ) -> Derivation[Statement]:
-    """A derivation whose status is the weakest of all that it rests on."""
+    """Make a derivation whose status is the weakest of all that it rests on."""
     for premise in premises:
         require_made(premise)
     combined = weakest(status, *(premise.status for premise in premises))
@@ -47,7 +47,7 @@ def derive(
 
 
 def require_made(premise: object) -> None:
-    """Refuse what looks like a derivation and is none. Raises TypeError."""
+    """Refuse an object that looks like a derivation and is none. Raises TypeError."""
     conclusion = getattr(premise, "conclusion", None)
     known = type(conclusion) in (Sensitivity, EventBound, PrivacyClaim)
     if type(premise) is not Derivation or not known:
@@ -65,8 +65,11 @@ def claim_of(
     without: Hypotheses = NONE,
     more: Iterable[Hypothesis] = (),
 ) -> PrivacyClaim:
-    """A claim about the premises' domain and adjacency (unless others are given), under all of their
-    hypotheses but those that the rule discharges (``without``), and under ``more``."""
+    """Make a claim about the premises' domain and adjacency, unless others are given.
+
+    It is under all of the premises' hypotheses but those that the rule discharges
+    (``without``), and under ``more``.
+    """
     for premise in premises:
         require_made(premise)
     world = premises[0].conclusion
@@ -78,15 +81,17 @@ def claim_of(
 
 
 def hypotheses_of(*premises: AnyDerivation) -> Hypotheses:
-    """What the premises rest on together: rules about one pair of neighbors hand it on."""
+    """Return all hypotheses of the premises: rules about one pair of neighbors hand them on."""
     return NONE.union(*(premise.conclusion.hypotheses for premise in premises))
 
 
 def require_closed(premise: AnyDerivation, rule: str) -> None:
-    """Refuse a premise under hypotheses, for a rule whose conclusion is about another pair of neighbors.
+    """Refuse a premise under hypotheses, for a rule whose conclusion is about another pair of
+    neighbors.
 
-    A hypothesis is about the premise's pair, and its failure is paid for once for each such pair: perfect
-    privacy off an event of probability delta says (0, 2 delta) of two steps, not (0, delta).
+    A hypothesis is about the premise's pair, and its failure is paid for once for each such
+    pair: perfect privacy off an event of probability delta says (0, 2 delta) of two steps, not
+    (0, delta).
     """
     if premise.conclusion.hypotheses:
         raise ValueError(
@@ -97,7 +102,7 @@ def require_closed(premise: AnyDerivation, rule: str) -> None:
 
 
 def require_norm(sensitivity: Derivation[Sensitivity], norms: Iterable[Norm], rule: str) -> None:
-    """Refuse a sensitivity measured otherwise."""
+    """Refuse a sensitivity in another norm than these."""
     premise, allowed = sensitivity.conclusion, tuple(norms)
     if not isinstance(premise, Sensitivity) or premise.norm not in allowed:
         wanted = " or ".join(str(norm) for norm in allowed)
@@ -121,7 +126,9 @@ def require_same_world(parts: Iterable[AnyDerivation]) -> None:
 
 
 def claims_among(parts: Iterable[Derivation[PrivacyClaim]]) -> tuple[Derivation[PrivacyClaim], ...]:
-    """The parts, checked: at least one, all of them derivations of claims about one world."""
+    """Return the parts, checked: at least one, all of them derivations of claims about one
+    world.
+    """
     found = tuple(parts)
     for part in found:
         if type(part) is not Derivation or type(part.conclusion) is not PrivacyClaim:
@@ -136,13 +143,15 @@ def claims_among(parts: Iterable[Derivation[PrivacyClaim]]) -> tuple[Derivation[
 
 
 def require_guarantee(given: object) -> None:
-    """Refuse what is not one of the kernel's guarantees: what follows from another one is no proof."""
+    """Refuse what is not one of the kernel's guarantees: what follows from another one is no
+    proof.
+    """
     if not isinstance(given, Guarantee) or not type(given).__module__.startswith(_GUARANTEES):
         raise TypeError(f"{given!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6').")
 
 
 def positive_scale(scale: Exact, name: str = "scale") -> Fraction:
-    """An exact noise scale above 0."""
+    """Return an exact noise scale above 0."""
     value = exact(scale, name)
     if value <= 0:
         raise ValueError(f"{name} = {scale} is not positive; noise needs a {name} above 0.")
@@ -150,7 +159,9 @@ def positive_scale(scale: Exact, name: str = "scale") -> Fraction:
 
 
 def approximate(epsilon: Fraction, delta: Fraction) -> Guarantee:
-    """(epsilon, delta)-DP, pure where delta is 0. Raises ValueError where nothing is promised."""
+    """Return (epsilon, delta)-DP, pure where delta is 0. Raises ValueError where nothing is
+    promised.
+    """
     require_promise(delta)
     return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
 

@@ -1,4 +1,4 @@
-"""Noise on a query of known sensitivity, and choices by score."""
+"""Rules for noise on a query of known sensitivity, and for choices by score."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ _SMOOTH = Source(
     "Laplace noise, with the exact profile of a shift and a dilation together",
 )
 PUBLIC = "public value"
-"""The rule of what is no random variable: the same number for both neighbors."""
+"""Name of the rule for what is no random variable: the same number for both neighbors."""
 _NOTHING_MOVES = (Norm.L1, Norm.SQUARED_L2, Norm.L_INFINITY, Norm.HAMMING)
 _EXPONENTIAL = Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3")
 
 
 @states(_PERFECT)
 def public_value(sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-    """A query of sensitivity zero may be released as it is.
+    """Release a query of sensitivity zero as it is.
 
-    Needs a norm in which zero means that nothing moves; a number alone has range 0 however far it moves.
+    Needs a norm in which zero means that nothing moves; a number alone has range 0 however far
+    it moves.
     """
     require_norm(sensitivity, _NOTHING_MOVES, "a public value")
     premise = sensitivity.conclusion
@@ -57,12 +58,13 @@ def public_value(sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClai
 def discrete_laplace(
     sensitivity: Derivation[Sensitivity], scale: Exact, *, exactly: bool = False
 ) -> Derivation[PrivacyClaim]:
-    """Integer query + discrete Laplace noise of ``scale``: (sensitivity / scale)-DP.
+    """Add discrete Laplace noise of ``scale`` to an integer query: (sensitivity / scale)-DP.
 
-    The noise has mass proportional to e^(-|z| / scale) on every integer z, independently in every
-    coordinate; |y - q| - |y - q'| <= |q - q'| gives the ratio. Needs the L1 norm. With ``exactly``,
-    for a whole sensitivity, the noise's own profile, which composes better: a change spread over
-    coordinates is a chain of changes of one each, and group privacy adds up their shifts.
+    The noise has mass proportional to e^(-|z| / scale) on every integer z, independently in
+    every coordinate; |y - q| - |y - q'| <= |q - q'| gives the ratio. Needs the L1 norm. With
+    ``exactly``, for a whole sensitivity, the conclusion is the noise's own profile, which
+    composes better: a change spread over coordinates is a chain of changes of one each, and
+    group privacy adds up their shifts.
     """
     require_norm(sensitivity, (Norm.L1,), "discrete Laplace")
     scale = positive_scale(scale)
@@ -85,10 +87,11 @@ def discrete_laplace(
 def randomized_response(
     sensitivity: Derivation[Sensitivity], scale: Exact
 ) -> Derivation[PrivacyClaim]:
-    """Each answer kept with weight 1, every other category with weight e^(-1 / scale).
+    """Keep each answer with weight 1, and give every other category weight e^(-1 / scale).
 
-    (sensitivity / scale)-DP: one changed answer multiplies a transcript's probability by at most
-    e^(1 / scale), for the normalizing constant does not depend on the answer. Needs Hamming.
+    The claim is (sensitivity / scale)-DP: one changed answer multiplies a transcript's
+    probability by at most e^(1 / scale), for the normalizing constant does not depend on the
+    answer. Needs Hamming.
     """
     require_norm(sensitivity, (Norm.HAMMING,), "randomized response")
     scale = positive_scale(scale)
@@ -100,10 +103,11 @@ def randomized_response(
 def discrete_gaussian(
     sensitivity: Derivation[Sensitivity], sigma: Exact
 ) -> Derivation[PrivacyClaim]:
-    """Integer query + discrete Gaussian noise of parameter ``sigma``: (L2^2 / (2 sigma^2))-zCDP.
+    """Add discrete Gaussian noise of parameter ``sigma`` to an integer query: (L2^2 /
+    (2 sigma^2))-zCDP.
 
-    The noise has mass proportional to e^(-z^2 / (2 sigma^2)) on every integer z, independently in
-    every coordinate. Needs the squared L2 norm.
+    The noise has mass proportional to e^(-z^2 / (2 sigma^2)) on every integer z, independently
+    in every coordinate. Needs the squared L2 norm.
     """
     require_norm(sensitivity, (Norm.SQUARED_L2,), "discrete Gaussian")
     sigma = positive_scale(sigma, "sigma")
@@ -117,10 +121,11 @@ def discrete_gaussian(
 def rounded_gaussian(
     sensitivity: Derivation[Sensitivity], sigma: Exact
 ) -> Derivation[PrivacyClaim]:
-    """round(query + sigma Z), Z standard normal in every coordinate: mu-GDP, mu = L2 / sigma.
+    """Release round(query + sigma Z), Z standard normal in every coordinate: mu-GDP, mu =
+    L2 / sigma.
 
-    Rounding an integer plus a real normal is post-processing of the Gaussian mechanism. Needs the
-    squared L2 norm, or the L1 norm, which is no smaller than the L2 norm.
+    Rounding an integer plus a real normal is post-processing of the Gaussian mechanism. Needs
+    the squared L2 norm, or the L1 norm, which is no smaller than the L2 norm.
     """
     require_norm(sensitivity, (Norm.SQUARED_L2, Norm.L1), "rounded Gaussian")
     sigma = positive_scale(sigma, "sigma")
@@ -140,11 +145,12 @@ def rounded_gaussian(
 def exponential_mechanism(
     sensitivity: Derivation[Sensitivity], scale: Exact
 ) -> Derivation[PrivacyClaim]:
-    """One candidate, with probability proportional to e^(score / scale): bounded range.
+    """Choose one candidate, with probability proportional to e^(score / scale): bounded range.
 
-    Scores that move by at most D each (L-infinity) give range 2 D / scale; where all move the same
-    way, or where largest minus smallest change is at most R (the range norm), R / scale: the
-    normalizing constant moves all log-probabilities alike, so it does not change the range.
+    Scores that move by at most D each (L-infinity) give range 2 D / scale. Where all move the
+    same way, or where largest minus smallest change is at most R (the range norm), the range is
+    R / scale: the normalizing constant moves all log-probabilities alike, so it does not change
+    the range.
     """
     require_norm(sensitivity, (Norm.L_INFINITY, Norm.RANGE), "the exponential mechanism")
     scale = positive_scale(scale)
@@ -157,11 +163,13 @@ def exponential_mechanism(
 
 @states(_SMOOTH)
 def smooth_laplace(sensitivity: Derivation[Sensitivity], scale: Exact) -> Derivation[PrivacyClaim]:
-    """round(number + ``scale`` S Z), Z standard Laplace and S the number's own scale, of one number.
+    """Release round(number + ``scale`` S Z), Z standard Laplace and S the number's own scale,
+    for one number.
 
-    Needs the smooth norm: the number, an integer, moves by at most the smaller of S and S', and S by at
-    most a factor. Rounding a real variable is post-processing; the profile is that of a shift by up to
-    1 / scale of the smaller noise together with a change of the noise's scale by that factor.
+    Needs the smooth norm: the number, an integer, moves by at most the smaller of S and S', and
+    S by at most a factor. Rounding a real variable is post-processing; the profile is that of a
+    shift by up to 1 / scale of the smaller noise together with a change of the noise's scale by
+    that factor.
     """
     require_norm(sensitivity, (Norm.SMOOTH,), "smooth Laplace noise")
     scale = positive_scale(scale)

@@ -1,5 +1,6 @@
-"""The same mechanism behind a map that looks at each record alone: columns of a table, records left
-out."""
+"""Rules for the same mechanism behind a map of single records: columns of a table, records left
+out.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def of_kept_records(
 
 
 def _adjacency_of(claim: Derivation[PrivacyClaim], domain: AnyDomain, rule: str) -> Adjacency:
-    """Give the claim's adjacency, once the claim and the domain are what both rules are about."""
+    """Return the claim's adjacency, once the claim and the domain are what both rules are about."""
     claims_among([claim])
     require_closed(claim, rule)
     if not isinstance(domain, (Domain, TableDomain)):

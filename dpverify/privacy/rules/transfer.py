@@ -1,4 +1,6 @@
-"""The same mechanism under another guarantee or another adjacency, or behind a map of its records."""
+"""Rules for the same mechanism under another guarantee or adjacency, or behind a map of its
+records.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,17 @@ _COUPLED = Source("OURS", "maps of the records whose results can be coupled carr
 
 @states(_POST_PROCESSING)
 def post_process(claim: Derivation[PrivacyClaim], by: str) -> Derivation[PrivacyClaim]:
-    """A function of the output, and of public facts only, keeps the guarantee."""
+    """Apply a function of the output, and of public facts only, which keeps the guarantee."""
     conclusion = claim_of(claim.conclusion.guarantee, claim)
     return derive(conclusion, f"post-processing: {by}", (claim,), _POST_PROCESSING)
 
 
 @states(_CONVERSION)
 def convert(claim: Derivation[PrivacyClaim], to: Guarantee) -> Derivation[PrivacyClaim]:
-    """The same mechanism under a guarantee that follows from the one shown; refused while the claim is open."""
+    """State the same mechanism under a guarantee that follows from the one shown.
+
+    Refused while the claim is open.
+    """
     require_guarantee(to)
     require_closed(claim, "a conversion")
     shown = claim.conclusion.guarantee
@@ -45,10 +50,11 @@ def convert(claim: Derivation[PrivacyClaim], to: Guarantee) -> Derivation[Privac
 
 @states(_GROUP)
 def group_privacy(claim: Derivation[PrivacyClaim], size: int) -> Derivation[PrivacyClaim]:
-    """What holds for datasets that ``size`` steps of the claim's adjacency lead between.
+    """Claim for datasets that ``size`` steps of the claim's adjacency lead between.
 
-    Every dataset on the way must be in the domain: records that go, go first, so there are never more rows
-    than at one of the ends. Refused under hypotheses, which are about single steps.
+    Every dataset on the way must be in the domain: records that go, go first, so there are
+    never more rows than at one of the ends. Refused under hypotheses, which are about single
+    steps.
     """
     require_closed(claim, "group privacy")
     steps, about = whole(size, "size"), claim.conclusion.adjacency
@@ -63,7 +69,9 @@ def group_privacy(claim: Derivation[PrivacyClaim], size: int) -> Derivation[Priv
 
 @states(_TWO_STEPS)
 def change_adjacency(claim: Derivation[PrivacyClaim], to: Adjacency) -> Derivation[PrivacyClaim]:
-    """From add-remove to replace: two steps, by group privacy. The other way there is no rule."""
+    """Go from add-remove to replace: two steps, by group privacy. The other way there is no
+    rule.
+    """
     about = claim.conclusion.adjacency
     if not isinstance(to, Adjacency):
         raise TypeError(f"to = {to!r}; write Adjacency.REPLACE.")
@@ -85,13 +93,17 @@ def change_adjacency(claim: Derivation[PrivacyClaim], to: Adjacency) -> Derivati
 def coupled_map(
     inner: Derivation[PrivacyClaim], coupling: Derivation[Sensitivity]
 ) -> Derivation[PrivacyClaim]:
-    """A map of the records, with coins of its own that stay hidden, then a mechanism on what it gives: that one's claim, for all.
+    """Put a randomized map of the records, whose coins stay hidden, before a mechanism: the
+    mechanism's claim, for the whole.
 
-    coupling: what the map gives on neighbors can be drawn together so that at most so many steps of the inner claim's adjacency lead
-    from one to the other, for certain. Given both datasets the inner mechanism's laws have its claim (for that many steps);
-    the whole's are their mixtures with the same weights, which post-processing makes of the same with the datasets shown. Profiles, trade-off
-    curves and Renyi divergences of all orders survive that; a range of losses becomes its profile. A coupling that may fail, however rarely, is
-    none. Both for one domain, to which what the map gives belongs.
+    coupling: what the map gives on neighbors can be drawn together so that at most so many
+    steps of the inner claim's adjacency lead from one to the other, for certain.
+
+    Given both datasets, the inner mechanism's laws have its claim (for that many steps). The
+    laws of the whole are their mixtures with the same weights; they are post-processing of the
+    same with the datasets shown. Profiles, trade-off curves and Renyi divergences of all orders
+    survive that; a range of losses becomes its profile. A coupling that may fail, however
+    rarely, is none. Both statements are for one domain, to which what the map gives belongs.
     """
     claims_among([inner])
     require_norm(coupling, (Norm.COUPLED,), "coupled_map")
