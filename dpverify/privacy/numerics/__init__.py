@@ -1,6 +1,7 @@
-"""What guarantees ask of their parts together: a profile, the epsilon of a delta, a trade-off curve.
+"""Numerics of composed guarantees: a profile, the epsilon of a delta, a trade-off curve.
 
-Everything that computes with privacy losses is behind these functions; each answer is an enclosure.
+Everything that computes with privacy losses is behind these functions; each answer is an
+enclosure.
 """
 
 from dpverify.privacy.numerics.composing import delta, is_at_most

@@ -1,10 +1,11 @@
-"""Families without one worst pair, from above: the chords of their profile at multiples of a mesh.
+"""Upper bounds for families without one worst pair: the chords of their profile at multiples of
+a mesh.
 
-The chords are the profile of a symmetric pair with losses at those multiples, which dominates the family.
-Domination needs no total mass (proof in spec/theory/rules.py), so each mass is rounded up, and a negative
-one, where the profile is not convex, to 0. Which multiples are kept is decided in floats and proves
-nothing: chords between any of them lie above a convex profile, and the largest convex function below a
-bound lies below the chords.
+The chords are the profile of a symmetric pair with losses at those multiples, which dominates
+the family. Domination needs no total mass (proof in spec/theory/rules.py), so each mass is
+rounded up, and a negative one, where the profile is not convex, to 0. Floats decide which
+multiples are kept, and prove nothing: chords between any of them lie above a convex profile,
+and the largest convex function below a bound lies below the chords.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _LARGEST = 600.0  # exponents that floats hold
 
 
 def chords_above(part: Guarantee, mesh: Fraction) -> Atoms:
-    """The symmetric pair of the chords; beyond the last multiple the profile stays what it is there."""
+    """Return the symmetric pair of the chords; beyond the last multiple the profile stays what
+    it is there.
+    """
     last = max(math.ceil(reach_of(part) / to_float(mesh)), 1)
     if last > _MOST:
         raise ArithmeticError(f"{part} reaches too far for a mesh of {float(mesh):.3g}")
@@ -47,17 +50,18 @@ def chords_above(part: Guarantee, mesh: Fraction) -> Atoms:
 
 
 def _above(part: Guarantee, epsilon: Fraction) -> arb:
-    """An upper bound of its profile."""
+    """Return an upper bound of the part's profile."""
     if isinstance(part, ZeroConcentratedDP):
         return _converted(part.rho, epsilon)
     return part.delta_ball(epsilon)
 
 
 def _converted(rho: Fraction, epsilon: Fraction) -> arb:
-    """Conversion of zCDP (CKS20, Proposition 12) at one order, 1 + t; any t > 0 is sound.
+    """Return the conversion of zCDP (CKS20, Proposition 12) at one order, 1 + t; any t > 0 is
+    sound.
 
-    The exponent's derivative (2 t + 1) rho - epsilon - ln(1 + 1 / t) is concave, so Newton's steps
-    from the left stay there.
+    The exponent's derivative (2 t + 1) rho - epsilon - ln(1 + 1 / t) is concave, so Newton's
+    steps from the left stay there.
     """
     r, e = to_float(rho), to_float(epsilon)
     t = max((e - r) / (2 * r), 1 / math.expm1(min(max(r, e, 1e-9) + r, _LARGEST)))
@@ -72,7 +76,10 @@ def _converted(rho: Fraction, epsilon: Fraction) -> arb:
 
 
 def _at_zero(values: Sequence[arb], mesh: Fraction) -> arb:
-    """What (e, delta)-DP says of epsilon = 0, at the best e: a profile that is a bound may say more there."""
+    """Return what (e, delta)-DP says of epsilon = 0, at the best e.
+
+    A profile that is only a bound may give a larger value there.
+    """
     step = to_float(mesh)
     found = [float(d) + (1 - float(d)) * math.tanh(k * step / 2) for k, d in enumerate(values)]
     k = min(range(len(found)), key=found.__getitem__)
@@ -80,7 +87,9 @@ def _at_zero(values: Sequence[arb], mesh: Fraction) -> arb:
 
 
 def _hull(values: Sequence[float], mesh: float) -> list[int]:
-    """Which multiples are corners of the largest convex function of e^epsilon below the values."""
+    """Return the multiples that are corners of the largest convex function of e^epsilon below
+    the values.
+    """
     kept: list[int] = []
     for k, value in enumerate(values):
         while len(kept) > 1:
@@ -95,10 +104,11 @@ def _hull(values: Sequence[float], mesh: float) -> list[int]:
 
 
 def _masses(values: Sequence[arb], nodes: Sequence[int], mesh: Fraction) -> list[arb]:
-    """Of the losses at the nodes: how much the slope in e^epsilon rises there, times e^epsilon.
+    """Return the masses of the losses at the nodes: the rise of the slope in e^epsilon there,
+    times e^epsilon.
 
-    phi(g) = E (1 - g e^-L)_+ has a corner at e^l for each loss l. Symmetric: phi(1 / g) = 1 - 1 / g +
-    phi(g) / g, so the first slope left of 1 follows from the second value.
+    phi(g) = E (1 - g e^-L)_+ has a corner at e^l for each loss l. Symmetric: phi(1 / g) = 1 -
+    1 / g + phi(g) / g, so the first slope left of 1 follows from the second value.
     """
     found = []
     for i, k in enumerate(nodes):
@@ -113,6 +123,6 @@ def _masses(values: Sequence[arb], nodes: Sequence[int], mesh: Fraction) -> list
 
 
 def _mirrored(value: arb, epsilon: Fraction) -> arb:
-    """phi(e^-epsilon) of a symmetric pair from phi(e^epsilon)."""
+    """Return phi(e^-epsilon) of a symmetric pair from phi(e^epsilon)."""
     shrink = ball(-epsilon).exp()
     return 1 - shrink + shrink * value

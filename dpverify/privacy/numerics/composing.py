@@ -1,8 +1,9 @@
-"""delta(epsilon) of parts together, from both sides: the best of all that is known.
+"""The profile delta(epsilon) of parts together, from both sides: the best of all that is known.
 
-Parts that have a worst pair with a transform are composed as that pair, both ends from one enclosure. With families
-among them (zCDP, bounded ranges, noise whose scale follows the data) the upper end is of all mechanisms with these
-guarantees, from pairs that dominate them and from moments; the lower end is of one such mechanism.
+Parts that have a worst pair with a transform are composed as that pair, both ends from one
+enclosure. With families among them (zCDP, bounded ranges, noise whose scale follows the data)
+the upper end holds for all mechanisms with these guarantees, from pairs that dominate them and
+from moments; the lower end is that of one such mechanism.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
 def delta(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Enclosure:
-    """The profile at ``epsilon`` >= 0, the upper end safe; ``rough``: coarsely, for searches."""
+    """Return the profile at ``epsilon`` >= 0, the upper end safe; ``rough``: coarsely, for
+    searches.
+    """
     known = _closed(parts, epsilon)
     if known is not None:
         return known
@@ -49,7 +52,9 @@ def delta(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Enclosure:
 
 
 def is_at_most(parts: Parts, epsilon: Fraction, bound: Fraction) -> bool:
-    """Whether the profile at ``epsilon`` is proven to be at most ``bound``; what is cheap comes first."""
+    """Return whether the profile at ``epsilon`` is proven to be at most ``bound``; cheap bounds
+    come first.
+    """
     known = _closed(parts, epsilon)
     if known is not None:
         return known.upper <= bound
@@ -61,14 +66,17 @@ def is_at_most(parts: Parts, epsilon: Fraction, bound: Fraction) -> bool:
 
 
 def above(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Fraction:
-    """At least the profile of every mechanism with these guarantees."""
+    """Return at least the profile of every mechanism with these guarantees."""
     fineness = _COARSE if rough else FINENESS
     ways = {parts, concentrated_ranges(parts)}
     return min(_simply(parts, epsilon), *(_dominated(way, epsilon, fineness) for way in ways))
 
 
 def below(parts: Parts, epsilon: Fraction, *, closely: bool = False) -> Fraction:
-    """At most the profile of some mechanism with these guarantees, which need not be the same at every epsilon."""
+    """Return at most the profile of some mechanism with these guarantees.
+
+    The mechanism need not be the same at every epsilon.
+    """
     found, pairs = None, _attaining(parts)
     if closely and _families(parts) and _composable(pairs):
         found = _exact(pairs, epsilon, within=False)
@@ -79,8 +87,10 @@ def below(parts: Parts, epsilon: Fraction, *, closely: bool = False) -> Fraction
 
 @lru_cache(maxsize=64)
 def attained(parts: Parts, epsilon: Fraction) -> Enclosure:
-    """The profile of one mechanism with these guarantees: Gaussian noise for zCDP, randomized response of half the
-    length for a bounded range; of noise whose scale follows the data, on which side of the middle it is,
+    """Return the profile of one mechanism with these guarantees.
+
+    For zCDP that is Gaussian noise, for a bounded range randomized response of half the length;
+    for noise whose scale follows the data it is the side of the middle on which the noise is,
     which has odds of more than e^(shift / 2).
     """
     pairs = _attaining(parts)
@@ -91,7 +101,9 @@ def attained(parts: Parts, epsilon: Fraction) -> Enclosure:
 
 
 def _alone(parts: Parts, epsilon: Fraction) -> Fraction:
-    """The largest lower end among the parts' own profiles; 0 where one cannot be enclosed."""
+    """Return the largest lower end among the parts' own profiles; 0 where one cannot be
+    enclosed.
+    """
     try:
         return max((part.delta_at(epsilon).lower for part, _ in parts), default=_ZERO)
     except ArithmeticError:
@@ -100,7 +112,7 @@ def _alone(parts: Parts, epsilon: Fraction) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _attaining(parts: Parts) -> Parts:
-    """Mechanisms with these guarantees that are pairs with a law in closed form."""
+    """Return mechanisms with these guarantees that are pairs with a law in closed form."""
     counts: dict[Guarantee, int] = {}
     for part, times in parts:
         try:
@@ -122,7 +134,7 @@ def _attaining_one(part: Guarantee) -> Guarantee:
 
 
 def _closed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
-    """Where nothing is left to compose."""
+    """Return the profile in closed form where nothing is left to compose; None elsewhere."""
     loss = total_of(parts, "largest_loss")
     if loss is not None and epsilon >= loss:
         return Enclosure(_ZERO, _ZERO)
@@ -133,7 +145,7 @@ def _closed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
 
 @lru_cache(maxsize=64)
 def _simply(parts: Parts, epsilon: Fraction) -> Fraction:
-    """By moments, and by the conversion of the total rho."""
+    """Return an upper bound by moments, and by the conversion of the total rho."""
     rho = total_of(parts, "concentrated")
     if not rho:
         return _ONE
@@ -150,7 +162,7 @@ def _families(parts: Parts) -> bool:
 
 @lru_cache(maxsize=64)
 def _dominated(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
-    """The upper end from pairs that dominate the parts."""
+    """Return the upper end from pairs that dominate the parts."""
     found = _exact(parts, epsilon, within=not _families(parts))
     if found is not None:
         return found.upper
@@ -161,7 +173,9 @@ def _dominated(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
 
 
 def _exact(parts: Parts, epsilon: Fraction, *, within: bool) -> Enclosure | None:
-    """The profile of the worst pairs, from few atoms, one lattice or, if ``within``, the transform; else None."""
+    """Return the profile of the worst pairs, from few atoms, one lattice or, if ``within``, the
+    transform; else None.
+    """
     found = _closed(parts, epsilon) or mixed(parts, epsilon)
     if found is not None or not _composable(parts):
         return found
@@ -172,7 +186,10 @@ def _exact(parts: Parts, epsilon: Fraction, *, within: bool) -> Enclosure | None
 
 
 def _weaker(part: Guarantee) -> Guarantee:
-    """A guarantee that follows, of parameters that floats tell from nothing. (Pairs with closed transforms need none.)"""
+    """Return a guarantee that follows, with parameters that floats tell from nothing.
+
+    Pairs with closed transforms need none.
+    """
     if isinstance(part, SmoothLaplace):
         return SmoothLaplace(max(part.shift, _FINEST), max(part.growth, 1 + _FINEST))
     if isinstance(part, ZeroConcentratedDP):
@@ -181,7 +198,7 @@ def _weaker(part: Guarantee) -> Guarantee:
 
 
 def _composable(parts: Parts) -> bool:
-    """Tell whether the parameters are within what floats can choose for."""
+    """Return whether the parameters are within what floats can choose for."""
     return all(_size(part) <= _MOST_LOSS for part, _ in parts)
 
 

@@ -1,26 +1,29 @@
-"""Compositions by inverting the transform of their losses: few points, any parameters.
+"""Compositions by inversion of the transform of their losses: few points, any parameters.
 
-L is the privacy loss of all parts together under P, M(s) = E e^(sL) the product of the parts' transforms,
-delta(x) = E (1 - e^(x - L))_+ for every real x, s = t + iw with a tilt t > 0. The integral of
-delta(x) e^(sx) over x is F(w) = M(s) / (s (s + 1)), and Poisson's formula with step a and period
-p = 2 pi / a says, exactly,
+Let L be the privacy loss of all parts together under P, M(s) = E e^(sL) the product of the
+parts' transforms, delta(x) = E (1 - e^(x - L))_+ for every real x, and s = t + iw with a tilt
+t > 0. The integral of delta(x) e^(sx) over x is F(w) = M(s) / (s (s + 1)), and Poisson's
+formula with step a and period p = 2 pi / a says, exactly,
 
     (a / 2 pi) sum over k of F(ka) e^(-ikax)  =  sum over j of delta(x + jp) e^(t (x + jp)).
 
-The summand j = 0 is wanted; the others are >= 0, and small by Chernoff's bound (``_aliases``). A Gaussian
-part bounds what a sum over |k| <= n leaves out, for |M(s)| <= M(t) e^(-mu^2 w^2 / 2).
+The summand j = 0 is wanted; the others are >= 0, and small by Chernoff's bound (``_aliases``).
+A Gaussian part bounds what a sum over |k| <= n leaves out, for |M(s)| <= M(t)
+e^(-mu^2 w^2 / 2).
 
-Where there is no Gaussian part, or too small a one, Gaussian noise of mu = sigma is composed in addition,
-"smoothing". That makes the profile larger, by E c(x - L), c(y) = delta_sigma(y) - (1 - e^y)_+, delta_sigma
-the profile of that noise. Its derivative in sigma is phi(sigma / 2 - y / sigma), and c(y) = e^y c(-y), so
+Where there is no Gaussian part, or too small a one, Gaussian noise of mu = sigma is composed in
+addition, "smoothing". That makes the profile larger, by E c(x - L), c(y) = delta_sigma(y) -
+(1 - e^y)_+, delta_sigma the profile of that noise. Its derivative in sigma is
+phi(sigma / 2 - y / sigma), and c(y) = e^y c(-y), so
 
     0 <= c(y) <= sigma phi(y / sigma) e^(y / 2)        (phi the standard normal density)
 
-and the transform of this bound, M(s) sigma^2 e^(sigma^2 (2s + 1)^2 / 8), is sigma^2 e^(sigma^2 / 8) times
-that of the smoothed density of L, which the same sum bounds. So the gap is of order (sigma t)^2.
+and the transform of this bound, M(s) sigma^2 e^(sigma^2 (2s + 1)^2 / 8), is sigma^2
+e^(sigma^2 / 8) times that of the smoothed density of L, which the same sum bounds. So the gap
+is of order (sigma t)^2.
 
-Floats choose t, the period and sigma (``tilting``); every bound above holds for any choice. Proofs are in
-spec/theory/inversion.py.
+Floats choose t, the period and sigma (``tilting``); every bound above holds for any choice.
+Proofs are in spec/theory/inversion.py.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ from dpverify.privacy.numerics.laws import (
 from dpverify.privacy.numerics.tilting import BITS, Choice, Rough, Setting, chosen
 
 _SMOOTHING = 0.01
-"""sigma sqrt(t (t + 1)): for a gap of its square, or, close to a large atom, of its half."""
+"""Value of sigma sqrt(t (t + 1)), for a gap of its square, or, close to a large atom, of half
+its value.
+"""
 CLOSELY = 0.002
 """Smoothing for a gap below 1e-3, where there are few enough points."""
 _MANY, _SMOOTHING_OF_MANY = 12, 0.03  # parts, whose transforms take time
@@ -59,10 +64,11 @@ _EVERY = 8  # factors between looks at whether the product is small already
 def inverted(
     laws: Composition, epsilon: Fraction, smoothing: float | None = None, work: float = math.inf
 ) -> Enclosure | None:
-    """delta(epsilon) of the pairs that the parts stand for; None where it takes too many points.
+    """Return delta(epsilon) of the pairs that the parts stand for; None where it takes too many
+    points.
 
-    smoothing: in the same unit as ``CLOSELY``; None for a quick one. work: None as well where parts times points
-    are more than that.
+    smoothing: in the same unit as ``CLOSELY``; None for a quick one.
+    work: None is returned as well where parts times points are more than that.
     """
     quick = _SMOOTHING_OF_MANY if len(laws.parts) > _MANY else _SMOOTHING
     try:
@@ -81,7 +87,7 @@ def _rough(laws: Composition) -> Rough:
 
 
 def _enclosed(laws: Composition, epsilon: Fraction, choice: Choice) -> Enclosure:
-    """Both sides of delta(epsilon)."""
+    """Return both sides of delta(epsilon)."""
     setting, x = choice.setting, ball(epsilon)
     tilt, extra = ball(setting.tilt), ball(setting.smoothing)
     scale = moment_of(laws, tilt, setting.smoothing) * (-tilt * x).exp()
@@ -97,10 +103,12 @@ def _enclosed(laws: Composition, epsilon: Fraction, choice: Choice) -> Enclosure
 
 
 def _rest(laws: Composition, setting: Setting) -> tuple[arb, arb]:
-    """What the sums over |k| <= count leave out, for the profile and for the density, without ``scale``.
+    """Bound what the sums over |k| <= count leave out, for the profile and for the density,
+    without ``scale``.
 
-    Sums of decreasing functions are at most their integrals, from W = count a on; 1 / |s (s + 1)| is at
-    most 1 / w^2. The integral of e^(-square w^2 / 2) is at most e^(-square W^2 / 2) / (square W).
+    Sums of decreasing functions are at most their integrals, from W = count a on; 1 / |s
+    (s + 1)| is at most 1 / w^2. The integral of e^(-square w^2 / 2) is at most
+    e^(-square W^2 / 2) / (square W).
     """
     width = setting.count * _step(setting)
     square = ball(laws.square + setting.smoothing)
@@ -109,7 +117,9 @@ def _rest(laws: Composition, setting: Setting) -> tuple[arb, arb]:
 
 
 def _end(value: arb) -> Fraction:
-    """As a probability; below ``SMALLEST``, where a rational would be very long, 0."""
+    """Return an end as a probability; below ``SMALLEST``, where a rational would be very long,
+    0.
+    """
     if not value.is_finite():
         raise ArithmeticError("the precision is not enough")
     if value >= 1:
@@ -122,10 +132,11 @@ def _step(setting: Setting) -> arb:
 
 
 def _sums(laws: Composition, setting: Setting, x: arb) -> tuple[arb, arb]:
-    """The sums over |k| <= count for the profile and for the density, both without ``scale``.
+    """Return the sums over |k| <= count for the profile and for the density, both without
+    ``scale``.
 
-    k = row * columns + column. Every power of e^(-iax) is computed on its own: by Horner's scheme a complex
-    ball would grow by sqrt(2) at every step.
+    k = row * columns + column. Every power of e^(-iax) is computed on its own: by Horner's
+    scheme a complex ball would grow by sqrt(2) at every step.
     """
     turn, tables = _step(setting) * x, _table(laws, setting, ctx.prec)
     rows, columns = tables[0].nrows(), tables[0].ncols()
@@ -138,7 +149,8 @@ def _sums(laws: Composition, setting: Setting, x: arb) -> tuple[arb, arb]:
 
 @lru_cache(maxsize=24)
 def _table(laws: Composition, setting: Setting, precision: int) -> tuple[acb_mat, acb_mat]:
-    """M(t + ika) / M(t), the smoothing included, and the same over s (s + 1), k = 0..count, k = 0 by half.
+    """Return M(t + ika) / M(t), the smoothing included, and the same over s (s + 1), k =
+    0..count, k = 0 by half.
 
     precision: the working one, so that no table of another is taken.
     """
@@ -158,7 +170,7 @@ def _matrix(values: list[acb], columns: int) -> acb_mat:
 
 
 def _products(laws: Composition, setting: Setting) -> list[acb]:
-    """M(t + ika) / M(t), the smoothing included, k = 0..count."""
+    """Return M(t + ika) / M(t), the smoothing included, k = 0..count."""
     tilt, square = ball(setting.tilt), ball(laws.square + setting.smoothing)
     factors = factors_of(laws, tilt)
     factors.sort(key=_spread, reverse=True)
@@ -178,14 +190,16 @@ def _products(laws: Composition, setting: Setting) -> list[acb]:
 
 
 def _negligible(factors: Sequence[Closed], setting: Setting) -> NDArray[np.bool_]:
-    """For which k the product of all factors is surely below ``_NEGLIGIBLE``: floats, with a proof.
+    """Return for which k the product of all factors is surely below ``_NEGLIGIBLE``: floats,
+    with a proof.
 
-    A factor with weights a, b of its largest and least loss, which are ``gap`` apart, is at most
-    |a + b e^(i w gap)| + 1 - a - b = sqrt(a^2 + b^2 + 2 a b cos(w gap)) + (1 - a - b). The angle advances
-    by multiplying with a rounded e^(i step gap): an error below 2^-51 in it and in each product, so below
-    2^-50 count < 2^-30 after at most 2^18 steps, of any sign; _MARGIN is more than twice what it moves
-    the square by, and than all other roundings (one in 2^53 each). Additions, products and square roots
-    are IEEE's; a product that underflows is small. Powers are lowered to a power of two.
+    A factor with weights a, b of its largest and least loss, which are ``gap`` apart, is at
+    most |a + b e^(i w gap)| + 1 - a - b = sqrt(a^2 + b^2 + 2 a b cos(w gap)) + (1 - a - b). The
+    angle advances by multiplying with a rounded e^(i step gap): an error below 2^-51 in it and
+    in each product, so below 2^-50 count < 2^-30 after at most 2^18 steps, of any sign; _MARGIN
+    is more than twice what it moves the square by, and than all other roundings
+    (one in 2^53 each). Additions, products and square roots are IEEE's; a product that
+    underflows is small. Powers are lowered to a power of two.
     """
     skipped = np.zeros(setting.count + 1, np.bool_)
     if len(factors) < _EVERY or setting.count > _MOST_STEPS:
@@ -213,13 +227,13 @@ def _negligible(factors: Sequence[Closed], setting: Setting) -> NDArray[np.bool_
 
 
 def _spread(factor: Closed) -> float:
-    """Roughly the variance, which orders the factors."""
+    """Return roughly the variance, which orders the factors."""
     share = float(factor.ratio / factor.total)
     return float(factor.unit) ** 2 * factor.times * share * factor.reach
 
 
 def _aliases(laws: Composition, x: arb, choice: Choice) -> arb:
-    """At most this much of the sum, times e^(-tx), is not delta(x).
+    """Bound how much of the sum, times e^(-tx), is not delta(x).
 
     For u >= 0 and s > 0, (1 - e^-u) e^(-su) is at most kappa = s^s / (s + 1)^(s + 1), so that
     delta(y) <= kappa(s) M(s) e^(-sy): with s above the tilt for y > x, below it for y < x.

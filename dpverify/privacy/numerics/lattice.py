@@ -1,7 +1,8 @@
 """Compositions of losses on one lattice: polynomials, multiplied in ball arithmetic.
 
-Ends of a product that hold almost nothing are left out; so are infinite losses. With K the mass that is kept
-and W the mass of all, W - K bounds what that takes from any value of the profile, at any epsilon.
+Ends of a product that hold almost nothing are left out; so are infinite losses. With K the mass
+that is kept and W the mass of all, W - K bounds what that takes from any value of the profile,
+at any epsilon.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Atoms:
-    """P's masses of the losses lowest + i * step, as coefficients, and of an infinite loss."""
+    """Masses under P of the losses lowest + i * step, as coefficients, and of an infinite loss."""
 
     step: Fraction
     lowest: Fraction
@@ -40,8 +41,11 @@ class Atoms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Sums over i >= j of the masses p_i of losses l_i = lowest + i * step, and of p_i e^(l_j - l_i); and the mass
-    that is not among them.
+    """Sums over the upper atoms of a lattice, from each one on, and the mass that is not among
+    them.
+
+    Over i >= j: the sums of the masses p_i of losses l_i = lowest + i * step, and of p_i
+    e^(l_j - l_i).
     """
 
     step: Fraction
@@ -51,7 +55,7 @@ class Table:
     lost: arb
 
     def at(self, x: Fraction) -> arb:
-        """The sum of p (1 - e^(x - l)) over losses l above x, of either sign."""
+        """Return the sum of p (1 - e^(x - l)) over losses l above x, of either sign."""
         first = max((x - self.lowest) // self.step + 1, 0)
         if first >= len(self.masses):
             return arb(0)
@@ -60,7 +64,7 @@ class Table:
 
 
 def composed(laws: Sequence[tuple[Atoms, int]], step: Fraction) -> Table:
-    """Compose all, each as often as its number says; all are on lattices of this step."""
+    """Compose all laws, each as often as its number says; all are on lattices of this step."""
     lowest, whole, heap = _ZERO, arb(1), [(1, -1, arb_poly([1]))]
     for i, (atoms, times) in enumerate(laws):
         one, cut = _trimmed(atoms.masses)
@@ -81,8 +85,10 @@ def composed(laws: Sequence[tuple[Atoms, int]], step: Fraction) -> Table:
 
 
 def ends(lower: arb, upper: arb) -> Enclosure:
-    """Enclose a probability; 0 and ``SMALLEST`` below that, where a rational would be very long, 0 and 1 where
-    the precision is not enough.
+    """Enclose a probability.
+
+    Returns 0 and ``SMALLEST`` for one below that, where a rational would be very long, and
+    0 and 1 where the precision is not enough.
     """
     if not (upper.is_finite() and lower.is_finite()):
         return Enclosure(_ZERO, _ONE)
@@ -94,7 +100,9 @@ def ends(lower: arb, upper: arb) -> Enclosure:
 
 
 def on_lattice(parts: Parts, step: Fraction, epsilon: Fraction) -> Enclosure | None:
-    """delta(epsilon) of parts whose losses all differ by multiples of ``step``; None where they are too many."""
+    """Return delta(epsilon) of parts whose losses all differ by multiples of ``step``; None for
+    too many.
+    """
     table = _table(parts, step)
     if table is None:
         return None
@@ -113,7 +121,7 @@ def _table(parts: Parts, step: Fraction) -> Table | None:
 
 
 def _atoms(part: Guarantee, step: Fraction) -> Atoms:
-    """The losses of its worst pair."""
+    """Return the losses of the part's worst pair."""
     if isinstance(part, DiscreteLaplaceShift) and part.shift > _MOST_ATOMS:
         raise ArithmeticError(f"{part} has too many losses to be named")
     law = law_of(part)
@@ -126,7 +134,9 @@ def _atoms(part: Guarantee, step: Fraction) -> Atoms:
 
 
 def law_of(part: Guarantee) -> list[tuple[Fraction, arb]]:
-    """The losses of the worst pair of a part with atoms, with P's masses, the lowest first."""
+    """Return the losses of the worst pair of a part with atoms, with P's masses, the lowest
+    first.
+    """
     if isinstance(part, PureDP):
         yes = 1 / (1 + ball(-part.epsilon).exp())
         return [(-part.epsilon, yes * ball(-part.epsilon).exp()), (part.epsilon, yes)]
@@ -135,7 +145,9 @@ def law_of(part: Guarantee) -> list[tuple[Fraction, arb]]:
 
 
 def _power(one: arb_poly, times: int) -> tuple[arb_poly, int]:
-    """``times`` copies, and at how many times the lattice step above all lowest losses they begin."""
+    """Return the law of ``times`` copies, and where it begins, in lattice steps above all
+    lowest losses.
+    """
     found, start = one, 0
     if one.length() * times > 16 * _MOST:
         raise ArithmeticError(f"{times} parts have too many losses on one lattice")
@@ -149,7 +161,7 @@ def _power(one: arb_poly, times: int) -> tuple[arb_poly, int]:
 
 
 def _trimmed(masses: arb_poly) -> tuple[arb_poly, int]:
-    """Without what is at both ends and little in all; and how many are gone below."""
+    """Leave out what is at both ends and little in all; return also how many are gone below."""
     kept = masses.coeffs()
     cuts = []
     for side in (kept, kept[::-1]):

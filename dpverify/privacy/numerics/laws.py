@@ -21,7 +21,9 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Composition:
-    """Parts with atoms and Gaussian ones, mu^2 of the Gaussian parts, and how precise to be."""
+    """Parts with atoms and Gaussian ones, mu^2 of the Gaussian parts, and the precision to work
+    at.
+    """
 
     parts: Parts
     square: Fraction
@@ -35,12 +37,14 @@ def composition(parts: Parts) -> Composition:
 
 
 def square_of(parts: Parts) -> Fraction:
-    """mu^2 of the Gaussian parts together."""
+    """Return mu^2 of the Gaussian parts together."""
     return sum((p.mu_squared * n for p, n in parts if isinstance(p, GaussianDP)), _ZERO)
 
 
 def bits_of(parts: Parts) -> int:
-    """Angles of large losses, and 1 - e^(-1 / scale) of large scales, need more bits."""
+    """Return the precision: angles of large losses, and 1 - e^(-1 / scale) of large scales,
+    need more bits.
+    """
     scales = [int(p.scale).bit_length() for p, _ in parts if isinstance(p, DiscreteLaplaceShift)]
     losses = [int(p.largest_loss or 0).bit_length() for p, _ in parts]
     return max(scales, default=0) + max(losses, default=0)
@@ -50,8 +54,8 @@ def bits_of(parts: Parts) -> int:
 class Closed:
     """The law of a part's loss, tilted by e^(tL): its characteristic function.
 
-    Losses (reach - 2 j) unit, j = 0..reach, with weights 1, inner ratio^j, ratio^reach; ``total`` is
-    the sum of the weights. A pure part has reach 1.
+    Losses (reach - 2 j) unit, j = 0..reach, with weights 1, inner ratio^j, ratio^reach;
+    ``total`` is the sum of the weights. A pure part has reach 1.
     """
 
     unit: arb
@@ -62,7 +66,7 @@ class Closed:
     times: int
 
     def at(self, w: arb) -> acb:
-        """E e^(iwL) under the tilted law."""
+        """Return E e^(iwL) under the tilted law."""
         sine, cosine = (w * self.unit).sin_cos()
         if self.reach == 1:
             lean = (1 - self.ratio) / self.total
@@ -78,7 +82,7 @@ class Closed:
 
 
 def closed(part: Guarantee, times: int, tilt: arb) -> tuple[Closed, arb]:
-    """The tilted law, and M(tilt) of ``times`` such parts."""
+    """Return the tilted law, and M(tilt) of ``times`` such parts."""
     if isinstance(part, PureDP):
         unit, reach = ball(part.epsilon), 1
     else:
@@ -93,13 +97,13 @@ def closed(part: Guarantee, times: int, tilt: arb) -> tuple[Closed, arb]:
 
 
 def factors_of(laws: Composition, tilt: arb) -> list[Closed]:
-    """Characteristic functions of all parts but the Gaussian ones."""
+    """Return the characteristic functions of all parts but the Gaussian ones."""
     others = [p for p in laws.parts if not isinstance(p[0], GaussianDP)]
     return [closed(part, times, tilt)[0] for part, times in others]
 
 
 def moment_of(laws: Composition, tilt: arb, smoothing: Fraction) -> arb:
-    """M(tilt) of all parts, the smoothing included."""
+    """Return M(tilt) of all parts, the smoothing included."""
     product = (ball(laws.square + smoothing) * tilt * (tilt + 1) / 2).exp()
     for part, times in laws.parts:
         if not isinstance(part, GaussianDP):

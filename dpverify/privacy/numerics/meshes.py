@@ -1,4 +1,7 @@
-"""Choice of the lattice that losses are rounded to: floats choose, and prove nothing, for any lattice is a bound."""
+"""Choice of the lattice that losses are rounded to.
+
+Floats choose, and prove nothing, for any lattice gives a bound.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,12 @@ from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.numbers import to_float
 
 FINENESS = 120.0
-"""A mesh is a standard deviation / (120 sqrt(parts)), or as fine as the number of points allows."""
+"""Fineness of a mesh: it is a standard deviation / (120 sqrt(parts)), or as the number of
+points allows.
+"""
 MOST_POINTS = 1 << 13
 MOST_NODES = 1 << 11
-"""Points at which profiles are evaluated, in all."""
+"""Number of points at which profiles are evaluated, in all."""
 _ZERO = Fraction(0)
 _SEVERAL = 4
 _DEVIATIONS = 34  # between Gaussian tails of 2^-200
@@ -28,12 +33,14 @@ _DEPTH = 118.0  # of the last logarithm: e^-118 is below 1e-51
 
 
 def has_atoms(part: Guarantee) -> bool:
-    """Whether its worst pair has finitely many losses."""
+    """Return whether the part's worst pair has finitely many losses."""
     return isinstance(part, (PureDP, DiscreteLaplaceShift))
 
 
 def mesh_of(parts: Parts, fineness: float, evaluated: Parts, points: int) -> Fraction:
-    """The step for all parts, some of whose profiles are ``evaluated``; on the lattice of the atoms that matter most."""
+    """Return the step for all parts, some of whose profiles are ``evaluated``; on the lattice
+    of the atoms that matter most.
+    """
     farthest = sum(reach_of(part) for part, _ in evaluated)
     wanted = max(wanted_mesh(parts, fineness), extent_of(parts) / points)
     mesh = dyadic(max(wanted, farthest / MOST_NODES))
@@ -45,13 +52,15 @@ def mesh_of(parts: Parts, fineness: float, evaluated: Parts, points: int) -> Fra
 
 
 def wanted_mesh(parts: Parts, fineness: float) -> float:
-    """The step if any number of points would do."""
+    """Return the step if any number of points would do."""
     finer = max(map(_finer, (part for part, _ in parts)), default=1.0)
     return _deviation(parts) / fineness / math.sqrt(sum(times for _, times in parts) or 1) / finer
 
 
 def extent_of(parts: Parts) -> float:
-    """About how far the losses go from which something is above the smallest mass that counts."""
+    """Return about how far the losses go from which something is above the smallest mass that
+    counts.
+    """
     others = [p for p, _ in parts if not isinstance(p, (GaussianDP, ZeroConcentratedDP))]
     most = max(map(reach_of, others), default=0.0)
     whole = sum(times * reach_of(part) for part, times in parts)
@@ -59,7 +68,7 @@ def extent_of(parts: Parts) -> float:
 
 
 def reach_of(part: Guarantee) -> float:
-    """About where its profile is e^-118, or 0."""
+    """Return about where the part's profile is e^-118, or 0."""
     if isinstance(part, (ZeroConcentratedDP, GaussianDP)):
         rho = to_float(part.concentrated or _ZERO)
         return rho + 2 * math.sqrt(rho * _DEPTH)
@@ -70,26 +79,30 @@ def reach_of(part: Guarantee) -> float:
 
 
 def lattice_of(parts: Parts) -> Fraction:
-    """Between neighboring losses of all parts together; 0 where some have no atoms, or there are no parts."""
+    """Return the step between neighboring losses of all parts together; 0 where some have no
+    atoms, or there are no parts.
+    """
     steps = [_step(part) for part, _ in parts]
     return reduce(_common, steps) if steps and all(steps) else _ZERO
 
 
 def _step(part: Guarantee) -> Fraction:
-    """Between a part's neighboring losses, if they are atoms; twice the largest is a multiple of it."""
+    """Return the step between a part's neighboring losses, if they are atoms; twice the largest
+    is a multiple of it.
+    """
     if isinstance(part, PureDP):
         return 2 * part.epsilon
     return 2 / part.scale if isinstance(part, DiscreteLaplaceShift) else _ZERO
 
 
 def _common(a: Fraction, b: Fraction) -> Fraction:
-    """The largest number of which both are multiples."""
+    """Return the largest number of which both are multiples."""
     over = gcd(a.numerator * b.denominator, b.numerator * a.denominator)
     return Fraction(over, a.denominator * b.denominator)
 
 
 def _finer(part: Guarantee) -> float:
-    """How much finer the thin tail beside a far shift asks for."""
+    """Return how much finer a mesh the thin tail beside a far shift asks for."""
     if isinstance(part, SmoothLaplace):
         return max(1.0, 0.1 * _spread(part) / to_float(part.growth - 1))
     return 1.0
@@ -100,7 +113,7 @@ def _deviation(parts: Parts) -> float:
 
 
 def _spread(part: Guarantee) -> float:
-    """Roughly the standard deviation of the losses."""
+    """Return roughly the standard deviation of the losses."""
     if isinstance(part, SmoothLaplace):
         shift = to_float(part.shift)
         return math.hypot(min(shift, math.sqrt(shift)), to_float(part.growth - 1))
@@ -115,6 +128,6 @@ def _spread(part: Guarantee) -> float:
 
 
 def dyadic(value: float) -> Fraction:
-    """A number of few bits near a float (a short mesh keeps the rationals short)."""
+    """Return a number of few bits near a float (a short mesh keeps the rationals short)."""
     mantissa, exponent = math.frexp(value)
     return Fraction(round(mantissa * 256)) * Fraction(2) ** (exponent - 8)

@@ -1,4 +1,6 @@
-"""Bounds of delta(epsilon) that need no inversion: the moments of all parts together, and few atoms one by one."""
+"""Bounds of delta(epsilon) without inversion: the moments of all parts together, and few atoms
+one by one.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,12 @@ _MOST_PARTS = 64
 
 
 def chernoff(parts: Parts, epsilon: Fraction) -> Fraction:
-    """M(t) e^(-t epsilon) t^t / (t + 1)^(t + 1) at one t > 0, chosen in floats; 1 where nothing is known.
+    """Return M(t) e^(-t epsilon) t^t / (t + 1)^(t + 1) at one t > 0, chosen in floats; 1 where
+    nothing is known.
 
-    M(t) bounds E e^(tL) of any mechanisms with these guarantees, adaptively: the moments of a pair that
-    dominates, of zCDP e^(rho t (t + 1)), of a bounded range those of its worst interval. Conversion of the total rho
-    (CKS20, Proposition 12) is the same with a larger M.
+    M(t) bounds E e^(tL) of any mechanisms with these guarantees, adaptively: the moments of a
+    pair that dominates; for zCDP e^(rho t (t + 1)); for a bounded range those of its worst
+    interval. Conversion of the total rho (CKS20, Proposition 12) is the same with a larger M.
     """
     if any(isinstance(part, SmoothLaplace) for part, _ in parts):
         return Fraction(1)
@@ -60,7 +63,7 @@ def chernoff(parts: Parts, epsilon: Fraction) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _rough_moments(parts: Parts) -> Rough:
-    """Families as Gaussian noise with their rho."""
+    """Return the moments in floats, with families as Gaussian noise with their rho."""
     like = {p: n for p, n in parts if isinstance(p, (PureDP, DiscreteLaplaceShift))}
     rho = sum((part.concentrated or Fraction(0)) * n for part, n in parts if part not in like)
     noise = ((GaussianDP.of_square(2 * rho), 1),) if rho else ()
@@ -68,9 +71,10 @@ def _rough_moments(parts: Parts) -> Rough:
 
 
 def _moment(part: Guarantee, times: int, t: arb) -> arb:
-    """At least E e^(tL) of ``times`` parts.
+    """Return at least E e^(tL) of ``times`` parts.
 
-    Of a bounded range that of its worst interval (spec/theory/inversion.py:range_moment).
+    For a bounded range that is the moment of its worst interval
+    (spec/theory/inversion.py:range_moment).
     """
     if isinstance(part, (GaussianDP, ZeroConcentratedDP)):
         assert part.concentrated is not None
@@ -84,11 +88,13 @@ def _moment(part: Guarantee, times: int, t: arb) -> arb:
 
 
 def mixed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
-    """delta(epsilon) where all parts but one, or all, have atoms, and few together: the mean over these losses l
-    of the one's profile at epsilon - l. None otherwise.
+    """Return delta(epsilon) where all parts but one, or all, have atoms, and few together; None
+    otherwise.
 
-    A profile at a negative argument follows by symmetry: 1 - e^y + e^y delta(-y). The proof in
-    spec/theory/inversion.py:beside_atoms asks for a bound at single points, which need not be convex.
+    That is the mean over the losses l of the parts with atoms of the other part's profile at
+    epsilon - l. A profile at a negative argument follows by symmetry: 1 - e^y + e^y delta(-y).
+    The proof in spec/theory/inversion.py:beside_atoms asks for a bound at single points, which
+    need not be convex.
     """
     others = tuple(p for p in parts if has_atoms(p[0]))
     alone = [p for p in parts if not has_atoms(p[0])]
@@ -118,7 +124,8 @@ Losses = tuple[tuple[Fraction, arb], ...]
 def losses_of(parts: Parts, most: int) -> Losses | None:
     """Compose parts with atoms; None where there might be more than ``most`` losses.
 
-    Losses are added as integers over one denominator, which is many times as fast as adding fractions.
+    Losses are added as integers over one denominator, which is many times as fast as adding
+    fractions.
     """
     size = 1
     for part, times in parts:

@@ -1,10 +1,12 @@
-"""Any parts on one lattice: losses rounded apart for upper ends, toward zero for lower ones.
+"""Compositions of any parts on one lattice: losses rounded apart for upper ends, toward zero
+for lower ones.
 
-Upward, a loss between two points of the lattice becomes either of them, with the masses that keep those of both
-P and Q: the mean of the convex (1 - e^(x - l))_+ in e^-l only grows, for every x. Families and smooth laws go
-through the chords of their profile. Toward zero, a symmetric pair is randomized response of |L| where |L| is known;
-a smaller response is what it becomes by flipping its answer now and then. That is a mechanism, with both its ends.
-Proofs are in spec/theory/rounding.py. A few atoms that are far apart stay beside the lattice, exact.
+Upward, a loss between two points of the lattice becomes either of them, with the masses that
+keep those of both P and Q: the mean of the convex (1 - e^(x - l))_+ in e^-l only grows, for
+every x. Families and smooth laws go through the chords of their profile. Toward zero, a
+symmetric pair is randomized response of |L| where |L| is known; a smaller response is what it
+becomes by flipping its answer now and then. That is a mechanism, with both its ends. Proofs are
+in spec/theory/rounding.py. A few atoms that are far apart stay beside the lattice, exact.
 """
 
 from __future__ import annotations
@@ -52,12 +54,12 @@ class Mixture:
     table: Table
 
     def at(self, x: Fraction) -> arb:
-        """The sum of p (1 - e^(x - l)) over losses l above x, of all together."""
+        """Return the sum of p (1 - e^(x - l)) over losses l above x, of all together."""
         return sum((mass * self.table.at(x - loss) for loss, mass in self.losses), arb(0))
 
 
 def above(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
-    """At least delta(epsilon) of all mechanisms with these guarantees."""
+    """Return at least delta(epsilon) of all mechanisms with these guarantees."""
     found = _raised(parts, fineness)
     if found is None:
         return Fraction(1)
@@ -66,7 +68,9 @@ def above(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
 
 
 def reached(parts: Parts, epsilon: Fraction) -> Enclosure | None:
-    """delta(epsilon) of one mechanism with these guarantees, the same at every epsilon, if one is known."""
+    """Return delta(epsilon) of one mechanism with these guarantees, the same at every epsilon,
+    if one is known.
+    """
     found = _lowered(parts)
     if found is None:
         return None
@@ -77,7 +81,7 @@ def reached(parts: Parts, epsilon: Fraction) -> Enclosure | None:
 
 @lru_cache(maxsize=16)
 def _raised(parts: Parts, fineness: float) -> Mixture | None:
-    """A pair that dominates the parts; None beyond what floats can choose."""
+    """Return a pair that dominates the parts; None beyond what floats can choose."""
     try:
         near, far = _split(parts, fineness)
         evaluated = tuple(p for p in near if not _is_split(p[0]))
@@ -91,7 +95,9 @@ def _raised(parts: Parts, fineness: float) -> Mixture | None:
 
 @lru_cache(maxsize=16)
 def _lowered(parts: Parts) -> Mixture | None:
-    """A pair that the parts' pairs can be turned into; None beyond what floats can choose."""
+    """Return a pair that the parts' pairs can be turned into; None beyond what floats can
+    choose.
+    """
     try:
         near, far = _split(parts, _FINER * FINENESS)
         mesh = mesh_of(near, _FINER * FINENESS, (), MOST_POINTS)
@@ -111,7 +117,10 @@ def _mixture(far: Losses, laws: list[tuple[Atoms, int]], mesh: Fraction) -> Mixt
 
 
 def _split(parts: Parts, fineness: float) -> tuple[Parts, Losses]:
-    """Parts for the lattice, and the losses of the others: the farthest go where it would be too long."""
+    """Return the parts for the lattice, and the losses of the others.
+
+    The farthest parts go to the lattice where the list of losses would be too long.
+    """
     near, far = parts, Parts()
     while extent_of(near) > MOST_POINTS * wanted_mesh(near, fineness):
         atoms = [p for p in near if has_atoms(p[0])]
@@ -123,7 +132,10 @@ def _split(parts: Parts, fineness: float) -> tuple[Parts, Losses]:
 
 
 def _apart(part: Guarantee, mesh: Fraction) -> Atoms:
-    """Losses at multiples of the mesh, from the largest on where there are atoms, which dominate the part's."""
+    """Return losses at multiples of the mesh that dominate the part's.
+
+    Where there are atoms, the multiples count from the largest loss.
+    """
     if not _is_split(part):
         return chords_above(part, mesh)
     law = law_of(part)
@@ -140,13 +152,13 @@ def _apart(part: Guarantee, mesh: Fraction) -> Atoms:
 
 
 def _is_split(part: Guarantee) -> bool:
-    """Tell whether its few losses are split one by one; else its profile is evaluated."""
+    """Return whether the part's few losses are split one by one; else its profile is evaluated."""
     few = not isinstance(part, DiscreteLaplaceShift) or part.shift <= _MOST_SPLIT
     return has_atoms(part) and few
 
 
 def _steps(extent: Fraction, mesh: Fraction) -> int:
-    """The number of meshes that fit; ArithmeticError for too many."""
+    """Return the number of meshes that fit; ArithmeticError for too many."""
     found = extent // mesh
     if found > _MOST_STEPS:
         raise ArithmeticError(f"losses {float(extent):.3g} apart on a lattice of {float(mesh):.3g}")
@@ -154,8 +166,10 @@ def _steps(extent: Fraction, mesh: Fraction) -> int:
 
 
 def _toward_zero(part: Guarantee, mesh: Fraction, nodes: int = MOST_NODES) -> Atoms:
-    """Losses +-l at multiples of the mesh, each l with the mass of |L| from l up to the next one; of a pure part
-    losses +-l, l a multiple of half the mesh.
+    """Return losses +-l at multiples of the mesh, each l with the mass of |L| from l up to the
+    next one.
+
+    For a pure part the losses are +-l, l a multiple of half the mesh.
     """
     if isinstance(part, PureDP):
         steps = _steps(2 * part.epsilon, mesh)
@@ -176,7 +190,7 @@ def _toward_zero(part: Guarantee, mesh: Fraction, nodes: int = MOST_NODES) -> At
 
 
 def _beyond(part: Guarantee, loss: Fraction) -> arb:
-    """P's mass of losses of at least this size, of either sign."""
+    """Return P's mass of losses of at least this size, of either sign."""
     if isinstance(part, GaussianDP):
         size, mean, root = ball(loss), ball(part.mu_squared / 2), ball(2 * part.mu_squared).rsqrt()
         found: arb = (((size - mean) * root).erfc() + ((size + mean) * root).erfc()) / 2
@@ -184,7 +198,8 @@ def _beyond(part: Guarantee, loss: Fraction) -> arb:
     assert isinstance(part, DiscreteLaplaceShift)
     if loss > part.epsilon:
         return arb(0)
-    # The loss of z is (shift - 2 z) / scale from 0 to the shift; q^z / (1 + q) is the mass of z and beyond.
+    # The loss of z is (shift - 2 z) / scale from 0 to the shift;
+    # q^z / (1 + q) is the mass of z and beyond.
     near = (part.shift - loss * part.scale) / 2
     far = part.shift - near
     q = ball(-1 / part.scale).exp()

@@ -1,4 +1,7 @@
-"""Where a profile reaches a delta, and the trade-off curve: which points are asked for proves nothing."""
+"""Searches for where a profile reaches a delta, and for the trade-off curve.
+
+The points that are asked for prove nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Side = Callable[[Fraction], Fraction]
 
 
 def epsilon(parts: Parts, goal: Fraction) -> Enclosure | None:
-    """The least epsilon whose delta is at most ``goal`` > 0; None where none is found.
+    """Return the least epsilon whose delta is at most ``goal`` > 0; None where none is found.
 
     At the upper end the profile is at most the goal, at the lower end it is above it.
     """
@@ -55,7 +58,7 @@ def epsilon(parts: Parts, goal: Fraction) -> Enclosure | None:
 def _crossing(
     side: Side, goal: Fraction, low: Fraction, high: Fraction, gap: Fraction = _GAP
 ) -> tuple[Fraction, Fraction]:
-    """(a, b), close together, with side(a) > goal and side(b) <= goal (or b = ``high``).
+    """Return (a, b), close together, with side(a) > goal and side(b) <= goal (or b = ``high``).
 
     By the secant through the logarithms at both ends (Illinois), now and then the middle.
     """
@@ -80,7 +83,7 @@ def _crossing(
 
 
 def _log(value: Fraction) -> float:
-    """The logarithm; of 0 one below all others."""
+    """Return the logarithm; for 0 one below all others."""
     return math.log(value.numerator) - math.log(value.denominator) if value > 0 else _LEAST
 
 
@@ -89,10 +92,11 @@ def _bits(value: Fraction) -> int:
 
 
 def tradeoff(parts: Parts, alpha: Fraction) -> Enclosure:
-    """The supremum over all real x of T(x) = 1 - delta(x) - e^x alpha, 0 < alpha < 1.
+    """Return the supremum over all real x of T(x) = 1 - delta(x) - e^x alpha, 0 < alpha < 1.
 
-    delta(-x) = 1 - e^-x + e^-x delta(x), so these are the lines of epsilon = |x| and their mirror images.
-    Any of them is a lower end. The upper end is that of mechanisms with these guarantees.
+    delta(-x) = 1 - e^-x + e^-x delta(x), so these are the lines of epsilon = |x| and their
+    mirror images. Any of them is a lower end. The upper end is that of mechanisms with these
+    guarantees.
     """
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0].tradeoff_at(alpha)
@@ -106,7 +110,7 @@ def tradeoff(parts: Parts, alpha: Fraction) -> Enclosure:
 
 
 def _line(x: Fraction, delta: Fraction, alpha: Fraction) -> Enclosure:
-    """T(x) with this delta at |x|."""
+    """Return T(x) with this delta at |x|."""
     growth = enclose(partial(_growth, x))
     if x < 0:
         left = 1 - delta - alpha
@@ -116,7 +120,9 @@ def _line(x: Fraction, delta: Fraction, alpha: Fraction) -> Enclosure:
 
 
 def _range(parts: Parts, alpha: Fraction) -> tuple[float, float, float]:
-    """About between which x the best line is, and how far it is from there to where T differs."""
+    """Return about between which x the best line is, and how far it is from there to where T
+    differs.
+    """
     rest = tuple(p for p in parts if not isinstance(p[0], SmoothLaplace))
     rho = total_of(rest, "concentrated") or _ZERO
     for part, times in parts:
@@ -134,7 +140,9 @@ def _range(parts: Parts, alpha: Fraction) -> tuple[float, float, float]:
 def _best(
     line: Callable[[Fraction], Fraction], alpha: Fraction, low: float, high: float, scale: float
 ) -> Fraction:
-    """Where a line is about highest, in a scale that tells values near 0 and near 1 - alpha apart."""
+    """Return where a line is about highest, in a scale that tells values near 0 and near 1 -
+    alpha apart.
+    """
 
     def objective(x: float) -> float:
         value = line(Fraction(float(x)))
@@ -149,11 +157,12 @@ def _best(
 
 
 def _summit(parts: Parts, alpha: Fraction, x: Fraction, scale: float) -> Fraction:
-    """At least the largest T of mechanisms with these guarantees.
+    """Return at least the largest T of mechanisms with these guarantees.
 
-    Their T is concave in g = e^x. Of six points in a row let T not fall from the second to the third
-    and not rise from the fourth to the fifth: then it is largest between the second and the fifth, or as
-    large there. Between two neighbors it is below the lines through the two points on either side.
+    Their T is concave in g = e^x. Of six points in a row let T not fall from the second to the
+    third and not rise from the fourth to the fifth: then it is largest between the second and
+    the fifth, or as large there. Between two neighbors it is below the lines through the two
+    points on either side.
     """
     for width in _WIDTHS:
         points = [x + Fraction(i * width * scale) for i in (-6, -4, -1, 1, 4, 6)]
@@ -176,10 +185,12 @@ def _growth(x: Fraction) -> arb:
 
 
 def _below_lines(highs: list[Fraction], lows: list[Fraction], growths: list[Enclosure]) -> Fraction:
-    """At least the largest value between the second and the third point of a concave function of four.
+    """Return at least the largest value between the second and the third point of a concave
+    function of four.
 
-    It is below the line through the first two, which rises at most by ``up`` there, and below that through
-    the last two, which falls at most by ``down``; where they meet, both are highest.
+    It is below the line through the first two, which rises at most by ``up`` there, and below
+    that through the last two, which falls at most by ``down``; where they meet, both are
+    highest.
     """
     a, b, c, d = growths
     across = c.upper - b.lower

@@ -1,5 +1,7 @@
-"""Where to invert a transform: a tilt, a period, how many points. Floats choose, and prove nothing: the
-bounds of ``inversion`` hold for every choice, and are close for a good one.
+"""Choice of where to invert a transform: a tilt, a period, the number of points.
+
+Floats choose, and prove nothing: the bounds of ``inversion`` hold for every choice, and are
+close for a good one.
 """
 
 from __future__ import annotations
@@ -17,17 +19,21 @@ from dpverify.privacy.numbers import Floats, to_float
 from dpverify.privacy.numerics.laws import Composition
 
 BITS = 40
-"""Aliases and the rest of the sum are to be below 2^-40 of the value; beside smoothing noise below 2^-20."""
+"""Precision: aliases and the rest of the sum are to be below 2^-40 of the value; beside
+smoothing noise below 2^-20.
+"""
 _MOST_POINTS = 1 << 15
 _ENOUGH = 1 << 13
-"""Without smoothing, if so many points will do."""
+"""Number of points up to which no smoothing is used."""
 _FARTHEST = 900.0  # largest |log2 tilt|
 _CUT, _CUT_OF_SMOOTHED = (BITS + 4) * math.log(2), 24 * math.log(2)
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the floats chose: a tilt, a period, how many points, and the square of the smoothing noise."""
+    """Choices of the floats: a tilt, a period, the number of points, and the square of the
+    smoothing noise.
+    """
 
     tilt: Fraction
     period: Fraction
@@ -37,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A setting for one epsilon, and where Chernoff's bound is taken for the aliases."""
+    """A setting for one epsilon, and the points where Chernoff's bound is taken for the aliases."""
 
     setting: Setting
     below: Fraction
@@ -45,7 +51,7 @@ class Choice:
 
 
 class Rough:
-    """log M in floats, to choose by."""
+    """Values of log M in floats, to choose by."""
 
     def __init__(self, laws: Composition) -> None:
         self.laws, self.square = laws, to_float(laws.square)
@@ -58,7 +64,7 @@ class Rough:
         self.unit, self.reach, self.times = np.array(rows, float).reshape(-1, 3).T
 
     def moment(self, tilts: Floats, extra: float = 0.0) -> Floats:
-        """log M at each tilt, Gaussian noise of square ``extra`` included."""
+        """Return log M at each tilt, Gaussian noise of square ``extra`` included."""
         t = tilts[:, None]
         log_ratio = -self.unit * (1 + 2 * t)
         with np.errstate(all="ignore"):
@@ -73,7 +79,7 @@ class Rough:
 
 @np.errstate(all="ignore")
 def least(objective: Callable[[Floats], Floats], fine: float) -> float:
-    """log2 of where a function of the tilt with one valley is least, to within ``fine``."""
+    """Return log2 of where a function of the tilt with one valley is least, to within ``fine``."""
     low, high = -_FARTHEST, _FARTHEST
     while high - low > fine:
         values = np.nan_to_num(objective(np.exp2(np.linspace(low, high, 33))), nan=np.inf)
@@ -84,7 +90,9 @@ def least(objective: Callable[[Floats], Floats], fine: float) -> float:
 
 @np.errstate(all="ignore")
 def chosen(rough: Rough, epsilon: Fraction, smoothing: float) -> Choice:
-    """A tilt near the saddle point, a period that leaves the aliases small, enough points."""
+    """Choose a tilt near the saddle point, a period that leaves the aliases small, enough
+    points.
+    """
     x = to_float(epsilon)
     # To half an octave, so that tables are met again.
     tilt = math.exp2(round(2 * least(lambda t: _objective(rough, x, t), 1 / 16)) / 2)
@@ -100,13 +108,16 @@ def chosen(rough: Rough, epsilon: Fraction, smoothing: float) -> Choice:
 
 
 def _objective(rough: Rough, x: float, tilts: Floats, extra: float = 0.0) -> Floats:
-    """log of M(t) e^(-tx) / (t (t + 1)), which is about delta(x) near its least value."""
+    """Return log of M(t) e^(-tx) / (t (t + 1)), which is about delta(x) near its least value."""
     value: Floats = rough.moment(tilts, extra) - tilts * x - np.log(tilts) - np.log1p(tilts)
     return value
 
 
 def _setting(rough: Rough, x: float, tilt: float, extra: float) -> Choice:
-    """For a given tilt and smoothing. All but the sides is what suits the epsilon whose saddle is this tilt."""
+    """Make the choice for a given tilt and smoothing.
+
+    All but the sides is what suits the epsilon whose saddle is this tilt.
+    """
     near = _objective(rough, 0.0, tilt * np.array([0.9, 1.0, 1.1]), extra)
     deviation = math.sqrt(max(near[0] - 2 * near[1] + near[2], 0.01)) / (0.1 * tilt)
     center = (near[2] - near[0]) / (0.2 * tilt)
@@ -127,7 +138,9 @@ def _cut(extra: float) -> float:
 def _sides(
     rough: Rough, x: float, tilt: float, extra: float, deviation: float
 ) -> list[tuple[Fraction, float]]:
-    """Below and above the tilt: where Chernoff's bound is taken, and the period that it needs."""
+    """Return, below and above the tilt, where Chernoff's bound is taken, and the period that it
+    needs.
+    """
     near = _objective(rough, x, np.array([tilt]), extra)[0]
     wanted = near - math.log(deviation) - 1 - _cut(extra)
     found = []
