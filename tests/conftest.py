@@ -1,4 +1,5 @@
-"""A floor on the number of collected tests, and one hypothesis profile and one thread for everybody."""
+"""A floor on the number of collected tests, and one hypothesis profile and one thread for
+everybody."""
 
 from __future__ import annotations
 
@@ -47,13 +48,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marks of tests about one obligation, and of those about one module of the package."""
+    """Declare the marks of tests about one obligation, and of those about one module of the
+    package."""
     config.addinivalue_line("markers", "of_spec(name): about an obligation, 'theory.queries:...'")
     config.addinivalue_line("markers", "of_module(name): about 'dpverify.mechanisms...' alone")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --changed, and where specs alone changed: of the tests about one obligation those that it did for.
+    """With --changed, and where specs alone changed: of the tests about one obligation those
+    that it did for.
 
     Likewise, where the package alone did, of the tests about one of its modules.
     """
@@ -90,7 +93,8 @@ def _no_times_of_other_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give each process of ``-n`` a half of what another has left as soon as it has nothing to do.
 
-    By default tests are handed out in chunks, of which a last one of slow tests lets all but one process wait.
+    By default tests are handed out in chunks, of which a last one of slow tests lets all but one
+    process wait.
     """
     if config.getoption("dist") != "load":  # asked for otherwise
         return None
@@ -101,7 +105,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Look for no garbage while tests are collected: hardly any of a million objects is, and the search took a sixth.
+    """Look for no garbage while tests are collected: hardly any of a million objects is, and the
+    search took a sixth.
 
     Afterwards these objects are left out of every search.
     """

@@ -44,7 +44,8 @@ FAST = """
 
 @pytest.fixture
 def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A folder in which pytest finds the plugin by its entry point, as where dpverify is installed."""
+    """A folder in which pytest finds the plugin by its entry point, as where dpverify is
+    installed."""
     info = pytester.mkdir("site") / "of_a_test-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: of-a-test\nVersion: 0\n")

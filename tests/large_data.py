@@ -1,4 +1,5 @@
-"""The table of docs/how_to/large_data.md: how each mechanism reads records in chunks. Written by ``--update``, checked by a test."""
+"""The table of docs/how_to/large_data.md: how each mechanism reads records in chunks. Written by
+``--update``, checked by a test."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ def follow(
 ) -> Iterator[str]:
     """Write a page's files and run its commands in this folder, in their order; give each command.
 
-    dpverify's commands run in this process, and print what the page says, "..." for anything. A comment
-    "exits with N" says how a command ends.
+    dpverify's commands run in this process, and print what the page says, "..." for anything. A
+    comment "exits with N" says how a command ends.
     """
     checker = doctest.OutputChecker()
     for match in _BLOCK.finditer(page):

@@ -1,4 +1,5 @@
-"""Every block of code of the documentation runs, its commands exist, its links lead somewhere, and nothing is left out."""
+"""Every block of code of the documentation runs, its commands exist, its links lead somewhere,
+and nothing is left out."""
 
 from __future__ import annotations
 

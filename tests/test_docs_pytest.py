@@ -1,4 +1,5 @@
-"""Pages about pytest: blocks of code that name a file are test files that run, and failures are as they are shown."""
+"""Pages about pytest: blocks of code that name a file are test files that run, and failures are
+as they are shown."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ PAGES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded_once() -> Iterator[None]:
-    """Load OpenDP before a test remembers which modules there are, and forgets all others at its end.
+    """Load OpenDP before a test remembers which modules there are, and forgets all others at its
+    end.
 
     Loaded anew by the next test, it would leave objects behind that fail when they are collected.
     """

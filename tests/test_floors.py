@@ -1,4 +1,5 @@
-"""The floors, a second time: what importing the core loads, what a spec may import, and that mechanisms are leaves."""
+"""The floors, a second time: what importing the core loads, what a spec may import, and that
+mechanisms are leaves."""
 
 from __future__ import annotations
 
@@ -160,7 +161,8 @@ def test_a_mechanism_that_is_no_leaf_is_found(
 
 
 def _trees(package: Path) -> dict[str, ast.Module]:
-    """The syntax trees of the mechanisms and of what they are made of, "mechanisms.noisy_count" and so on."""
+    """The syntax trees of the mechanisms and of what they are made of, "mechanisms.noisy_count"
+    and so on."""
     return {
         f"{folder}.{file.stem}": ast.parse(file.read_text(encoding="utf-8"))
         for folder in ("estimation", "mechanisms")
@@ -170,7 +172,8 @@ def _trees(package: Path) -> dict[str, ast.Module]:
 
 
 def _broken(trees: dict[str, ast.Module]) -> list[str]:
-    """What no mechanism may do: take more of another one than its class, take private names, go in a circle."""
+    """What no mechanism may do: take more of another one than its class, take private names, go
+    in a circle."""
     broken, uses = [], {name: set[str]() for name in trees}
     for name, tree in trees.items():
         for module, taken in _taken(name.partition(".")[0], tree):
@@ -190,7 +193,8 @@ def _broken(trees: dict[str, ast.Module]) -> list[str]:
 
 
 def _taken(folder: str, tree: ast.Module) -> list[tuple[str, str]]:
-    """The modules of the package that a file imports, wherever in it, each with a name of it, if any."""
+    """The modules of the package that a file imports, wherever in it, each with a name of it, if
+    any."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -80,7 +80,8 @@ def test(audited):
 
 
 def _root(dpverify: Path, folder: Path, program: str) -> str:
-    """The suite that a program finds from another folder; the command itself finds its ledger from there."""
+    """The suite that a program finds from another folder; the command itself finds its ledger
+    from there."""
     folder.mkdir()
     assert "noisy_count:add-remove:all" in _run(dpverify, "list", cwd=folder)
     return _run(dpverify.parent / "python", "-c", program, cwd=folder).splitlines()[-1]

@@ -1,7 +1,8 @@
-"""The pytest plugin, in runs of pytest within these tests: what fails, what it says, and what is reported.
+"""The pytest plugin, in runs of pytest within these tests: what fails, what it says, and what is
+reported.
 
-Seeds follow from names, so each run is the same every time. A run is checked by ``_check``, and every mistake
-that is planted in the plugin must make that check fail.
+Seeds follow from names, so each run is the same every time. A run is checked by ``_check``, and
+every mistake that is planted in the plugin must make that check fail.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ AUDITS = """
 
 
 def _check(inner: pytest.Pytester, *options: str) -> dict[str, Any]:
-    """Hold a run of FAST against what is promised: failures, their facts, the report, JUnit XML, seeds."""
+    """Hold a run of FAST against what is promised: failures, their facts, the report, JUnit XML,
+    seeds."""
     inner.makepyfile(test_fast=FAST)
     result, lines = run(inner, *options)
     result.assert_outcomes(passed=2, failed=3)

@@ -1,4 +1,5 @@
-"""Hypothesis strategies for neighboring datasets: what they draw, how it shrinks, and that they find bugs."""
+"""Hypothesis strategies for neighboring datasets: what they draw, how it shrinks, and that they
+find bugs."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def _is_drawn(strategy: Any, holds: Callable[[NeighboringPair], bool], tries: in
 
 @pytest.mark.parametrize(("adjacency", "domain"), CASES, ids=str)
 def test_neighbors_of_the_domain(adjacency: Neighboring, domain: Domain | Box) -> None:
-    """That both sides are neighbors each pair verifies itself; and the test of strategies sees more than one."""
+    """That both sides are neighbors each pair verifies itself; and the test of strategies sees
+    more than one."""
     seen = list[str]()
     box = domain if isinstance(domain, Box) else Box(
         columns=domain.columns, nonfinite=domain.nonfinite, rows=(0, domain.most_rows or 20)
@@ -151,7 +153,8 @@ def test_failing_examples_are_small() -> None:
 
 
 def test_a_wrong_sensitivity_is_found() -> None:
-    """A sum that says 1 of records in [-1, 1]: under replace it moves by 2; a right one is left alone."""
+    """A sum that says 1 of records in [-1, 1]: under replace it moves by 2; a right one is left
+    alone."""
 
     def property_of(bound: float) -> Callable[[], None]:
         @settings(max_examples=40, database=None)

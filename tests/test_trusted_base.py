@@ -1,4 +1,5 @@
-"""The tables of the trusted base in ARCHITECTURE.md are what the code is; a rule that nothing is behind is seen."""
+"""The tables of the trusted base in ARCHITECTURE.md are what the code is; a rule that nothing is
+behind is seen."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""What the truth of a claim rests on, for ARCHITECTURE.md: lines of code by file, and what stands behind each rule.
+"""What the truth of a claim rests on, for ARCHITECTURE.md: lines of code by file, and what
+stands behind each rule.
 
     python -m tests.trusted_base            the two tables
     python -m tests.trusted_base --update   write them into ARCHITECTURE.md, between the marks, and theorems.toml
 
-A line of code carries code: comments, blank lines and strings that stand alone (docstrings) are left out. A rule
-without an entry, and an entry that names a test, an obligation or a rule that is not there, is an error.
+A line of code carries code: comments, blank lines and strings that stand alone (docstrings) are
+left out. A rule without an entry, and an entry that names a test, an obligation or a rule that
+is not there, is an error.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ FLOORS = {
 }
 KERNEL = "dpverify/privacy"
 ENUMERATION = "tests/privacy/enumeration"
-"""Where the enumerations are: tests there see to it that each of the registry exists, runs and has twins."""
+"""Where the enumerations are: tests there see to it that each of the registry exists, runs and
+has twins."""
 LEAVES = {
     "conjecture": "nothing: its status is conjectured",
     "event_lemma": "the obligation that it names, run by `prove`",
@@ -76,7 +79,8 @@ def code_lines(text: str) -> int:
 
 
 def files_of(folder: str, *, below: bool) -> dict[str, int]:
-    """The code lines of each file in a folder of the repository, those of folders below it too where asked."""
+    """The code lines of each file in a folder of the repository, those of folders below it too
+    where asked."""
     base = ROOT / folder
     found = base.rglob("*.py") if below else base.glob("*.py")
     return {
@@ -113,7 +117,8 @@ def _folders(floor: int) -> Iterator[tuple[str, bool]]:
 
 
 def table_of_rules() -> Iterator[str]:
-    """A row a rule: what enumerates it, its arithmetic by z3, theorems tied to it, and who says so in prose."""
+    """A row a rule: what enumerates it, its arithmetic by z3, theorems tied to it, and who says
+    so in prose."""
     yield "| rule | enumerated by | proved by z3 | by Coq | in prose |"
     yield "|---|---|---|---|---|"
     for name in sorted(rules.__all__):

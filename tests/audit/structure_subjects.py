@@ -120,7 +120,8 @@ class Ours:
     def centers(self, released: bool = False) -> tuple[Floats, Floats]:
         """The last query's exact values on both datasets, or what they are after the estimate.
 
-        For a quantile and a histogram, what comes out about it: no noise is added to the query's value.
+        For a quantile and a histogram, what comes out about it: no noise is added to the query's
+        value.
         """
         if self.about is not None:
             return np.array([self.about[0]]), np.array([self.about[1]])

@@ -248,7 +248,8 @@ def test_the_curve_has_points_that_hold_together() -> None:
 
 
 def test_a_function_that_is_called_singly_has_a_curve() -> None:
-    """A coin decides the side of each call, so the sides have unequal numbers; every output is the same event."""
+    """A coin decides the side of each call, so the sides have unequal numbers; every output is
+    the same event."""
     result = audit(lambda data: 1, claim=PureDP(1), pairs=[PAIR], trials=1000, seed=0, curve=6)
     assert result.verdict is Verdict.POWERLESS
     assert len(result.certificates) > 2

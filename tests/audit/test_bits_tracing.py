@@ -56,8 +56,9 @@ def test_hardly_any_noise_is_caught_and_enough_is_not() -> None:
 
 @pytest.mark.parametrize("columns", [1, 2, 10])
 def test_scores_of_what_was_run_without_the_record_are_standard_normal(columns: int) -> None:
-    """Of one and two columns most scores are equal. The average of every score over 150 runs of 100 records is within 6 standard
-    deviations of its expectation, which fails by chance with probability 14 * 3 * 2e-9 < 1e-6."""
+    """Of one and two columns most scores are equal. The average of every score over 150 runs of
+    100 records is within 6 standard deviations of its expectation, which fails by chance with
+    probability 14 * 3 * 2e-9 < 1e-6."""
     instance, rng = Bits(100, columns), np.random.default_rng(columns)
     rows = []
     for _ in range(150):

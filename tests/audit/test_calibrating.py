@@ -1,4 +1,5 @@
-"""Odds exponential in a score: what is expected beyond each threshold, and when that is not believed."""
+"""Odds exponential in a score: what is expected beyond each threshold, and when that is not
+believed."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def gaussians(seed: int) -> tuple[Floats, Floats]:
 
 
 def test_the_expected_hits_are_those_of_the_laws() -> None:
-    """Where 20 and more are expected. Two fitted numbers have errors of .007 and .01 times the score, so of
-    3% at a score of 3; 6 such errors have probability 1e-8."""
+    """Where 20 and more are expected. Two fitted numbers have errors of .007 and .01 times the
+    score, so of 3% at a score of 3; 6 such errors have probability 1e-8."""
     curve = fitted_odds(*gaussians(0))
     assert curve is not None
     for found, shift in ((curve.hits, SHIFT), (curve.other_hits, 0.0)):
@@ -40,8 +41,9 @@ def test_the_expected_hits_are_those_of_the_laws() -> None:
 
 
 def test_a_ratio_of_tails_is_much_better_known_than_by_counting() -> None:
-    """Errors of the log-ratio where 100 hits are expected: by counting about .14 each, here below a third
-    of that, over 20 samples; the mean square of 20 is within a factor of 3 but for 1e-6."""
+    """Errors of the log-ratio where 100 hits are expected: by counting about .14 each, here
+    below a third of that, over 20 samples; the mean square of 20 is within a factor of 3 but for
+    1e-6."""
     threshold = 2.6
     exact = math.log(ndtr(SHIFT - threshold) / ndtr(-threshold))
     fitted, counted = [], []
@@ -61,7 +63,8 @@ def test_a_ratio_of_tails_is_much_better_known_than_by_counting() -> None:
 
 
 def test_it_is_refused_hardly_more_often_than_it_says() -> None:
-    """At most the 99.9% binomial limit of 300 at 1%; chi-square is near enough with 60 draws a level."""
+    """At most the 99.9% binomial limit of 300 at 1%; chi-square is near enough with 60 draws a
+    level."""
     refused = sum(fitted_odds(*gaussians(seed)) is None for seed in range(1000, 1300))
     assert refused <= binom.ppf(0.999, 300, 0.01)
 
@@ -89,8 +92,9 @@ def test_where_there_is_no_curve(own: Floats, other: Floats) -> None:
 
 
 def test_the_chosen_threshold_is_nearly_the_best() -> None:
-    """A Gaussian shift against a pure epsilon of .1: of 20 samples the bound that is to be expected of the
-    chosen event is within .02 of the best threshold's but for one (by counting alone in two)."""
+    """A Gaussian shift against a pure epsilon of .1: of 20 samples the bound that is to be
+    expected of the chosen event is within .02 of the best threshold's but for one (by counting
+    alone in two)."""
     later, spread = 100_000, 1.645
     grid = np.linspace(-1, 3.5, 1000)
 
@@ -110,8 +114,9 @@ def test_the_chosen_threshold_is_nearly_the_best() -> None:
 
 
 def test_of_a_profile_too_the_threshold_is_nearly_the_best() -> None:
-    """A Gaussian shift against mu = .95 of it: of 20 samples the standard errors that the chosen event shows
-    at the chosen point are, but for two, within 5% of the most that any shows (by counting alone in 4)."""
+    """A Gaussian shift against mu = .95 of it: of 20 samples the standard errors that the chosen
+    event shows at the chosen point are, but for two, within 5% of the most that any shows (by
+    counting alone in 4)."""
     mu, size, near = 0.95 * SHIFT, 20_000, 0
     points = [(x, float(ndtr(mu / 2 - x / mu) - math.exp(x) * ndtr(-mu / 2 - x / mu)))
               for x in np.linspace(0, 1.5, 61).tolist()]  # fmt: skip

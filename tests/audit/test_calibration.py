@@ -21,12 +21,14 @@ CLAIMS = [(epsilon, delta) for epsilon in (2, 5, 8, 10, 15) for delta in ("1e-3"
 
 
 def classical(epsilon: float, delta: str, constant: float = 1.25) -> float:
-    """sqrt(2 ln(constant / delta)) / epsilon: Dwork and Roth 2014, Theorem A.1, for epsilon < 1 only."""
+    """sqrt(2 ln(constant / delta)) / epsilon: Dwork and Roth 2014, Theorem A.1, for epsilon < 1
+    only."""
     return math.sqrt(2 * math.log(constant / float(delta))) / epsilon
 
 
 def by_hand(sigma: float, epsilon: float) -> Any:
-    """The profile of N(0, sigma^2) moved by 1, by another arithmetic (Balle, Wang 2018, Theorem 8)."""
+    """The profile of N(0, sigma^2) moved by 1, by another arithmetic (Balle, Wang 2018, Theorem
+    8)."""
     s, e = mpf(sigma), mpf(epsilon)
     a, b = (e * s - 1 / (2 * s)) / sqrt(2), (e * s + 1 / (2 * s)) / sqrt(2)
     return (erfc(a) - exp(e) * erfc(b)) / 2
@@ -44,7 +46,8 @@ def test_the_classical_calibration_beyond_epsilon_1(epsilon: int, delta: str) ->
 
 
 def test_which_published_calibrations_are_wrong() -> None:
-    """At delta = 1e-3 that of 2014 fails from epsilon 7.47 on, and that of 2006 from 8.5 (Zhao et al. 2019 plot it)."""
+    """At delta = 1e-3 that of 2014 fails from epsilon 7.47 on, and that of 2006 from 8.5 (Zhao
+    et al. 2019 plot it)."""
     wrong = [
         (classical(7.5, "1e-3"), 7.5, "1e-3"),
         (classical(10, "1e-6"), 10, "1e-6"),
@@ -97,7 +100,8 @@ def test_the_profile_of_laplace_noise_by_quadrature(scale: float, epsilon: float
 
 
 def test_laplace_noise_and_the_delta_that_is_gained() -> None:
-    """b = 1 / (epsilon - ln(1 - delta)) is sound; with 2 ln(1 - delta) it is exact, with 3 it is wrong."""
+    """b = 1 / (epsilon - ln(1 - delta)) is sound; with 2 ln(1 - delta) it is exact, with 3 it is
+    wrong."""
     for count, verdict in ((1, Verdict.CONSISTENT), (3, Verdict.VIOLATED)):
         scale = 1 / (1 - count * math.log1p(-1e-2))
         found = audit_calibration(scale, ApproxDP(1, "1e-2"), 1, noise=LAPLACE)
@@ -116,7 +120,8 @@ def test_laplace_noise_and_pure_privacy_are_decided_at_equality() -> None:
 
 
 def test_discrete_laplace_noise_is_finer_than_continuous() -> None:
-    """At the same scale: between losses the integers have none, so delta is a chord of the continuous one's."""
+    """At the same scale: between losses the integers have none, so delta is a chord of the
+    continuous one's."""
     claim = ApproxDP("0.5", "0.2")
     continuous, discrete = (
         audit_calibration("1.2", claim, 1, noise=noise) for noise in (LAPLACE, DISCRETE)

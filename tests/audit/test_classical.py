@@ -1,4 +1,5 @@
-"""The classical mechanisms: samplers against exact laws, exact truths, and what an audit says of them."""
+"""The classical mechanisms: samplers against exact laws, exact truths, and what an audit says of
+them."""
 
 from __future__ import annotations
 
@@ -204,7 +205,8 @@ def _sequence_truth(mechanism: Classical) -> float:
 
 
 def _value_truth() -> float:
-    """The densities' ratio of {k FALSE, then this value}: of values below the threshold there are none."""
+    """The densities' ratio of {k FALSE, then this value}: of values below the threshold there
+    are none."""
 
     def density(data: Dataset, k: int, value: float) -> float:
         def given(rho: Floats) -> Floats:
@@ -263,8 +265,9 @@ def test_the_truths_are_exact(mechanism: Classical) -> None:
 
 
 def test_the_published_truths_on_pattern_pairs() -> None:
-    """What is in print for simple patterns: .0946, .1725, .42. (For the first two sparse vectors, .0885
-    and .0882: on all patterns of that kind we find .0879 and .0876, and .098 on our own pair.)
+    """What is in print for simple patterns: .0946, .1725, .42. (For the first two sparse
+    vectors, .0885 and .0882: on all patterns of that kind we find .0879 and .0876, and .098 on
+    our own pair.)
     """
     overtaken = RNM_1.pairs[0]
     first = _ratio(*(wins(side, 0, "laplace") for side in (overtaken.left, overtaken.right)))
@@ -302,7 +305,8 @@ def test_which_are_broken() -> None:
 
 
 NEED_MORE = (SVT_3, SVT_4)
-"""Broken in a way that 20,000 calls do not show; the benchmark audits them with a hundred times as many."""
+"""Broken in a way that 20,000 calls do not show; the benchmark audits them with a hundred times
+as many."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Tracing of covariances: records leave traces in second moments, and in private covariances as much as their noise lets them."""
+"""Tracing of covariances: records leave traces in second moments, and in private covariances as
+much as their noise lets them."""
 
 from __future__ import annotations
 
@@ -70,9 +71,10 @@ def test_what_abstains_or_is_concentrated_is_no_estimate() -> None:
 
 @pytest.mark.parametrize("columns", [1, 2, 9])
 def test_scores_of_what_was_run_without_the_record_are_standard_normal(columns: int) -> None:
-    """For matrices of either sign and of rank one: the average of every score over 40,000 records is within 6 standard deviations
-    of its expectation, which fails by chance with probability 14 * 3 * 3 * 2e-9 < 1e-6 in all. (Records of a run share their fresh
-    ones, so 400 runs count as such: the deviation is that of their averages.)"""
+    """For matrices of either sign and of rank one: the average of every score over 40,000
+    records is within 6 standard deviations of its expectation, which fails by chance with
+    probability 14 * 3 * 3 * 2e-9 < 1e-6 in all. (Records of a run share their fresh ones, so 400
+    runs count as such: the deviation is that of their averages.)"""
     instance, rng = Covariances(100, columns), np.random.default_rng(columns)
     line = rng.standard_normal(columns)
     mixed = np.diag(np.where(np.arange(columns) % 2, -1.0, 2.0))
@@ -89,8 +91,8 @@ def test_scores_of_what_was_run_without_the_record_are_standard_normal(columns: 
 
 
 def test_the_records_are_of_the_covariance_that_was_drawn() -> None:
-    """20,000 records: entries are off by their deviation of at most 1.5 sqrt(2 / 20000) = .015; five of it for 6 entries fails by
-    chance with probability 4e-6."""
+    """20,000 records: entries are off by their deviation of at most 1.5 sqrt(2 / 20000) = .015;
+    five of it for 6 entries fails by chance with probability 4e-6."""
     run = Covariances(20_000, 3, 0.9).drawn(np.random.default_rng(0))
     assert isinstance(run, Drawn)
     assert np.linalg.eigvalsh(run.truth).min() > 0.1

@@ -1,4 +1,5 @@
-"""The auditor's measure of its own false alarms: the truths it compares with, and broken auditors."""
+"""The auditor's measure of its own false alarms: the truths it compares with, and broken
+auditors."""
 
 from __future__ import annotations
 
@@ -107,7 +108,8 @@ def test_what_is_impossible_has_no_bound() -> None:
 
 @pytest.mark.parametrize("name", list(cases()))
 def test_claims_are_true_and_tight(name: str) -> None:
-    """True at every point that is tested; of a small epsilon that is claimed of nothing, 0.001 is left."""
+    """True at every point that is tested; of a small epsilon that is claimed of nothing, 0.001
+    is left."""
     case = cases()[name]
     for epsilon, delta in certificates.tested_points(case.claim):
         shown = case.truth.delta_at(epsilon)
@@ -135,7 +137,8 @@ def test_limits() -> None:
 # --- measuring ----------------------------------------------------------------------------------
 
 _REPEATS = 100
-"""Limit 13 at alpha 0.05. A sound auditor fails a case with probability 1e-3 at most (seeds are fixed)."""
+"""Limit 13 at alpha 0.05. A sound auditor fails a case with probability 1e-3 at most (seeds are
+fixed)."""
 _FEW = 40
 """For broken auditors that are wrong most of the time: the limit is 7, or 5 of 20."""
 _SHARED = ("Gaussian, ours", "three answers, ours", "an impossible event, ours", "a rare event")
@@ -170,7 +173,8 @@ def test_an_auditor_that_forgets_alpha_fails(name: str, monkeypatch: pytest.Monk
 
 
 def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of thresholds by counting; those of a fitted curve hardly bend to their draws (2 alarms of 100)."""
+    """Of thresholds by counting; those of a fitted curve hardly bend to their draws (2 alarms of
+    100)."""
 
     def of_the_side(seed: int, stream: int, index: int, side: int, *purpose: int) -> SeededBits:
         return SeededBits(seed, stream, index, side)

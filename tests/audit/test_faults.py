@@ -98,7 +98,8 @@ def _last(mechanism: Mechanism[Any]) -> Query:
 
 @pytest.mark.parametrize("name", SUITE.entries)
 def test_every_fault_can_produce_what_it_draws(name: str) -> None:
-    """Draw from every fault of all configurations of a mechanism, but from one scale alone: they differ in a number.
+    """Draw from every fault of all configurations of a mechanism, but from one scale alone: they
+    differ in a number.
 
     By mechanism, since configurations have their names from files that take seconds to load.
     """
@@ -139,7 +140,8 @@ def test_an_exact_gate_goes_by_the_true_count() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nested(Mechanism[None]):
-    """A mean in a part, or in each of two blocks, and an outer gate on what the first of these released."""
+    """A mean in a part, or in each of two blocks, and an outer gate on what the first of these
+    released."""
 
     split: Split | None = None
 
@@ -160,8 +162,8 @@ class Nested(Mechanism[None]):
 def test_faults_of_nested_plans_are_faulty_and_know_their_likelihood(
     adjacency: Adjacency, split: Split | None
 ) -> None:
-    """Every stage has its own, by its full name, and an outer gate sees the records of the block that it reads.
-    Planted: a fault that leaves the plan as it is."""
+    """Every stage has its own, by its full name, and an outer gate sees the records of the block
+    that it reads. Planted: a fault that leaves the plan as it is."""
     mechanism = Nested(adjacency=adjacency, noise_multiplier=Fraction(1), split=split)
     data = [-1.0] * 7 + [1.0] * 2
     honest = mechanism.law(data).sample(SeededBits(4), 400)

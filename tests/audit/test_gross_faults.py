@@ -1,6 +1,7 @@
 """Claims that are far from the truth are refuted with few draws, however small they are.
 
-Seeds are fixed. Measured: the small claims are refuted with 60 of 60 other seeds, sequentially within 223 draws a side.
+Seeds are fixed. Measured: the small claims are refuted with 60 of 60 other seeds, sequentially
+within 223 draws a side.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def test_and_sequentially_within_a_thousand(claim: Guarantee) -> None:
 def test_a_rare_event_apart_from_all_others() -> None:
     """Of probability 0.008 on one side and 0 on the other: odds are no exponential of the score.
 
-    Refuted with 56 of 60 other seeds, and with about 1 of 6 where the threshold is moved along such odds.
+    Refuted with 56 of 60 other seeds, and with about 1 of 6 where the threshold is moved along
+    such odds.
     """
     refuted = 0
     for seed in range(6):

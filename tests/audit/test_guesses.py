@@ -1,4 +1,5 @@
-"""Guesses at the side of single calls: exact under drift, against adversaries by exact dynamic programs."""
+"""Guesses at the side of single calls: exact under drift, against adversaries by exact dynamic
+programs."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def _needed(guesses: int) -> int:
 
 
 def _most(calls: int, knows_sides: bool) -> float:
-    """The largest chance of a false alarm, over all drifts that follow the past outputs, or the sides too.
+    """The largest chance of a false alarm, over all drifts that follow the past outputs, or the
+    sides too.
 
     One that follows outputs alone knows how many guesses were made, and not how many were right.
     """
@@ -88,7 +90,8 @@ def test_counts_are_exact_under_any_drift_that_follows_outputs() -> None:
 
 
 def test_bets_are_exact_whatever_the_function_remembers() -> None:
-    """The largest chance that the wealth reaches 1 / ALPHA, over all drifts that follow sides and outputs."""
+    """The largest chance that the wealth reaches 1 / ALPHA, over all drifts that follow sides
+    and outputs."""
     payoffs = payoffs_of(np.array([math.log(ODDS)]), np.array([0.0]), 0.5)
     stake = 0.6 * stakes_for(payoffs, 0.9, 0.1, 0.5)
     own, other = (float(np.log1p(stake * payoffs[k])[0]) for k in (1, 2))

@@ -1,4 +1,5 @@
-"""Functions that change with their calls: what drifts on both sides alike is no leak, and hides none."""
+"""Functions that change with their calls: what drifts on both sides alike is no leak, and hides
+none."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ TRIALS = 20_000
 
 
 def counting(epsilon: float, seed: int, also: Callable[[int, int], Any]) -> Callable[[Any], Any]:
-    """A count with geometric noise, and what ``also`` makes of the call's number and of the answer."""
+    """A count with geometric noise, and what ``also`` makes of the call's number and of the
+    answer."""
     rng, calls = np.random.default_rng(seed), itertools.count()
 
     def answer(data: Any) -> Any:
@@ -46,7 +48,8 @@ def in_waves(call: int, answer: int) -> Any:
 @pytest.mark.parametrize("sequential", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_serial_number_hides_no_leak(seed: int, sequential: bool) -> None:
-    """Epsilon is 2.5, the claim 1. Before sides were mixed, the number told them apart, and nothing else was looked at."""
+    """Epsilon is 2.5, the claim 1. Before sides were mixed, the number told them apart, and
+    nothing else was looked at."""
     leak = counting(2.5, seed, numbered)
     result = audit(
         leak, claim=PureDP(1), pairs=PAIRS, trials=TRIALS, seed=seed, sequential=sequential
@@ -106,7 +109,8 @@ def test_batches_come_in_the_order_of_a_coin() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_clock_beside_a_leak_is_in_no_score(seed: int) -> None:
-    """Scores that mix a clock in drift away from their thresholds: one of three such leaks was CONSISTENT."""
+    """Scores that mix a clock in drift away from their thresholds: one of three such leaks was
+    CONSISTENT."""
     answer = counting(2.5, seed, lambda call, answer: answer)
     rng, now = np.random.default_rng(seed), [1.7e9]
 

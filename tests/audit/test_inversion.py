@@ -35,8 +35,8 @@ def _laplace(seed: int, center: float, scale: float, bits: int = 32, size: int =
 def test_closeness_is_plain_about_the_own_center_alone(
     center: float, scale: float, bits: int
 ) -> None:
-    """Of the best score, all own draws are above any of 10,000 others, but for a share of 1e-3 (of uniform
-    gaps, 5000 are all above 2^-20 with probability 0.99)."""
+    """Of the best score, all own draws are above any of 10,000 others, but for a share of 1e-3
+    (of uniform gaps, 5000 are all above 2^-20 with probability 0.99)."""
     own, other = _of(_laplace(0, center, scale, bits)), _of(_laplace(1, center + 1, scale, bits))
     features = list(inverted([0], own, other))
     assert features
@@ -76,7 +76,8 @@ def test_odd_numbers_are_no_trouble(numbers: list[float]) -> None:
 
 
 def test_an_audit_certifies_it_and_leaves_exact_noise_alone() -> None:
-    """The bound: e^-8 of 100,000 draws are 34, and fewer than 4 are expected. The alarm: alpha is 1e-4."""
+    """The bound: e^-8 of 100,000 draws are 34, and fewer than 4 are expected. The alarm: alpha
+    is 1e-4."""
 
     def broken(data: Any, size: int) -> Any:
         return _laplace(11, len(data), 1.0, size=size)

@@ -1,6 +1,8 @@
-"""Outputs are kept as they were when they were returned, whatever the function does with them later.
+"""Outputs are kept as they were when they were returned, whatever the function does with them
+later.
 
-Else all draws would show what the last one did: no longer independent, and a private function would be flagged.
+Else all draws would show what the last one did: no longer independent, and a private function
+would be flagged.
 """
 
 from __future__ import annotations
@@ -114,7 +116,8 @@ def test_each_output_is_what_it_was_when_it_was_returned(returns: Callable[[int]
 @pytest.mark.parametrize("returns", [ESTIMATOR.fit, _raised_again])
 @pytest.mark.parametrize("sequential", [False, True])
 def test_a_private_function_is_not_flagged(returns: Callable[[int], Any], sequential: bool) -> None:
-    """Exactly 1-DP. When all draws were the last one, 3 to 8 of 10 such audits said VIOLATED (alpha 1e-6)."""
+    """Exactly 1-DP. When all draws were the last one, 3 to 8 of 10 such audits said VIOLATED
+    (alpha 1e-6)."""
     rng = np.random.default_rng(1)
     true = 1 / (1 + np.exp(-1.0))
 

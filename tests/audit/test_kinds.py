@@ -1,4 +1,5 @@
-"""Differences of kind: exceptions, types and shapes on one side; rounding that looks beyond floats' last bits."""
+"""Differences of kind: exceptions, types and shapes on one side; rounding that looks beyond
+floats' last bits."""
 
 from __future__ import annotations
 

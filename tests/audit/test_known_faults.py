@@ -1,4 +1,5 @@
-"""Planted faults whose law is known, and parts that are attacked by themselves. Everything is seeded."""
+"""Planted faults whose law is known, and parts that are attacked by themselves. Everything is
+seeded."""
 
 from __future__ import annotations
 

@@ -96,7 +96,8 @@ def _ragged(rng: np.random.Generator, size: int) -> list[Any]:
 
 @pytest.mark.parametrize("effort", list(Effort))
 def test_a_score_is_a_function_of_one_draw(effort: Effort) -> None:
-    """Longer, larger or stranger draws beside it change nothing: else sound subjects are refuted."""
+    """Longer, larger or stranger draws beside it change nothing: else sound subjects are
+    refuted."""
     rng = np.random.default_rng(11)
     found = candidates(
         encode(_ragged(rng, 400)), encode(_ragged(rng, 400)), law_known=False, difference=None,

@@ -1,4 +1,5 @@
-"""Secrets in single bits, noise of few seeds, long texts: seen where they are, and no candidates where they are not.
+"""Secrets in single bits, noise of few seeds, long texts: seen where they are, and no candidates
+where they are not.
 
 Every audit has a false-alarm probability of 1e-6; seeds are fixed.
 """
@@ -226,7 +227,8 @@ def test_one_very_long_output_among_short_ones() -> None:
 
 
 def test_texts_of_outcomes_are_safe_to_print() -> None:
-    """They can neither forge a line of a report nor move a terminal's cursor, nor stop the printing."""
+    """They can neither forge a line of a report nor move a terminal's cursor, nor stop the
+    printing."""
     for text in ("a\nclaim      pure(99)\x1b[31m", "\ud800"):
         for label in encode([ValueError(text), Exception(text)]).labels:
             assert label.isprintable()

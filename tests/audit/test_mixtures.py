@@ -46,8 +46,8 @@ def bound(threshold: float) -> float:
 
 
 def test_the_threshold_for_a_sampled_record_is_nearly_the_best() -> None:
-    """What is to be expected of the chosen event is at least .95 of the most for 17 of 20 samples or
-    more (19 with these seeds); with a line instead of a curve that bends, for 5."""
+    """What is to be expected of the chosen event is at least .95 of the most for 17 of 20
+    samples or more (19 with these seeds); with a line instead of a curve that bends, for 5."""
     most = max(bound(float(t)) for t in np.linspace(2, 4.5, 126))
     candidate = Candidate("number 0 >= {threshold}", number(0), True, fitted=False)
     task, near = Task([(2.45, DELTA)], ALPHA, CERTIFYING), 0

@@ -318,7 +318,8 @@ def test_a_batch_that_raises_is_refused_and_says_where_exceptions_are_outcomes()
 
 
 def test_rows_of_one_dataset_have_one_shape() -> None:
-    """The planted leak is of no record: a width that each batch draws anew, and all its rows share."""
+    """The planted leak is of no record: a width that each batch draws anew, and all its rows
+    share."""
     widths = iter((3, 3, 4))
     draws = CallableDraws(lambda data, size: np.zeros((size, next(widths))), [0.0], vectorized=True)
     draws.draw(SeededBits(0), 5)

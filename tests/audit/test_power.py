@@ -138,7 +138,8 @@ def _count_oracle(share: str) -> Oracle:
 
 
 def test_the_oracle_knows_the_best_event() -> None:
-    """Discrete Laplace noise of scale 9/10: beside the centers the ratio is e^(10/9), or its inverse."""
+    """Discrete Laplace noise of scale 9/10: beside the centers the ratio is e^(10/9), or its
+    inverse."""
     found, epsilon = _count_oracle("1/10"), 10 / 9
     p = 1 / (1 + math.exp(-epsilon))
     # Four standard errors of 100,000 draws: 6e-5 each.

@@ -1,7 +1,9 @@
-"""Events that happen on one side alone, and there rarely: seen with a few times the draws of an oracle that knows them.
+"""Events that happen on one side alone, and there rarely: seen with a few times the draws of an
+oracle that knows them.
 
-An oracle needs 1181, 5742 and 30,338 draws a side for probabilities of 0.05, 0.01 and 0.002, with power 0.9 at alpha 1e-6
-against PureDP(1). Seeds are fixed; before, none to two of eight were seen with twice as many draws.
+An oracle needs 1181, 5742 and 30,338 draws a side for probabilities of 0.05, 0.01 and 0.002,
+with power 0.9 at alpha 1e-6 against PureDP(1). Seeds are fixed; before, none to two of eight
+were seen with twice as many draws.
 """
 
 from __future__ import annotations
@@ -53,8 +55,8 @@ def test_rare_leaks_are_seen(kind: str, share: float) -> None:
 
 
 def test_the_signed_root_counts_standard_errors() -> None:
-    """Of own hits among all, of which e / (1 + e) are allowed: Wald's number where there are many, and what a
-    binomial tail says where there are few."""
+    """Of own hits among all, of which e / (1 + e) are allowed: Wald's number where there are
+    many, and what a binomial tail says where there are few."""
     many = signed_root(np.array([7400.0]), np.array([2600.0]), 1.0, 1.0)[0]
     allowed = 1 / (1 + np.exp(-1))
     assert abs(many - (7400 - 1e4 * allowed) / np.sqrt(1e4 * allowed * (1 - allowed))) < 0.02

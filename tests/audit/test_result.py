@@ -1,4 +1,5 @@
-"""What a user does with a result: requires it, prints it, keeps it; and the faults that give silence a meaning."""
+"""What a user does with a result: requires it, prints it, keeps it; and the faults that give
+silence a meaning."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def noisy(seed: int = 0) -> Callable[..., Any]:
 
 
 def audited(function: Callable[..., Any], claim: Guarantee = ONE, **more: Any) -> AuditResult:
-    """Draws enough to see half the noise (0.57 against 0.13 of them beyond 1) but for a chance below 1e-12."""
+    """Draws enough to see half the noise (0.57 against 0.13 of them beyond 1) but for a chance
+    below 1e-12."""
     return audit(
         function,
         claim=claim,
@@ -202,7 +204,8 @@ def test_a_result_carries_what_its_witness_needs(tmp_path: Path) -> None:
 
 
 def test_results_of_arrays_are_compared() -> None:
-    """Datasets of arrays have no one truth value; results that hold them must be comparable all the same."""
+    """Datasets of arrays have no one truth value; results that hold them must be comparable all
+    the same."""
 
     def run() -> AuditResult:
         count = NoisyCount.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE)

@@ -1,4 +1,5 @@
-"""The search finds planted leaks from a domain alone, keeps its budget, and certifies on fresh draws."""
+"""The search finds planted leaks from a domain alone, keeps its budget, and certifies on fresh
+draws."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def _second_moment(data: Any) -> float:
 
 
 def _largest_of(seed: int) -> Vectorized:
-    """The maximum of answers with exponential noise of mean 20: values between two maxima give it away."""
+    """The maximum of answers with exponential noise of mean 20: values between two maxima give
+    it away."""
     rng = np.random.default_rng(seed)
     return lambda data, size: np.round(
         (np.asarray(data) + rng.exponential(20.0, (size, 5))).max(axis=1), 3

@@ -1,4 +1,5 @@
-"""Searches of functions that keep their noise, and of naive float libraries whose last bits drown a leak.
+"""Searches of functions that keep their noise, and of naive float libraries whose last bits
+drown a leak.
 
 Every search has a false-alarm probability of 1e-6; seeds are fixed.
 """
@@ -90,8 +91,8 @@ def _found(clipped: bool, **more: Any) -> SearchResult:
 
 
 def test_bits_drown_a_forgotten_clip_which_rounding_shows() -> None:
-    """What is certified of bits is more than the noise gives away on any pair; rounded, the record beyond the bounds
-    is found, and what its 3 standard scales give away."""
+    """What is certified of bits is more than the noise gives away on any pair; rounded, the
+    record beyond the bounds is found, and what its 3 standard scales give away."""
     bare, rounded = _found(False), _found(False, rounded=1e-9)
     assert bare.result is not None
     assert rounded.result is not None
@@ -129,7 +130,8 @@ def test_looking_at_bits_counts_as_calls() -> None:
 
 
 def test_too_few_calls_to_look_at_bits_as_well_are_refused() -> None:
-    """Half of the calls may go to bits: what is enough without is refused, before anything is drawn."""
+    """Half of the calls may go to bits: what is enough without is refused, before anything is
+    drawn."""
     calls = 12_000
 
     def never(data: Any, size: int) -> Any:

@@ -1,4 +1,5 @@
-"""Pairs several steps apart, records of NaN, and the ends of integer types: what a search tries by itself."""
+"""Pairs several steps apart, records of NaN, and the ends of integer types: what a search tries
+by itself."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ def test_a_sound_mechanism_is_not_flagged_several_steps_apart(steps: int) -> Non
 
 
 def test_the_delta_of_one_step_is_what_adds_up() -> None:
-    """Of k steps with (epsilon, delta) each, delta (1 + e^epsilon + ...) is what a group is promised."""
+    """Of k steps with (epsilon, delta) each, delta (1 + e^epsilon + ...) is what a group is
+    promised."""
     found = search(
         lambda data, size: np.full(size, len(data)), claim=ApproxDP("0.5", "1e-3"), domain=BYTES,
         adjacency=ADD, calls=20_000, seed=0, vectorized=True, steps=(2,),
@@ -98,7 +100,8 @@ def test_the_delta_of_one_step_is_what_adds_up() -> None:
 
 
 def test_how_far_apart_follows_from_the_calls() -> None:
-    """So many steps as the draws are ample for: e^8 is too much for 20,000 calls, and e^0.8 is not."""
+    """So many steps as the draws are ample for: e^8 is too much for 20,000 calls, and e^0.8 is
+    not."""
 
     def far(claim: Guarantee, calls: int) -> set[int]:
         seen: set[int] = set()

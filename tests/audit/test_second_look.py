@@ -1,4 +1,5 @@
-"""The second look of an attack: taken where the first promises nothing, on draws that are never tested."""
+"""The second look of an attack: taken where the first promises nothing, on draws that are never
+tested."""
 
 from __future__ import annotations
 
@@ -54,8 +55,9 @@ def certified(odds: float, seed: int, sizes: list[int], alpha: float) -> tuple[b
 
 
 def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact: every draw is of one use, and all of them are used. Odds 9 are far above e, odds 3.1 look suspicious with
-    this seed, and with odds e there is nothing that more draws could teach of a single number."""
+    """Exact: every draw is of one use, and all of them are used. Odds 9 are far above e, odds
+    3.1 look suspicious with this seed, and with odds e there is nothing that more draws could
+    teach of a single number."""
     monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
     learning, choosing = study_sizes(TRIALS, law_known=False)
     for odds, looks in ((9.0, 1), (3.1, 2), (math.e, 1)):
@@ -74,8 +76,8 @@ def test_a_second_look_makes_no_false_alarms(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_after_a_second_look_different_events_share_the_false_alarm_probability() -> None:
-    """Exact: one event a direction where the first look settles it; after a second one two of different
-    scores, and alpha in all is not exceeded."""
+    """Exact: one event a direction where the first look settles it; after a second one two of
+    different scores, and alpha in all is not exceeded."""
     for function, most in ((response(9.0, 0, []), 1), (peaks(0), 2)):
         fixed = FixedAttack(PureDP("1/20"), [PAIR], 60_000, 0.05, 3)
         study = fixed.study(target_of(function, True), 0, 0)
@@ -92,7 +94,8 @@ def test_after_a_second_look_different_events_share_the_false_alarm_probability(
 
 
 def test_what_did_not_learn_is_judged_on_the_draws_that_taught() -> None:
-    """Exact: the choosing draws show nothing, the others all; only an unfitted score may use them."""
+    """Exact: the choosing draws show nothing, the others all; only an unfitted score may use
+    them."""
     nothing, ones, zeros = encode([0.5] * 400), encode([1.0] * 400), encode([0.0] * 400)
     task = Task([(1.0, 0.0)], 0.05, 400)
     promises = []

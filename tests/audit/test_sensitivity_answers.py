@@ -83,7 +83,8 @@ def test_the_librarys_queries_keep_their_lemmas_and_no_smaller_ones(
     silent = attack(query, adjacency, domain, calls=400)
     assert not silent.violated
     assert (silent.bound, silent.norm) == (proved.value, measure_of(proved.norm).norm)
-    # a 1% smaller claim (of integers: a claim of one less) is refuted, so the silence means something
+    # a 1% smaller claim (of integers: a claim of one less) is refuted, so the silence means
+    # something
     less = min(proved.value - 1, proved.value * Fraction(99, 100))
     claim: dict[str, Any] = {"norm": proved.norm, "bound": less}
     assert any(attack(query, adjacency, domain, calls=n, **claim).violated for n in (400, 2000))
@@ -341,7 +342,8 @@ def test_a_float_sum_rounds_and_a_float32_sum_is_broken() -> None:
 
 
 def test_the_simplest_pair_shows_what_the_worst_one_does() -> None:
-    """Rounding on few records, and a wrong value on many: the pair that is shown must be of the second kind."""
+    """Rounding on few records, and a wrong value on many: the pair that is shown must be of the
+    second kind."""
 
     def both(x: Array) -> float:
         return (1 + 2**-52) * int((x >= 0).sum()) + 5 * (len(x) > 32)

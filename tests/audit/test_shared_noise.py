@@ -1,4 +1,5 @@
-"""Noise that calls share: every call is private, all of them together say nothing, and this is said."""
+"""Noise that calls share: every call is private, all of them together say nothing, and this is
+said."""
 
 from __future__ import annotations
 
@@ -187,7 +188,8 @@ def test_a_clock_and_a_counter_are_not_looked_at() -> None:
 
 
 def test_equal_neighbors_are_independent_of_each_other() -> None:
-    """Exact: of independent outputs P(x = y, x != z) = sum p^2 (1 - p) <= 1/4, with equality for a fair coin."""
+    """Exact: of independent outputs P(x = y, x != z) = sum p^2 (1 - p) <= 1/4, with equality for
+    a fair coin."""
     for p in np.linspace(0, 1, 101):
         assert p**2 * (1 - p) + (1 - p) ** 2 * p <= 0.25
     assert Score(0.25, 40, 100).is_chance
@@ -196,14 +198,16 @@ def test_equal_neighbors_are_independent_of_each_other() -> None:
 
 
 def test_few_runs_are_unlikely_only_where_values_stay() -> None:
-    """40 equal values, then 40 others: 2 of 80! / (40! 40!) orders have two runs; the bound counts 160 of them."""
+    """40 equal values, then 40 others: 2 of 80! / (40! 40!) orders have two runs; the bound
+    counts 160 of them."""
     orders = math.comb(80, 40)
     assert log_chance_of_runs(np.repeat([0, 1], 40)) == pytest.approx(math.log(160 / orders))
     assert log_chance_of_runs(np.arange(50)) == log_chance_of_runs(np.zeros(50)) == 0.0
 
 
 def test_few_runs_against_all_orders() -> None:
-    """The bound's sum counts at least the orders of small multisets that have so few runs: by enumeration."""
+    """The bound's sum counts at least the orders of small multisets that have so few runs: by
+    enumeration."""
     for values in ((0, 0, 0, 1, 1), (0, 0, 1, 1, 2), (0, 0, 0, 0, 1, 2)):
         orders = set(itertools.permutations(values))
         n, m = len(values), len(set(values))

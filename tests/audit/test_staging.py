@@ -61,7 +61,8 @@ def test_a_coarse_fault_is_caught_with_the_fewest_draws() -> None:
 
 
 def test_what_a_fault_needed_the_subject_gets_too() -> None:
-    """The fault takes more than 20,000 draws and less than 40,000, with 1.7 standard errors to spare either way."""
+    """The fault takes more than 20,000 draws and less than 40,000, with 1.7 standard errors to
+    spare either way."""
     result = audited(1.0, 1.075)
     (fault,) = result.faults
     assert fault.caught

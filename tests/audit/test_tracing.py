@@ -51,7 +51,8 @@ def test_a_mean_without_noise_is_caught(adjacency: Adjacency) -> None:
 
 
 def _noised(radius: float, deviation: float, seed: int) -> Release:
-    """The mean of records moved into a ball about 0, with Gaussian noise: 2 radius / n / deviation-GDP."""
+    """The mean of records moved into a ball about 0, with Gaussian noise: 2
+    radius / n / deviation-GDP."""
     rng = np.random.default_rng(seed)
 
     def release(records: Floats) -> Floats:
@@ -79,7 +80,8 @@ def _epsilon(mu: float, delta: float) -> float:
 
 @pytest.mark.parametrize("mu", [1.0, 4.0, 12.0])
 def test_a_noised_mean_is_never_certified_above_its_truth(mu: float) -> None:
-    """15 audits at alpha = 1e-4: one is wrong by chance with probability 1.5e-3, 4.5e-3 in all three."""
+    """15 audits at alpha = 1e-4: one is wrong by chance with probability 1.5e-3, 4.5e-3 in all
+    three."""
     truth, delta = _epsilon(mu, 0.01), "0.01"
     deviation = 2 * RADIUS / NEAR.n / mu
     found = [
@@ -186,7 +188,8 @@ def test_what_is_expected_without_the_record_is_right_and_rounded_up(score: Scor
 def test_no_private_law_of_scores_is_above_what_is_allowed(
     score: Score, epsilon: float, delta: float
 ) -> None:
-    """The laws that privacy just allows, on a fine grid of normal scores: best at the top, least below."""
+    """The laws that privacy just allows, on a fine grid of normal scores: best at the top, least
+    below."""
     z = norm.ppf((np.arange(4000) + 0.5) / 4000)
     values = np.array([_value(score, x) for x in z])
     q = np.full(4000, 1 / 4000)
@@ -207,8 +210,8 @@ def _pure_noise(seed: int) -> Trace:
 
 
 def test_an_estimate_of_nothing_is_certified_of_nothing() -> None:
-    """10 audits at alpha = 1e-3 whose scores are exactly fair at epsilon = 0: wrong with probability
-    1e-2 by chance, with fixed seeds."""
+    """10 audits at alpha = 1e-3 whose scores are exactly fair at epsilon = 0: wrong with
+    probability 1e-2 by chance, with fixed seeds."""
     assert all(_pure_noise(k).bet([(1.0, 0.0)], 1e-3).epsilon == -math.inf for k in range(10))
 
 
@@ -219,7 +222,8 @@ def test_too_small_an_expectation_would_certify_it(monkeypatch: pytest.MonkeyPat
 
 
 def _on_the_edge(epsilon: float, delta: float, seed: int, more: float = 1.0) -> Trace:
-    """Every score is 1 as often as (epsilon, delta)-DP allows, or ``more`` times that, all together."""
+    """Every score is 1 as often as (epsilon, delta)-DP allows, or ``more`` times that, all
+    together."""
     rng, trace = np.random.default_rng(seed), Trace()
     most = [more * float(score.allowed(np.array([epsilon]), delta)[0]) for score in SCORES]
     trace.rows = [(rng.random() < np.array(most)).astype(np.float64) for _ in range(100)]
@@ -227,7 +231,8 @@ def _on_the_edge(epsilon: float, delta: float, seed: int, more: float = 1.0) -> 
 
 
 def test_bounds_are_above_the_truth_as_rarely_as_said() -> None:
-    """alpha = 1/5, 60 audits on the edge of (1/2, 1/50): 27 or more are wrong with probability 1e-5."""
+    """alpha = 1/5, 60 audits on the edge of (1/2, 1/50): 27 or more are wrong with probability
+    1e-5."""
     found = [_on_the_edge(0.5, 0.02, k).bet([(1.0, 0.02)], 0.2).epsilon for k in range(60)]
     assert sum(epsilon >= 0.5 for epsilon in found) < 27
     assert sum(epsilon > 0 for epsilon in found) > 0

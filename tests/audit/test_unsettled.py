@@ -67,9 +67,9 @@ def test_the_draws_that_would_decide_do() -> None:
 
 
 def test_a_rare_secret_under_a_large_claim_is_shown() -> None:
-    """Probability 6e-4 under epsilon = 5, 46 sightings to be expected: no refutation in 10^5 draws; it is
-    in the report with the draws that would decide. Seeds are fixed; 20 sightings of 46 to be
-    expected are missed with probability 1e-5."""
+    """Probability 6e-4 under epsilon = 5, 46 sightings to be expected: no refutation in 10^5
+    draws; it is in the report with the draws that would decide. Seeds are fixed; 20 sightings of
+    46 to be expected are missed with probability 1e-5."""
     result = audit(
         secret(6e-4, 1), claim=FIVE, pairs=[PAIR], trials=100_000, seed=1, vectorized=True
     )

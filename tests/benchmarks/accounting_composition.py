@@ -1,22 +1,25 @@
-"""A thousand different mechanisms together: our bounds from both sides, a peer's, and textbook sums.
+"""A thousand different mechanisms together: our bounds from both sides, a peer's, and textbook
+sums.
 
-Each mix: 499 pure DP, 250 discrete Laplace shifts, 250 Gaussians and one (epsilon, delta) mechanism of
-delta 1e-60, or as its name says; + ranges: 249 of the pure ones are exponential mechanisms (bounded
-range). Asked for: delta at epsilons where it is about 1e-6, 1e-20 and 1e-40, and epsilon at 1e-6, each
-from cold caches. gap: (upper - lower) / lower. Our lower bound takes randomized response of half the
-length for a bounded range, so with ranges the two sides stay apart whatever the arithmetic does.
-Gaussian stages are merged first, for us and for the peer (exact, and kinder to its time).
+Each mix: 499 pure DP, 250 discrete Laplace shifts, 250 Gaussians and one (epsilon, delta)
+mechanism of delta 1e-60, or as its name says; + ranges: 249 of the pure ones are exponential
+mechanisms (bounded range). Asked for: delta at epsilons where it is about 1e-6, 1e-20 and 1e-40,
+and epsilon at 1e-6, each from cold caches. gap: (upper - lower) / lower. Our lower bound takes
+randomized response of half the length for a bounded range, so with ranges the two sides stay
+apart whatever the arithmetic does. Gaussian stages are merged first, for us and for the peer
+(exact, and kinder to its time).
 
-dp-accounting: privacy loss distributions at the default interval of 1e-4 and the default truncation of
-1e-15 a composition, equal stages by self_compose, the rest pairwise, smallest first. It has no bounded
-range: its connect-the-dots is given our profile of one (pessimistic), randomized response as above
-(optimistic). Its (epsilon, delta) stage has no optimistic version and is randomized response there.
-"pessimistic below ours": its upper bound is below our lower bound, so one of the two is wrong;
-"optimistic above ours" likewise.
+dp-accounting: privacy loss distributions at the default interval of 1e-4 and the default
+truncation of 1e-15 a composition, equal stages by self_compose, the rest pairwise, smallest
+first. It has no bounded range: its connect-the-dots is given our profile of one (pessimistic),
+randomized response as above (optimistic). Its (epsilon, delta) stage has no optimistic version
+and is randomized response there. "pessimistic below ours": its upper bound is below our lower
+bound, so one of the two is wrong; "optimistic above ours" likewise.
 
-Textbook, epsilon at delta = 1e-6. basic: epsilons add up, the Gaussian part by its own profile. advanced:
-Kairouz, Oh, Viswanath 2015, Theorem 3.5, half of delta each for it and for the Gaussian part. zCDP:
-rho + 2 sqrt(rho ln(1 / delta)), rho = epsilon^2 / 2, epsilon^2 / 8 (bounded range), mu^2 / 2.
+Textbook, epsilon at delta = 1e-6. basic: epsilons add up, the Gaussian part by its own profile.
+advanced: Kairouz, Oh, Viswanath 2015, Theorem 3.5, half of delta each for it and for the
+Gaussian part. zCDP: rho + 2 sqrt(rho ln(1 / delta)), rho = epsilon^2 / 2, epsilon^2 / 8 (bounded
+range), mu^2 / 2.
 """
 
 from __future__ import annotations
@@ -190,7 +193,8 @@ Peer = tuple[list[tuple[float, ...]], list[float], list[float]]
 
 
 def theirs(pld: Any, stages: list[Guarantee], epsilons: tuple[float, ...]) -> Peer:
-    """(optimistic, pessimistic) at the epsilons; both epsilons at the first target; seconds of each."""
+    """(optimistic, pessimistic) at the epsilons; both epsilons at the first target; seconds of
+    each."""
     found, inverses, seconds = [], [], []
     for upper in (False, True):
         made, _, processor = clocked(composed, pld, stages, upper)

@@ -1,9 +1,10 @@
-"""Compositions with families: bounded ranges, zCDP and smooth Laplace noise beside others, one call at a time.
+"""Compositions with families: bounded ranges, zCDP and smooth Laplace noise beside others, one
+call at a time.
 
-Each call from cold caches: delta at 0, at 1 and at 50, epsilon at 1e-6 and at 1e-12, the trade-off curve at 0.05 and
-at 1e-9, and whether (1, 1e-6)-DP follows. Target: no call above a second of processor time. longest: of the
-calls, with its name. gap: (upper - lower) / upper of delta(1) and of epsilon at 1e-6; a family's two ends stay
-apart, whatever the arithmetic does.
+Each call from cold caches: delta at 0, at 1 and at 50, epsilon at 1e-6 and at 1e-12, the
+trade-off curve at 0.05 and at 1e-9, and whether (1, 1e-6)-DP follows. Target: no call above a
+second of processor time. longest: of the calls, with its name. gap: (upper - lower) / upper of
+delta(1) and of epsilon at 1e-6; a family's two ends stay apart, whatever the arithmetic does.
 """
 
 from __future__ import annotations

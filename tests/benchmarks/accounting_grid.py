@@ -1,25 +1,28 @@
 """Calibration, delta and epsilon on a grid from everyday to absurd budgets: ours against others'.
 
-36 epsilons from 1e-6 to 100 times 30 deltas from 1e-3 to 1e-300, floats that are taken exactly. On each
-point: the noise that the budget needs, and delta and epsilon of the noise that the judge found, rounded
-to a float. Judge: spec/theory/profiles.py at mpmath's precision, raised where a report is close.
+36 epsilons from 1e-6 to 100 times 30 deltas from 1e-3 to 1e-300, floats that are taken exactly.
+On each point: the noise that the budget needs, and delta and epsilon of the noise that the judge
+found, rounded to a float. Judge: spec/theory/profiles.py at mpmath's precision, raised where a
+report is close.
 
-unsafe: claims more privacy than is true: less noise than the budget needs, a smaller delta or epsilon.
-> 1e-12: unsafe by more than that, relative; the other unsafe ones are roundings of the last digits.
-false: unsafe, and disproved by Gaussian noise (differs from unsafe in zCDP rows only, see below).
-failed: an exception, nan or infinity. 0: the number zero, which is false on every point of this grid;
-counted here, not under unsafe. safe gap, unsafe error: the worst ones, relative to the judge's number,
-for noise in terms of sigma or 1 / sqrt(2 rho), which the lines of worst inputs print as mu^2 or rho;
-'given' there: the sigma, or rho, of which delta and epsilon are asked. ms: a call, over the points.
+unsafe: claims more privacy than is true: less noise than the budget needs, a smaller delta or
+epsilon. > 1e-12: unsafe by more than that, relative; the other unsafe ones are roundings of the
+last digits. false: unsafe, and disproved by Gaussian noise (differs from unsafe in zCDP rows
+only, see below). failed: an exception, nan or infinity. 0: the number zero, which is false on
+every point of this grid; counted here, not under unsafe. safe gap, unsafe error: the worst ones,
+relative to the judge's number, for noise in terms of sigma or 1 / sqrt(2 rho), which the lines
+of worst inputs print as mu^2 or rho; 'given' there: the sigma, or rho, of which delta and
+epsilon are asked. ms: a call, over the points.
 
-Conventions. All: one value of sensitivity 1. dp-accounting: continuous Gaussian, add or remove; its
-get_sigma_gaussian and get_epsilon_gaussian are exact up to a search tolerance of 1e-12 ABSOLUTE; it has
-no public function for delta, so its private _get_log_delta is exponentiated. Its RDP and PLD
-accountants are at their defaults and promise upper bounds; PLD drops tails of e^-50. opendp knows its
-(integer) Gaussian as rho-zCDP only: the gap in Gaussian rows is the price of that conversion, no error.
-Rows with fewer points are slow: a regular subsample. zCDP rows are judged by CKS20, Proposition 12; a
-number below that formula may still follow from another theorem, so 'false' counts those that even
-Gaussian noise of mu^2 = 2 rho, which is rho-zCDP, does not have.
+Conventions. All: one value of sensitivity 1. dp-accounting: continuous Gaussian, add or remove;
+its get_sigma_gaussian and get_epsilon_gaussian are exact up to a search tolerance of 1e-12
+ABSOLUTE; it has no public function for delta, so its private _get_log_delta is exponentiated.
+Its RDP and PLD accountants are at their defaults and promise upper bounds; PLD drops tails of
+e^-50. opendp knows its (integer) Gaussian as rho-zCDP only: the gap in Gaussian rows is the
+price of that conversion, no error. Rows with fewer points are slow: a regular subsample. zCDP
+rows are judged by CKS20, Proposition 12; a number below that formula may still follow from
+another theorem, so 'false' counts those that even Gaussian noise of mu^2 = 2 rho, which is
+rho-zCDP, does not have.
 """
 
 from __future__ import annotations

@@ -1,19 +1,21 @@
 """Means of anisotropic vectors between what is proved of them and what no method can beat.
 
-The instances of dimension_free.py: d = 1000, normal data, (1, 1e-6)-DP under add-remove, mean (1, ..., 1),
-of which methods that need a box know that it is within 100 of zero. Upper bounds, expected errors and lower
-bounds are the functions that ``dpverify rates`` takes from spec/; measured are the points of
-dimension_free.py, of which evidence/2026-11-22-bounds.csv keeps medians, their 95% intervals (order
-statistics) and root mean squares. They were made over two days by several states of the code; of 18 runs that
-were repeated on the last, all gave the same error to 14 digits.
+The instances of dimension_free.py: d = 1000, normal data, (1, 1e-6)-DP under add-remove, mean
+(1, ..., 1), of which methods that need a box know that it is within 100 of zero. Upper bounds,
+expected errors and lower bounds are the functions that ``dpverify rates`` takes from spec/;
+measured are the points of dimension_free.py, of which evidence/2026-11-22-bounds.csv keeps
+medians, their 95% intervals (order statistics) and root mean squares. They were made over two
+days by several states of the code; of 18 runs that were repeated on the last, all gave the same
+error to 14 digits.
 
-best / lower: the error of the best method over the larger of two lower bounds, of privacy (tracing) and of
-sampling (the trace of Sigma over n), which no method beats in root mean square at every mean. Once for the
-root mean square, once for the median; few runs may be below it by chance, and a median is below what it
-bounds. target: at most 12 for instance 1 at n = 10,000. noise / tracing: what of RefinedMean's expected
-error is due to privacy, over what must be. Beside it the older bounds: by buckets of like variances, and by
-packing, which holds for pure DP alone (failure 1/2, means in the ball about the box). bound: of RescaledMean's
-error, with probability 95%, for every sub-Gaussian law of this proxy, friends or not.
+best / lower: the error of the best method over the larger of two lower bounds, of privacy
+(tracing) and of sampling (the trace of Sigma over n), which no method beats in root mean square
+at every mean. Once for the root mean square, once for the median; few runs may be below it by
+chance, and a median is below what it bounds. target: at most 12 for instance 1 at n = 10,000.
+noise / tracing: what of RefinedMean's expected error is due to privacy, over what must be.
+Beside it the older bounds: by buckets of like variances, and by packing, which holds for pure DP
+alone (failure 1/2, means in the ball about the box). bound: of RescaledMean's error, with
+probability 95%, for every sub-Gaussian law of this proxy, friends or not.
 
     python -m tests.benchmarks.bounds                               the tables, from the kept points
     python -m tests.benchmarks.bounds --page                        the table of docs/measured/rates.md
@@ -56,8 +58,8 @@ _REACH = Fraction(100 * math.isqrt(D))  # the ball about the box is a little lar
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Errors of one method at one size: the median with its interval (infinite for fewer than 6 runs),
-    and the root mean square, which is infinite where a run abstained."""
+    """Errors of one method at one size: the median with its interval (infinite for fewer than 6
+    runs), and the root mean square, which is infinite where a run abstained."""
 
     instance: int
     n: int
@@ -70,7 +72,8 @@ class Measured:
 
 
 def collect(points: Iterable[Points]) -> list[Measured]:
-    """Of the methods that are drawn, all that was measured; the same run in two files counts once."""
+    """Of the methods that are drawn, all that was measured; the same run in two files counts
+    once."""
     found: dict[tuple[int, int, str], dict[int, float]] = {}
     for one in points:
         for point in one.found.values():
@@ -173,7 +176,8 @@ def _parameters(name: str, instance: int, n: int) -> dict[str, Any]:
 
 @cache
 def least_n(name: str, instance: int) -> int:
-    """From here on the search for medians leaves one with probability ``RARELY`` at most, by its spec."""
+    """From here on the search for medians leaves one with probability ``RARELY`` at most, by its
+    spec."""
     parameters = _parameters(name, instance, 1)
     if name == "coordinatewise":
         steps = coordinatewise_mean.steps(parameters)
@@ -193,7 +197,8 @@ def least_n(name: str, instance: int) -> int:
 
 
 def best(measured: Sequence[Measured], instance: int, n: int) -> Measured | None:
-    """The private method of the least root mean square, of those with runs enough for an interval."""
+    """The private method of the least root mean square, of those with runs enough for an
+    interval."""
     there = [
         one
         for one in measured
@@ -232,7 +237,8 @@ def medians(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
 
 
 def page(measured: Sequence[Measured]) -> Iterator[str]:
-    """The table of docs/measured/rates.md: the best method by n, its root mean square over the lower bound."""
+    """The table of docs/measured/rates.md: the best method by n, its root mean square over the
+    lower bound."""
     sizes = sorted({one.n for one in measured if best(measured, one.instance, one.n)})
     yield "| n | " + " | ".join(f"instance {i}" for i in VARIANCES) + " |"
     yield "|---|" + "---|" * len(VARIANCES)

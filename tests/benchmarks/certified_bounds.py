@@ -1,12 +1,13 @@
 """What the auditor certifies, how soon it refutes, and how fast it is, against targets.
 
-Run by hand: python -m tests.benchmarks.certified_bounds [--seeds 100] [--undivided] [--rows NAME...]
+Run by hand: python -m tests.benchmarks.certified_bounds [--seeds 100] [--undivided]
+[--rows NAME...]
 
-Draws are those of one side, the ones that choose the event included; no witness is given. Bounds are
-medians over the seeds; a power is the share of the seeds that refuted. Slow rows take fewer seeds, as
-the table says. Functions ("learned") are opaque to the auditor, ours ("law") are not. Noise of functions
-is rounded to multiples of 2^-16 before anything is added: sums of floats would show what was added.
-Seconds are of processor time, all seeds together.
+Draws are those of one side, the ones that choose the event included; no witness is given. Bounds
+are medians over the seeds; a power is the share of the seeds that refuted. Slow rows take fewer
+seeds, as the table says. Functions ("learned") are opaque to the auditor, ours ("law") are not.
+Noise of functions is rounded to multiples of 2^-16 before anything is added: sums of floats
+would show what was added. Seconds are of processor time, all seeds together.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ FAMILIES = ("laplace", "gaussian", "long", "wide", "profile", "gross", "sequenti
 
 @dataclass(frozen=True)
 class Row:
-    """One line: ``measure(seed)`` gives a number; ``shown`` makes cells and whether it met the target."""
+    """One line: ``measure(seed)`` gives a number; ``shown`` makes cells and whether it met the
+    target."""
 
     what: str
     target: str
@@ -239,8 +241,9 @@ def gross() -> Iterator[Row]:
 
 
 def sequential() -> Iterator[Row]:
-    """True epsilon a little above the claimed 1: draws until the sequential audit refutes; and bets on the
-    best event, which is known to them: stakes from past payoffs (mean over second moment), or the best fixed stake."""
+    """True epsilon a little above the claimed 1: draws until the sequential audit refutes; and
+    bets on the best event, which is known to them: stakes from past payoffs (mean over second
+    moment), or the best fixed stake."""
     for true, target, part in (
         ("1.5", 500, 2),
         ("1.2", 2500, 2),
@@ -255,7 +258,8 @@ def sequential() -> Iterator[Row]:
 
 
 def _informed(seed: int, true: float, rates: bool) -> float:
-    """Bets that Laplace noise has epsilon 1, on the outputs above the larger center, until 1 / ALPHA.
+    """Bets that Laplace noise has epsilon 1, on the outputs above the larger center, until
+    1 / ALPHA.
 
     rates: the best fixed stake (Kelly 1956); else mean over second moment of past payoffs.
     """

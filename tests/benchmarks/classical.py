@@ -1,19 +1,22 @@
-"""The classical benchmark of auditors: sound and broken mechanisms of the literature, on crafted pairs.
+"""The classical benchmark of auditors: sound and broken mechanisms of the literature, on crafted
+pairs.
 
-A row is one mechanism of audits/classical, with as many seeds as asked. All calls count: both sides,
-the choice among the pairs, the choice of the event, and its certificate. The bounds hold at 95%.
+A row is one mechanism of audits/classical, with as many seeds as asked. All calls count: both
+sides, the choice among the pairs, the choice of the event, and its certificate. The bounds hold
+at 95%.
 
-steps: how many, each to a neighbor, lead from one side of a pair to the other. For k of them the claim
-is k times as large, and what is certified is divided by k: it holds for some neighbors on the way.
-truth: the largest epsilon of any event on the pairs, a step, exactly. published: the best bound in print, at 90%
-from 2 * 10^8 final draws a side. median, 5%: of our certified epsilons. flagged: in how many runs the
-claim was refuted; a sound mechanism may be at most in 5% of them. seconds: of processor time on one core, a run.
+steps: how many, each to a neighbor, lead from one side of a pair to the other. For k of them the
+claim is k times as large, and what is certified is divided by k: it holds for some neighbors on
+the way. truth: the largest epsilon of any event on the pairs, a step, exactly. published: the
+best bound in print, at 90% from 2 * 10^8 final draws a side. median, 5%: of our certified
+epsilons. flagged: in how many runs the claim was refuted; a sound mechanism may be at most in 5%
+of them. seconds: of processor time on one core, a run.
 
-ok: every broken one flagged in 90% of the runs or more, a sound one in no more than chance explains (the
-99.9% binomial limit at 5%), and the median not below reach, where there is one.
+ok: every broken one flagged in 90% of the runs or more, a sound one in no more than chance
+explains (the 99.9% binomial limit at 5%), and the median not below reach, where there is one.
 
-With --search the pairs are not given: the mechanisms with query vectors are searched from a box alone, among
-neighbors and several steps apart, as ``search`` does by itself.
+With --search the pairs are not given: the mechanisms with query vectors are searched from a box
+alone, among neighbors and several steps apart, as ``search`` does by itself.
 
     python -m tests.benchmarks.classical [--seeds 100] [--calls 2000000] [--search] [names]
 """
@@ -49,7 +52,8 @@ COLUMNS = "mechanism,claim,steps,truth,published,reach,median,5%,flagged,calls,s
 
 @dataclass(frozen=True)
 class Run:
-    """One run: what was certified, whether the claim was refuted, calls, seconds of processor time."""
+    """One run: what was certified, whether the claim was refuted, calls, seconds of processor
+    time."""
 
     epsilon: float
     flagged: bool

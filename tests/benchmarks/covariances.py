@@ -1,17 +1,21 @@
 """How far ``SignCovariance`` is from the shape of an elliptical law, and how long it takes.
 
-Error: the Frobenius norm of L^-1 S L^-T - I, S the estimate and L a root of the truth, both scaled to determinant 1; medians
-over runs of fresh data and noise, with order statistics that hold the true median with probability 95% (infinite where
-there is no shape), beside the figures to reach: "met" is a median of at most 1.1 times one. Seeds are none that a setting
-was chosen on.
+Error: the Frobenius norm of L^-1 S L^-T - I, S the estimate and L a root of the truth, both
+scaled to determinant 1; medians over runs of fresh data and noise, with order statistics that
+hold the true median with probability 95% (infinite where there is no shape), beside the figures
+to reach: "met" is a median of at most 1.1 times one. Seeds are none that a setting was chosen
+on.
 
-Data: turned by a random rotation, deviations from 1 to 10^4: "log" has eigenvalues at equal steps of their logarithms,
-"one" a single small one, "half" as many small ones as large ones. Cell: 1/128 of the smallest deviation. "known": the
-center is public. "far": the law lies about a point 10^6 smallest deviations from 0, in a random direction; ``center`` is 0 and
-``scale`` is 10^6, how far the center may be off. Normal records have mu^2 = 0.3 * 0.2367^2, 30% of what (1, 1e-6) allows.
+Data: turned by a random rotation, deviations from 1 to 10^4: "log" has eigenvalues at equal
+steps of their logarithms, "one" a single small one, "half" as many small ones as large ones.
+Cell: 1/128 of the smallest deviation. "known": the center is public. "far": the law lies about a
+point 10^6 smallest deviations from 0, in a random direction; ``center`` is 0 and ``scale`` is
+10^6, how far the center may be off. Normal records have mu^2 = 0.3 * 0.2367^2, 30% of what
+(1, 1e-6) allows.
 
-Beside it, on the same records and given the true center: Tyler's estimator without privacy, and noisy second moments of
-the same mu, clipped to a ball whose radius is the true median length, which nobody would know.
+Beside it, on the same records and given the true center: Tyler's estimator without privacy, and
+noisy second moments of the same mu, clipped to a ball whose radius is the true median length,
+which nobody would know.
 
     python -m tests.benchmarks.covariances [--runs 40] [--wide 16] [--only far]
 """
@@ -129,8 +133,8 @@ def tyler(standard: Floats) -> float:
 
 
 def clipped(setting: Setting, standard: Floats, root: Floats, run: int) -> float:
-    """The error of noisy second moments of records clipped to their median length; eigenvalues that are not positive
-    become 10^-12 of the largest."""
+    """The error of noisy second moments of records clipped to their median length; eigenvalues
+    that are not positive become 10^-12 of the largest."""
     records, d = standard @ root.T, setting.d
     lengths = np.linalg.norm(records, axis=1)
     radius = np.median(lengths)

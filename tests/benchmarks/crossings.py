@@ -2,20 +2,22 @@
 
     python -m tests.benchmarks.crossings [--only TEXT] [--against FILE]
 
-Every configuration of audits/ releases once from the left dataset of its first pair by SeededBits; that
-warms what is kept between releases. The second release, from a source of the same seed, runs under
-sys.setprofile. Counted are frames of functions in files of the package: not those of other packages, not
-built-in functions, and not what a comprehension runs in, which is no frame in every version of Python. A
-generator that goes on counts as a call.
+Every configuration of audits/ releases once from the left dataset of its first pair by
+SeededBits; that warms what is kept between releases. The second release, from a source of the
+same seed, runs under sys.setprofile. Counted are frames of functions in files of the package:
+not those of other packages, not built-in functions, and not what a comprehension runs in, which
+is no frame in every version of Python. A generator that goes on counts as a call.
 
-calls: such frames. files: in how many files. A frame's caller is the nearest frame around it that is
-counted, so a call that goes through functools, dataclasses or numpy has a caller as well; release itself
-has none. changes: calls whose caller is in another file. pairs: distinct (file of the caller, file of the
-called) of these changes. total: sums over the configurations. together: distinct ones over all of them.
+calls: such frames. files: in how many files. A frame's caller is the nearest frame around it
+that is counted, so a call that goes through functools, dataclasses or numpy has a caller as
+well; release itself has none. changes: calls whose caller is in another file. pairs: distinct
+(file of the caller, file of the called) of these changes. total: sums over the configurations.
+together: distinct ones over all of them.
 
---only: configurations whose names contain this text. --against: an earlier output of this benchmark; the
-last three columns are our numbers over its numbers. Their total is over the configurations that both have,
-and so is typical: the geometric mean of the ratios, in which every configuration counts alike.
+--only: configurations whose names contain this text. --against: an earlier output of this
+benchmark; the last three columns are our numbers over its numbers. Their total is over the
+configurations that both have, and so is typical: the geometric mean of the ratios, in which
+every configuration counts alike.
 """
 
 from __future__ import annotations

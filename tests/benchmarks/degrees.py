@@ -1,15 +1,17 @@
 """Exact neighbor counts, against NumPy's float64 product of all pairs, which counts nothing.
 
-10,000 rows of 1,000 integers: normal, of standard deviation 2^15 cells, about an offset of 2^40; the
-radius is about the typical distance, where the decisions are closest, and then one and a half of it.
-Then the same with rows that must not make it slow: one in twenty at the corners of the outer box, two
-far clusters, thirty, scales from 2^15 to 2^39; and radii from 2^20 to 2^45 cells. NumPy's ``X @ X.T``
-is timed once more beside each of them, in float64, on rows without the offset. It fills n x n numbers,
-and takes half the multiplications, for it sees that the result is symmetric.
+10,000 rows of 1,000 integers: normal, of standard deviation 2^15 cells, about an offset of 2^40;
+the radius is about the typical distance, where the decisions are closest, and then one and a
+half of it. Then the same with rows that must not make it slow: one in twenty at the corners of
+the outer box, two far clusters, thirty, scales from 2^15 to 2^39; and radii from 2^20 to 2^45
+cells. NumPy's ``X @ X.T`` is timed once more beside each of them, in float64, on rows without
+the offset. It fills n x n numbers, and takes half the multiplications, for it sees that the
+result is symmetric.
 
-Ours and NumPy's take turns, and a time is the median of WALL times: both use as many BLAS threads as
-they are given. Also in processor time, of all threads, for other jobs run beside. ratio: our wall time
-over NumPy's. memory: the most that was allocated at a time beyond the rows, in copies of the rows.
+Ours and NumPy's take turns, and a time is the median of WALL times: both use as many BLAS
+threads as they are given. Also in processor time, of all threads, for other jobs run beside.
+ratio: our wall time over NumPy's. memory: the most that was allocated at a time beyond the rows,
+in copies of the rows.
 """
 
 from __future__ import annotations
@@ -97,7 +99,8 @@ def long() -> None:
 
 
 def main() -> None:
-    """Times, ratios, memory, and wrong counts (none), in some four minutes. ``--long`` for 100,000 rows as well."""
+    """Times, ratios, memory, and wrong counts (none), in some four minutes. ``--long`` for
+    100,000 rows as well."""
     header("Exact neighbor counts", "python -m tests.benchmarks.degrees [--long]")
     print(f"# here: the median of {REPEATS} for every call, ours and NumPy's in turn\n")
     print(__doc__)

@@ -1,22 +1,24 @@
 """Private means of anisotropic vectors, side by side.
 
-d = 1000, mean (1, ..., 1), (1, 1e-6)-DP. Variances: instance 1 has 1 / i^2 (trace of Sigma^(1/2) 7.5),
-instance 2 has 1 / i (61.8), instance 3 has max(exp(-(i - 1) / 10), 1e-6) (21.3); normal data. Public: the
-variances where a method is said to know them, n_max = n, and for methods that need a range that all
-coordinates of the mean are within 100 of zero. All methods get the same data in a run. An error is
-that of one release, in L2 against the true mean. Cells: the median, and in brackets order statistics
-that hold the true median with probability 95%, and the number of runs (fewer than 6 have no interval).
+d = 1000, mean (1, ..., 1), (1, 1e-6)-DP. Variances: instance 1 has 1 / i^2 (trace of Sigma^(1/2)
+7.5), instance 2 has 1 / i (61.8), instance 3 has max(exp(-(i - 1) / 10), 1e-6) (21.3); normal
+data. Public: the variances where a method is said to know them, n_max = n, and for methods that
+need a range that all coordinates of the mean are within 100 of zero. All methods get the same
+data in a run. An error is that of one release, in L2 against the true mean. Cells: the median,
+and in brackets order statistics that hold the true median with probability 95%, and the number
+of runs (fewer than 6 have no interval).
 
-figure: what prototypes of Algorithm 1 of DJYZZ24 with a Gaussian filter, and of its refinement, reached in
-floats, which 1.10 times the upper end of ours must not exceed. best: the least error of any private
-method that those prototypes were compared with, both adjacencies, replace alone for some (Algorithm 1
-with a basic filter, with M = I, a coordinatewise mean, PLAN with known variances and as its authors
-published it, CoinPress): means of 2 to 5 runs.
+figure: what prototypes of Algorithm 1 of DJYZZ24 with a Gaussian filter, and of its refinement,
+reached in floats, which 1.10 times the upper end of ours must not exceed. best: the least error
+of any private method that those prototypes were compared with, both adjacencies, replace alone
+for some (Algorithm 1 with a basic filter, with M = I, a coordinatewise mean, PLAN with known
+variances and as its authors published it, CoinPress): means of 2 to 5 runs.
 
     python -m tests.benchmarks.dimension_free [--runs 40 40 12 8] [--instances 1 2 3]
         [--sizes 2000 5000 10000 20000] [--results FILE] [--keep] [--only METHOD...]
 
-Results are appended to a file of JSON lines; a run that was stopped goes on from there. --runs 0 prints.
+Results are appended to a file of JSON lines; a run that was stopped goes on from there. --runs 0
+prints.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.engines [SECONDS] [UNITS]
 
-A unit sleeps, so that what other programs do to the cores does not count as a cost of the engine. The first run of
-an engine starts its workers, which is shown apart: that is paid once a command.
+A unit sleeps, so that what other programs do to the cores does not count as a cost of the
+engine. The first run of an engine starts its workers, which is shown apart: that is paid once a
+command.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ TARGET = 1.05
 
 
 def measured(engine: Engine, seconds: float, units: int) -> tuple[float, float, list[float]]:
-    """Seconds of the first run with one unit a worker, CPU seconds a unit here, and ratios of later runs."""
+    """Seconds of the first run with one unit a worker, CPU seconds a unit here, and ratios of
+    later runs."""
     with tempfile.TemporaryDirectory() as folder:
         options = Options(Path(folder), seconds=seconds)
         start = perf_counter()

@@ -1,4 +1,5 @@
-"""What the benchmarks of means share: points that are kept, methods that may be missing, medians."""
+"""What the benchmarks of means share: points that are kept, methods that may be missing,
+medians."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Method:
-    """A class of dpverify.mechanisms by name, which this checkout may not have, and its parameters."""
+    """A class of dpverify.mechanisms by name, which this checkout may not have, and its
+    parameters."""
 
     name: str
     module: str
@@ -148,7 +150,8 @@ class Points:
 
 
 def code() -> str:
-    """Tells one state of what releases run from another: of all files in dpverify but its judges."""
+    """Tells one state of what releases run from another: of all files in dpverify but its
+    judges."""
     global _CODE
     if not _CODE:
         root, digest = Path(dpverify.__file__).parent, hashlib.sha256()
@@ -172,7 +175,8 @@ _CODE = ""
 
 @contextmanager
 def degrees_once() -> Iterator[None]:
-    """Neighbor counts of the same images and radius are computed once; for errors, never for times."""
+    """Neighbor counts of the same images and radius are computed once; for errors, never for
+    times."""
     try:
         module = importlib.import_module("dpverify.grid.nearness")
     except ModuleNotFoundError:

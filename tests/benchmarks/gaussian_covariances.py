@@ -1,18 +1,21 @@
-"""``GaussianCovariance`` by its three ways to whiten, beside naive clipping and CoinPress in floats, by hand.
+"""``GaussianCovariance`` by its three ways to whiten, beside naive clipping and CoinPress in
+floats, by hand.
 
-Normal records about a known center of zero; covariances have the eigenvalues of a spectrum, from 1 to kappa, and random axes.
-Printed is the median of |S^(-1/2) V S^(-1/2) - I|_F, S the covariance and V the estimate, over the runs, each with data,
-axes and noise of its own, the same for all methods; "-" where most runs release no estimate. In brackets what
-the second moments have without privacy.
+Normal records about a known center of zero; covariances have the eigenvalues of a spectrum, from
+1 to kappa, and random axes. Printed is the median of |S^(-1/2) V S^(-1/2) - I|_F, S the
+covariance and V the estimate, over the runs, each with data, axes and noise of its own, the same
+for all methods; "-" where most runs release no estimate. In brackets what the second moments
+have without privacy.
 
 * sign: 8 rounds of signs; no bounds. All others are given kappa and the largest deviation, both exact.
 * spectral: 8 rounds. recursive: 1.7 ln(kappa) rounds, from 1 to 20. naive: no rounds, records clipped once.
 * CoinPress: as it was published, in float64 (replace alone), with its own last step, 8 rounds, and the product of maps in
-  the order U^(-1/2) A; with the constants of its program, and with those of the paper for beta = 1/10.
+  the order U^(-1/2) A; with the constants of its program, and with those of the paper for
+  beta = 1/10.
 
-spectra: "log", eigenvalues evenly spaced in logarithms; "small", one of 1; "large", one of kappa; "half", d / 2 of each;
-"pairs", as "log", each twice.
-target: what "sign" is to have, within 10%.
+spectra: "log", eigenvalues evenly spaced in logarithms; "small", one of 1; "large", one of
+kappa; "half", d / 2 of each; "pairs", as "log", each twice. target: what "sign" is to have,
+within 10%.
 
     python -m tests.benchmarks.gaussian_covariances [--runs 40] [--methods sign,CoinPress]
 """
@@ -80,7 +83,8 @@ class Cell:
         return np.sqrt(values)
 
     def data(self, run: int) -> tuple[Floats, Floats, Floats]:
-        """White records, axes and the records, shapes (n, d), (d, d) and (n, d); not those that constants were chosen on."""
+        """White records, axes and the records, shapes (n, d), (d, d) and (n, d); not those that
+        constants were chosen on."""
         rng = np.random.default_rng(seed_of(self.d, self.n, self.spectrum, self.kappa, run))
         axes = np.linalg.qr(rng.normal(size=(self.d, self.d)))[0]
         white = rng.normal(size=(self.n, self.d))
@@ -125,7 +129,8 @@ def mechanism(cell: Cell, method: str) -> GaussianCovariance:
 
 
 def coinpress(records: Floats, kappa: float, mu: float, paper: bool, rng: Any) -> Floats:
-    """A factor of the estimate, for records of shape (n, d): a quarter of the budget for all rounds but the last."""
+    """A factor of the estimate, for records of shape (n, d): a quarter of the budget for all
+    rounds but the last."""
     n, d = records.shape
     shaped = np.eye(d) / math.sqrt(kappa)
     for t in range(ROUNDS):
@@ -190,7 +195,8 @@ def errors(cell: Cell, methods: tuple[str, ...], runs: int) -> dict[str, list[fl
 def _released(
     made: GaussianCovariance, records: Floats, axes: Floats, deviations: Floats, run: int
 ) -> float:
-    """The error of one release; infinite where the mechanism needs more records, or releases no estimate."""
+    """The error of one release; infinite where the mechanism needs more records, or releases no
+    estimate."""
     if len(records) < made.fewest_records():
         return math.inf
     released = made.release(records, SeededBits(run))

@@ -1,8 +1,11 @@
-"""``GaussianMean``, without a prior, against CoinPress' steps (``IterativeMean``) with one, ``VarianceAwareMean`` and no privacy.
+"""``GaussianMean``, without a prior, against CoinPress' steps (``IterativeMean``) with one,
+``VarianceAwareMean`` and no privacy.
 
-Root mean squares of |estimate - mean| over the runs, each with records and noise of its own, at (1, 1e-6); means are 8 sqrt(d) deviations
-away. CoinPress is told a ball of 10 sqrt(d) and has three steps, as its authors have it; VarianceAwareMean a reach of 16 sqrt(d). Targets are what
-was predicted before any of this was built. Records that were kept in a public set before are in ``kept_means``.
+Root mean squares of |estimate - mean| over the runs, each with records and noise of its own, at
+(1, 1e-6); means are 8 sqrt(d) deviations away. CoinPress is told a ball of 10 sqrt(d) and has
+three steps, as its authors have it; VarianceAwareMean a reach of 16 sqrt(d). Targets are what
+was predicted before any of this was built. Records that were kept in a public set before are in
+``kept_means``.
 
     python -m tests.benchmarks.gaussian_means [--runs 100]
 """

@@ -1,12 +1,16 @@
-"""How many samples of N(0, I) are good (Definition 9.1 of DH20), which its Lemma 9.1 says of d / gamma^2 polylog records.
+"""How many samples of N(0, I) are good (Definition 9.1 of DH20), which its Lemma 9.1 says of
+d / gamma^2 polylog records.
 
-The lemma leaves a constant and a power of a logarithm open. Here are the shares of samples that meet each condition: of one
-column all half-lines that begin at a record are looked at; of more columns those along ten axes, the sample's mean, and its
-largest and smallest second moment, so condition 2 may fail more often than is shown. C of condition 1 is 2, log is natural, tau = 1/10.
-"n for 9 of 10": the least n = 2^(k/2) of which at least nine tenths of all samples meet all four, and it over d / gamma^2.
-Then the sizes of the paper's experiments, with its gamma = 1/10 and 1 / n, tau = 1 / n.
+The lemma leaves a constant and a power of a logarithm open. Here are the shares of samples that
+meet each condition: of one column all half-lines that begin at a record are looked at; of more
+columns those along ten axes, the sample's mean, and its largest and smallest second moment, so
+condition 2 may fail more often than is shown. C of condition 1 is 2, log is natural, tau = 1/10.
+"n for 9 of 10": the least n = 2^(k/2) of which at least nine tenths of all samples meet all
+four, and it over d / gamma^2. Then the sizes of the paper's experiments, with its gamma = 1/10
+and 1 / n, tau = 1 / n.
 
-    python -m tests.benchmarks.good_samples [--runs 60] [--dimensions 1 2 5 10 30] [--gammas 0.1 0.2]
+    python -m tests.benchmarks.good_samples [--runs 60] [--dimensions 1 2 5 10 30]
+    [--gammas 0.1 0.2]
 """
 
 from __future__ import annotations
@@ -28,9 +32,11 @@ CONDITIONS = (1, 2, 3, 4)
 
 
 def farthest(along: Floats) -> float:
-    """The supremum over t of |share of records beyond t - its normal share| t^2 at records, from either side of each.
+    """The supremum over t of |share of records beyond t - its normal share| t^2 at records, from
+    either side of each.
 
-    Between two records it can be larger by what t^2 times a normal share changes there, about 1 / n.
+    Between two records it can be larger by what t^2 times a normal share changes there, about
+    1 / n.
     """
     found, n = 0.0, len(along)
     for side in (along, -along):

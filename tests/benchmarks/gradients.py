@@ -1,7 +1,9 @@
-"""Gradient steps on lists beside one masked release, at (1, 1e-6): what Algorithm 3.1 of ZZ25 costs, and several runs of it.
+"""Gradient steps on lists beside one masked release, at (1, 1e-6): what Algorithm 3.1 of ZZ25
+costs, and several runs of it.
 
-The same records and seeds in every column; root mean squares of the natural parameter's error, over maximum likelihood without privacy (the column
-"plain"), and of its noise alone, each estimate less the one without privacy, over that of one masked release.
+The same records and seeds in every column; root mean squares of the natural parameter's error,
+over maximum likelihood without privacy (the column "plain"), and of its noise alone, each
+estimate less the one without privacy, over that of one masked release.
 
     python -m tests.benchmarks.gradients [--runs 60]
 """
@@ -65,7 +67,8 @@ def rows(runs: int) -> Iterator[list[str]]:
 def _errors(
     made: list[TruncatedMle], family: Family, theta: float, n: int, runs: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """What is estimated without privacy and by each mechanism, less the truth, shape (runs, 1 + mechanisms)."""
+    """What is estimated without privacy and by each mechanism, less the truth, shape (runs,
+    1 + mechanisms)."""
     found = []
     for k in range(runs):
         rng = np.random.default_rng(seed_of("gradients", family, n, k))

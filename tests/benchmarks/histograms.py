@@ -2,13 +2,13 @@
 
     python -m tests.benchmarks.histograms --peers-python PYTHON    (with opendp and diffprivlib)
 
-Prices of 53,940 diamonds between 0 and 20,000, and their cuts. Budgets: PureDP(1), with Laplace noise
-for all; and zCDP of 1/32 (mu = 1/4), with Gaussian noise for all. Errors: of bins the root mean square
-over the bins, after negative counts of all became 0; of ranges that over all ranges of neighboring
-bins, of the counts as they came (diffprivlib's are never negative). Shown are medians over the runs;
-"ratio" is ours over the best peer's mean squared error, square root, with its 99.9% interval by 10,000
-resamples of both. target: at most theirs, that is no interval above 1. What the peers do is in
-histograms_peers.
+Prices of 53,940 diamonds between 0 and 20,000, and their cuts. Budgets: PureDP(1), with Laplace
+noise for all; and zCDP of 1/32 (mu = 1/4), with Gaussian noise for all. Errors: of bins the root
+mean square over the bins, after negative counts of all became 0; of ranges that over all ranges
+of neighboring bins, of the counts as they came (diffprivlib's are never negative). Shown are
+medians over the runs; "ratio" is ours over the best peer's mean squared error, square root, with
+its 99.9% interval by 10,000 resamples of both. target: at most theirs, that is no interval above
+1. What the peers do is in histograms_peers.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def _shown(errors: Floats) -> str:
 
 
 def _ratio(ours: Floats, theirs: Floats, rng: np.random.Generator) -> str:
-    """Write the ratio of root mean squared errors with its 99.9% interval, and whether it misses the target."""
+    """Write the ratio of root mean squared errors with its 99.9% interval, and whether it misses
+    the target."""
 
     def means(errors: Floats) -> Floats:
         return np.asarray(errors[rng.integers(len(errors), size=(RESAMPLES, len(errors)))].mean(1))

@@ -1,13 +1,15 @@
-"""Histograms and trees of OpenDP and diffprivlib for ``histograms``, in an environment of their own.
+"""Histograms and trees of OpenDP and diffprivlib for ``histograms``, in an environment of their
+own.
 
-Reads a task from standard input as JSON: runs, and questions, each with its budget (epsilon, or rho of
-zCDP), adjacency, number of bins, and each record's bin. Writes for each question and each method the
-counts that it gives, for all runs. Imports nothing of this project.
+Reads a task from standard input as JSON: runs, and questions, each with its budget (epsilon, or
+rho of zCDP), adjacency, number of bins, and each record's bin. Writes for each question and each
+method the counts that it gives, for all runs. Imports nothing of this project.
 
-OpenDP: counts by categories, with its Laplace or Gaussian noise calibrated by its binary search; for ranges
-its b-ary tree over these counts, made consistent, with the branching that it recommends for so many bins
-and with 2, 4, 8 and 16. A replaced record is two steps of its symmetric distance. diffprivlib:
-``tools.histogram`` and ``histogram2d``, for add-remove alone, for which their noise suffices.
+OpenDP: counts by categories, with its Laplace or Gaussian noise calibrated by its binary search;
+for ranges its b-ary tree over these counts, made consistent, with the branching that it
+recommends for so many bins and with 2, 4, 8 and 16. A replaced record is two steps of its
+symmetric distance. diffprivlib: ``tools.histogram`` and ``histogram2d``, for add-remove alone,
+for which their noise suffices.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ Answer = Callable[[], list[float]]
 
 
 def opendp(asked: dict[str, Any], branching: int | None) -> Answer:
-    """Give what answers a question once: counts, or with a branching those of the consistent tree."""
+    """Give what answers a question once: counts, or with a branching those of the consistent
+    tree."""
     dp: Any = import_module("opendp.prelude")
     numpy: Any = import_module("numpy")
     dp.enable_features("contrib")

@@ -2,8 +2,9 @@
 
 Run by hand: python -m tests.benchmarks.inversion [--seeds 100]
 
-Functions that add noise to the number of records, of which the auditor knows nothing; claimed 1-DP, 100,000 draws a
-side. Certified bounds are medians over the seeds; seconds are the longest of one audit, of the processor.
+Functions that add noise to the number of records, of which the auditor knows nothing; claimed
+1-DP, 100,000 draws a side. Certified bounds are medians over the seeds; seconds are the longest
+of one audit, of the processor.
 """
 
 from __future__ import annotations

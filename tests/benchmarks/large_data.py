@@ -1,14 +1,17 @@
-"""Records of ten columns in Parquet files, larger than memory: a session's plan of moments, beside what is bare.
+"""Records of ten columns in Parquet files, larger than memory: a session's plan of moments,
+beside what is bare.
 
     python -m tests.benchmarks.large_data write FOLDER --records 1e8
     python -m tests.benchmarks.large_data read FOLDER [--rounds 3] [--plan]
     python -m tests.benchmarks.large_data workers FOLDER [--rounds 3]
 
-read: "moments" is one answer of a session about a table that is not in memory: the number of records, their means and
-covariances, in one pass; "plan" asks a count, the means and the covariances apart, in one pass too. "bare read" reads the same batches by pyarrow and drops
-them; "bare Gram" maps them to cells and adds up exact second moments and sums. Each round runs all of them, in turn, so that what else the
-machine does falls on all; given are seconds and ratios of each round, the best and the median. The peak is of the whole process.
-workers: the same moments by one worker process of Dask and by two, of one thread each.
+read: "moments" is one answer of a session about a table that is not in memory: the number of
+records, their means and covariances, in one pass; "plan" asks a count, the means and the
+covariances apart, in one pass too. "bare read" reads the same batches by pyarrow and drops them;
+"bare Gram" maps them to cells and adds up exact second moments and sums. Each round runs all of
+them, in turn, so that what else the machine does falls on all; given are seconds and ratios of
+each round, the best and the median. The peak is of the whole process. workers: the same moments
+by one worker process of Dask and by two, of one thread each.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ _FILE = 10_000_000  # records in a file
 
 
 def write(folder: Path, records: int) -> None:
-    """Write files of normal records whose columns follow each other, as pyarrow does by default but for dictionaries."""
+    """Write files of normal records whose columns follow each other, as pyarrow does by default
+    but for dictionaries."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -78,7 +82,8 @@ def bare_read(folder: Path) -> int:
 
 
 def bare_gram(folder: Path) -> Integers:
-    """Add up exact sums and second moments of cells, with no types, no missing entries, no bounds."""
+    """Add up exact sums and second moments of cells, with no types, no missing entries, no
+    bounds."""
     return gram_of(batches(folder))
 
 
@@ -104,7 +109,8 @@ def gram_of(given: Iterable[Any]) -> Integers:
 
 
 def plain_gram(folder: Path) -> Integers:
-    """Add up the same in a few lines: rows beside each other, cells as integers, their exact products."""
+    """Add up the same in a few lines: rows beside each other, cells as integers, their exact
+    products."""
     total: Integers = np.zeros((D + 1, D), np.int64)
     for batch in batches(folder):
         columns = [column.to_numpy() for column in batch.columns]
@@ -204,7 +210,8 @@ def bare_groups(groups: Sequence[tuple[Path, int]]) -> Integers:
 
 
 def bare_processes(folder: Path, count: int) -> float:
-    """Measure so many processes that share the row groups and do nothing else: what the machine has to give."""
+    """Measure so many processes that share the row groups and do nothing else: what the machine
+    has to give."""
     groups = groups_of(folder)
     with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
         list(pool.map(bare_groups, [groups[:1]] * (2 * count)))  # all have imported what they need
@@ -214,7 +221,8 @@ def bare_processes(folder: Path, count: int) -> float:
 
 
 def by_workers(folder: Path, count: int, mechanism: MomentMatrix) -> tuple[float, Any, float]:
-    """Measure a release by so many workers of one thread: seconds, what is released, processor seconds of the workers."""
+    """Measure a release by so many workers of one thread: seconds, what is released, processor
+    seconds of the workers."""
     import dask.dataframe
     from distributed import Client, LocalCluster
 

@@ -1,9 +1,11 @@
-"""Draws per second of the shipped laws as audits draw them, and of functions that return containers.
+"""Draws per second of the shipped laws as audits draw them, and of functions that return
+containers.
 
-A law's row, for the first pair of a configuration: draws a second of processor time that are sampled and encoded, and
-that are scored by the laws of both sides besides, as a certificate does it; the median of five batches. A function's row:
-outputs a second that are called, kept as they are and encoded. Targets: 5 million draws a second of laws of one number,
-50,000 outputs a second of dicts.
+A law's row, for the first pair of a configuration: draws a second of processor time that are
+sampled and encoded, and that are scored by the laws of both sides besides, as a certificate does
+it; the median of five batches. A function's row: outputs a second that are called, kept as they
+are and encoded. Targets: 5 million draws a second of laws of one number, 50,000 outputs a second
+of dicts.
 
 python -m tests.benchmarks.laws [--size 40000] [UNIT ...]
 """

@@ -1,5 +1,5 @@
-"""Linear regressions and principal components beside OpenDP and diffprivlib, on the same data with the
-same declared bounds.
+"""Linear regressions and principal components beside OpenDP and diffprivlib, on the same data
+with the same declared bounds.
 
     python -m tests.benchmarks.linear_models --peers-python PYTHON    (with opendp and diffprivlib)
 
@@ -7,15 +7,16 @@ Ours is one release of ``MomentMatrix`` under replace with Laplace noise, PureDP
 epsilon = 1; "(1, 1e-6)" is ours under that weaker guarantee with Gaussian noise, which they have
 not. Bounds are round numbers, chosen without the data.
 
-Errors. Regression: the mean squared distance of predictions from those of least squares, of these
-records and between the target's declared bounds for all, over the target's variance: the constant mean
-has R^2. Components: the share of the variance along the best k directions that those
-found miss. Shown are means over the runs with standard errors. "ratio" is ours over theirs with its 99.9%
-interval by 10,000 resamples. target: at most theirs. A run in which a peer raised an error counts
-as the mean without features (error R^2), or as no variance found (error 1).
+Errors. Regression: the mean squared distance of predictions from those of least squares, of
+these records and between the target's declared bounds for all, over the target's variance: the
+constant mean has R^2. Components: the share of the variance along the best k directions that
+those found miss. Shown are means over the runs with standard errors. "ratio" is ours over theirs
+with its 99.9% interval by 10,000 resamples. target: at most theirs. A run in which a peer raised
+an error counts as the mean without features (error R^2), or as no variance found (error 1).
 
-Data: diamonds (every tenth of 53,940), diabetes (442), and "normal": features (g_0 + g_j) / 5 clipped to [-1, 1], slopes
-alternating, noise of 1/6; for components normal columns of deviations from .5 down to .05.
+Data: diamonds (every tenth of 53,940), diabetes (442), and "normal": features (g_0 + g_j) / 5
+clipped to [-1, 1], slopes alternating, noise of 1/6; for components normal columns of deviations
+from .5 down to .05.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ SEED = 20_000  # of what is reported; settings were chosen on others
 
 @dataclass(frozen=True)
 class Case:
-    """Records with bounds of every column, the target last, or k components in place of a target."""
+    """Records with bounds of every column, the target last, or k components in place of a
+    target."""
 
     name: str
     data: Floats
@@ -57,7 +59,8 @@ class Case:
 
     @property
     def clamped(self) -> Floats:
-        """The records between the bounds; for components in units of these, for all methods alike."""
+        """The records between the bounds; for components in units of these, for all methods
+        alike."""
         found = np.clip(self.data, self.low, self.high)
         if not self.k:
             return found

@@ -1,13 +1,14 @@
-"""Answers of OpenDP and diffprivlib to the tasks of ``linear_models``, in an environment of their own.
+"""Answers of OpenDP and diffprivlib to the tasks of ``linear_models``, in an environment of
+their own.
 
-Reads a list of tasks from standard input as JSON: kind, runs, epsilon, bounds and records. Writes for
-each task what each peer that has the model answers, for every run: coefficients with the intercept
-last, or components. Imports nothing of this project.
+Reads a list of tasks from standard input as JSON: kind, runs, epsilon, bounds and records.
+Writes for each task what each peer that has the model answers, for every run: coefficients with
+the intercept last, or components. Imports nothing of this project.
 
-A replaced record is one step of diffprivlib's models, and two of OpenDP's symmetric distance, also
-where the number of records is public. So OpenDP's parameters are those for which its own privacy map
-gives epsilon at 2: the noise scale of its regression (Theil and Sen's, of one feature), and
-n_changes = 2 of its PCA, whose map with n_changes = 1 gives 2 epsilon.
+A replaced record is one step of diffprivlib's models, and two of OpenDP's symmetric distance,
+also where the number of records is public. So OpenDP's parameters are those for which its own
+privacy map gives epsilon at 2: the noise scale of its regression (Theil and Sen's, of one
+feature), and n_changes = 2 of its PCA, whose map with n_changes = 1 gives 2 epsilon.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
 """What the errors of the rescaled and the refined mean depend on, and how fast they are; by hand.
 
-(1, 1e-6)-DP under add-remove, n_max = n, mean (1, ..., 1), the covariance public. Cells: the median
-error of a release, with order statistics that hold the true median with probability 95%, and their number.
+(1, 1e-6)-DP under add-remove, n_max = n, mean (1, ..., 1), the covariance public. Cells: the
+median error of a release, with order statistics that hold the true median with probability 95%,
+and their number.
 
-dimension: n = 1000; standard deviations 1/9 in the first 90 columns, the same data for every d, and 1 in
-all, in equal parts, in the others: the trace of Sigma^(1/2) is 11 whatever d. target: medians within 10%.
-rotation: d = 200, n = 2000, variances 1 / i, in random orthogonal coordinates that are public.
-laws: d = 1000, n = 5000, variances 1 / i: normal, random signs, uniform, and coins of probability 1/10,
-centered, whose covariance proxy is 2.03 times their variance (Kearns and Saul, 1998).
-free: d = 100, standard deviations max(2^(1 - i), 1e-3): the root mean square
-error over that without privacy.
-speed: 10^6 releases and their log-likelihoods of 200 records of one column at (4, 1e-6), target 10 s;
-10^4 x 1000, one release against NumPy's X @ X.T in float64 and in turn, target 3 times; 10^5 x 50, one
-release, target 180 s. Wall times: both sides use as many BLAS threads as they are given.
+dimension: n = 1000; standard deviations 1/9 in the first 90 columns, the same data for every d,
+and 1 in all, in equal parts, in the others: the trace of Sigma^(1/2) is 11 whatever d. target:
+medians within 10%. rotation: d = 200, n = 2000, variances 1 / i, in random orthogonal
+coordinates that are public. laws: d = 1000, n = 5000, variances 1 / i: normal, random signs,
+uniform, and coins of probability 1/10, centered, whose covariance proxy is 2.03 times their
+variance (Kearns and Saul, 1998). free: d = 100, standard deviations max(2^(1 - i), 1e-3): the
+root mean square error over that without privacy. speed: 10^6 releases and their log-likelihoods
+of 200 records of one column at (4, 1e-6), target 10 s; 10^4 x 1000, one release against NumPy's
+X @ X.T in float64 and in turn, target 3 times; 10^5 x 50, one release, target 180 s. Wall times:
+both sides use as many BLAS threads as they are given.
 
     python -m tests.benchmarks.mean_shapes [--parts dimension rotation laws free speed] [--runs 20]
         [--results FILE] [--keep]

@@ -1,13 +1,15 @@
 """Errors of private means of vectors, by hand.
 
-CoinPress, the headline experiment of its authors: d = 50, N(0, I), a public ball of radius 10 sqrt(d)
-about the mean, rho = 1/2 under replace, which is mu = 1; steps t = 1 to 4, the errors' means without the
-largest and smallest tenth. "published" are the authors' numbers of 100 runs (github.com/twistedcubic/
-coin-press, results/synthetic_mean, files t1-1 to t4-1; n = 5090 in their code).
+CoinPress, the headline experiment of its authors: d = 50, N(0, I), a public ball of radius 10
+sqrt(d) about the mean, rho = 1/2 under replace, which is mu = 1; steps t = 1 to 4, the errors'
+means without the largest and smallest tenth. "published" are the authors' numbers of 100 runs
+(github.com/twistedcubic/ coin-press, results/synthetic_mean, files t1-1 to t4-1; n = 5090 in
+their code).
 
-Then unequal variances, d = 1000, mean (1, ..., 1), covariance below the identity, (1, 1e-6)-DP, four
-steps from a ball of radius 10 sqrt(d): sigma_i^2 = 1/i^2, 1/i, exp(-(i - 1) / 10). "in floats" is the
-authors' step on the same data, with the zCDP that Canonne, Kamath and Steinke 2020 convert to that.
+Then unequal variances, d = 1000, mean (1, ..., 1), covariance below the identity, (1, 1e-6)-DP,
+four steps from a ball of radius 10 sqrt(d): sigma_i^2 = 1/i^2, 1/i, exp(-(i - 1) / 10). "in
+floats" is the authors' step on the same data, with the zCDP that Canonne, Kamath and Steinke
+2020 convert to that.
 
 target: at most 1.1 times the published errors, and those in floats.
 """
@@ -72,7 +74,8 @@ def ours(data: Floats, made: IterativeMean, seed: int) -> Floats:
 def in_floats(
     data: Floats, radius: float, steps: int, rho: float, rng: np.random.Generator
 ) -> Floats:
-    """The authors' method, written anew: clip at min(sqrt(r^2 + 6 r + g^2), r + g), add noise, go on."""
+    """The authors' method, written anew: clip at min(sqrt(r^2 + 6 r + g^2), r + g), add noise,
+    go on."""
     n, d = data.shape
     level = math.log(100)
     tail, center = math.sqrt(d + 2 * math.sqrt(d * level) + 2 * level), np.zeros(d)

@@ -1,12 +1,13 @@
 """Medians by smooth sensitivity beside the exponential mechanism's, at equal budgets, by hand.
 
-    python -m tests.benchmarks.medians [--runs 400] [--epsilon 1] [--delta 1e-6] [--n 50,200,1000,10000]
+    python -m tests.benchmarks.medians [--runs 400] [--epsilon 1] [--delta 1e-6]
+    [--n 50,200,1000,10000]
 
-Under replace, bounds -1000..1000 (2^20 cells). Printed is the median distance from the median of the data over
-all runs, each with data of its own: "normal", of variance 1; "wide", uniform on the bounds; "steps", whole
-numbers near a normal of variance 9; "two", half of the records about -500 and half about 500, and one at 0;
-"ties", nine tenths of the records equal. The last column is a Winsorized mean's distance from 0, for normal
-records.
+Under replace, bounds -1000..1000 (2^20 cells). Printed is the median distance from the median of
+the data over all runs, each with data of its own: "normal", of variance 1; "wide", uniform on
+the bounds; "steps", whole numbers near a normal of variance 9; "two", half of the records about
+-500 and half about 500, and one at 0; "ties", nine tenths of the records equal. The last column
+is a Winsorized mean's distance from 0, for normal records.
 """
 
 from __future__ import annotations

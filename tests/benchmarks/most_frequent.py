@@ -5,12 +5,13 @@
 A figure is a gap in records: k categories have so many more records than the m - k others, which
 are alike, and with probability .9 exactly these k are named. Smaller is better.
 
-"counts": one ``Histogram``, Laplace or Gaussian noise, whichever has the smaller gap; its counts are
-released with it. "choices": the exponential mechanism k times (with Gumbel noise at once, which has the
-same law), each of bounded range e. "flips": permute-and-flip k times, which has no bounded range and
-is paid for as pure DP. e is the largest with which k of them keep the budget, by the library's own
-composition. "choices and counts": half of the budget (as a share) for k choices, and the other half for
-noise on the k chosen counts, which is what counts release for nothing more.
+"counts": one ``Histogram``, Laplace or Gaussian noise, whichever has the smaller gap; its counts
+are released with it. "choices": the exponential mechanism k times (with Gumbel noise at once,
+which has the same law), each of bounded range e. "flips": permute-and-flip k times, which has no
+bounded range and is paid for as pure DP. e is the largest with which k of them keep the budget,
+by the library's own composition. "choices and counts": half of the budget (as a share) for k
+choices, and the other half for noise on the k chosen counts, which is what counts release for
+nothing more.
 
 The laws of noise are continuous here, 20,000 draws a figure, so that a figure is within 2%.
 """
@@ -91,7 +92,8 @@ def rounds(
     m: int,
     k: int,
 ) -> float:
-    """Measure k choices: exponential mechanisms for bounded ranges, permute-and-flip for pure DP."""
+    """Measure k choices: exponential mechanisms for bounded ranges, permute-and-flip for pure
+    DP."""
     noise = "gumbel" if kind is BoundedRange else "exponential"
     moves = 2 if adjacency is Adjacency.REPLACE else 1
     each = largest_part(kind, budget, k)

@@ -1,18 +1,21 @@
-"""How many friends each record has, n = 10^4 to 10^6, d = 10: beside all pairs, and beside SciPy's tree.
+"""How many friends each record has, n = 10^4 to 10^6, d = 10: beside all pairs, and beside
+SciPy's tree.
 
     python -m tests.benchmarks.near_pairs [--rows 10000 100000 1000000] [--mechanisms]
 
-Rows: normal, of deviation 2^18 cells; "clusters": a thousand of them of deviation 2^14, centers normal
-of deviation 2^18. Radii in deviations of a coordinate. friends: the share of pairs that are. ours: all
-rows, ``degrees``, exact. all pairs: float64 products of blocks, a comparison and two sums, for some
-rows against all (of the pairs, each once); its time for all rows is scaled up. It is what ``degrees``
-did before with every row beyond half of the radius of the median (at 13, hardly any). cKDTree: built for
-all rows, asked for the numbers of some (``query_ball_point``, float64, where a boundary may round);
-scaled up. Seconds of processor time, one thread. ratios: theirs over ours.
-wrong: counts of some rows that differ from those of exact distances.
+Rows: normal, of deviation 2^18 cells; "clusters": a thousand of them of deviation 2^14, centers
+normal of deviation 2^18. Radii in deviations of a coordinate. friends: the share of pairs that
+are. ours: all rows, ``degrees``, exact. all pairs: float64 products of blocks, a comparison and
+two sums, for some rows against all (of the pairs, each once); its time for all rows is scaled
+up. It is what ``degrees`` did before with every row beyond half of the radius of the median (at
+13, hardly any). cKDTree: built for all rows, asked for the numbers of some
+(``query_ball_point``, float64, where a boundary may round); scaled up. Seconds of processor
+time, one thread. ratios: theirs over ours. wrong: counts of some rows that differ from those of
+exact distances.
 
-With ``--mechanisms`` releases end to end instead: add-remove, (1, 1e-6), a public covariance that is
-right, a twentieth of the records 6 deviations off in "outliers"; peak: memory of the process so far.
+With ``--mechanisms`` releases end to end instead: add-remove, (1, 1e-6), a public covariance
+that is right, a twentieth of the records 6 deviations off in "outliers"; peak: memory of the
+process so far.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""How long the moments and estimates of families of normal vectors take: seconds of processor time, the median of five.
+"""How long the moments and estimates of families of normal vectors take: seconds of processor
+time, the median of five.
 
-Truncated and clipped: log mass and mean of (-x x^T / 2, x), eigenvalues from 1 to 1e4, a ball of E |x - c|^2 about a center that is not the mean.
-covariance: of the same statistic, of d (d + 3) / 2 numbers. precision: the truncated maximum likelihood estimate from moments with noise of 2% on
-the diagonal, precisions known to lie between 0.4 and 3 and a ball of least mass .5. both: the same with the mean. least: the least curvature
-of the clipped precision's moments over that prior.
+Truncated and clipped: log mass and mean of (-x x^T / 2, x), eigenvalues from 1 to 1e4, a ball of
+E |x - c|^2 about a center that is not the mean. covariance: of the same statistic, of d
+(d + 3) / 2 numbers. precision: the truncated maximum likelihood estimate from moments with noise
+of 2% on the diagonal, precisions known to lie between 0.4 and 3 and a ball of least mass .5.
+both: the same with the mean. least: the least curvature of the clipped precision's moments over
+that prior.
 
     python -m tests.benchmarks.normal_families
 """

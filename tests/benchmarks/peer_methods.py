@@ -1,8 +1,10 @@
-"""Peers of the auditor, on outputs of two datasets: canary scores with jax-privacy, and DP-Sniper's method.
+"""Peers of the auditor, on outputs of two datasets: canary scores with jax-privacy, and
+DP-Sniper's method.
 
-jax-privacy is the package itself; it is given the exact log-likelihood ratio of each output. DP-Sniper's method is
-written here from its paper (Bichsel, Steffen, Bogunovic, Vechev, "DP-Sniper: Black-Box Discovery of Differential
-Privacy Violations using Classifiers", S&P 2021), not its package.
+jax-privacy is the package itself; it is given the exact log-likelihood ratio of each output.
+DP-Sniper's method is written here from its paper (Bichsel, Steffen, Bogunovic, Vechev,
+"DP-Sniper: Black-Box Discovery of Differential Privacy Violations using Classifiers", S&P 2021),
+not its package.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ DEFAULT = "Clopper-Pearson"
 LEAST = 0.01
 """The least probability of an event that DP-Sniper looks for, as in its paper."""
 TRAINING, THRESHOLD = 0.05, 0.05
-"""Of its draws; in the paper, of 222 million draws a side, 10.7 million train and as many find the threshold."""
+"""Of its draws; in the paper, of 222 million draws a side, 10.7 million train and as many find
+the threshold."""
 _NO_DELTA = (
     1e-300  # where a method asks for a positive one: so much changes no figure that is shown
 )
@@ -35,7 +38,8 @@ _LARGEST = 1e3  # of a log-likelihood ratio: an infinite one is no score
 def canary_bounds(
     auditing: Any, left: Floats, right: Floats, alpha: float, delta: float, seed: int
 ) -> dict[str, float]:
-    """Lower bounds on epsilon by name: every method of jax-privacy that assumes nothing of the mechanism.
+    """Lower bounds on epsilon by name: every method of jax-privacy that assumes nothing of the
+    mechanism.
 
     left, right: scores of the outputs on either side, higher where left is likelier.
     "one run" takes the better direction to be known; "Clopper-Pearson" bounds both at no cost.
@@ -59,7 +63,8 @@ def canary_bounds(
 
 @dataclass(frozen=True)
 class Sniper:
-    """DP-Sniper's method: an event learned by logistic regression, certified by Clopper and Pearson's bounds.
+    """DP-Sniper's method: an event learned by logistic regression, certified by Clopper and
+    Pearson's bounds.
 
     flags: values that stand for no number; each becomes columns of its own, as in the paper.
     """
@@ -67,9 +72,11 @@ class Sniper:
     flags: Sequence[float] = ()
 
     def bound(self, left: Floats, right: Floats, alpha: float, delta: float, seed: int) -> float:
-        """A lower bound on epsilon at ``delta`` from outputs of either side, shape (draws, columns) each.
+        """A lower bound on epsilon at ``delta`` from outputs of either side, shape
+        (draws, columns) each.
 
-        The method is for pure privacy; delta is taken off the probability that is bounded from below.
+        The method is for pure privacy; delta is taken off the probability that is bounded from
+        below.
         """
         rng = np.random.default_rng(seed)
         sides = [self._features(side)[rng.permutation(len(side))] for side in (left, right)]

@@ -1,4 +1,5 @@
-"""Mechanisms on which auditors are compared: outputs, exact log-likelihood ratios, what is true of them."""
+"""Mechanisms on which auditors are compared: outputs, exact log-likelihood ratios, what is true
+of them."""
 
 from __future__ import annotations
 
@@ -40,9 +41,10 @@ Function = Callable[[Any, int, np.random.Generator], Floats]
 class Subject:
     """A mechanism on two datasets. Outputs are numbers, shape (size, columns).
 
-    score: log P(output | left) - log P(output | right), exactly. claim: what is audited; of pairs several steps
-    apart for the group, and all bounds are divided by the steps. truth: the least epsilon at the claim's delta that
-    holds on this pair, a step; NaN where it is not known. flags: values that stand for no number.
+    score: log P(output | left) - log P(output | right), exactly. claim: what is audited; of
+    pairs several steps apart for the group, and all bounds are divided by the steps. truth: the
+    least epsilon at the claim's delta that holds on this pair, a step; NaN where it is not
+    known. flags: values that stand for no number.
     """
 
     name: str
@@ -249,10 +251,11 @@ def _subsampled() -> Subject:
 
 
 def _gradients(others: bool) -> Callable[[Any, int, np.random.Generator], tuple[Floats, Floats]]:
-    """Noisy gradients of all steps, shape (size, STEPS, COLUMNS), and the iterates after each of them.
+    """Noisy gradients of all steps, shape (size, STEPS, COLUMNS), and the iterates after each of
+    them.
 
-    The record's gradient is a constant vector of norm 1, used in a step with probability RATE; others: that of the
-    other records pulls the iterate to a point.
+    The record's gradient is a constant vector of norm 1, used in a step with probability RATE;
+    others: that of the other records pulls the iterate to a point.
     """
 
     def run(data: Any, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -316,8 +319,9 @@ def _last_iterate() -> Subject:
 
 
 def _mixture_epsilon(weights: Floats, deviation: float) -> float:
-    """At DELTA, of normal laws about 0, 1, ... with these weights, against the one about 0: the best threshold, in
-    either direction (the odds rise with the output, so no other event does better)."""
+    """At DELTA, of normal laws about 0, 1, ... with these weights, against the one about 0: the
+    best threshold, in either direction (the odds rise with the output, so no other event does
+    better)."""
     about = np.arange(len(weights))
 
     def told(cuts: Floats) -> Floats:

@@ -1,17 +1,21 @@
-"""What the auditor certifies, beside jax-privacy given the exact score and DP-Sniper's method, at equal calls.
+"""What the auditor certifies, beside jax-privacy given the exact score and DP-Sniper's method,
+at equal calls.
 
-Run by hand: python -m tests.benchmarks.peers_power [--seeds 5] [--first 0] [--alphas 0.05 1e-6] [ROW ...]
+Run by hand: python -m tests.benchmarks.peers_power [--seeds 5] [--first 0] [--alphas 0.05 1e-6]
+[ROW ...]
 
-Each of the three has as many calls a side as the row says, and 1 - alpha confidence. Ours (``audit``) and DP-Sniper's
-method learn an event from a part of them; jax-privacy is given the log-likelihood ratio of every output, which nobody
-has who audits a function. Pairs, and what is a number in an output, are known to all. Bounds on epsilon (at delta
-1e-5 for Gaussian noise) are medians over the seeds, with the least and the largest; a step of pairs several steps
-apart. truth: the least epsilon that holds on the pair.
+Each of the three has as many calls a side as the row says, and 1 - alpha confidence. Ours
+(``audit``) and DP-Sniper's method learn an event from a part of them; jax-privacy is given the
+log-likelihood ratio of every output, which nobody has who audits a function. Pairs, and what is
+a number in an output, are known to all. Bounds on epsilon (at delta 1e-5 for Gaussian noise) are
+medians over the seeds, with the least and the largest; a step of pairs several steps apart.
+truth: the least epsilon that holds on the pair.
 
-jax-privacy: the package, by ``epsilon_clopper_pearson`` as it is by default (over all thresholds), and by the best
-of its methods that assume nothing of the mechanism, the one of the largest median in each row: that one, the same
-with the threshold chosen on half of the draws ("split"), and ``epsilon_one_run`` (Steinke, Nasr, Jagielski 2023), in
-either way, with the better direction known. DP-Sniper: its method from its paper, with delta taken off where there is
+jax-privacy: the package, by ``epsilon_clopper_pearson`` as it is by default (over all
+thresholds), and by the best of its methods that assume nothing of the mechanism, the one of the
+largest median in each row: that one, the same with the threshold chosen on half of the draws
+("split"), and ``epsilon_one_run`` (Steinke, Nasr, Jagielski 2023), in either way, with the
+better direction known. DP-Sniper: its method from its paper, with delta taken off where there is
 one; the better direction is chosen on draws put aside. "x": ours divided by theirs.
 """
 
@@ -119,7 +123,8 @@ def measured(
 
 
 def above_truth(rows: Sequence[Bounds]) -> list[str]:
-    """For each method in how many runs its bound is above the truth, which alpha allows that rarely."""
+    """For each method in how many runs its bound is above the truth, which alpha allows that
+    rarely."""
     known = [row for row in rows if math.isfinite(row.subject.truth)]
     lines = []
     for name in known[0].found if known else ():

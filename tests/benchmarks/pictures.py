@@ -90,8 +90,8 @@ def _lines(axes: Any, instance: int) -> None:
 
 
 def _points(axes: Any, measured: Sequence[Measured]) -> None:
-    """Medians, with an interval from 6 runs on, a little aside of n, lest they hide each other; a thin
-    line joins those of baselines. Abstaining has no place."""
+    """Medians, with an interval from 6 runs on, a little aside of n, lest they hide each other;
+    a thin line joins those of baselines. Abstaining has no place."""
     found = sorted((m for m in measured if math.isfinite(m.median)), key=lambda m: m.n)
     if not found:
         return

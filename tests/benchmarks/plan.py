@@ -3,25 +3,29 @@
     python -m tests.benchmarks.plan [--tables A B C unlike] [--largest 512] [--runs 50]
         [--results FILE] [--keep]
 
-Replace adjacency, mu^2 = 2 rho: what rho-zCDP methods spend is spent here as Gaussian DP of the same
-concentrated cost. An error is the Euclidean distance from the mean of the law, of one release.
+Replace adjacency, mu^2 = 2 rho: what rho-zCDP methods spend is spent here as Gaussian DP of the
+same concentrated cost. An error is the Euclidean distance from the mean of the law, of one
+release.
 
-A, B, C: normal data. A: covariance I, n = 4000, mean 0, known to be within 25 sqrt(d). B: d = 512, variances
-(512 / i)^a. C: variances (d / i)^2. Both n = 10,000, mean 10 in every column, known to be within
-50 d^(1 + a / 4) of 0, a = 2 in C. Settings and figures (means over 50 runs, without privacy and of PLAN) are
-from github.com/ChristianLebeda/PLAN-experiments, experiments_results/gaussianA to gaussianC, where a run's
-data are the same for all methods; the code there now sets d = 2048 for B, the results say 512 in every row.
+A, B, C: normal data. A: covariance I, n = 4000, mean 0, known to be within 25 sqrt(d). B:
+d = 512, variances (512 / i)^a. C: variances (d / i)^2. Both n = 10,000, mean 10 in every column,
+known to be within 50 d^(1 + a / 4) of 0, a = 2 in C. Settings and figures (means over 50 runs,
+without privacy and of PLAN) are from github.com/ChristianLebeda/PLAN-experiments,
+experiments_results/gaussianA to gaussianC, where a run's data are the same for all methods; the
+code there now sets d = 2048 for B, the results say 512 in every row.
 
-Ours: means over the runs, +- 1.96 standard errors, in both kinds: "known", the deviations are public;
-"unknown", found from a least one on, which is what PLAN does. ratio: of our mean to PLAN's. It is loose
-where the sampling error is most of both, since their 50 datasets are not ours (C at d = 64: without
-privacy they have 0.688 and 0.776 from one law). overhead: the same of both over the error without privacy
-on the same data, for which that cancels. target: at most 1.1, for the ratio and for the overhead.
+Ours: means over the runs, +- 1.96 standard errors, in both kinds: "known", the deviations are
+public; "unknown", found from a least one on, which is what PLAN does. ratio: of our mean to
+PLAN's. It is loose where the sampling error is most of both, since their 50 datasets are not
+ours (C at d = 64: without privacy they have 0.688 and 0.776 from one law). overhead: the same of
+both over the error without privacy on the same data, for which that cancels. target: at most
+1.1, for the ratio and for the overhead.
 
-unlike: three laws in 1000 dimensions, mean 1 in every column, known to be within 100, at the rho that
-(1, 1e-6) allows (0.02436). The figures beside ours are means of 2 to 5 runs of prototypes in floats: PLAN
-with known variances, and the authors' code; no overhead, for their errors without privacy are means of 3
-to 5 runs. Medians here: where the search for medians fails at times, means say nothing.
+unlike: three laws in 1000 dimensions, mean 1 in every column, known to be within 100, at the rho
+that (1, 1e-6) allows (0.02436). The figures beside ours are means of 2 to 5 runs of prototypes
+in floats: PLAN with known variances, and the authors' code; no overhead, for their errors
+without privacy are means of 3 to 5 runs. Medians here: where the search for medians fails at
+times, means say nothing.
 """
 
 from __future__ import annotations

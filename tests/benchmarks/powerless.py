@@ -1,12 +1,13 @@
 """How often a quick audit of the whole suite would be POWERLESS by chance, with fresh seeds.
 
-Per unit and planted fault: the first stage (``dpverify.audit.staging``) that catches it with each of 40 seeds, when it
-attacks alone, and by how much: the standardized excess of the event over what refutes. Such margins are about normal;
-the chance of a miss there is the normal tail at the 99% lower confidence bound of their mean in standard deviations,
-of which one is at least a standard error. Beyond ten standard errors a margin counts as ten: which of two pairs catches
-a fault, by much or by far more, says nothing of misses.
-Later stages draw anew, more, so their misses are independent and no more likely: the chance of missing the fault is at
-most that tail to the power of the stages left. Chances are added up over faults and units.
+Per unit and planted fault: the first stage (``dpverify.audit.staging``) that catches it with
+each of 40 seeds, when it attacks alone, and by how much: the standardized excess of the event
+over what refutes. Such margins are about normal; the chance of a miss there is the normal tail
+at the 99% lower confidence bound of their mean in standard deviations, of which one is at least
+a standard error. Beyond ten standard errors a margin counts as ten: which of two pairs catches a
+fault, by much or by far more, says nothing of misses. Later stages draw anew, more, so their
+misses are independent and no more likely: the chance of missing the fault is at most that tail
+to the power of the stages left. Chances are added up over faults and units.
 
 python -m tests.benchmarks.powerless [--seeds 40] [--workers 2] [--out FILE] [UNIT ...]
 """
@@ -101,7 +102,8 @@ def miss(fault: dict[str, Any]) -> float:
 
 
 def lower_bound(ratio: float, size: int) -> float:
-    """The one-sided confidence bound, at LEVEL, for mean / deviation of normal values of which this was observed."""
+    """The one-sided confidence bound, at LEVEL, for mean / deviation of normal values of which
+    this was observed."""
     low, high = -10.0, ratio
     root = math.sqrt(size)
     while high - low > 1e-6:

@@ -1,12 +1,13 @@
 """Exact integer linear algebra through float64 BLAS, against NumPy's own int64 arithmetic.
 
 Projection: 20,000 records of 300 integers, times a public 300 x 300 matrix. Then Gram matrix and
-squared distances of 2,000 of them, and second moments in a ball. Entries of 20 bits: one word. 26 bits:
-two words on a side, int64 results. 41 bits, the outer box, for 2,000 records: Python integers, where
-NumPy wraps around; it is timed all the same, and agrees modulo 2^64.
+squared distances of 2,000 of them, and second moments in a ball. Entries of 20 bits: one word.
+26 bits: two words on a side, int64 results. 41 bits, the outer box, for 2,000 records: Python
+integers, where NumPy wraps around; it is timed all the same, and agrees modulo 2^64.
 
-Ours and NumPy's take turns, and a time is the median of PROCESSOR time, for other jobs run beside. One
-BLAS thread (OPENBLAS_NUM_THREADS=1), as NumPy's integers have one. ratio: NumPy's time over ours.
+Ours and NumPy's take turns, and a time is the median of PROCESSOR time, for other jobs run
+beside. One BLAS thread (OPENBLAS_NUM_THREADS=1), as NumPy's integers have one. ratio: NumPy's
+time over ours.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Covariances of real data, private beside the plain ones, and data on which one of the two is useless; one picture.
+"""Covariances of real data, private beside the plain ones, and data on which one of the two is
+useless; one picture.
 
-diamonds: 53,940 stones, seven numbers over public rough scales, at (1, 1e-6). digits: 1797 images of 8 x 8 pixels, the sums of
-their six inner columns, at mu = 1. heavy: 20,000 records of a law with Cauchy's tails and correlations of .8^|i - j|, at
-(1, 1e-6). ink: the sums of all eight columns of the digits, of which the first is zero in most. bits: six pixels of the digits'
-fifth row, one where they are above 8: no law with a covariance in the sense of a scatter. Add-remove everywhere; one release
-each in the picture, the median over 20 in the table.
+diamonds: 53,940 stones, seven numbers over public rough scales, at (1, 1e-6). digits: 1797
+images of 8 x 8 pixels, the sums of their six inner columns, at mu = 1. heavy: 20,000 records of
+a law with Cauchy's tails and correlations of .8^|i - j|, at (1, 1e-6). ink: the sums of all
+eight columns of the digits, of which the first is zero in most. bits: six pixels of the digits'
+fifth row, one where they are above 8: no law with a covariance in the sense of a scatter.
+Add-remove everywhere; one release each in the picture, the median over 20 in the table.
 
     python -m tests.benchmarks.real_covariances [--runs 20] [--picture docs/figures]
 
@@ -42,7 +44,8 @@ _SEED = 2026
 
 @dataclass(frozen=True)
 class Case:
-    """Records with what is public about them. truth: the correlations that are estimated, if they are not the records' own."""
+    """Records with what is public about them. truth: the correlations that are estimated, if
+    they are not the records' own."""
 
     name: str
     records: Floats
@@ -132,7 +135,8 @@ def row(case: Case, runs: int) -> list[str]:
 
 
 def draw(found: list[Case], folder: Path, kind: str = "svg") -> Path:
-    """Correlations against the plain ones (of "heavy": both against the truth), a panel for each case that has some."""
+    """Correlations against the plain ones (of "heavy": both against the truth), a panel for each
+    case that has some."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

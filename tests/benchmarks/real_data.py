@@ -17,8 +17,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Public:
-    """What is known without the data: a spread as for ``RescaledMean``, about how many records, and a box
-    for the methods that need one."""
+    """What is known without the data: a spread as for ``RescaledMean``, about how many records,
+    and a box for the methods that need one."""
 
     trace: float
     largest: float
@@ -35,9 +35,9 @@ class Public:
 
 
 def digits() -> tuple[Floats, Public]:
-    """1797 handwritten digits of 8 x 8 pixels, from 0 to 16 (scikit-learn's copy of Alpaydin and Kaynak,
-    1998). Rough guess: a pixel's standard deviation is a quarter of its range, and no direction has more
-    than a quarter of all variance."""
+    """1797 handwritten digits of 8 x 8 pixels, from 0 to 16 (scikit-learn's copy of Alpaydin and
+    Kaynak, 1998). Rough guess: a pixel's standard deviation is a quarter of its range, and no
+    direction has more than a quarter of all variance."""
     data = np.asarray(load_digits().data, dtype=np.float64)
     trace = 64 * 4.0**2
     return data, Public(trace, trace / 4, 2000, (8.0,) * 64, (8.0,) * 64)
@@ -57,12 +57,14 @@ def diamonds_file() -> Path | None:
 
 
 def diamonds() -> tuple[Floats, Public] | None:
-    """53,940 diamonds (Wickham's ggplot2; the copy in plotnine): the seven columns of numbers, each over a
-    rough scale: half a carat, 2% of depth and of table, 5000 dollars, a millimeter each way.
+    """53,940 diamonds (Wickham's ggplot2; the copy in plotnine): the seven columns of numbers,
+    each over a rough scale: half a carat, 2% of depth and of table, 5000 dollars, a millimeter
+    each way.
 
-    Rough guess: a column varies by about its scale, so the trace is 7; five columns say how large a stone
-    is and move together, so one direction may have 5 of it. The box: up to 5 carats, 20,000 dollars and
-    12 mm, proportions from 40% to 80% and 100%. None of it was read off the data.
+    Rough guess: a column varies by about its scale, so the trace is 7; five columns say how
+    large a stone is and move together, so one direction may have 5 of it. The box: up to 5
+    carats, 20,000 dollars and 12 mm, proportions from 40% to 80% and 100%. None of it was read
+    off the data.
     """
     path = diamonds_file()
     if path is None:

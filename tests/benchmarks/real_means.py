@@ -1,13 +1,14 @@
 """Private means of real data: diamonds (53,940 x 7) and handwritten digits (1797 x 64).
 
-What is public is in real_data.py: a rough scale, and for the methods that need one a box. An error is the
-L2 distance of a release from the mean of the data, in pixels of 0 to 16 for digits, in rough scales for
-diamonds (half a carat, 2%, 2%, 5000 dollars, 1 mm three times). Cells: the median of as many releases,
-with order statistics that hold the true median with probability 95%, and their number.
+What is public is in real_data.py: a rough scale, and for the methods that need one a box. An
+error is the L2 distance of a release from the mean of the data, in pixels of 0 to 16 for digits,
+in rough scales for diamonds (half a carat, 2%, 2%, 5000 dollars, 1 mm three times). Cells: the
+median of as many releases, with order statistics that hold the true median with probability 95%,
+and their number.
 
-"diamonds as they are": in their own units (carat, %, dollars, mm), with nothing known of the scales but that
-values are below 10^5 and, where a method needs it, that no standard deviation is below 1/20 or above 10^4;
-errors are in rough scales, as above.
+"diamonds as they are": in their own units (carat, %, dollars, mm), with nothing known of the
+scales but that values are below 10^5 and, where a method needs it, that no standard deviation is
+below 1/20 or above 10^4; errors are in rough scales, as above.
 
     python -m tests.benchmarks.real_means [--releases 40] [--results FILE] [--keep]
 

@@ -1,14 +1,16 @@
 """Means of real data a tenth of which are gross errors: private and not, side by side.
 
-1797 handwritten digits of 8 x 8 pixels from 0 to 16 (scikit-learn's copy). A tenth of the images, drawn at random,
-are replaced: "times 100" (a wrong unit), "inverted" (16 minus each pixel: still in range). An error is the
-L2 distance from the mean of the images as they were, in gray levels.
+1797 handwritten digits of 8 x 8 pixels from 0 to 16 (scikit-learn's copy). A tenth of the
+images, drawn at random, are replaced: "times 100" (a wrong unit), "inverted" (16 minus each
+pixel: still in range). An error is the L2 distance from the mean of the images as they were, in
+gray levels.
 
-mean, trimmed: without privacy; trimmed leaves out a tenth of each column on either side. winsorized:
-``WinsorizedMean``, within the public range. robust: ``RobustMean``, told a rough spread alone (4 levels a pixel), no
-range: friends are within two, and records within one and a half, of the spread of all pixels together; no
-directions, whose slabs are for normal inliers. Replace, delta = 1e-6. Medians over runs, of fresh rows and noise, with order statistics that hold
-the true median with probability 95%. A dash: it abstains, or refuses so few records.
+mean, trimmed: without privacy; trimmed leaves out a tenth of each column on either side.
+winsorized: ``WinsorizedMean``, within the public range. robust: ``RobustMean``, told a rough
+spread alone (4 levels a pixel), no range: friends are within two, and records within one and a
+half, of the spread of all pixels together; no directions, whose slabs are for normal inliers.
+Replace, delta = 1e-6. Medians over runs, of fresh rows and noise, with order statistics that
+hold the true median with probability 95%. A dash: it abstains, or refuses so few records.
 
     python -m tests.benchmarks.real_outliers [--runs 40] [--results FILE] [--keep]
 """

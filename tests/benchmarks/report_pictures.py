@@ -1,4 +1,5 @@
-"""The figures of kept events, by matplotlib instead of SVG: the same data, for pages and papers. Needs dpverify[plots].
+"""The figures of kept events, by matplotlib instead of SVG: the same data, for pages and papers.
+Needs dpverify[plots].
 
 python -m tests.benchmarks.report_pictures EVENTS.jsonl... PICTURE.svg
 """

@@ -1,23 +1,26 @@
-"""How long one waits for dpverify: its import, a mechanism for a budget, its releases, a draw of a law.
+"""How long one waits for dpverify: its import, a mechanism for a budget, its releases, a draw of
+a law.
 
-    python -m tests.benchmarks.responsiveness [--repeats 3] [--only TEXT] [--parts import means draws]
+    python -m tests.benchmarks.responsiveness [--repeats 3] [--only TEXT]
+    [--parts import means draws]
 
 Seconds of processor time on one core, with one thread for linear algebra; the least of the repeats.
 
 import: in a fresh interpreter, whose own start is not counted; modules: how many were loaded by it.
 
-means: each repeat in a fresh interpreter that has imported dpverify and made the data. n = 5000 normal
-records of mean 0; deviations are 1, but for the full matrix, 0.5^|i - j|. (1, 1e-6)-DP, under add-remove if
-no other adjacency is named. Public: n_max = n; a radius of 40 for the clipped mean and of 1000 for the
-iterative one; a reach of 128 and, where deviations are searched, a least one of 1/8; bounds +-100 for the
-winsorized one. for_budget: with nothing kept from earlier calls. first: the first release. again: the second
-one, of the same mechanism from the same data. sum: x.sum(axis=0) for these data x. passes: that sum and, for
-what searches, one np.count_nonzero(x > c, axis=0) for each of its steps. x x^T: np.matmul(x, x.T) into an
-array that is there, for means of friends, who are found by inner products; no part of passes. over: a release
-over passes. waits: for_budget and first.
+means: each repeat in a fresh interpreter that has imported dpverify and made the data. n = 5000
+normal records of mean 0; deviations are 1, but for the full matrix, 0.5^|i - j|. (1, 1e-6)-DP,
+under add-remove if no other adjacency is named. Public: n_max = n; a radius of 40 for the
+clipped mean and of 1000 for the iterative one; a reach of 128 and, where deviations are
+searched, a least one of 1/8; bounds +-100 for the winsorized one. for_budget: with nothing kept
+from earlier calls. first: the first release. again: the second one, of the same mechanism from
+the same data. sum: x.sum(axis=0) for these data x. passes: that sum and, for what searches, one
+np.count_nonzero(x > c, axis=0) for each of its steps. x x^T: np.matmul(x, x.T) into an array
+that is there, for means of friends, who are found by inner products; no part of passes. over: a
+release over passes. waits: for_budget and first.
 
-draws: law.sample(bits, k) for a law that has been sampled before, a call, in microseconds; the least of
-batches of calls. Laws of 100 records.
+draws: law.sample(bits, k) for a law that has been sampled before, a call, in microseconds; the
+least of batches of calls. Laws of 100 records.
 """
 
 from __future__ import annotations
@@ -82,7 +85,8 @@ _DEVIATIONS = 6
 
 @dataclass(frozen=True)
 class Mean:
-    """A kind of mean with its public parameters, the dimension, and how many comparisons it stands for.
+    """A kind of mean with its public parameters, the dimension, and how many comparisons it
+    stands for.
 
     friends: whether it looks at pairs of records. correlated: the data have the full matrix.
     """
@@ -175,7 +179,8 @@ def data_of(mean: Mean) -> Floats:
 
 
 def measure(mean: Mean) -> Seconds:
-    """Time its budget, two releases and the passes; in this interpreter, which is to be a fresh one."""
+    """Time its budget, two releases and the passes; in this interpreter, which is to be a fresh
+    one."""
     x, parameters = data_of(mean), mean.parameters(mean.d)
     middle = np.full(mean.d, 0.01)
     found: Seconds = {}
@@ -268,7 +273,8 @@ def laws() -> dict[str, Any]:
 
 
 def draw_row(name: str, law: Any, bits: SystemBits | SeededBits, repeats: int) -> list[str]:
-    """Time draws by one source, the sizes in turn, so that what else the machine does hits all alike."""
+    """Time draws by one source, the sizes in turn, so that what else the machine does hits all
+    alike."""
     timers = [
         timeit.Timer(partial(law.sample, bits, size), timer=time.process_time) for size in SIZES
     ]

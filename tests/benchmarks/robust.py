@@ -1,17 +1,20 @@
-"""Private means of data a tenth of which (``--share``) are outliers: errors of ``RobustMean`` beside other private means.
+"""Private means of data a tenth of which (``--share``) are outliers: errors of ``RobustMean``
+beside other private means.
 
-Normal records of deviation 1 about (1, ..., 1). "mixed": half of the outliers are uniform on {0, 1}^d, the
-other half at (12, -2, 0, ...). "hidden": moved by 0.9 sqrt(d) in one random direction. "far": moved by 1e4
-in every column. Replace, epsilon = 1, delta = 1e-6; the distance to the true mean, its median over runs with
-order statistics that hold the true median with probability 95%, and the number of runs.
+Normal records of deviation 1 about (1, ..., 1). "mixed": half of the outliers are uniform on {0,
+1}^d, the other half at (12, -2, 0, ...). "hidden": moved by 0.9 sqrt(d) in one random direction.
+"far": moved by 1e4 in every column. Replace, epsilon = 1, delta = 1e-6; the distance to the true
+mean, its median over runs with order statistics that hold the true median with probability 95%,
+and the number of runs.
 
-mean: without privacy, of all records. ball: ``IterativeMean`` with the public knowledge that the mean is within
-100 of 0 in every column. refined: ``RefinedMean``, which knows what ``RobustMean`` knows. in floats: the median that
-a plain version of such an algorithm in floats had, of 12 to 3 runs, before ours was written. floats: that version,
-written again (robust_floats.py).
+mean: without privacy, of all records. ball: ``IterativeMean`` with the public knowledge that the
+mean is within 100 of 0 in every column. refined: ``RefinedMean``, which knows what
+``RobustMean`` knows. in floats: the median that a plain version of such an algorithm in floats
+had, of 12 to 3 runs, before ours was written. floats: that version, written again
+(robust_floats.py).
 
-Where floats is among the methods: in how many runs ours was closer to the truth, and the mean of the difference of
-their errors (negative where ours is better) with its standard error.
+Where floats is among the methods: in how many runs ours was closer to the truth, and the mean of
+the difference of their errors (negative where ours is better) with its standard error.
 
     python -m tests.benchmarks.robust [--cells 1000x10,2000x10] [--runs 10] [--methods robust,mean]
                                       [--share 0.2] [--results FILE] [--keep]

@@ -1,7 +1,9 @@
-"""DH20's two algorithms, run by our own code, beside the medians that were recorded of the paper's files.
+"""DH20's two algorithms, run by our own code, beside the medians that were recorded of the
+paper's files.
 
-The cells of ``robust_mean:dh20`` under the paper's corruption: excess error of 20 runs, median and 95% interval, with a vector
-of noise; recorded are 5, 3 and 1 runs on other samples. "0": the excess of the answer 0, which is private for nothing.
+The cells of ``robust_mean:dh20`` under the paper's corruption: excess error of 20 runs, median
+and 95% interval, with a vector of noise; recorded are 5, 3 and 1 runs on other samples. "0": the
+excess of the answer 0, which is private for nothing.
 
     python -m tests.benchmarks.robust_algorithms [--seed 20261126] [--sizes 100 1000 10000]
 """

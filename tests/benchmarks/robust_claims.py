@@ -1,11 +1,14 @@
-"""How far one record moves a filtered mean, against its claimed sensitivity: exact deltas, and certified ones.
+"""How far one record moves a filtered mean, against its claimed sensitivity: exact deltas, and
+certified ones.
 
-The claims of audits/exhibits/clean_mean, filtered_mean and their variants ((1, 1/n)-DP under the noise of DH20), on
-neighbors of many kinds. shift: how far the mean moves; of random pairs the median, and in how many of them
-it is more than the claimed Delta. delta: the least at epsilon = 1 of the paper's Gaussian noise at the (largest)
-shift, to 50 digits below the table; the shift is taken as the rational that its float is. certified: what an
-audit of the released draws of that pair shows, at false-alarm probability 1%: a lower bound on delta at epsilon = 1,
-and on epsilon at the claimed delta. Draws are of means and noise in cells of 2^-10, the noise rounded up.
+The claims of audits/exhibits/clean_mean, filtered_mean and their variants ((1, 1/n)-DP under the
+noise of DH20), on neighbors of many kinds. shift: how far the mean moves; of random pairs the
+median, and in how many of them it is more than the claimed Delta. delta: the least at
+epsilon = 1 of the paper's Gaussian noise at the (largest) shift, to 50 digits below the table;
+the shift is taken as the rational that its float is. certified: what an audit of the released
+draws of that pair shows, at false-alarm probability 1%: a lower bound on delta at epsilon = 1,
+and on epsilon at the claimed delta. Draws are of means and noise in cells of 2^-10, the noise
+rounded up.
 
     python -m tests.benchmarks.robust_claims [--draws 100000] [--cases CASE...]
 """

@@ -1,11 +1,12 @@
 """Outliers along a few columns: ``RobustMean`` with votes for the farthest column, and without; or,
 with --part drawn, with records drawn in to a share of the ball, and without.
 
-Normal records of deviation 1 about (1, ..., 1), a tenth of them outliers. "k columns, a": a k-th of these
-moved by a in each of the first k columns. "three directions": the same along random orthogonal ones. "slab": 3/2 to 3
-deviations away along a random direction, uniform. "point": all of them at 5/2 in the first five columns, 0 elsewhere.
-"hidden", "mixed" and "far" as in audits/_corruption.py. "skewed": no outliers; all columns exponential,
-or the first three, of mean 1 and deviation 1.
+Normal records of deviation 1 about (1, ..., 1), a tenth of them outliers. "k columns, a": a k-th
+of these moved by a in each of the first k columns. "three directions": the same along random
+orthogonal ones. "slab": 3/2 to 3 deviations away along a random direction, uniform. "point": all
+of them at 5/2 in the first five columns, 0 elsewhere. "hidden", "mixed" and "far" as in
+audits/_corruption.py. "skewed": no outliers; all columns exponential, or the first three, of
+mean 1 and deviation 1.
 
 Replace, epsilon = 1, delta = 1e-6, ``for_budget`` as it is. Distance to the true mean: medians over
 runs, with order statistics that hold the true median with probability 95%, the same data and seeds
@@ -14,7 +15,8 @@ either side. The difference of the squared errors with and without votes over th
 without, by the means over runs, and its standard error: what that costs, or saves. cut: columns and
 directions on average.
 
-    python -m tests.benchmarks.robust_columns [--cells 10000x50] [--runs 40] [--seed 11] [--part votes]
+    python -m tests.benchmarks.robust_columns [--cells 10000x50] [--runs 40] [--seed 11]
+    [--part votes]
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The picture of an experiment that ``dpverify rates`` measured: error against the variable, a panel each.
+"""The picture of an experiment that ``dpverify rates`` measured: error against the variable, a
+panel each.
 
     dpverify rates robust_mean:dh20 --seed 20261122 --jsonl run.jsonl
     python -m tests.benchmarks.robust_experiment run.jsonl docs/figures/robust-experiment.png
 
-Medians with 95% intervals where a method answers in most of its runs, and the references. A run that was
-stopped has the panels that were finished. Needs dpverify[plots].
+Medians with 95% intervals where a method answers in most of its runs, and the references. A run
+that was stopped has the panels that were finished. Needs dpverify[plots].
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """A plain version of an algorithm like ``RobustMean``'s, in floats, none of its constants tuned.
 
-A peer for errors only. Its sums of floats are not private as they stand, whatever the noise. It was written again
-from a description of the version whose medians are the column "in floats" (robust.py), where that left a choice with
-the older constants; it is not that code: in 12 cells its medians (of 40 to 12 runs) are from 10% below to 17% above those.
+A peer for errors only. Its sums of floats are not private as they stand, whatever the noise. It
+was written again from a description of the version whose medians are the column "in floats"
+(robust.py), where that left a choice with the older constants; it is not that code: in 12 cells
+its medians (of 40 to 12 runs) are from 10% below to 17% above those.
 
-Friends are records within r; a record weighs by its share of friends, between 11/20 and 17/20 of all. Then
-one step of a clipped mean, two rounds of cuts along eigenvectors with heavy tails, and the mean of what is
-left in a ball of radius R. A tenth of the records may be anything; the others have deviation 1.
+Friends are records within r; a record weighs by its share of friends, between 11/20 and 17/20 of
+all. Then one step of a clipped mean, two rounds of cuts along eigenvectors with heavy tails, and
+the mean of what is left in a ball of radius R. A tenth of the records may be anything; the
+others have deviation 1.
 """
 
 from __future__ import annotations
@@ -62,12 +64,14 @@ class RobustFloats:
         return np.asarray(center + total / max(count, n / 4))
 
     def radius(self, r: float, error: float) -> float:
-        """That holds all records of a sample but half of one, about a center that is this far off."""
+        """That holds all records of a sample but half of one, about a center that is this far
+        off."""
         q = chi2.ppf(1 - 1 / (2 * self.n), self.d)
         return math.sqrt((1 + error**2) * q) + GAMMA * r / (1 - GAMMA)
 
     def cut(self, rows: Floats, radius: float, rng: np.random.Generator) -> tuple[Floats, bool]:
-        """Less the tails along the largest eigenvectors of a noisy covariance; whether any was cut."""
+        """Less the tails along the largest eigenvectors of a noisy covariance; whether any was
+        cut."""
         n, d = self.n, self.d
         scale = math.sqrt(2) * radius**2 / (n * _mu("covariance") / math.sqrt(ROUNDS))
         noise = rng.normal(size=(d, d))

@@ -1,13 +1,15 @@
-"""How few records ``RobustMean`` needs, and how long it takes beside one product of all pairs of records.
+"""How few records ``RobustMean`` needs, and how long it takes beside one product of all pairs of
+records.
 
 Data as in audits/_corruption.py; replace, epsilon = 1, delta = 1e-6; ``for_budget`` with n_max = n.
 
-First, 10 columns: how many of 100 releases of fresh data abstained; the median distance to the true mean of
-all of them (infinite where one abstained), with order statistics that hold the true median with
-probability 95%; ``minimum_n()``, from which on at most 1 in 1000 abstains, of friends and a tenth of anything.
+First, 10 columns: how many of 100 releases of fresh data abstained; the median distance to the
+true mean of all of them (infinite where one abstained), with order statistics that hold the true
+median with probability 95%; ``minimum_n()``, from which on at most 1 in 1000 abstains, of
+friends and a tenth of anything.
 
-Then, 10,000 records of 100 columns: a release, and NumPy's x @ x.T in float64, by turns; medians of 5. Target: at
-most three times as long, by the processor time of all threads.
+Then, 10,000 records of 100 columns: a release, and NumPy's x @ x.T in float64, by turns; medians
+of 5. Target: at most three times as long, by the processor time of all threads.
 
     python -m tests.benchmarks.robust_reach [--runs 100] [--repeats 5] [--n 500,600,700,800,1000]
 """

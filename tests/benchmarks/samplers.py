@@ -1,13 +1,15 @@
-"""Draws per second of the exact samplers, beside OpenDP's vector API and numpy; their laws and times.
+"""Draws per second of the exact samplers, beside OpenDP's vector API and numpy; their laws and
+times.
 
-Every row: the median of interleaved repeats (ours on each source of bits, OpenDP, numpy, again), so
-that what else the machine does falls on all alike. Rates are millions of draws a second of processor
-time on one core. Targets: discrete laws at 100 times OpenDP on the operating system's bits and 300
-times on a stream cipher or Philox; rounded Gaussian at 0.25 and 0.5 of numpy's (inexact) normal.
+Every row: the median of interleaved repeats (ours on each source of bits, OpenDP, numpy, again),
+so that what else the machine does falls on all alike. Rates are millions of draws a second of
+processor time on one core. Targets: discrete laws at 100 times OpenDP on the operating system's
+bits and 300 times on a stream cipher or Philox; rounded Gaussian at 0.25 and 0.5 of numpy's
+(inexact) normal.
 
-Laws: 1e7 draws each, chi-square against exact masses, and Kolmogorov-Smirnov for scales where the law
-is continuous for all purposes of 1e7 draws (scale >= 2^20). Times: the correlation between the time of
-a call and the sum of the absolute noise that it draws.
+Laws: 1e7 draws each, chi-square against exact masses, and Kolmogorov-Smirnov for scales where
+the law is continuous for all purposes of 1e7 draws (scale >= 2^20). Times: the correlation
+between the time of a call and the sum of the absolute noise that it draws.
 """
 
 from __future__ import annotations
@@ -136,7 +138,8 @@ def laws(draws: int = 10_000_000) -> None:
         for power in (20, 30, 45):
             drawn = sampler(SeededBits(52, power), Fraction(2) ** power, draws)
             law = stats.laplace if sampler is discrete_laplace else stats.norm
-            # The integers are spread over their cells: to 2^-20 of the scale the law is the real one.
+            # The integers are spread over their cells: to 2^-20 of the scale the law is the real
+            # one.
             spread = np.random.default_rng(power).random(draws) - 0.5
             real = (drawn + spread) / 2.0**power
             test = stats.kstest(real, law.cdf)

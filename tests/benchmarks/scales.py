@@ -1,7 +1,9 @@
-"""``ScaleFamily`` against no privacy: relative errors of the scale of exponential records, with no prior.
+"""``ScaleFamily`` against no privacy: relative errors of the scale of exponential records, with
+no prior.
 
-Root mean squares over the runs, each with records and noise of its own; a second table is of records that were cut off at 1.5 scales, where
-clipping is wrong. Targets are what was predicted before any of this was built.
+Root mean squares over the runs, each with records and noise of its own; a second table is of
+records that were cut off at 1.5 scales, where clipping is wrong. Targets are what was predicted
+before any of this was built.
 
     python -m tests.benchmarks.scales [--runs 200]
 """

@@ -1,13 +1,15 @@
-"""Functions that are called one by one: leaks beside a clock, private ones that drift, noise that calls share.
+"""Functions that are called one by one: leaks beside a clock, private ones that drift, noise
+that calls share.
 
 Run by hand: python -m tests.benchmarks.single_calls [--seeds 3] [--trials 20000]
 
-Functions that add Laplace noise, on a grid of 2^-16, to the number of records; claimed 1-DP at alpha = 1e-6. Verdicts
-over the seeds: V violated, C consistent (half the noise is planted and must be caught), P powerless, I an invalid run.
-"in blocks": the same auditor, calling all of one side before the other and not looking for shared noise, as auditors
-that draw two samples do. The others: as it is, with a fixed number of calls and by bets. "as it should be": leaks are
-V, private functions are never V, and noise that calls share is I. From the factory that makes such a function, each
-call gets a new one.
+Functions that add Laplace noise, on a grid of 2^-16, to the number of records; claimed 1-DP at
+alpha = 1e-6. Verdicts over the seeds: V violated, C consistent (half the noise is planted and
+must be caught), P powerless, I an invalid run. "in blocks": the same auditor, calling all of one
+side before the other and not looking for shared noise, as auditors that draw two samples do. The
+others: as it is, with a fixed number of calls and by bets. "as it should be": leaks are V,
+private functions are never V, and noise that calls share is I. From the factory that makes such
+a function, each call gets a new one.
 """
 
 from __future__ import annotations

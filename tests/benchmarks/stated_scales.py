@@ -1,10 +1,12 @@
-"""What a wrong public spread costs the rescaled and the refined mean, with the ladder and without; by hand.
+"""What a wrong public spread costs the rescaled and the refined mean, with the ladder and
+without; by hand.
 
-n = 3700 = n_max normal records of 100 columns with variances 1 / i^2 about 3, (1, 1e-6)-DP. The stated deviations are a
-factor times the true ones; "turned" records are in random orthogonal coordinates, and the stated covariance is the
-diagonal one of the coordinates before. Cells: the median distance from the mean, and how many releases abstained.
-Without a ladder is ``ladder_multiplier=None``, on the same records with the same bits.
-cost: pairs of runs at the right scale, rms with the ladder over rms without, and the error of that ratio by the jackknife.
+n = 3700 = n_max normal records of 100 columns with variances 1 / i^2 about 3, (1, 1e-6)-DP. The
+stated deviations are a factor times the true ones; "turned" records are in random orthogonal
+coordinates, and the stated covariance is the diagonal one of the coordinates before. Cells: the
+median distance from the mean, and how many releases abstained. Without a ladder is
+``ladder_multiplier=None``, on the same records with the same bits. cost: pairs of runs at the
+right scale, rms with the ladder over rms without, and the error of that ratio by the jackknife.
 
     nice python -m tests.benchmarks.stated_scales [--runs 100] [--seed 34]
 """

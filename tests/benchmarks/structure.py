@@ -1,12 +1,14 @@
 """Structure attacks on numpy's noise, on other planted faults, on sound counterparts and on ours.
 
-Every row is one attack on one subject, run with as many seeds as asked (100 by default). "found" is
-in how many of them; "false alarm" is a call's, or "proof" where a finding is one. "median, most" are
-of the certified epsilons at a claimed 1, or of the correlations of larger size. "problems": runs that
-could not look everywhere. Slow rows (20,000 calls, one at a time) take a tenth of the seeds.
+Every row is one attack on one subject, run with as many seeds as asked (100 by default). "found"
+is in how many of them; "false alarm" is a call's, or "proof" where a finding is one. "median,
+most" are of the certified epsilons at a claimed 1, or of the correlations of larger size.
+"problems": runs that could not look everywhere. Slow rows (20,000 calls, one at a time) take a
+tenth of the seeds.
 
 expected: "found" in every run, "silent" in every run, or "open" where the table is the answer.
-Timing depends on the machine and on what else it does, fresh seeds on chance; the rest is repeatable.
+Timing depends on the machine and on what else it does, fresh seeds on chance; the rest is
+repeatable.
 
     python -m tests.benchmarks.structure [seeds] [values vectors batches sources clock]
 """

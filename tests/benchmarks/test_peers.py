@@ -1,4 +1,5 @@
-"""What auditors are compared on, and DP-Sniper's method: scores are likelihood ratios, bounds hold."""
+"""What auditors are compared on, and DP-Sniper's method: scores are likelihood ratios, bounds
+hold."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ SUBJECTS = [one for one in subjects() if one.name != "NoisyHist2"]  # e^10 is to
 
 @pytest.mark.parametrize("one", SUBJECTS, ids=lambda one: one.name)
 def test_a_score_is_the_likelihood_ratio(one: Subject) -> None:
-    """The mean of P / Q under Q is what P has where Q is positive: 1, or less of outputs that one side alone has.
-    Means of 20,000 are 6 standard errors off with probability below 1e-6 (of a few rare outputs: below 1e-4)."""
+    """The mean of P / Q under Q is what P has where Q is positive: 1, or less of outputs that
+    one side alone has. Means of 20,000 are 6 standard errors off with probability below 1e-6 (of
+    a few rare outputs: below 1e-4)."""
     rng = np.random.default_rng(1)
     sides = [one.outputs(data, DRAWS, rng) for data in (one.pair.left, one.pair.right)]
     assert sides[0].shape == sides[1].shape
@@ -40,8 +42,8 @@ def test_the_event_of_dp_sniper_has_its_probability(sign: int) -> None:
 
 
 def test_bounds_by_the_method_of_dp_sniper_hold_and_tell() -> None:
-    """Laplace noise at epsilon 1 in the second of three columns: a bound above 1 has probability 1e-3 at most, 6 of 200
-    at a tenth of them below 1e-2."""
+    """Laplace noise at epsilon 1 in the second of three columns: a bound above 1 has probability
+    1e-3 at most, 6 of 200 at a tenth of them below 1e-2."""
     rng = np.random.default_rng(0)
     sides = [rng.laplace(size=(40_000, 3)), rng.laplace(size=(40_000, 3))]
     sides[0][:, 1] += 1

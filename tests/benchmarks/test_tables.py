@@ -1,4 +1,5 @@
-"""The benchmarks' tables say what the points do; on made-up points and tiny data, without statistics."""
+"""The benchmarks' tables say what the points do; on made-up points and tiny data, without
+statistics."""
 
 from __future__ import annotations
 
@@ -141,7 +142,8 @@ SETTING = next(plan.alike())
 
 
 def _cells(tmp_path: Path, factor: float, none: float) -> dict[str, str]:
-    """Of known deviations whose errors are ``factor`` times PLAN's, beside ``none`` times its sample means."""
+    """Of known deviations whose errors are ``factor`` times PLAN's, beside ``none`` times its
+    sample means."""
     at = {"table": "A", "law": SETTING.name, "rho": SETTING.rho, "n": SETTING.n}
     path = tmp_path / "plan"
     with path.open("w") as file:
@@ -219,7 +221,8 @@ def test_the_error_of_a_shape_knows_no_scale() -> None:
 
 
 def test_a_shape_is_measured_beside_others_on_one_dataset() -> None:
-    """Two fixed seeds of 4000 records in two columns: Tyler's error is about sqrt(2 / 500), moments of long tails have none."""
+    """Two fixed seeds of 4000 records in two columns: Tyler's error is about sqrt(2 / 500),
+    moments of long tails have none."""
     known = covariances.Setting(0.2, Adjacency.ADD_REMOVE, 4000, d=2, freedom=1.0)
     cells = dict(zip(covariances.NAMES, covariances.row(known, 2), strict=True))
     assert (cells["target"], cells["no shape"], cells["mu"]) == ("met", "0", "1.0000")
@@ -249,7 +252,8 @@ def test_two_methods_are_compared_run_by_run() -> None:
 
 
 def test_one_record_s_row_has_the_exact_delta_and_a_certified_one_below_it() -> None:
-    """False alarm: 1%, of a bound that is a third of the truth; draws and noise are by fixed seeds."""
+    """False alarm: 1%, of a bound that is a third of the truth; draws and noise are by fixed
+    seeds."""
     case = next(one for one in robust_claims.cases() if one.name == "the stopping rule")
     cells, digits = robust_claims.row(case, 20_000)
     assert digits.startswith("0.06460309930173342704256689")

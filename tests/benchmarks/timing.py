@@ -1,4 +1,5 @@
-"""What the benchmarks share: timed calls, other people's libraries, headers, tables, our own speed."""
+"""What the benchmarks share: timed calls, other people's libraries, headers, tables, our own
+speed."""
 
 from __future__ import annotations
 

@@ -1,19 +1,22 @@
 """Private means of vectors of unknown covariance, side by side.
 
-n = 200000 normal records about (1, ..., 1), (1, 1e-6)-DP under add-remove. Deviations of the columns: j^-1
-("steep"), j^-1/2 ("mild"), 1 ("flat"). Public: n_max = n, and for methods that need a range that all
-coordinates of the mean are within 100 of zero, and that no deviation is below 10^-3 or (iterative) the norm
-of a record is below 100 sqrt(d). All methods get the same data in a run.
+n = 200000 normal records about (1, ..., 1), (1, 1e-6)-DP under add-remove. Deviations of the
+columns: j^-1 ("steep"), j^-1/2 ("mild"), 1 ("flat"). Public: n_max = n, and for methods that
+need a range that all coordinates of the mean are within 100 of zero, and that no deviation is
+below 10^-3 or (iterative) the norm of a record is below 100 sqrt(d). All methods get the same
+data in a run.
 
-error: of one release in L2 against the true mean. noise: against the records' own mean, and over what
-``expected_noise`` says of the released levels (target: between 1/2 and 3/2). Cells: the median, and in
-brackets order statistics that hold the true median with probability 95%, and the number of runs (fewer than 6
-have no interval).
+error: of one release in L2 against the true mean. noise: against the records' own mean, and over
+what ``expected_noise`` says of the released levels (target: between 1/2 and 3/2). Cells: the
+median, and in brackets order statistics that hold the true median with probability 95%, and the
+number of runs (fewer than 6 have no interval).
 
-    python -m tests.benchmarks.unknown_covariance [--runs 6] [--dimensions 30 100] [--shapes steep mild flat]
+    python -m tests.benchmarks.unknown_covariance [--runs 6] [--dimensions 30 100]
+    [--shapes steep mild flat]
         [--results FILE] [--keep] [--only METHOD...]
 
-Results are appended to a file of JSON lines; a run that was stopped goes on from there. --runs 0 prints.
+Results are appended to a file of JSON lines; a run that was stopped goes on from there. --runs 0
+prints.
 """
 
 from __future__ import annotations

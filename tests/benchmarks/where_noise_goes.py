@@ -1,15 +1,19 @@
-"""Where the refined mean's noise goes, against the tracing lower bound, and what a smaller ball loses; by hand.
+"""Where the refined mean's noise goes, against the tracing lower bound, and what a smaller ball
+loses; by hand.
 
-100 columns with variances i^-power, (1, 1e-6)-DP, n_max = n. any, GDP: the expected noise over the lower bound of all
-(1, 1e-6)-DP estimates, and of those as private as this one, which are Gaussian DP but for its rare event (spec/theory/tracing_bound.py); the
-latter as a product. gaussian: the Gaussian mechanism at this budget on a sum of sensitivity sqrt(tr Sigma^(1/2)), over that
-bound. any over GDP is what no proof can close for normal data: there are estimates, of no use for they
-are searches of all of R^d, whose error has no sqrt(log(1 / delta)) beside tr Sigma^(1/2) / (n epsilon). budget: what votes and center leave of mu^2. radius: the ball's over sqrt(tr Sigma^(1/2)), the typical length of a
-record after the map. center: what the center's noise adds to the radius. twice: a replaced record moves a sum by two radii.
-count: the number under the same noise. balls: for a record_radius exceeded with probability at most p, the root mean square
-distance from the mean, and from that of the sample, of normal records and of centered exponential ones.
-normal: for normal records alone, that for add-remove over the lower bound, the noise beside the
-distance from the sample's mean.
+100 columns with variances i^-power, (1, 1e-6)-DP, n_max = n. any, GDP: the expected noise over
+the lower bound of all (1, 1e-6)-DP estimates, and of those as private as this one, which are
+Gaussian DP but for its rare event (spec/theory/tracing_bound.py); the latter as a product.
+gaussian: the Gaussian mechanism at this budget on a sum of sensitivity sqrt(tr Sigma^(1/2)),
+over that bound. any over GDP is what no proof can close for normal data: there are estimates, of
+no use for they are searches of all of R^d, whose error has no sqrt(log(1 / delta)) beside tr
+Sigma^(1/2) / (n epsilon). budget: what votes and center leave of mu^2. radius: the ball's over
+sqrt(tr Sigma^(1/2)), the typical length of a record after the map. center: what the center's
+noise adds to the radius. twice: a replaced record moves a sum by two radii. count: the number
+under the same noise. balls: for a record_radius exceeded with probability at most p, the root
+mean square distance from the mean, and from that of the sample, of normal records and of
+centered exponential ones. normal: for normal records alone, that for add-remove over the lower
+bound, the noise beside the distance from the sample's mean.
 
     nice python -m tests.benchmarks.where_noise_goes [--runs 24] [--seed 6]
 """

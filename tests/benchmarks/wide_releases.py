@@ -1,7 +1,9 @@
-"""Releases of ``UnknownCovarianceMean`` as ``for_budget`` makes it, in many columns: 16 of deviation 1, the rest 1 / sqrt(d).
+"""Releases of ``UnknownCovarianceMean`` as ``for_budget`` makes it, in many columns: 16 of
+deviation 1, the rest 1 / sqrt(d).
 
-(1, 1e-6) under add-remove, n_max = n. noise: the distance from the records' own mean, one release; predicted: what ``expected_error``
-says of the deviations; a released level may be one off, which is a factor of 2. Seconds of one core, for law and release together.
+(1, 1e-6) under add-remove, n_max = n. noise: the distance from the records' own mean, one
+release; predicted: what ``expected_error`` says of the deviations; a released level may be one
+off, which is a factor of 2. Seconds of one core, for law and release together.
 
     python -m tests.benchmarks.wide_releases [--n 10000] [--dimensions 512 2048 8192]
 """

@@ -2,11 +2,12 @@
 
     python -m tests.benchmarks.winsorized [--runs 5] [--n 1000,2000] [--d 10] [--kinds clean,far]
 
-(1, 1e-6)-DP under replace, bounds +-100, the true mean 1 in every column; normal records of variance 1, of
-which a tenth is corrupt: "authors", half of it uniform on {0, 1}^d and half (12, -2, 0, ..., 0); "hidden",
-moved by 0.9 sqrt(d) along the first axis; "far", 1e4 in every column. Printed is the median distance from
-the true mean, and the figure that a plain version in floats had (3 to 12 runs), which spends a quarter of
-rho on the quartiles and half on the sum, and leaves a quarter unused.
+(1, 1e-6)-DP under replace, bounds +-100, the true mean 1 in every column; normal records of
+variance 1, of which a tenth is corrupt: "authors", half of it uniform on {0, 1}^d and half
+(12, -2, 0, ..., 0); "hidden", moved by 0.9 sqrt(d) along the first axis; "far", 1e4 in every
+column. Printed is the median distance from the true mean, and the figure that a plain version in
+floats had (3 to 12 runs), which spends a quarter of rho on the quartiles and half on the sum,
+and leaves a quarter unused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Means of clipped and masked normal records: the spec's numbers, the way back, radii of least error."""
+"""Means of clipped and masked normal records: the spec's numbers, the way back, radii of least
+error."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ DRAWS = 100_000
 
 
 def near(values: Floats, expected: float) -> bool:
-    """Whether a mean of squares is within 6 of its standard errors: else with probability below 1e-8."""
+    """Whether a mean of squares is within 6 of its standard errors: else with probability below
+    1e-8."""
     squares = np.square(values).reshape(len(values), -1).mean(axis=1)
     error = float(squares.std()) / math.sqrt(len(squares))
     return abs(float(squares.mean()) - expected) < 6 * error + 1e-12
@@ -87,7 +88,8 @@ def test_clipped_means(d: int, radius: float) -> None:
 def test_unlike_columns_are_cut_by_their_parts(
     spreads: tuple[float, ...], radius: float, off: float
 ) -> None:
-    """Up to what it costs that one chi-square stands for a sum of several; also of less than two degrees."""
+    """Up to what it costs that one chi-square stands for a sum of several; also of less than two
+    degrees."""
     given = np.array(spreads)
     y = np.random.default_rng(5).normal(size=(DRAWS, len(given))) * np.sqrt(given / given.sum())
     length = np.linalg.norm(y, axis=1, keepdims=True)

@@ -1,4 +1,5 @@
-"""Normal laws fitted to clipped moments: what a fit follows, where records are clipped, how far off it is at most."""
+"""Normal laws fitted to clipped moments: what a fit follows, where records are clipped, how far
+off it is at most."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def test_a_fit_has_the_moments_that_were_seen(d: int, outside: How) -> None:
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 @pytest.mark.parametrize("d", [2, 5])
 def test_responses_are_derivatives(d: int, outside: How) -> None:
-    """Central differences, without and along the identity; 1e-3 for the one-sided ones that are shipped."""
+    """Central differences, without and along the identity; 1e-3 for the one-sided ones that are
+    shipped."""
     moments = clipped_spectrum if outside == "clip" else masked_moments
     for bound in (0.5 * d, 1.0 * d, 4.0 * d):
         across, along = responses(d, bound, outside)
@@ -111,7 +113,8 @@ def test_bounds_are_nearly_the_best(d: int, n: float, mu: float, outside: How) -
 
 
 def test_mean_bounds_are_nearly_the_best() -> None:
-    """By the errors of 200,000 normal records, whose noise is the same for all bounds; 2% of the error for them."""
+    """By the errors of 200,000 normal records, whose noise is the same for all bounds; 2% of the
+    error for them."""
     d, n, mu = 5, 400.0, 0.5
     squares = stats.chi2(d).rvs(200_000, random_state=1)
 
@@ -139,8 +142,8 @@ def test_quotients_are_the_nearest_and_cut() -> None:
 
 
 def test_a_sandwich_holds() -> None:
-    """400 noisy moments of 500 records, a noisy number of them too: wrong with probability 1/50 at most; so more than 25
-    times with one below 1e-5 (binomial)."""
+    """400 noisy moments of 500 records, a noisy number of them too: wrong with probability 1/50
+    at most; so more than 25 times with one below 1e-5 (binomial)."""
     rng = np.random.default_rng(0)
     d, n, noise, of_number = 4, 500, 0.05, 0.03
     wrong = 0

@@ -56,7 +56,8 @@ def test_lengths_of_a_search_are_exact_and_in_order(steps: int) -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_the_center_that_a_map_implies(d: int) -> None:
-    """|C z|^2 - |C_x (x - l)|^2, z = (x, h), is one constant, and |C' (x - l)| is |C_x (x - l)| up to a factor."""
+    """|C z|^2 - |C_x (x - l)|^2, z = (x, h), is one constant, and |C' (x - l)| is |C_x (x - l)|
+    up to a factor."""
     rng = np.random.default_rng(d)
     for _ in range(5):
         matrix = rng.integers(-(2**20), 2**20, (d + 1, d + 1)) + (np.eye(d + 1, dtype=int) << 20)

@@ -98,7 +98,8 @@ def test_many_columns_have_closed_forms(d: int, share: float) -> None:
 @pytest.mark.parametrize("name", SPECTRA)
 @pytest.mark.parametrize("share", SHARES)
 def test_any_spectrum_keeps_the_laws(name: str, share: float) -> None:
-    """Scaling; bounds grow the moments, up to the variances; the sum stays below the bound; every digit finite."""
+    """Scaling; bounds grow the moments, up to the variances; the sum stays below the bound;
+    every digit finite."""
     own = SPECTRA[name]
     bound = share * own.sum()
     found = clipped_spectrum(own, bound)
@@ -140,7 +141,8 @@ def test_slopes_are_differences(name: str) -> None:
 
 
 def test_moments_are_those_of_samples() -> None:
-    """14 means of 400,000 records, each within 5.7 standard errors: false alarm below 14 * 1.2e-8."""
+    """14 means of 400,000 records, each within 5.7 standard errors: false alarm below
+    14 * 1.2e-8."""
     own = np.array([0.01, 0.5, 1.0, 1.0, 30.0])
     records = np.random.default_rng(7).normal(size=(400_000, 5)) * np.sqrt(own)
     squares = (records**2).sum(axis=1)
@@ -174,7 +176,8 @@ def test_clipped_moments_are_inverted(name: str, share: float) -> None:
 @pytest.mark.parametrize("name", SPECTRA)
 @pytest.mark.parametrize("share", [0.5, 1.0, 3.0, 50.0])
 def test_masked_moments_are_inverted(name: str, share: float) -> None:
-    """The flatter the law in the ball, the less its moments say of the variances; they themselves come back always."""
+    """The flatter the law in the ball, the less its moments say of the variances; they
+    themselves come back always."""
     own = SPECTRA[name]
     bound = share * own.sum()
     moments = masked_moments(own, bound)
@@ -215,7 +218,8 @@ def test_noisy_moments_have_variances(name: str, floor: float) -> None:
 
 
 def test_masked_variances_stop_at_their_limit() -> None:
-    """A uniform law in the ball has moments of bound / (d + 2): larger ones are of no normal law."""
+    """A uniform law in the ball has moments of bound / (d + 2): larger ones are of no normal
+    law."""
     found = masked_inverse(np.array([2.0, 0.1]), 5.0, most=1e3)
     assert found.converged
     assert math.isclose(found.variances[0], 5e3)
@@ -279,8 +283,9 @@ def test_numbers_without_a_bound_are_refused(given: tuple[int, float, float, int
 
 @pytest.mark.parametrize("how", ["clip", "mask"])
 def test_private_estimates_have_the_predicted_error(how: str) -> None:
-    """160 estimates, 5 columns, n = 4000: their mean square has a standard error of 3% of the prediction and is off by
-    5% at most at this n, so that 20% is 5 standard errors more: false alarm below 1e-6."""
+    """160 estimates, 5 columns, n = 4000: their mean square has a standard error of 3% of the
+    prediction and is off by 5% at most at this n, so that 20% is 5 standard errors more: false
+    alarm below 1e-6."""
     kind, d, n, repeats = cast(How, how), 5, 4000, 160
     rng = np.random.default_rng(11)
     bound = best_bound(d, n, MU, 2, kind, float(how == "mask"))
@@ -306,7 +311,8 @@ def test_private_estimates_have_the_predicted_error(how: str) -> None:
 
 
 def test_large_spectra_are_quick() -> None:
-    """50 columns: the forward map in milliseconds, the way back in tens of them (limits 20 times as long)."""
+    """50 columns: the forward map in milliseconds, the way back in tens of them (limits 20 times
+    as long)."""
     own = np.geomspace(1e-3, 1e3, 50)
     start = time.process_time()
     moments = clipped_spectrum(own, own.sum())

@@ -1,4 +1,5 @@
-"""Families with one parameter: printed figures, the spec's moments, samples, a user's own, which assumptions hold."""
+"""Families with one parameter: printed figures, the spec's moments, samples, a user's own, which
+assumptions hold."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def test_the_mean_is_the_slope_of_the_log_partition(family: Family, parameter: f
 
 
 def test_printed_figures() -> None:
-    """The continuous Poisson law's mean at rate 1 is not 1; variances as printed with it (a Volterra function is its partition function)."""
+    """The continuous Poisson law's mean at rate 1 is not 1; variances as printed with it (a
+    Volterra function is its partition function)."""
     for rate, mean, variance in (
         (0.05, None, 0.092),
         (1, 1.2388, 0.862),
@@ -101,7 +103,8 @@ def test_printed_figures() -> None:
     ids=["poisson", "lognormal", "weibull", "pareto", "normal", "bernoulli"],
 )
 def test_samples_have_the_textbook_s_law(family: Family, parameter: float, law: Any) -> None:
-    """20000 draws against scipy's distribution function, at 9 places: off by .025 with probability below 1e-9 (Hoeffding, 18 sides)."""
+    """20000 draws against scipy's distribution function, at 9 places: off by .025 with
+    probability below 1e-9 (Hoeffding, 18 sides)."""
     drawn = family.sample(family.natural(parameter), 20_000, np.random.default_rng(5))
     if isinstance(family, ContinuousBernoulli):
         odds = math.log(9)
@@ -119,7 +122,8 @@ def test_samples_have_the_textbook_s_law(family: Family, parameter: float, law: 
     ids=["continuous poisson", "pareto", "weibull", "normal"],
 )
 def test_samples_have_the_law_s_mean(family: Family, parameter: float) -> None:
-    """400,000 statistics: their mean is within 5 of its deviations with probability above 1 - 6e-7; one between coarse nodes was off by 8."""
+    """400,000 statistics: their mean is within 5 of its deviations with probability above
+    1 - 6e-7; one between coarse nodes was off by 8."""
     theta = family.natural(parameter)
     law = family.limited(theta, *family.window(theta), "clip")
     drawn = family.sample(theta, 400_000, np.random.default_rng(12))

@@ -1,4 +1,5 @@
-"""From moments of truncated or clipped records back to theta: exact ones, noisy ones, refusals, the bound on errors."""
+"""From moments of truncated or clipped records back to theta: exact ones, noisy ones, refusals,
+the bound on errors."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def test_exact_moments_lead_back(family: ExponentialFamily, prior: Any, theta: F
 def test_noisy_moments_lead_to_the_least_place_of_the_prior(
     family: ExponentialFamily, prior: Any, theta: Floats
 ) -> None:
-    """Where a step against the gradient leads back by projection; and no other parameter is better. Also far from all moments."""
+    """Where a step against the gradient leads back by projection; and no other parameter is
+    better. Also far from all moments."""
     ball, rng = family.survival(prior, 0.4), np.random.default_rng(5)
     center = family.truncated(theta, ball).mean
     edges = 0
@@ -100,7 +102,8 @@ def test_noisy_moments_lead_to_the_least_place_of_the_prior(
 
 
 def test_matrices_by_eigenvalues_are_those_by_all_parameters() -> None:
-    """A ball that holds the prior of eigenvalues takes the general path; and without limits the masked inverse that releases use."""
+    """A ball that holds the prior of eigenvalues takes the general path; and without limits the
+    masked inverse that releases use."""
     d = 4
     family, rng = NormalPrecision(d), np.random.default_rng(8)
     kept = family.survival(PRIOR, 0.3)
@@ -118,7 +121,8 @@ def test_matrices_by_eigenvalues_are_those_by_all_parameters() -> None:
 
 @pytest.mark.parametrize("outside", ["mask", "clip"])
 def test_errors_are_bounded_by_the_least_curvature(outside: Any) -> None:
-    """|estimate - theta| <= |released - expected| / least: 200 noisy releases; and some come within a factor of five.
+    """|estimate - theta| <= |released - expected| / least: 200 noisy releases; and some come
+    within a factor of five.
 
     The least is computed over points of the prior, and both parameters lie in it.
     """
@@ -144,8 +148,9 @@ def test_errors_are_bounded_by_the_least_curvature(outside: Any) -> None:
 
 
 def test_clipping_that_does_not_tell_the_precision_is_refused() -> None:
-    """A ball of .05 of the records of least precision, eigenvalues a factor ten apart: the symmetrised Jacobian has a negative
-    eigenvalue; counting records inside alone is still possible, and so is clipping to a larger ball."""
+    """A ball of .05 of the records of least precision, eigenvalues a factor ten apart: the
+    symmetrised Jacobian has a negative eigenvalue; counting records inside alone is still
+    possible, and so is clipping to a larger ball."""
     family, prior = NormalPrecision(2), Eigenvalues(0.5, 5.0)
     narrow, wide = family.survival(prior, 0.05), family.survival(prior, 0.5)
     released = family.clipped(family.natural(np.eye(2)), narrow).mean
@@ -189,7 +194,8 @@ def test_newton_that_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_search_over_the_prior_that_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eigenvalues a factor 10000 apart, three of them, at the prior's end: with 50 inner steps the place is none, and is not given for one."""
+    """Eigenvalues a factor 10000 apart, three of them, at the prior's end: with 50 inner steps
+    the place is none, and is not given for one."""
     family, rng = MultivariateNormal(3), np.random.default_rng(0)
     prior = Eigenvalues(0.01, 100.0, 0.01)
     kept = family.survival(prior, 0.3)

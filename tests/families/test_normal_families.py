@@ -1,4 +1,5 @@
-"""Families of normal vectors: the spec's numbers, closed forms, derivatives, draws; balls, shells and clipping."""
+"""Families of normal vectors: the spec's numbers, closed forms, derivatives, draws; balls,
+shells and clipping."""
 
 from __future__ import annotations
 
@@ -94,7 +95,8 @@ def test_clipped_moments_are_the_spec_s(limit: Limit) -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 5, 50])
 def test_about_the_mean_they_are_the_centered_ones(d: int) -> None:
-    """Those of the file that has mean 0 alone, by other nodes; and one offset along an axis, by Poisson mixtures."""
+    """Those of the file that has mean 0 alone, by other nodes; and one offset along an axis, by
+    Poisson mixtures."""
     variances = np.geomspace(1, 1e-3, d)
     for share in (0.05, 1.0, 4.0):
         bound = share * float(variances.sum())
@@ -182,10 +184,12 @@ def test_derivatives_and_the_way_back(family: ExponentialFamily, theta: Floats) 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 20, 50])
 def test_draws_have_these_moments(d: int) -> None:
-    """20000 draws (4000 for d = 50) for each of three families: means of statistics, of those inside and of clipped ones, and shares inside.
+    """20000 draws (4000 for d = 50) for each of three families: means of statistics, of those
+    inside and of clipped ones, and shares inside.
 
-    Along 20 fixed directions and the share: 5.5 deviations of normal numbers, two-sided below 4e-8 each, so a false
-    alarm has a probability of about 1e-5 in all; seeds are fixed. Eigenvalue ratios to 1e4, |mean| to 8.
+    Along 20 fixed directions and the share: 5.5 deviations of normal numbers, two-sided below
+    4e-8 each, so a false alarm has a probability of about 1e-5 in all; seeds are fixed.
+    Eigenvalue ratios to 1e4, |mean| to 8.
     """
     rng, n = np.random.default_rng(d), 4000 if d == 50 else 20_000
     covariance = _covariance(d, 1e4 if d > 1 else 1.0)
@@ -237,7 +241,8 @@ def test_truncated_moments_tend_to_untruncated_ones(
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_the_mean_of_clipped_records_grows_with_the_mean(d: int) -> None:
-    """Stein: its Jacobian is E of that of clipping, which is positive, at most the identity, and trace d P(inside) and more."""
+    """Stein: its Jacobian is E of that of clipping, which is positive, at most the identity, and
+    trace d P(inside) and more."""
     family, rng = NormalMean(d), np.random.default_rng(3)
     for _ in range(10):
         theta, radius = 3 * rng.normal(size=d), float(rng.uniform(0.2, 4))
@@ -301,7 +306,8 @@ def test_curvature_is_the_spec_s_and_bounds_the_fisher_information() -> None:
 
 @pytest.mark.parametrize("mass", [0.05, 0.5, 0.99])
 def test_survival_sets_hold_their_mass_over_the_prior(mass: float) -> None:
-    """Exactly, for means in a ball and for precisions alone; more than that where a mean comes with them."""
+    """Exactly, for means in a ball and for precisions alone; more than that where a mean comes
+    with them."""
     worlds: list[tuple[ExponentialFamily, Any, bool]] = [
         (NormalMean(3), Ball((1.0, 2.0, 3.0), 2.0), True),
         (NormalMean(2), Box((0.0, 0.0), (1.0, 3.0)), True),
@@ -328,7 +334,8 @@ def test_survival_sets_hold_their_mass_over_the_prior(mass: float) -> None:
 
 @pytest.mark.parametrize("scale", [1e-55, 1e-20, 1e20, 1e55])
 def test_units_do_not_matter(scale: float) -> None:
-    """Records times ``scale``: masses stay, means of squares and of records scale, and so do bounds."""
+    """Records times ``scale``: masses stay, means of squares and of records scale, and so do
+    bounds."""
     family, radius = MultivariateNormal(2), 1.5
     mean, covariance = np.array([0.3, -0.2]), _covariance(2)
     plain = family.truncated(family.natural(mean, covariance), Ball((0.1, 0.2), radius))
@@ -407,7 +414,8 @@ def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
 @pytest.mark.parametrize("offset", [0.5, 20.0, 200.0, 1000.0])
 @pytest.mark.parametrize("radius", [1e-3, 1.0, 10.0])
 def test_far_from_the_mean_nothing_is_lost(offset: float, radius: float) -> None:
-    """Along the line, by complementary error functions of 400 digits: down to probabilities of exp(-500000)."""
+    """Along the line, by complementary error functions of 400 digits: down to probabilities of
+    exp(-500000)."""
     ball, theta = Ball((0.0,), radius), np.array([offset])
     found = NormalMean(1).truncated(theta, ball)
     with mp.workdps(400):

@@ -1,4 +1,5 @@
-"""A family of several parameters of one's own: the gamma laws with both parameters unknown, by quadrature."""
+"""A family of several parameters of one's own: the gamma laws with both parameters unknown, by
+quadrature."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 @dataclass(frozen=True)
 class Gamma(ExponentialFamily):
-    """Positive numbers of density x^(k - 1) exp(-a x) a^k / Gamma(k): theta = (k, -a), T = (log x, x), h = 1 / x."""
+    """Positive numbers of density x^(k - 1) exp(-a x) a^k / Gamma(k): theta = (k, -a), T = (log
+    x, x), h = 1 / x."""
 
     @property
     def p(self) -> int:
@@ -105,7 +107,8 @@ class Gamma(ExponentialFamily):
         return max(0.0, survival.center[0] - survival.radius), survival.center[0] + survival.radius
 
     def _between(self, theta: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """Places of T between two records, and their masses: Gauss's rule for the sixth root of the record."""
+        """Places of T between two records, and their masses: Gauss's rule for the sixth root of
+        the record."""
         roots = [low ** (1 / 6), high ** (1 / 6)]
         half = (roots[1] - roots[0]) / 2
         r = roots[0] + half * (_POINTS + 1)
@@ -130,7 +133,8 @@ def test_it_is_checked_like_others() -> None:
 
 
 def test_both_parameters_are_found_from_cut_and_from_clipped_records() -> None:
-    """Exact moments lead back; those of 40000 draws to within 6 predicted deviations, by the truncated law's own information."""
+    """Exact moments lead back; those of 40000 draws to within 6 predicted deviations, by the
+    truncated law's own information."""
     family, theta = Gamma(1), np.array([2.5, -1.5])
     kept = family.survival(PRIOR, 0.5)
     truncated = family.truncated(theta, kept)

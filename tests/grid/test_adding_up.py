@@ -1,4 +1,5 @@
-"""Queries that say that they add up do: random splits of records of all magnitudes, and a twin that does not."""
+"""Queries that say that they add up do: random splits of records of all magnitudes, and a twin
+that does not."""
 
 from __future__ import annotations
 
@@ -132,7 +133,8 @@ def total(values: list[Any]) -> list[int]:
 
 
 def adds_up(query: Query, seed: int, splits: int = 20) -> bool:
-    """Whether the value of the whole is the sum of those of up to four parts, empty ones among them."""
+    """Whether the value of the whole is the sum of those of up to four parts, empty ones among
+    them."""
     rng = np.random.default_rng(seed)
     for _ in range(splits):
         records = drawn(rng)

@@ -1,4 +1,5 @@
-"""Ten thousand generated cases: no bit of a value depends on order, chunks, layout, threads or batch."""
+"""Ten thousand generated cases: no bit of a value depends on order, chunks, layout, threads or
+batch."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def _drawn(rng: np.random.Generator) -> tuple[Records, VectorSum | MaskedSum]:
 
 
 def _limited() -> Callable[[int], Any]:
-    """Return what limits the threads of linear algebra to a number, its libraries looked up once."""
+    """Return what limits the threads of linear algebra to a number, its libraries looked up
+    once."""
     controller = threadpoolctl.ThreadpoolController()
     return lambda threads: controller.limit(limits=threads)
 

@@ -37,14 +37,15 @@ def naive(rows: Any, radius: int) -> list[int]:
 
 
 def small_blocks(patch: pytest.MonkeyPatch, boxes: bool = False) -> None:
-    """So that a few rows make many blocks, the last of them incomplete; in boxes of two rows, or in none."""
+    """So that a few rows make many blocks, the last of them incomplete; in boxes of two rows, or
+    in none."""
     for name, value in (("_ROWS", 3), ("_COLUMNS", 4), ("_BLOCK", 9), ("_SAMPLE", 5)):
         patch.setattr(module, name, value)
     for name, number in (("_LEAF", 2), ("_MANY", 1), ("_SAMPLE", 3), ("_FEW_FRIENDS", 2.0 * boxes)):
         patch.setattr(pruning, name, number)
 
 
-# --- against a loop over Python integers ------------------------------------------------------------
+# --- against a loop over Python integers ---------------------------------------------------------
 
 near_powers = st.builds(
     lambda sign, power, extra: sign * (2**power + extra),
@@ -101,7 +102,7 @@ def test_few_rows_and_extreme_shapes(n: int, d: int, radius: int) -> None:
         assert degrees(equal, radius).tolist() == expected
 
 
-# --- at the bounds, where a comparison that is not exact would show ---------------------------------
+# --- at the bounds, where a comparison that is not exact would show ------------------------------
 
 
 def on_the_sphere(radius: int) -> list[list[int]]:
@@ -278,11 +279,12 @@ def test_far_rows_leave_the_others_to_one_word() -> None:
     assert bounds(rows[:50] // 2**20, 2**40 * 10) == []  # all within half the radius of a center
 
 
-# --- many rows: blocks, order, layout, threads, memory ----------------------------------------------
+# --- many rows: blocks, order, layout, threads, memory -------------------------------------------
 
 
 def many(spread: int) -> Any:
-    """More than a block of rows close to each other; with far rows, duplicates, and a second cluster."""
+    """More than a block of rows close to each other; with far rows, duplicates, and a second
+    cluster."""
     rng = np.random.default_rng(spread)
     rows = rng.integers(-(2**spread), 2**spread, (680, 6))
     rows[::20] = rng.integers(-(2**41), 2**41, rows[::20].shape)
@@ -343,7 +345,8 @@ def test_on_the_line_a_million_rows_are_sorted() -> None:
 
 
 def test_memory_is_far_below_a_matrix_of_pairs() -> None:
-    """8000^2 pairs take 64 MB as truth values and 512 MB as numbers; a block of them, 8 times 4 MB."""
+    """8000^2 pairs take 64 MB as truth values and 512 MB as numbers; a block of them, 8 times 4
+    MB."""
     rows = np.random.default_rng(3).integers(-(2**20), 2**20, (8000, 3))
     tracemalloc.start()
     degrees(rows, 2**20)
@@ -352,7 +355,7 @@ def test_memory_is_far_below_a_matrix_of_pairs() -> None:
     assert most < 60e6
 
 
-# --- progress, and what is refused ------------------------------------------------------------------
+# --- progress, and what is refused ---------------------------------------------------------------
 
 
 def telling(told: list[int], totals: set[int]) -> Callable[[int, int], None]:

@@ -18,7 +18,8 @@ FAR = 2**41
 @pytest.mark.parametrize("columns", [1, 2, 5])
 @pytest.mark.parametrize("radius", [1, 9, 2**20 + 3, FAR])
 def test_the_sums_are_the_specs(columns: int, radius: int) -> None:
-    """Of records inside, on the rims of the ball and of twice the ball, between and far away; about many centers at once."""
+    """Of records inside, on the rims of the ball and of twice the ball, between and far away;
+    about many centers at once."""
     rng = np.random.default_rng(columns)
     scale = min(2 * radius, 2**40 - 1)
     rows = rng.integers(-scale, scale + 1, (60, columns))
@@ -50,7 +51,8 @@ def test_nobody_has_a_sum_of_zero() -> None:
 @pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.parametrize("total", [drawn_in_sums, sums_in_balls])
 def test_many_records_far_from_another_center_have_their_sum(columns: int, total: Any) -> None:
-    """2^24 records, counted from the corner of a box that reaches to a center 2^40 cells away, leave a word."""
+    """2^24 records, counted from the corner of a box that reaches to a center 2^40 cells away,
+    leave a word."""
     data = Counted(np.array([[0] * columns, [5] * columns]), np.array([2**24, 1]), columns == 1)
     centers = np.array([[0] * columns, [-(2**40)] * columns])
     sums, numbers = total(data, centers, np.array([9, 9]))

@@ -119,8 +119,9 @@ def test_a_bucket_begins_at_a_power_of_four() -> None:
 
 
 def test_equal_records_are_spread_over_the_groups() -> None:
-    """8000 slots in 40 groups. A chi-square with 39 degrees of freedom exceeds 88 with probability 1.2e-5;
-    the hash is fixed, so this holds or not once and for all. Different records are spread likewise."""
+    """8000 slots in 40 groups. A chi-square with 39 degrees of freedom exceeds 88 with
+    probability 1.2e-5; the hash is fixed, so this holds or not once and for all. Different
+    records are spread likewise."""
     for rows in (np.ones((8000, 2)), np.arange(16000.0).reshape(-1, 2)):
         sizes = [len(m) for m in GroupBuckets(KthLargest(1), 2, 40, 0).members(rows)]
         assert sum((size - 200) ** 2 / 200 for size in sizes) < 88

@@ -1,4 +1,5 @@
-"""Sums without images, of records that are sure to be inside: what the images add up to, and a bound that is too low fails."""
+"""Sums without images, of records that are sure to be inside: what the images add up to, and a
+bound that is too low fails."""
 
 from __future__ import annotations
 

@@ -125,7 +125,8 @@ def test_long_sums_are_exact(case: tuple[int, int, int, int, int]) -> None:
 
 
 def at_the_bound(rng: Rng, inner: int) -> tuple[Any, Any]:
-    """Odd entries of one sign whose inner product is just above 2^53, where odd numbers are lost."""
+    """Odd entries of one sign whose inner product is just above 2^53, where odd numbers are
+    lost."""
     top = math.isqrt(linear.EXACT // inner) + 2
     a, b = (rng.integers(top - 2, top + 3, shape) | 1 for shape in ((4, inner), (inner, 3)))
     return a, b
@@ -201,7 +202,7 @@ def test_no_more_words_than_the_bounds_ask_for() -> None:
     assert math.prod(plan(entries(rng, 9, 300, 26), entries(rng, 300, 9, 26))) > 1
 
 
-# --- order, layout, threads ------------------------------------------------------------------------
+# --- order, layout, threads ----------------------------------------------------------------------
 
 
 def layouts(x: Any) -> list[Any]:
@@ -244,7 +245,7 @@ def test_the_number_of_threads_does_not_matter() -> None:
     assert results[0] == results[1] == results[2]
 
 
-# --- what is refused -------------------------------------------------------------------------------
+# --- what is refused -----------------------------------------------------------------------------
 
 
 def next_to_squares() -> list[list[int]]:

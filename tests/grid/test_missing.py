@@ -1,4 +1,5 @@
-"""What one record holds decides no exception, no warning and no other record under nonfinite="replace"."""
+"""What one record holds decides no exception, no warning and no other record under
+nonfinite="replace"."""
 
 from __future__ import annotations
 
@@ -367,7 +368,8 @@ def arrow_columns(pyarrow: Any) -> list[Callable[[list[Any]], Any]]:
     [("pandas", pandas_columns), ("polars", polars_columns), ("pyarrow", arrow_columns)],
 )
 def test_columns_of_data_frames(library: str, columns: Any) -> None:
-    """Where these libraries are there: what they make a column of, for each odd record they take."""
+    """Where these libraries are there: what they make a column of, for each odd record they
+    take."""
     module = pytest.importorskip(library)
     names = ["None", "nan", "infinity", "NaT", "complex", "decimal nan", "wide float", "masked"]
     odd = {name: MISSING[name] for name in names}

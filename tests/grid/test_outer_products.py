@@ -75,7 +75,8 @@ def test_values_are_the_spec_s_for_every_record(world: Any, how: How, weight: in
 def test_rows_may_move_the_center_and_say_how_far_the_ball_reaches(
     world: Any, reach: int, how: How
 ) -> None:
-    """Lengths, first and second moments are the spec's; a center that would leave the grid stays at its end."""
+    """Lengths, first and second moments are the spec's; a center that would leave the grid stays
+    at its end."""
     d, matrix, changes = world
     exponents = tuple(changes.get("exponent", -6) + j % 2 for j in range(d))
     row = [*np.ravel(matrix).tolist(), *[(5, -(2**41), 7)[j] for j in range(d)], reach]
@@ -103,7 +104,8 @@ def test_rows_may_move_the_center_and_say_how_far_the_ball_reaches(
 
 
 def test_every_draw_has_its_own_map() -> None:
-    """And the value of a batch is that of its draws, with maps that are asked of the same view in any order."""
+    """And the value of a batch is that of its draws, with maps that are asked of the same view
+    in any order."""
     rng = np.random.default_rng(0)
     records, matrices = rng.normal(size=(50, 2)), rng.integers(-(2**20), 2**20, (3, 4))
     which = np.array([2, 0, 0, 1, 2])

@@ -1,4 +1,5 @@
-"""Boxes and shells leave out no pair that has to be looked at: against all pairs, and with planted faults.
+"""Boxes and shells leave out no pair that has to be looked at: against all pairs, and with
+planted faults.
 
 Nothing here is statistical: every comparison is of integers, on cases from fixed seeds.
 """
@@ -40,12 +41,14 @@ def pairwise(rows: Any, radius: int) -> list[int]:
 
 
 def lattice(side: int, d: int, step: int = 1) -> Any:
-    """All points of a cube: many pairs at a distance of exactly 5 steps, along an axis and across."""
+    """All points of a cube: many pairs at a distance of exactly 5 steps, along an axis and
+    across."""
     return step * np.array(list(itertools.product(range(side), repeat=d)), np.int64)
 
 
 def drawn_cases() -> Iterator[Case]:
-    """Random rows, clusters, duplicates and lines, wide and narrow, with radii that are met exactly."""
+    """Random rows, clusters, duplicates and lines, wide and narrow, with radii that are met
+    exactly."""
     for radius in (0, 1, 4, 5, 10):
         yield lattice(12, 2), radius
         yield lattice(6, 3) - 2**40, radius
@@ -175,7 +178,8 @@ def test_equal_rows_stay_in_one_leaf() -> None:
 
 
 def test_many_rows_in_boxes_and_in_shells_as_they_are() -> None:
-    """With the constants that are shipped: few friends, a few far clusters and copies, and nearly all friends."""
+    """With the constants that are shipped: few friends, a few far clusters and copies, and
+    nearly all friends."""
     rng = np.random.default_rng(1)
     rows = np.rint(rng.normal(size=(4500, 10)) * 2**18).astype(np.int64)
     rows[::9] //= 2**6

@@ -1,4 +1,5 @@
-"""Sums after a map that was released: exact for every draw, within one bound, and as rounds of a plan."""
+"""Sums after a map that was released: exact for every draw, within one bound, and as rounds of a
+plan."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ records = st.lists(
 def test_every_draw_has_the_sum_of_its_own_map(
     rows: Any, maps: list[IntegerMap], radius: int
 ) -> None:
-    """As of Python integers, and as of a ``VectorSum`` where there is one of this map. Planted: one map for all."""
+    """As of Python integers, and as of a ``VectorSum`` where there is one of this map. Planted:
+    one map for all."""
     data = np.array(rows, np.float64).reshape(-1, 2)
     twice = maps + maps[::-1]
     view, query = View(data), summed(twice, radius)
@@ -269,8 +271,8 @@ def test_rounds_over_released_maps_claim_the_composition_of_their_gaussians() ->
 
 
 def test_rounds_over_released_maps_come_to_the_mean_and_know_their_likelihood() -> None:
-    """100 records about (7, -30), three rounds of moving there. The noise on a center is 4 a round; 400 draws of
-    two numbers within 8 * 8: below 1e-12."""
+    """100 records about (7, -30), three rounds of moving there. The noise on a center is 4 a
+    round; 400 draws of two numbers within 8 * 8: below 1e-12."""
     data = np.random.default_rng(6).integers(-3, 4, (100, 2)) + np.array([7.0, -30.0])
     law = Law(recursion(), data, ADD, TWO)
     batch = law.sample(SeededBits(2), 400)

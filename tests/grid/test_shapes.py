@@ -1,4 +1,5 @@
-"""Public matrices and radii: maps and their inverses, what is refused, and tails that are no too short.
+"""Public matrices and radii: maps and their inverses, what is refused, and tails that are no too
+short.
 
 The one statistical test states its false-alarm probability; everything else is arithmetic.
 """
@@ -302,7 +303,8 @@ def test_a_covariance_mapped_by_itself_has_the_square_roots() -> None:
 
 
 def test_asymmetry_by_rounding_is_taken_away_everywhere() -> None:
-    """A product of single precision, of which no entry is just its mirror image's; and nothing larger."""
+    """A product of single precision, of which no entry is just its mirror image's; and nothing
+    larger."""
     rng = np.random.default_rng(5)
     factor = rng.normal(size=(4, 4)) * np.array([1.0, 1e3, 1e-3, 1.0])
     exact = factor.T @ factor

@@ -157,7 +157,7 @@ def test_one_unit_is_as_tight_as_integers_allow() -> None:
     assert same >= 396
 
 
-# --- neighbors -------------------------------------------------------------------------------------
+# --- neighbors -----------------------------------------------------------------------------------
 
 Bound = Callable[[VectorQuery, Adjacency], int]
 
@@ -238,7 +238,7 @@ FALSE: dict[str, list[Callable[..., int]]] = {
 }
 
 
-# --- what is refused -------------------------------------------------------------------------------
+# --- what is refused -----------------------------------------------------------------------------
 
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: VectorSum((0,), 0, 0), ValueError, "radius = 0 cells; give"),
@@ -277,7 +277,8 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_queries_are_values() -> None:
-    """Arrays and NumPy integers become tuples and Python integers, which neither wrap nor change."""
+    """Arrays and NumPy integers become tuples and Python integers, which neither wrap nor
+    change."""
     plain = VectorSum((1, 2), 2**40, -3, ((1, 0), (0, 1)))
     given: Any = (np.array([1, 2]), np.int64(2**40), np.int64(-3), np.eye(2, dtype=np.int64))
     assert VectorSum(*given) == plain

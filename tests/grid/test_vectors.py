@@ -155,7 +155,7 @@ def test_images_are_clipped_in_the_ellipsoid() -> None:
         assert found.tolist() == alone, seed
 
 
-# --- the batch, the order, the memory, the threads -------------------------------------------------
+# --- the batch, the order, the memory, the threads -----------------------------------------------
 
 
 def everywhere(x: Any, rng: np.random.Generator) -> Iterator[tuple[Any, Any]]:
@@ -206,7 +206,7 @@ def test_a_map_of_the_whole_batch_is_caught() -> None:
     assert differing(lambda x: x - x.sum(axis=0), some_cells(rng, 60, 4)[0], rng) > 0
 
 
-# --- false twins -----------------------------------------------------------------------------------
+# --- false twins ---------------------------------------------------------------------------------
 
 
 def float_clip(cells: Cells, radius: int) -> Cells:

@@ -1,4 +1,5 @@
-"""Views: what queries see of records, computed once; and parts of a batch, as later queries see it."""
+"""Views: what queries see of records, computed once; and parts of a batch, as later queries see
+it."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ def test_one_draw_is_a_batch_of_one() -> None:
 
 
 def test_the_inside_of_a_part_is_what_the_part_released() -> None:
-    """Stages by their own names, how far each draw came, and why it stopped. Planted: off by a stage."""
+    """Stages by their own names, how far each draw came, and why it stopped. Planted: off by a
+    stage."""
     whole = batch()
     part = whole.within("p")
     assert list(part.values) == ["x", "q/y"]

@@ -43,7 +43,8 @@ def edge_rows() -> list[Any]:
 def typed_releases(mechanism: Mechanism[Any], datasets: Sequence[Any]) -> Iterator[Any]:
     """Release each dataset that has enough records, without a floating-point error.
 
-    Each result survives the way to plain data and back; each third one is released twice, to the same result.
+    Each result survives the way to plain data and back; each third one is released twice, to the
+    same result.
     """
     for seed, data in enumerate(datasets):
         if len(data) < mechanism.fewest_records():
@@ -104,8 +105,8 @@ def largest_loss_found(
 ) -> float:
     """The largest |ln P(t) / P'(t)| over many neighbors and transcripts t drawn from both.
 
-    crafted: pairs that come near a claim. Which others are looked at follows from what is imported, for numbers in modules
-    are among those that are tried.
+    crafted: pairs that come near a claim. Which others are looked at follows from what is
+    imported, for numbers in modules are among those that are tried.
     """
     losses: list[float] = []
 

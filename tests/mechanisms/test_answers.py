@@ -1,4 +1,5 @@
-"""What all results share: intervals that hold at their level, plain JSON and back, one line of text."""
+"""What all results share: intervals that hold at their level, plain JSON and back, one line of
+text."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def halved(result: Any) -> Any:
 
 
 def holds(result: Any, truth: Any, **how: Any) -> bool:
-    """Whether the interval has the truth in it; of arrays and tuples the first number, unless simultaneous."""
+    """Whether the interval has the truth in it; of arrays and tuples the first number, unless
+    simultaneous."""
     low, high = result.interval(0.95, **how)
     if isinstance(low, dict):
         low, high = low[0.0], high[0.0]
@@ -329,9 +331,11 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
     ],
 )
 def test_intervals_hold_at_their_level_and_half_as_much_noise_is_noticed(case: str) -> None:
-    """Of 300 draws at least ``LEAST`` are covered, but for 1e-6 where 95% are; wrong deviations miss that.
+    """Of 300 draws at least ``LEAST`` are covered, but for 1e-6 where 95% are; wrong deviations
+    miss that.
 
-    Half as wide intervals hold 78% at most (those of a Laplace law): they pass with probability below 1e-5.
+    Half as wide intervals hold 78% at most (those of a Laplace law): they pass with probability
+    below 1e-5.
     """
     mechanism, data, known, how = CASES[case]
     found, truth = drawn(mechanism, data), known() if callable(known) else known
@@ -378,7 +382,8 @@ def test_with_sampling_they_hold_for_the_population(mechanism: Any, make: Any, t
 
 
 def test_an_interval_with_outliers_adds_the_certificate() -> None:
-    """100 draws; the certificate and 95% fail more often than 20 times with probability below 1e-7."""
+    """100 draws; the certificate and 95% fail more often than 20 times with probability below
+    1e-7."""
     mechanism, data, _, _ = CASES["robust"]
     bad = np.concatenate([data[:3700], np.full((300, 2), [2.0, 6.0])])
     found = drawn(mechanism, bad, 100)
@@ -411,7 +416,8 @@ def noise_of(law: str, scale: Fraction) -> Any:
 
 
 def test_the_bucket_of_most_votes_without_noise_lies_between_the_ends() -> None:
-    """Of 600 draws of noise on two buckets of nearly as many groups: false alarm 1e-6 at 95%; alone, they often fail."""
+    """Of 600 draws of noise on two buckets of nearly as many groups: false alarm 1e-6 at 95%;
+    alone, they often fail."""
     truth, covered, single = {2.0: 200, 8.0: 203, 32.0: 60}, 0, 0
     rng = np.random.default_rng(2)
     for _ in range(DRAWS):

@@ -154,7 +154,8 @@ GRIDS: list[dict[str, Any]] = [
     ("count", "total"), [(1, 0), (7, 12), (100, -12345), (3, 10**12), (2, -(10**9))]
 )
 def test_the_estimate_is_the_formula(parameters: dict[str, Any], count: int, total: int) -> None:
-    """(center + noisy sum / noisy count) cells, clipped to the bounds; the deviation by the spec."""
+    """(center + noisy sum / noisy count) cells, clipped to the bounds; the deviation by the
+    spec."""
     mechanism = mean(**parameters)
     _, _, center, cell = spec.grid(mechanism.parameters)
     unclipped = (center + Fraction(total, count)) * cell

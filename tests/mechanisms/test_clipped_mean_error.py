@@ -1,4 +1,5 @@
-"""``clipped_mean``: its error is the predicted one, in every direction, and stays within its bound."""
+"""``clipped_mean``: its error is the predicted one, in every direction, and stays within its
+bound."""
 
 from __future__ import annotations
 
@@ -65,8 +66,9 @@ CASES: list[tuple[int, int, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("n", "d", "parameters"), CASES, ids=range(len(CASES)))
 def test_the_error_is_the_predicted_one(n: int, d: int, parameters: dict[str, Any]) -> None:
-    """To first order in 1/n, the rest being below 2%; the chance of a false alarm is in the helper (a
-    vector's length varies less than its coordinates). One record in ten is far outside."""
+    """To first order in 1/n, the rest being below 2%; the chance of a false alarm is in the
+    helper (a vector's length varies less than its coordinates). One record in ten is far
+    outside."""
     right, data = mean(d, **parameters), cloud(n, d)
     data[: n // 10, 0] = 1e9
     inside = n - n // 10 if right.outside == "mask" else n

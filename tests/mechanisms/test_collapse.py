@@ -1,7 +1,9 @@
-"""With few records what searches a box, or shrinks a ball, loses the mean; what asks who agrees does not.
+"""With few records what searches a box, or shrinks a ball, loses the mean; what asks who agrees
+does not.
 
-d = 400 columns of deviation 1 / j about 1, (1, 1e-6)-DP under add-remove; a box of 100 each way is public
-where one is needed. From n = 500 to 5000 the errors of all but ``RescaledMean`` fall by a factor of hundreds.
+d = 400 columns of deviation 1 / j about 1, (1, 1e-6)-DP under add-remove; a box of 100 each way
+is public where one is needed. From n = 500 to 5000 the errors of all but ``RescaledMean`` fall
+by a factor of hundreds.
 """
 
 from __future__ import annotations
@@ -75,8 +77,9 @@ def error(mechanism: Mechanism[Any], n: int, seed: int) -> float:
 
 
 def wrong_side(r: float) -> float:
-    """The probability that a search goes to the wrong side of a threshold that all records are on one
-    side of, r noise deviations: of sums s of values N(r, 1) it takes the first beyond 2 or the third."""
+    """The probability that a search goes to the wrong side of a threshold that all records are
+    on one side of, r noise deviations: of sums s of values N(r, 1) it takes the first beyond 2
+    or the third."""
     x = np.linspace(-2, 2, 2001)
     first = norm.pdf(x - r)
     second = np.array([np.trapezoid(first * norm.pdf(y - x - r), x) for y in x])
@@ -94,12 +97,13 @@ def test_everything_keeps_the_same_budget() -> None:
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("seed", range(3))
 def test_with_few_records_the_baselines_err_by_the_range(name: str, seed: int) -> None:
-    """Seeds are fixed. With others it could fail so rarely: a column that goes wrong at a threshold 49 or
-    more from all of its records has its median so far off; about 50 of 400 do, 12 or fewer with a
-    probability below 1e-10 (the last test but one). Estimates are within 41 of the medians, 16 expected
-    norms, so 13 such columns make an error of 49 sqrt(13) - 41 = 135 but for noise of length 1. If
-    deviations are unknown a wrong median makes a large one, and noise to match: 950 to 1700 were seen. Of
-    the shrinking ball the last noise is 390 long to first order; 300 to 370 were seen."""
+    """Seeds are fixed. With others it could fail so rarely: a column that goes wrong at a
+    threshold 49 or more from all of its records has its median so far off; about 50 of 400 do,
+    12 or fewer with a probability below 1e-10 (the last test but one). Estimates are within 41
+    of the medians, 16 expected norms, so 13 such columns make an error of 49 sqrt(13) - 41 = 135
+    but for noise of length 1. If deviations are unknown a wrong median makes a large one, and
+    noise to match: 950 to 1700 were seen. Of the shrinking ball the last noise is 390 long to
+    first order; 300 to 370 were seen."""
     assert error(BASELINES[name], FEW, seed) > REACH
 
 
@@ -129,7 +133,7 @@ def test_the_search_is_too_noisy_for_few_records_by_its_own_spec() -> None:
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_with_many_records_the_baselines_are_right(name: str) -> None:
-    """So it is the number of records that fails them. Of known deviations a median is missed with a
-    probability below 1e-6 (the test above), and the noise is at most 0.6 long but in rarer cases; seeds are
-    fixed."""
+    """So it is the number of records that fails them. Of known deviations a median is missed
+    with a probability below 1e-6 (the test above), and the noise is at most 0.6 long but in
+    rarer cases; seeds are fixed."""
     assert error(BASELINES[name], MANY, 0) < REACH / 100

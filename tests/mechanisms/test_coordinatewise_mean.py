@@ -1,4 +1,5 @@
-"""``coordinatewise_mean``: by its spec's law on every dataset, within its error; the baseline it is."""
+"""``coordinatewise_mean``: by its spec's law on every dataset, within its error; the baseline it
+is."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
 
 
 def test_the_estimate_is_the_formula() -> None:
-    """median + noisy sum / number in the map's units, for a written transcript, in exact numbers."""
+    """median + noisy sum / number in the map's units, for a written transcript, in exact
+    numbers."""
     mechanism = plain(adjacency=REPLACE, extra_steps=0, noise_multiplier=1)
     unit = 2**40
     released = {
@@ -126,8 +128,9 @@ def test_the_error_is_the_predicted_one_and_within_its_bound(adjacency: Adjacenc
 
 
 def test_columns_of_unlike_spreads_cost_this_one_more() -> None:
-    """Deviations 1, 1/2, ..., 1/50: 2 sqrt(d t) against 2 sum s_j is 4 times the noise, and the radius
-    more. Mean squares of 10 releases each vary by less than 2 times; the ratio is 10 and more."""
+    """Deviations 1, 1/2, ..., 1/50: 2 sqrt(d t) against 2 sum s_j is 4 times the noise, and the
+    radius more. Mean squares of 10 releases each vary by less than 2 times; the ratio is 10 and
+    more."""
     spreads = 1.0 / np.arange(1, 51)
     own: dict[str, Any] = {"adjacency": REPLACE, "deviations": tuple(spreads.tolist())}
     squares: dict[str, float] = {}

@@ -45,7 +45,8 @@ def covariance(d: int = 2, **parameters: Any) -> GaussianCovariance:
 
 
 def records(d: int, n: int, seed: int, kappa: float = 1e4) -> tuple[Floats, Floats]:
-    """Normal records with eigenvalues from 1 to kappa along random axes, and a root of their covariance."""
+    """Normal records with eigenvalues from 1 to kappa along random axes, and a root of their
+    covariance."""
     rng = np.random.default_rng([seed, 5])
     axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
     root = axes * np.sqrt(np.logspace(0, math.log10(kappa), d))
@@ -110,7 +111,8 @@ def test_no_bit_is_drawn_for_refused_data(method: str) -> None:
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("budget", [GaussianDP(1), ApproxDP(1, "1e-6")])
 def test_a_budget_is_met_and_hardly_missed(method: str, adjacency: Adjacency, budget: Any) -> None:
-    """Rounds, search, moments and count compose exactly; rounding costs less than 2^-16 of the multiplier."""
+    """Rounds, search, moments and count compose exactly; rounding costs less than 2^-16 of the
+    multiplier."""
     given: dict[str, Any] = {"center": (0.0,) * 5, "cell": 1e-3, "kappa": 50, "largest": 3}
     found = GaussianCovariance.for_budget(budget, adjacency=adjacency, method=method, **given)
     assert found.claim.guarantee == budget
@@ -241,7 +243,8 @@ def test_errors_are_near_those_of_signs(adjacency: Adjacency) -> None:
 
 
 def test_too_few_rounds_leave_directions_that_noise_hides() -> None:
-    """In all that are reported records vary little. Which of those noise hides is chance: the shortest may not be among them."""
+    """In all that are reported records vary little. Which of those noise hides is chance: the
+    shortest may not be among them."""
     data, root = records(10, 16_000, 3, kappa=1e8)
     for method, rounds in (("spectral", 1), ("recursive", 3)):
         mechanism = covariance(10, method=method, rounds=rounds, kappa=1e8, largest=1e4)

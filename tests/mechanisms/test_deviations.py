@@ -1,4 +1,5 @@
-"""Reported deviations cover what clipping, cuts and noise do together to estimates of normal records."""
+"""Reported deviations cover what clipping, cuts and noise do together to estimates of normal
+records."""
 
 from __future__ import annotations
 
@@ -127,12 +128,14 @@ CASES: dict[str, Case] = {
 
 
 PLAIN = ("robust, a ball", "robust, drawn in", "robust, a slab", "variance-aware")
-"""Where clipping and cuts add more than noise; the other mechanisms choose a ball for which they do not."""
+"""Where clipping and cuts add more than noise; the other mechanisms choose a ball for which they
+do not."""
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_deviations_cover_clipping_and_cuts(case: str) -> None:
-    """The mean square of 120 ratios of error and deviation, of 40 datasets, is 1; without ``cut`` it is more.
+    """The mean square of 120 ratios of error and deviation, of 40 datasets, is 1; without
+    ``cut`` it is more.
 
     It is taken for that of independent normal numbers: outside of the limits with probability 2e-6.
     """

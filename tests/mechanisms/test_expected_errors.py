@@ -1,4 +1,5 @@
-"""The error that mechanisms tell beforehand is the one that is measured, and so many records suffice for it."""
+"""The error that mechanisms tell beforehand is the one that is measured, and so many records
+suffice for it."""
 
 from __future__ import annotations
 
@@ -355,10 +356,11 @@ def measured(mechanism: Any, data: Any, error: Any) -> float:
 def test_the_error_told_before_is_the_one_measured(case: str) -> None:
     """Within 25%. What is told is at most 6% off by where the mean is, which leaves 19%.
 
-    Of 200 releases of vectors a mean square has a relative deviation of sqrt(2 / 200), its root half of it, 5%, for Gaussian
-    noise that is all in one column, and less here, where it is in at least two: 5 deviations. Of 1000 of one number
-    with Laplace noise, of kurtosis 6, it is sqrt(5 / 1000) / 2 = 3.6%: 5 deviations again. So a false alarm has probability
-    below 1e-6 by the normal law.
+    Of 200 releases of vectors a mean square has a relative deviation of sqrt(2 / 200), its root
+    half of it, 5%, for Gaussian noise that is all in one column, and less here, where it is in
+    at least two: 5 deviations. Of 1000 of one number with Laplace noise, of kurtosis 6, it is
+    sqrt(5 / 1000) / 2 = 3.6%: 5 deviations again. So a false alarm has probability below 1e-6 by
+    the normal law.
     """
     kind, parameters, make, error, numbers, assumed = CASES[case]
     mechanism = kind(**parameters)
@@ -395,7 +397,8 @@ def test_noise_that_does_not_fall() -> None:
 
 
 def test_a_comparison_with_a_threshold_is_off_by_the_noise_of_both() -> None:
-    """E D^2 = 2 sum (2 x - 1) P(D >= x), of 4000 draws for each x: a deviation of 2% at most, and 25% are allowed."""
+    """E D^2 = 2 sum (2 x - 1) P(D >= x), of 4000 draws for each x: a deviation of 2% at most,
+    and 25% are allowed."""
     square, told = 0.0, 0.0
     for x in range(1, 25):
         mechanism = made(

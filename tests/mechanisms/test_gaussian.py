@@ -1,4 +1,5 @@
-"""``gaussian``: a mean and a covariance without bounds; its accuracy, its outcomes, what it refuses."""
+"""``gaussian``: a mean and a covariance without bounds; its accuracy, its outcomes, what it
+refuses."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def gaussian(d: int = 2, **parameters: Any) -> Gaussian:
 
 
 def normal(d: int, n: int, seed: int, kappa: float = 1e6, far: float = 1e5) -> Any:
-    """Normal records with eigenvalues from 1 to kappa, turned, about a mean that is far away; its root and the mean."""
+    """Normal records with eigenvalues from 1 to kappa, turned, about a mean that is far away;
+    its root and the mean."""
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
     root = turn * np.sqrt(np.logspace(0, math.log10(kappa), d))
@@ -123,8 +125,9 @@ def test_every_dataset_has_a_typed_release(parameters: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_error_is_little_above_that_without_privacy(adjacency: Adjacency) -> None:
-    """Medians of 12 runs at kappa 1e6: a bound of 1.35 on the ratio, where some 60 runs of other seeds had 1.05 to 1.15 with
-    a deviation of about .1 each; so the median of 12 is above 1.35 with probability below 1e-9."""
+    """Medians of 12 runs at kappa 1e6: a bound of 1.35 on the ratio, where some 60 runs of other
+    seeds had 1.05 to 1.15 with a deviation of about .1 each; so the median of 12 is above 1.35
+    with probability below 1e-9."""
     mechanism = Gaussian.for_budget(GaussianDP(1), adjacency=adjacency, d=5, cell=2**-7)
     ratios = []
     for seed in range(12):
@@ -139,7 +142,8 @@ def test_error_is_little_above_that_without_privacy(adjacency: Adjacency) -> Non
 
 
 def test_columns_may_have_units_of_their_own() -> None:
-    """Scaling columns by powers of two, with their cells, scales the result and nothing else, to the bit."""
+    """Scaling columns by powers of two, with their cells, scales the result and nothing else, to
+    the bit."""
     records, _, _ = normal(3, 2000, 5, kappa=100.0, far=10.0)
     factors = np.array([2.0**20, 1.0, 2.0**-30])
     cells = 2.0**-8 * factors
@@ -229,7 +233,8 @@ def test_samples_of_the_fit_are_free_and_have_its_moments() -> None:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_least_number_of_records_grows_as_the_rate_says(adjacency: Adjacency) -> None:
-    """As d^(3/2) sqrt(rounds) / mu, where rounds grow with log kappa up to eight; a bound on the mean hardly enters it."""
+    """As d^(3/2) sqrt(rounds) / mu, where rounds grow with log kappa up to eight; a bound on the
+    mean hardly enters it."""
 
     def least(**parameters: Any) -> int:
         own: dict[str, Any] = {"d": 20, "cell": 2**-7, "noise_multiplier": Fraction(4)}

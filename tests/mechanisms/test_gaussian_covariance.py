@@ -1,4 +1,5 @@
-"""``gaussian_covariance``: a covariance without bounds; its accuracy, its outcomes, what it refuses."""
+"""``gaussian_covariance``: a covariance without bounds; its accuracy, its outcomes, what it
+refuses."""
 
 from __future__ import annotations
 
@@ -189,8 +190,9 @@ def test_copies_and_constant_columns_are_outcomes() -> None:
 @pytest.mark.parametrize("n", [1000, 4000])
 @pytest.mark.parametrize("name", SPECTRA)
 def test_errors_are_as_predicted_whatever_the_spectrum(name: str, n: int) -> None:
-    """Medians of 8 runs of fixed seeds at kappa 1e8, which a change of code moves, not chance; the error of one run has a
-    deviation of about 8% of itself, so a median is off by 15% with a probability below 1e-5."""
+    """Medians of 8 runs of fixed seeds at kappa 1e8, which a change of code moves, not chance;
+    the error of one run has a deviation of about 8% of itself, so a median is off by 15% with a
+    probability below 1e-5."""
     mechanism = covariance(10, adjacency=REPLACE)
     errors = []
     for seed in range(8):
@@ -205,8 +207,9 @@ def test_errors_are_as_predicted_whatever_the_spectrum(name: str, n: int) -> Non
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_noise_is_as_long_as_is_said(adjacency: Adjacency, outside: str) -> None:
-    """Of 300 draws about their mean, off and along the identity: 1500 and 300 normal numbers, whose deviation is off by 9%
-    and 20% with probability below 1e-6 each; 5% are for the second order."""
+    """Of 300 draws about their mean, off and along the identity: 1500 and 300 normal numbers,
+    whose deviation is off by 9% and 20% with probability below 1e-6 each; 5% are for the second
+    order."""
     records = np.random.default_rng(0).normal(size=(3000, 3))
     mechanism = covariance(
         3, adjacency=adjacency, outside=outside, rounds=0, largest=1, noise_multiplier=4
@@ -227,7 +230,8 @@ def test_noise_is_as_long_as_is_said(adjacency: Adjacency, outside: str) -> None
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_intervals_hold_for_what_there_is_without_noise(adjacency: Adjacency) -> None:
-    """Each entry on its own in 200 draws: 95%, but for 1e-6; about the mean of the draws. Half as wide ones do not hold."""
+    """Each entry on its own in 200 draws: 95%, but for 1e-6; about the mean of the draws. Half
+    as wide ones do not hold."""
     records = normal(np.array([1.0, 100.0]), 3000, 4)[0]
     mechanism = covariance(adjacency=adjacency, noise_multiplier=8, rounds=3)
     found = drawn(mechanism, records, 200)
@@ -242,8 +246,8 @@ def test_intervals_hold_for_what_there_is_without_noise(adjacency: Adjacency) ->
 
 
 def test_a_certificate_holds() -> None:
-    """40 runs at kappa 1e4, each wrong with probability at most 1/100: more than 5 of them with one below 2e-6. The upper end
-    is there, for no record was clipped in most runs."""
+    """40 runs at kappa 1e4, each wrong with probability at most 1/100: more than 5 of them with
+    one below 2e-6. The upper end is there, for no record was clipped in most runs."""
     mechanism = covariance(4, certify="1/5", noise_multiplier="1/2")
     wrong = finite = 0
     for seed in range(40):
@@ -273,8 +277,8 @@ def test_far_from_normal_is_said() -> None:
 
 
 def test_an_unknown_center_is_found() -> None:
-    """Its noise has the deviation that is said: 60 runs of 3 numbers about their mean, off by 30% with probability below
-    1e-6 (chi-square of 177 degrees)."""
+    """Its noise has the deviation that is said: 60 runs of 3 numbers about their mean, off by
+    30% with probability below 1e-6 (chi-square of 177 degrees)."""
     records, root = normal(np.logspace(0, 4, 3), 3000, 6)
     for share in (None, "1/5"):
         mechanism = covariance(
@@ -291,7 +295,8 @@ def test_an_unknown_center_is_found() -> None:
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_a_public_deviation_saves_the_rounds(adjacency: Adjacency, outside: str) -> None:
-    """Nearly spherical records; 1.5 times their deviation is public. Six times the predicted error is never seen."""
+    """Nearly spherical records; 1.5 times their deviation is public. Six times the predicted
+    error is never seen."""
     records = np.random.default_rng(3).normal(size=(4000, 4)) * [1.0, 0.8, 1.1, 0.9]
     mechanism = covariance(4, adjacency=adjacency, rounds=0, largest=1.5, outside=outside)
     names = [stage.name for stage in mechanism.fixed_plan]  # type: ignore[union-attr]
@@ -303,7 +308,8 @@ def test_a_public_deviation_saves_the_rounds(adjacency: Adjacency, outside: str)
 
 
 def test_a_hundred_columns() -> None:
-    """n = 30000: the error is that of the prediction within 15% (5049 numbers add up: a few percent by chance)."""
+    """n = 30000: the error is that of the prediction within 15% (5049 numbers add up: a few
+    percent by chance)."""
     mechanism = covariance(100, adjacency=REPLACE, rounds=2)
     records, root = normal(np.logspace(0, 1, 100), 30_000, 9)
     found = released(mechanism, records)
@@ -359,7 +365,8 @@ def test_a_budget_is_met(budget: Any, adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("cell", [1e-264, 1e-160, 1e140, 1e290])
 def test_what_follows_from_an_estimate_has_no_nan_in_any_unit(cell: float) -> None:
-    """Where the covariance is below or beyond every float, its factor, correlations and deviations are not."""
+    """Where the covariance is below or beyond every float, its factor, correlations and
+    deviations are not."""
     mechanism = covariance(2, cell=cell, noise_multiplier=Fraction(1, 10))
     data = np.random.default_rng(0).normal(size=(3000, 2)) @ [[1.0, 0.5], [0.0, 1.0]] * 1000 * cell
     found = mechanism.release(data, SeededBits(0))
@@ -374,8 +381,9 @@ def test_what_follows_from_an_estimate_has_no_nan_in_any_unit(cell: float) -> No
 
 
 def test_errors_do_not_follow_the_condition_number() -> None:
-    """Medians of 40 runs at kappa 1, 10^4 and 10^8: the logarithm of an error has a deviation of .45, so that of a ratio of medians .13, and
-    one beyond 1.8 a probability below 1e-5. One round in place of eight is not enough at 10^8, and says so."""
+    """Medians of 40 runs at kappa 1, 10^4 and 10^8: the logarithm of an error has a deviation of
+    .45, so that of a ratio of medians .13, and one beyond 1.8 a probability below 1e-5. One
+    round in place of eight is not enough at 10^8, and says so."""
 
     def records(seed: int, roots: Floats) -> Floats:
         return np.asarray(np.random.default_rng(seed).normal(size=(1600, 2)) * roots)

@@ -1,4 +1,5 @@
-"""``gaussian_mean``: by its spec's law on every dataset, within its error, of whole and of truncated records, wherever the mean is."""
+"""``gaussian_mean``: by its spec's law on every dataset, within its error, of whole and of
+truncated records, wherever the mean is."""
 
 from __future__ import annotations
 
@@ -170,8 +171,9 @@ def test_a_budget_is_met_with_the_least_noise(
 def test_the_error_is_the_predicted_one_and_within_its_bound(
     adjacency: Adjacency, outside: Literal["clip", "mask"]
 ) -> None:
-    """100 datasets of 1500 records, one release each: mean squares are chi-square of 1000 degrees, of deviation .045, so that they are
-    off by more than .25 with probability below 1e-6; the helper states the other false alarm."""
+    """100 datasets of 1500 records, one release each: mean squares are chi-square of 1000
+    degrees, of deviation .045, so that they are off by more than .25 with probability below
+    1e-6; the helper states the other false alarm."""
     mechanism = made(10, adjacency=adjacency, outside=outside, noise_multiplier=2, reach=16)
     parameters, off = mechanism.parameters, []
     for seed in range(100):
@@ -189,8 +191,9 @@ def test_the_error_is_the_predicted_one_and_within_its_bound(
 
 
 def test_intervals_hold_the_mean_without_noise() -> None:
-    """400 releases of one dataset: of 4 coordinates each at 90%; fewer than 85% of 1600 has probability below 1e-8 (they are
-    independent across releases: a binomial law's sum over coordinates of variance at most 16 * 400 * .09)."""
+    """400 releases of one dataset: of 4 coordinates each at 90%; fewer than 85% of 1600 has
+    probability below 1e-8 (they are independent across releases: a binomial law's sum over
+    coordinates of variance at most 16 * 400 * .09)."""
     mechanism = made(4, noise_multiplier=4, reach=16)
     data = normal(1500, (1.0,) * 4)
     quiet = made(4, noise_multiplier=Fraction(1, 50), reach=16, at_least=mechanism.least())
@@ -206,7 +209,8 @@ def test_intervals_hold_the_mean_without_noise() -> None:
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_the_mean_may_be_anywhere(outside: Literal["clip", "mask"]) -> None:
-    """Up to 4e5 deviations away the error is the same: 4 means of 5 columns, expected length .1; 5 times that is 10^-9."""
+    """Up to 4e5 deviations away the error is the same: 4 means of 5 columns, expected length .1;
+    5 times that is 10^-9."""
     mechanism = GaussianMean.for_budget(
         ApproxDP(1, "1e-6"),
         adjacency=REPLACE,
@@ -222,7 +226,8 @@ def test_the_mean_may_be_anywhere(outside: Literal["clip", "mask"]) -> None:
 
 
 def test_columns_of_unlike_deviations() -> None:
-    """Errors over deviations: of 60 releases the mean square is within 1.5 times the prediction for equal ones (its own deviation is a tenth)."""
+    """Errors over deviations: of 60 releases the mean square is within 1.5 times the prediction
+    for equal ones (its own deviation is a tenth)."""
     spreads = (1.0, 7.0, 1e-3, 20.0)
     mechanism = made(4, deviations=spreads, noise_multiplier=4, reach=40)
     errors = []
@@ -279,7 +284,8 @@ def test_order_of_rows_does_not_matter() -> None:
 
 
 def test_records_that_are_needed_are_told() -> None:
-    """Under add-remove minimum_n is a little above at_least; expected errors are infinite below it."""
+    """Under add-remove minimum_n is a little above at_least; expected errors are infinite below
+    it."""
     mechanism = made(20, noise_multiplier=4)
     assert mechanism.least() < mechanism.minimum_n() < 2 * mechanism.least()
     assert mechanism.expected_error(mechanism.least() - 1) == math.inf
@@ -292,7 +298,8 @@ def test_records_that_are_needed_are_told() -> None:
 @pytest.mark.parametrize("d", [1, 5])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_so_many_records_hardly_ever_abstain(d: int, outside: Literal["clip", "mask"]) -> None:
-    """Under add-remove at the number for a thousandth: of 20 releases of each of three datasets 3 abstain with probability below 1e-4, if the promise holds."""
+    """Under add-remove at the number for a thousandth: of 20 releases of each of three datasets
+    3 abstain with probability below 1e-4, if the promise holds."""
     mechanism = GaussianMean.for_budget(
         ApproxDP(1, "1e-6"),
         adjacency=ADD,
@@ -309,10 +316,12 @@ def test_so_many_records_hardly_ever_abstain(d: int, outside: Literal["clip", "m
 
 
 def test_intervals_are_wide_enough_along_the_offset() -> None:
-    """Few records in one column, whose released ball is off: the mean's noise goes by the slope, not the ratio.
+    """Few records in one column, whose released ball is off: the mean's noise goes by the slope,
+    not the ratio.
 
-    Errors over their stated deviations, against the noise-free value of the same ball, have a mean square within .15 of 1 over 800 releases
-    (three standard errors; the seeds are fixed); by the ratio it is 1.5.
+    Errors over their stated deviations, against the noise-free value of the same ball, have a
+    mean square within .15 of 1 over 800 releases (three standard errors; the seeds are fixed);
+    by the ratio it is 1.5.
     """
     mechanism = GaussianMean.for_budget(
         ApproxDP(1, "1e-6"),

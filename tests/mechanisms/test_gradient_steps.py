@@ -1,4 +1,5 @@
-"""``TruncatedMle(method="gradient")``: steps on a list, chunks of it; beside one release; hostile data; what the order of a list hides."""
+"""``TruncatedMle(method="gradient")``: steps on a list, chunks of it; beside one release;
+hostile data; what the order of a list hides."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ IDS = [type(one[0]).__name__ for one in FAMILIES]
 def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
     family: Family, low: float, high: float, _: float, adjacency: Adjacency, runs: int
 ) -> None:
-    """n = 0, 1, 2 and what is no record of any law; the laws of what is not shuffled are compared stage by stage."""
+    """n = 0, 1, 2 and what is no record of any law; the laws of what is not shuffled are
+    compared stage by stage."""
     mechanism = made(
         family=family, lowest=low, highest=high, adjacency=adjacency, runs=runs, steps=2, at_least=1
     )
@@ -119,8 +121,9 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
 def test_ten_steps_say_what_one_release_says(
     family: Family, low: float, high: float, truth: float
 ) -> None:
-    """On the same records: errors of both (without sampling's) within 1.35 of each other over 60 releases each, whose ratio of root mean squares has a
-    deviation of .13: false alarm below .01 for one family if the true ratio is 1.05, at fixed seeds."""
+    """On the same records: errors of both (without sampling's) within 1.35 of each other over 60
+    releases each, whose ratio of root mean squares has a deviation of .13: false alarm below .01
+    for one family if the true ratio is 1.05, at fixed seeds."""
     rng = np.random.default_rng(17)
     records = family.sample(family.natural(truth), 5000, rng)
     range_: dict[str, Any] = {
@@ -143,7 +146,8 @@ def test_ten_steps_say_what_one_release_says(
 
 
 def test_gradients_see_through_a_cut() -> None:
-    """Logarithms cut at 40: the mean of 60 releases is within 5 of its deviations of the truth, on new records each (false alarm below 1e-6)."""
+    """Logarithms cut at 40: the mean of 60 releases is within 5 of its deviations of the truth,
+    on new records each (false alarm below 1e-6)."""
     family = LogNormal(0.7)
     mechanism = TruncatedMle.for_budget(
         STRICT, adjacency=ADD, family=family, lowest=-5, highest=9, outside="mask", kept=(0, 40), method="gradient"
@@ -162,8 +166,8 @@ def test_gradients_see_through_a_cut() -> None:
 
 
 def test_of_several_runs_most_may_be_wrong_by_nothing() -> None:
-    """Five runs, of which two see only wrong records: the median is one of the other three's. (Runs are on chunks of a random order, so their
-    means alone are planted here.)"""
+    """Five runs, of which two see only wrong records: the median is one of the other three's.
+    (Runs are on chunks of a random order, so their means alone are planted here.)"""
     family = Normal(1.0)
     law = family.limited
     ends, found = (-5.0, 5.0), []
@@ -176,7 +180,8 @@ def test_of_several_runs_most_may_be_wrong_by_nothing() -> None:
 
 
 def test_steps_find_the_maximum_of_the_likelihood() -> None:
-    """Without noise, of a law whose slope varies by a factor of 6 over the ends: 200 steps are within 1e-3 of the solution."""
+    """Without noise, of a law whose slope varies by a factor of 6 over the ends: 200 steps are
+    within 1e-3 of the solution."""
     family = Weibull(1.0)
     target = family.limited(-1 / 27.0, 0.0, 100.0, "mask").mean
     found = steps.descend(
@@ -197,7 +202,8 @@ def test_noise_of_an_average_of_steps_is_the_closed_one(count: int) -> None:
 
 @pytest.mark.parametrize("runs", range(1, 9))
 def test_the_deviation_of_a_median_is_about_right(runs: int) -> None:
-    """Of 200000 medians, whose root mean square is off by a hundredth of itself with probability below 1e-9."""
+    """Of 200000 medians, whose root mean square is off by a hundredth of itself with probability
+    below 1e-9."""
     medians = np.median(np.random.default_rng(runs).normal(size=(200_000, runs)), axis=1)
     stated_by = steps.middle_of(runs) / float(np.sqrt((medians**2).mean()))
     assert 0.97 < stated_by < (1.02 if runs % 2 else 1.12)
@@ -205,7 +211,8 @@ def test_the_deviation_of_a_median_is_about_right(runs: int) -> None:
 
 
 def test_sizes_of_lists_agree_with_the_spec_and_are_hardly_ever_padded() -> None:
-    """Of 4000 draws of n p inside fewer are above the size in at most 20: 3 deviations are .0013, so false alarm below 1e-6."""
+    """Of 4000 draws of n p inside fewer are above the size in at most 20: 3 deviations are
+    .0013, so false alarm below 1e-6."""
     rng = np.random.default_rng(3)
     for number, share, runs in ((1000, 0.9, 1), (50_000, 0.999, 7), (1, 0.5, 3), (10**15, 1.0, 2)):
         size = steps.list_size(float(number), share, runs)
@@ -242,7 +249,8 @@ def test_the_law_over_all_orders_is_the_spec_s_and_not_that_of_the_records_own(
 
 
 def test_lists_drawn_together_differ_in_one_place() -> None:
-    """All neighbors of up to four counts of two kinds: the profile's pair of lists has equal laws but for one chunk; the largest loss is the claim's."""
+    """All neighbors of up to four counts of two kinds: the profile's pair of lists has equal
+    laws but for one chunk; the largest loss is the claim's."""
     parameters = _chunks(noise_multiplier=1).mechanism.parameters
     largest = Fraction(0)
     for values in combinations_with_replacement((1, 9), 4):
@@ -277,7 +285,8 @@ def test_a_profile_whose_lists_are_not_drawn_together_is_refuted(
 
 
 def test_one_record_moves_no_more_than_one_place_of_a_list_whatever_was_released() -> None:
-    """Hostile neighbors through the shipped code, with random transcripts: a list's sums move by 2 CELLS at most in one order; for some by as much."""
+    """Hostile neighbors through the shipped code, with random transcripts: a list's sums move by
+    2 CELLS at most in one order; for some by as much."""
     rng, farthest = np.random.default_rng(8), 0.0
     for trial in range(60):
         family, low, high, _ = FAMILIES[trial % len(FAMILIES)]
@@ -306,7 +315,8 @@ def _of_lists(listed: Any, size: int) -> Any:
 
 
 def test_lists_are_drawn_together_after_one_prefix_and_only_as_neighbors() -> None:
-    """The size follows from what both released, however many records each has; other sizes or two exchanges have no one pair of orders."""
+    """The size follows from what both released, however many records each has; other sizes or
+    two exchanges have no one pair of orders."""
     zeros = _of_lists(lambda prefix: (0,) * prefix[0][0], 3)
     ones = _of_lists(lambda prefix: (1, *(0,) * (prefix[0][0] - 1)), 4)
     assert len(zeros.aligned(ones)) == 2
@@ -319,7 +329,8 @@ def test_lists_are_drawn_together_after_one_prefix_and_only_as_neighbors() -> No
 def test_a_profile_of_a_list_whose_size_is_private_is_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Planted: the list is shorter where a record is far, so that those behind a place move to other chunks."""
+    """Planted: the list is shorter where a record is far, so that those behind a place move to
+    other chunks."""
     own = load(None).entries["truncated_mle"].spec
     filled = own.list_after
 
@@ -339,7 +350,8 @@ def test_a_profile_of_a_list_whose_size_is_private_is_refuted(
 @pytest.mark.parametrize("method", ["statistic", "gradient"])
 @pytest.mark.parametrize("lowest", [1e-12, 1e-20, 1e-200])
 def test_the_rarest_counts_have_an_estimate(method: str, lowest: float) -> None:
-    """No count at all: the estimate may be the end of the range, where the law has hardly any variance."""
+    """No count at all: the estimate may be the end of the range, where the law has hardly any
+    variance."""
     for adjacency in Adjacency:
         mechanism = made(adjacency=adjacency, lowest=lowest, highest=10, method=method)
         for seed in range(3):
@@ -351,7 +363,8 @@ def test_the_rarest_counts_have_an_estimate(method: str, lowest: float) -> None:
 
 
 def test_where_nothing_is_learned_the_expected_error_is_infinite() -> None:
-    """Kept records that the law hardly has, an interval that is a single float, and longer lists than there are."""
+    """Kept records that the law hardly has, an interval that is a single float, and longer lists
+    than there are."""
     far: dict[str, Any] = {"family": Normal(3.0), "lowest": -1e6, "highest": 1e6}
     for changes in ({"kept": (1e9, 1e9 + 1)}, {"kept": (1e300, 1e308)}):
         for method in ("statistic", "gradient"):

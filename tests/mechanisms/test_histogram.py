@@ -1,4 +1,5 @@
-"""``histogram``: every record in one place, the stated noise, and answers for ranges that add up."""
+"""``histogram``: every record in one place, the stated noise, and answers for ranges that add
+up."""
 
 from __future__ import annotations
 

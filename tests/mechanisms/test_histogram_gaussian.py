@@ -1,4 +1,5 @@
-"""``histogram_gaussian``: scale, place, mean and deviation by histograms; what is lost and how rarely; refusals and typed outcomes."""
+"""``histogram_gaussian``: scale, place, mean and deviation by histograms; what is lost and how
+rarely; refusals and typed outcomes."""
 
 from __future__ import annotations
 
@@ -206,8 +207,8 @@ def test_bounds_on_histograms_are_the_spec_s() -> None:
 
 @pytest.mark.parametrize("deviation", [0.05, 1.0, 1.41, 1.99, 1e5])
 def test_minimum_n_records_are_hardly_ever_lost(deviation: float) -> None:
-    """Widths from 1 to 8 deviations and a bin within 1.5 widths of the mean: lost at most 1 in 1000, so 6 of 200 or more have
-    probability below 1e-6."""
+    """Widths from 1 to 8 deviations and a bin within 1.5 widths of the mean: lost at most 1 in
+    1000, so 6 of 200 or more have probability below 1e-6."""
     mechanism = line(noise_multiplier=1)
     n, missed = mechanism.minimum_n(), 0
     for seed in range(200):
@@ -225,7 +226,8 @@ def test_minimum_n_records_are_hardly_ever_lost(deviation: float) -> None:
 
 
 def test_intervals_cover() -> None:
-    """1000 releases of the same records: intervals of 95% about the mean without noise; of the true mean, from fresh records."""
+    """1000 releases of the same records: intervals of 95% about the mean without noise; of the
+    true mean, from fresh records."""
     mechanism = line(noise_multiplier=Fraction(1, 4))
     held = [0, 0]
     rng = np.random.default_rng(5)
@@ -243,7 +245,8 @@ def test_intervals_cover() -> None:
 
 
 def test_no_bounds_and_less_noise_elsewhere() -> None:
-    """Why ``UnivariateGaussian`` is what to take: at (1, 1e-6) and n = 4000 the mean's root mean square error is .0165 and .148."""
+    """Why ``UnivariateGaussian`` is what to take: at (1, 1e-6) and n = 4000 the mean's root mean
+    square error is .0165 and .148."""
     budget = ApproxDP(1, "1e-6")
     ours = UnivariateGaussian.for_budget(budget, adjacency=REPLACE, cell=2**-10)
     theirs = HistogramGaussian.for_budget(budget, adjacency=REPLACE, cell=2**-10, delta="1e-7")

@@ -1,4 +1,5 @@
-"""``iterative_mean``: on every dataset, in every ball as the spec says, and nothing but typed results."""
+"""``iterative_mean``: on every dataset, in every ball as the spec says, and nothing but typed
+results."""
 
 from __future__ import annotations
 
@@ -179,8 +180,8 @@ def test_balls_shrink_around_the_mean() -> None:
         last = np.full(50, np.inf)
         for t in range(4):
             radii, centers = balls(mechanism, t, batch)
-            # beta is 1e-9, so the chance of a miss is below 4 (2 * 3000 + 2) 1e-9 < 1e-4 for the data,
-            # which are fixed, and below 1e-6 for the noise of all 50
+            # beta is 1e-9, so the chance of a miss is below 4 (2 * 3000 + 2) 1e-9 < 1e-4 for the
+            # data, which are fixed, and below 1e-6 for the noise of all 50
             assert (np.linalg.norm(centers - 5.0, axis=1) <= radii).all()
             assert (radii < last).all()
             last = radii
@@ -319,7 +320,8 @@ def test_steps_share_the_budget_as_stated() -> None:
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_minimum_n_is_enough_and_abstaining_is_typed(adjacency: Adjacency) -> None:
-    """At beta = 1e-9 none of 200 abstains but with probability 2e-7; 20 fewer: all but surely some."""
+    """At beta = 1e-9 none of 200 abstains but with probability 2e-7; 20 fewer: all but surely
+    some."""
     mechanism = mean(adjacency=adjacency, at_least=30)
     least = mechanism.minimum_n(beta="1e-9")
     batch = mechanism.law(normal(least, 2)).sample(SeededBits(2), 200)

@@ -1,4 +1,5 @@
-"""``kth_largest_variance``, and what it shares with ``sum_of_variances``: votes, scales, refusals."""
+"""``kth_largest_variance``, and what it shares with ``sum_of_variances``: votes, scales,
+refusals."""
 
 from __future__ import annotations
 
@@ -101,8 +102,8 @@ def test_the_minimum_n_is_the_spec_s(kind: Any, noise: str) -> None:
 
 @each
 def test_no_more_misses_than_the_bound(kind: Any) -> None:
-    """300 datasets of minimum_n records, at beta = 5%; false alarm below 1e-6. A sum of another scale, 16
-    times the variance, is missed always."""
+    """300 datasets of minimum_n records, at beta = 5%; false alarm below 1e-6. A sum of another
+    scale, 16 times the variance, is missed always."""
     made = variance(kind, groups=120, delta="1e-2", noise_multiplier="1/4")
     n, rng = made.minimum_n(beta="0.05"), np.random.default_rng(7)
     values = []

@@ -1,4 +1,5 @@
-"""``robust_mean`` with a fifth of outliers and more: how many it takes, what it refuses, how far off it is."""
+"""``robust_mean`` with a fifth of outliers and more: how many it takes, what it refuses, how far
+off it is."""
 
 from __future__ import annotations
 
@@ -99,8 +100,8 @@ def _mechanism(full: Fraction | None, gamma: Fraction, **own: Any) -> RobustMean
 
 
 def _attacked(n: int, k: int, rng: np.random.Generator) -> Floats:
-    """Inliers in a disc of diameter 4, the radius of friends; k others in clumps: at its rim, just within or
-    beyond reach of some of it, or far away."""
+    """Inliers in a disc of diameter 4, the radius of friends; k others in clumps: at its rim,
+    just within or beyond reach of some of it, or far away."""
     angles, lengths = rng.uniform(0, 2 * np.pi, n), 1.999 * rng.choice([0.1, 0.7, 1], n)
     found: Floats = lengths[:, np.newaxis] * np.column_stack([np.cos(angles), np.sin(angles)])
     clumps = rng.normal(size=(3, 2))
@@ -111,7 +112,8 @@ def _attacked(n: int, k: int, rng: np.random.Generator) -> Floats:
 
 @pytest.mark.parametrize("full", EVERY, ids=str)
 def test_agreement_and_center_are_as_sure_as_stated_at_the_limit(full: Fraction | None) -> None:
-    """No chance decides: 300 datasets, whatever their outliers; some meet the bound, lonely ones do."""
+    """No chance decides: 300 datasets, whatever their outliers; some meet the bound, lonely ones
+    do."""
     gamma, least = Fraction(float(outliers.most_outliers(full))) * Fraction(99, 100), math.inf
     made, rng = _mechanism(full, gamma), np.random.default_rng(1)
     for n in rng.integers(30, 150, 300).tolist():
@@ -154,8 +156,9 @@ def test_the_error_bound_holds_with_more_outliers(at: float, full: str, gamma: s
 
 
 def test_a_fifth_of_outliers_is_cut_off() -> None:
-    """10^4 normal records in ten dimensions at (1, 1e-6), a fifth far away, or near in one direction, of
-    which the mean is 6e4 and 0.6 off: the estimate is within 0.3, and within its certificate. Fixed seeds."""
+    """10^4 normal records in ten dimensions at (1, 1e-6), a fifth far away, or near in one
+    direction, of which the mean is 6e4 and 0.6 off: the estimate is within 0.3, and within its
+    certificate. Fixed seeds."""
     made = RobustMean.for_budget(
         BUDGET, adjacency=REPLACE, deviations=(1.0,) * 10, n_max=10**4, gamma="0.2"
     )

@@ -1,4 +1,5 @@
-"""``moment_matrix``: on every dataset, by its formulas, with the deviations and intervals it states."""
+"""``moment_matrix``: on every dataset, by its formulas, with the deviations and intervals it
+states."""
 
 from __future__ import annotations
 
@@ -169,7 +170,8 @@ def test_there_are_as_many_components_as_columns(k: int) -> None:
 
 
 def ratio(found: list[Any], stated: Any) -> Any:
-    """Measured over stated deviation, of 1000 draws: within 12% with probability 1 - 1e-7 (5.4 deviations)."""
+    """Measured over stated deviation, of 1000 draws: within 12% with probability 1 - 1e-7 (5.4
+    deviations)."""
     return np.std(np.array(found), axis=0) / stated
 
 
@@ -264,9 +266,9 @@ def test_variances_are_in_their_intervals_where_directions_are_alike() -> None:
 
 @pytest.mark.parametrize("terms", [1, 2, 3, 55])
 def test_intervals_hold_for_sums_of_laplace_noises_at_every_level(terms: int) -> None:
-    """A variance along a direction sums up as many noises as there are entries: a single one's quantile
-    at 60% held for 46% of the sums of 55. Of 100,000 seeded sums a share that is 0.6% too small has a
-    probability below 1e-4."""
+    """A variance along a direction sums up as many noises as there are entries: a single one's
+    quantile at 60% held for 46% of the sums of 55. Of 100,000 seeded sums a share that is 0.6%
+    too small has a probability below 1e-4."""
     one = np.ones(1)
     own: Any = {
         "standard_deviation": one,

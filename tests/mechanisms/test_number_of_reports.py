@@ -1,4 +1,5 @@
-"""``number_of_reports``: what it names; votes, scales and refusals are in test_kth_largest_variance.py."""
+"""``number_of_reports``: what it names; votes, scales and refusals are in
+test_kth_largest_variance.py."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def _made(d: int, **parameters: Any) -> NumberOfReports:
     ],
 )
 def test_it_names_what_the_variances_suggest(variances: list[float], numbers: set[int]) -> None:
-    """The fullest of 300 votes is another one with probability below 1e-6: nine of ten are alike."""
+    """The fullest of 300 votes is another one with probability below 1e-6: nine of ten are
+    alike."""
     d, rng = len(variances), np.random.default_rng(8)
     data = 1e6 + rng.normal(size=(300 * 60, d)) * np.sqrt(variances)
     found: Any = _made(d).release(data, SeededBits(4))
@@ -63,7 +65,8 @@ def test_numbers_are_exact_powers_of_4_and_those_of_the_spec() -> None:
 
 
 def test_it_abstains_as_rarely_as_is_said_on_any_data() -> None:
-    """60 releases of no records at all: all votes are for one; the bound for four numbers is 1e-3."""
+    """60 releases of no records at all: all votes are for one; the bound for four numbers is
+    1e-3."""
     made = _made(8)
     assert float(spec.error_bound({**_parameters(made)}, 0)) < 1e-3
     drawn = made.law(np.zeros((0, 8))).sample(SeededBits(2), 60)

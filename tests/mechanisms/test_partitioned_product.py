@@ -1,4 +1,5 @@
-"""``partitioned_product``: rounds on disjoint blocks, which bits each settles, what it costs, and that it is never the better one."""
+"""``partitioned_product``: rounds on disjoint blocks, which bits each settles, what it costs,
+and that it is never the better one."""
 
 from __future__ import annotations
 
@@ -179,8 +180,8 @@ def test_even_bits_are_settled_in_the_first_round() -> None:
 
 
 def test_two_stages_on_all_records_are_better() -> None:
-    """Why ``ProductDistribution`` is what to take: medians of 5 at d = 400, n = 8000, mu = 1 are .15 and 4.7, and no run of one comes near
-    any of the other."""
+    """Why ``ProductDistribution`` is what to take: medians of 5 at d = 400, n = 8000, mu = 1 are
+    .15 and 4.7, and no run of one comes near any of the other."""
     rng = np.random.default_rng(7)
     data = (rng.random((8000, 400)) < DECAYING) * 1.0
     errors: dict[Any, list[float]] = {PartitionedProduct: [], ProductDistribution: []}

@@ -123,9 +123,10 @@ def test_all_sizes_of_data_and_grids(n: int, bits: int) -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize(("p", "n"), [("1/2", 160), ("1/4", 320), ("9/10", 800)])
 def test_ties_give_the_tied_value(p: str, n: int, adjacency: Adjacency) -> None:
-    """Where n records share a cell, every other cell is n min(p, 1 - p) ranks from the quantile, less
-    one at most for two more records. By the error bound one of 400 draws is there with probability
-    400e-9; of a hundredth of the records nearly all draws are, for there are 10^6 other cells."""
+    """Where n records share a cell, every other cell is n min(p, 1 - p) ranks from the quantile,
+    less one at most for two more records. By the error bound one of 400 draws is there with
+    probability 400e-9; of a hundredth of the records nearly all draws are, for there are 10^6
+    other cells."""
     mechanism, share = quantile(adjacency=adjacency, quantile=p), min(Fraction(p), 1 - Fraction(p))
     assert spec.error_bound(mechanism.parameters, Fraction(1, 10**9)) < n * share - 1
     for data in ([50.0] * n, [3.0, *[50.0] * n, 99.0]):
@@ -256,7 +257,8 @@ def test_a_cell_is_its_value() -> None:
     assert ends == [QuantileEstimate(0.1), QuantileEstimate(3.9)]
 
 
-# Numbers that most of the interval's cells lie on one side of, and with one record more, or another one, on the other.
+# Numbers that most of the interval's cells lie on one side of, and with one record more, or
+# another one, on the other.
 CRAFTED = {
     Adjacency.ADD_REMOVE: [([1.0, 0.5, 0.5], [1.0, 0.5, 0.5, 99.99999])],
     Adjacency.REPLACE: [([100.0, 0.5, 99.99999, 0.5], [0.0, 0.5, 99.99999, 0.5])],

@@ -1,4 +1,5 @@
-"""``product_distribution``: probabilities of bits; rare ones with less noise; its errors, intervals and refusals."""
+"""``product_distribution``: probabilities of bits; rare ones with less noise; its errors,
+intervals and refusals."""
 
 from __future__ import annotations
 
@@ -134,8 +135,9 @@ def test_values_are_the_spec_s_for_all_weights(adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("n", [2000, 8000])
 def test_rare_bits_have_less_error_than_with_plain_noise(n: int) -> None:
-    """Medians of 9 runs at mu = 1, replace: at n = 2000 .39 (plain .69), at 8000 .146 (.31) on other seeds, with deviations of
-    less than a tenth each; so a median above 1.25 times that has probability below 1e-6."""
+    """Medians of 9 runs at mu = 1, replace: at n = 2000 .39 (plain .69), at 8000 .146 (.31) on
+    other seeds, with deviations of less than a tenth each; so a median above 1.25 times that has
+    probability below 1e-6."""
     mechanism = ProductDistribution.for_budget(GaussianDP(1), adjacency=REPLACE, d=400)
     found = []
     for seed in range(9):
@@ -149,7 +151,8 @@ def test_rare_bits_have_less_error_than_with_plain_noise(n: int) -> None:
 
 
 def test_common_bits_have_plain_noise() -> None:
-    """At 1/2 both stages are signs: the length of the noise is that of the Gaussian mechanism of mu = 1, d / n."""
+    """At 1/2 both stages are signs: the length of the noise is that of the Gaussian mechanism of
+    mu = 1, d / n."""
     mechanism = ProductDistribution.for_budget(GaussianDP(1), adjacency=REPLACE, d=50)
     data = (np.random.default_rng(3).random((4000, 50)) < 0.5) * 1.0
     squares = []
@@ -167,8 +170,9 @@ def test_common_bits_have_plain_noise() -> None:
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_intervals_cover(adjacency: Adjacency) -> None:
-    """400 releases of 40 columns, rare ones and common ones: where at most a record in a thousand is clipped each interval of 95% holds
-    the records' share with probability 95% or more. Columns of one release share nothing but the count; 16,000 draws."""
+    """400 releases of 40 columns, rare ones and common ones: where at most a record in a
+    thousand is clipped each interval of 95% holds the records' share with probability 95% or
+    more. Columns of one release share nothing but the count; 16,000 draws."""
     mechanism = bits(40, adjacency=adjacency, noise_multiplier=2)
     p = np.linspace(0.3, 0.7, 40)
     data = (np.random.default_rng(4).random((3000, 40)) < p) * 1.0
@@ -182,7 +186,8 @@ def test_intervals_cover(adjacency: Adjacency) -> None:
 
 
 def test_few_records_abstain_as_rarely_as_promised() -> None:
-    """With minimum_n records at most 1 of 1000 abstain: 8 or more of 400 with probability below 1e-6."""
+    """With minimum_n records at most 1 of 1000 abstain: 8 or more of 400 with probability below
+    1e-6."""
     mechanism = bits(5, noise_multiplier=Fraction(2))
     data = np.ones((mechanism.minimum_n(), 5))
     abstained = sum(

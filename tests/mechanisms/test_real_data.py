@@ -1,11 +1,13 @@
-"""Means of real data stay within stated errors; by a public scale alone, with no range for the mean.
+"""Means of real data stay within stated errors; by a public scale alone, with no range for the
+mean.
 
-An estimate is off by its noise, normal with a public covariance of one large eigenvalue at most, and by
-what the method leans to the bulk of the data: LEAN of these data at most, measured over 200 releases (digits:
-nothing, for all are friends and inside). With eigenvalues a >= b >= ... of that covariance the noise
-exceeds sqrt(a q + b r) with probability at most p if a chi-square of one degree exceeds q with p / 2, and
-one of d - 1 degrees r. So the bounds below give a false alarm with probability at most 1e-6 a case, up to the
-linearization of a quotient by a noisy number; the tests compute it from what was released.
+An estimate is off by its noise, normal with a public covariance of one large eigenvalue at most,
+and by what the method leans to the bulk of the data: LEAN of these data at most, measured over
+200 releases (digits: nothing, for all are friends and inside). With eigenvalues a >= b >= ... of
+that covariance the noise exceeds sqrt(a q + b r) with probability at most p if a chi-square of
+one degree exceeds q with p / 2, and one of d - 1 degrees r. So the bounds below give a false
+alarm with probability at most 1e-6 a case, up to the linearization of a quotient by a noisy
+number; the tests compute it from what was released.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ def test_errors_stay_within_a_bound(
 def test_the_bound_is_not_loose(
     name: str, kind: Kinds, adjacency: Adjacency, lean: float, bound: float
 ) -> None:
-    """Planted: four times the noise in every stage. It must break every bound; the seed is fixed."""
+    """Planted: four times the noise in every stage. It must break every bound; the seed is
+    fixed."""
     data, public = loaded(name)
     mechanism = kind.calibrated_for(BUDGET, adjacency=adjacency, **public.spread)
     more = {
@@ -96,7 +99,8 @@ def test_the_bound_is_not_loose(
 
 
 def test_the_centers_are_not_where_the_bound_comes_from() -> None:
-    """Moved by a million, data give estimates that are as good: no range is used. False alarm: 1e-6."""
+    """Moved by a million, data give estimates that are as good: no range is used. False alarm:
+    1e-6."""
     data, public = loaded("digits")
     mechanism = RefinedMean.for_budget(BUDGET, adjacency=Adjacency.ADD_REMOVE, **public.spread)
     error, least = worst(mechanism, data + 1e6, 0.0)

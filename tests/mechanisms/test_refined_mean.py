@@ -1,4 +1,5 @@
-"""``refined_mean``: budgets, refusals, typed results on every dataset, honest error bars, skewed data."""
+"""``refined_mean``: budgets, refusals, typed results on every dataset, honest error bars, skewed
+data."""
 
 from __future__ import annotations
 
@@ -207,9 +208,9 @@ def test_neither_batch_nor_order_matters() -> None:
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("matrix", [(1.0, 1.0), ((2.0, 0.5), (0.5, 1.0))])
 def test_error_bars_cover(adjacency: Adjacency, matrix: Any) -> None:
-    """Of 4000 releases e^T C^-1 e about the empirical mean is chi-square with 2 degrees of freedom, for
-    each covariance C that is stated: its mean is 2 to within 6.5 / sqrt(1000), a false alarm of 1e-9; the
-    spec's expected error squared to within 15%."""
+    """Of 4000 releases e^T C^-1 e about the empirical mean is chi-square with 2 degrees of
+    freedom, for each covariance C that is stated: its mean is 2 to within 6.5 / sqrt(1000), a
+    false alarm of 1e-9; the spec's expected error squared to within 15%."""
     mechanism = refined(adjacency=adjacency, matrix=matrix, record_radius=7)
     data = np.random.default_rng(8).normal(size=(300, 2)) + 1e6
     found = estimates(mechanism, data, 9)
@@ -236,8 +237,9 @@ def test_the_error_bound_holds(adjacency: Adjacency) -> None:
 
 
 def test_the_center_leans_where_data_are_skewed_and_the_estimate_does_not() -> None:
-    """Exponential records: the mean by degree weights is off by more than 6 standard errors of the 400
-    released ones, and that of the estimates is within 6 of its own (each false alarm below 1e-8)."""
+    """Exponential records: the mean by degree weights is off by more than 6 standard errors of
+    the 400 released ones, and that of the estimates is within 6 of its own (each false alarm
+    below 1e-8)."""
     mechanism = refined(matrix=(1.0,), radius=2, record_radius=14, n_max=1000)
     data = np.random.default_rng(12).exponential(size=(1000, 1))
     batch = mechanism.law(data).sample(SeededBits(13), 400)
@@ -275,8 +277,9 @@ def test_n_max_may_be_wrong_by_a_factor_of_ten(factor: Fraction) -> None:
 @pytest.mark.parametrize("kind", ["basic", "gaussian"])
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_random_filters_in_front(kind: Any, adjacency: Adjacency) -> None:
-    """400 releases of normal data: within five stated standard deviations of the mean, all of them (a
-    chance of 2e-4 in a normal law; the seed is fixed), and the covariances in the mean within a third."""
+    """400 releases of normal data: within five stated standard deviations of the mean, all of
+    them (a chance of 2e-4 in a normal law; the seed is fixed), and the covariances in the mean
+    within a third."""
     mechanism = RefinedMean.for_budget(
         LOOSE, adjacency=adjacency, covariance=(1.0,), n_max=1000, filter=kind
     )
@@ -334,7 +337,8 @@ def test_rounded_multiples_are_exact_ties_to_even_included() -> None:
 
 
 def test_rounded_multiples_of_unlike_rows_in_one_batch() -> None:
-    """Some that short floats settle, some that long ones do, and some so near a half that only integers do."""
+    """Some that short floats settle, some that long ones do, and some so near a half that only
+    integers do."""
     rng = np.random.default_rng(20)
     prime = 2**31 - 1
     factors = [Fraction(int(a), prime) for a in rng.integers(1, prime, 20)]

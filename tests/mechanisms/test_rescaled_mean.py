@@ -75,7 +75,8 @@ def test_the_claim_is_the_budget_and_the_noise_the_least(adjacency: Adjacency, k
 
 @pytest.mark.parametrize(("adjacency", "kind"), list(product(Adjacency, FILTERS)))
 def test_the_facts_are_the_specs(adjacency: Adjacency, kind: Any) -> None:
-    """Sensitivities, centers, noise and filters, on extreme data too; and not with another radius."""
+    """Sensitivities, centers, noise and filters, on extreme data too; and not with another
+    radius."""
     edge = [0.0, -0.0, 5e-324, 1e308, -1e308, 2.0**-1022, 7.3]
     rows = np.array([(x, y) for x in edge for y in edge])
     datasets: list[Any] = [rows[:n] for n in (0, 1, 2, 3)]
@@ -275,8 +276,9 @@ def test_each_estimate_states_its_covariance(kind: Any, matrix: Any) -> None:
 
 @pytest.mark.parametrize(("adjacency", "kind"), list(product(Adjacency, ("weights", "basic"))))
 def test_the_error_is_the_predicted_one(adjacency: Adjacency, kind: Any) -> None:
-    """The mean square of 4000 lengths: given r a chi-square of 2, so with a relative sd of 1, and 0.016 in
-    the mean (a little more for r); 10% are 5.5 sd: false alarm below 1e-6 for four cases. x 1.3 is 69%."""
+    """The mean square of 4000 lengths: given r a chi-square of 2, so with a relative sd of 1,
+    and 0.016 in the mean (a little more for r); 10% are 5.5 sd: false alarm below 1e-6 for four
+    cases. x 1.3 is 69%."""
     mechanism = made(adjacency, filter=kind)
     found, _ = errors(mechanism, cloud(600), 2)
     square = float(np.mean((found**2).sum(axis=1)))
@@ -290,8 +292,9 @@ def test_the_error_is_the_predicted_one(adjacency: Adjacency, kind: Any) -> None
 
 
 def test_a_rotated_matrix_gives_the_rotated_law_of_the_error() -> None:
-    """Mean squares along the axes agree with those of the diagonal: 4000 errors each, relative sd
-    sqrt(2 / 4000) a side, 0.032 of their ratio; 20% are 5.6 sd (in logarithms 5.7): below 1e-6 in all."""
+    """Mean squares along the axes agree with those of the diagonal: 4000 errors each, relative
+    sd sqrt(2 / 4000) a side, 0.032 of their ratio; 20% are 5.6 sd (in logarithms 5.7): below
+    1e-6 in all."""
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     rotated = turn @ np.diag([1.0, 4.0]) @ turn.T
     full = made(matrix=tuple(map(tuple, ((rotated + rotated.T) / 2).tolist())))
@@ -323,7 +326,8 @@ def test_of_data_on_a_line_in_the_plane_the_error_is_that_of_one_dimension() -> 
 
 @pytest.mark.parametrize(("adjacency", "kind"), list(product(Adjacency, FILTERS)))
 def test_minimum_n_abstains_as_rarely_as_stated(adjacency: Adjacency, kind: Any) -> None:
-    """1000 releases of the least n for beta = 1/20; of 20 records hardly any (4 standard deviations short)."""
+    """1000 releases of the least n for beta = 1/20; of 20 records hardly any (4 standard
+    deviations short)."""
     mechanism = made(adjacency, filter=kind)
     least = mechanism.minimum_n(beta="1/20")
 
@@ -420,7 +424,8 @@ def test_of_a_trace_alone_the_matrix_is_the_identity() -> None:
 
 
 def test_the_weighted_mean_of_few_records_by_hand() -> None:
-    """A path of three: degrees 2, 3, 2 of n = 3, weights 1, 3, 1; agreement floor(10 / 3) - 3 = 0."""
+    """A path of three: degrees 2, 3, 2 of n = 3, weights 1, 3, 1; agreement
+    floor(10 / 3) - 3 = 0."""
     images = [(0,), (10,), (20,)]
     assert rescaled_laws.agreement([2, 3, 2]) == 0
     assert rescaled_laws.agreement([]) == 0

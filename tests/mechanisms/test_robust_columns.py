@@ -1,4 +1,5 @@
-"""``robust_mean`` with votes for the farthest column: which columns are cut, and what that does to the mean."""
+"""``robust_mean`` with votes for the farthest column: which columns are cut, and what that does
+to the mean."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def made(**own: Any) -> RobustMean:
 
 
 def _records(away: float, columns: int, seed: int = 1) -> Floats:
-    """Normal about 5; the first tenth moved, an equal part of it along each of the first columns."""
+    """Normal about 5; the first tenth moved, an equal part of it along each of the first
+    columns."""
     found: Floats = np.random.default_rng(seed).normal(5, 1, (_N, _D))
     for j, part in enumerate(np.array_split(np.arange(_N // 10), columns)):
         found[part, j] += away
@@ -57,7 +59,8 @@ def _records(away: float, columns: int, seed: int = 1) -> Floats:
 
 @pytest.mark.parametrize("own", [{}, {"directions": 2, "shares": (Fraction(1, 5),) * 5}])
 def test_outliers_along_three_columns_are_cut_off(own: dict[str, Any]) -> None:
-    """Without votes and directions 500 outliers at 4 move the mean by 0.2. Fixed seeds, 10 releases."""
+    """Without votes and directions 500 outliers at 4 move the mean by 0.2. Fixed seeds, 10
+    releases."""
     data = _records(4, 3)
     inliers = data[_N // 10 :].mean(axis=0)
     found = estimates(made(**own), data, 2, 10)
@@ -77,7 +80,8 @@ def test_nothing_is_cut_in_clean_data_and_of_what_is_far_away(away: float, colum
 
 
 def test_columns_that_are_all_unlike_what_was_stated_are_not_outliers() -> None:
-    """Five columns have half the deviation that is stated, so that the others have all the votes."""
+    """Five columns have half the deviation that is stated, so that the others have all the
+    votes."""
     data = np.random.default_rng(5).normal(5, 1, (_N, _D)) * np.where(np.arange(_D) < 7, 0.5, 1)
     assert all(one.slabs == 0 for one in estimates(made(), data, 6, 20))
 

@@ -1,4 +1,5 @@
-"""``robust_mean``: budgets, refusals, typed results on every dataset, outliers, slabs, certificates."""
+"""``robust_mean``: budgets, refusals, typed results on every dataset, outliers, slabs,
+certificates."""
 
 from __future__ import annotations
 
@@ -87,8 +88,8 @@ def test_a_soft_core_is_taken_where_it_has_less_noise() -> None:
     ("full", "gamma"), [("9/10", "0.1"), ("3/4", "0.1"), ("3/4", "0.3"), ("3/5", "0.4")]
 )
 def test_from_minimum_n_on_inliers_alone_are_enough(full: str, gamma: str) -> None:
-    """As many records as are promised to be enough, a share of them far away: at most 3 of 300 abstain, of
-    which 0.3 are expected (1 in 1000, a false alarm of 3e-4)."""
+    """As many records as are promised to be enough, a share of them far away: at most 3 of 300
+    abstain, of which 0.3 are expected (1 in 1000, a false alarm of 3e-4)."""
     made = robust(adjacency=REPLACE, full=full, gamma=gamma, noise_multiplier=1)
     counts = []
     for n in (made.minimum_n(), made.minimum_n() * 3 // 5):
@@ -264,8 +265,9 @@ def test_neither_batch_nor_order_matters() -> None:
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("count", [0, 1])
 def test_error_bars_cover(adjacency: Adjacency, count: int) -> None:
-    """Of 600 releases the squares of errors about the mean of all, over the stated deviations, have mean
-    1 to within 6 sqrt(2 / 600) = 0.35 in each coordinate: a false alarm of 1e-7, by the chi-square law."""
+    """Of 600 releases the squares of errors about the mean of all, over the stated deviations,
+    have mean 1 to within 6 sqrt(2 / 600) = 0.35 in each coordinate: a false alarm of 1e-7, by
+    the chi-square law."""
     own = {"directions": 0, "shares": HALVES} if not count else {}
     mechanism = robust(adjacency=adjacency, record_radius=7, radius=8, **own)
     data = 5 + 0.7 * (contaminated(300, 0.0, 0.0, 7) - 5)  # a slab, if any, leaves all inside

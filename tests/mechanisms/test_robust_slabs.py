@@ -1,4 +1,5 @@
-"""``robust_mean``: slabs, directions and certificates, and what they do to clean and to contaminated data."""
+"""``robust_mean``: slabs, directions and certificates, and what they do to clean and to
+contaminated data."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from tests.mechanisms.test_robust_mean import ADD, HALVES, contaminated, robust
 
 
 def test_slabs_cut_hidden_outliers_off_and_certificates_hold() -> None:
-    """A tenth of the records are 3 deviations away: without directions the mean is 0.3 off. Fixed seeds."""
+    """A tenth of the records are 3 deviations away: without directions the mean is 0.3 off.
+    Fixed seeds."""
     data = contaminated(4000, 0.1, (3.0, 0.0), 11)
     inliers, moved = data[400:], data.mean(axis=0) - data[400:].mean(axis=0)
     with_slabs, without = (

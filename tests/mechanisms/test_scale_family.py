@@ -1,4 +1,5 @@
-"""``scale_family``: scales of nine families; clipped, masked, cut off before; its errors, intervals, refusals and typed outcomes."""
+"""``scale_family``: scales of nine families; clipped, masked, cut off before; its errors,
+intervals, refusals and typed outcomes."""
 
 from __future__ import annotations
 
@@ -199,8 +200,8 @@ def test_moments_are_the_spec_s_and_go_back(shape: float, outside: Any) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_families_are_the_textbook_s(name: str) -> None:
-    """T of records of scipy's law, over the scale of its parameter, has the gamma law: Kolmogorov and Smirnov's test, false alarm
-    below 1e-6 each. And the parameter comes back."""
+    """T of records of scipy's law, over the scale of its parameter, has the gamma law:
+    Kolmogorov and Smirnov's test, false alarm below 1e-6 each. And the parameter comes back."""
     family = family_of(name, SHAPES.get(name))
     parameter = 0.7
     data = np.abs(drawn(name, parameter, 4000, 1) - center_of(name).get("center", 0.0))
@@ -222,8 +223,9 @@ def test_families_are_the_textbook_s(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_scales_are_found_without_a_guess(name: str, outside: Literal["clip", "mask"]) -> None:
-    """Six sizes that are 10^20 apart (of Pareto, exponents): all within six deviations of what is said, where each is beyond
-    with probability 2e-9; heavy tails of the error to first order have been looked at: none beyond 4.5 in 2000 runs."""
+    """Six sizes that are 10^20 apart (of Pareto, exponents): all within six deviations of what
+    is said, where each is beyond with probability 2e-9; heavy tails of the error to first order
+    have been looked at: none beyond 4.5 in 2000 runs."""
     for k, size in enumerate((1e-9, 1.0, 1e9) if name != "pareto" else (0.2, 1.0, 20.0)):
         mechanism = scale(name, outside=outside, **center_of(name))
         data = drawn(name, size, 6000, 10 + k)
@@ -239,7 +241,8 @@ def test_scales_are_found_without_a_guess(name: str, outside: Literal["clip", "m
 
 
 def test_records_cut_off_before_need_a_mask() -> None:
-    """Incomes top-coded at 1.5 means: 22% are gone. Masked, the scale is found; clipped it is 40% too small, and says nothing."""
+    """Incomes top-coded at 1.5 means: 22% are gone. Masked, the scale is found; clipped it is
+    40% too small, and says nothing."""
     whole = drawn("exponential", 10.0, 20_000, 3)
     cut = whole[whole < 15.0]
     masked = scale(outside="mask", cap=15.0).release(cut, SeededBits(0))
@@ -295,8 +298,9 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
 def test_errors_are_small(
     adjacency: Adjacency, outside: Literal["clip", "mask"], most: float
 ) -> None:
-    """(1, 1e-6), n = 2000: root mean squares of 100 runs on other seeds; a quarter more has probability below 1e-3 of that, squared
-    deviations of 14%: 1.25^2 is 4 of these, and fixed seeds are moved by changes of code alone."""
+    """(1, 1e-6), n = 2000: root mean squares of 100 runs on other seeds; a quarter more has
+    probability below 1e-3 of that, squared deviations of 14%: 1.25^2 is 4 of these, and fixed
+    seeds are moved by changes of code alone."""
     mechanism = ScaleFamily.for_budget(
         ApproxDP(1, "1e-6"), adjacency=adjacency, family="exponential", outside=outside
     )

@@ -173,7 +173,8 @@ def test_the_facts_are_the_specs(kind: Any, adjacency: Adjacency) -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("d", [1, 10])
 def test_sorted_and_repeated_records_are_answered(adjacency: Adjacency, d: int) -> None:
-    """Pairs follow a hash, of places under replace: who stands beside whom in the list does not matter."""
+    """Pairs follow a hash, of places under replace: who stands beside whom in the list does not
+    matter."""
     drawn = np.random.default_rng(3).normal(size=(N, d))
     repeated = np.repeat(drawn[: N // 2], 2, axis=0)
     mechanism = made(RescaledMean, 1, adjacency, covariance=[1.0] * d)

@@ -1,4 +1,5 @@
-"""``sign_covariance``: on every dataset, after every map as the spec says; its errors, its intervals, and what has no shape."""
+"""``sign_covariance``: on every dataset, after every map as the spec says; its errors, its
+intervals, and what has no shape."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def shape(d: int = 2, **parameters: Any) -> SignCovariance:
 
 
 def law_of(d: int, n: int, seed: int = 0, kappa: float = 1e8, df: float = math.inf) -> Any:
-    """Records of an elliptical law with eigenvalues from 1 to kappa, turned; and a root of its scatter."""
+    """Records of an elliptical law with eigenvalues from 1 to kappa, turned; and a root of its
+    scatter."""
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
     root = turn * np.sqrt(np.logspace(0, math.log10(kappa), d))
@@ -162,7 +164,8 @@ FOLLOWED: list[tuple[int, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("d", "parameters"), FOLLOWED, ids=range(len(FOLLOWED)))
 def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[str, Any]) -> None:
-    """Exact values after each map, of a batch and of each draw alone; no chance in it but the noise of a fixed seed."""
+    """Exact values after each map, of a batch and of each draw alone; no chance in it but the
+    noise of a fixed seed."""
     mechanism = shape(d, **parameters)
     data = law_of(d, 90 if d < 4 else 25, kappa=1e4)[0]  # of four columns fractions are long
     law, public = mechanism.law(data), mechanism.adjacency is REPLACE
@@ -225,7 +228,8 @@ def test_the_spectrum_of_signs_is_inverted(d: int) -> None:
 
 
 def test_the_shape_that_was_released_is_the_spec_s() -> None:
-    """Of the last round: C^-1 of the shape whose signs were measured there, scaled to a determinant of 1."""
+    """Of the last round: C^-1 of the shape whose signs were measured there, scaled to a
+    determinant of 1."""
     mechanism = shape(2, adjacency=REPLACE, rounds=3)
     batch = mechanism.law(law_of(2, 500, kappa=100)[0]).sample(SeededBits(1), 3)
     for i in range(3):
@@ -258,7 +262,8 @@ ERRORS: list[tuple[int, int, float, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize("case", ERRORS, ids=range(len(ERRORS)))
 def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
-    """At condition numbers to 10^12 and without moments: the median within 12% of the spec's root mean square."""
+    """At condition numbers to 10^12 and without moments: the median within 12% of the spec's
+    root mean square."""
     d, n, most, law, parameters = case
     mechanism = shape(d, **parameters)
     found = []
@@ -302,7 +307,8 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
 
 
 def _scatter() -> float:
-    """Find the scale of the Cauchy scatter of normal records: E (d + 1) r^2 / (s^2 + r^2) = d, in d = 5."""
+    """Find the scale of the Cauchy scatter of normal records: E (d + 1) r^2 / (s^2 + r^2) = d,
+    in d = 5."""
     lengths = stats.chi2(5).rvs(40_000, random_state=0)
     low, high = 0.01, 10.0
     for _ in range(50):
@@ -337,7 +343,8 @@ def test_intervals_hold_for_what_there_is_without_noise() -> None:
 
 @pytest.mark.parametrize("scale", [None, 1])
 def test_the_error_bound_fails_as_rarely_as_stated(scale: Any) -> None:
-    """2000 draws; more than 1/20 of them exceed it with probability below 1e-6, and three fifths of it fail."""
+    """2000 draws; more than 1/20 of them exceed it with probability below 1e-6, and three fifths
+    of it fail."""
     mechanism = shape(3, rounds=1, at_least=1, adjacency=REPLACE, scale=scale)
     law = mechanism.law(law_of(3, 50)[0])
     values = law.sample(SeededBits(6), 2000)["round 1"].astype(np.float64)
@@ -414,7 +421,8 @@ def test_no_rounds_stretch_a_constant_column_until_nothing_is_left(n: int, round
 
 
 def test_a_column_that_is_nearly_always_empty_has_no_shape_however_many_rounds() -> None:
-    """1 record in 80 has a number there: no more rounds make its share of the signs even. 12 fixed seeds."""
+    """1 record in 80 has a number there: no more rounds make its share of the signs even. 12
+    fixed seeds."""
     rng = np.random.default_rng(0)
     data = rng.normal(size=(1800, 9))
     data[rng.random(1800) < 79 / 80, 0] = 0.0
@@ -426,7 +434,8 @@ def test_a_column_that_is_nearly_always_empty_has_no_shape_however_many_rounds()
 
 
 def test_one_round_tells_what_it_cannot_see() -> None:
-    """10 fixed seeds each: at a condition number of 10^8 no shape; an even one, from few records, is found."""
+    """10 fixed seeds each: at a condition number of 10^8 no shape; an even one, from few
+    records, is found."""
     mechanism = shape(5, rounds=1)
     for seed in range(10):
         assert isinstance(
@@ -439,7 +448,8 @@ def test_one_round_tells_what_it_cannot_see() -> None:
 
 
 def test_a_scale_reaches_as_far_as_the_center_is_off() -> None:
-    """A center 10^6 smallest deviations off: at scale 10^6 a shape; at a deviation there is none within 8 rounds."""
+    """A center 10^6 smallest deviations off: at scale 10^6 a shape; at a deviation there is none
+    within 8 rounds."""
     data, root = law_of(10, 16_000, 3)
     for scale, kind in ((1e6, ShapeEstimate), (1e2, Concentrated)):
         mechanism = shape(10, scale=scale, noise_multiplier=Fraction(10000, 1296), cell=2**-6)
@@ -449,7 +459,8 @@ def test_a_scale_reaches_as_far_as_the_center_is_off() -> None:
 
 
 def test_too_few_records_abstain_as_rarely_as_stated() -> None:
-    """n = minimum_n: 4000 draws; more than 1e-3 of them abstain with probability below 1e-6. Under replace none is drawn."""
+    """n = minimum_n: 4000 draws; more than 1e-3 of them abstain with probability below 1e-6.
+    Under replace none is drawn."""
     for scale in (None, 1):
         mechanism = shape(noise_multiplier=3, scale=scale, rounds=1, at_least=60)
         n = mechanism.minimum_n()
@@ -471,7 +482,8 @@ def test_too_few_records_abstain_as_rarely_as_stated() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 8])
 def test_without_signs_there_is_no_shape_of_noise(rounds: int) -> None:
-    """2000 public records, all at the center: 60 fixed seeds; or half of them: then errors are those of the other half."""
+    """2000 public records, all at the center: 60 fixed seeds; or half of them: then errors are
+    those of the other half."""
     mechanism = shape(adjacency=REPLACE, rounds=rounds)
     data = np.zeros((2000, 2))
     for seed in range(60):

@@ -1,4 +1,5 @@
-"""``stability_histogram``: on every dataset, bins where they should be, counts within their error."""
+"""``stability_histogram``: on every dataset, bins where they should be, counts within their
+error."""
 
 from __future__ import annotations
 
@@ -275,7 +276,8 @@ def test_a_budget_is_met_and_hardly_more(adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_delta_is_the_budget_s_unless_it_is_given(adjacency: Adjacency) -> None:
-    """All of it beside Laplace noise, which has none; a half beside Gaussian noise under (epsilon, delta)."""
+    """All of it beside Laplace noise, which has none; a half beside Gaussian noise under
+    (epsilon, delta)."""
     budget, delta = ApproxDP(1, "1e-6"), Fraction(1, 10**6)
     laplace = StabilityHistogram.for_budget(budget, adjacency=adjacency, width=1)
     gaussian = StabilityHistogram.for_budget(budget, adjacency=adjacency, width=1, noise="gaussian")

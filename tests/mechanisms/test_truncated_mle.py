@@ -1,4 +1,5 @@
-"""``truncated_mle``: parameters of named families and one's own; clipped, masked, kept before; its errors, intervals, refusals, outcomes."""
+"""``truncated_mle``: parameters of named families and one's own; clipped, masked, kept before;
+its errors, intervals, refusals, outcomes."""
 
 from __future__ import annotations
 
@@ -155,8 +156,8 @@ def test_errors_are_the_predicted_ones(
     adjacency: Adjacency,
     outside: Literal["clip", "mask"],
 ) -> None:
-    """40 datasets of 4000 records: mean squares are about chi-square of 40 degrees, above 2.6 times the prediction with probability below 1e-7;
-    below an eighth of it likewise."""
+    """40 datasets of 4000 records: mean squares are about chi-square of 40 degrees, above 2.6
+    times the prediction with probability below 1e-7; below an eighth of it likewise."""
     mechanism = TruncatedMle.for_budget(
         STRICT, adjacency=adjacency, family=family, lowest=low, highest=high, outside=outside
     )
@@ -180,7 +181,8 @@ def test_errors_are_the_predicted_ones(
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_records_that_were_kept_need_the_mask(adjacency: Adjacency) -> None:
-    """Counts of rate 6 from 3 to 8 alone, of 30000: masked estimates vary by .05; the clipped one has less than 5.6."""
+    """Counts of rate 6 from 3 to 8 alone, of 30000: masked estimates vary by .05; the clipped
+    one has less than 5.6."""
     whole = Poisson().sample(math.log(6), 30_000, np.random.default_rng(1))
     kept = whole[(whole >= 3) & (whole <= 8)]
     for outside, own in (("mask", {"kept": (3, 8)}), ("clip", {})):
@@ -202,7 +204,8 @@ def test_records_that_were_kept_need_the_mask(adjacency: Adjacency) -> None:
 
 
 def test_top_coded_logarithms() -> None:
-    """Incomes above a cap are not there: of a log-normal law with mean 10.5 and deviation .8, those below 50000; a fifth is gone."""
+    """Incomes above a cap are not there: of a log-normal law with mean 10.5 and deviation .8,
+    those below 50000; a fifth is gone."""
     family = LogNormal(0.8)
     whole = family.sample(family.natural(10.5), 40_000, np.random.default_rng(2))
     mechanism = TruncatedMle.for_budget(
@@ -222,7 +225,8 @@ def test_top_coded_logarithms() -> None:
 
 
 def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
-    """Beta records with a known second parameter; the family is asked nothing once the mechanism has its data."""
+    """Beta records with a known second parameter; the family is asked nothing once the mechanism
+    has its data."""
 
     class Silent(Beta):
         def statistic(self, x: float) -> float:
@@ -255,7 +259,8 @@ def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
 def test_far_parameters(
     family: Family, low: float, high: float, parameter: float, outside: Literal["clip", "mask"]
 ) -> None:
-    """Four estimates of 4000 records each: squares add up to above 40 predictions with probability below 1e-7."""
+    """Four estimates of 4000 records each: squares add up to above 40 predictions with
+    probability below 1e-7."""
     mechanism = made(family=family, lowest=low, highest=high, outside=outside)
     theta, off = family.natural(parameter), 0.0
     for seed in range(4):
@@ -356,7 +361,8 @@ class _Spying(Normal):
 
 @pytest.mark.parametrize("as_array", [False, True])
 def test_a_family_s_own_numbers_never_meet_the_data(as_array: bool) -> None:
-    """Records of objects, and of an array of another kind, become plain floats before any record is compared with them."""
+    """Records of objects, and of an array of another kind, become plain floats before any record
+    is compared with them."""
     data = np.random.default_rng(3).normal(0.5, 1.0, 2000)
     parameters: dict[str, Any] = {"lowest": -10.0, "highest": 10.0, "adjacency": REPLACE}
     _Spy.seen.clear()
@@ -387,10 +393,11 @@ def test_records_that_are_no_numbers_raise_nothing(method: str) -> None:
 
 @pytest.mark.parametrize("kept", [None, (999_900.0, math.inf)])
 def test_cells_of_several_counts_are_not_biased(kept: Any) -> None:
-    """Counts about 10^6, two and more in a cell: of 40 releases the mean is within .15 of the records'; it was half a count too high.
+    """Counts about 10^6, two and more in a cell: of 40 releases the mean is within .15 of the
+    records'; it was half a count too high.
 
-    The noise of a release has a deviation of .2, that of the mean is .03: false alarm below 1e-5 (and the seeds are fixed). Of kept
-    records it is compared with maximum likelihood.
+    The noise of a release has a deviation of .2, that of the mean is .03: false alarm below 1e-5
+    (and the seeds are fixed). Of kept records it is compared with maximum likelihood.
     """
     rng = np.random.default_rng(11)
     every = rng.poisson(1e6, 400_000).astype(np.float64)

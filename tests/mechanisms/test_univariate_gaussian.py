@@ -1,4 +1,5 @@
-"""``univariate_gaussian``: on every dataset as the spec says; its errors, its intervals, and what has no normal law."""
+"""``univariate_gaussian``: on every dataset as the spec says; its errors, its intervals, and
+what has no normal law."""
 
 from __future__ import annotations
 
@@ -113,8 +114,9 @@ def test_every_transcript_leads_to_the_spec_s_stages(adjacency: Adjacency) -> No
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_errors_and_intervals_are_as_predicted_with_no_guess(adjacency: Adjacency) -> None:
-    """100 fixed seeds, a mean of 12345.6 and a deviation of .037: root mean squares within 25% of the spec's (1e-3 of chi-square
-    with 100 degrees, once and for all); none abstains, and 95% intervals fail at most 14 times."""
+    """100 fixed seeds, a mean of 12345.6 and a deviation of .037: root mean squares within 25%
+    of the spec's (1e-3 of chi-square with 100 degrees, once and for all); none abstains, and 95%
+    intervals fail at most 14 times."""
     mechanism = UnivariateGaussian.for_budget(ApproxDP(1, "1e-6"), adjacency=adjacency, cell=2**-14)
     n, off, held = 1000, [], 0
     for seed in range(100):
@@ -142,7 +144,8 @@ def test_errors_and_intervals_are_as_predicted_with_no_guess(adjacency: Adjacenc
 
 
 def test_the_error_bound_fails_as_rarely_as_stated() -> None:
-    """2000 draws of the last noise; more than 1/20 of them beyond the bound with probability below 1e-6."""
+    """2000 draws of the last noise; more than 1/20 of them beyond the bound with probability
+    below 1e-6."""
     mechanism = made(adjacency=REPLACE, at_least=1)
     data = np.random.default_rng(1).normal(size=400)
     bound = spec.error_bound(mechanism.parameters, 400, Fraction(1, 20))
@@ -189,8 +192,8 @@ def test_a_budget_is_met_and_hardly_missed(adjacency: Adjacency) -> None:
     ("degrees", "deviation"), [(1, 2.29), (3, 1.29)], ids=["Cauchy", "t of 3 degrees"]
 )
 def test_heavy_tails_lead_to_the_normal_law_of_their_middle(degrees: int, deviation: float) -> None:
-    """10 fixed seeds: every deviation within 10% of the fixed point's, every mean within .2; neither the variance nor the mean
-    of the records is near."""
+    """10 fixed seeds: every deviation within 10% of the fixed point's, every mean within .2;
+    neither the variance nor the mean of the records is near."""
     mechanism = UnivariateGaussian.for_budget(ApproxDP(1, "1e-6"), adjacency=REPLACE, cell=2**-14)
     for seed in range(10):
         data = np.random.default_rng([7, seed]).standard_t(degrees, size=8000)

@@ -1,4 +1,5 @@
-"""``unknown_covariance_mean``: what it estimates, its refusals, and that its numbers are the spec's."""
+"""``unknown_covariance_mean``: what it estimates, its refusals, and that its numbers are the
+spec's."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def test_every_dataset_has_a_release(adjacency: Adjacency, cell: Any, reports: i
 
 
 def test_histograms_of_any_width_make_one_plan() -> None:
-    """The others' votes have as many buckets as the data: that is no shape that a stage must keep."""
+    """The others' votes have as many buckets as the data: that is no shape that a stage must
+    keep."""
     rng = np.random.default_rng(2)
     data = rng.normal(size=(4000, 3)) * np.array([0.0, 8.0, 0.0])
     mechanism = made(reports=1, noise_multiplier="1/2", depth=3)
@@ -77,8 +79,9 @@ def test_histograms_of_any_width_make_one_plan() -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_the_error_is_the_predicted_one(adjacency: Adjacency, power: float) -> None:
-    """Forty releases on one dataset: the root mean square over the prediction has a relative deviation of
-    0.06 (d = 5, chi-square), and the typical levels may be one off, a factor 2: false alarm below 1e-6."""
+    """Forty releases on one dataset: the root mean square over the prediction has a relative
+    deviation of 0.06 (d = 5, chi-square), and the typical levels may be one off, a factor 2:
+    false alarm below 1e-6."""
     d, n = 5, 20_000
     mechanism = made(adjacency=adjacency, d=d, n_max=n, reports=3, noise_multiplier="1/2")
     data = np.random.default_rng(7).normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power - 40.0
@@ -175,7 +178,8 @@ def test_reports_by_the_rule() -> None:
 
 @pytest.mark.parametrize(("d", "n"), [(3, 400), (50, 100_000), (1000, 100_000), (300, 4 * 10**6)])
 def test_reports_by_the_specs_rule(d: int, n: int) -> None:
-    """The default number of reports is the spec's, with no bound of its own below a quarter of the columns."""
+    """The default number of reports is the spec's, with no bound of its own below a quarter of
+    the columns."""
     mechanism = UnknownCovarianceMean.for_budget(ApproxDP(1, "1e-6"), adjacency=ADD, d=d, n_max=n)
     mu = calibrate(lambda mu: ApproximateGaussianDP(mu, 3 * mechanism.tail, 0), ApproxDP(1, "1e-6"))
     multiplier = Fraction(1 / math.sqrt(float(mu.mu_squared)))  # as if reports were Gaussian

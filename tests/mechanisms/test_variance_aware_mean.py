@@ -1,4 +1,5 @@
-"""``variance_aware_mean``: on every dataset, by its spec's law, within its error, and refused before draws."""
+"""``variance_aware_mean``: on every dataset, by its spec's law, within its error, and refused
+before draws."""
 
 from __future__ import annotations
 
@@ -111,7 +112,8 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
 
 @pytest.mark.parametrize("parameters", [{}, {"adjacency": REPLACE, "least_deviation": "1/8"}])
 def test_every_stage_built_from_a_transcript_is_the_spec_s(parameters: dict[str, Any]) -> None:
-    """Along transcripts that were drawn, not only where everything is zero; no chance in the verdict."""
+    """Along transcripts that were drawn, not only where everything is zero; no chance in the
+    verdict."""
     mechanism, data = aware(**parameters), normal(40, (1.0, 0.25))
     law, records = mechanism.law(data), [tuple(map(Fraction, row)) for row in data.tolist()]
     expected = spec.law(mechanism.parameters, records)
@@ -151,9 +153,10 @@ SPREADS = 1.0 / np.arange(1, 9)
 def test_the_error_for_normal_records_is_the_predicted_one(
     adjacency: Adjacency, known: bool
 ) -> None:
-    """20 datasets of 2000: the mean square has a relative sd of about 0.15 (no column counts for more
-    than 40%), so 0.4 to 1.9 times the prediction for a radius of 1.3 expected norms are 4 sd and more:
-    false alarm below 1e-4 each, with a fixed seed. Spherical noise would be 3.4 times it."""
+    """20 datasets of 2000: the mean square has a relative sd of about 0.15 (no column counts for
+    more than 40%), so 0.4 to 1.9 times the prediction for a radius of 1.3 expected norms are 4
+    sd and more: false alarm below 1e-4 each, with a fixed seed. Spherical noise would be 3.4
+    times it."""
     own: dict[str, Any] = {"least_deviation": "1/32"}
     if known:
         own = {"deviations": tuple(SPREADS.tolist())}
@@ -170,8 +173,9 @@ def test_the_error_for_normal_records_is_the_predicted_one(
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_noise_is_the_stated_one_and_within_its_bound(adjacency: Adjacency) -> None:
-    """About the mean, 1000 releases: each coordinate's error over its stated deviation has mean square
-    1 with sd 0.045, and 0.75 to 1.25 are 5.6 sd: false alarm below 1e-7 for each of 6 numbers."""
+    """About the mean, 1000 releases: each coordinate's error over its stated deviation has mean
+    square 1 with sd 0.045, and 0.75 to 1.25 are 5.6 sd: false alarm below 1e-7 for each of 6
+    numbers."""
     mechanism = aware(3, adjacency=adjacency, deviations=(1.0, 0.5, 0.25), radii=(8,))
     data = normal(500, (1.0, 0.5, 0.25))
     found = estimates(mechanism, data, 7, 1000)
@@ -189,8 +193,8 @@ def test_the_noise_is_the_stated_one_and_within_its_bound(adjacency: Adjacency) 
 
 
 def test_the_search_misses_as_rarely_as_stated_and_collapses_below() -> None:
-    """Medians at 3 with a reach of 64 in 8 columns; a miss is an error beyond 1. The bound at 1/2 record
-    a unit of sqrt(d) / mu says nothing, at 100 it is below 1e-6."""
+    """Medians at 3 with a reach of 64 in 8 columns; a miss is an error beyond 1. The bound at
+    1/2 record a unit of sqrt(d) / mu says nothing, at 100 it is below 1e-6."""
     mechanism = aware(8, adjacency=REPLACE, deviations=(0.01,) * 8, reach=64, noise_multiplier=4)
     unit = 4 * 8**0.5
     enough, few = round(100 * unit), round(3 * unit)

@@ -1,4 +1,5 @@
-"""``winsorized_mean``: by its spec's law on every dataset, within its error, whatever the outliers."""
+"""``winsorized_mean``: by its spec's law on every dataset, within its error, whatever the
+outliers."""
 
 from __future__ import annotations
 
@@ -159,8 +160,8 @@ def test_the_noise_is_as_the_spec_predicts(noise: str, d: int) -> None:
 
 
 def test_outliers_are_clipped_and_order_does_not_matter() -> None:
-    """A tenth of the records is at 1e300: the mean moves by a tenth of the half range at most, about .45 of
-    a deviation, and by more than a twentieth. Seeds are fixed."""
+    """A tenth of the records is at 1e300: the mean moves by a tenth of the half range at most,
+    about .45 of a deviation, and by more than a twentieth. Seeds are fixed."""
     data = normal(4000, (1.0,), mean=1.0)
     data[:400] = 1e300
     mechanism = winsorized(1, clipped="1e-4", noise_multiplier="1/4")

@@ -71,7 +71,8 @@ def adaptive(
     build: Callable[[int], Built],
     under: tuple[Compared, ...] = (),
 ) -> Adaptive:
-    """What is built from one integer a draw, ``key`` of shape (size,), which sees the stages it reads."""
+    """What is built from one integer a draw, ``key`` of shape (size,), which sees the stages it
+    reads."""
 
     def row(before: Transcripts) -> IntArray:
         return key(before)[:, np.newaxis]

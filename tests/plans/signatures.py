@@ -1,7 +1,8 @@
-"""What type checkers must let in and keep out; mypy reads this file with all others, and pytest runs the refusals.
+"""What type checkers must let in and keep out; mypy reads this file with all others, and pytest
+runs the refusals.
 
-A line with ``type: ignore[...]`` is a planted mistake: where a type checker no longer sees it, mypy reports the comment as
-unused, which fails CI as any error does.
+A line with ``type: ignore[...]`` is a planted mistake: where a type checker no longer sees it,
+mypy reports the comment as unused, which fails CI as any error does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""AboveThreshold's noise: its draws, its exact masses and its logarithms, against independent sums."""
+"""AboveThreshold's noise: its draws, its exact masses and its logarithms, against independent
+sums."""
 
 from __future__ import annotations
 
@@ -99,7 +100,8 @@ def test_masses_are_the_spec_s(gaps: tuple[int, ...], scale: Fraction, own: Frac
 @pytest.mark.parametrize(("scale", "own"), SCALES)
 @pytest.mark.parametrize("gaps", GAPS[1:], ids=range(1, len(GAPS)))
 def test_draws_have_these_masses(gaps: tuple[int, ...], scale: Fraction, own: Fraction) -> None:
-    """40,000 draws; each frequency within the binomial's 1e-10 tails: false alarm below 1e-8 in all."""
+    """40,000 draws; each frequency within the binomial's 1e-10 tails: false alarm below 1e-8 in
+    all."""
     masses = np.array([float(mass) for mass in _spec(gaps, scale, own)])
     size = 40_000
     counts = np.bincount(

@@ -1,4 +1,5 @@
-"""What stages assume of released numbers: paid for in every shipped plan, and refused where it is not."""
+"""What stages assume of released numbers: paid for in every shipped plan, and refused where it
+is not."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def shipped() -> dict[str, Any]:
 
 
 def without(plan: Plan, dropped: Callable[[Any], bool]) -> Plan:
-    """The plan without some elements, those of inner plans and parts among them, as declared and as built."""
+    """The plan without some elements, those of inner plans and parts among them, as declared and
+    as built."""
 
     def inside(stage: Any) -> Any:
         if isinstance(stage, Filtered):
@@ -166,7 +168,8 @@ def open_(plan: Plan, about: Any = FRIENDS) -> PrivacyClaim:
 
 
 def test_a_mean_of_a_number_that_somebody_typed_in_is_open_and_stays_so() -> None:
-    """The truth for a released number of a million is 250,000 times what a Gaussian of 1/4 would be."""
+    """The truth for a released number of a million is 250,000 times what a Gaussian of 1/4 would
+    be."""
     stage = Stage("mean", KeptMean(NEAR, Fraction(4), 10**6), RoundedGaussian(UNIT))
     with pytest.raises(ValueError, match="No stage before it is named 'kept'"):
         derive((stage,), FRIENDS, DOMAIN)

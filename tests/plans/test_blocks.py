@@ -66,7 +66,8 @@ SPLITS: list[Split] = [
 
 @pytest.mark.parametrize("split", SPLITS, ids=str)
 def test_a_record_s_block_is_a_function_of_the_record_alone(split: Split) -> None:
-    """Alone, permuted, in chunks, repeated, in other memory. Planted below: a split that looks at more."""
+    """Alone, permuted, in chunks, repeated, in other memory. Planted below: a split that looks
+    at more."""
     rng = np.random.default_rng(2)
     rows = rng.choice(CORNERS, (300, 2))
     labels = split.labels(rows)
@@ -94,7 +95,8 @@ def test_minus_zero_and_records_of_one_cell_are_in_one_block() -> None:
 
 
 def test_hashed_blocks_are_about_equally_full_and_keys_differ() -> None:
-    """No claim rests on it. 8000 records in 8 blocks of 1000, sd 30: all of 16 within 200 but 1e-9."""
+    """No claim rests on it. 8000 records in 8 blocks of 1000, sd 30: all of 16 within 200 but
+    1e-9."""
     rows = np.random.default_rng(3).normal(size=(8000, 2))
     labels = [ByHash(8, -20, key).labels(rows) for key in (0, 1)]
     for one in labels:
@@ -212,7 +214,8 @@ def test_blocks_cost_what_the_dearest_costs() -> None:
 
 
 def test_by_value_under_replace_pays_twice() -> None:
-    """A replaced record leaves one block and enters another. The plans are for add-remove: a count is private."""
+    """A replaced record leaves one block and enters another. The plans are for add-remove: a
+    count is private."""
     plan: Plan = (Blocks("b", HALVES, counts(2, 3)),)
     assert derive(plan, REPLACE, DOMAIN).conclusion.guarantee == PureDP(1)
     assert derive(plan[0].plans[0], REPLACE, DOMAIN).conclusion.guarantee != PureDP(1)  # type: ignore[union-attr]
@@ -256,7 +259,8 @@ def test_an_open_block_is_refused() -> None:
 
 
 def block_law(plan: Plan, records: Any, name: str) -> Masses:
-    """The law of a block's plan by itself on its records, under the names that it has in the whole."""
+    """The law of a block's plan by itself on its records, under the names that it has in the
+    whole."""
     masses, _ = enumerated(law(plan, records))
     return {(tuple((f"{name}/{n}", v) for n, v in o), s): m for (o, s), m in masses.items()}
 
@@ -328,8 +332,9 @@ def test_an_adaptive_stage_in_a_block_reads_its_own_block() -> None:
 
 
 def test_one_element_in_two_places_keeps_its_promise_in_each() -> None:
-    """What is built has sensitivity 1 for a record more or less and 2 for another one: as private as declared in
-    the blocks, which are for add-remove, and not in the plan around them. Planted: a check done once for both."""
+    """What is built has sensitivity 1 for a record more or less and 2 for another one: as
+    private as declared in the blocks, which are for add-remove, and not in the plan around them.
+    Planted: a check done once for both."""
 
     def stage(low: int) -> Stage:
         return Stage("x", ClampedSum(low, 1, 0, 0), DiscreteLaplace(1))
@@ -362,7 +367,7 @@ def test_printing_a_law_of_blocks_shows_no_data() -> None:
     assert "12345" not in repr(secret) + repr(secret._view) + repr(secret._view.parts(HALVES))
 
 
-# --- blocks that read earlier ones ------------------------------------------------------------------
+# --- blocks that read earlier ones ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

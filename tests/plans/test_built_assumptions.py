@@ -150,7 +150,8 @@ def test_an_agreement_and_a_mean_that_are_built_fit_each_other(key: Any) -> None
 
 
 def test_a_key_that_answers_otherwise_the_second_time_is_seen() -> None:
-    """The agreement is built for far friends, the mean for near ones, by one function that sees more later."""
+    """The agreement is built for far friends, the mean for near ones, by one function that sees
+    more later."""
 
     def sees_more(batch: Transcripts) -> IntArray:
         later = "agreement" in batch.values

@@ -1,4 +1,5 @@
-"""Releases from collections of Dask: the sums of workers, noise once, and workers that die or raise."""
+"""Releases from collections of Dask: the sums of workers, noise once, and workers that die or
+raise."""
 
 from __future__ import annotations
 

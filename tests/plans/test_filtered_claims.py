@@ -135,7 +135,8 @@ def test_a_query_of_all_records_is_no_part_of_an_inner_plan(query: Any) -> None:
 
 
 def test_inner_gates_have_to_be_paid_for() -> None:
-    """Where nothing is kept a gate stops whatever is released: {x} and {} are friendly neighbors."""
+    """Where nothing is kept a gate stops whatever is released: {x} and {} are friendly
+    neighbors."""
     derive(plan(0), ADD, DOMAIN)
     for forgetful in (inner(0)[:3], inner(0)[:2]):
         open_ = Filtered("core", FILTER, forgetful)

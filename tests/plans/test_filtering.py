@@ -26,7 +26,8 @@ from tests.plans.filtered import (
 
 @pytest.mark.parametrize("shift", [-2, -1, 0, 1, 2])
 def test_the_law_is_the_mixture_over_what_may_be_kept(shift: int) -> None:
-    """With a shift below 0 the number is positive where nothing is kept: gates stop that all the same."""
+    """With a shift below 0 the number is positive where nothing is kept: gates stop that all the
+    same."""
     found = enumerated(Law(plan(shift), DATA, ADD, DOMAIN))
     assert found == by_hand(shift)
     assert (found == by_hand(shift, needs_some=False)) is (shift > 0)  # planted
@@ -42,9 +43,10 @@ def test_nobody_and_one_record(n: int) -> None:
 def test_a_batch_is_drawn_some_at_a_time_with_its_own_core_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Law of a batch against the exact one. False alarm below 1e-9: the greatest gap of a distribution
-    function over 4000 draws exceeds 0.055 with probability 2 exp(-2 * 4000 * 0.055^2) = 6e-11; applied
-    to the released number's law, and to the means' given the number 2, of 400 draws or more, 0.17."""
+    """Law of a batch against the exact one. False alarm below 1e-9: the greatest gap of a
+    distribution function over 4000 draws exceeds 0.055 with probability 2
+    exp(-2 * 4000 * 0.055^2) = 6e-11; applied to the released number's law, and to the means'
+    given the number 2, of 400 draws or more, 0.17."""
     exact = Law(plan(0), DATA, ADD, DOMAIN)
     masses: dict[int, Fraction] = defaultdict(Fraction)
     shares = [Fraction(1)]

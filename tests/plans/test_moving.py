@@ -1,4 +1,5 @@
-"""Queries that read what was released: values against Python integers, at every size; no statistics."""
+"""Queries that read what was released: values against Python integers, at every size; no
+statistics."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ records = st.lists(st.tuples(near_zero, near_zero), max_size=7)
 def test_the_weighted_mean_is_that_of_python_integers(
     rows: list[tuple[int, int]], column: list[int], offset: int, adjacency: Adjacency
 ) -> None:
-    """Also after a released number that is not positive, which no claim is about, and for no weights."""
+    """Also after a released number that is not positive, which no claim is about, and for no
+    weights."""
     data = np.array(rows, np.float64).reshape(-1, 2) + offset
     query = WeightedMean(NEAR, SPREAD, adjacency)
     found = query.evaluate(View(data), batch(column))
@@ -190,8 +192,9 @@ def test_images_far_beyond_the_radius_are_left_out_however_long_their_squares() 
 
 
 def test_a_law_gives_every_draw_its_own_center_and_knows_its_likelihood() -> None:
-    """False alarm below 1e-6: given the agreement r, the mean's deviation is 2^40 exactly; over 2000
-    draws with noise dropped in the center the sample's is off by 12% or more with probability 2e-13."""
+    """False alarm below 1e-6: given the agreement r, the mean's deviation is 2^40 exactly; over
+    2000 draws with noise dropped in the center the sample's is off by 12% or more with
+    probability 2e-13."""
     data = np.random.default_rng(2).integers(-2, 3, (60, 2)).astype(np.float64)
     query = WeightedMean(NEAR, SPREAD, ADD)
     plan = (

@@ -1,4 +1,5 @@
-"""Plans in plans: what they claim, what they release, what their stages see, and what is refused."""
+"""Plans in plans: what they claim, what they release, what their stages see, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -118,7 +119,8 @@ class Around(Mechanism[Any]):
 
 
 def test_a_mean_inside_a_mean_is_that_mean_from_the_same_bits() -> None:
-    """Two levels deep. Planted: a part that draws in another order, or is estimated from another stage."""
+    """Two levels deep. Planted: a part that draws in another order, or is estimated from another
+    stage."""
     one = mean()
     two = Around(adjacency=ADD, noise_multiplier=Fraction(2), inner=one)
     three = Around(adjacency=ADD, noise_multiplier=Fraction(3), inner=two)
@@ -141,7 +143,8 @@ def test_a_mean_inside_a_mean_is_that_mean_from_the_same_bits() -> None:
 
 
 def test_the_outer_sum_is_about_what_the_inner_one_released() -> None:
-    """In a batch whose draws have unlike centers. Planted: one center for all, or that of another draw."""
+    """In a batch whose draws have unlike centers. Planted: one center for all, or that of
+    another draw."""
     three = Around(adjacency=ADD, noise_multiplier=Fraction(2), inner=mean(noise_multiplier=9))
     records = three.law(DATA)
     drawn = records.sample(SeededBits(3), 400)
@@ -280,7 +283,8 @@ def test_adaptive_stages_of_one_plan_in_two_parts_read_their_own_part() -> None:
 
 
 def test_a_batch_of_parts_is_what_its_draws_are_alone() -> None:
-    """Shapes, stops and reasons of a batch whose draws take different parts; no chance in the verdict."""
+    """Shapes, stops and reasons of a batch whose draws take different parts; no chance in the
+    verdict."""
     plan: Plan = (answers("side"), Adaptive(asked((0,)), Released(("side",), side), asked))
     own = law(plan)
     drawn = own.sample(SeededBits(5), 300)

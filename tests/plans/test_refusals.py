@@ -81,7 +81,8 @@ def test_balls_that_are_not_of_integers_one_a_draw_are_refused(
 
 
 def test_a_query_of_inputs_has_no_claim_for_other_neighbors() -> None:
-    """Its lemma is for one record more or less; of several, or of friends exchanged, it says nothing."""
+    """Its lemma is for one record more or less; of several, or of friends exchanged, it says
+    nothing."""
     stage = Stage("sum", MovingSum(NEAR, Fraction(1), ADD, at()), RoundedGaussian(UNIT))
     assert not stage.derivation(ADD, DOMAIN).conclusion.hypotheses
     for other in (Groups(ADD, 2), Friendly(NEAR.predicate, exchange=True)):
@@ -117,7 +118,8 @@ def test_plans_whose_words_mean_two_things_are_refused(plan: Plan, message: str)
 
 
 def test_a_gate_after_a_part_did_not_stop_the_part() -> None:
-    """Planted: the part is told that it stopped, and its estimate abstains although all was released."""
+    """Planted: the part is told that it stopped, and its estimate abstains although all was
+    released."""
     plan: Plan = (Part("p", (answers("x"),)), answers("y"), Gate("y", 2, "later"))
     derive(plan, REPLACE, DOMAIN)
     drawn = Law(plan, np.ones((1, 1)), REPLACE, DOMAIN).sample(SeededBits(1), 1)
@@ -128,7 +130,8 @@ def test_a_gate_after_a_part_did_not_stop_the_part() -> None:
 
 
 def test_a_claim_that_is_not_monotone_to_the_last_bit_is_still_met() -> None:
-    """What was asked before is not taken for granted where rounding makes simple multipliers dearer."""
+    """What was asked before is not taken for granted where rounding makes simple multipliers
+    dearer."""
     budget, asked = PureDP(Fraction(3, 10)), []
 
     def rough(multiplier: Fraction) -> PureDP:

@@ -11,7 +11,8 @@ from dpverify.grid import region_queries as regions
 @pytest.mark.parametrize("d", [3, 23, 24])
 @pytest.mark.parametrize("size", [1, 2])
 def test_products_are_exact_on_both_sides_of_what_is_large(d: int, size: int) -> None:
-    """2000 rows: large from 23 columns on. Entries up to 2^30, so that sums leave the 53 bits of a float."""
+    """2000 rows: large from 23 columns on. Entries up to 2^30, so that sums leave the 53 bits of
+    a float."""
     rng = np.random.default_rng(5)
     rows = rng.integers(-(2**24), 2**24, (size, 2000, d))
     rows[:, 0] = 2**30 - 1

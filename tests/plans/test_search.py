@@ -1,4 +1,5 @@
-"""Searches as stages: rows that forget nothing, thresholds that close in, claims that do not move."""
+"""Searches as stages: rows that forget nothing, thresholds that close in, claims that do not
+move."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def test_what_cannot_change_is_a_plain_stage() -> None:
 
 
 def test_a_prefix_is_a_row_of_python_integers_in_the_order_in_which_it_was_said() -> None:
-    """Planted: numbers in another order, or NumPy's, which a builder would carry into frozen parameters."""
+    """Planted: numbers in another order, or NumPy's, which a builder would carry into frozen
+    parameters."""
     search = Search("side", 2, 3)
     tens: Released[IntArray] = Released(("ten",), lambda before: before["ten"] * 10)
     prefix = Prefix().also(tens, (0,)).then(search, 1)

@@ -127,7 +127,8 @@ def test_laws_of_other_grids_are_not_compared() -> None:
 
 @pytest.mark.parametrize("bits", [20, 40, 49])
 def test_the_cost_follows_the_records_not_the_cells(bits: int) -> None:
-    """Half of 1000 draws lie in the half of the grid that holds the median: all do, but for e^-50."""
+    """Half of 1000 draws lie in the half of the grid that holds the median: all do, but for
+    e^-50."""
     upper, n = 1 << bits, 10**5
     cells = np.linspace(0, upper // 4, n // 2, dtype=np.int64)
     noise = QuantileChoice(0, upper, 1, 2, Fraction(4))

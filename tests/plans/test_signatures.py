@@ -26,7 +26,8 @@ SPREAD = {"columns", "trace", "largest"}
 
 
 def _written(kind: type[Any]) -> ast.FunctionDef | None:
-    """Find the signature that a class writes down for type checkers, because it chooses parameters."""
+    """Find the signature that a class writes down for type checkers, because it chooses
+    parameters."""
     tree = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
     found = [
         function
@@ -67,7 +68,8 @@ def test_classes_that_choose_parameters_write_their_signature() -> None:
 
 @pytest.mark.parametrize("kind", WRITTEN, ids=lambda kind: kind.__name__)
 def test_a_written_signature_has_the_parameters_of_the_class(kind: type[Any]) -> None:
-    """Compare names, annotations and defaults; what the class chooses says so, and what has no default elsewhere has none."""
+    """Compare names, annotations and defaults; what the class chooses says so, and what has no
+    default elsewhere has none."""
     arguments = WRITTEN[kind].args
     written = {
         one.arg: (ast.unparse(one.annotation or ast.Constant(None)), default)

@@ -1,4 +1,5 @@
-"""Releases from chunks: the same bits give the same release, and what goes wrong shows nothing and draws nothing."""
+"""Releases from chunks: the same bits give the same release, and what goes wrong shows nothing
+and draws nothing."""
 
 from __future__ import annotations
 

@@ -146,7 +146,8 @@ def around(epsilon: Fraction) -> list[Fraction]:
 
 
 def keeps(guarantee: Guarantee, case: Case) -> bool:
-    """Whether the pair has what the guarantee promises: profile, Renyi divergences, range of loss."""
+    """Whether the pair has what the guarantee promises: profile, Renyi divergences, range of
+    loss."""
     rho, at = guarantee.concentrated, guarantee.delta_at
     with mp.workdps(DIGITS):
         promises = [(stick, at(e).upper + ROUNDING) for e, stick in case.sticks.items()]

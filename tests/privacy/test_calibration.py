@@ -127,5 +127,6 @@ def test_the_least_integer_up_to_a_bound() -> None:
 
 
 def test_a_condition_the_wrong_way_round_is_seen() -> None:
-    # what holds below a number and not above it is not what is searched: the very next integer is given
+    # what holds below a number and not above it is not what is searched: the very next integer
+    # is given
     assert least_integer(lambda n: n <= 10, above=4) == 5

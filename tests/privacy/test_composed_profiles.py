@@ -1,5 +1,5 @@
-"""Compositions: the two sides of ``Profile`` hold closed sums, exact products, and explicit adaptive
-mechanisms between them."""
+"""Compositions: the two sides of ``Profile`` hold closed sums, exact products, and explicit
+adaptive mechanisms between them."""
 
 from __future__ import annotations
 

@@ -93,7 +93,8 @@ FAR_APART: dict[str, tuple[list[tuple[Guarantee, int]], int, str, str]] = {
 
 @pytest.mark.parametrize("name", FAR_APART)
 def test_sizes_that_are_far_apart_take_no_more_memory_or_time(name: str) -> None:
-    """Some of these once asked for gigabytes, or raised; the bounds are from closed forms, or nothing."""
+    """Some of these once asked for gigabytes, or raised; the bounds are from closed forms, or
+    nothing."""
     stages, epsilon, least, most = FAR_APART[name]
     found = Profile(stages).delta_at(epsilon)
     assert Fraction(least) <= found.lower + Fraction(1, 10**12)

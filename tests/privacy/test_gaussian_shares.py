@@ -130,7 +130,8 @@ def test_a_comparison_that_leaves_something_out_is_caught(
 
 
 def _least_of_two_responses() -> mp.mpf:
-    """Compute the mu^2 whose curve the line p^2 - g q^2 touches, with p = e / (1 + e), q = 1 - p."""
+    """Compute the mu^2 whose curve the line p^2 - g q^2 touches, with p = e / (1 + e),
+    q = 1 - p."""
     q = 1 / (1 + mp.e)
 
     def over(mu: mp.mpf) -> mp.mpf:
@@ -142,8 +143,9 @@ def _least_of_two_responses() -> mp.mpf:
 
 
 def test_what_decides_between_two_points_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The profile of two randomized responses is a line from 0 to 2, and touches the Gaussian one at
-    1.0601, which is no multiple of 1/4; who compares at these alone takes a mu^2 .15% too small."""
+    """The profile of two randomized responses is a line from 0 to 2, and touches the Gaussian
+    one at 1.0601, which is no multiple of 1/4; who compares at these alone takes a mu^2 .15% too
+    small."""
     two = Profile([(PureDP(1), 2)])
     with mp.workdps(30):
         least = _least_of_two_responses()

@@ -1,8 +1,8 @@
 """Every family over a grid of budgets: the calibrated guarantee is safe, tight, and enclosed.
 
-For each (epsilon, delta) the weakest guarantee of a family is calibrated. Its profile at epsilon, by
-the spec's means at hundreds of digits, must not be above delta; that of a parameter larger by 1e-9
-must be above it; and the library's enclosures must hold the spec's values.
+For each (epsilon, delta) the weakest guarantee of a family is calibrated. Its profile at
+epsilon, by the spec's means at hundreds of digits, must not be above delta; that of a parameter
+larger by 1e-9 must be above it; and the library's enclosures must hold the spec's values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What is left of a whole profile behind a random filter: against the lift's formula, point by point."""
+"""What is left of a whole profile behind a random filter: against the lift's formula, point by
+point."""
 
 from __future__ import annotations
 
@@ -59,8 +60,8 @@ def by_the_formula(lifted: Lifted, inner: Fraction) -> tuple[Any, Any]:
 
 @SOME
 def test_the_profile_is_the_lift_of_the_base_s_own_one(lifted: Lifted) -> None:
-    """Never below the least (epsilon, delta) that the theorem gives at any inner epsilon, and at most
-    that of an inner epsilon a little smaller."""
+    """Never below the least (epsilon, delta) that the theorem gives at any inner epsilon, and at
+    most that of an inner epsilon a little smaller."""
     grid = [Fraction(k, 64) for k in range(257)]
     shown = [by_the_formula(lifted, inner) for inner in grid]
     for at in EPSILONS[:-2]:
@@ -86,7 +87,8 @@ def _growth(lifted: Lifted, inner: Fraction) -> Any:
 
 @pytest.mark.parametrize("moved", [TWO, THREE, Fraction(1, 2)])
 def test_of_one_point_it_is_the_lift_of_that_point(moved: Fraction) -> None:
-    """At epsilon = moved (e^e - 1), rounded up: the delta of ``friendly_lift`` (numbers by the spec)."""
+    """At epsilon = moved (e^e - 1), rounded up: the delta of ``friendly_lift`` (numbers by the
+    spec)."""
     base = ApproxDP("0.4", "1e-6")
     with mp.workdps(60):
         epsilon, delta = spec_rules.friendly_lift(base.epsilon, base.delta, moved)

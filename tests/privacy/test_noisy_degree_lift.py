@@ -1,4 +1,5 @@
-"""The lift of noisy numbers of friends: the rule against the spec's numbers, and what it refuses."""
+"""The lift of noisy numbers of friends: the rule against the spec's numbers, and what it
+refuses."""
 
 from __future__ import annotations
 

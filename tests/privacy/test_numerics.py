@@ -1,5 +1,5 @@
-"""Chords, lattices, mixtures, moments, searches: each is on its side of an independent computation, and
-a planted fault in each is seen."""
+"""Chords, lattices, mixtures, moments, searches: each is on its side of an independent
+computation, and a planted fault in each is seen."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ _SHARES = [Fraction(i, 17) for i in (0, 1, 2, 5, 9, 17, 30, 60)]
 
 
 def _are_above(part: Guarantee, made: Atoms) -> bool:
-    """At epsilons of either sign, by the symmetry of the profile; a bound may be met below its hull, near 0."""
+    """At epsilons of either sign, by the symmetry of the profile; a bound may be met below its
+    hull, near 0."""
     epsilons, good = [sign * share for share in _SHARES for sign in (1, -1)], []
     for epsilon, above in zip(epsilons, profile_of(made, epsilons), strict=True):
         at = abs(epsilon)
@@ -282,7 +283,8 @@ def test_the_moment_of_a_range_is_that_of_its_worst_interval() -> None:
 
 
 def test_moments_of_a_composition_stay_above_gaussian_noise() -> None:
-    """rho-zCDP beside randomized response: never below the Gaussian that attains rho; near the total rho's."""
+    """rho-zCDP beside randomized response: never below the Gaussian that attains rho; near the
+    total rho's."""
     parts: Parts = ((PureDP("0.2"), 9), (ZeroConcentratedDP("0.2"), 1))
     attained = Profile([(PureDP("0.2"), 9), GaussianDP.of_square("0.4")])
     for epsilon in map(Fraction, ("0", "1", "4", "9")):
@@ -308,7 +310,8 @@ _MIXED: list[list[Any]] = [
 
 @pytest.mark.parametrize("parts", _MIXED, ids=lambda parts: str(Profile(parts)))
 def test_a_mechanism_with_these_guarantees_stays_below(parts: list[Any]) -> None:
-    """Lower end, mechanism, upper end; a profile falls, is convex in e^epsilon, and what a search finds holds."""
+    """Lower end, mechanism, upper end; a profile falls, is convex in e^epsilon, and what a
+    search finds holds."""
     profile = Profile(parts)
     mechanism = Profile(composing._attaining(profile.parts))
     for epsilon in map(Fraction, ("0", "0.3", "1", "2.5", "50")):
@@ -337,7 +340,8 @@ def test_a_mechanism_with_these_guarantees_stays_below(parts: list[Any]) -> None
 
 @pytest.mark.parametrize(("mu", "each"), [("0.5", "0.1"), ("2", "0.01")])
 def test_a_curve_of_a_composition_is_that_of_its_atoms(mu: str, each: str) -> None:
-    """Gaussian noise alone, split in two parts that are merged by hand, has its own closed curve."""
+    """Gaussian noise alone, split in two parts that are merged by hand, has its own closed
+    curve."""
     noise = GaussianDP(mu)
     parts: Parts = ((noise, 1), (PureDP(each), 1))
     for alpha in map(Fraction, ("1e-12", "0.01", "0.5", "0.97")):

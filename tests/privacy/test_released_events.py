@@ -1,4 +1,5 @@
-"""Events of a stage's own noise: exactly as likely as the rules say, and about their own release."""
+"""Events of a stage's own noise: exactly as likely as the rules say, and about their own
+release."""
 
 from __future__ import annotations
 
@@ -78,8 +79,8 @@ def worst_miss(noise: Tail, fails: Compared, shift: int, moved: int, other: int)
 def test_an_event_of_a_stage_s_noise_is_enumerated(
     noise: Tail, relation: Relation, side: Side
 ) -> None:
-    """Over all pairs of values the probability is at most what is accepted, and is attained by some; a
-    hair less is refused."""
+    """Over all pairs of values the probability is at most what is accepted, and is attained by
+    some; a hair less is refused."""
     for shift, slack, moved in product((-3, 0, 8), (-6, 0, 2), (0, 1, 5)):
         fails = Compared("number", relation, side, COUNT, slack)
         worst = max(worst_miss(noise, fails, shift, moved, o) for o in range(-moved, moved + 1))
@@ -124,7 +125,8 @@ def test_runs_that_may_each_fail_are_paid_for_each() -> None:
 
 
 def test_what_is_known_of_all_records_pays_for_no_block() -> None:
-    """A hundred blocks, each with an agreement of its own; the event is about that of all records."""
+    """A hundred blocks, each with an agreement of its own; the event is about that of all
+    records."""
     moved = lemma(1, adjacency=REPLACE, shift=40)
     released = rules.discrete_laplace(moved, 1)
     block = conjectured(PureDP(1), adjacency=REPLACE, hypotheses=(AT_MOST, GATED, OVERFLOW))

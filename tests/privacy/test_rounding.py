@@ -1,4 +1,5 @@
-"""Losses rounded to a lattice: apart they dominate, toward zero they are a mechanism's; a planted fault in either is seen."""
+"""Losses rounded to a lattice: apart they dominate, toward zero they are a mechanism's; a
+planted fault in either is seen."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ _MESHES = [Fraction(1, 7), Fraction(3, 1000), Fraction(31, 100), Fraction(11)]
 
 @pytest.mark.parametrize("part", _ATOMIC, ids=str)
 def test_a_law_is_rounded_as_the_spec_says(part: Guarantee) -> None:
-    """Mass by mass; and the spec's own claims: P's and Q's masses kept, profiles above and below at every x."""
+    """Mass by mass; and the spec's own claims: P's and Q's masses kept, profiles above and below
+    at every x."""
     truth = _truth(part)
     grid = [max(truth) * Fraction(i, 9) for i in range(-11, 12)]
     for mesh in _MESHES:
@@ -100,7 +102,8 @@ def test_a_law_is_rounded_as_the_spec_says(part: Guarantee) -> None:
 
 @pytest.mark.parametrize("mu", ["0.01", "0.5", "4"])
 def test_gaussian_noise_toward_zero_stays_below(mu: str) -> None:
-    """Against its profile in closed form, close where the mesh is fine; symmetric, with masses of 1."""
+    """Against its profile in closed form, close where the mesh is fine; symmetric, with masses
+    of 1."""
     part = GaussianDP(mu)
     for share in (Fraction(1, 3), Fraction(1, 40)):
         mesh = Fraction(mu) * share
@@ -229,7 +232,8 @@ def test_what_the_lattice_cuts_off_is_counted(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _density_of_range(length: Fraction, mu: Fraction, epsilon: Fraction) -> Any:
-    """delta of the pair with density in proportion to e^(x / 2), beside Gaussian noise, by quadrature."""
+    """delta of the pair with density in proportion to e^(x / 2), beside Gaussian noise, by
+    quadrature."""
     top, x = real(length), real(epsilon)
     total = mp.quad(lambda y: mp.exp(y / 2), [-top, top])
     if not mu:
@@ -260,8 +264,9 @@ def test_a_range_beside_noise_is_an_integral(length: str, mu: str) -> None:
 def _convolved(length: Fraction, times: int, epsilon: Fraction) -> Any:
     """delta of so many such pairs: uniform losses under the tilt -1/2, so Irwin and Hall's density.
 
-    Density of L: e^(x / 2) / (4 sinh(length / 2)) on [-length, length]; of the sum e^(x / 2) (length /
-    (2 sinh(length / 2)))^times times the density of a sum of uniform variables on [-length, length].
+    Density of L: e^(x / 2) / (4 sinh(length / 2)) on [-length, length]; of the sum e^(x / 2)
+    (length / (2 sinh(length / 2)))^times times the density of a sum of uniform variables on
+    [-length, length].
     """
     a, x, n = real(length), real(epsilon), times
 

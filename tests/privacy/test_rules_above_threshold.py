@@ -1,4 +1,5 @@
-"""AboveThreshold: the rule's numbers, small universes of answers by summation, false twins of the rule."""
+"""AboveThreshold: the rule's numbers, small universes of answers by summation, false twins of
+the rule."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def test_the_rule_s_numbers_are_the_spec_s(moved: int, scale: Fraction, norm: No
 
 @cache
 def _cases(one_way: bool) -> list[Case]:
-    """Facts: moved, scale, query_scale, norm. All answers of up to 3 queries about the threshold."""
+    """Facts: moved, scale, query_scale, norm. All answers of up to 3 queries about the
+    threshold."""
     cases, norm = [], Norm.ONE_WAY if one_way else Norm.L_INFINITY
     for moved, scale in ((1, Fraction(2, 3)), (2, Fraction(2))):
         own = scale if one_way else 2 * scale

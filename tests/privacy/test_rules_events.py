@@ -231,7 +231,8 @@ def _turn(pair: RealPair) -> tuple[RealPair, Fraction]:
 
 @cache
 def _profiles() -> tuple[list[Case], list[Case]]:
-    """Outputs revealed and outputs turned: one event, then another, and one kind after the other."""
+    """Outputs revealed and outputs turned: one event, then another, and one kind after the
+    other."""
     revealed, turned = [], []
     for guarantee, pair in laws.mechanisms():
         once, chance = reveal(pair)

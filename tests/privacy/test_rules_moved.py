@@ -67,7 +67,8 @@ def test_adjacency_does_not_matter_where_the_premise_says_how_many_move() -> Non
 
 
 def _changes(moved: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Of all ways in which at most so many of 5 things go to other ones of 4 keys: the counts that differ."""
+    """Of all ways in which at most so many of 5 things go to other ones of 4 keys: the counts
+    that differ."""
     tables = [t for t in product(range(_THINGS + 1), repeat=_KEYS) if sum(t) == _THINGS]
     found = set()
     for left, right in product(tables, repeat=2):

@@ -137,7 +137,8 @@ def test_explicit_laws_keep_what_the_rule_promises(name: str) -> None:
 
 
 def test_rounded_gaussian_noise_takes_an_l1_sensitivity_for_an_l2_one() -> None:
-    """|x|_2 <= |x|_1, with equality where one coordinate alone moves: the same claim as of its square."""
+    """|x|_2 <= |x|_1, with equality where one coordinate alone moves: the same claim as of its
+    square."""
     for moved, sigma in ((Fraction(3, 2), Fraction(2)), (Fraction(6), Fraction(5, 3))):
         of_l1 = rules.rounded_gaussian(lemma(moved, norm=Norm.L1), sigma).conclusion.guarantee
         of_l2 = rules.rounded_gaussian(lemma(moved**2, norm=Norm.SQUARED_L2), sigma)

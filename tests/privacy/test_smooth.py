@@ -84,7 +84,8 @@ def test_no_loss_bounds_it() -> None:
 
 
 def test_the_tradeoff_curve_is_below_every_pair_of_events() -> None:
-    """Thresholds on the pair itself: P(X > t) under the shorter, P(X <= t) under the longer noise."""
+    """Thresholds on the pair itself: P(X > t) under the shorter, P(X <= t) under the longer
+    noise."""
     own = SmoothLaplace("1", "3/2")
     narrow, wide = (mp.mpf(1), mp.mpf(1)), (mp.mpf(0), mp.mpf("1.5"))
 

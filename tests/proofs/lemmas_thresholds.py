@@ -134,8 +134,8 @@ def _missed(moves: bool) -> Term:
 
 
 def a_number_that_misses_a_bound_has_noise_beyond_a_distance() -> Term:
-    """q - shift + z above (below) the smaller or larger of both values, less slack: z is as large as
-    ``released_event`` says, where neighbors' values differ by at most m."""
+    """q - shift + z above (below) the smaller or larger of both values, less slack: z is as
+    large as ``released_event`` says, where neighbors' values differ by at most m."""
     return _missed(True)
 
 

@@ -1,4 +1,5 @@
-"""The exact draw of one of many candidates, inside: its enclosures against mpmath, and U bit by bit."""
+"""The exact draw of one of many candidates, inside: its enclosures against mpmath, and U bit by
+bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The proof of the polynomial's float error is checked again where gappa (and coq) are installed."""
+"""The proof of the polynomial's float error is checked again where gappa (and coq) are
+installed."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def words_of(found: Table, u: int, negative: bool, u2: int, place: int) -> list[
 def attempt(
     blocks: Blocks, u: int, u2: int, place: int = 0, then: Sequence[int] = (), minus: bool = False
 ) -> tuple[int, bool]:
-    """One attempt, as among many and as among few; ``then`` are the words of the third stage, all to be read."""
+    """One attempt, as among many and as among few; ``then`` are the words of the third stage,
+    all to be read."""
     found = table(blocks)
     first, *more = words_of(found, u, minus, u2, place)
     bits = ScriptedBits([*more, *then])

@@ -1,4 +1,5 @@
-"""Rounded Laplace noise: its law fraction for fraction, whatever the number of digits drawn at first."""
+"""Rounded Laplace noise: its law fraction for fraction, whatever the number of digits drawn at
+first."""
 
 from __future__ import annotations
 

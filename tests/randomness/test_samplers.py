@@ -1,7 +1,9 @@
-"""The laws of the samplers that toss coins, fraction for fraction: every outcome, exponentials formal.
+"""The laws of the samplers that toss coins, fraction for fraction: every outcome, exponentials
+formal.
 
 A law that is a rational function of w = exp(-1 / a) and agrees at three stand-ins for w is not
-proof for all w, but the shipped code would have to be wrong in a way that three unlike numbers hide.
+proof for all w, but the shipped code would have to be wrong in a way that three unlike numbers
+hide.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Refinement at short words: every word is enumerated, and what it decides is counted.
 
-The stages of ``inversion`` take the size of a word as a parameter. With few bits each stage leaves
-more open, but what it does decide must be right; so, with no statistics and no tolerance, the decided
-words bracket the true probability of every block, acceptance and integer, and nothing else is open
-than a word that equals a threshold or the boundary of acceptance.
+The stages of ``inversion`` take the size of a word as a parameter. With few bits each stage
+leaves more open, but what it does decide must be right; so, with no statistics and no tolerance,
+the decided words bracket the true probability of every block, acceptance and integer, and
+nothing else is open than a word that equals a threshold or the boundary of acceptance.
 """
 
 from __future__ import annotations
@@ -112,11 +112,12 @@ def test_a_wrong_exponential_is_found(
 
 
 def true_masses(blocks: Blocks, largest: int) -> dict[int, Any]:
-    """P(an attempt is accepted, with this integer), from the law alone: its mass over a constant."""
+    """P(an attempt is accepted, with this integer), from the law alone: its mass over a
+    constant."""
     with mp.workprec(200):
         rate = mp.mpf(blocks.rate.numerator) / blocks.rate.denominator
-        # On the integers 0 is proposed with mass(0), and accepted; so exp(-h) has the factor mass(0).
-        # On the line the density at 0 is mass(0) / m, half of it for either sign.
+        # On the integers 0 is proposed with mass(0), and accepted; so exp(-h) has the factor
+        # mass(0). On the line the density at 0 is mass(0) / m, half of it for either sign.
         if blocks.rounded:
             scale = masses(blocks)[0] / (2 * mp.ldexp(1, blocks.shift))
             root = mp.sqrt(rate)
@@ -299,7 +300,8 @@ def assert_same(found: Table, words: Words) -> int:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_stages_agree_in_whole_words(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each table is made once: one draw is decided as many are, and the first stage as the second."""
+    """Each table is made once: one draw is decided as many are, and the first stage as the
+    second."""
     rng = np.random.default_rng(4)
     for scale in (*SCALES, *MORE_SCALES):
         found = table(LAWS[law](scale))
@@ -308,7 +310,8 @@ def test_the_stages_agree_in_whole_words(law: str, monkeypatch: pytest.MonkeyPat
 
 
 def check_one_draw(found: Table, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Floats too: by the last bit, or an acceptance would differ. Thresholds and their neighbors among them."""
+    """Floats too: by the last bit, or an acceptance would differ. Thresholds and their neighbors
+    among them."""
     words = rng.integers(0, 2**64, (4, 500), dtype=np.uint64)
     edges = np.resize(found.thresholds, 60)
     cell = np.uint64(64 - found.cell_bits)

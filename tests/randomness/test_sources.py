@@ -64,9 +64,10 @@ class NotReentrant(Bits):
 def interrupted_draws(source: Bits, draws: int, count: int) -> tuple[list[int], list[int]]:
     """Draw again and again, each time with one signal whose handler draws from the source as well.
 
-    Returns the words of the draws and those of the handlers. The signal comes after a part of what one draw takes on
-    this machine, a different part each time, and the next one is set only after its handler is done: so a
-    handler never interrupts a handler, however slow the machine is.
+    Returns the words of the draws and those of the handlers. The signal comes after a part of
+    what one draw takes on this machine, a different part each time, and the next one is set only
+    after its handler is done: so a handler never interrupts a handler, however slow the machine
+    is.
     """
     started = time.perf_counter()
     for _ in range(_TIMED):

@@ -1,4 +1,5 @@
-"""The specs' bounds beside what is measured: of the same thing, and a bound that is off is refuted."""
+"""The specs' bounds beside what is measured: of the same thing, and a bound that is off is
+refuted."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _LOWER, _UPPER = "lower_bound", "error_bound"
 
 
 def test_a_bound_about_a_law_is_compared_with_errors_about_it() -> None:
-    """The error about the records' own mean has no sampling in it, and may be below such a bound."""
+    """The error about the records' own mean has no sampling in it, and may be below such a
+    bound."""
     seen = set()
     for key, (entry, claim) in load().rates.items():
         if claim.lower is None:
@@ -50,8 +52,9 @@ def test_a_bound_that_is_off_is_refuted_and_the_right_one_is_not(
 ) -> None:
     """A wrong lower bound is twice what is measured, and a wrong upper one 13% to half below it.
 
-    Intervals have a level of 1e-9 or less. Of 200 lengths of vectors they reach 15% (of 95% quantiles 5%), of 400
-    that vary more, or 1000 Laplace errors, half, of 2000 tails a quarter: seen but for 1e-9.
+    Intervals have a level of 1e-9 or less. Of 200 lengths of vectors they reach 15% (of 95%
+    quantiles 5%), of 400 that vary more, or 1000 Laplace errors, half, of 2000 tails a quarter:
+    seen but for 1e-9.
     """
     suite = load()
     entry, claim = suite.rates[key]

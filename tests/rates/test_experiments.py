@@ -1,4 +1,5 @@
-"""Experiments: what is refused, the same data for all, one guarantee, and orders that can be refuted."""
+"""Experiments: what is refused, the same data for all, one guarantee, and orders that can be
+refuted."""
 
 from __future__ import annotations
 
@@ -272,8 +273,8 @@ def test_where_one_refuses_nothing_is_shown() -> None:
 def test_a_right_order_is_shown_and_a_planted_fault_refuted(
     fault: RateFault | None, finding: Finding
 ) -> None:
-    """A count is off by 20 or more with probability e^-20; of noise a thousandfold it is in 96% of runs, and
-    fewer than 53 of 60 with probability 1e-3. The seed is fixed."""
+    """A count is off by 20 or more with probability e^-20; of noise a thousandfold it is in 96%
+    of runs, and fewer than 53 of 60 with probability 1e-3. The seed is fixed."""
     made = _experiment()
 
     def errors(name: str, panel: str, index: int) -> tuple[float, ...]:

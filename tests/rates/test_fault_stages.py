@@ -1,4 +1,5 @@
-"""Planted faults in stages: coarse ones are seen with few releases, and all stages share one alpha."""
+"""Planted faults in stages: coarse ones are seen with few releases, and all stages share one
+alpha."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def test_stages_grow_to_four_times_all_releases_and_share_alpha(repeats: int) ->
 
 
 def _asked(made: RateClaim, fault: Any, seen_with: int) -> tuple[str, list[tuple[int, int, float]]]:
-    """What was caught, and every point that was measured: far above the curve from so many releases on."""
+    """What was caught, and every point that was measured: far above the curve from so many
+    releases on."""
     asked = list[tuple[int, int, float]]()
 
     def row(index: int, *, repeats: int, alpha: float) -> Row:

@@ -99,7 +99,8 @@ def test_the_slope_is_of_the_regime_alone() -> None:
 
 
 def test_a_point_without_an_interval_leaves_all_that_leans_on_it_open() -> None:
-    """Measured 9 times what is claimed, by few errors: neither shown nor refuted, and the slope too."""
+    """Measured 9 times what is claimed, by few errors: neither shown nor refuted, and the slope
+    too."""
     curve = Curve(function="f", arguments=())
     made = claim(values=VALUES, exponent=Exponent(value=-1, tolerance=0.1), curve=curve)
     rows = [Row(point(v, 1 / v, 0.001), predicted=1 / v) for v in VALUES]

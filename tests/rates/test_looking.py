@@ -1,4 +1,5 @@
-"""Points are looked at with few releases first; what stays open, or is too wide for a slope, takes more."""
+"""Points are looked at with few releases first; what stays open, or is too wide for a slope,
+takes more."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _CURVE = Curve(function="expected_error", arguments=("parameters",))
 _CURVED = claim(curve=_CURVE)
 _SLOPED = claim(curve=_CURVE, exponent=Exponent(value=-1, tolerance=0.1))
 _ERROR = 0.1 / 5.5 * math.sqrt(2) * math.log(5)
-"""The standard error at which a slope over the values of ``claim`` has five and a half of them within its tolerance."""
+"""The standard error at which a slope over the values of ``claim`` has five and a half of them
+within its tolerance."""
 
 
 @pytest.mark.parametrize("repeats", [200, 399, 400, 600, 10_000])
@@ -84,7 +86,8 @@ def test_values_outside_the_regime_need_no_precision_for_the_slope() -> None:
 
 
 def test_more_releases_go_on_where_fewer_ended() -> None:
-    """The first errors of more are those of fewer: nothing is drawn twice, and the end is the same."""
+    """The first errors of more are those of fewer: nothing is drawn twice, and the end is the
+    same."""
     releases = Releases(_CURVED, 0, seed=4)
     few = releases.point(1000, 1e-9)
     many = releases.point(3000, 1e-9)

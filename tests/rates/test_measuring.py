@@ -47,8 +47,8 @@ def _deviation(curve: Curve, at: Point) -> float:
 
 
 def _rows(made: RateClaim, fault: RateFault | None = None) -> list[Row]:
-    """7000 releases a value: what is shown is within 1.1, but for 1e-5 (4.4 standard errors beyond the
-    95% end); noise x 1.3 is refuted but for 1e-9."""
+    """7000 releases a value: what is shown is within 1.1, but for 1e-5 (4.4 standard errors
+    beyond the 95% end); noise x 1.3 is refuted but for 1e-9."""
     points = [measure(made, i, repeats=7000, alpha=ALPHA, seed=4, fault=fault) for i in range(3)]
     return [row_of(made, at, _deviation) for at in points]
 
@@ -132,7 +132,8 @@ def _population(at_least: int) -> RateClaim:
 
 
 def test_a_population_s_error_has_sampling_and_noise_in_it() -> None:
-    """Of 1000 releases: the interval of level 1 - 1e-9 contains the truth, and neither part alone."""
+    """Of 1000 releases: the interval of level 1 - 1e-9 contains the truth, and neither part
+    alone."""
     made = _population(1)
     at = measure(made, 0, repeats=1000, alpha=ALPHA, seed=3)
     noise = float(bernoulli_mean.expected_error(_share({"at_least": 1}).parameters, 100, 0.5))
@@ -184,7 +185,8 @@ def test_a_curve_is_met_from_both_sides(measured: float, error: float, finding: 
     ],
 )
 def test_bounds_are_met_from_one_side(measured: float, above: Finding, below: Finding) -> None:
-    """The upper bound up to 1.1, the lower one to the letter: what is below it cannot be private."""
+    """The upper bound up to 1.1, the lower one to the letter: what is below it cannot be
+    private."""
     made = claim(upper=_CURVE, lower=_CURVE)
     found = compare(made, Row(point(1.0, measured, 0.03), upper=1.0, lower=1.0))
     assert [c.finding for c in found] == [above, below]

@@ -38,8 +38,9 @@ LAWS = {
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_mean_square_is_covered(law: str) -> None:
-    """Asymptotic: of 1000 errors each end misses at most 1.3 times as often as stated (measured over
-    20,000 runs: 1.23 above for Laplace, 1.07 for normal errors). False alarm: 1e-7 an end."""
+    """Asymptotic: of 1000 errors each end misses at most 1.3 times as often as stated (measured
+    over 20,000 runs: 1.23 above for Laplace, 1.07 for normal errors). False alarm: 1e-7 an
+    end."""
     draw, truth = LAWS[law]
     below, above = _misses(draw, 1000, truth, lambda e: mean_square(e, ALPHA))
     assert max(below, above) <= _at_most(1.3 * ALPHA / 2)
@@ -87,7 +88,8 @@ def test_ends_that_no_order_statistic_reaches() -> None:
 
 
 def test_a_single_value_of_a_lattice_is_no_interval() -> None:
-    """Of integers the quantile can be certain; a slope through certain points is one through roundings."""
+    """Of integers the quantile can be certain; a slope through certain points is one through
+    roundings."""
     errors = np.repeat([3.0, 4.0, 6.0], 1000)
     found = order_statistics(errors, 0.5, 0.05)
     assert (found.low, found.value, found.high) == (3.0, 4.0, 6.0)
@@ -152,7 +154,8 @@ def test_a_level_is_read_from_the_setting() -> None:
 
 @pytest.mark.parametrize("share", [0.01, 0.3])
 def test_a_share_of_misses_is_covered(share: float) -> None:
-    """Clopper and Pearson: each end misses at most as often as stated; abstentions, being infinite, are misses."""
+    """Clopper and Pearson: each end misses at most as often as stated; abstentions, being
+    infinite, are misses."""
 
     def errors(rng: Any, size: int) -> Any:
         return np.where(rng.random(size) < share, math.inf, 1.0)

@@ -1,4 +1,5 @@
-"""Events that reports are made of in tests: of a small audit that is run once, and of everything that can go wrong."""
+"""Events that reports are made of in tests: of a small audit that is run once, and of everything
+that can go wrong."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def unit(outcome: Outcome, *, name: str = "", kind: str = "audit", **data: Any) 
 
 
 def everything() -> list[Event]:
-    """Audits, an exhibit, a rate, one unit of each outcome, one that is markup, one of another version."""
+    """Audits, an exhibit, a rate, one unit of each outcome, one that is markup, one of another
+    version."""
     return [
         STARTED,
         audited("noisy_count:add-remove:all"),

@@ -1,6 +1,8 @@
-"""The HTML report in headless Chromium: by keyboard, by screen readers' rules, on a phone, in print, in the dark.
+"""The HTML report in headless Chromium: by keyboard, by screen readers' rules, on a phone, in
+print, in the dark.
 
-Needs Debian's chromium and chromium-driver, or the like, and dpverify[browser]. One browser serves all tests.
+Needs Debian's chromium and chromium-driver, or the like, and dpverify[browser]. One browser
+serves all tests.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class Browser:
         return self.driver.switch_to.active_element
 
     def violations(self, *, without: str = "") -> list[str]:
-        """What axe-core objects to, rule by rule. without: elements to spoil first, for a false twin."""
+        """What axe-core objects to, rule by rule. without: elements to spoil first, for a false
+        twin."""
         if without:
             self.driver.execute_script(without)
         self.driver.execute_script(AXE.read_text(encoding="utf-8"))

@@ -1,4 +1,5 @@
-"""The HTML report without a browser: complete, escaped, self-contained, and made of whatever was kept."""
+"""The HTML report without a browser: complete, escaped, self-contained, and made of whatever was
+kept."""
 
 from __future__ import annotations
 
@@ -152,7 +153,8 @@ _BAD: list[Any] = [None, "", "x", True, -1, 1e308, 5e-324, math.nan, math.inf, "
 @settings(max_examples=150)
 @given(strategies.data())
 def test_whatever_a_place_of_the_data_holds_there_is_a_page(drawn: strategies.DataObject) -> None:
-    """And a JUnit file: what other versions, other projects and by-passers write is no reason to lose a report."""
+    """And a JUnit file: what other versions, other projects and by-passers write is no reason to
+    lose a report."""
     units = [event for event in everything() if isinstance(event, UnitFinished) and event.data]
     chosen = drawn.draw(strategies.sampled_from(units))
     place = drawn.draw(strategies.sampled_from(places(chosen.data)[1:]))

@@ -1,4 +1,5 @@
-"""Sessions about tables that are read chunk by chunk: the same answers, one pass for a plan, one spend whatever fails."""
+"""Sessions about tables that are read chunk by chunk: the same answers, one pass for a plan, one
+spend whatever fails."""
 
 from __future__ import annotations
 

@@ -436,7 +436,8 @@ def test_three_quantiles_or_more_are_found_together() -> None:
 
 @pytest.mark.parametrize("budget", [PureDP(1), GaussianDP(1)])
 def test_few_uneven_quantiles_are_found_one_by_one_under_replace(budget: Any) -> None:
-    """Where a record that is replaced moves two of their parts: expected errors at the same cost."""
+    """Where a record that is replaced moves two of their parts: expected errors at the same
+    cost."""
     uneven, even = ("9/10", "19/20", "99/100"), ("1/4", "1/2", "3/4")
     for adjacency, at in product(Adjacency, (uneven, even)):
         given: dict[str, Any] = {"adjacency": adjacency, "lower": 15.0, "upper": 45.0}
@@ -596,7 +597,8 @@ def test_the_expected_error_is_known_before_and_spends_nothing() -> None:
 
 
 def test_a_level_and_a_share_may_be_given_as_they_are_written() -> None:
-    """A float counts as its shortest decimal: .9 is nine tenths, and ten shares of .1 are the whole."""
+    """A float counts as its shortest decimal: .9 is nine tenths, and ten shares of .1 are the
+    whole."""
     ask: Any = {"share": 0.5}
     assert (
         session().quantile("bmi", 0.9, **ask).value

@@ -1,4 +1,5 @@
-"""False twins of the obligations about covariances after maps, normal fits and product distributions."""
+"""False twins of the obligations about covariances after maps, normal fits and product
+distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""False twins and planted faults of the obligations about pairs, squares and the fullest bins of histograms."""
+"""False twins and planted faults of the obligations about pairs, squares and the fullest bins of
+histograms."""
 
 from __future__ import annotations
 

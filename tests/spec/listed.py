@@ -1,4 +1,5 @@
-"""What each obligation shows, and what makes it fail: docs/explanation/obligations.md, from the tests that make it fail.
+"""What each obligation shows, and what makes it fail: docs/explanation/obligations.md, from the
+tests that make it fail.
 
 python -m tests.spec.listed            the page
 python -m tests.spec.listed --update   write it

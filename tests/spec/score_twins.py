@@ -1,4 +1,5 @@
-"""False twins of the obligations about lower bounds by scores, for covariances and for exponential families."""
+"""False twins of the obligations about lower bounds by scores, for covariances and for
+exponential families."""
 
 from __future__ import annotations
 

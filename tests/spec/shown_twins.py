@@ -1,4 +1,5 @@
-"""Faults planted in what obligations declare that they show, where it is not the statement that they take."""
+"""Faults planted in what obligations declare that they show, where it is not the statement that
+they take."""
 
 from __future__ import annotations
 

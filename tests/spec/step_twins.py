@@ -1,4 +1,5 @@
-"""False twins and planted faults of the obligations about steps between edges and families with one scale."""
+"""False twins and planted faults of the obligations about steps between edges and families with
+one scale."""
 
 from __future__ import annotations
 

@@ -142,7 +142,8 @@ def _divergences(m: Floats, other: Floats) -> float:
 
 
 def _channels() -> list[tuple[Floats, float]]:
-    """Random channels Q[x, y] with the epsilon they have; some are nearly one-sided or symmetric."""
+    """Random channels Q[x, y] with the epsilon they have; some are nearly one-sided or
+    symmetric."""
     rng, found = np.random.default_rng(_SEED), list[tuple[Floats, float]]()
     for _ in range(2000):
         inputs, outputs = rng.integers(2, 5), rng.integers(2, 6)
@@ -301,8 +302,9 @@ def _success(noise_multiplier: Fraction, n: int) -> float:
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_a_shipped_mean_succeeds_no_more_often_than_a_packing_allows(n: int) -> None:
-    """Two thirds of what is allowed, or less; with an eighth of the noise it succeeds too often to be as
-    private. Of 9000 draws a share has a standard deviation below 0.0053; margins are 9 of them."""
+    """Two thirds of what is allowed, or less; with an eighth of the noise it succeeds too often
+    to be as private. Of 9000 draws a share has a standard deviation below 0.0053; margins are 9
+    of them."""
     epsilon = Fraction(1, 2)
     private = BoundedMean.for_budget(
         PureDP(epsilon), adjacency=Adjacency.REPLACE, lower=0, upper=1

@@ -293,7 +293,8 @@ def _density(points: Any, chances: Any, release: Release, number: int, y: Any) -
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
 def test_what_is_seen_has_the_hockey_stick_of_its_densities(epsilon: float) -> None:
-    """At most that of the unrounded mean, and within 4% of it; under replace, every kept set apart."""
+    """At most that of the unrounded mean, and within 4% of it; under replace, every kept set
+    apart."""
     release = Release(
         adjacency=REPLACE,
         mu_count=Fraction(1),

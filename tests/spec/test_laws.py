@@ -37,7 +37,8 @@ def _normalized(weights: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _laplace(center: int, scale: Fraction) -> dict[int, Any]:
-    """Weights e^(-|x - center| / scale) wherever they matter at 45 digits, normalized by summing."""
+    """Weights e^(-|x - center| / scale) wherever they matter at 45 digits, normalized by
+    summing."""
     reach = int(105 * scale) + 20
     w = mp.exp(-1 / real(scale))
     return _normalized({x: w ** abs(x - center) for x in range(center - reach, center + reach + 1)})

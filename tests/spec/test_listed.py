@@ -1,4 +1,5 @@
-"""docs/explanation/obligations.md is what the tests of obligations say today, and leaves none without a reason to fail."""
+"""docs/explanation/obligations.md is what the tests of obligations say today, and leaves none
+without a reason to fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Obligations: ``prove`` runs every one, and every one fails here for a false twin or a planted fault."""
+"""Obligations: ``prove`` runs every one, and every one fails here for a false twin or a planted
+fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Gauss's rule: polynomials exactly, analytic functions to its digits, and kinks only between places."""
+"""Gauss's rule: polynomials exactly, analytic functions to its digits, and kinks only between
+places."""
 
 from __future__ import annotations
 

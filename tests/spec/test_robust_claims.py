@@ -1,4 +1,5 @@
-"""The paper's numbers from its formulas, counterexamples in figures, goodness, filters that walk."""
+"""The paper's numbers from its formulas, counterexamples in figures, goodness, filters that
+walk."""
 
 from __future__ import annotations
 
@@ -103,8 +104,8 @@ def test_each_condition_of_goodness_can_break(change: Any, broken: set[int]) -> 
 
 
 def test_goodness_is_about_any_center() -> None:
-    """Moved along with their center, records are as good; about another one they have another mean, and second
-    moments that are larger by the square of how far."""
+    """Moved along with their center, records are as good; about another one they have another
+    mean, and second moments that are larger by the square of how far."""
     rows, gamma, tau = [(x, y) for (x,) in _quantiles(20) for (y,) in _quantiles(20)], TENTH, TENTH
     center = (mp.mpf(7), mp.mpf(-3))
     moved = [(x + center[0], y + center[1]) for x, y in rows]

@@ -49,7 +49,8 @@ def test_full_at_all_of_them_is_the_reach_of_degree_weights() -> None:
 
 
 def test_weights_and_agreement_of_a_few_records() -> None:
-    """Ten records, nine of them friends: 9 friends are all that full = 9/10 asks but for half of one."""
+    """Ten records, nine of them friends: 9 friends are all that full = 9/10 asks but for half of
+    one."""
     degrees = [9] * 9 + [1]
     assert soft_weights.weights(degrees, Fraction(9, 10)) == (70,) * 9 + (0,)
     assert soft_weights.exact_agreement(630, 10, Fraction(9, 10)) == Fraction(2 * 630, 80) - 10

@@ -16,8 +16,8 @@ from spec.theory.rescaled_errors import least_quantile
 
 
 def _beyond(length: Any, n: int, d: int) -> Any:
-    """Sum P(|x_i - mean| > length) over n standard normal records of d columns: x_i less the mean has
-    the variance 1 - 1 / n."""
+    """Sum P(|x_i - mean| > length) over n standard normal records of d columns: x_i less the
+    mean has the variance 1 - 1 / n."""
     square = length**2 / (1 - mp.mpf(1) / n)
     return n * mp.gammainc(mp.mpf(d) / 2, square / 2, mp.inf, regularized=True)
 

@@ -203,7 +203,8 @@ def test_wrong_weights_break_the_identity() -> None:
 
 
 def test_the_sum_of_weights_alone_is_no_agreement() -> None:
-    """Two halves with a bridge of few records: W is small, and the mean moves by more than 2 / W."""
+    """Two halves with a bridge of few records: W is small, and the mean moves by more than
+    2 / W."""
     with pytest.raises(ObligationFailed, match="radii, claimed"):
         degree_weights.obligation_reach(statistic=lambda total, n: Fraction(total, max(n, 1)))
 

@@ -1,4 +1,5 @@
-"""False twins and planted faults of the obligations about Winsorized means, boxes and ranges of losses."""
+"""False twins and planted faults of the obligations about Winsorized means, boxes and ranges of
+losses."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ FAULTS: dict[str, list[Plant]] = {
         _patched("times", lambda right, p: right(p) * 2),
     ],
     "winsorized_mean:obligation_range": [
-        # the middle half a cell off; a cell whatever the quartiles; a range that is 1.4 times too long
+        # the middle half a cell off; a cell whatever the quartiles; a range that is 1.4 times
+        # too long
         _patched("ranges", lambda right, p, q: right(p, (q[0] + 1, q[1], *q[2:]))),
         _patched("ranges", lambda right, p, q: right(p, (min(q[:2]), min(q[:2]), *q[2:]))),
         _patched("ranges", lambda right, p, q: right({**p, "clipped": p["clipped"] ** 2}, q)),

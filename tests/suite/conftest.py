@@ -44,7 +44,8 @@ def foreign(tmp_path: Path) -> Path:
 def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """Forgets every suite but ours that this process has loaded, for tests whose files change.
 
-    No bytecode is written: of two texts of one length, written within a second, it would be taken for both.
+    No bytecode is written: of two texts of one length, written within a second, it would be
+    taken for both.
     """
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 

@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What happens to it is its kind: "held", "dies once", "always dies", "raises", "unsendable", "waits", "sleeps"."""
+    """What happens to it is its kind: "held", "dies once", "always dies", "raises",
+    "unsendable", "waits", "sleeps"."""
 
     kind: str
     name: str
@@ -28,7 +29,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """marks: a folder in which units leave a file for each time that they were begun. seconds: of those that sleep."""
+    """marks: a folder in which units leave a file for each time that they were begun. seconds:
+    of those that sleep."""
 
     marks: Path
     suite: Path | None = None
@@ -63,7 +65,8 @@ def do(unit: Unit, options: Options) -> UnitFinished:
 
 
 class Scheduler:
-    """A LocalCluster of processes in a process of its own, started when it is asked for and not there."""
+    """A LocalCluster of processes in a process of its own, started when it is asked for and not
+    there."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None

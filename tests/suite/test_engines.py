@@ -1,4 +1,5 @@
-"""Engines: the same results from each, and what remains when a worker, a scheduler or we ourselves are killed."""
+"""Engines: the same results from each, and what remains when a worker, a scheduler or we
+ourselves are killed."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def _by_name(engine: Engine, units: list[Unit], options: Options) -> dict[str, U
 
 
 def _check_bad(found: dict[str, UnitFinished], options: Options) -> None:
-    """One unit died once and was done again, one always died; nothing else was lost, or done twice."""
+    """One unit died once and was done again, one always died; nothing else was lost, or done
+    twice."""
     assert found["once"].outcome is Outcome.HELD
     assert options.begun("once") == 2
     assert (found["always"].outcome, found["raises"].outcome) == (Outcome.INVALID,) * 2
@@ -61,7 +63,8 @@ def _check_bad(found: dict[str, UnitFinished], options: Options) -> None:
 def test_a_process_that_dies_loses_its_unit_only(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGKILL in the middle of a unit; afterwards the same engine does more, and none of its processes is left."""
+    """SIGKILL in the middle of a unit; afterwards the same engine does more, and none of its
+    processes is left."""
     assert ATTEMPTS == 3
     monkeypatch.setattr("dpverify.suite.engines.processes.ATTEMPTS", 2)  # a process takes a second
     with Processes(2) as engine:

@@ -1,4 +1,5 @@
-"""``dpverify rates`` on experiments: tables, orders that are refuted, faults, resuming, what --quick leaves out.
+"""``dpverify rates`` on experiments: tables, orders that are refuted, faults, resuming, what
+--quick leaves out.
 
 On a suite of somebody else's, so that files are loaded, by workers too, as a user's are.
 """
@@ -355,9 +356,11 @@ def test_a_quick_run_of_ours_judges_four_orders() -> None:
 
 @pytest.mark.parametrize("algorithm", [1, 2])
 def test_the_papers_algorithms_have_the_errors_that_were_recorded(algorithm: int) -> None:
-    """Median of 20 runs of our code beside that of 5 runs of the paper's: lengths of 100 normal numbers, which vary by 7%.
+    """Median of 20 runs of our code beside that of 5 runs of the paper's: lengths of 100 normal
+    numbers, which vary by 7%.
 
-    The two medians together vary by 4%, so a quarter off has probability below 1e-8; the seed is fixed.
+    The two medians together vary by 4%, so a quarter off has probability below 1e-8; the seed is
+    fixed.
     """
     ours = measure_cell(DH20, "mixed, n = 100", 0, f"algorithm {algorithm}", seed=1)
     recorded = DH20.references[f"paper {algorithm}"].numbers["mixed, n = 100"][100]

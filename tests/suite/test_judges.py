@@ -76,7 +76,8 @@ def test_refinement_refuses_a_shallow_comparison() -> None:
 def test_followed_transcripts_refuse_a_spec_with_another_map(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A plan of many numbers is followed along drawn transcripts, where maps differ from those of its example."""
+    """A plan of many numbers is followed along drawn transcripts, where maps differ from those
+    of its example."""
     entry = SUITE.entries["gaussian"]
     done = refine(entry.spec, entry.small[0])
     assert done.paths == entry.small[0].followed > 0

@@ -25,7 +25,8 @@ UNITS = [Unit("audit", name) for name in NAMES]
 
 
 class _Sending(Serial):
-    """An engine of two workers, to whom units and results are sent; ``lost`` parts come to nothing."""
+    """An engine of two workers, to whom units and results are sent; ``lost`` parts come to
+    nothing."""
 
     workers = 2
 
@@ -74,7 +75,8 @@ def _lines(found: Iterable[UnitFinished]) -> list[str]:
 def test_parts_that_run_apart_give_what_one_piece_gives(
     suite: Suite, trials: int, lost: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a part is lost, and (300 draws) where faults are missed, or caught with more draws alone."""
+    """Also where a part is lost, and (300 draws) where faults are missed, or caught with more
+    draws alone."""
     options, engine = _options(suite, trials), _Sending(lambda name: name.endswith(f"part {lost}"))
     found = list(results(UNITS, options, run_unit, Serial()))
     if lost is None:

@@ -1,4 +1,5 @@
-"""Which obligations held for the code at hand: digests of sources, the file, what a reader of a claim is told."""
+"""Which obligations held for the code at hand: digests of sources, the file, what a reader of a
+claim is told."""
 
 from __future__ import annotations
 
@@ -84,7 +85,8 @@ def test_a_change_elsewhere_does_not(foreign: Path) -> None:
 
 
 def test_a_change_of_what_states_the_lemma_makes_it_stale(foreign: Path) -> None:
-    """A copy of this package, changed where the count's sensitivity is stated, and in what that imports."""
+    """A copy of this package, changed where the count's sensitivity is stated, and in what that
+    imports."""
     ours = ROOT.resolve()
     package = foreign / "dpverify"
     shutil.copytree(ours / "dpverify", package, ignore=shutil.ignore_patterns("__pycache__"))

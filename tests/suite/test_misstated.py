@@ -1,4 +1,5 @@
-"""Lemmas against their obligations: what is shown is accepted, and what is more than that is refused."""
+"""Lemmas against their obligations: what is shown is accepted, and what is more than that is
+refused."""
 
 from __future__ import annotations
 

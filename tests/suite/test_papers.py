@@ -1,7 +1,8 @@
-"""Items of the implemented papers, wherever a text names one: each exists, with its number, in ``numbered_items.toml``.
+"""Items of the implemented papers, wherever a text names one: each exists, with its number, in
+``numbered_items.toml``.
 
-``test_trees.py`` holds that list against what specs, rules and exhibits state; here are all other mentions: sources of
-claims and lemmas, departures, rates, docstrings and pages.
+``test_trees.py`` holds that list against what specs, rules and exhibits state; here are all
+other mentions: sources of claims and lemmas, departures, rates, docstrings and pages.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _NAMED = re.compile(
 
 
 def named(text: str) -> Iterator[tuple[str, str]]:
-    """(paper, item) of every numbered item that follows its paper's key; of "Lemmas 4.5 to 4.7" the two ends."""
+    """(paper, item) of every numbered item that follows its paper's key; of "Lemmas 4.5 to 4.7"
+    the two ends."""
     for paper, kind, numbers in _NAMED.findall(text):
         for number in re.findall(_ONE, numbers):
             yield paper, f"{kind} {number}"

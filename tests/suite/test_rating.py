@@ -227,7 +227,8 @@ def test_every_mechanism_has_rates_against_n_and_its_noise() -> None:
 
 
 def test_a_lost_factor_is_planted_in_every_regime() -> None:
-    """Where sampling hides the noise, another claim of the same data and setting looks at the noise alone."""
+    """Where sampling hides the noise, another claim of the same data and setting looks at the
+    noise alone."""
     suite = load()
     for key, (entry, claim) in suite.rates.items():
         alike = [
@@ -344,7 +345,8 @@ def test_the_key_is_of_what_measures(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_key_is_of_every_floor_below() -> None:
-    """Of all folders of the package that mechanisms and rates import from: scikit-learn's shapes are none."""
+    """Of all folders of the package that mechanisms and rates import from: scikit-learn's shapes
+    are none."""
     audits = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "audits").rglob("*.py"))
     assert "dpverify.sklearn" not in audits
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -366,8 +368,9 @@ def test_another_numpy_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_errors_that_a_few_carry_are_powerless_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One error in 150 is a million times too large: far from theory, and not refuted. That there is
-    none among 600 has probability 0.02, more than 20 at a point below 1e-15; the seed is fixed."""
+    """One error in 150 is a million times too large: far from theory, and not refuted. That
+    there is none among 600 has probability 0.02, more than 20 at a point below 1e-15; the seed
+    is fixed."""
 
     def wild(estimate: Any, truth: Any) -> float:
         off = abs(float(estimate.value - truth))
@@ -379,7 +382,8 @@ def test_errors_that_a_few_carry_are_powerless_and_say_so(monkeypatch: pytest.Mo
 
 
 def test_a_point_that_is_left_open_has_more_releases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A curve that is 6% off is shown to 1.1 by more than half of 4000 releases: 1.5% are a standard error."""
+    """A curve that is 6% off is shown to 1.1 by more than half of 4000 releases: 1.5% are a
+    standard error."""
     part, suite = RatePart(KEY, 3), load()
     few = rating.run_part(part, OPTIONS).data
     assert few["repeats"] == suite.rates[KEY][1].repeats // 2

@@ -49,7 +49,8 @@ STAGES = [
     if configuration.attacked is None or stage.name in configuration.attacked
     if stage.name not in configuration.elsewhere
 ]
-"""Each stage where its noise is attacked; of one that several configurations have, in one of them."""
+"""Each stage where its noise is attacked; of one that several configurations have, in one of
+them."""
 BUILT = {"mean", "squares"} & {
     element.name
     for element in SUITE.configurations["histogram_gaussian:replace:mean"].mechanism.fixed_plan
@@ -61,7 +62,8 @@ TRIALS = (5_000, 20_000, 100_000)
 
 
 def _halve(patch: pytest.MonkeyPatch, name: str, noise: Noise) -> None:
-    """Draws of this very noise, and of what this stage is built with, get half its scale; every other noise stays as it is."""
+    """Draws of this very noise, and of what this stage is built with, get half its scale; every
+    other noise stays as it is."""
     right, half = type(noise).sample, Fraction(1, 2)
 
     def sample(self: Noise, bits: Bits, center: IntArray, size: int) -> IntArray:
@@ -87,14 +89,16 @@ def _halve(patch: pytest.MonkeyPatch, name: str, noise: Noise) -> None:
 
 
 def _begun(noise: Noise) -> Noise:
-    """A later round of AboveThreshold starts where the transcript says: all of these are one noise."""
+    """A later round of AboveThreshold starts where the transcript says: all of these are one
+    noise."""
     if isinstance(noise, AboveThreshold):
         return dataclasses.replace(noise, start=min(noise.start, 1))
     return noise
 
 
 def _until_one_is_red(self: FixedAttack, target: Any, stream: int) -> tuple[Certificate, ...]:
-    """Certify one pair after another, each at its share of alpha, until one refutes the claim: no other changes that."""
+    """Certify one pair after another, each at its share of alpha, until one refutes the claim:
+    no other changes that."""
     studies = [self.study(target, stream, index) for index in range(len(self.pairs))]
     shots, found = self.shots(studies), list[Certificate]()
     for study in sorted(studies, key=lambda one: -one.promise):

@@ -1,5 +1,5 @@
-"""docs/how_to/regression.md does what it says, and the files for CI that it names are what their readers
-expect."""
+"""docs/how_to/regression.md does what it says, and the files for CI that it names are what their
+readers expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reports of runs that are stopped, or that cannot be written: whole events, nothing lost, the right exit code."""
+"""Reports of runs that are stopped, or that cannot be written: whole events, nothing lost, the
+right exit code."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def listening() -> Iterator[None]:
 @pytest.mark.usefixtures("listening")
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_never_cuts_an_event_in_two(sent: signal.Signals, code: int) -> None:
-    """It comes while the first of two consumers takes the second unit: both have it, and neither has the third."""
+    """It comes while the first of two consumers takes the second unit: both have it, and neither
+    has the third."""
     before = signal.getsignal(sent)
     first, second = _Kept("u1", lambda: os.kill(os.getpid(), sent)), _Kept()
     assert report(STARTED, UNITS, [first, second]) == code

@@ -102,7 +102,8 @@ def test_the_published_filter_keeps_clusters_that_are_near() -> None:
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("algorithm", [1, 2])
 def test_one_record_less_moves_it_as_far(side: int, algorithm: int) -> None:
-    """Half of the distance of 10^4: one cluster is kept, or both are where neither is the larger."""
+    """Half of the distance of 10^4: one cluster is kept, or both are where neither is the
+    larger."""
     assert _shift(_without(side), as_coded, algorithm) == pytest.approx(4980, rel=5e-3)
 
 
@@ -147,8 +148,8 @@ def test_a_gaussian_sample_of_many_columns_betrays_a_record_drawn_again() -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_exhibit_falls_and_its_bounds_agree_with_the_exact_delta(name: str) -> None:
-    """A certified delta above the exact one has probability at most 1e-6 a pair. What is exact is the
-    paper's noise without rounding, for which 1e-3 is allowed."""
+    """A certified delta above the exact one has probability at most 1e-6 a pair. What is exact
+    is the paper's noise without rounding, for which 1e-3 is allowed."""
     exhibit = _exhibit(name)
     claim = exhibit.claim.conclusion.guarantee
     n, algorithm = len(exhibit.pairs[0].left), 1 if name.startswith("filtered") else 2

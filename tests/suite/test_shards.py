@@ -38,7 +38,8 @@ def test_every_unit_is_in_one_shard(count: int, seconds: dict[str, float]) -> No
 
 
 def test_times_balance_shards() -> None:
-    """The long one is alone; the unit of which nothing is known counts as the others do on average."""
+    """The long one is alone; the unit of which nothing is known counts as the others do on
+    average."""
     seconds = {f"audit u{i}": float(2 + 10 * (i == 3)) for i in range(6)}
     first, second = (Shard(i, 2, seconds).of(UNITS) for i in (1, 2))
     assert [unit.name for unit in first] == ["u3"]
@@ -163,7 +164,8 @@ def test_other_shards_are_wrong_usage(text: str, capsys: pytest.CaptureFixture[s
 
 
 def test_rates_are_measured_in_shards_and_judged_when_merged(foreign: Path, tmp_path: Path) -> None:
-    """As one run judges them, and balanced by its times; without one of the shards nothing is judged."""
+    """As one run judges them, and balanced by its times; without one of the shards nothing is
+    judged."""
     run = [*RATES, "--suite", str(foreign)]
     whole, merged = tmp_path / "whole", tmp_path / "merged"
     assert main([*run, "--jsonl", str(whole)]) == 0

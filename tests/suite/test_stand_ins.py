@@ -1,4 +1,5 @@
-"""Numbers for several stand-ins at once: arithmetic by each, and comparisons that hold for all or say nothing."""
+"""Numbers for several stand-ins at once: arithmetic by each, and comparisons that hold for all
+or say nothing."""
 
 from __future__ import annotations
 

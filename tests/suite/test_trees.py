@@ -110,7 +110,8 @@ def test_a_foreign_suite_works_whole(
 def test_a_suite_without_theory_has_ours_and_proves_its_own(
     foreign: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of ours the lemmas that it rests on: taken from lemmas.toml where that has them for this code, and else run."""
+    """Of ours the lemmas that it rests on: taken from lemmas.toml where that has them for this
+    code, and else run."""
     shutil.rmtree(foreign / "spec" / "theory")
     suite, run = load(foreign), list[str]()
     assert suite.theory.keys() == load(ROOT).theory.keys()
@@ -177,7 +178,8 @@ def test_one_exported_thing_need_not_be_in_a_tuple(foreign: Path) -> None:
 def test_a_file_is_loaded_when_it_is_asked_for(
     foreign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another mechanism may be broken; what needs every one of them names it, and so does a wrong name."""
+    """Another mechanism may be broken; what needs every one of them names it, and so does a
+    wrong name."""
     for tree in ("mechanisms", "spec", "audits"):
         shutil.copy(foreign / tree / "my_count.py", foreign / tree / "my_sum.py")
     suite = ["--suite", str(foreign)]

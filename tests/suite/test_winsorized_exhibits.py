@@ -1,4 +1,5 @@
-"""Winsorized means with the constants of public implementations: what they lose, by the spec's law."""
+"""Winsorized means with the constants of public implementations: what they lose, by the spec's
+law."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ CONSTANTS = {
     "half_scale": (Fraction(1, 2), Fraction(1)),
     "half_range": (Fraction(1, 2), Fraction(1, 4)),
 }
-"""Of each exhibit: by what the scale of the quartiles' choices is multiplied, and that of the noise."""
+"""Of each exhibit: by what the scale of the quartiles' choices is multiplied, and that of the
+noise."""
 SHIPPED = Fraction(1), Fraction(1)
 BELOW = (
     6,
@@ -76,7 +78,8 @@ def test_the_claim_is_false_by_the_law_and_true_with_the_shipped_scales(name: st
 
 
 def test_what_is_lost_is_at_most_half_as_much_again() -> None:
-    """1.5 epsilon in all: epsilon / 2 of either quartile, and as much of the sum. The event has 2.42 of 3."""
+    """1.5 epsilon in all: epsilon / 2 of either quartile, and as much of the sum. The event has
+    2.42 of 3."""
     left, right = (_quartiles(rows, Fraction(1, 2)) for rows in _sides())
     assert max(left.ranges(right)) == 1
     assert _loss(CONSTANTS["half_scale"]) == pytest.approx(2.424, abs=1e-3)
@@ -88,7 +91,8 @@ def test_what_is_lost_is_at_most_half_as_much_again() -> None:
 @pytest.mark.parametrize("name", CONSTANTS)
 @pytest.mark.parametrize("side", [0, 1])
 def test_the_exhibit_draws_from_that_law(name: str, side: int) -> None:
-    """A binomial count of 100,000 draws; false alarm 1e-6. With the shipped scales it would be rejected."""
+    """A binomial count of 100,000 draws; false alarm 1e-6. With the shipped scales it would be
+    rejected."""
     exhibit, draws = _exhibit(name), 100_000
     data: Any = (exhibit.pairs[0].left, exhibit.pairs[0].right)[side]
     exact = float(_probability(_sides()[side], CONSTANTS[name]))

@@ -1,7 +1,8 @@
-"""Agreement and weighted mean: against all pairs in fractions, and attacked on neighbors; no statistics.
+"""Agreement and weighted mean: against all pairs in fractions, and attacked on neighbors; no
+statistics.
 
-That they move by no more than is claimed, for every dataset, is for the spec to show; here the shipped
-integers are held against the claim on crafted and random neighbors.
+That they move by no more than is claimed, for every dataset, is for the spec to show; here the
+shipped integers are held against the claim on crafted and random neighbors.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ def test_neighbors_move_both_by_no_more_than_is_claimed(adjacency: Adjacency) ->
 
 
 def test_without_the_premise_on_the_released_agreement_the_mean_moves_further() -> None:
-    """Planted: released numbers 30 above the smaller agreement, which the claim's event pays for."""
+    """Planted: released numbers 30 above the smaller agreement, which the claim's event pays
+    for."""
     assert largest_shares(ADD, released_above=30)[1] > 1
 
 

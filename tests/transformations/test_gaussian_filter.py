@@ -1,4 +1,5 @@
-"""The Gaussian filter: scores against thresholds, enumerated and counted, and what its claim assumes."""
+"""The Gaussian filter: scores against thresholds, enumerated and counted, and what its claim
+assumes."""
 
 from __future__ import annotations
 

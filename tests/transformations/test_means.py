@@ -1,4 +1,5 @@
-"""How a budget is shared by the mean of records that agree: what is spent, shifted, built and promised."""
+"""How a budget is shared by the mean of records that agree: what is spent, shifted, built and
+promised."""
 
 from __future__ import annotations
 
@@ -201,9 +202,9 @@ def test_so_many_records_rarely_abstain(kind: Any, adjacency: Adjacency) -> None
 
 @EACH
 def test_the_expected_noise_is_about_the_one_that_is_added(kind: Any, adjacency: Adjacency) -> None:
-    """Within 15% on average: a shift or a share forgotten would change it by more. The released number
-    spreads by less than 10% of itself here, so the mean over 100 draws is off by 5% with probability
-    below 1e-6; but for that nothing is left to chance."""
+    """Within 15% on average: a shift or a share forgotten would change it by more. The released
+    number spreads by less than 10% of itself here, so the mean over 100 draws is off by 5% with
+    probability below 1e-6; but for that nothing is left to chance."""
     made = core(kind, adjacency, 1)
     n = 2 * made.minimum_n(Fraction(1, 1000)) + 1000
     batch = drawn(made, n, 3, 100)

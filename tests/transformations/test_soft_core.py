@@ -1,7 +1,8 @@
 """Soft core: its integers against all pairs in fractions, and attacked on neighbors; no statistics.
 
-That they move by no more than is claimed, for every dataset, is for the spec to show; here the shipped
-integers are held against the claim on crafted and random neighbors, and what would break it is planted.
+That they move by no more than is claimed, for every dataset, is for the spec to show; here the
+shipped integers are held against the claim on crafted and random neighbors, and what would break
+it is planted.
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ def test_without_the_premise_on_the_released_agreement_the_mean_moves_further() 
 
 
 def test_a_float_mean_is_refuted_far_from_zero_and_the_exact_one_is_not() -> None:
-    """Planted: the weighted mean in float64. About 1e14 one replaced record moves it by more than the claim
-    allows; the exact mean moves as it does about 0, to the last bit."""
+    """Planted: the weighted mean in float64. About 1e14 one replaced record moves it by more
+    than the claim allows; the exact mean moves as it does about 0, to the last bit."""
     full, near = Fraction(9, 10), Nearness(8, 0, (1.0,))
     base = np.random.default_rng(3).integers(-3, 4, 3000).astype(np.float64)
     most = float(reach(full)) * 8 / 3000

@@ -1,4 +1,5 @@
-"""Lists of a public size: what is on them, in which order, what runs on them, and faults in how they are made."""
+"""Lists of a public size: what is on them, in which order, what runs on them, and faults in how
+they are made."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def test_all_orders_are_equally_likely(n: int) -> None:
 
 
 def test_orders_of_words_are_equally_likely_after_every_retry() -> None:
-    """The shipped loop on words of 2 bits, of which a 3 is drawn anew: each of 6 orders has a sixth of the mass, but for the longest paths'."""
+    """The shipped loop on words of 2 bits, of which a 3 is drawn anew: each of 6 orders has a
+    sixth of the mass, but for the longest paths'."""
     found = enumerate_law(
         lambda bits: tuple(bits.order(3).tolist()), word_bits=2, max_choices=8, follow_retries=True
     )
@@ -87,8 +89,9 @@ def test_orders_of_words_are_equally_likely_after_every_retry() -> None:
 
 @pytest.mark.parametrize("n", [63, 64, 65, 1000])
 def test_the_places_of_long_orders_are_uniform(n: int) -> None:
-    """Of 4000 orders: where the last number is, and what is first, in four quarters each within 6 deviations of what uniform places have
-    (false alarm below 1e-7); every order has every number once."""
+    """Of 4000 orders: where the last number is, and what is first, in four quarters each within
+    6 deviations of what uniform places have (false alarm below 1e-7); every order has every
+    number once."""
     bits = SeededBits(5)
     orders = np.array([bits.order(n) for _ in range(4000)])
     assert (np.sort(orders, axis=1) == np.arange(n)).all()
@@ -100,7 +103,8 @@ def test_the_places_of_long_orders_are_uniform(n: int) -> None:
 
 
 def test_what_depends_on_the_order_has_the_spec_s_law() -> None:
-    """The first of two records of a list, exactly: the shipped law over all coins. False twin: the list as it is."""
+    """The first of two records of a list, exactly: the shipped law over all coins. False twin:
+    the list as it is."""
     plan = on(replace(LIST, size=2), Stage("first", _First(), _Quiet()))
     law = Law(plan, np.array([[-1.0], [5.0], [1.0], [1.0]]), ADD, ONE)
 
@@ -115,7 +119,8 @@ def test_what_depends_on_the_order_has_the_spec_s_law() -> None:
 
 
 def test_every_draw_has_an_order_of_its_own() -> None:
-    """Of 600 draws of a list of two both firsts are drawn, in a share within 6 deviations of half: false alarm below 1e-8."""
+    """Of 600 draws of a list of two both firsts are drawn, in a share within 6 deviations of
+    half: false alarm below 1e-8."""
     plan = on(replace(LIST, size=2), Stage("first", _First(), _Quiet()))
     law = Law(plan, np.array([[-1.0], [1.0]]), ADD, ONE)
     first = law.sample(SeededBits(7), 600).values["list/first"][:, 0]
@@ -124,7 +129,8 @@ def test_every_draw_has_an_order_of_its_own() -> None:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_claim_is_that_for_lists(adjacency: Adjacency) -> None:
-    """Sums of lists under replace: twice the radius, under either adjacency; and what does not matter is not shuffled."""
+    """Sums of lists under replace: twice the radius, under either adjacency; and what does not
+    matter is not shuffled."""
     plan = on(LIST, stage())
     found = derive(plan, adjacency, ONE)
     assert found.conclusion.guarantee == PureDP(1)
@@ -158,7 +164,8 @@ def test_disjoint_chunks_of_a_list_are_paid_for_once_under_both_adjacencies() ->
 
 
 def test_a_list_of_a_list_is_of_a_shuffled_one() -> None:
-    """Its first record is one of four with a fourth of the mass, though no query looks at the order. False alarm below 1e-8 (6 deviations)."""
+    """Its first record is one of four with a fourth of the mass, though no query looks at the
+    order. False alarm below 1e-8 (6 deviations)."""
     inner = Part("in", (stage(SUM, "1/1000"),), on=replace(LIST, size=1))
     plan = (Part("out", (inner,), on=replace(LIST, size=4)),)
     assert is_latent(plan)
@@ -168,7 +175,8 @@ def test_a_list_of_a_list_is_of_a_shuffled_one() -> None:
 
 
 def test_every_other_record_of_a_list_is_no_false_claim() -> None:
-    """A map that looks at places, private under replace alone: on a list each draw has its own order."""
+    """A map that looks at places, private under replace alone: on a list each draw has its own
+    order."""
     halves = Part("half", (stage(),), on=_EveryOther())
     plan = (Part("list", (halves,), on=replace(LIST, size=20)),)
     assert derive(plan, ADD, ONE).conclusion.guarantee == PureDP(1)
@@ -178,7 +186,8 @@ def test_every_other_record_of_a_list_is_no_false_claim() -> None:
 
 
 def test_centers_are_those_of_what_is_built_and_others_need_no_order() -> None:
-    """A box that follows from a number before it, in a part of a part; beside a part whose order matters."""
+    """A box that follows from a number before it, in a part of a part; beside a part whose order
+    matters."""
     few, many = (Part("p", (stage(),), on=replace(LIST, size=k)) for k in (1, 3))
     number = Stage("n", Count(), DiscreteLaplace(Fraction(1)))
     after: Released[Any] = Released(("n",), lambda b: np.asarray(b["n"], np.int64)[:, :1])
@@ -279,7 +288,8 @@ def _moves(listed: Truncation, left: list[float], right: list[float]) -> int:
 
 
 def test_faulty_lists_move_the_sum_by_more_than_a_replaced_record_does() -> None:
-    """One record enters. The spec's twins of the coupling are the same faults, on all small datasets."""
+    """One record enters. The spec's twins of the coupling are the same faults, on all small
+    datasets."""
     parameters = {"low": (-1.0,), "high": (1.0,), "size": 8, "pad": (1.0,)}
     many = [1.0] * 5 + [-1.0] * 5
     assert max(_moves(Truncation(**parameters), many, [x, *many]) for x in (-1.0, 1.0, 9.0)) == 2  # type: ignore[arg-type]
@@ -290,7 +300,8 @@ def test_faulty_lists_move_the_sum_by_more_than_a_replaced_record_does() -> None
 
 
 def test_a_list_that_is_not_shuffled_shows_in_chunks() -> None:
-    """Planted: chunks of the list in its own order. One record in front moves the sums of both chunks, for which nobody pays."""
+    """Planted: chunks of the list in its own order. One record in front moves the sums of both
+    chunks, for which nobody pays."""
     left = [1.0, -1.0, 1.0, -1.0]
     listed = replace(LIST, size=4)
     sums = []
@@ -313,7 +324,8 @@ class _Chunks(Mechanism[Any]):
 
 
 def test_an_audit_of_chunks_is_silent_and_sees_a_list_that_is_not_shuffled() -> None:
-    """A record enters in front. Planted: the same chunks of the list in its own order. False alarm below 1e-6 over both."""
+    """A record enters in front. Planted: the same chunks of the list in its own order. False
+    alarm below 1e-6 over both."""
     mechanism = _Chunks(adjacency=ADD, noise_multiplier=Fraction(1))
     (listed,) = mechanism.fixed_plan
     assert isinstance(listed, Part)

@@ -52,7 +52,8 @@ class World(NamedTuple):
         return graphs.margin(self.rows, i, side)
 
     def friendly(self, kept: int) -> bool:
-        """Tell whether any two of the kept records have a common friend among all records there are."""
+        """Tell whether any two of the kept records have a common friend among all records there
+        are."""
         return _friendly(self.rows, self.everyone)[kept]
 
     def alone(self, side: int) -> list[int]:
@@ -92,8 +93,8 @@ def _values(signs: tuple[int, ...]) -> tuple[int, ...]:
 def worlds(adjacency: Adjacency, most: int) -> tuple[World, ...]:
     """List all of at most so many records (the larger side), up to names of those that both have.
 
-    The last record's sign is 1, for the opposite of all signs changes no divergence; and of two that
-    take each other's place either may be the last one, for both directions are judged.
+    The last record's sign is 1, for the opposite of all signs changes no divergence; and of two
+    that take each other's place either may be the last one, for both directions are judged.
     """
     found: dict[World, None] = {}
     for n in range(1, most + 1):

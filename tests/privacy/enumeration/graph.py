@@ -98,7 +98,8 @@ class Judged(NamedTuple):
 
 
 def stick(p: Law, q: Law, factor: arb) -> tuple[arb, arb]:
-    """Sum max(0, P - factor Q) over the outcomes that both list, and P over those that P alone lists."""
+    """Sum max(0, P - factor Q) over the outcomes that both list, and P over those that P alone
+    lists."""
     total = alone = _NOTHING
     for outcome, mass in p.items():
         other = q.get(outcome)

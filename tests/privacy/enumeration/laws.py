@@ -102,7 +102,8 @@ def gaussian_above(least: int, sigma: Fraction) -> arb:
 
 @cache
 def shown_gaussian(center: int, sigma: Fraction, least: int) -> Law:
-    """Make the law of center + round(sigma N(0, 1)), with all that is below ``least`` as one outcome."""
+    """Make the law of center + round(sigma N(0, 1)), with all that is below ``least`` as one
+    outcome."""
     half, reach = Fraction(1, 2), center + int(REACH * sigma) + 1
     ends = [_above(z - center - half, sigma) for z in range(least, reach + 2)]
     shown: dict[Hashable, arb] = {

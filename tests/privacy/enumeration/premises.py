@@ -229,7 +229,8 @@ def change_adjacency(guarantee: Guarantee) -> Guarantee:
 def coupled_map(
     guarantee: Guarantee, apart: int, within: Adjacency, adjacency: Adjacency
 ) -> Guarantee:
-    """Conclude by ``rules.coupled_map``, from datasets that differ as ``within`` says to all neighbors."""
+    """Conclude by ``rules.coupled_map``, from datasets that differ as ``within`` says to all
+    neighbors."""
     coupling = sensitivity(apart, Norm.COUPLED, adjacency, keeps=within)
     return rules.coupled_map(claim(guarantee, within), coupling).conclusion.guarantee
 
@@ -279,7 +280,8 @@ def add_total_variation_event(
 def grouped_then_discharged(
     guarantee: Guarantee, adjacency: Adjacency, probability: Fraction, size: int
 ) -> Guarantee:
-    """Take groups of a claim off an event first, and pay for the event afterwards: a false proof."""
+    """Take groups of a claim off an event first, and pay for the event afterwards: a false
+    proof."""
     groups: Any = Groups(adjacency, size)
     taken = rules.group_privacy(claim(guarantee, adjacency, SHOWN), size)
     rare = event(probability, groups, SHOWN)
@@ -287,7 +289,8 @@ def grouped_then_discharged(
 
 
 def replaced_then_discharged(guarantee: Guarantee, probability: Fraction) -> Guarantee:
-    """Change the adjacency of a claim off an event first, pay for the event afterwards: as false."""
+    """Change the adjacency of a claim off an event first, pay for the event afterwards: as
+    false."""
     open_ = claim(guarantee, Adjacency.ADD_REMOVE, SHOWN)
     taken = rules.change_adjacency(open_, to=Adjacency.REPLACE)
     rare = event(probability, Adjacency.REPLACE, SHOWN)
@@ -312,7 +315,8 @@ def lowered_number(moved: Number, shift: int) -> Derivation[Sensitivity]:
 
 
 def built_at(released: int, moved: Number, scale: Fraction) -> Derivation[PrivacyClaim]:
-    """Claim, of what is built from a released number, what holds if that is gated and not too large."""
+    """Claim, of what is built from a released number, what holds if that is gated and not too
+    large."""
     under = (GATED, at(released))
     premise = sensitivity(moved, Norm.L1, Adjacency.ADD_REMOVE, hypotheses=under)
     return rules.discrete_laplace(premise, scale)

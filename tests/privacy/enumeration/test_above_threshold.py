@@ -33,7 +33,8 @@ def _at_least(m: int, scale: Fraction) -> arb:
 
 @cache
 def report(answers: Answers, scale: Fraction, query_scale: Fraction) -> Law:
-    """Make the law of the first answer above the threshold 0, by the threshold's noise and theirs."""
+    """Make the law of the first answer above the threshold 0, by the threshold's noise and
+    theirs."""
     reach = int(REACH * scale)
     noise = laws.laplace(0, scale, -reach - 1, reach + 1)
     found = [arb(0)] * (len(answers) + 1)

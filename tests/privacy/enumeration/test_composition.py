@@ -52,7 +52,8 @@ def _moves(what: int, norm: Norm) -> int:
 
 
 def _one_choice() -> Guarantee:
-    """Claim the range of ``_choice``, whatever the handicap: one score moves, the other does not."""
+    """Claim the range of ``_choice``, whatever the handicap: one score moves, the other does
+    not."""
     move = moved(lambda data: (count(data, 1), 0), PAIRS, Norm.RANGE)
     return premises.exponential_mechanism(move, ONE, ADD_REMOVE, Norm.RANGE)
 
@@ -69,7 +70,8 @@ def _joint(first: Mechanism, second: Stage) -> Mechanism:
 
 
 class Case(NamedTuple):
-    """Two stages, what is claimed of each, where the whole is compared, and the share it reaches."""
+    """Two stages, what is claimed of each, where the whole is compared, and the share it
+    reaches."""
 
     first: Mechanism
     second: Stage

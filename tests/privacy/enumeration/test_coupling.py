@@ -1,4 +1,5 @@
-"""Maps of the records with coins of their own, and mechanisms on what they give: whole mechanisms on small graphs."""
+"""Maps of the records with coins of their own, and mechanisms on what they give: whole
+mechanisms on small graphs."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def dropped(data: Data) -> dict[Data, Fraction]:
 
 
 def all_or_none(data: Data) -> dict[Data, Fraction]:
-    """Keep all records; of those whose sum is odd none half of the time. of them if their sum is odd: half of the time each."""
+    """Keep all records; of those whose sum is odd none half of the time. of them if their sum is
+    odd: half of the time each."""
     if sum(data) % 2 == 0:
         return {data: ONE}
     return {data: HALF, (): HALF}
@@ -137,7 +139,8 @@ _FALSE: list[tuple[Map, Any, Adjacency, Adjacency, float]] = [
 def test_coupled_map_twins(
     given: Map, inner: Any, within: Adjacency, about: Adjacency, excess: float
 ) -> None:
-    """Catch couplings that hold but for a part of the mass, or in one step more: the claim of one step does not hold."""
+    """Catch couplings that hold but for a part of the mass, or in one step more: the claim of
+    one step does not hold."""
     pairs = edges(about, LETTERS if inner is places else SIGNS, 3 if given is not doubled else 2)
     assert _farther(given, pairs, within, 1) > 0
     claim = premises.coupled_map(_claims(within, SIGNS, inner, 2), 1, within, about)

@@ -74,7 +74,8 @@ def test_add_delta_event(kind: str) -> None:
 
 @cache
 def _turned(truth: bool, chance: Fraction) -> Law:
-    """Say whether there is a one, e times as likely truly; some lies turned into truths by hidden coins."""
+    """Say whether there is a one, e times as likely truly; some lies turned into truths by
+    hidden coins."""
     law = laws.coin(ONE, truth, not truth)
     part = ball(chance)
     return {truth: law[truth] + part, (not truth): law[not truth] - part}
@@ -172,7 +173,8 @@ def test_stability_histogram(most: int, adjacency: Adjacency) -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("most", [1, 2])
 def test_gaussian_stability_histogram(most: int, adjacency: Adjacency) -> None:
-    """Enumerate two keys, too few for two lonely ones and a replacement elsewhere, and three records."""
+    """Enumerate two keys, too few for two lonely ones and a replacement elsewhere, and three
+    records."""
     universe = _records(2, most)
     pairs = edges(adjacency, universe, 3)
     keys = _keys(2, universe)

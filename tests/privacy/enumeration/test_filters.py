@@ -58,7 +58,8 @@ class Filter(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """A question about the kept set, the deviation of its noise, and how many strangers it allows."""
+    """A question about the kept set, the deviation of its noise, and how many strangers it
+    allows."""
 
     answer: Answer
     deviation: Fraction = ONE
@@ -166,7 +167,8 @@ _SHARP = {ADD_REMOVE: Filter(ONE / 4, 1), REPLACE: Filter(ONE / 4, 2)}
 def test_noisy_degree_lift(
     adjacency: Adjacency, filters: Any, inner: Behind, top: int, share: float
 ) -> None:
-    """Enumerate at most four records: noisy scores, latent coins, a noisy number of the kept set."""
+    """Enumerate at most four records: noisy scores, latent coins, a noisy number of the kept
+    set."""
     every, kept = worlds(adjacency, 4), filters[adjacency]
     missed = _missed(every, kept)
     assert missed < Fraction(1, 10)

@@ -38,7 +38,8 @@ def _moves(world: World, rule: Rule) -> graphs.Moves:
 
 
 def _stability(every: Sequence[World], rule: Rule) -> tuple[Fraction, bool]:
-    """Measure how far keep-probabilities move in all, and whether all sets on the way are friendly."""
+    """Measure how far keep-probabilities move in all, and whether all sets on the way are
+    friendly."""
     largest, all_friendly = Fraction(0), True
     for world in every:
         moves = _moves(world, rule)
@@ -64,7 +65,8 @@ def _filtered(rule: Rule, noise: Callable[[int], Law], answer: Answer) -> Releas
     [(ADD_REMOVE, False, 0.6), (ADD_REMOVE, True, 0.7), (REPLACE, True, 0.65)],
 )
 def test_friendly_lift(adjacency: Adjacency, exact: bool, share: float) -> None:
-    """Enumerate the basic filter on at most four records, then a noisy sum of signs of what it kept."""
+    """Enumerate the basic filter on at most four records, then a noisy sum of signs of what it
+    kept."""
     every = worlds(adjacency, 4)
     moved, all_friendly = _stability(every, graphs.basic_rule)
     assert all_friendly

@@ -141,7 +141,8 @@ def test_randomized_response_twin_two_answers() -> None:
 
 
 def test_discrete_gaussian() -> None:
-    """Enumerate sums of two columns; the Renyi divergence of order 2 is all that the claim allows."""
+    """Enumerate sums of two columns; the Renyi divergence of order 2 is all that the claim
+    allows."""
     pairs = edges(ADD_REMOVE, DIAGONAL, 2)
     value = moved(total, pairs, Norm.SQUARED_L2)
     assert value == 2
@@ -263,7 +264,8 @@ def _triples() -> Pairs:
 
 @cache
 def smooth(data: Point) -> Fraction:
-    """Take the largest local move, divided by 2 for every record that must be replaced to reach it."""
+    """Take the largest local move, divided by 2 for every record that must be replaced to reach
+    it."""
     return max(
         move / GROWTH ** sum(x != y for x, y in zip(data, other, strict=True))
         for other, move in _local().items()

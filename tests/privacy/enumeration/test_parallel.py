@@ -71,7 +71,8 @@ def _blocks(labels_of: Callable[[Any], Labels], *, sized: bool) -> Mechanism:
 
 
 def _chained(labels_of: Callable[[Any], Labels], told: Callable[[Any, int], int]) -> Mechanism:
-    """Two blocks' noisy sums; what the second adds to its own, and its noise, follow from what ``told`` says of the first."""
+    """Two blocks' noisy sums; what the second adds to its own, and its noise, follow from what
+    ``told`` says of the first."""
 
     def second(values: Sequence[int], seen: int) -> Law:
         scale = ONE if seen % 2 else 2 * ONE
@@ -136,7 +137,8 @@ def test_parallel(
 def test_chained(
     labels: Any, by: Any, universe: Any, about: Adjacency, to: Adjacency, most: int, share: float
 ) -> None:
-    """Blocks whose noise and center follow from what an earlier one released. Twin: from what it did not release."""
+    """Blocks whose noise and center follow from what an earlier one released. Twin: from what it
+    did not release."""
     part = _one_block(universe, about)
     claim = premises.parallel([part, part], by, about, to, chained=True)
     pairs, at = edges(to, universe, most), grid(1, "5/3", 2, 3)

@@ -1,7 +1,8 @@
 """Stages that are built from a released number: whole mechanisms on small graphs of datasets.
 
-The number of records is released with noise, less a shift; where it is at least 1, a multiple of the records' mean
-by that number. The multiple moves little only if the released number is at most the true ones.
+The number of records is released with noise, less a shift; where it is at least 1, a multiple of
+the records' mean by that number. The multiple moves little only if the released number is at
+most the true ones.
 """
 
 from __future__ import annotations

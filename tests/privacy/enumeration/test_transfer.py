@@ -104,7 +104,8 @@ def test_post_process_twin_reads_the_data() -> None:
 
 @pytest.mark.parametrize("kind", ["Laplace", "Gaussian", "response"])
 def test_convert(kind: str) -> None:
-    """Enumerate conversions to (epsilon, delta), the delta being all that the profile allows there."""
+    """Enumerate conversions to (epsilon, delta), the delta being all that the profile allows
+    there."""
     law, claim = _claims()[kind]
     for epsilon in map(Fraction, ("1/20", "1/5", "1/3")):
         delta = claim.delta_at(epsilon).upper
@@ -195,7 +196,8 @@ def _window(value: int) -> Law:
 
 
 def window(data: Sequence[int]) -> Law:
-    """Release one of the ten integers from the sum on: one in ten tells a step, off it none does."""
+    """Release one of the ten integers from the sum on: one in ten tells a step, off it none
+    does."""
     return _window(sum(data))
 
 

@@ -84,7 +84,8 @@ def _run(folder: Path, *command: str) -> str:
 
 
 def _axioms(folder: Path) -> dict[str, set[str]]:
-    """Ask Coq what each theorem rests on, and in one question about all that should rest on nothing.
+    """Ask Coq what each theorem rests on, and in one question about all that should rest on
+    nothing.
 
     Where these do rest on something, ask one by one, so that the theorem is named.
     """
@@ -111,7 +112,8 @@ def _ask(folder: Path, terms: list[str]) -> list[set[str]]:
 
 
 def rests_on(answer: str) -> set[str]:
-    """What Coq says that a theorem rests on: axioms, and what was taken with a check of Coq's switched off."""
+    """What Coq says that a theorem rests on: axioms, and what was taken with a check of Coq's
+    switched off."""
     _, *lines = answer.strip().splitlines()
     return {line.partition(" :")[0].strip() for line in lines if not line[:1].isspace()}
 

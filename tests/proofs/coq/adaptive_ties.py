@@ -1,4 +1,5 @@
-"""The ties of what is chosen after seeing answers, of hypotheses, and of premises of other rules."""
+"""The ties of what is chosen after seeing answers, of hypotheses, and of premises of other
+rules."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ _IN_TURN: tuple[Any, ...] = (
         "private (@replace X) t d N",
     ),
 )
-"""(theorem, by, adjacency, variables, further hypotheses, conclusion) of blocks that are asked in turn."""
+"""(theorem, by, adjacency, variables, further hypotheses, conclusion) of blocks that are asked
+in turn."""
 
 
 OF_BLOCKS: tuple[Tie, ...] = (

@@ -1,4 +1,5 @@
-"""The ties of maps of records and of filters: what each record is made into, and which records are kept."""
+"""The ties of maps of records and of filters: what each record is made into, and which records
+are kept."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ _KEYS = "(R : realFieldType) (T : eqType) (none : T) (X K : eqType) (keys : seq 
 
 
 def _surfacing(threshold: int, keys: int) -> Fraction:
-    """1 - (1 - p)^keys for p = q^(threshold - 1) / (1 + q), q = exp(-1): rounded up at 45 digits."""
+    """1 - (1 - p)^keys for p = q^(threshold - 1) / (1 + q), q = exp(-1): rounded up at 45
+    digits."""
     return rounded_up(lambda: 1 - (1 - mp.exp(1 - threshold) / (1 + mp.exp(-1))) ** keys)
 
 

@@ -1,4 +1,5 @@
-"""The form of a tie: a rule, its theorem's statement as a Coq term, and why each hypothesis holds."""
+"""The form of a tie: a rule, its theorem's statement as a Coq term, and why each hypothesis
+holds."""
 
 from __future__ import annotations
 
