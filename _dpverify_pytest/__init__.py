@@ -62,7 +62,9 @@ class AuditedTest:
         return f"pytest {shlex.quote(path + colons + inside)}{seeded}{' --dp-quick' * self.quick}"
 
     def record(self, finding: Finding) -> None:
-        """Keep what an audit found, for the report and for the properties of the test in JUnit XML."""
+        """Keep what an audit found, for the report and for the properties of the test in JUnit
+        XML.
+        """
         from dpverify.pytest_plugin import event_of
 
         self._audits += 1
@@ -85,7 +87,9 @@ def current_test() -> AuditedTest | None:
 
 @pytest.fixture(scope="session")
 def audited() -> Callable[..., Any]:
-    """Audit a function's privacy claim in a test: ``dpverify.testing.assert_private``, as a fixture."""
+    """Audit a function's privacy claim in a test: ``dpverify.testing.assert_private``, as a
+    fixture.
+    """
     from dpverify.testing import assert_private
 
     return assert_private
@@ -150,7 +154,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Send the audits of a test along with pytest's report on it: xdist takes them to its controller."""
+    """Send the audits of a test along with pytest's report on it: xdist takes them to its
+    controller.
+    """
     report = yield
     test = item.stash.get(_AUDITED, None)
     events = test.take_events() if test is not None else []
@@ -174,7 +180,9 @@ class _Reporter:
         self.events += getattr(report, "dpverify", [])
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the report, also after Ctrl-C and where nothing was audited; not where no test is run."""
+        """Write the report, also after Ctrl-C and where nothing was audited; not where no test
+        is run.
+        """
         if self._path is None or self._config.option.collectonly:
             return
         from dpverify.pytest_plugin import write_report

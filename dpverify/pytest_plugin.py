@@ -1,4 +1,5 @@
-"""Reports of the audits that tests made: the events of ``dpverify audit --jsonl``, one for each audit.
+"""Reports of the audits that tests made: the events of ``dpverify audit --jsonl``, one for each
+audit.
 
 ``_dpverify_pytest`` is what pytest loads; it imports this module when a test audits something.
 """

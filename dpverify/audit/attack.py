@@ -283,7 +283,8 @@ class FixedAttack:
         if _doubtful(options) and not known and len(points) == 1 and affordable:
             suspicious = any(_root(one) >= _SUSPICIOUS for one in options)
             if suspicious or (_best_of(options).candidate.fitted and _is_rich(first)):
-                # Better fewer draws on the right event: all that was seen teaches, as many again choose.
+                # Better fewer draws on the right event: all that was seen teaches, as many
+                # again choose.
                 first = [together(batches) for batches in zip(first, second, strict=True)]
                 second = drawn(_AGAIN, choosing)
                 left -= choosing

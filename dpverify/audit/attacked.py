@@ -1,4 +1,6 @@
-"""What a configuration is attacked as: the whole, what runs behind its filter, its first stage by itself."""
+"""What a configuration is attacked as: the whole, what runs behind its filter, its first stage
+by itself.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ OPENING = ":opening"
 class Attacked:
     """What one audit attacks, on which pairs, and what is planted there.
 
-    own, elsewhere, only: faults and stages as in ``Configuration``. quick_trials: likewise, of the whole; parts by
-    themselves are cheap to draw from.
+    own, elsewhere, only: faults and stages as in ``Configuration``. quick_trials: likewise, of
+    the whole; parts by themselves are cheap to draw from.
     """
 
     mechanism: Subject

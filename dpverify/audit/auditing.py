@@ -71,48 +71,54 @@ def audit(
     progress: Progress = None,
     parts: Together = _TOGETHER,
 ) -> AuditResult:
-    """Attack ``subject`` on every pair, in both directions, and unless that refutes its claim each planted
-    fault likewise.
+    """Attack ``subject`` on every pair, in both directions, and unless that refutes its claim
+    each planted fault likewise.
 
     subject: one of our mechanisms, or any function f(dataset) of its own randomness (with
-    ``vectorized=True``: f(dataset, size), which returns ``size`` independent outputs, each with noise of its own;
-    certificates mean nothing where outputs share a draw). What is refuted of f(dataset) is that every call's law,
-    given the calls before, keeps the claim; the side of each call is a fair coin, so outputs may drift with the
-    calls (a clock, a counter). Noise that calls share breaks this without any leak: it is looked for, and an
-    InvalidRun where it is found.
-    fresh: instead of a subject, a factory: make() returns a new function f(dataset), which is called once. For
-    functions that keep noise, or draw it when they are made, which no number of calls can tell from a leak.
-    rounded: a step, far below the noise, to which floats in a function's outputs are rounded, to look beyond
-    their last bits; the report says so, and whether the bits leak as well.
-    claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency. With pairs of k
-    steps (``QueryMoves(by=k)``) give ``guarantee.for_group(k)``: of pure DP a bound on that epsilon, divided
-    by k, holds for some neighbors on the way, and its errors are divided as well.
+    ``vectorized=True``: f(dataset, size), which returns ``size`` independent outputs, each with
+    noise of its own; certificates mean nothing where outputs share a draw). What is refuted of
+    f(dataset) is that every call's law, given the calls before, keeps the claim; the side of
+    each call is a fair coin, so outputs may drift with the calls (a clock, a counter). Noise
+    that calls share breaks this without any leak: it is looked for, and an InvalidRun where it
+    is found.
+    fresh: instead of a subject, a factory: make() returns a new function f(dataset), which is
+    called once. For functions that keep noise, or draw it when they are made, which no number
+    of calls can tell from a leak.
+    rounded: a step, far below the noise, to which floats in a function's outputs are rounded,
+    to look beyond their last bits; the report says so, and whether the bits leak as well.
+    claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency.
+    With pairs of k steps (``QueryMoves(by=k)``) give ``guarantee.for_group(k)``: of pure DP a
+    bound on that epsilon, divided by k, holds for some neighbors on the way, and its errors are
+    divided as well.
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
-    trials: draws a side and pair: a sixteenth at most to learn events, a tenth to a sixth to choose among
-    them (twice where the first choice promises nothing and more may teach), the rest to certify up to three.
-    A fault gets a sixteenth
-    of it, then a quarter, all, four times as many, until it is caught; where one took more than ``trials``, the
-    subject is attacked with as many besides, at a tenth of alpha.
+    trials: draws a side and pair: a sixteenth at most to learn events, a tenth to a sixth to
+    choose among them (twice where the first choice promises nothing and more may teach), the
+    rest to certify up to three. A fault gets a sixteenth of it, then a quarter, all, four times
+    as many, until it is caught; where one took more than ``trials``, the subject is attacked
+    with as many besides, at a tenth of alpha.
     alpha: the chance that a sound subject is called VIOLATED; that any planted fault is called
     caught by chance is at most alpha besides.
     thorough: plant the faults that need many draws (5% less noise) as well.
-    sequential: stop as soon as the claim is refuted (``trials`` is then the most that is drawn); the
-    evidence is valid whenever it stops. For functions that take long. Faults get FAULT_TRIALS at most.
+    sequential: stop as soon as the claim is refuted (``trials`` is then the most that is
+    drawn); the evidence is valid whenever it stops. For functions that take long. Faults get
+    FAULT_TRIALS at most.
     seconds: a sequential audit stops after about so long, whatever it has found; seeds then do not
     fix where it stops, except that a violation is always found at the same draw.
-    go_on: a sequential audit goes on after the refutation, until its trials or seconds are used, to say how bad it
-    is: the bounds still rise.
+    go_on: a sequential audit goes on after the refutation, until its trials or seconds are
+    used, to say how bad it is: the bounds still rise.
     curve: certify so many more events on the most promising pair, along the trade-off curve.
-    progress: on a terminal, by default, the time of a call (of a mechanism: of a draw) is measured first, what takes
-    more than ten seconds says how long, and a bar is shown; True: elsewhere too, False: never, or a function that is
-    called with how many calls are done and how many there are at most.
+    progress: on a terminal, by default, the time of a call (of a mechanism: of a draw) is
+    measured first, what takes more than ten seconds says how long, and a bar is shown; True:
+    elsewhere too, False: never, or a function that is called with how many calls are done and
+    how many there are at most.
     parts: which attacks are done here, and which were done elsewhere; by default all are done here.
 
-    Raises TypeError or ValueError for a missing claim, no pairs, two of one name, pairs of another
-    adjacency, too few trials (with how many are needed), a class for a mechanism, or a parameter of
-    another type; nothing is drawn before. Raises InvalidRun if all calls
-    fail or outputs share noise, and ValueError if memory runs out while drawing: that says nothing of the subject.
+    Raises TypeError or ValueError for a missing claim, no pairs, two of one name, pairs of
+    another adjacency, too few trials (with how many are needed), a class for a mechanism, or a
+    parameter of another type; nothing is drawn before. Raises InvalidRun if all calls fail or
+    outputs share noise, and ValueError if memory runs out while drawing: that says nothing of
+    the subject.
     """
     subject = subject_of(subject, fresh, vectorized)
     _check_subject(subject, faults)
@@ -284,7 +290,8 @@ def _check_budget(trials: int, alpha: float, guarantee: Guarantee, law_known: bo
         raise ValueError(f"alpha = {alpha} is outside (0, 1); give a probability, say 1e-6.")
     if alpha < _LEAST_ALPHA:
         raise ValueError(
-            f"alpha = {alpha} is below {_LEAST_ALPHA}: no tail is computed that far. Give more, say 1e-6."
+            f"alpha = {alpha} is below {_LEAST_ALPHA}: no tail is computed that far. Give more, "
+            "say 1e-6."
         )
     if whole(trials, "trials") < FEWEST_TRIALS:
         raise ValueError(f"trials = {trials}; at least {FEWEST_TRIALS} are needed to say a thing.")
@@ -292,8 +299,8 @@ def _check_budget(trials: int, alpha: float, guarantee: Guarantee, law_known: bo
     if trials - sum(study_sizes(trials, law_known)) < needed:
         enough = needed * 5 // 3 + 1
         raise ValueError(
-            f"trials = {trials} can refute {guarantee} at alpha = {alpha:g} on no outcome whatever; "
-            f"give at least {enough}, or a larger alpha."
+            f"trials = {trials} can refute {guarantee} at alpha = {alpha:g} on no outcome "
+            f"whatever; give at least {enough}, or a larger alpha."
         )
 
 

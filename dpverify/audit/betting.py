@@ -1,15 +1,16 @@
 """Bets against a claim: evidence that is valid whenever one stops.
 
-For an event S chosen from the past, a draw a of its own side and a draw b of the other, the payoff
-1{a in S} - e^epsilon 1{b in S} - delta has mean <= 0 if (epsilon, delta)-DP holds. The wealth, a product
-of 1 + stake * payoff with stakes in [0, 1 / (e^epsilon + delta)) chosen from the past, is then a
-nonnegative supermartingale that starts at 1, and reaches 1 / alpha with probability at most alpha,
-however long one looks (Ville 1939).
+For an event S chosen from the past, a draw a of its own side and a draw b of the other, the
+payoff 1{a in S} - e^epsilon 1{b in S} - delta has mean <= 0 if (epsilon, delta)-DP holds. The
+wealth, a product of 1 + stake * payoff with stakes in [0, 1 / (e^epsilon + delta)) chosen from
+the past, is then a nonnegative supermartingale that starts at 1, and reaches 1 / alpha with
+probability at most alpha, however long one looks (Ville 1939).
 
-Where a fair coin chooses the side of each single call, no pairs are needed: a guess at the side pays 1 if it
-is right, -e^epsilon if it is wrong, less delta / 2 a call for each side that is ever guessed. Given all calls
-before, that has mean <= 0 if each call's law keeps the claim given these, whatever drifts from call to call
-(``witnesses.guesses``). In a pair of calls the second may know the dataset of the first.
+Where a fair coin chooses the side of each single call, no pairs are needed: a guess at the side
+pays 1 if it is right, -e^epsilon if it is wrong, less delta / 2 a call for each side that is
+ever guessed. Given all calls before, that has mean <= 0 if each call's law keeps the claim
+given these, whatever drifts from call to call (``witnesses.guesses``). In a pair of calls the
+second may know the dataset of the first.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _BEYOND = 650.0  # e^epsilon is still a float below
 class Tally:
     """Paired draws (a, b): how many had a in S and b in S, a only, b only, neither.
 
-    Of single calls, whose side is guessed: none, how many guesses were right, how many wrong, no guess.
+    Of single calls, whose side is guessed: none, how many guesses were right, how many wrong,
+    no guess.
     """
 
     both: int
@@ -59,7 +61,8 @@ class Tally:
 class Bet:
     """One bet of a sequential audit against the claim, on a batch of paired draws or single calls.
 
-    share: the part of delta that each single call pays, 1/2 for each side that is guessed; 0 of pairs.
+    share: the part of delta that each single call pays, 1/2 for each side that is guessed; 0 of
+    pairs.
     """
 
     pair: str
@@ -79,7 +82,9 @@ class Bet:
 
 
 def payoffs_of(epsilon: Floats, delta: Floats, share: float = 0.0) -> Floats:
-    """Shape (4, claims): the payoff of both, own, other, neither; rounded down. share: as of ``Bet``."""
+    """Shape (4, claims): the payoff of both, own, other, neither; rounded down. share: as of
+    ``Bet``.
+    """
     factor = np.exp(np.minimum(epsilon, _BEYOND)) * (1 + 1e-12)
     loss = delta * (share or 1.0) * (1 + 1e-12)
     return np.stack([1 - factor - loss, 1 - loss, -factor - loss, -loss])
@@ -105,7 +110,8 @@ def chances_of(own_rate: float, other_rate: float, share: float = 0.0) -> Floats
 
 
 def stakes_for(payoffs: Floats, own_rate: float, other_rate: float, share: float = 0.0) -> Floats:
-    """A part of the stakes of largest expected log growth (Kelly 1956) if the event had these rates.
+    """A part of the stakes of largest expected log growth (Kelly 1956) if the event had these
+    rates.
 
     own_rate, other_rate: estimates from the past. 0 where nothing is to be won.
     """
@@ -132,10 +138,12 @@ def expected_growth(
 
 @dataclass(slots=True)
 class Wealth:
-    """Bets against a grid of claims (epsilon_j, delta), one delta: a confidence sequence for epsilon.
+    """Bets against a grid of claims (epsilon_j, delta), one delta: a confidence sequence for
+    epsilon.
 
-    The bound is the largest epsilon of the grid such that it and all smaller ones are refuted: if it
-    exceeds the truth, the first claim of the grid at or above the truth was refuted wrongly.
+    The bound is the largest epsilon of the grid such that it and all smaller ones are refuted:
+    if it exceeds the truth, the first claim of the grid at or above the truth was refuted
+    wrongly.
     """
 
     epsilons: Floats

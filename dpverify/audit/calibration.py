@@ -1,7 +1,8 @@
-"""``audit_calibration``: a noise parameter, of any library, against the exact profile of that noise.
+"""``audit_calibration``: a noise parameter, of any library, against the exact profile of that
+noise.
 
-No draw shows that delta is 1e-9 where 1e-12 was claimed; the profile does, between two rational ends. What
-decides is the kernel's: the same enclosures that its claims rest on.
+No draw shows that delta is 1e-9 where 1e-12 was claimed; the profile does, between two rational
+ends. What decides is the kernel's: the same enclosures that its claims rest on.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ _ZERO = Enclosure(Fraction(0), Fraction(0))
 class Noise(Enum):
     """Which noise is added, and what its scale and the sensitivity are.
 
-    GAUSSIAN: the standard deviation, and the L2 sensitivity. LAPLACE: b of the density exp(-|x| / b) / (2 b),
-    and the L1 sensitivity. DISCRETE_LAPLACE: t of the masses proportional to exp(-|z| / t) on the integers, and
-    the L1 sensitivity, a whole number: both in units of the grid.
+    GAUSSIAN: the standard deviation, and the L2 sensitivity. LAPLACE: b of the density
+    exp(-|x| / b) / (2 b), and the L1 sensitivity. DISCRETE_LAPLACE: t of the masses
+    proportional to exp(-|z| / t) on the integers, and the L1 sensitivity, a whole number: both
+    in units of the grid.
     """
 
     GAUSSIAN = "Gaussian"
@@ -53,10 +55,11 @@ class Noise(Enum):
 class CalibrationResult(Asked):
     """How a noise's own delta compares with the claimed one, at ``epsilon``.
 
-    verdict: CONSISTENT if the noise surely has what is claimed, VIOLATED if it surely has not: both are proofs.
-    POWERLESS if the enclosure does not tell, of numbers that agree in 29 digits.
-    delta: the noise's, enclosed. claimed: the claim's. needed: the least scale that meets the claim, rounded up
-    in its 30th bit; None where no scale does.
+    verdict: CONSISTENT if the noise surely has what is claimed, VIOLATED if it surely has not:
+    both are proofs. POWERLESS if the enclosure does not tell, of numbers that agree in 29
+    digits.
+    delta: the noise's, enclosed. claimed: the claim's. needed: the least scale that meets the
+    claim, rounded up in its 30th bit; None where no scale does.
     """
 
     verdict: Verdict
@@ -76,7 +79,9 @@ class CalibrationResult(Asked):
 
     @property
     def times(self) -> float:
-        """How many times the claimed delta the noise's is, to a float's precision; infinite of a claimed 0."""
+        """How many times the claimed delta the noise's is, to a float's precision; infinite of
+        a claimed 0.
+        """
         if not self.claimed:
             return float("inf") if self.delta.upper else 0.0
         return to_float(self.delta.upper / self.claimed)
@@ -90,9 +95,10 @@ class CalibrationResult(Asked):
             else f"a scale of {to_float(self.needed):.8g} would do"
         )
         return (
-            f"{self.verdict}: {self.noise} noise of scale {approximately(self.scale)} for sensitivity "
-            f"{render(self.sensitivity)} has delta = {approximately(self.delta.upper)} at epsilon "
-            f"{approximately(self.epsilon)}, against {shown}{times}; {would}."
+            f"{self.verdict}: {self.noise} noise of scale {approximately(self.scale)} for "
+            f"sensitivity {render(self.sensitivity)} has delta = "
+            f"{approximately(self.delta.upper)} at epsilon {approximately(self.epsilon)}, "
+            f"against {shown}{times}; {would}."
         )
 
     def __repr__(self) -> str:
@@ -127,13 +133,14 @@ def audit_calibration(
 ) -> CalibrationResult:
     """Compare a noise's scale with what is claimed of it, exactly; nothing is drawn.
 
-    sigma: the scale of the noise, and sensitivity: how far neighbors move the value, as ``Noise`` says; so
-    adjacency is no matter here. A float is the binary number that it is.
-    claim: (epsilon, delta)-DP or pure DP; of Gaussian noise Gaussian DP as well. The profile of a sum of several
-    such values, each with noise of its own, is not worse than that of one that moves by all of the sensitivity.
+    sigma: the scale of the noise, and sensitivity: how far neighbors move the value, as
+    ``Noise`` says; so adjacency is no matter here. A float is the binary number that it is.
+    claim: (epsilon, delta)-DP or pure DP; of Gaussian noise Gaussian DP as well. The profile of
+    a sum of several such values, each with noise of its own, is not worse than that of one that
+    moves by all of the sensitivity.
 
-    Raises TypeError or ValueError for another claim or noise, for numbers that are not positive, and for
-    a sensitivity that is not whole under DISCRETE_LAPLACE.
+    Raises TypeError or ValueError for another claim or noise, for numbers that are not
+    positive, and for a sensitivity that is not whole under DISCRETE_LAPLACE.
 
     >>> found = audit_calibration("0.47", ApproxDP(10, "1e-5"), 1)
     >>> print(found.verdict, f"{found.times:.2f} times too large")
@@ -142,13 +149,14 @@ def audit_calibration(
     if not isinstance(noise, Noise):
         names = ", ".join(f"Noise.{one.name}" for one in Noise)
         raise TypeError(
-            f"noise = {noise!r}; write one of {names}. Rounded Gaussian noise is as private as Gaussian noise, or "
-            "more."
+            f"noise = {noise!r}; write one of {names}. Rounded Gaussian noise is as private as "
+            "Gaussian noise, or more."
         )
     scale, moved = _positive(sigma, "sigma"), _positive(sensitivity, "sensitivity")
     if noise is Noise.DISCRETE_LAPLACE and moved.denominator != 1:
         raise ValueError(
-            f"sensitivity = {sensitivity} is no whole number; give it, and sigma, in units of the grid."
+            f"sensitivity = {sensitivity} is no whole number; give it, and sigma, in units of "
+            "the grid."
         )
     _check_claim(claim, noise)
     points = points_of(claim)
@@ -180,8 +188,8 @@ _VERDICTS = {True: Verdict.CONSISTENT, False: Verdict.VIOLATED, None: Verdict.PO
 def delta_of(noise: Noise, scale: Fraction, sensitivity: Fraction, epsilon: Fraction) -> Enclosure:
     """The exact profile of the noise, moved by all of the sensitivity.
 
-    Laplace: the loss is (sensitivity - 2 x) / b between its ends, so delta is 1 - e^((epsilon - s) / 2) below
-    s = sensitivity / b, and 0 from there on.
+    Laplace: the loss is (sensitivity - 2 x) / b between its ends, so delta is
+    1 - e^((epsilon - s) / 2) below s = sensitivity / b, and 0 from there on.
     """
     if noise is Noise.GAUSSIAN:
         return GaussianDP(sensitivity / scale).delta_at(epsilon)

@@ -37,19 +37,21 @@ _BETTING = 150
 
 Subject = Mechanism[Any] | Callable[..., Any]
 Maker = Callable[[int], Subject]
-"""From a seed to a mechanism of ours (it takes the audit's seed), to f(dataset, size), or to f(dataset)."""
+"""From a seed to a mechanism of ours (it takes the audit's seed), to f(dataset, size), or to
+f(dataset).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """A sound subject whose privacy is known.
 
-    subject: what is audited, for each audit's seed. claim: of it; the pairs attain it. truth: of every
-    pair. trials: draws a side. curve: events along the trade-off curve besides.
+    subject: what is audited, for each audit's seed. claim: of it; the pairs attain it. truth:
+    of every pair. trials: draws a side. curve: events along the trade-off curve besides.
     single: whether a function is called one by one, as f(dataset).
-    certified: how often each choice of an event is certified, on fresh draws. Given any choice, and all
-    that came before, a certificate is wrong with probability alpha at most: so the alarms are
-    stochastically at most binomial, as if every audit chose anew.
+    certified: how often each choice of an event is certified, on fresh draws. Given any choice,
+    and all that came before, a certificate is wrong with probability alpha at most: so the
+    alarms are stochastically at most binomial, as if every audit chose anew.
     """
 
     name: str
@@ -122,9 +124,11 @@ def _told(laws: Finite) -> Maker:
 
 
 def _in_phases(epsilon: float) -> Maker:
-    """Randomized response called one by one, which shows the phase it is in and means the opposite in the other.
+    """Randomized response called one by one, which shows the phase it is in and means the
+    opposite in the other.
 
-    The phase changes about every 50 calls: where one side is called before the other, it tells the sides.
+    The phase changes about every 50 calls: where one side is called before the other, it tells
+    the sides.
     """
     likely = math.exp(epsilon) / (1 + math.exp(epsilon))
 
@@ -219,7 +223,9 @@ def _learned(name: str, subject: Maker, claim: Guarantee, truth: Truth) -> Case:
 
 
 def _unknown_laws() -> Iterator[Case]:
-    """Functions, whose events are learned: that takes most of the time, so each is certified often."""
+    """Functions, whose events are learned: that takes most of the time, so each is certified
+    often.
+    """
     noise, gaussian = _shifted("standard_normal", 0), _shifted("standard_normal", 1)
     yield _learned("identical noise, perfect privacy", noise, PerfectPrivacy(), _NOTHING)
     yield _learned("identical noise, tiny epsilon", noise, PureDP("1/1000"), _NOTHING)

@@ -1,7 +1,8 @@
 """Certified bounds: statements about privacy that are wrong with a stated probability at most.
 
-An event is chosen on some draws and its two probabilities are bounded on others, so the choice costs
-nothing. Each certificate states its own alpha; whoever looks at several divides alpha among them.
+An event is chosen on some draws and its two probabilities are bounded on others, so the choice
+costs nothing. Each certificate states its own alpha; whoever looks at several divides alpha
+among them.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ class Certificate:
     everywhere: a lower bound on delta at every epsilon, of an event that is impossible on the other
     side by its law, wrong with probability ``alpha`` besides; 0 where that is not known.
     refuted: whether the guarantee that was audited fails.
-    method: "joint" from a number of draws fixed beforehand (``regions``); "guesses", of single calls and a
-    claim without delta (``witnesses.guesses``): hits are right guesses at a call's side and other_hits wrong
-    ones, epsilon and refuted hold whatever drifts with the calls, the rest as in "joint" where nothing does;
-    or "betting" (``betting``): then counts are of the last event, and alpha is that of the whole attack.
+    method: "joint" from a number of draws fixed beforehand (``regions``); "guesses", of single
+    calls and a claim without delta (``witnesses.guesses``): hits are right guesses at a call's
+    side and other_hits wrong ones, epsilon and refuted hold whatever drifts with the calls, the
+    rest as in "joint" where nothing does; or "betting" (``betting``): then counts are of the
+    last event, and alpha is that of the whole attack.
     """
 
     pair: str
@@ -67,7 +69,9 @@ class Certificate:
 
     @property
     def region(self) -> Region | None:
-        """Where the event's two probabilities are, but for ``alpha``; None of bets, and of two events."""
+        """Where the event's two probabilities are, but for ``alpha``; None of bets, and of two
+        events.
+        """
         if self.method == "betting" or self.direction == EITHER:
             return None
         alpha = self.alpha * (1 - _GUESSED) if self.method == "guesses" else self.alpha
@@ -78,13 +82,16 @@ class Certificate:
     def errors(self) -> tuple[float, float]:
         """Observed errors of the test "S, so it was this side": a point near the trade-off curve.
 
-        (how often it is wrong on the other side, how often on its own); ``region`` encloses the truth.
+        (how often it is wrong on the other side, how often on its own); ``region`` encloses the
+        truth.
         """
         return self.other_hits / self.other_draws, 1 - self.hits / self.draws
 
     @property
     def certified_delta(self) -> float:
-        """A lower end of P(S) - e^epsilon Q(S) at the claim's epsilon: what delta is at least there."""
+        """A lower end of P(S) - e^epsilon Q(S) at the claim's epsilon: what delta is at least
+        there.
+        """
         return self.delta_at(self.claimed)
 
     def delta_at(self, epsilon: float) -> float:
@@ -145,7 +152,9 @@ def certify(
 def certify_guesses(
     where: tuple[str, str, str], counted: Counted, aim: Aim, alpha: float, guarantee: Guarantee
 ) -> Certificate:
-    """The certificate of right and wrong guesses at the sides of single calls; of a claim without delta."""
+    """The certificate of right and wrong guesses at the sides of single calls; of a claim
+    without delta.
+    """
     claimed, _ = aim.point
     epsilon = guessed_epsilon(counted.hits, counted.other_hits, alpha * _GUESSED)
     made = Certificate(
@@ -167,7 +176,9 @@ def certify_guesses(
 
 
 def guessed_epsilon(right: int, wrong: int, alpha: float) -> float:
-    """A lower bound on any epsilon that is promised without delta: ln(p / (1 - p)), p the lower end of right."""
+    """A lower bound on any epsilon that is promised without delta: ln(p / (1 - p)), p the lower
+    end of right.
+    """
     share = float(at_least(right, right + wrong, alpha)) if right else 0.0
     return math.log(share) - math.log1p(-share) - _ROUNDING if share else -math.inf
 
@@ -192,7 +203,9 @@ def refutes(found: Region, guarantee: Guarantee) -> bool:
 
 @lru_cache(maxsize=64)
 def tested_points(guarantee: Guarantee) -> tuple[Point, ...]:
-    """The points of the claimed profile that are tested, as floats: ``points_of`` and between them."""
+    """The points of the claimed profile that are tested, as floats: ``points_of`` and between
+    them.
+    """
     points = list(points_of(guarantee))
     for (left, _), (right, _) in pairwise(tuple(points)):
         for part in range(1, _BETWEEN + 1):
@@ -218,8 +231,9 @@ def fewest_draws(guarantee: Guarantee, alpha: float) -> int:
         low, high = high, 2 * high
         if high > 10**9:
             raise ValueError(
-                f"No number of draws refutes {guarantee}: it hides nothing that could be seen. Claim something "
-                f"smaller; or, of Gaussian or Laplace noise, compare its parameter: {SENT_TO}."
+                f"No number of draws refutes {guarantee}: it hides nothing that could be seen. "
+                "Claim something smaller; or, of Gaussian or Laplace noise, compare its "
+                f"parameter: {SENT_TO}."
             )
     while high - low > 1:
         middle = (low + high) // 2

@@ -22,13 +22,16 @@ class Configuration:
     pairs: crafted neighbors, the most dangerous first (a fault is attacked in this order).
     faults: the mechanism's own planted faults, beside the generic ones.
     friendly: of a mechanism with a filter, pairs that attack what runs behind it (``KeptPart``).
-    opening: pairs that attack the first stage by itself (``Opening``), for a mechanism of which no pair
-    shows a missing share of that stage's noise; such faults are planted there only.
-    elsewhere: stages whose missing shares of noise another configuration, or another mechanism's, attacks.
-    attacked: the stages whose generic faults are planted here, where several configurations share them;
-    None: all of them.
-    quick_trials: draws of the whole a side and pair under ``--quick``, where fewer than usual show every fault.
-    traced: what tracing attacks besides, a mechanism of the same kind and adjacency for many columns.
+    opening: pairs that attack the first stage by itself (``Opening``), for a mechanism of which
+    no pair shows a missing share of that stage's noise; such faults are planted there only.
+    elsewhere: stages whose missing shares of noise another configuration, or another
+    mechanism's, attacks.
+    attacked: the stages whose generic faults are planted here, where several configurations
+    share them; None: all of them.
+    quick_trials: draws of the whole a side and pair under ``--quick``, where fewer than usual
+    show every fault.
+    traced: what tracing attacks besides, a mechanism of the same kind and adjacency for many
+    columns.
     """
 
     name: str
@@ -45,7 +48,9 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """An estimate whose records ``audit_tracing`` traces, with so many runs; its planted fault is the same without noise."""
+    """An estimate whose records ``audit_tracing`` traces, with so many runs; its planted fault
+    is the same without noise.
+    """
 
     mechanism: Mechanism[Any]
     instance: Instance
@@ -56,8 +61,8 @@ class Traced:
 class SmallInstance:
     """A mechanism and a dataset small enough to enumerate every coin of the shipped sampler.
 
-    followed: for a plan of too many numbers for that, in how many drawn transcripts each stage is held against the spec's,
-    after what was released before it; of Gaussian noise only.
+    followed: for a plan of too many numbers for that, in how many drawn transcripts each stage
+    is held against the spec's, after what was released before it; of Gaussian noise only.
     """
 
     name: str
@@ -84,20 +89,22 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlackBox:
-    """Any function with a privacy claim that nothing derives: audits attack it, no spec has its law.
+    """Any function with a privacy claim that nothing derives: audits attack it, no spec has its
+    law.
 
     name: unique in its file; with the file's name and the pairs' adjacency it is the ledger's key.
-    function: f(dataset); with ``vectorized=True`` f(dataset, size), which returns ``size`` independent
-    outputs.
+    function: f(dataset); with ``vectorized=True`` f(dataset, size), which returns ``size``
+    independent outputs.
     claim: the guarantee that is asserted of the function.
     pairs: crafted neighbors, all under one adjacency.
-    faults: functions like it, each of its own name, that are known to break the claim; at least one.
-    seeded: the function and its faults take a numpy.random.Generator as their last argument, from
-    which all their randomness comes. Then a replay draws the same; otherwise it repeats the attack on
-    fresh draws.
+    faults: functions like it, each of its own name, that are known to break the claim; at least
+    one.
+    seeded: the function and its faults take a numpy.random.Generator as their last argument,
+    from which all their randomness comes. Then a replay draws the same; otherwise it repeats
+    the attack on fresh draws.
     rounded: a step, far below the noise, to which floats are rounded first, as in ``audit``.
-    quick_trials: draws a side and pair under ``--quick``, for a function that is slow or needs fewer
-    than usual; a run without ``--quick`` then takes five times as many.
+    quick_trials: draws a side and pair under ``--quick``, for a function that is slow or needs
+    fewer than usual; a run without ``--quick`` then takes five times as many.
     source: who asserts the claim, and where.
     """
 

@@ -24,7 +24,8 @@ _BATCHES = 16  # of a function that gives many outputs at once, compared with ea
 
 @dataclass(slots=True)
 class Seen:
-    """What happened in fresh draws. hits: by event, of each side that of the event, or of both that a guess has.
+    """What happened in fresh draws. hits: by event, of each side that of the event, or of both
+    that a guess has.
 
     sizes: how many draws of either side. watches: of each event, whether it comes in runs.
     """
@@ -34,7 +35,9 @@ class Seen:
     watches: list[EventWatch]
 
     def counted(self, k: int, side: int) -> Counted:
-        """Of event ``k`` on its own side and on the other; of a guess the right ones and the wrong ones."""
+        """Of event ``k`` on its own side and on the other; of a guess the right ones and the
+        wrong ones.
+        """
         hits = self.hits[k]
         if side == EITHER_SIDE:
             own, other = (int(hits[i, 0] + hits[1 - i, 1]) for i in (0, 1))
@@ -52,7 +55,8 @@ def hits_of(
     phase: int,
     watch: Watch,
 ) -> Seen:
-    """How often each event happens in ``size`` draws of either side; raises InvalidRun where draws share noise.
+    """How often each event happens in ``size`` draws of either side; raises InvalidRun where
+    draws share noise.
 
     watch: what was seen of that before; it goes on looking.
     """
@@ -83,7 +87,9 @@ def hits_of(
 def _in_chunks(
     laws: tuple[AuditedLaw, AuditedLaw], address: tuple[int, ...], size: int, phase: int
 ) -> Iterator[list[Draws]]:
-    """A million draws at a time, or fewer where outputs are wide; of a function of a size, in several batches."""
+    """A million draws at a time, or fewer where outputs are wide; of a function of a size, in
+    several batches.
+    """
     batches = _BATCHES if isinstance(laws[0], CallableDraws) and laws[0].vectorized else 1
     most = max(1, -(-size // batches))
     done, part, chunk = 0, 0, min(most, 10_000)

@@ -95,7 +95,9 @@ def measure(case: Case, *, repeats: int, seed: int) -> Coverage:
 
 
 def _audits(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
-    """What one audit certifies, or several do that share what was chosen; nothing where a run is invalid."""
+    """What one audit certifies, or several do that share what was chosen; nothing where a run
+    is invalid.
+    """
     try:
         yield from _certified(case, seed)
     except InvalidRun:
@@ -131,7 +133,9 @@ def _certified(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
 
 
 def mistakes(certificates: Sequence[Certificate], truth: Truth) -> Iterator[str]:
-    """What an audit of a sound subject says that is false: its verdict, and bounds above the truth."""
+    """What an audit of a sound subject says that is false: its verdict, and bounds above the
+    truth.
+    """
     for certificate in certificates:
         if certificate.refuted:
             yield "verdict"

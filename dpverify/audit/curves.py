@@ -1,5 +1,6 @@
 """Numbers that a report draws of an audit: the claimed profile with certified bounds, and the
-confidence region of each event beside the trade-off curve. Everything is rounded to the safe side."""
+confidence region of each event beside the trade-off curve. Everything is rounded to the safe side.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _DIGITS = 1e-5  # more than the relative error of six digits, 5e-6
 
 
 def profile_points(result: AuditResult) -> Points:
-    """List [epsilon, claimed delta, certified delta]: the claim is refuted where the last exceeds the second.
+    """List [epsilon, claimed delta, certified delta]: the claim is refuted where the last
+    exceeds the second.
 
     The epsilons are those at which the claim is tested, and an even grid to a quarter beyond them.
     """
@@ -38,16 +40,19 @@ def profile_points(result: AuditResult) -> Points:
 
 
 def tradeoff_regions(certificates: Sequence[Certificate]) -> list[Points]:
-    """Give, for each certificate, the outer corners of its confidence region, as [type I error, type II error].
+    """Give, for each certificate, the outer corners of its confidence region, as [type I error,
+    type II error].
 
-    The two errors of its test are left of and below the line through the corners, but for the certificate's
-    alpha. Bets, and guesses at either side, have no region: an empty list.
+    The two errors of its test are left of and below the line through the corners, but for the
+    certificate's alpha. Bets, and guesses at either side, have no region: an empty list.
     """
     return [_corners(one.region) for one in certificates]
 
 
 def _corners(found: Region | None) -> Points:
-    """A staircase around the region, of fewer steps: each has the widest end of the steps it replaces."""
+    """A staircase around the region, of fewer steps: each has the widest end of the steps it
+    replaces.
+    """
     if found is None:
         return []
     last = len(found.upper) - 1

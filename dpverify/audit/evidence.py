@@ -1,28 +1,33 @@
-"""Portable evidence: one JSON witness a violation, for a checker that shares no code with this program.
+"""Portable evidence: one JSON witness a violation, for a checker that shares no code with this
+program.
 
-A witness says what was claimed, which point (epsilon, delta) of the claim is refuted, by which counts or
-bets, on which neighbors, and how to replay the run. ``spec/theory/check_witness.py`` verifies it again.
-It stays below 10 kB: what is too large is shortened and told by a digest.
+A witness says what was claimed, which point (epsilon, delta) of the claim is refuted, by which
+counts or bets, on which neighbors, and how to replay the run. ``spec/theory/check_witness.py``
+verifies it again. It stays below 10 kB: what is too large is shortened and told by a digest.
 
     schema       name and version
     subject      what was audited
     claim        guarantee (as ``parse_guarantee`` reads it), adjacency
     points       [epsilon, delta] of the claim that the counts or the bets are about
     events       [pair, direction, event in words]
-    certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, rounded down; of bets [].
+    certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, rounded
+                 down; of bets [].
                  "joint": share, counts: [hits, draws, other hits, other draws] of the one event.
                  "guesses": counts: [right guesses, wrong ones] at the sides of single calls.
-                 "betting": level, single: whether bets are on single calls, omitted: the log growth of bets that are left out, never above 0
+                 "betting": level, single: whether bets are on single calls, omitted: the log
+                 growth of bets that are left out, never above 0
     bets         [event, point, stake, both, own, other, neither], the first two by their position
     pairs        name, kinds; data: [left, right], or that as base64 of zlib of JSON, or null; then
-                 digests (sha256 of an array's bytes in C order, little-endian, or of the records' JSON,
-                 one after another), and differing: of the first records that differ the position, the
-                 left one and the right one, each as a list of one or none
+                 digests (sha256 of an array's bytes in C order, little-endian, or of the
+                 records' JSON, one after another), and differing: of the first records that
+                 differ the position, the left one and the right one, each as a list of one or
+                 none
     run          alpha, seed, trials, draws, versions, replay: a command
     sha256       of the JSON with this entry "", keys in order, as Python's json.dumps writes it
 
-Numbers are IEEE doubles, each written with as many digits as tell it from all others. In data a NaN, an
-infinity or a fraction that is no double is a string, a text {"text": ...}, any other value {"repr": ...}.
+Numbers are IEEE doubles, each written with as many digits as tell it from all others. In data a
+NaN, an infinity or a fraction that is no double is a string, a text {"text": ...}, any other
+value {"repr": ...}.
 """
 
 from __future__ import annotations
@@ -59,20 +64,24 @@ _SHORT, _LONG = 150, 1500  # bytes of names, and of a claim and a command
 def witness_of(
     result: AuditResult, *, subject: str | None = None, replay: str = ""
 ) -> dict[str, Any]:
-    """Make the witness of a violation, as plain data for JSON; less than 10 kB when written compactly.
+    """Make the witness of a violation, as plain data for JSON; less than 10 kB when written
+    compactly.
 
-    subject: the name of what was audited, by default the result's. replay: the command that runs the audit
-    again, at most 1500 bytes.
-    Raises ValueError for a verdict other than VIOLATED, for a result without its pairs (one loaded from plain
-    data), for a longer command, and for a sequential audit that needed more bets than there is room for.
+    subject: the name of what was audited, by default the result's. replay: the command that
+    runs the audit again, at most 1500 bytes.
+    Raises ValueError for a verdict other than VIOLATED, for a result without its pairs (one
+    loaded from plain data), for a longer command, and for a sequential audit that needed more
+    bets than there is room for.
     """
     if result.verdict is not Verdict.VIOLATED:
         raise ValueError(
-            f"The verdict is {result.verdict}; only a VIOLATED claim has a witness. Keep str(result)."
+            f"The verdict is {result.verdict}; only a VIOLATED claim has a witness. Keep "
+            "str(result)."
         )
     if size_of(replay) > _LONG:
         raise ValueError(
-            f"replay has {size_of(replay)} bytes; give a command of at most {_LONG}, say a script's name."
+            f"replay has {size_of(replay)} bytes; give a command of at most {_LONG}, say a "
+            "script's name."
         )
     known = {shortened(pair.name, _SHORT): pair for pair in result.pairs}
     if len(known) < len(result.pairs):
@@ -102,7 +111,9 @@ def witness_of(
 def write_witness(
     result: AuditResult, path: str | Path, *, subject: str | None = None, replay: str = ""
 ) -> Path:
-    """Write the witness of a violation to a file of less than 10 kB; the path. Arguments as in ``witness_of``."""
+    """Write the witness of a violation to a file of less than 10 kB; the path. Arguments as in
+    ``witness_of``.
+    """
     made = witness_of(result, subject=subject, replay=replay)
     file = Path(path)
     file.write_text(compact(made), encoding="ascii")
@@ -151,7 +162,9 @@ def _event(seen: Certificate | Bet) -> tuple[str, str, str]:
 
 
 def _betting(result: AuditResult, most: int) -> dict[str, Any]:
-    """The bets until the wealth reached 1 / level: all, or those that won most and the rest's sum."""
+    """The bets until the wealth reached 1 / level: all, or those that won most and the rest's
+    sum.
+    """
     level = result.alpha if len(set(tested_points(result.guarantee))) == 1 else result.alpha / 2
     bets = _until(result.bets, -math.log(level))
     ranked = sorted(range(len(bets)), key=lambda at: -bets[at].log_growth)
@@ -159,8 +172,8 @@ def _betting(result: AuditResult, most: int) -> dict[str, Any]:
     omitted = sum(bets[at].log_growth for at in ranked[most:])
     if omitted > 0 and sum(bet.log_growth for bet in kept) < -math.log(level):
         raise ValueError(
-            f"The evidence is spread over {len(bets)} bets, too many for a witness of {LARGEST} bytes; "
-            "audit this pair alone, or with a fixed number of draws (sequential=False)."
+            f"The evidence is spread over {len(bets)} bets, too many for a witness of {LARGEST} "
+            "bytes; audit this pair alone, or with a fixed number of draws (sequential=False)."
         )
     points = sorted({(bet.epsilon, bet.delta) for bet in kept})
     events = sorted({_event(bet) for bet in kept})
@@ -196,7 +209,9 @@ def _until(bets: Sequence[Bet], bar: float) -> list[Bet]:
 
 
 def _on_claim(guarantee: Guarantee, point: Point) -> Point:
-    """The point in floats that the claim surely promises: an ulp or so away, within the error bars."""
+    """The point in floats that the claim surely promises: an ulp or so away, within the error
+    bars.
+    """
     epsilon, delta = point
     for near in (epsilon, math.nextafter(epsilon, math.inf)):
         if _least_delta(guarantee, near) <= delta:
@@ -234,8 +249,9 @@ def _pairs(
     missing = [name for name in names if name not in known]
     if missing:
         raise ValueError(
-            f"The violation was seen on {missing[0]!r}, which is not among the result's pairs; take the result "
-            "that audit() returned (one that was loaded from plain data has no pairs)."
+            f"The violation was seen on {missing[0]!r}, which is not among the result's pairs; "
+            "take the result that audit() returned (one that was loaded from plain data has no "
+            "pairs)."
         )
     return [{"name": name, **datasets_as_json(known[name], room // len(names))} for name in names]
 

@@ -1,7 +1,7 @@
 """Planted faults: what an audit must be able to see before its silence means anything.
 
-The generic ones apply to every stage of every plan. A faulty mechanism runs a changed plan under the
-original claim.
+The generic ones apply to every stage of every plan. A faulty mechanism runs a changed plan
+under the original claim.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def generic_faults(
 ) -> list[Fault]:
     """Every generic fault that applies to a stage or a gate of this mechanism's plan.
 
-    What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``). elsewhere: stages
-    whose missing shares of noise are planted apart (``Opening``). only: the stages looked at, if not all.
+    What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``).
+    elsewhere: stages whose missing shares of noise are planted apart (``Opening``). only: the
+    stages looked at, if not all.
     """
     plan = mechanism.fixed_plan
     stages = stages_of(plan, filtered=False)
@@ -161,8 +162,9 @@ def _scale(stage: Stage) -> Fraction:
 
 
 def _order_could_matter(query: Query) -> bool:
-    """Not for a list of answers, one a record (there it does in any case), for a table, for what counts all alike, or for friends
-    among all."""
+    """Not for a list of answers, one a record (there it does in any case), for a table, for
+    what counts all alike, or for friends among all.
+    """
     inner = query.query if isinstance(query, OneUnit) else query
     alike = query == Count() or (isinstance(inner, StepSums) and inner.alike)
     fixed = query.width is not None and not query.is_table and not query.reads
@@ -275,5 +277,7 @@ class ReusedNoiseLaw(FaultyLaw):
         return moved
 
     def _source_center(self, new: IntArray) -> IntArray:
-        """The first coordinate of the source's value: the first stage does not depend on transcripts."""
+        """The first coordinate of the source's value: the first stage does not depend on
+        transcripts.
+        """
         return self.center_after(self._source, ())[:1]

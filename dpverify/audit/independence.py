@@ -1,20 +1,23 @@
 """Do outputs share noise? Tests that refuse to certify anything then, and look past a common drift.
 
-Certificates are about calls that are independent, or private given the calls before (``witnesses.guesses``).
-Where noise is kept from call to call, every call by itself may be private, and all of them together say
-nothing. Three tests find such noise, each with a false alarm of probability 1e-12 at most where the calls
-are independent and their laws stay as they are, or drift slowly beside a hundred calls:
+Certificates are about calls that are independent, or private given the calls before
+(``witnesses.guesses``). Where noise is kept from call to call, every call by itself may be
+private, and all of them together say nothing. Three tests find such noise, each with a false
+alarm of probability 1e-12 at most where the calls are independent and their laws stay as they
+are, or drift slowly beside a hundred calls:
 
-- outputs that equal the next one of the same side, and not one from about 64 calls later. Of independent
-  outputs of one law of masses p that has the probability sum p^2 (1 - p) <= 1/4;
-- outputs in few runs of equal ones, where nine of ten equal the next one: of m values with counts c_k in n
-  places, at most sum_{j <= r} C(n-1, j-1) m (m-1)^(j-1) of the n! / prod c_k! equally likely arrangements
-  have no more than r runs;
-- an event that next outputs share or lack more often than outputs about 64 calls apart. Where only one of
-  the two agrees, each does with probability 1/2 if laws stay as they are; 3/4 is allowed, for a drift.
+- outputs that equal the next one of the same side, and not one from about 64 calls later. Of
+  independent outputs of one law of masses p that has the probability sum p^2 (1 - p) <= 1/4;
+- outputs in few runs of equal ones, where nine of ten equal the next one: of m values with
+  counts c_k in n places, at most sum_{j <= r} C(n-1, j-1) m (m-1)^(j-1) of the n! / prod c_k!
+  equally likely arrangements have no more than r runs;
+- an event that next outputs share or lack more often than outputs about 64 calls apart. Where
+  only one of the two agrees, each does with probability 1/2 if laws stay as they are; 3/4 is
+  allowed, for a drift.
 
-A common drift in steps of several hundred calls, or without fresh noise beside it, stays below these bounds.
-What no such test can tell is noise that is drawn once: ``refuse_constant`` says so, and asks for a factory.
+A common drift in steps of several hundred calls, or without fresh noise beside it, stays below
+these bounds. What no such test can tell is noise that is drawn once: ``refuse_constant`` says
+so, and asks for a factory.
 """
 
 from __future__ import annotations
@@ -59,7 +62,9 @@ class InvalidRun(ValueError):
 
 @dataclass(slots=True)
 class Score:
-    """How often something happened that independent outputs do with probability ``most`` at most."""
+    """How often something happened that independent outputs do with probability ``most`` at
+    most.
+    """
 
     most: float
     happened: int = 0
@@ -80,8 +85,9 @@ class Score:
 class Watch:
     """What the outputs of a function on two neighbors show of noise that its calls share.
 
-    laws: of both; others than functions are not looked at. equal: by what is compared, how often it was that of
-    the next output and not of a later one. stayed: the logarithm of how likely so few runs are, the least so far.
+    laws: of both; others than functions are not looked at. equal: by what is compared, how
+    often it was that of the next output and not of a later one. stayed: the logarithm of how
+    likely so few runs are, the least so far.
     """
 
     laws: Sequence[AuditedLaw]
@@ -118,8 +124,8 @@ class Watch:
 
 
 ADVICE = (
-    "Outputs are not independent, and nothing can be certified. Draw noise anew for each output; or give "
-    "fresh=make, where make() returns a new function, so that each is called once."
+    "Outputs are not independent, and nothing can be certified. Draw noise anew for each output; "
+    "or give fresh=make, where make() returns a new function, so that each is called once."
 )
 
 
@@ -143,14 +149,16 @@ class EventWatch:
         for score in self.scores:
             if are_functions(self.laws) and not score.is_chance:
                 raise InvalidRun(
-                    f"{name_of_function(self.laws[0])} shares noise between outputs: the event {self.event} "
-                    f"comes in runs, alike in neighbors and not about 64 calls apart {score.happened} times, the "
-                    f"other way round {score.tried - score.happened} times. {ADVICE}"
+                    f"{name_of_function(self.laws[0])} shares noise between outputs: the event "
+                    f"{self.event} comes in runs, alike in neighbors and not about 64 calls "
+                    f"apart {score.happened} times, the other way round "
+                    f"{score.tried - score.happened} times. {ADVICE}"
                 )
 
 
 def log_chance_of_runs(values: NDArray[Any]) -> float:
-    """The logarithm of a bound on the chance of so few runs of equal values, if all orders were equally likely.
+    """The logarithm of a bound on the chance of so few runs of equal values, if all orders were
+    equally likely.
 
     0 where fewer than nine of ten values equal the next one.
     """
@@ -172,8 +180,8 @@ def stays(values: NDArray[Any]) -> bool:
 def refuse_constant(pair: str, laws: Sequence[AuditedLaw], batches: Sequence[Draws]) -> None:
     """Raises InvalidRun where each side gave one output alone, of one kind and not the same.
 
-    Then either nothing is random, or what is random was drawn once, and no number of calls can tell. A function
-    that can remember nothing between calls is of the first sort.
+    Then either nothing is random, or what is random was drawn once, and no number of calls can
+    tell. A function that can remember nothing between calls is of the first sort.
     """
     functions = [law for law in laws if isinstance(law, CallableDraws) and not law.vectorized]
     if len(functions) < len(laws) or any(law.is_fresh for law in functions):
@@ -185,15 +193,17 @@ def refuse_constant(pair: str, laws: Sequence[AuditedLaw], batches: Sequence[Dra
         return
     shown = [_shown(draws) for draws in batches]
     raise InvalidRun(
-        f"Every call of {name_of_function(functions[0])} on the left of the pair {pair!r} gave {shown[0]}, and "
-        f"every call on the right {shown[1]}. If nothing in it is random, these two outputs refute every epsilon "
-        "and need no audit. If its noise is drawn once and kept, no number of calls can tell: give fresh=make, "
-        "where make() returns a new function, so that each is called once."
+        f"Every call of {name_of_function(functions[0])} on the left of the pair {pair!r} gave "
+        f"{shown[0]}, and every call on the right {shown[1]}. If nothing in it is random, these "
+        "two outputs refute every epsilon and need no audit. If its noise is drawn once and "
+        "kept, no number of calls can tell: give fresh=make, where make() returns a new "
+        "function, so that each is called once."
     )
 
 
 def require_even_batches(hits: Counts, sizes: Counts, event: str) -> None:
-    """Raises InvalidRun where an event is common in some batches and rare in others, as if outputs shared a draw.
+    """Raises InvalidRun where an event is common in some batches and rare in others, as if
+    outputs shared a draw.
 
     A chi-square test at level 1e-12, where at least 5 hits and 5 others are expected in each batch.
     """
@@ -205,13 +215,16 @@ def require_even_batches(hits: Counts, sizes: Counts, event: str) -> None:
     if chdtrc(len(sizes) - 1, misfit) < NEVER:
         raise InvalidRun(
             f"The event {event} happened {hits[np.argmin(hits / sizes)]} times in one batch and "
-            f"{hits[np.argmax(hits / sizes)]} times in another of about {int(sizes[0])} outputs: they are not "
-            "independent, and nothing can be certified. Give each output noise of its own, or audit f(dataset)."
+            f"{hits[np.argmax(hits / sizes)]} times in another of about {int(sizes[0])} outputs: "
+            "they are not independent, and nothing can be certified. Give each output noise of "
+            "its own, or audit f(dataset)."
         )
 
 
 def _triples(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Places of outputs, of their next ones, and of ones 25 to 48 later on that side; all of them different."""
+    """Places of outputs, of their next ones, and of ones 25 to 48 later on that side; all of
+    them different.
+    """
     starts = _BLOCK * np.arange(size // _BLOCK)[:, None]
     k = np.arange(_PAIRS)
     first = (starts + 2 * k).ravel()
@@ -219,7 +232,9 @@ def _triples(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.
 
 
 def _looked_at(draws: Draws) -> list[tuple[str, NDArray[Any]]]:
-    """The whole output and its first numbers, but for those that never fall or never rise: clocks and counters."""
+    """The whole output and its first numbers, but for those that never fall or never rise:
+    clocks and counters.
+    """
     found: list[tuple[str, NDArray[Any]]] = [("the output", first_prints(draws))]
     for j in range(min(draws.numbers.shape[1], _COLUMNS)):
         before, after = draws.numbers[:-1, j], draws.numbers[1:, j]

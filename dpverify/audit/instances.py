@@ -1,12 +1,16 @@
-"""What is traced: laws of records, and scores that are standard normal for an estimate that was run without the record.
+"""What is traced: laws of records, and scores that are standard normal for an estimate that was
+run without the record.
 
-Of a mean: x_i = p + Sigma^(1/2) xi_i, z_i = <M - p, xi_i> / |M - p|. Of a covariance Sigma: x_i = L xi_i, L L^T = Sigma, and with C =
-L^-1 (M - Sigma) L^-T, q_i = xi_i^T C xi_i is the score of Portella and Harvey (2024) up to what does not depend on i. Its
-law given M is that of q of a fresh xi, whatever C is. So z_i is the normal quantile of the place of q_i among fresh ones, a
-uniform number added to its rank: exactly standard normal, with nothing computed about that law.
+Of a mean: x_i = p + Sigma^(1/2) xi_i, z_i = <M - p, xi_i> / |M - p|. Of a covariance Sigma:
+x_i = L xi_i, L L^T = Sigma, and with C = L^-1 (M - Sigma) L^-T, q_i = xi_i^T C xi_i is the
+score of Portella and Harvey (2024) up to what does not depend on i. Its law given M is that of
+q of a fresh xi, whatever C is. So z_i is the normal quantile of the place of q_i among fresh
+ones, a uniform number added to its rank: exactly standard normal, with nothing computed about
+that law.
 
-Of probabilities p of independent bits: q_i = <M - p, x_i>, the score <M - theta, T(x_i) - E T> of Kamath, Mouzakis and Singhal
-(2022) for means of the statistics, and z_i from its place among fresh ones, equal ones in an order of coins.
+Of probabilities p of independent bits: q_i = <M - p, x_i>, the score <M - theta, T(x_i) - E T>
+of Kamath, Mouzakis and Singhal (2022) for means of the statistics, and z_i from its place among
+fresh ones, equal ones in an order of coins.
 """
 
 from __future__ import annotations
@@ -26,7 +30,9 @@ _FRESH = 4000  # among which a record's place is found
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """A run: the truth that is estimated, standard normal xi of shape (n, d), and the records made of them."""
+    """A run: the truth that is estimated, standard normal xi of shape (n, d), and the records
+    made of them.
+    """
 
     truth: Floats
     xi: Floats
@@ -35,11 +41,12 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaussians:
-    """Estimates of a mean are traced: n records of N(p, Sigma) with a fresh p ~ N(0, spread^2 I) in every run.
+    """Estimates of a mean are traced: n records of N(p, Sigma) with a fresh p ~ N(0, spread^2
+    I) in every run.
 
-    covariance: Sigma, its diagonal of shape (d,) or a matrix of shape (d, d). The attack sees most where
-    d is large compared to n.
-    Errors: ValueError for n < 1, a spread that is not finite and >= 0, and what is no covariance.
+    covariance: Sigma, its diagonal of shape (d,) or a matrix of shape (d, d). The attack sees
+    most where d is large compared to n. Errors: ValueError for n < 1, a spread that is not
+    finite and >= 0, and what is no covariance.
     """
 
     n: int
@@ -55,7 +62,8 @@ class Gaussians:
         square = given.ndim == 2 and given.shape[0] == given.shape[1]
         if not (given.ndim == 1 or square) or not given.size or not np.isfinite(given).all():
             raise ValueError(
-                f"covariance has shape {given.shape}; give finite variances of shape (d,), or a (d, d) matrix."
+                f"covariance has shape {given.shape}; give finite variances of shape (d,), or a "
+                "(d, d) matrix."
             )
         if square:
             given = symmetrized(given, "covariance")
@@ -101,8 +109,8 @@ class Gaussians:
 
 @dataclass(frozen=True, slots=True)
 class Covariances:
-    """Estimates of a covariance are traced: n records of N(0, Sigma), Sigma = I + T with fresh entries in every run, uniform
-    between -spread / columns and that.
+    """Estimates of a covariance are traced: n records of N(0, Sigma), Sigma = I + T with fresh
+    entries in every run, uniform between -spread / columns and that.
 
     The attack sees most where columns^2 is large compared to n.
     Errors: ValueError for n < 1, columns < 1, and a spread outside [0, 1).
@@ -119,7 +127,8 @@ class Covariances:
             raise ValueError(f"columns = {self.columns}; give a dimension of at least 1.")
         if not 0 <= self.spread < 1:
             raise ValueError(
-                f"spread = {self.spread}; give one of at least 0 and below 1, so that Sigma is positive definite."
+                f"spread = {self.spread}; give one of at least 0 and below 1, so that Sigma is "
+                "positive definite."
             )
 
     @property
@@ -151,8 +160,8 @@ class Covariances:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """Estimates of a product distribution are traced: n records of independent bits, with fresh probabilities in every run,
-    uniform between ``low`` and 1 - ``low``.
+    """Estimates of a product distribution are traced: n records of independent bits, with fresh
+    probabilities in every run, uniform between ``low`` and 1 - ``low``.
 
     The attack sees most where there are many more columns than records.
     Errors: ValueError for n < 1, columns < 1, and a ``low`` outside [0, 1/2].
@@ -169,7 +178,8 @@ class Bits:
             raise ValueError(f"columns = {self.columns}; give a dimension of at least 1.")
         if not 0 <= self.low <= 0.5:
             raise ValueError(
-                f"low = {self.low}; probabilities lie between low and 1 - low, give one from 0 to 1/2."
+                f"low = {self.low}; probabilities lie between low and 1 - low, give one from 0 "
+                "to 1/2."
             )
 
     @property
@@ -197,8 +207,9 @@ class Bits:
 
 
 def placed(own: Floats, fresh: Floats, rng: np.random.Generator) -> Floats:
-    """Turn scores into normal quantiles of their places among fresh ones, equal ones in an order of coins: standard
-    normal for a record of the same law."""
+    """Turn scores into normal quantiles of their places among fresh ones, equal ones in an
+    order of coins: standard normal for a record of the same law.
+    """
     ordered = np.sort(fresh)
     low, high = (np.searchsorted(ordered, own, side=side) for side in ("left", "right"))
     places = (low + rng.uniform(size=len(own)) * (high - low + 1)) / (len(fresh) + 1)

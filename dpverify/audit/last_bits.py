@@ -1,4 +1,6 @@
-"""Audits of outputs whose floats are rounded first, and what is said of the bits that they do not look at."""
+"""Audits of outputs whose floats are rounded first, and what is said of the bits that they do
+not look at.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from dpverify.audit.configuration import Exhibit
 from dpverify.audit.subjects import Target, is_ours
 
 OF_BITS, BITS_TRIALS = 0.1, 20_000
-"""Of an audit of rounded outputs: the part of alpha, and the draws, that look at the outputs as they are."""
+"""Of an audit of rounded outputs: the part of alpha, and the draws, that look at the outputs as
+they are.
+"""
 _STREAM = 1 << 20
 
 
@@ -30,13 +34,16 @@ def step_of(subject: Any, rounded: float | None) -> float:
     step = real(rounded, "rounded", "1e-9")
     if not 0 < step < math.inf or is_ours(subject) or isinstance(subject, Exhibit):
         raise ValueError(
-            f"rounded = {rounded}; a positive step, far below the noise, and only for functions of your own."
+            f"rounded = {rounded}; a positive step, far below the noise, and only for functions "
+            "of your own."
         )
     return step
 
 
 def trials_within(draws: int, step: float) -> int:
-    """How many of so many draws a side an audit can have as its trials, if it looks at bits as well (``step``)."""
+    """How many of so many draws a side an audit can have as its trials, if it looks at bits as
+    well (``step``).
+    """
     return max(draws - BITS_TRIALS, draws // 2) if step else draws
 
 
@@ -48,7 +55,8 @@ def draws_on_bits(trials: int, step: float, refuted: bool) -> int:
 def on_bits(step: float, attack: FixedAttack, unrounded: Target | None) -> tuple[str, ...]:
     """What the report says of the bits that an audit of rounded outputs did not look at.
 
-    unrounded: how to draw outputs as they are; None where the rounded ones refute the claim already.
+    unrounded: how to draw outputs as they are; None where the rounded ones refute the claim
+    already.
     """
     if not step:
         return ()
@@ -62,6 +70,6 @@ def on_bits(step: float, attack: FixedAttack, unrounded: Target | None) -> tuple
             f"{said}; {attack.trials} draws a side as they are did not refute the claim either",
         )
     return (
-        f"{said}. As they are, they refute the claim (epsilon >= {worst.epsilon:.4g}; event: {worst.event}): "
-        "their last bits leak too, so release what is rounded",
+        f"{said}. As they are, they refute the claim (epsilon >= {worst.epsilon:.4g}; event: "
+        f"{worst.event}): their last bits leak too, so release what is rounded",
     )

@@ -1,4 +1,6 @@
-"""The first stage of a plan, attacked by itself: where no pair of the whole shows its missing noise."""
+"""The first stage of a plan, attacked by itself: where no pair of the whole shows its missing
+noise.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ from dpverify.privacy import Adjacency, Domain, PrivacyClaim
 class Opening:
     """What a mechanism releases first, under the claim of that stage alone.
 
-    A composition's bound is met by no pair where different pairs move different stages most. The whole
-    then hides a missing share of a cheap stage's noise, which that stage's own claim does not.
+    A composition's bound is met by no pair where different pairs move different stages most.
+    The whole then hides a missing share of a cheap stage's noise, which that stage's own claim
+    does not.
 
     Raises ValueError for a plan that begins with anything but a stage.
     """

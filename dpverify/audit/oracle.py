@@ -25,7 +25,9 @@ from dpverify.randomness import SeededBits
 FACTORS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 """The budgets that are tried, in units of what an oracle needs."""
 WITHIN = 1.5
-"""So many times an oracle's draws an attack needs where these are many, as ``audit --power`` measures it."""
+"""So many times an oracle's draws an attack needs where these are many, as ``audit --power``
+measures it.
+"""
 _SAMPLE = 400_000  # draws a side to find the oracle's event
 _LOOK = 100_000  # and to see about how many it needs
 _SIMULATED = 400  # pairs of binomials to find the oracle's power
@@ -38,8 +40,8 @@ _MOST_DRAWS = 10**9
 class Oracle:
     """The best event against a claim, which nobody knows beforehand.
 
-    own, other: its probabilities. point: of the claim, the one that it breaks most clearly. draws: a
-    side, with which it refutes the claim with power ENOUGH at ``alpha``.
+    own, other: its probabilities. point: of the claim, the one that it breaks most clearly.
+    draws: a side, with which it refutes the claim with power ENOUGH at ``alpha``.
     """
 
     own: float
@@ -57,11 +59,12 @@ def oracle(
     seed: int,
     sample: int = _SAMPLE,
 ) -> Oracle | None:
-    """The event {likelihood ratio >= t} and the point of the claim with the largest standardized excess.
+    """The event {likelihood ratio >= t} and the point of the claim with the largest
+    standardized excess.
 
-    Both laws must be known. Found on a large sample by importance weights, so that the excess, a small
-    difference, has a small relative error; then the least number of draws by simulating the test.
-    None where no event breaks the claim, or none does with 10^9 draws.
+    Both laws must be known. Found on a large sample by importance weights, so that the excess,
+    a small difference, has a small relative error; then the least number of draws by simulating
+    the test. None where no event breaks the claim, or none does with 10^9 draws.
     """
     standardized, p, q, point = _best(guarantee, laws, seed, sample)
     if standardized <= 0:
@@ -79,11 +82,13 @@ def hidden(
     seed: int,
     sample: int = _LOOK,
 ) -> dict[str, float]:
-    """What a thorough audit does not plant: small shares of noise that it need not see in so many draws.
+    """What a thorough audit does not plant: small shares of noise that it need not see in so
+    many draws.
 
-    By the fault's name, about how many draws a side an oracle needs for power ENOUGH, on the pair where it needs
-    the fewest: so many that WITHIN times as many are more than ``draws``. Some of them an audit sees all the
-    same, if less often. Infinite where no event breaks the claim.
+    By the fault's name, about how many draws a side an oracle needs for power ENOUGH, on the
+    pair where it needs the fewest: so many that WITHIN times as many are more than ``draws``.
+    Some of them an audit sees all the same, if less often. Infinite where no event breaks the
+    claim.
     alpha: of the audit, which shares it among faults and pairs.
     """
     early = {fault.name for fault in attacked.planted()}
@@ -134,7 +139,9 @@ def _best(
 
 
 def _best_event(guarantee: Guarantee, losses: Floats) -> tuple[float, float, float, Point]:
-    """(standardized excess of one draw a side, P(S), Q(S), point); losses: sorted, of (P + Q) / 2."""
+    """(standardized excess of one draw a side, P(S), Q(S), point); losses: sorted, of
+    (P + Q) / 2.
+    """
     own, other = 2 * expit(losses), 2 * expit(-losses)  # dP and dQ over (dP + dQ) / 2
     thresholds = np.unique(
         np.concatenate(
@@ -205,7 +212,8 @@ def _needed(
 def draws_needed(
     sees: Callable[[int, int], bool], start: int, repeats: int, seed: int
 ) -> tuple[float | None, int]:
-    """The least of FACTORS times ``start`` draws with which an attack has power ENOUGH, and the draws.
+    """The least of FACTORS times ``start`` draws with which an attack has power ENOUGH, and the
+    draws.
 
     ``sees(trials, seed)``. (None, the largest number tried) where none of them is enough.
     """

@@ -1,7 +1,8 @@
 """Audits in parts that run apart: the attack on the subject, and that on each planted fault.
 
-Each has draws of its own and a share of alpha that was fixed beforehand, so it gives the same result by itself. What follows
-from all of them, another attack on the subject with as many draws as a fault needed, is done when they are there.
+Each has draws of its own and a share of alpha that was fixed beforehand, so it gives the same
+result by itself. What follows from all of them, another attack on the subject with as many
+draws as a fault needed, is done when they are there.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class OnePart(Together):
         self._number = number
 
     def result(self, number: int, compute: Callable[[], Any]) -> Any:
-        """Compute the part if it is the one; of the subject no certificate, else, so that faults come next."""
+        """Compute the part if it is the one; of the subject no certificate, else, so that
+        faults come next.
+        """
         if number == self._number:
             raise PartDone(compute())
         return () if number == SUBJECT else None

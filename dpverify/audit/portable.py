@@ -42,7 +42,9 @@ def datasets_as_json(pair: NeighboringPair, room: int) -> dict[str, Any]:
 
 
 def tells(written: Mapping[str, Any], pair: NeighboringPair) -> bool:
-    """Whether what ``datasets_as_json`` wrote is of these datasets: record by record, or by their digests."""
+    """Whether what ``datasets_as_json`` wrote is of these datasets: record by record, or by
+    their digests.
+    """
     left, right = _rows(pair.left), _rows(pair.right)
     data = written["data"]
     if data is None:
@@ -139,7 +141,9 @@ def shortened(text: str, most: int) -> str:
 
 
 def plain_floats(given: Any) -> Any:
-    """The same dictionaries, lists and numbers with what is not finite as a string, for JSON has no such numbers."""
+    """The same dictionaries, lists and numbers with what is not finite as a string, for JSON
+    has no such numbers.
+    """
     if isinstance(given, Mapping):
         return {key: plain_floats(value) for key, value in given.items()}
     if isinstance(given, (list, tuple)):
@@ -150,7 +154,9 @@ def plain_floats(given: Any) -> Any:
 
 
 def read_floats(given: Any) -> Any:
-    """A number that ``plain_floats`` made a string of (of a NaN math.nan itself); anything else as it is."""
+    """A number that ``plain_floats`` made a string of (of a NaN math.nan itself); anything else
+    as it is.
+    """
     number = float(given) if isinstance(given, str) else given
     return math.nan if number != number else number
 

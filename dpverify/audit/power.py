@@ -1,7 +1,7 @@
 """What the auditor sees and what it misses, measured on faults that are there.
 
-Faults are attacked on one pair, the one that shows them best, at the level that an audit of all pairs
-would leave for it: with more pairs an audit sees at least as much.
+Faults are attacked on one pair, the one that shows them best, at the level that an audit of all
+pairs would leave for it: with more pairs an audit sees at least as much.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class Setting:
 def frequency(
     see: Callable[[int], bool], repeats: int, seed: int, *, least: float | None = None
 ) -> Frequency:
-    """Of ``see(seed)`` in this many tries; with ``least``, only until it is clear that it is less."""
+    """Of ``see(seed)`` in this many tries; with ``least``, only until it is clear that it is
+    less.
+    """
     allowed = repeats if least is None else repeats - math.ceil(least * repeats)
     seen = 0
     for tried, each in enumerate(_seeds(seed, repeats), 1):
@@ -172,7 +174,8 @@ class PlantedFault:
 class Survey:
     """What is to be measured of one audit.
 
-    alpha: of all that it certifies of the claim. unseen: names of faults that are not planted, as by ``hidden``.
+    alpha: of all that it certifies of the claim. unseen: names of faults that are not planted,
+    as by ``hidden``.
     """
 
     attacked: Attacked
@@ -208,7 +211,9 @@ class Survey:
         )
 
     def faults(self) -> Iterator[PlantedFault]:
-        """With few draws all that is planted there; with many, what is planted or left only there."""
+        """With few draws all that is planted there; with many, what is planted or left only
+        there.
+        """
         mechanism, few, many = self.attacked.mechanism, self.effort.few, self.effort.many
         early = {fault.name for fault in self.attacked.planted()}
         listed = self.attacked.planted(thorough=self.effort.again > 0)

@@ -12,8 +12,10 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 Progress = bool | Callable[[int, int], object] | None
-"""None: on a terminal, a line and a bar for what takes long, elsewhere nothing. True: also elsewhere. False: never.
-A function is called now and then with how many calls are done, and how many there are at most."""
+"""None: on a terminal, a line and a bar for what takes long, elsewhere nothing. True: also
+elsewhere. False: never. A function is called now and then with how many calls are done, and how
+many there are at most.
+"""
 
 LONG = 10.0
 """Seconds; what takes longer says so."""
@@ -24,7 +26,8 @@ _OFTEN = 0.1  # seconds between two looks at the clock
 class Meter:
     """A count of calls, which tells others now and then.
 
-    tell: called with what is counted, how many are done, how many there are at most, and the seconds since the start.
+    tell: called with what is counted, how many are done, how many there are at most, and the
+    seconds since the start.
     """
 
     def __init__(self, tell: Callable[[str, int, int, float], object] | None = None) -> None:
@@ -64,7 +67,9 @@ class Meter:
     def counted(
         self, function: Callable[..., Any], *, vectorized: bool = False
     ) -> Callable[..., Any]:
-        """Wrap f(dataset), or f(dataset, size), so that its calls are counted; as it is if nobody is told."""
+        """Wrap f(dataset), or f(dataset, size), so that its calls are counted; as it is if
+        nobody is told.
+        """
         if not self.is_watched:
             return function
 
@@ -74,7 +79,8 @@ class Meter:
             finally:
                 self.count(given[1] if vectorized else 1)
 
-        call.__wrapped__ = function  # type: ignore[attr-defined]  # what it remembers is still to be seen
+        # What the function remembers is still to be seen.
+        call.__wrapped__ = function  # type: ignore[attr-defined]
         call.__name__ = str(getattr(function, "__name__", repr(function)))
         call.__wrapped__ = function  # type: ignore[attr-defined]  # as functools.wraps has it
         return call
@@ -99,7 +105,10 @@ class _Bar:
         self._bar.update(self._tasks[what], completed=done, total=total)
 
     def _start(self, what: str, call: float, total: int) -> RichProgress:
-        text = f"{what}: {in_words(call)} a call, so {total:,} calls take about {in_words(call * total)}"
+        text = (
+            f"{what}: {in_words(call)} a call, so {total:,} calls take about "
+            f"{in_words(call * total)}"
+        )
         advice = f" ({self._advice})" if self._advice else ""
         self._console.print(f"{text}{advice}.", highlight=False, markup=False, soft_wrap=True)
         described = TextColumn("{task.description}", markup=False)
@@ -118,7 +127,8 @@ class _Bar:
 def shown(progress: Progress, what: str, total: int, *, advice: str = "") -> Iterator[Meter]:
     """Give a meter that is shown as ``progress`` says, for as long as the block runs.
 
-    advice: what else one can do, said with the time that it takes. Raises TypeError for another ``progress``.
+    advice: what else one can do, said with the time that it takes. Raises TypeError for another
+    ``progress``.
     """
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise TypeError(

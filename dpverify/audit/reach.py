@@ -18,8 +18,8 @@ class OutOfReachWarning(UserWarning):
 def beyond_draws(guarantee: Guarantee, alpha: float) -> str | None:
     """Why no number of draws tests the claim's delta, and what does; None where one does.
 
-    An event that has this delta here and never happens there is seen once in ln(1 / alpha) / delta draws at level
-    alpha, whatever the test.
+    An event that has this delta here and never happens there is seen once in
+    ln(1 / alpha) / delta draws at level alpha, whatever the test.
     """
     points = set(points_of(guarantee))
     _, delta = next(iter(points))
@@ -29,14 +29,17 @@ def beyond_draws(guarantee: Guarantee, alpha: float) -> str | None:
     if needed <= MOST_DRAWS:
         return None
     return (
-        f"delta = {float(delta):.3g} is out of reach: an event of that probability takes {needed:.1e} draws to be "
-        "seen, so draws show a violation only where epsilon is exceeded by far commoner events. If the noise is "
-        f"Gaussian or Laplace, compare its parameter exactly instead: {SENT_TO}"
+        f"delta = {float(delta):.3g} is out of reach: an event of that probability takes "
+        f"{needed:.1e} draws to be seen, so draws show a violation only where epsilon is "
+        "exceeded by far commoner events. If the noise is Gaussian or Laplace, compare its "
+        f"parameter exactly instead: {SENT_TO}"
     )
 
 
 def warned(guarantee: Guarantee, alpha: float, level: int) -> tuple[str, ...]:
-    """The remark on a claim beyond draws, if it is one, after a warning to the caller so many levels up."""
+    """The remark on a claim beyond draws, if it is one, after a warning to the caller so many
+    levels up.
+    """
     remark = beyond_draws(guarantee, alpha)
     if remark is None:
         return ()
@@ -44,4 +47,7 @@ def warned(guarantee: Guarantee, alpha: float, level: int) -> tuple[str, ...]:
     return (remark,)
 
 
-SENT_TO = "audit_calibration(sigma, claim, sensitivity), or, of a composition, Profile([...]).delta_at(epsilon)"
+SENT_TO = (
+    "audit_calibration(sigma, claim, sensitivity), or, of a composition, "
+    "Profile([...]).delta_at(epsilon)"
+)

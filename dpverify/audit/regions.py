@@ -1,19 +1,20 @@
 """Joint confidence regions for the two probabilities of one event, by exact binomial tails.
 
-An event S has hits ~ Binomial(draws, p) on one side and other_hits ~ Binomial(other_draws, q) on the
-other. For a pair (p, q) let A = P(at least hits | p) and B = P(at most other_hits | q). Both are
-superuniform and independent, so with z(t) = -(normal quantile of t) and weights w, v >= 0 fixed
-beforehand, w^2 + v^2 = 1, the sum w z(A) + v z(B) is stochastically at most standard normal, and
-reaches z(a) with probability at most a (Stouffer's combination). With A > g and B > g besides, each
-broken with probability at most g, the pairs (p, q) that pass all three tests are a confidence region
-of level 1 - (a + 2 g).
+An event S has hits ~ Binomial(draws, p) on one side and other_hits ~ Binomial(other_draws, q)
+on the other. For a pair (p, q) let A = P(at least hits | p) and B = P(at most other_hits | q).
+Both are superuniform and independent, so with z(t) = -(normal quantile of t) and weights w,
+v >= 0 fixed beforehand, w^2 + v^2 = 1, the sum w z(A) + v z(B) is stochastically at most
+standard normal, and reaches z(a) with probability at most a (Stouffer's combination). With
+A > g and B > g besides, each broken with probability at most g, the pairs (p, q) that pass all
+three tests are a confidence region of level 1 - (a + 2 g).
 
-Two separate ends for p and q (a box) add up two errors where the truth makes one: their root of sum of
-squares. That is the difference between the power of this region and that of a box.
+Two separate ends for p and q (a box) add up two errors where the truth makes one: their root of
+sum of squares. That is the difference between the power of this region and that of a box.
 
 The region is the set of pairs above an increasing curve p = f(q). It is covered by boxes
-{p >= lower_i, q <= upper_i}, cell by cell of q, so that a quantity which rises with p and falls with q is
-at least its smallest value at the corners (lower_i, upper_i): exactly, for all quantities at once.
+{p >= lower_i, q <= upper_i}, cell by cell of q, so that a quantity which rises with p and falls
+with q is at least its smallest value at the corners (lower_i, upper_i): exactly, for all
+quantities at once.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def at_most(hits: Counts | int, draws: int, alpha: float | Floats) -> Floats:
 
 
 def _floors(hits: int, draws: int, scores: Floats) -> Floats:
-    """Where P(at least hits | p) has these scores z; for z < 0 from the complement, which is exact."""
+    """Where P(at least hits | p) has these scores z; for z < 0 from the complement, which is
+    exact.
+    """
     if not hits:
         return np.zeros_like(scores)
     tails, rest = ndtr(-np.abs(scores)), draws - hits + 1
@@ -99,7 +102,9 @@ class Region:
         return float(np.min(self.lower * (1 - OUTWARD) - other)) - delta * (1 + OUTWARD)
 
     def epsilon_at(self, delta: float) -> float:
-        """A lower bound on the epsilon of any guarantee with this delta: ln((P(S) - delta) / Q(S))."""
+        """A lower bound on the epsilon of any guarantee with this delta:
+        ln((P(S) - delta) / Q(S)).
+        """
         above = np.maximum(self.lower * (1 - OUTWARD) - delta * (1 + OUTWARD), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             ends = np.where(above > 0, np.log(above) - np.log(self.upper * (1 + OUTWARD)), -np.inf)
@@ -111,7 +116,9 @@ class Region:
         return max(0.0, float(np.min(np.nan_to_num(ends, nan=-np.inf))) - OUTWARD)
 
     def rho(self) -> float:
-        """A lower bound on the rho of zCDP: the divergence of order a of S against not S is <= rho a."""
+        """A lower bound on the rho of zCDP: the divergence of order a of S against not S
+        is <= rho a.
+        """
         p, q = self.lower[:, None], self.upper[:, None]
         a = _ORDERS
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -21,9 +21,9 @@ from dpverify.privacy import Guarantee, parse_guarantee
 _MOST_SHOWN = 3  # unsettled events
 _ROOM = 5000  # bytes of JSON for the datasets of a pair
 _UNPLANTED = (
-    "no event violates the claim, but no fault was planted, so this says little; plant one, for example "
-    "faults=[the same function with half the noise], or faults=scaled_faults(function) where its noise "
-    "is a parameter scale="
+    "no event violates the claim, but no fault was planted, so this says little; plant one, for "
+    "example faults=[the same function with half the noise], or faults=scaled_faults(function) "
+    "where its noise is a parameter scale="
 )
 
 
@@ -36,10 +36,11 @@ class AuditResult(Asked):
     certificates: at least one a pair and direction, and those of the curve; all hold together with
     probability 1 - alpha.
     bets: of a sequential audit, how the evidence was gathered; empty otherwise.
-    trials: draws a side and pair, at most where the audit was sequential, four times as many as asked for where
-    a fault needed more; draws: calls in all, on the subject itself.
+    trials: draws a side and pair, at most where the audit was sequential, four times as many as
+    asked for where a fault needed more; draws: calls in all, on the subject itself.
     pairs: the neighbors that were compared; they take no part in comparisons of results.
-    subject: the name of what was audited. remarks: what a reader should know about the claim or the run.
+    subject: the name of what was audited. remarks: what a reader should know about the claim or
+    the run.
     """
 
     verdict: Verdict
@@ -70,8 +71,8 @@ class AuditResult(Asked):
             return _UNPLANTED
         names = ", ".join(fault.name for fault in self.missed)
         return (
-            f"no event violates the claim, but a planted fault was missed: {names}; so this silence shows "
-            "nothing"
+            f"no event violates the claim, but a planted fault was missed: {names}; so this "
+            "silence shows nothing"
         )
 
     @property
@@ -110,7 +111,8 @@ class AuditResult(Asked):
             f"{self.verdict}: {self.meaning}.",
             f"claim      {self.guarantee} under {self.adjacency}",
             f"certified  epsilon >= {self.epsilon:.4g} at delta {best.delta:.4g} (claimed: "
-            f"{best.claimed:.4g}){shown} (false-alarm probability {self.alpha:g} over everything looked at)",
+            f"{best.claimed:.4g}){shown} (false-alarm probability {self.alpha:g} over everything "
+            "looked at)",
             *_refuted_elsewhere(self.guarantee, best),
             *_at_every_epsilon(self.certificates),
             f"on         {best}",
@@ -124,8 +126,10 @@ class AuditResult(Asked):
 
     @property
     def unsettled(self) -> tuple[Certificate, ...]:
-        """Events that refute nothing and break the claim if they are as common as they were counted: on one side
-        alone, or hardly by chance. Each stands in the report with the number of draws that would decide."""
+        """Events that refute nothing and break the claim if they are as common as they were
+        counted: on one side alone, or hardly by chance. Each stands in the report with the
+        number of draws that would decide.
+        """
         return () if self.verdict is Verdict.VIOLATED else unsettled(self.certificates)
 
     @property
@@ -145,16 +149,18 @@ class AuditResult(Asked):
         best, caught = self.strongest, len(self.faults) - len(self.missed)
         return (
             f"<AuditResult {self.verdict}: {self.subject or 'subject'} as {self.guarantee} under "
-            f"{self.adjacency}, epsilon >= {self.epsilon:.4g} at delta {best.delta:.4g} on {best.pair!r} of "
-            f"{max(1, len(self.pairs))} pairs, faults {caught}/{len(self.faults)}, alpha {self.alpha:g}, "
-            f"{self.draws} draws, seed {self.seed}>"
+            f"{self.adjacency}, epsilon >= {self.epsilon:.4g} at delta {best.delta:.4g} on "
+            f"{best.pair!r} of {max(1, len(self.pairs))} pairs, faults "
+            f"{caught}/{len(self.faults)}, alpha {self.alpha:g}, {self.draws} draws, seed "
+            f"{self.seed}>"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON keeps as it is; ``AuditResult.from_dict`` reads it back, but for the pairs.
+        """Plain data that JSON keeps as it is; ``AuditResult.from_dict`` reads it back, but for
+        the pairs.
 
-        Numbers that are not finite are strings that ``float`` reads. Datasets that are too large for 5000
-        bytes are told by digests and the records that differ.
+        Numbers that are not finite are strings that ``float`` reads. Datasets that are too
+        large for 5000 bytes are told by digests and the records that differ.
         """
         made: dict[str, Any] = {
             "result": "AuditResult",
@@ -182,7 +188,9 @@ class AuditResult(Asked):
 
     @staticmethod
     def from_dict(given: Mapping[str, Any]) -> AuditResult:
-        """Load what ``to_dict`` gave: an equal result, without pairs. Raises ValueError for anything else."""
+        """Load what ``to_dict`` gave: an equal result, without pairs. Raises ValueError for
+        anything else.
+        """
         if not isinstance(given, Mapping) or given.get("result") != "AuditResult":
             raise ValueError(f"{given!r:.60} is no audit's result; give what to_dict() gave.")
         faults = [
@@ -239,12 +247,15 @@ def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
 
 
 def _on_wrappers(best: Certificate) -> list[str]:
-    """Of an exception, a type or a shape that refutes the claim: it may be none of the mechanism's."""
+    """Of an exception, a type or a shape that refutes the claim: it may be none of the
+    mechanism's.
+    """
     if not (best.refuted and is_about_kinds(best.event)):
         return []
     return [
-        "           if this comes from your wrapper, or from how the two datasets were made (one of integers, one "
-        "of floats), and not from the mechanism, make both sides alike there and audit again"
+        "           if this comes from your wrapper, or from how the two datasets were made (one "
+        "of integers, one of floats), and not from the mechanism, make both sides alike there "
+        "and audit again"
     ]
 
 

@@ -1,4 +1,6 @@
-"""Planted faults of a function whose noise can be scaled by an argument: the same with too little noise."""
+"""Planted faults of a function whose noise can be scaled by an argument: the same with too
+little noise.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ def scaled_faults(
     by: str = "scale",
     factors: Sequence[float] = _USUAL,
 ) -> list[Callable[..., Any]]:
-    """Make planted faults for ``audit``: the function with its noise times each of these factors below 1.
+    """Make planted faults for ``audit``: the function with its noise times each of these
+    factors below 1.
 
-    function: f(dataset), or f(dataset, size), that takes the scale of its noise as an argument as well.
-    by: the name of that argument. scale: the scale that the claim is about; by default the argument's default.
+    function: f(dataset), or f(dataset, size), that takes the scale of its noise as an argument
+    as well.
+    by: the name of that argument. scale: the scale that the claim is about; by default the
+    argument's default.
     factors: each in [0, 1); 0 drops the noise.
 
-    Raises TypeError for a function without that argument, or without a number to scale; ValueError for
-    another factor.
+    Raises TypeError for a function without that argument, or without a number to scale;
+    ValueError for another factor.
 
     >>> def noisy_sum(data, scale=2.0): ...
     >>> [fault.__name__ for fault in scaled_faults(noisy_sum)]
@@ -44,13 +49,16 @@ def scaled_faults(
     for factor in factors:
         if not 0 <= factor < 1:
             raise ValueError(
-                f"factor = {factor}; a fault has less noise than claimed: give factors from 0 to below 1."
+                f"factor = {factor}; a fault has less noise than claimed: give factors from 0 to "
+                "below 1."
             )
     return [_scaled(function, by, usual, factor) for factor in factors]
 
 
 def _usual(function: Callable[..., Any], by: str) -> Any:
-    """The default of the argument. Raises TypeError where there is no such argument, or no default."""
+    """The default of the argument. Raises TypeError where there is no such argument, or no
+    default.
+    """
     name = getattr(function, "__name__", repr(function))
     try:
         parameters = inspect.signature(function).parameters

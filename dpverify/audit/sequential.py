@@ -1,7 +1,8 @@
 """The sequential attack: stops as soon as the claim is refuted, and may run as long as one likes.
 
-One wealth is bet against the claim, batch after batch, on the pair, direction, event and point of the
-claim that look best on all batches before: every draw first pays for the evidence and then teaches.
+One wealth is bet against the claim, batch after batch, on the pair, direction, event and point
+of the claim that look best on all batches before: every draw first pays for the evidence and
+then teaches.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ _ELSEWHERE = 5  # every so many batches another pair than the best gets its turn
 
 @dataclass(slots=True)
 class _Track:
-    """What has been seen on one pair. guess: of single calls, what is bet on instead of the witness."""
+    """What has been seen on one pair. guess: of single calls, what is bet on instead of the
+    witness.
+    """
 
     index: int
     pair: NeighboringPair
@@ -101,7 +104,9 @@ class _Track:
         return Tally.of(self._happened(drawn[self.side]), self._happened(drawn[1 - self.side]))
 
     def seen_in(self, drawn: Sequence[Draws]) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The event's hits on its own side and on the other, and of how many draws; or of guesses."""
+        """The event's hits on its own side and on the other, and of how many draws; or of
+        guesses.
+        """
         if self.guess is not None:
             left, right = drawn
             return self.guess.counts(left, right), self.guess.draws(left, right)
@@ -123,8 +128,9 @@ class _Track:
 class SequentialAttack:
     """At most ``most`` draws a side and pair, and about so many ``seconds``.
 
-    ``alpha`` is for the whole attack, whenever it stops. go_on: whether it goes on after the refutation, with events
-    that would refute larger epsilons: bets stop there, and bounds go on to rise.
+    ``alpha`` is for the whole attack, whenever it stops. go_on: whether it goes on after the
+    refutation, with events that would refute larger epsilons: bets stop there, and bounds go on
+    to rise.
     """
 
     guarantee: Guarantee
@@ -167,7 +173,9 @@ class SequentialAttack:
 
     @property
     def _levels(self) -> tuple[float, float]:
-        """Of the bet against the claim, and of every bound: a lone point is on the grid of its bound."""
+        """Of the bet against the claim, and of every bound: a lone point is on the grid of its
+        bound.
+        """
         several = len(self._points)
         return (
             (self.alpha, self.alpha) if several == 1 else (self.alpha / 2, self.alpha / 2 / several)

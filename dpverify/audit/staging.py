@@ -1,7 +1,8 @@
 """Planted faults in stages: few draws first, more only for what they missed.
 
-Most faults are coarse. An audit of 400,000 draws a side shows them with 25,000, and each stage has draws and a
-share of alpha of its own, so what a stage catches stands whatever the others saw.
+Most faults are coarse. An audit of 400,000 draws a side shows them with 25,000, and each stage
+has draws and a share of alpha of its own, so what a stage catches stands whatever the others
+saw.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from dpverify.audit.subjects import Target
 from dpverify.privacy import Guarantee
 
 STAGES = (Fraction(1, 16), Fraction(1, 4), Fraction(1), Fraction(4))
-"""Draws of each stage, in units of the audit's; what is beyond it comes before a fault counts as missed."""
+"""Draws of each stage, in units of the audit's; what is beyond it comes before a fault counts
+as missed.
+"""
 _LARGEST = 700.0  # an epsilon whose exponential is a number
 POWER = 0.9
 """With which the draws that a missed fault needs would show it."""
@@ -32,8 +35,8 @@ POWER = 0.9
 class StagedAttack:
     """On planted faults; ``alpha`` for all stages of one fault.
 
-    trials: the audit's draws a side and pair. beyond: whether a fault is attacked with more than those before it
-    counts as missed.
+    trials: the audit's draws a side and pair. beyond: whether a fault is attacked with more
+    than those before it counts as missed.
     """
 
     guarantee: Guarantee
@@ -65,7 +68,9 @@ class StagedAttack:
         )
 
     def stages(self) -> Iterator[tuple[int, int]]:
-        """Their positions in ``STAGES`` and draws, without those in which no outcome would refute the claim."""
+        """Their positions in ``STAGES`` and draws, without those in which no outcome would
+        refute the claim.
+        """
         least = fewest_draws(self.guarantee, self.alpha / len(STAGES) / len(self.pairs))
         for stage, share in enumerate(STAGES):
             trials = math.ceil(share * self.trials)
@@ -87,8 +92,9 @@ def _remembered(target: Target) -> Target:
 
 
 def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
-    """About how many draws a side and pair, not ``trials``, this event takes to refute the claim with ``POWER``, as
-    if counts were normal; infinite where its shares tell nothing."""
+    """About how many draws a side and pair, not ``trials``, this event takes to refute the
+    claim with ``POWER``, as if counts were normal; infinite where its shares tell nothing.
+    """
     bar = -float(ndtri(seen.alpha))
     excess = (standardized(seen, guarantee) + bar) / math.sqrt(seen.draws)
     certifying = ((float(ndtri(POWER)) + bar) / excess) ** 2 if excess > 0 else math.inf
@@ -97,7 +103,9 @@ def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
 
 
 def standardized(seen: Certificate, guarantee: Guarantee) -> float:
-    """By how many standard errors the event's shares are above what refutes the claim, as if counts were normal."""
+    """By how many standard errors the event's shares are above what refutes the claim, as if
+    counts were normal.
+    """
     p, q = seen.hits / seen.draws, seen.other_hits / seen.other_draws
     most = -math.inf
     for epsilon, delta in tested_points(guarantee):

@@ -18,9 +18,11 @@ _PLAIN = (int, float, complex, str, bytes, bool, Fraction, Decimal, type(None))
 
 
 def remembers_nothing(function: Callable[..., Any]) -> bool:
-    """Whether it surely cannot: it uses builtins, numeric libraries and constants, no closure and no default.
+    """Whether it surely cannot: it uses builtins, numeric libraries and constants, no closure
+    and no default.
 
-    A False says nothing. Noise of numpy's is drawn anew or from a seed that is set anew, but never kept.
+    A False says nothing. Noise of numpy's is drawn anew or from a seed that is set anew, but
+    never kept.
     """
     function = unwrap(function)
     if not isinstance(function, FunctionType):

@@ -55,8 +55,8 @@ def claimed_of(
         most = stated.domain.most_rows if isinstance(stated, PrivacyClaim) else None
         if most is not None and rows > most:
             raise ValueError(
-                f"The claim is for at most {most} rows, and the pair {pair.name!r} has {rows}; it says nothing "
-                "about that pair."
+                f"The claim is for at most {most} rows, and the pair {pair.name!r} has {rows}; "
+                "it says nothing about that pair."
             )
     return tested, adjacency
 
@@ -77,8 +77,8 @@ def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarant
         claim = claim.conclusion
     if isinstance(claim, PrivacyClaim) and claim.hypotheses:
         raise ValueError(
-            f"The claim is open: {claim}. Draws do not show where its hypotheses hold; audit a claim that pays "
-            "for their failure."
+            f"The claim is open: {claim}. Draws do not show where its hypotheses hold; audit a "
+            "claim that pays for their failure."
         )
     if not isinstance(claim, (PrivacyClaim, Guarantee)):
         raise TypeError(f"claim = {claim!r}; say what is claimed, for example claim=PureDP(1).")
@@ -90,7 +90,9 @@ def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarant
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A function that is made anew for each call, so that no call knows of another. make: its factory."""
+    """A function that is made anew for each call, so that no call knows of another. make: its
+    factory.
+    """
 
     make: Callable[[], Callable[[Any], Any]]
 
@@ -105,15 +107,17 @@ class Fresh:
 
 
 def subject_of(subject: Any, fresh: Any, vectorized: bool) -> Any:
-    """What is audited: the subject, or what a factory makes. Raises TypeError unless one of them is given."""
+    """What is audited: the subject, or what a factory makes. Raises TypeError unless one of
+    them is given.
+    """
     if fresh is None:
         if subject is None:
             raise TypeError("There is nothing to audit; give a function, or fresh=make.")
         return subject
     if subject is not None or vectorized or not callable(fresh):
         raise TypeError(
-            "fresh is a factory of functions f(dataset), each of which is called once: write fresh=make, without "
-            "a subject beside it and without vectorized=True."
+            "fresh is a factory of functions f(dataset), each of which is called once: write "
+            "fresh=make, without a subject beside it and without vectorized=True."
         )
     return Fresh(fresh)
 
@@ -126,7 +130,9 @@ def planted_in(
     step: float = 0.0,
     counted: Counter | None = None,
 ) -> list[tuple[str, Target]]:
-    """The planted faults by name; by default the generic ones of ours. step, counted: as in ``target_of``."""
+    """The planted faults by name; by default the generic ones of ours. step, counted: as in
+    ``target_of``.
+    """
     if faults is None:
         faults = generic_faults(subject, thorough=thorough) if is_ours(subject) else []
     return [
@@ -144,8 +150,10 @@ def _faulty(fault: Fault, counted: Counter | None) -> Target:
 def target_of(
     subject: Any, vectorized: bool, step: float = 0.0, counted: Counter | None = None
 ) -> Target:
-    """How to draw from the subject. step: to which a function's floats are rounded, as of ``CallableDraws``.
-    counted: told of the draws of a mechanism; a function's calls are counted where it is wrapped (``Meter``).
+    """How to draw from the subject. step: to which a function's floats are rounded, as of
+    ``CallableDraws``.
+    counted: told of the draws of a mechanism; a function's calls are counted where it is
+    wrapped (``Meter``).
 
     Raises TypeError for what is neither ours nor a function.
     """

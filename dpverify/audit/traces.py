@@ -1,18 +1,20 @@
 """Scores of records in an estimate of their mean, and bets on them.
 
-Every run draws records of a law that instances.py says, and one estimate M. The score z_i of record i is standard normal given
-M and the law if M was run without record i, or with another in its place. So for a function f with values in [0, 1] and W = E f(N(0, 1)), (epsilon, delta)-DP
-says E f(z_i) <= e^epsilon W + delta under add-remove and replace alike, and with A the mean of f(z_i) over
-the records of a run,
+Every run draws records of a law that instances.py says, and one estimate M. The score z_i of
+record i is standard normal given M and the law if M was run without record i, or with another
+in its place. So for a function f with values in [0, 1] and W = E f(N(0, 1)), (epsilon,
+delta)-DP says E f(z_i) <= e^epsilon W + delta under add-remove and replace alike, and with A
+the mean of f(z_i) over the records of a run,
 
     A - e^epsilon W - delta >= -(e^epsilon W + delta)    has mean <= 0.
 
-The n scores of a run share M: the run is what is independent of the others, and what is bet on. Where the
-estimate is exactly the truth or there is none, all scores are 0 and f(0) = 0. W is a constant, so nothing
-is compared with a second run of the mechanism.
+The n scores of a run share M: the run is what is independent of the others, and what is bet on.
+Where the estimate is exactly the truth or there is none, all scores are 0 and f(0) = 0. W is a
+constant, so nothing is compared with a second run of the mechanism.
 
-The same for g with values in [-1, 1], odd, and U = E|g(N(0, 1))|: E g(z_i) <= sinh(epsilon) U +
-(1 + e^-epsilon) delta. That is step (c) of spec/theory/tracing_bound.py, for scores that are cut off.
+The same for g with values in [-1, 1], odd, and U = E|g(N(0, 1))|: E g(z_i) <= sinh(epsilon)
+U + (1 + e^-epsilon) delta. That is step (c) of spec/theory/tracing_bound.py, for scores that
+are cut off.
 """
 
 from __future__ import annotations
@@ -38,8 +40,10 @@ _OUTWARD = 1e-9  # more than the rounding of a score, relative to W
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A function of one score. "above": 1 where it is above ``at``; "clipped": its positive part up to
-    ``at``, over ``at``; "signed": the same with its sign, which is bet on with sinh(epsilon)."""
+    """A function of one score. "above": 1 where it is above ``at``; "clipped": its positive
+    part up to ``at``, over ``at``; "signed": the same with its sign, which is bet on with
+    sinh(epsilon).
+    """
 
     kind: str
     at: float
@@ -86,7 +90,9 @@ SCORES = (
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """A lower bound on epsilon at a point of the claim, -inf if there is none; what was bet on last."""
+    """A lower bound on epsilon at a point of the claim, -inf if there is none; what was bet on
+    last.
+    """
 
     epsilon: float
     delta: float
@@ -104,7 +110,9 @@ class Trace:
     without: int = 0
 
     def add(self, scores: Floats | None, distance: float) -> None:
-        """One run. scores: of its n records, None where there is no estimate; distance: of the estimate from the truth."""
+        """One run. scores: of its n records, None where there is no estimate; distance: of the
+        estimate from the truth.
+        """
         self.without += scores is None
         if scores is None or distance == 0:
             self.rows.append(np.zeros(len(SCORES)))
@@ -161,7 +169,8 @@ def _promises(payoffs: Floats, least: Floats) -> Floats:
 def best_stakes(payoffs: Floats, least: Floats) -> Floats:
     """The stakes of largest log growth on these payoffs and one of the worst run (Kelly 1956).
 
-    payoffs: shape (runs, k), for k claims or scores; least: shape (k,), below 0. 0 where nothing is to be won.
+    payoffs: shape (runs, k), for k claims or scores; least: shape (k,), below 0. 0 where
+    nothing is to be won.
     """
     seen = np.concatenate([payoffs, least[None]])
     low, high = np.zeros(len(least)), _BOLDEST / -least

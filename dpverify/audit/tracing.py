@@ -1,8 +1,9 @@
-"""``audit_tracing``: does an estimate of a mean, a covariance or a product know which records it was made of?
+"""``audit_tracing``: does an estimate of a mean, a covariance or a product know which records
+it was made of?
 
-Tracing attacks: Dwork, Smith, Steinke, Ullman, Vadhan, "Robust traceability from trace amounts", FOCS
-2015; for covariances Portella and Harvey, "Lower bounds for private estimation of Gaussian covariance matrices", 2024. What is
-certified of them, and how, is in traces.py.
+Tracing attacks: Dwork, Smith, Steinke, Ullman, Vadhan, "Robust traceability from trace
+amounts", FOCS 2015; for covariances Portella and Harvey, "Lower bounds for private estimation
+of Gaussian covariance matrices", 2024. What is certified of them, and how, is in traces.py.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ FEWEST_RUNS = 20
 class TracingResult(Asked):
     """What tracing certified. ``alpha``: the chance that ``epsilon`` is above the truth.
 
-    epsilon: a lower bound on any epsilon that the subject has at ``delta``; 0 where nothing is shown.
+    epsilon: a lower bound on any epsilon that the subject has at ``delta``; 0 where nothing is
+    shown.
     claimed: the claim's epsilon there. score: what was bet on last.
-    estimate: asinh(mean score / mean |score| without the record), NOT a bound: it has sampling error, and
-    delta is not taken off.
+    estimate: asinh(mean score / mean |score| without the record), NOT a bound: it has sampling
+    error, and delta is not taken off.
     fault: what the same attack certifies against the estimate without noise, the planted fault.
     abstained: in how many runs there was no estimate.
     """
@@ -66,8 +68,8 @@ class TracingResult(Asked):
         """The call that runs it again; a function must bring the same randomness."""
         return (
             f"audit_tracing(subject, claim=parse_guarantee({str(self.guarantee)!r}), "
-            f"adjacency=Adjacency.{self.adjacency.name}, instance={self.instance!r}, runs={self.runs}, "
-            f"alpha={self.alpha:g}, seed={self.seed})"
+            f"adjacency=Adjacency.{self.adjacency.name}, instance={self.instance!r}, "
+            f"runs={self.runs}, alpha={self.alpha:g}, seed={self.seed})"
         )
 
     def __str__(self) -> str:
@@ -94,20 +96,22 @@ def audit_tracing(
     alpha: float = DEFAULT_ALPHA,
     seed: int | None = None,
 ) -> TracingResult:
-    """Trace records in estimates of their mean, covariance or probabilities, and bet against the claim on every run.
+    """Trace records in estimates of their mean, covariance or probabilities, and bet against
+    the claim on every run.
 
-    subject: one of our mechanisms whose estimate has a ``value``, or a function of an array of shape (n, d), with randomness
-    of its own, that returns such an estimate or an array. None, an abstention and a matrix with ``Concentrated``
-    directions are no estimate; what has a NaN or an infinity is none either.
-    instance: ``Gaussians`` for means, of shape (d,); ``Covariances`` for covariances, of shape (d, d); ``Bits`` for
-    probabilities of bits, of shape (d,).
-    claim, adjacency: a mechanism's own by default; a Guarantee comes with an adjacency. What is certified
-    holds under both adjacencies.
-    runs: calls of the subject. Valid whatever their number: one wealth is bet at stakes, and on scores,
-    that are chosen from the runs before (Ville 1939).
+    subject: one of our mechanisms whose estimate has a ``value``, or a function of an array of
+    shape (n, d), with randomness of its own, that returns such an estimate or an array. None,
+    an abstention and a matrix with ``Concentrated`` directions are no estimate; what has a NaN
+    or an infinity is none either.
+    instance: ``Gaussians`` for means, of shape (d,); ``Covariances`` for covariances, of shape
+    (d, d); ``Bits`` for probabilities of bits, of shape (d,).
+    claim, adjacency: a mechanism's own by default; a Guarantee comes with an adjacency. What is
+    certified holds under both adjacencies.
+    runs: calls of the subject. Valid whatever their number: one wealth is bet at stakes, and on
+    scores, that are chosen from the runs before (Ville 1939).
     alpha: the chance that a sound subject is called VIOLATED, or any bound is above the truth.
-    Errors: TypeError or ValueError for a missing claim or adjacency, too few runs, a bad alpha or seed,
-    before anything is drawn; ValueError for an estimate of another shape.
+    Errors: TypeError or ValueError for a missing claim or adjacency, too few runs, a bad alpha
+    or seed, before anything is drawn; ValueError for an estimate of another shape.
     """
     guarantee, relation = _claim_of(subject, claim, adjacency)
     if not isinstance(instance, Instance):
@@ -150,7 +154,9 @@ def audit_tracing(
 def _runs(
     subject: Any, instance: Instance, runs: int, seed: int, traced: tuple[Trace, Trace]
 ) -> Iterator[tuple[Trace, Floats | None, float]]:
-    """(whose, scores, distance) of every run: the subject's, and on the same records those of the estimate without noise."""
+    """(whose, scores, distance) of every run: the subject's, and on the same records those of
+    the estimate without noise.
+    """
     for run in range(runs):
         rng = np.random.default_rng((seed, run))
         drawn = instance.drawn(rng)
@@ -179,8 +185,8 @@ def _estimate(
     value = np.asarray(getattr(made, "value", made), dtype=np.float64)
     if value.shape != shape:
         raise ValueError(
-            f"The estimate has shape {value.shape}; this instance needs one of shape {shape}, from records of shape "
-            f"{records.shape}."
+            f"The estimate has shape {value.shape}; this instance needs one of shape {shape}, "
+            f"from records of shape {records.shape}."
         )
     return value if np.isfinite(value).all() else None
 

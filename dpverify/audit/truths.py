@@ -133,7 +133,9 @@ class Laplace(Truth):
 
     @property
     def mu(self) -> float:
-        """At the event {x >= shift / 2}: there the trade-off curve is furthest from the diagonal."""
+        """At the event {x >= shift / 2}: there the trade-off curve is furthest from the
+        diagonal.
+        """
         return float(2 * ndtri(-math.expm1(-self.shift / 2) + math.exp(-self.shift / 2) / 2))
 
     @property
@@ -207,7 +209,9 @@ def _finite_rho(own: tuple[float, ...], other: tuple[float, ...]) -> float:
 
 
 def _largest_slope(moments: Callable[[Floats], Floats]) -> float:
-    """The largest of ln E_Q[(dP/dQ)^a] / (a (a - 1)) over a > 1, on ever finer grids of ln(a - 1)."""
+    """The largest of ln E_Q[(dP/dQ)^a] / (a (a - 1)) over a > 1, on ever finer grids of
+    ln(a - 1).
+    """
     low, high, best = math.log(1e-7), math.log(1e4), 0.0
     for _ in range(_ZOOMS):
         logs = np.linspace(low, high, _ORDERS)

@@ -53,14 +53,16 @@ class Asked:
         raise NotImplementedError
 
     def require_consistent(self) -> None:
-        """Raise ``NotConsistent`` (an AssertionError), with the whole report, unless it is consistent."""
+        """Raise ``NotConsistent`` (an AssertionError), with the whole report, unless it is
+        consistent.
+        """
         if not self.is_consistent:
             raise NotConsistent(self)
 
     def __bool__(self) -> Never:
         raise TypeError(
-            f"{type(self).__name__} is no truth value: `assert result` would pass whatever was found. Write "
-            "result.require_consistent(), or ask result.is_consistent."
+            f"{type(self).__name__} is no truth value: `assert result` would pass whatever was "
+            "found. Write result.require_consistent(), or ask result.is_consistent."
         )
 
 

@@ -45,8 +45,8 @@ def axes_of(value: Any, name: str) -> tuple[Axis, ...]:
     ValueError."""
     if not isinstance(value, (tuple, list)) or not value:
         raise TypeError(
-            f"{name} = {value!r:.60}; give a tuple of axes, each a number of categories or a tuple of "
-            "edges: ((0.0, 18.0, 65.0, 120.0),) or ((0.0, 65.0, 120.0), 3)."
+            f"{name} = {value!r:.60}; give a tuple of axes, each a number of categories or a "
+            "tuple of edges: ((0.0, 18.0, 65.0, 120.0),) or ((0.0, 65.0, 120.0), 3)."
         )
     found = tuple(_axis(axis, name) for axis in value)
     if prod(map(bins_of, found)) > _MOST_BINS:
@@ -103,8 +103,8 @@ class BinCounts(Query):
             raise ValueError("Give for each axis a matrix with a column for each of its bins.")
         if self.norm not in (Norm.L1, Norm.SQUARED_L2) or not 0 <= self.other <= 1 << 40:
             raise ValueError(
-                f"norm = {self.norm}, other = {self.other}; give the L1 or the squared L2 norm, and a "
-                "weight from 0 to 2^40."
+                f"norm = {self.norm}, other = {self.other}; give the L1 or the squared L2 norm, "
+                "and a weight from 0 to 2^40."
             )
 
     @property

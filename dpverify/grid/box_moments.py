@@ -39,10 +39,10 @@ class BoxMoments(VectorQuery):
     A record's z has a coordinate from -side to side for each column: the lower bound goes to -side,
     the upper one to side, what is beyond counts as the bound. z is then clipped to the ball of
     ``radius``; a radius of at least sqrt(d) side clips nothing.
-    low, high: the bounds in cells of 2^exponents, one for each column. constant: h. Entries on the
-    diagonal count ``diagonal`` times, those above it ``above`` times; the first, h^2 times the
-    number of records, is left out unless ``counted``. norm: of the sensitivity, L1 (for Laplace noise)
-    or squared L2.
+    low, high: the bounds in cells of 2^exponents, one for each column. constant: h. Entries on
+    the diagonal count ``diagonal`` times, those above it ``above`` times; the first, h^2 times
+    the number of records, is left out unless ``counted``. norm: of the sensitivity, L1 (for
+    Laplace noise) or squared L2.
     """
 
     adds_up = True
@@ -101,7 +101,9 @@ class BoxMoments(VectorQuery):
         return np.asarray((total * weights.astype(total.dtype))[upper][int(not self.counted) :])
 
     def _kind(self, rows: int) -> Any:
-        """Where every entry of so many records, with its weight, is below 2^62 so is what leads to it."""
+        """Where every entry of so many records, with its weight, is below 2^62 so is what leads
+        to it.
+        """
         return np.int64 if self.largest(rows) < WORD else object
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -161,9 +163,10 @@ class BoxMoments(VectorQuery):
         """Map records to z, integers that are held as floats.
 
         z = round(side (2 c - low - high) / (high - low)), ties to even, of a record's cell c
-        between the bounds. In floats this is exact: c less the middle is a half-integer up to 2^25, the numerator is an
-        integer up to 2^46, and its quotient by an integer up to 2^26 is a half-integer or at least 2^-27 from each, while a
-        division of floats is off by at most 2^-33 for a quotient up to 2^20. Of powers of two the quotient is exact.
+        between the bounds. In floats this is exact: c less the middle is a half-integer up to
+        2^25, the numerator is an integer up to 2^46, and its quotient by an integer up to 2^26
+        is a half-integer or at least 2^-27 from each, while a division of floats is off by at
+        most 2^-33 for a quotient up to 2^20. Of powers of two the quotient is exact.
         """
         z = float_cells(records, scales.low, scales.high, scales.exponents)
         if np.any(scales.middle):
@@ -188,7 +191,9 @@ class BoxMoments(VectorQuery):
 
 @dataclass(frozen=True, slots=True)
 class _Scales:
-    """Numbers of the map to z: one for all columns, or one for each; the divisor where it is no power of two."""
+    """Numbers of the map to z: one for all columns, or one for each; the divisor where it is no
+    power of two.
+    """
 
     low: Any
     high: Any

@@ -1,4 +1,6 @@
-"""The public grid: its cells are powers of two, public bounds are floats, records are rounded to cells exactly."""
+"""The public grid: its cells are powers of two, public bounds are floats, records are rounded
+to cells exactly.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +55,10 @@ def float_cells(
     """Give ``quantize``'s integers as the floats that they are, in a new array.
 
     Scaling up by a power of two is exact or gives an infinity, which clamps as x would; scaling
-    down loses bits only below 2^-1022, far from any half. Where 2^-exponent is a normal float the
-    product with it is ``ldexp``, for both round the same real number once, and sooner found. The caller's floating-point error state
-    must not turn either into an exception that depends on a record.
+    down loses bits only below 2^-1022, far from any half. Where 2^-exponent is a normal float
+    the product with it is ``ldexp``, for both round the same real number once, and sooner
+    found. The caller's floating-point error state must not turn either into an exception that
+    depends on a record.
     """
     with np.errstate(all="ignore"):
         factors = np.ldexp(1.0, -exponent)

@@ -1,7 +1,8 @@
-"""Views of records that are read chunk by chunk: queries that add up, asked of each chunk and added exactly.
+"""Views of records that are read chunk by chunk: queries that add up, asked of each chunk and
+added exactly.
 
-Sums of integers do not depend on how records are divided, nor on their order, so every value here is the
-one that the query has on all records in one piece.
+Sums of integers do not depend on how records are divided, nor on their order, so every value
+here is the one that the query has on all records in one piece.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from dpverify.grid.transcripts import NOTHING, Transcripts
 from dpverify.grid.views import View
 
 Inside = tuple[tuple[Split, int], ...]
-"""The way from all records to some of them: into a block of a split, and into one of that block's."""
+"""The way from all records to some of them: into a block of a split, and into one of that block's.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A query that adds up, or such a query of images, asked of the records that some steps lead to."""
+    """A query that adds up, or such a query of images, asked of the records that some steps
+    lead to.
+    """
 
     query: Query
     inside: Inside = ()
@@ -43,9 +47,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sums:
-    """What queries add up to over some chunks: as secret as the data; its repr shows nothing of them.
+    """What queries add up to over some chunks: as secret as the data; its repr shows nothing of
+    them.
 
-    digest: of all records in any order, modulo 2^64, by which a second pass sees that records changed.
+    digest: of all records in any order, modulo 2^64, by which a second pass sees that records
+    changed.
     """
 
     rows: int
@@ -86,7 +92,9 @@ Pass = Callable[[Sequence[Ask], Transcripts], Sums]
 
 
 class Passes:
-    """The passes over the chunks of one dataset. The first one is made, or shared with others, before it is asked."""
+    """The passes over the chunks of one dataset. The first one is made, or shared with others,
+    before it is asked.
+    """
 
     def __init__(self, run: Pass, asks: Sequence[Ask], first: Sums) -> None:
         """Take what the first pass gave for these queries; ``run`` makes another one."""
@@ -94,7 +102,9 @@ class Passes:
         self._known = dict(zip(asks, first.values, strict=True))
 
     def value(self, ask: Ask, before: Transcripts) -> Integers:
-        """Give the value of a query: from an earlier pass, or by another one where it reads what was released."""
+        """Give the value of a query: from an earlier pass, or by another one where it reads
+        what was released.
+        """
         if ask.query.reads:
             return self._run((ask,), before).values[0]
         if ask not in self._known:
@@ -105,8 +115,9 @@ class Passes:
 class ChunkedView(View):
     """All records of a dataset that is read chunk by chunk; as secret as they are.
 
-    It answers queries that add up, and those whose value follows from such. Any other one is refused from the
-    plan, before a record is read; to ask for the records themselves is an error of a plan that was not checked.
+    It answers queries that add up, and those whose value follows from such. Any other one is
+    refused from the plan, before a record is read; to ask for the records themselves is an
+    error of a plan that was not checked.
     """
 
     def __init__(

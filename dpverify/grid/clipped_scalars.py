@@ -1,4 +1,6 @@
-"""Sums of first and second moments, clipped, about a released center and in a released unit, with their sensitivity."""
+"""Sums of first and second moments, clipped, about a released center and in a released unit,
+with their sensitivity.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,14 @@ def unit_of(level: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClippedMoments(VectorQuery):
-    """The sums over records of linear clip(z, +-turn) and square (min(z^2, edge^2) - offset), and weight times their number.
+    """The sums over records of linear clip(z, +-turn) and square (min(z^2, edge^2) - offset),
+    and weight times their number.
 
-    A record of one column is rounded to cells of 2^exponent and clamped to 2^40 cells about ``center``; z is its distance from
-    the frame's center in 1/1024 of the frame's unit, to the nearest integer. frame: what earlier stages decided, (size, 2)
-    integers: the frame's center in cells from ``center``, and its unit's level. The sensitivity is the same for all frames. With
-    weight 0 the number is left out.
+    A record of one column is rounded to cells of 2^exponent and clamped to 2^40 cells about
+    ``center``; z is its distance from the frame's center in 1/1024 of the frame's unit, to the
+    nearest integer. frame: what earlier stages decided, (size, 2)
+    integers: the frame's center in cells from ``center``, and its unit's level. The sensitivity
+    is the same for all frames. With weight 0 the number is left out.
     """
 
     adds_up = True
@@ -66,22 +70,23 @@ class ClippedMoments(VectorQuery):
         settle(self, exponent=checked_exponent(self.exponent), center=whole(self.center, "center"))
         if abs(self.center) > _LARGEST_CENTER:
             raise ValueError(
-                f"center = {self.center} cells is beyond 2^52; subtract a public constant from the data, or give a "
-                "larger cell."
+                f"center = {self.center} cells is beyond 2^52; subtract a public constant from "
+                "the data, or give a larger cell."
             )
         for name in _SHAPE:
             settle(self, **{name: whole(getattr(self, name), name)})
         if not 1 <= self.turn <= self.edge <= _LARGEST_EDGE:
             raise ValueError(
-                f"turn = {self.turn}, edge = {self.edge}; give 1 <= turn <= edge <= 2^14, in 1/1024 of a unit."
+                f"turn = {self.turn}, edge = {self.edge}; give 1 <= turn <= edge <= 2^14, in "
+                "1/1024 of a unit."
             )
         factors = self.linear, self.square, self.weight
         if not 0 <= self.offset <= self.edge**2 or not all(
             0 <= f <= _LARGEST_FACTOR for f in factors
         ):
             raise ValueError(
-                f"offset = {self.offset}, linear, square and weight = {factors}; give an offset from 0 to edge^2 and "
-                "factors from 0 to 2^32."
+                f"offset = {self.offset}, linear, square and weight = {factors}; give an offset "
+                "from 0 to edge^2 and factors from 0 to 2^32."
             )
 
     @property
@@ -103,7 +108,9 @@ class ClippedMoments(VectorQuery):
         return self.frame.reads
 
     def largest(self, rows: int) -> int:
-        """The most that a record adds to a sum, for each; without clipping, as far as the grid goes."""
+        """The most that a record adds to a sum, for each; without clipping, as far as the grid
+        goes.
+        """
         far = self.edge if self.clipped else 1 << 56
         return rows * max(self.linear * far, self.square * far**2, self.weight)
 
@@ -115,7 +122,8 @@ class ClippedMoments(VectorQuery):
         frames = self.frame(before)
         if frames.shape != (len(before), 2) or frames.dtype.kind not in "iu":
             raise ValueError(
-                f"frames {frames.dtype}{frames.shape} were released for {len(before)} draws; give two integers for each."
+                f"frames {frames.dtype}{frames.shape} were released for {len(before)} draws; "
+                "give two integers for each."
             )
         found, which = np.unique(frames, axis=0, return_inverse=True)
         sums = [self._sums(int(m), int(level), view) for m, level in found.tolist()]
@@ -125,8 +133,8 @@ class ClippedMoments(VectorQuery):
     def _sums(self, middle: int, level: int, view: View) -> list[int]:
         if not (abs(middle) <= OUTER_BOX and 0 <= level <= MOST_LEVEL):
             raise ValueError(
-                f"the frame ({middle}, {level}) is outside the grid; clamp it to 2^40 cells and to levels from 0 to "
-                f"{MOST_LEVEL}."
+                f"the frame ({middle}, {level}) is outside the grid; clamp it to 2^40 cells and "
+                f"to levels from 0 to {MOST_LEVEL}."
             )
         key = (ClippedMoments, self.exponent, self.center, self._shape, self.clipped, middle, level)
         return view.once(key, lambda: self._sum(middle, level, view.records))
@@ -147,15 +155,18 @@ class ClippedMoments(VectorQuery):
         return [self.linear * first, self.square * (second - self.offset * len(z)), *counted]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """The largest squared length of what a record adds (add-remove), or of what two add, subtracted (replace)."""
+        """The largest squared length of what a record adds (add-remove), or of what two add,
+        subtracted (replace).
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         if domain.columns != 1:
             raise ValueError(f"{domain}, for moments of one column.")
         return sensitivity_lemma(
             Quantity.of(
-                f"sums of {self.linear} clip(z, {self.turn}), {self.square} (min(z^2, {self.edge}^2) - {self.offset}) and "
-                f"{self.weight}, z about a released center in a released unit",
+                f"sums of {self.linear} clip(z, {self.turn}), {self.square} (min(z^2, "
+                f"{self.edge}^2) - {self.offset}) and {self.weight}, z about a released center "
+                "in a released unit",
                 "ClippedMoments",
                 **dict(zip(_SHAPE, self._shape, strict=True)),
             ),
@@ -182,7 +193,8 @@ def moved_squared(
     weight: int,
     adjacency: Adjacency,
 ) -> int:
-    """Compute the squared L2 sensitivity. Source: spec/theory/clipped_scalars.py, which has the proof.
+    """Compute the squared L2 sensitivity. Source: spec/theory/clipped_scalars.py, which has the
+    proof.
 
     replace: one record beyond the edge, the other at -t. add-remove: a record at t.
     """

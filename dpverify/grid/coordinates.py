@@ -1,8 +1,9 @@
 """Queries that look at each coordinate in its own unit: sides of thresholds, norms, scaled sums.
 
-What they tell a coordinate is which side of a public threshold a record lies on, or its distance from a
-public center in a public unit of its own. Each record is mapped on its own, in integers or by comparing
-floats, which is exact. What the maps are, on rationals, is in spec/theory/coordinates.py.
+What they tell a coordinate is which side of a public threshold a record lies on, or its
+distance from a public center in a public unit of its own. Each record is mapped on its own, in
+integers or by comparing floats, which is exact. What the maps are, on rationals, is in
+spec/theory/coordinates.py.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ _BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays 
 class SideCounts(VectorQuery):
     """For each coordinate, how many records lie above its threshold, minus how many lie below.
 
-    With ``lows``: how many lie outside the interval from low to high, minus how many lie inside. A record
-    at an end counts as neither. The difference needs no number of records to be compared with.
+    With ``lows``: how many lie outside the interval from low to high, minus how many lie
+    inside. A record at an end counts as neither. The difference needs no number of records to
+    be compared with.
     Raises ValueError for thresholds that are not finite, or an interval whose ends are reversed.
     """
 
@@ -65,8 +67,8 @@ class SideCounts(VectorQuery):
         ordered = len(lows) == len(self.highs) and all(map(float.__le__, lows, self.highs))
         if not self.highs or not ordered or not all(map(math.isfinite, (*lows, *self.highs))):
             raise ValueError(
-                f"thresholds for {len(self.highs)} coordinates; give one finite float for each, and "
-                "intervals whose low end is not above the high one."
+                f"thresholds for {len(self.highs)} coordinates; give one finite float for each, "
+                "and intervals whose low end is not above the high one."
             )
 
     @property
@@ -118,8 +120,8 @@ class Stretch:
         if len(lengths) > 1 or not all(1 <= f <= _LARGEST_FACTOR for f in self.factors):
             raise ValueError(
                 f"{len(self.center)} centers, {len(self.exponents)} exponents and "
-                f"{len(self.factors)} factors; give one of each for a coordinate, and factors from 1 "
-                f"to {_LARGEST_FACTOR}."
+                f"{len(self.factors)} factors; give one of each for a coordinate, and factors "
+                f"from 1 to {_LARGEST_FACTOR}."
             )
 
     def images(self, records: Records) -> Iterator[Integers]:
@@ -138,8 +140,8 @@ class Stretch:
 class NormCounts(VectorQuery):
     """How many records have a norm, after a ``stretch``, up to each of some increasing edges.
 
-    A record counts at the first edge that its norm does not exceed; beyond the last, in a place of its
-    own at the end.
+    A record counts at the first edge that its norm does not exceed; beyond the last, in a place
+    of its own at the end.
     """
 
     adds_up = True
@@ -219,7 +221,9 @@ class _ClippedSum(VectorQuery):
 
 @dataclass(frozen=True, slots=True)
 class ScaledSum(_ClippedSum):
-    """The sum over records of their images under a ``stretch``, each clipped to the ball of ``radius``."""
+    """The sum over records of their images under a ``stretch``, each clipped to the ball of
+    ``radius``.
+    """
 
     def clip(self, image: Integers) -> Integers:
         """To the ball."""
@@ -301,7 +305,8 @@ class ScaledMaskedSum(_ClippedSum):
 
 @dataclass(frozen=True, slots=True)
 class BoxSum(_ClippedSum):
-    """The sum over records of their images under a ``stretch``, each coordinate clipped to ``radius``.
+    """The sum over records of their images under a ``stretch``, each coordinate clipped to
+    ``radius``.
 
     norm: of the sensitivity, L1 (for Laplace noise) or squared L2.
     """
@@ -318,7 +323,9 @@ class BoxSum(_ClippedSum):
         return clip_to_box(image, self.radius)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """A coordinate moves by R, or by 2R under replace; d of them add up, or their squares do."""
+        """A coordinate moves by R, or by 2R under replace; d of them add up, or their squares
+        do.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         moved = self.radius * (2 if adjacency is Adjacency.REPLACE else 1)

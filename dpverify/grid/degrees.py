@@ -4,26 +4,27 @@ Distances are compared in integers, or in float64 where every partial sum is one
 function of two rows alone, and symmetric; order, batch, blocks and threads never show in a count.
 
 A ball at a time. Let c be any integer vector, and let the core be the rows left within
-``reach - radius`` of c. A row within the radius of a core row is within the reach of c, by the triangle
-inequality. So the core against the rows left in that larger ball (near rows, the core included) is all
-there is to decide about the core; it is counted on both sides and leaves. What remains decides about
-itself, about another center. Far rows are not even converted before their turn, so they slow down
-nobody else. Centers and reaches are read off some of the rows: exact whatever they are, and chosen so
-that every core holds one of these rows at least (``_chosen``).
+``reach - radius`` of c. A row within the radius of a core row is within the reach of c, by the
+triangle inequality. So the core against the rows left in that larger ball (near rows, the core
+included) is all there is to decide about the core; it is counted on both sides and leaves. What
+remains decides about itself, about another center. Far rows are not even converted before their
+turn, so they slow down nobody else. Centers and reaches are read off some of the rows: exact
+whatever they are, and chosen so that every core holds one of these rows at least (``_chosen``).
 
-In one ball. Take y - c = 2^s z + e, coordinatewise, with 0 <= e < 2^s, and w = (2^s - 1) sqrt(d)
-rounded up. Two rows' errors e differ by at most w in norm, so their distance D and the distance E of
-their z obey |D - 2^s E| <= w, and
+In one ball. Take y - c = 2^s z + e, coordinatewise, with 0 <= e < 2^s, and w = (2^s - 1)
+sqrt(d) rounded up. Two rows' errors e differ by at most w in norm, so their distance D and the
+distance E of their z obey |D - 2^s E| <= w, and
 
     D <= r  implies  E^2 <= (r + w)^2 / 4^s,      E^2 <= (r - w)^2 / 4^s, w <= r  implies  D <= r.
 
-The few pairs in between are decided from the rows themselves (``friends``). Where s = 0, w = 0: both
-bounds are r^2, and nothing is in between. E^2 comes from one product of floats, (2 z_i, -N_i, 1) with
-(z_j, 1, -N_j), which is -E^2 for N = |z|^2. If all N are at most 2^51, the magnitudes of its terms add
-up, by Cauchy-Schwarz, to at most 2 |z_i| |z_j| + N_i + N_j <= 2^53. So every entry and every partial
-sum is an integer that float64 holds, in whatever order they are added (as in ``linear``). Where all
-rows are within r / 2 of c they are friends of each other without a look. Where some are not, r is below
-twice the largest |y - c|, and both bounds on E^2 are integers of at most 2^53, too.
+The few pairs in between are decided from the rows themselves (``friends``). Where s = 0, w = 0:
+both bounds are r^2, and nothing is in between. E^2 comes from one product of floats, (2 z_i,
+-N_i, 1) with (z_j, 1, -N_j), which is -E^2 for N = |z|^2. If all N are at most 2^51, the
+magnitudes of its terms add up, by Cauchy-Schwarz, to at most 2 |z_i| |z_j| + N_i + N_j <= 2^53.
+So every entry and every partial sum is an integer that float64 holds, in whatever order they
+are added (as in ``linear``). Where all rows are within r / 2 of c they are friends of each
+other without a look. Where some are not, r is below twice the largest |y - c|, and both bounds
+on E^2 are integers of at most 2^53, too.
 
 Which pairs need a look. Most do not: rows near c are friends of all that are not far on the other
 side, and of rows that few others are near to, boxes of most others are too far (``pruning``).
@@ -56,8 +57,9 @@ _MOST_SQUARE = EXACT // 4
 """Rows of at most this squared norm are compared by one product of floats."""
 _REACH = math.isqrt(_MOST_SQUARE)
 _WORD_BITS = 24
-"""Rows whose norm is below 2^(this + s) are rounded to cells of 2^s. A z is less than one off in every
-coordinate, so |z| < 2^24 + sqrt(d), below 2^25 for every d < 2^48."""
+"""Rows whose norm is below 2^(this + s) are rounded to cells of 2^s. A z is less than one off
+in every coordinate, so |z| < 2^24 + sqrt(d), below 2^25 for every d < 2^48.
+"""
 _SAMPLE = 128  # rows that a center and a reach are read off
 _SHARE = 32  # a core holds one in so many of them at least
 _ROWS, _COLUMNS = 128, 1 << 11  # pairs that are compared at a time
@@ -69,14 +71,15 @@ def degrees(
 ) -> NDArray[np.int64]:
     """How many rows, the row itself included, lie within ``radius`` of each row: shape (n,).
 
-    rows: integers of any size, shape (n, d). The count of row i is #{j : |y_i - y_j| <= radius}, exact,
-    with the boundary included. ``progress(done, n)`` is called from time to time with the number of
-    rows whose counts are complete. Takes time O(n^2 d) at the speed of a float64 matrix product for the
-    pairs that need a look (``pruning``: few of them where the radius is small against the spread of
-    the rows, or so large that most rows are within half of it of their median), and memory O(n d);
-    O(n log n) for d = 1, and O(n d) where all are within half the radius of their median. How long it
-    takes says something of the rows. Beyond 61 bits an entry is a Python integer, and slow.
-    Errors: TypeError for anything but integers, ValueError for another shape or a negative radius.
+    rows: integers of any size, shape (n, d). The count of row i is #{j :
+    |y_i - y_j| <= radius}, exact, with the boundary included. ``progress(done, n)`` is called
+    from time to time with the number of rows whose counts are complete. Takes time O(n^2 d) at
+    the speed of a float64 matrix product for the pairs that need a look (``pruning``: few of
+    them where the radius is small against the spread of the rows, or so large that most rows
+    are within half of it of their median), and memory O(n d); O(n log n) for d = 1, and O(n d)
+    where all are within half the radius of their median. How long it takes says something of
+    the rows. Beyond 61 bits an entry is a Python integer, and slow. Errors: TypeError for
+    anything but integers, ValueError for another shape or a negative radius.
     """
     given, most = _matrix(rows, "rows"), _radius(radius)
     n, d = given.shape
@@ -123,7 +126,9 @@ class _Ball:
 
 @dataclass(frozen=True, slots=True)
 class _Rounded:
-    """Near rows as (z, 1, -N), with the bounds on E^2: up to ``sure`` friends, beyond ``maybe`` not."""
+    """Near rows as (z, 1, -N), with the bounds on E^2: up to ``sure`` friends, beyond ``maybe``
+    not.
+    """
 
     rows: Integers
     members: Indices
@@ -154,7 +159,9 @@ class _Rounded:
 
 
 def _counted(rows: Integers, ball: _Ball, radius: int, counts: NDArray[np.int64]) -> Iterator[int]:
-    """Add the core's pairs with all rows of the ball; yields how many rows are done after each block."""
+    """Add the core's pairs with all rows of the ball; yields how many rows are done after each
+    block.
+    """
     members, size = np.concatenate([ball.core, ball.others]), len(ball.core)
     if 4 * ball.square <= radius**2:  # all of them core: others are farther from the center
         counts[members] += size
@@ -173,7 +180,9 @@ def _compared(
     point: NDArray[np.float64],
     counts: NDArray[np.int64],
 ) -> Iterator[int]:
-    """Add the core's pairs with itself and with others to the counts of both, nearest to a point first."""
+    """Add the core's pairs with itself and with others to the counts of both, nearest to a
+    point first.
+    """
     squares = [squares_from(point, rounded.vectors[some]) for some in (core, others)]
     order = [np.argsort(some) for some in squares]
     squares = [square[rising] for square, rising in zip(squares, order, strict=True)]
@@ -248,9 +257,9 @@ def _ball(rows: Integers, left: Indices, radius: int) -> _Ball:
 def _chosen(rows: Integers, left: Indices, radius: int) -> tuple[Integers, int]:
     """A center and a reach, by some of the rows: their coordinatewise median, or one of themselves.
 
-    It is the one with most of them near: the least m such that one in 32 is within m. Then the reach
-    is at least 4 m and 4 radii, so these rows are within 3/4 of the reach: they are core. Few pairs are
-    undecided as long as the radius is well above the reach's 2^-22 sqrt(d).
+    It is the one with most of them near: the least m such that one in 32 is within m. Then the
+    reach is at least 4 m and 4 radii, so these rows are within 3/4 of the reach: they are core.
+    Few pairs are undecided as long as the radius is well above the reach's 2^-22 sqrt(d).
     """
     some = rows[left[np.linspace(0, len(left) - 1, min(_SAMPLE, len(left))).astype(np.intp)]]
     median: Integers = np.sort(some, axis=0)[len(some) // 2]
@@ -295,8 +304,8 @@ def _matrix(rows: ArrayLike, name: str) -> Integers:
     found = integers(rows)
     if found.ndim != 2:
         raise ValueError(
-            f"{name} has {found.ndim} dimensions; give a matrix of one row for each record, of shape "
-            "(n, d)."
+            f"{name} has {found.ndim} dimensions; give a matrix of one row for each record, of "
+            "shape (n, d)."
         )
     if found.dtype == object and largest(found) < WORD:
         return found.astype(np.int64)

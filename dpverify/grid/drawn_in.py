@@ -1,4 +1,6 @@
-"""Sums about released points in which records outside a ball are drawn in to it, and those far outside are left out."""
+"""Sums about released points in which records outside a ball are drawn in to it, and those far
+outside are left out.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,12 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class DrawnInSum(MovingSum):
-    """As ``MovingSum``, with records up to two radii from the point drawn in to the ball, as ``clip_to_ball`` does.
+    """As ``MovingSum``, with records up to two radii from the point drawn in to the ball, as
+    ``clip_to_ball`` does.
 
-    Their number counts all within two radii. What is masked at a radius leans to the bulk of skewed records by about the
-    radius times their share outside; drawn in they lose what they are beyond it. Outliers count nowhere.
+    Their number counts all within two radii. What is masked at a radius leans to the bulk of
+    skewed records by about the radius times their share outside; drawn in they lose what they
+    are beyond it. Outliers count nowhere.
     """
 
     def totals(
@@ -43,8 +47,8 @@ class DrawnInSum(MovingSum):
             raise ValueError(f"the sum is in units for {self.adjacency}, not {adjacency}.")
         return sensitivity_lemma(
             Quantity.of(
-                "the sum of records drawn in to a ball and the number within twice its radius, in 2^-40 of "
-                f"{render(self.spread)} of its bound",
+                "the sum of records drawn in to a ball and the number within twice its radius, "
+                f"in 2^-40 of {render(self.spread)} of its bound",
                 "DrawnInSum",
                 spread=self.spread,
                 width=self.width,
@@ -60,7 +64,8 @@ class DrawnInSum(MovingSum):
 
 
 def drawn_in_sums(data: Counted, centers: Integers, radii: Integers) -> tuple[Integers, Integers]:
-    """(sum of vector - center, drawn in to the radius, number) over the vectors within two radii of each center.
+    """(sum of vector - center, drawn in to the radius, number) over the vectors within two
+    radii of each center.
 
     As ``sums_in_balls``, to whose sums those of the vectors between one radius and two are added.
     """

@@ -1,4 +1,6 @@
-"""Votes of records for the column in which each is farthest from a point that the transcript decided."""
+"""Votes of records for the column in which each is farthest from a point that the transcript
+decided.
+"""
 
 from __future__ import annotations
 

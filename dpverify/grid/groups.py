@@ -1,9 +1,9 @@
 """Statistics of groups of records, counted by bucket: the same idea as ``KeyedCounts``, of groups.
 
-Which group a record is in is a fixed public function of the record itself and of which of its equals it
-is, so one record more or less changes one group, and nobody is moved to another one. The function is
-a hash that looks random; accuracy needs that, the sensitivity does not. What it is on integers, and why
-it is enough, is in spec/theory/groups.py.
+Which group a record is in is a fixed public function of the record itself and of which of its
+equals it is, so one record more or less changes one group, and nobody is moved to another one.
+The function is a hash that looks random; accuracy needs that, the sensitivity does not. What it
+is on integers, and why it is enough, is in spec/theory/groups.py.
 """
 
 from __future__ import annotations
@@ -71,17 +71,20 @@ class SumOver:
         named = [whole(i, "coordinates") for i in self.coordinates]
         if not named or len({*named}) < len(named) or not {*named} <= {*range(columns)}:
             raise ValueError(
-                f"coordinates = {self.coordinates}: name at least one of 0..{columns - 1}, each once."
+                f"coordinates = {self.coordinates}: name at least one of 0..{columns - 1}, each "
+                "once."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class ReportsWorth:
-    """4^j for the least k = 2^j of which k columns of their own cost hardly more than of the best k.
+    """4^j for the least k = 2^j of which k columns of their own cost hardly more than of the
+    best k.
 
-    The cost of k is the noise of a mean with M = diag(the k largest variances, the others' average): the sum
-    of the k largest standard deviations + sqrt((d - k) times the sum of the other variances). Hardly:
-    an eighth. Roots are rounded down to 2^-20; it is the same in any unit, but for that.
+    The cost of k is the noise of a mean with M = diag(the k largest variances, the others'
+    average): the sum of the k largest standard deviations + sqrt((d - k) times the sum of the
+    other variances). Hardly: an eighth. Roots are rounded down to 2^-20; it is the same in any
+    unit, but for that.
     """
 
     averaged: ClassVar[bool] = False
@@ -108,10 +111,11 @@ Statistic = KthLargest | SumOver | ReportsWorth
 class GroupBuckets(Query):
     """How many groups have their statistic in each bucket: [4^b, 4^(b + 1)), or zero.
 
-    A record counts as round(x / 2^exponent) in each of ``columns`` columns, clamped to 2^40 cells. The
-    records of each of ``groups`` groups are put in order by a hash, and paired in that order; one may be
-    left over. A group of p pairs has the sum of the squared differences over 2 p in each column, an
-    estimate of its variance in squared cells; with no pair it has zeros. The statistic is of those.
+    A record counts as round(x / 2^exponent) in each of ``columns`` columns, clamped to 2^40
+    cells. The records of each of ``groups`` groups are put in order by a hash, and paired in
+    that order; one may be left over. A group of p pairs has the sum of the squared differences
+    over 2 p in each column, an estimate of its variance in squared cells; with no pair it has
+    zeros. The statistic is of those.
     key: another number gives another hash. Raises ValueError for parameters out of range.
     """
 
@@ -149,8 +153,9 @@ class GroupBuckets(Query):
         return [int(b) for b in buckets_of(np.array(totals, kind)[:, np.newaxis], parts)[:, 0]]
 
     def sums(self, view: View) -> tuple[Integers, NDArray[np.int64]]:
-        """Of each group the squared differences, summed for each column, shape (groups, columns), and its number of
-        pairs, shape (groups,); once for each grouping of a view."""
+        """Of each group the squared differences, summed for each column, shape (groups,
+        columns), and its number of pairs, shape (groups,); once for each grouping of a view.
+        """
         key = (type(self), self.columns, self.groups, self.exponent, self.key)
         return view.once(key, lambda: self._sums(view.records))
 
@@ -242,7 +247,9 @@ def _copies(as_before: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def sums_of_squares(differences: NDArray[np.int64], starts: NDArray[np.intp]) -> Integers:
-    """Exactly, of each column, over the rows from each start to the next; magnitudes up to 2^42, at most 2^20 rows."""
+    """Exactly, of each column, over the rows from each start to the next; magnitudes up to
+    2^42, at most 2^20 rows.
+    """
     if not len(starts):
         return np.zeros((0, differences.shape[1]), np.int64)
     if len(differences) * largest(differences) ** 2 < WORD:
@@ -258,7 +265,9 @@ def sums_of_squares(differences: NDArray[np.int64], starts: NDArray[np.intp]) ->
 
 
 def added_at(sums: Integers, rows: NDArray[np.intp], more: Integers) -> Integers:
-    """The sums with more added to some rows, each named once; in int64 where that is certain to do."""
+    """The sums with more added to some rows, each named once; in int64 where that is certain to
+    do.
+    """
     if largest(sums) + largest(more) >= WORD:
         sums = sums.astype(object)
     sums[rows] += more if sums.dtype == object else more.astype(np.int64)
@@ -266,10 +275,11 @@ def added_at(sums: Integers, rows: NDArray[np.intp], more: Integers) -> Integers
 
 
 def buckets_of(sums: Integers, divisors: NDArray[np.int64]) -> NDArray[np.int64]:
-    """floor(log4(sum / divisor)), exactly, -1024 for a sum of 0; sums from 0 on, a row for each divisor >= 1.
+    """floor(log4(sum / divisor)), exactly, -1024 for a sum of 0; sums from 0 on, a row for each
+    divisor >= 1.
 
-    With 4^j >= divisor, q = floor(4^j sum / divisor) is positive for a positive sum, and it has the same
-    floor(log4) as the quotient, plus j.
+    With 4^j >= divisor, q = floor(4^j sum / divisor) is positive for a positive sum, and it has
+    the same floor(log4) as the quotient, plus j.
     """
     j = (np.frexp(divisors)[1].astype(np.int64) + 1)[:, np.newaxis] // 2
     wide = sums.dtype == object or largest(sums) << 2 * int(j.max(initial=0)) >= WORD

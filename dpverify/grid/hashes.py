@@ -1,4 +1,6 @@
-"""Public hashes of records, each of a record's cells alone; they look random, and no claim rests on that."""
+"""Public hashes of records, each of a record's cells alone; they look random, and no claim
+rests on that.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,8 @@ def multipliers(columns: int, key: int) -> Words:
 def mixed(words: Words) -> Words:
     """The finalizer of SplitMix64, a bijection of 64-bit words.
 
-    Source: G. L. Steele, D. Lea and C. H. Flood, Fast splittable pseudorandom number generators, OOPSLA
-    2014.
+    Source: G. L. Steele, D. Lea and C. H. Flood, Fast splittable pseudorandom number
+    generators, OOPSLA 2014.
     """
     found = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -43,7 +43,9 @@ class Images:
 
     @cached_property
     def excess(self) -> Integers:
-        """max(0, 2 degree - n) for each record, shape (n,): nothing without a majority of friends."""
+        """max(0, 2 degree - n) for each record, shape (n,): nothing without a majority of
+        friends.
+        """
         return np.asarray(np.maximum(2 * self.degrees - len(self.degrees), 0))
 
     @cached_property

@@ -1,7 +1,8 @@
-"""Sums over records that are all sure to be inside a ball: then nothing is clipped, and one map of the sum is enough.
+"""Sums over records that are all sure to be inside a ball: then nothing is clipped, and one map
+of the sum is enough.
 
-The sum of images C y is C times the sum of the y. A block of records whose columns' extremes already bound every image by
-the radius needs no image, and no norm, of any of its records.
+The sum of images C y is C times the sum of the y. A block of records whose columns' extremes
+already bound every image by the radius needs no image, and no norm, of any of its records.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ _FEW = 1 << 8  # records, of which the images are as quickly made
 
 
 def inner_sum(public: IntegerMap, records: Records, radius: int) -> tuple[Integers, Records]:
-    """Give the sum of the images of the first records, all of them inside the ball, shape (width,), exactly; and the other
-    records, of which nothing is decided: all from the first block on that is not sure to be inside."""
+    """Give the sum of the images of the first records, all of them inside the ball, shape
+    (width,), exactly; and the other records, of which nothing is decided: all from the first
+    block on that is not sure to be inside.
+    """
     count = max(1, round(records.size / _BLOCK))
     step = -(-len(records) // count)
     cells: Integers = np.zeros(public.columns, object)
@@ -44,7 +47,9 @@ def inner_sum(public: IntegerMap, records: Records, radius: int) -> tuple[Intege
 
 @lru_cache(maxsize=64)
 def _arrays(public: IntegerMap) -> tuple[Integers, Integers | None, NDArray[np.float64] | None]:
-    """Give the center and the matrix in Python integers, and the magnitudes of its entries, which are floats."""
+    """Give the center and the matrix in Python integers, and the magnitudes of its entries,
+    which are floats.
+    """
     center = np.array(public.center, object)
     if public.matrix is None:
         return center, None, None
@@ -55,9 +60,10 @@ def _arrays(public: IntegerMap) -> tuple[Integers, Integers | None, NDArray[np.f
 def _sum_of_cells(public: IntegerMap, block: Records, radius: int) -> Integers | None:
     """Sum cells, exactly; None unless every image is sure to be inside the ball.
 
-    Where |y_j| <= b_j for every record, |C y|^2 <= sum over i of (sum over j |C_ij| b_j)^2. All terms are positive and
-    are added in floats: of k rows and m columns the result is off by less than (2 m + k + 8) 2^-53 of itself. A sum
-    of cells of which every partial sum is below 2^53 is exact in floats.
+    Where |y_j| <= b_j for every record, |C y|^2 <= sum over i of (sum over j |C_ij| b_j)^2. All
+    terms are positive and are added in floats: of k rows and m columns the result is off by
+    less than (2 m + k + 8) 2^-53 of itself. A sum of cells of which every partial sum is below
+    2^53 is exact in floats.
     """
     exponent = np.array(public.exponent) if isinstance(public.exponent, tuple) else public.exponent
     z = float_cells(block, -OUTER_BOX, OUTER_BOX, exponent)

@@ -92,9 +92,9 @@ class WithCount(VectorQuery):
 def least_counted(at_least: int, per_record: Fraction, rare: Callable[[int], bool]) -> int:
     """The least n whose released number falls below ``at_least`` rarely enough.
 
-    n records release round(n per_record) + noise, and ``rare(k)`` says whether noise <= -k is rare
-    enough. A released number below at_least per_record has noise < 1/2 - (n - at_least) per_record, so
-    noise <= 1 - floor((n - at_least) per_record).
+    n records release round(n per_record) + noise, and ``rare(k)`` says whether noise <= -k is
+    rare enough. A released number below at_least per_record has noise < 1/2 - (n - at_least)
+    per_record, so noise <= 1 - floor((n - at_least) per_record).
     """
 
     def enough(n: int) -> bool:

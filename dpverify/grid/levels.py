@@ -1,8 +1,9 @@
-"""How many groups of records have a column's variance at a level or above, for all columns and levels.
+"""How many groups of records have a column's variance at a level or above, for all columns and
+levels.
 
-The groups are those of ``groups``: one record more or less changes one of them, and a group is in or out
-of each of these numbers. The largest exact work, a table of every group's bucket in every column, is
-done once for a view. What it is on integers is in spec/theory/levels.py.
+The groups are those of ``groups``: one record more or less changes one of them, and a group is
+in or out of each of these numbers. The largest exact work, a table of every group's bucket in
+every column, is done once for a view. What it is on integers is in spec/theory/levels.py.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ _SOURCE = Source(
 
 @dataclass(frozen=True, slots=True)
 class LevelCounts(Query):
-    """For each level b, from the highest on, and each column: how many groups have a bucket of b or more.
+    """For each level b, from the highest on, and each column: how many groups have a bucket of
+    b or more.
 
-    Shape (levels * columns,), all columns at the first level, then at the second, ... hidden: columns
-    whose answers are the public number -groups instead, far below those of any other column.
+    Shape (levels * columns,), all columns at the first level, then at the second, ... hidden:
+    columns whose answers are the public number -groups instead, far below those of any other
+    column.
     Raises ValueError for levels that do not fall, or a hidden column that is none.
     """
 
@@ -54,7 +57,9 @@ class LevelCounts(Query):
         return len(self.levels) * self.grouping.columns
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (width,), from the groups' buckets; counted once for all queries of these levels of a view."""
+        """Shape (width,), from the groups' buckets; counted once for all queries of these
+        levels of a view.
+        """
 
         def counts() -> NDArray[np.int64]:
             table = bucket_table(self.grouping, view)
@@ -82,7 +87,8 @@ class LevelCounts(Query):
 
 
 def bucket_table(grouping: GroupBuckets, view: View) -> NDArray[np.int64]:
-    """The bucket of each group's variance in each column, shape (groups, columns), -1024 for a variance of zero.
+    """The bucket of each group's variance in each column, shape (groups, columns), -1024 for a
+    variance of zero.
 
     The statistic of the grouping does not matter. It is computed once for each grouping of a view.
     """

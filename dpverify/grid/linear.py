@@ -7,18 +7,19 @@ integer itself. (A BLAS forms every entry as a sum of products of entries; none 
 first, as Strassen's algorithm would.) The sum of the magnitudes is bounded by inner dimension times
 largest times largest, and by Cauchy-Schwarz: row norm times column norm.
 
-Beyond the bound, operands are split into words, x = w_0 + 2^b w_1 + ..., balanced: |w_i| <= 2^(b-1).
-Every product of words is exact by the same bound, over chunks of the inner dimension if need be. The
-parts are put together modulo 2^64, which is exact when the result is known to be below 2^62, and
-otherwise in Python integers (an array of dtype object). How it is done never shows in the result.
+Beyond the bound, operands are split into words, x = w_0 + 2^b w_1 + ..., balanced:
+|w_i| <= 2^(b-1). Every product of words is exact by the same bound, over chunks of the inner
+dimension if need be. The parts are put together modulo 2^64, which is exact when the result is
+known to be below 2^62, and otherwise in Python integers (an array of dtype object). How it is
+done never shows in the result.
 
 Budgets, for n records clipped to a ball of R cells:
 
 - first moments: n R <= 2^53 for one word. A cell of 2^-20 of the radius leaves 2^33 records.
 - second moments: n R^2 <= 2^53 for one word. A cell of 2^-17 of the radius leaves 2^19 records;
   more records, or a finer cell, take two words and up to four times as long.
-- no number that is given in cells exceeds 2^41 (``check_word_budget``): the outer box about a center
-  in it. The squared norm of such a row needs two words, and it has them.
+- no number that is given in cells exceeds 2^41 (``check_word_budget``): the outer box about a
+  center in it. The squared norm of such a row needs two words, and it has them.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def second_moments(x: ArrayLike) -> Integers:
 def float_moments(x: NDArray[np.float64], most: int) -> tuple[Integers, Integers]:
     """(x^T x, the sum of the rows), shapes (d, d) and (d,), of integers that are held as floats.
 
-    most: a public bound on their magnitude. Raises ValueError for more than 2^53 / most^2 rows, whose
-    partial sums may round.
+    most: a public bound on their magnitude. Raises ValueError for more than 2^53 / most^2 rows,
+    whose partial sums may round.
     """
     if len(x) * max(1, most) ** 2 > EXACT:
         raise ValueError(f"{len(x)} rows of up to {most}; give at most {EXACT // most**2} at once.")
@@ -101,7 +102,8 @@ def squared_norms(x: ArrayLike) -> Integers:
     if rows.dtype == object or top >= WORD:
         return _long_norms(rows)
     floats = rows.astype(np.float64)
-    # int64 is exact modulo 2^64, so a norm that is below 2^62 is right; of rounded numbers see ``_refined``
+    # int64 is exact modulo 2^64, so a norm that is below 2^62 is right; of rounded numbers see
+    # ``_refined``
     short = np.einsum("ij,ij->i", floats, floats) < WORD * (1 - (rows.shape[1] + 8) * 2.0**-52)
     norms = _inner(rows, rows)
     if short.all():
@@ -128,11 +130,13 @@ def _long_norms(rows: Integers) -> Integers:
 
 
 def ceiling_norms(x: ArrayLike) -> tuple[Integers, NDArray[np.bool_]]:
-    """The least integer s >= |y| for each row y, shape (n,), exactly; and where |y| is that integer.
+    """The least integer s >= |y| for each row y, shape (n,), exactly; and where |y| is that
+    integer.
 
-    Of k columns, the float of N = |y|^2 is off by less than (k + 3) 2^-53 of itself, so its rounded root s by
-    e < (k + 6) 2^-54 s + 1. If N (k + 8) < 2^114, then |N - s^2| < 2 s e + e^2 < 2^63: it is known modulo 2^64,
-    and so s can be moved to where it belongs, a few steps away.
+    Of k columns, the float of N = |y|^2 is off by less than (k + 3) 2^-53 of itself, so its
+    rounded root s by e < (k + 6) 2^-54 s + 1. If N (k + 8) < 2^114, then |N - s^2| < 2 s
+    e + e^2 < 2^63: it is known modulo 2^64, and so s can be moved to where it belongs, a few
+    steps away.
     """
     rows = integers(x)
     if rows.dtype == object:
@@ -201,8 +205,8 @@ def check_word_budget(value: int, name: str, most: int = LARGEST_ENTRY) -> None:
     )
     raise ValueError(
         f"{name}: {value} is beyond the 2^{most.bit_length() - 1} cells that exact sums of records "
-        f"have words for, in whatever way they are split. {remedy}: a cell of 2^-20 of the radius is "
-        "fine enough for sums, and one of 2^-17 for second moments."
+        f"have words for, in whatever way they are split. {remedy}: a cell of 2^-20 of the "
+        "radius is fine enough for sums, and one of 2^-17 for second moments."
     )
 
 
@@ -216,7 +220,8 @@ def integers(x: ArrayLike) -> Integers:
         return array
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(
-            f"an array of {array.dtype} where integers belong; map records to cells first (to_cells)."
+            f"an array of {array.dtype} where integers belong; map records to cells first "
+            "(to_cells)."
         )
     return array.astype(object if array.dtype == np.uint64 else np.int64)
 
@@ -300,7 +305,9 @@ def _one_word(a: Integers, b: Integers) -> Integers:
 
 
 def _refined(size: _Size, columns: Integers) -> _Size:
-    """The size with its squared norms measured: in floats, and then increased beyond their error."""
+    """The size with its squared norms measured: in floats, and then increased beyond their
+    error.
+    """
     if columns.dtype == object:
         return size
     floats = columns.astype(np.float64)
@@ -325,7 +332,9 @@ def _chunk(a: _Size, b: _Size, words: tuple[int, int], inner: int) -> int:
 
 
 def _cheapest(a: _Size, b: _Size, inner: int, symmetric: bool) -> tuple[int, int]:
-    """How many words to split the operands into: the fewest multiplications, with their overhead."""
+    """How many words to split the operands into: the fewest multiplications, with their
+    overhead.
+    """
 
     def cost(words: tuple[int, int]) -> float:
         chunk = _chunk(a, b, words, inner)

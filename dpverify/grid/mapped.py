@@ -60,8 +60,8 @@ class RecordMap:
         settle(self, matrix=checked_matrix(self.matrix, len(self.center)))
         if not len(self.center) == len(self.exponents) == len(self.matrix):
             raise ValueError(
-                f"{len(self.center)} centers, {len(self.exponents)} exponents and {len(self.matrix)} "
-                "rows of the matrix; give one of each for a column."
+                f"{len(self.center)} centers, {len(self.exponents)} exponents and "
+                f"{len(self.matrix)} rows of the matrix; give one of each for a column."
             )
         for name, most in (("shift", 60), ("fine", 40)):
             if not 0 <= whole(getattr(self, name), name) <= most:

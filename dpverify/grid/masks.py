@@ -1,4 +1,6 @@
-"""Which integers there are, each once; sums of the vectors in a ball, for many balls at once: exact, in blocks."""
+"""Which integers there are, each once; sums of the vectors in a ball, for many balls at once:
+exact, in blocks.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ Row = tuple[int, ...]
 
 
 def different_rows(numbers: Integers, name: str) -> tuple[list[Row], NDArray[np.intp]]:
-    """The different rows of integers, and which of them each one is; in order of their last numbers, then those before.
+    """The different rows of integers, and which of them each one is; in order of their last
+    numbers, then those before.
 
     Raises TypeError for what is no integer, with this name.
     """
@@ -72,8 +75,9 @@ def _codes(numbers: Integers) -> Integers | None:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Integer vectors, shape (m, d), and how often each occurs, shape (m,). rising: numbers, d = 1, in
-    increasing order."""
+    """Integer vectors, shape (m, d), and how often each occurs, shape (m,). rising: numbers,
+    d = 1, in increasing order.
+    """
 
     vectors: Integers
     counts: Integers
@@ -131,7 +135,9 @@ def _fits(data: Counted, radii: Integers) -> bool:
 def near_balls(
     data: Counted, centers: Integers, radii: Integers
 ) -> tuple[Integers, Integers, Integers]:
-    """The vectors in a box about all balls, from its lowest corner: far ones would need longer words."""
+    """The vectors in a box about all balls, from its lowest corner: far ones would need longer
+    words.
+    """
     most = radii.max(initial=0)
     low, high = centers.min(axis=0) - most, centers.max(axis=0) + most
     near = ((data.vectors >= low) & (data.vectors <= high)).all(axis=1)
@@ -141,7 +147,9 @@ def near_balls(
 def _in_order(
     data: Counted, centers: Integers, radii: Integers, into: tuple[Integers, Integers]
 ) -> None:
-    """In one dimension a ball is a stretch of the sorted numbers: two differences of partial sums."""
+    """In one dimension a ball is a stretch of the sorted numbers: two differences of partial
+    sums.
+    """
     sums, numbers = into
     values = data.vectors[:, 0]
     low = np.searchsorted(values, centers - radii)

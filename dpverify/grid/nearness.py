@@ -36,10 +36,10 @@ _CELLS_PER_RADIUS = 20
 class Nearness:
     """Records as integer vectors y, which are friends where |y - y'| <= ``radius``.
 
-    scales: y = round(fl(x * scales) / 2^exponent), each coordinate on its own: the product is rounded
-    to a float64, by IEEE 754 the same in every batch. Or
-    matrix: y = round(C z / 2^shift) with an integer matrix C and z = round(x / 2^exponent).
-    Each coordinate of z and of y is clamped to the outer box of 2^40 cells. ``radius`` is in cells of y.
+    scales: y = round(fl(x * scales) / 2^exponent), each coordinate on its own: the product is
+    rounded to a float64, by IEEE 754 the same in every batch. Or matrix: y = round(C
+    z / 2^shift) with an integer matrix C and z = round(x / 2^exponent). Each coordinate of z
+    and of y is clamped to the outer box of 2^40 cells. ``radius`` is in cells of y.
     """
 
     radius: int
@@ -142,7 +142,9 @@ def _exponent(radius: Fraction) -> int:
 
 
 def _longest_square(rows: NDArray[np.float64]) -> Fraction:
-    """The largest sum of squares of a row, exactly: floats are integers over a common power of two."""
+    """The largest sum of squares of a row, exactly: floats are integers over a common power of
+    two.
+    """
     mantissas, exponents = np.frexp(rows)
     least = int(exponents[rows != 0].min(initial=0))
     shifts = np.where(rows != 0, exponents - least, 0).astype(object)

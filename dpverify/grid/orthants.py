@@ -1,7 +1,8 @@
-"""Sums of records of zeros and ones, with weights that were released: vectors in an orthant, clipped to a ball.
+"""Sums of records of zeros and ones, with weights that were released: vectors in an orthant,
+clipped to a ball.
 
-Two vectors of an orthant in a ball are sqrt(2) radii apart at most, and not two. What the maps are, on rationals, is in
-spec/theory/orthants.py.
+Two vectors of an orthant in a ball are sqrt(2) radii apart at most, and not two. What the maps
+are, on rationals, is in spec/theory/orthants.py.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ _SPEC = "theory/orthants.py:obligation_bit_sums"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitSums(VectorQuery):
-    """The sum over records of what their bits become; with a ``weight``, and last that many times their number.
+    """The sum over records of what their bits become; with a ``weight``, and last that many
+    times their number.
 
-    A number above 1/2 is the bit 1, any other is 0. weights: different rows of d integers, shape (k, d), and which of
-    them each draw has, shape (size,). For a positive weight w_j a bit counts w_j, for a negative one its opposite
-    counts -w_j; the vector of these is clipped to the ball of ``radius``, toward 0. A row of zeros is for signs: then bits
-    count c or -c, c = ``sign_of(radius, d, adjacency)``, and nothing is clipped. One bound holds for all rows.
+    A number above 1/2 is the bit 1, any other is 0. weights: different rows of d integers,
+    shape (k, d), and which of them each draw has, shape (size,). For a positive weight w_j a
+    bit counts w_j, for a negative one its opposite counts -w_j; the vector of these is clipped
+    to the ball of ``radius``, toward 0. A row of zeros is for signs: then bits count c or -c,
+    c = ``sign_of(radius, d, adjacency)``, and nothing is clipped. One bound holds for all rows.
     """
 
     adds_up = True
@@ -53,7 +56,8 @@ class BitSums(VectorQuery):
             raise ValueError(f"weight = {self.weight} of the number; give 0 or more.")
         if self.radius**2 < 2 * self.columns:
             raise ValueError(
-                f"radius = {self.radius} for {self.columns} columns; give one of at least sqrt(2) for each root of a column."
+                f"radius = {self.radius} for {self.columns} columns; give one of at least "
+                "sqrt(2) for each root of a column."
             )
 
     @property
@@ -67,7 +71,9 @@ class BitSums(VectorQuery):
         return self.weights.reads
 
     def largest(self, rows: int) -> int:
-        """The radius or the weight for each record; without clipping, the longest weights there are."""
+        """The radius or the weight for each record; without clipping, the longest weights there
+        are.
+        """
         return rows * max(self.radius if self.clipped else WORD, self.weight)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
@@ -78,8 +84,9 @@ class BitSums(VectorQuery):
         rows, which = self.weights(before)
         if rows.shape[1:] != (self.columns,) or which.shape != (len(before),):
             raise ValueError(
-                f"weights of shape {rows.shape} and {which.shape} were released for {len(before)} draws; give "
-                f"{self.columns} numbers in a row, and one number for each draw."
+                f"weights of shape {rows.shape} and {which.shape} were released for "
+                f"{len(before)} draws; give {self.columns} numbers in a row, and one number for "
+                "each draw."
             )
         kind = np.int64 if self.largest(len(view)) < WORD else object
         found = [self._value(tuple(row), view) for row in rows.tolist()]
@@ -106,7 +113,9 @@ class BitSums(VectorQuery):
         return clip_to_ball(vectors, self.radius) if self.clipped else vectors
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove R^2 + w^2; replace 2 R^2. Raises ValueError for another adjacency than the signs are for."""
+        """add-remove R^2 + w^2; replace 2 R^2. Raises ValueError for another adjacency than the
+        signs are for.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         if domain.columns != self.columns:
@@ -127,7 +136,9 @@ class BitSums(VectorQuery):
 
 
 def sign_of(radius: int, columns: int, adjacency: Adjacency) -> int:
-    """Give c for which d numbers of c or -c move as little as clipped vectors: replace 4 d c^2 <= 2 R^2, add-remove d c^2 <= R^2."""
+    """Give c for which d numbers of c or -c move as little as clipped vectors: replace 4 d
+    c^2 <= 2 R^2, add-remove d c^2 <= R^2.
+    """
     share = 2 * columns if adjacency is Adjacency.REPLACE else columns
     return isqrt(radius**2 // share)
 
@@ -140,7 +151,9 @@ def moved_squared(radius: int, weight: int, adjacency: Adjacency) -> int:
 
 
 def _bits(records: Records, columns: int) -> Iterator[NDArray[np.bool_]]:
-    """The bits of the records, some at a time. Raises ValueError for records of another number of columns."""
+    """The bits of the records, some at a time. Raises ValueError for records of another number
+    of columns.
+    """
     if records.shape[1] != columns:
         raise ValueError(f"records of {records.shape[1]} columns; the sums are of {columns}.")
     step = max(1, _BLOCK // columns)

@@ -1,4 +1,6 @@
-"""Sums of outer products of records, after a public or released map, with their squared L2 sensitivities."""
+"""Sums of outer products of records, after a public or released map, with their squared L2
+sensitivities.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,12 @@ from dpverify.privacy.numbers import settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
 
 How = Literal["sphere", "clip", "mask"]
-"""What becomes of an image: moved to the sphere (0 stays), clipped to the ball, or left out if it is outside."""
+"""What becomes of an image: moved to the sphere (0 stays), clipped to the ball, or left out if
+it is outside.
+"""
 DIAGONAL, OFF_DIAGONAL = 169, 239
-"""Factors of entries: 239 / 169 is just below sqrt(2), so values are nearly isometric to matrices."""
+"""Factors of entries: 239 / 169 is just below sqrt(2), so values are nearly isometric to matrices.
+"""
 _MOST_WEIGHT = 1 << 84
 _WORDS: dict[str, str] = {
     "sphere": "moved to a sphere",
@@ -52,10 +57,12 @@ _WORDS: dict[str, str] = {
 class ImageQuery(VectorQuery):
     """A query about records' images under integer maps that were released.
 
-    A record's image is y = C (cells - center), or C (cells - center, constant); cells are of 2^exponent. rows: of C.
-    maps: the different rows of numbers, shape (k, numbers), and which of them each draw has, shape (size,). A row is C, row by
-    row; with ``moved`` then by how many cells the center is moved, for each column; and what else the kind of query asks
-    for. One bound on the sensitivity holds for all of them.
+    A record's image is y = C (cells - center), or C (cells - center, constant); cells are of
+    2^exponent. rows: of C.
+    maps: the different rows of numbers, shape (k, numbers), and which of them each draw has,
+    shape (size,). A row is C, row by row; with ``moved`` then by how many cells the center is
+    moved, for each column; and what else the kind of query asks for. One bound on the
+    sensitivity holds for all of them.
     """
 
     adds_up = True
@@ -92,8 +99,9 @@ class ImageQuery(VectorQuery):
         width = self.rows * self._columns() + self.moved * len(self.center) + self.more
         if numbers.shape[1:] != (width,) or which.shape != (len(before),):
             raise ValueError(
-                f"maps of shape {numbers.shape} and {which.shape} were released for {len(before)} draws; give {width} "
-                "numbers for each map, and one number for each draw."
+                f"maps of shape {numbers.shape} and {which.shape} were released for "
+                f"{len(before)} draws; give {width} numbers for each map, and one number for "
+                "each draw."
             )
         kind = np.int64 if self.largest(len(view)) < WORD else object
         found = [self.value(*self._read(tuple(row)), view) for row in numbers.tolist()]
@@ -118,16 +126,18 @@ class ImageQuery(VectorQuery):
         """Raise ValueError for records of another number of columns."""
         if domain.columns != len(self.center):
             raise ValueError(
-                f"{domain}, for a center of {len(self.center)} coordinates; give one coordinate a column."
+                f"{domain}, for a center of {len(self.center)} coordinates; give one coordinate "
+                "a column."
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moments(ImageQuery):
-    """A sum over records of what follows from z: the image, moved into the ball of ``radius``, as ``how`` says.
+    """A sum over records of what follows from z: the image, moved into the ball of ``radius``,
+    as ``how`` says.
 
-    With ``with_reach``, a row ends with a number r from 1 on: images up to r long fill the ball, z = y radius / r toward
-    0, and longer ones are clipped or left out.
+    With ``with_reach``, a row ends with a number r from 1 on: images up to r long fill the
+    ball, z = y radius / r toward 0, and longer ones are clipped or left out.
     """
 
     radius: int
@@ -151,7 +161,9 @@ class _Moments(ImageQuery):
         return int(self.with_reach)
 
     def kept(self, public: IntegerMap, more: Vector, view: View) -> Iterator[Integers]:
-        """Every record's z, in no particular order, some records at a time; without clipping, its image."""
+        """Every record's z, in no particular order, some records at a time; without clipping,
+        its image.
+        """
         reach = max(1, more[0]) if self.with_reach else None
         for image in public.images(view.records):
             yield self._kept(image, reach) if self.clipped else image
@@ -172,9 +184,11 @@ class _Moments(ImageQuery):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondMoments(_Moments):
-    """The sum over records of z z^T: 169 times its diagonal, then 239 times what is above it, row by row.
+    """The sum over records of z z^T: 169 times its diagonal, then 239 times what is above it,
+    row by row.
 
-    With a ``weight`` w, a last number of the value: 169 w times how many records are counted (with "mask", those inside).
+    With a ``weight`` w, a last number of the value: 169 w times how many records are counted
+    (with "mask", those inside).
     """
 
     weight: int = 0
@@ -191,7 +205,9 @@ class SecondMoments(_Moments):
         return self.rows * (self.rows + 1) // 2 + bool(self.weight)
 
     def largest(self, rows: int) -> int:
-        """The radius squared or the weight for each record; without clipping, as far as the grid goes."""
+        """The radius squared or the weight for each record; without clipping, as far as the
+        grid goes.
+        """
         far = self.radius**2 if self.clipped else 1 << 200
         return rows * DIAGONAL * max(far, self.weight)
 
@@ -222,7 +238,8 @@ class SecondMoments(_Moments):
         counted = f", with {self.weight} times their number" if self.weight else ""
         return sensitivity_lemma(
             Quantity.of(
-                f"the sum of z z^T for records {_WORDS[self.how]} of {self.radius} cells, after a map{counted}",
+                f"the sum of z z^T for records {_WORDS[self.how]} of {self.radius} cells, after "
+                f"a map{counted}",
                 "SecondMoments",
                 radius=self.radius,
                 weight=self.weight,
@@ -283,7 +300,8 @@ class FirstMoments(_Moments):
 class LengthSides(ImageQuery):
     """How many records' images are longer than a threshold, minus how many are shorter; one number.
 
-    A row of ``maps`` ends with the threshold, an integer; every image is longer than a negative one.
+    A row of ``maps`` ends with the threshold, an integer; every image is longer than a negative
+    one.
     """
 
     @property
@@ -330,7 +348,8 @@ def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> i
 
 
 def _lengths(public: IntegerMap, view: View) -> Integers:
-    """Twice the length of every image, in no particular order; an odd integer stands for all between its neighbors.
+    """Twice the length of every image, in no particular order; an odd integer stands for all
+    between its neighbors.
 
     So it is above, at or below an even one just as twice the length is.
     """

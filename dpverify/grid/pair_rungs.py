@@ -1,4 +1,6 @@
-"""Pairs of records counted by how far apart they are after a public map, on a ladder of public radii."""
+"""Pairs of records counted by how far apart they are after a public map, on a ladder of public
+radii.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,24 @@ _MOST_RUNGS = 16
 
 
 def scattered(n: int) -> NDArray[np.intp]:
-    """Order the places 0 to n - 1 by a public hash of each, a bijection of words, so that there are no ties."""
+    """Order the places 0 to n - 1 by a public hash of each, a bijection of words, so that there
+    are no ties.
+    """
     words = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(GOLDEN)
     return np.argsort(mixed(words), kind="stable")
 
 
 @dataclass(frozen=True, slots=True)
 class PairRungs(Query):
-    """How many pairs of records are friends from each rung on; the last number counts those that are on none.
+    """How many pairs of records are friends from each rung on; the last number counts those
+    that are on none.
 
-    Rung k, from -below to above, has the radius 2^k R, with R the radius of ``nearness`` in cells. A pair counts at the
-    least rung with |y - y'| <= 2^k R, for y the images of its records.
-    Under replace places in the list are paired by a public hash of theirs, so that sorted records are not paired with their
-    nearest. Under add-remove each of ``groups`` groups has one pair, or none:
-    a record's group and its place in it are a public hash of its image and of which of its equals it is, and the pair
-    is of the first two.
+    Rung k, from -below to above, has the radius 2^k R, with R the radius of ``nearness`` in
+    cells. A pair counts at the least rung with |y - y'| <= 2^k R, for y the images of its
+    records. Under replace places in the list are paired by a public hash of theirs, so that
+    sorted records are not paired with their nearest. Under add-remove each of ``groups`` groups
+    has one pair, or none: a record's group and its place in it are a public hash of its image
+    and of which of its equals it is, and the pair is of the first two.
     """
 
     nearness: Nearness

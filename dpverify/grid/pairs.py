@@ -1,7 +1,8 @@
-"""Differences of records that stand side by side, counted by octave; and squares about a released number, clamped.
+"""Differences of records that stand side by side, counted by octave; and squares about a
+released number, clamped.
 
-For replace alone: a record more or less would move all that follow to other partners, and squares are averaged over a
-public number of records.
+For replace alone: a record more or less would move all that follow to other partners, and
+squares are averaged over a public number of records.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ TIE = -1
 
 @dataclass(frozen=True, slots=True)
 class PairOctaves(Query):
-    """How many pairs (records 2 i and 2 i + 1) differ by 2^j to 2^(j + 1) cells, by j from 0 on; ``TIE`` for those that do not.
+    """How many pairs (records 2 i and 2 i + 1) differ by 2^j to 2^(j + 1) cells, by j from 0
+    on; ``TIE`` for those that do not.
 
-    A record counts as round(x / 2^exponent), clamped to 2^40 cells. One that is left over counts nowhere.
+    A record counts as round(x / 2^exponent), clamped to 2^40 cells. One that is left over
+    counts nowhere.
     """
 
     is_table = True
@@ -56,11 +59,13 @@ class PairOctaves(Query):
         return np.array([int(gap).bit_length() - 1 for gap in gaps.tolist()], np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """A pair adds one to one key, and a record is in one pair. Raises ValueError under add-remove."""
+        """A pair adds one to one key, and a record is in one pair. Raises ValueError under
+        add-remove.
+        """
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"pairs by position have no sensitivity under {adjacency}: a record more moves all others; use "
-                "Adjacency.REPLACE."
+                f"pairs by position have no sensitivity under {adjacency}: a record more moves "
+                "all others; use Adjacency.REPLACE."
             )
         return sensitivity_lemma(
             Quantity.of("the octaves of differences of pairs", "PairOctaves"),
@@ -75,7 +80,8 @@ class PairOctaves(Query):
 
 @dataclass(frozen=True, slots=True)
 class ClampedSquares(Query):
-    """The sum over records of (clamp(round(x / 2^exponent), lower, upper) - c)^2, about a released number c of cells.
+    """The sum over records of (clamp(round(x / 2^exponent), lower, upper) - c)^2, about a
+    released number c of cells.
 
     center: an integer for each draw, shape (size, 1); beyond the bounds it counts as the bound.
     """
@@ -91,7 +97,8 @@ class ClampedSquares(Query):
         settle(self, exponent=checked_exponent(self.exponent))
         if not -OUTER_BOX <= self.lower < self.upper <= OUTER_BOX:
             raise ValueError(
-                f"bounds {self.lower} and {self.upper} (in cells); give two with room between them, within 2^40 of zero."
+                f"bounds {self.lower} and {self.upper} (in cells); give two with room between "
+                "them, within 2^40 of zero."
             )
 
     @property
@@ -109,7 +116,8 @@ class ClampedSquares(Query):
         centers = self.center(before)
         if centers.shape != (len(before), 1) or centers.dtype.kind not in "iu":
             raise ValueError(
-                f"centers {centers.dtype}{centers.shape} were released for {len(before)} draws; give an integer for each."
+                f"centers {centers.dtype}{centers.shape} were released for {len(before)} draws; "
+                "give an integer for each."
             )
         key = (ClampedSquares, self.lower, self.upper, self.exponent, self.clipped)
         first, second = view.once(key, lambda: self._sums(view))
@@ -131,16 +139,20 @@ class ClampedSquares(Query):
         return sum(rows), sum(v * v for v in rows)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """The squared length of the range: from the center, at one end, to the other. Raises ValueError under add-remove."""
+        """The squared length of the range: from the center, at one end, to the other. Raises
+        ValueError under add-remove.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"squares about a mean are of a public number of records, not under {adjacency}; use Adjacency.REPLACE."
+                f"squares about a mean are of a public number of records, not under {adjacency}; "
+                "use Adjacency.REPLACE."
             )
         return sensitivity_lemma(
             Quantity.of(
-                f"the sum of squares of records clamped to [{self.lower}, {self.upper}] cells about a released number",
+                f"the sum of squares of records clamped to [{self.lower}, {self.upper}] cells "
+                "about a released number",
                 "ClampedSquares",
                 lower=self.lower,
                 upper=self.upper,

@@ -1,22 +1,24 @@
 """Which pairs of rows need a look: boxes that are halved, and shells about a point. Exact.
 
 Rows are float64 vectors (z, 1, -N) of integers, N = |z|^2 at most 2^51: the product of one with
-(2 z', -N', 1) is -E^2 for the distance E of z and z', at most 2^53 and without rounding (``degrees``).
-Whatever is left out here is decided: pairs with E^2 > ``maybe`` are not friends, pairs with
-E^2 <= ``sure`` are. Which point, which box, how many rows in a leaf: no choice shows in a count.
+(2 z', -N', 1) is -E^2 for the distance E of z and z', at most 2^53 and without rounding
+(``degrees``). Whatever is left out here is decided: pairs with E^2 > ``maybe`` are not friends,
+pairs with E^2 <= ``sure`` are. Which point, which box, how many rows in a leaf: no choice shows
+in a count.
 
-Boxes (``leaves``). A box has an interval for each coordinate, which holds those of all its rows. A row
-outside has a gap g_j to the interval, an integer with |g_j| <= |z_j - z'_j| for each row z' in the box,
-so the sum of g_j^2 is at most E^2, and at most 2^53: each square, each sum of some of them, and the
-difference of two such sums are integers that float64 holds. A row whose sum is beyond ``maybe`` is a
-friend of nobody in the box.
+Boxes (``leaves``). A box has an interval for each coordinate, which holds those of all its
+rows. A row outside has a gap g_j to the interval, an integer with |g_j| <= |z_j - z'_j| for
+each row z' in the box, so the sum of g_j^2 is at most E^2, and at most 2^53: each square, each
+sum of some of them, and the difference of two such sums are integers that float64 holds. A row
+whose sum is beyond ``maybe`` is a friend of nobody in the box.
 
-Shells (``ranges``). For distances D and D' of two rows from one point, |D - D'| <= E <= D + D'. With
-rho >= D an integer, a = floor(sqrt(sure)) and b = ceil(sqrt(maybe)),
+Shells (``ranges``). For distances D and D' of two rows from one point, |D - D'| <= E <= D + D'.
+With rho >= D an integer, a = floor(sqrt(sure)) and b = ceil(sqrt(maybe)),
 
     D'^2 <= (a - rho)^2, rho <= a  implies  E <= a,      D'^2 > (b + rho)^2  implies  E > b.
 
-A bound beyond 2^53 may round on its way to float64, but not below 2^53, so that nothing is beyond it.
+A bound beyond 2^53 may round on its way to float64, but not below 2^53, so that nothing is
+beyond it.
 """
 
 from __future__ import annotations
@@ -31,17 +33,23 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _LEAF = 512
-"""Rows in a box that is not halved: 90 rows are compared with one in the time that a test of it takes."""
+"""Rows in a box that is not halved: 90 rows are compared with one in the time that a test of it
+takes.
+"""
 _MANY = 1 << 12  # rows from which on boxes are tried
 _FEW_FRIENDS = 1 / 8
-"""Share of pairs that may be friends below which boxes are tried: else most are within the radius of each other."""
+"""Share of pairs that may be friends below which boxes are tried: else most are within the
+radius of each other.
+"""
 _SAMPLE = (
     128  # rows that are looked at for a point in their middle, and for how many friends they have
 )
 
 
 def against(vectors: Floats) -> Floats:
-    """Turn (z, 1, -N) into (2 z, -N, 1), whose product with another row is minus a squared distance."""
+    """Turn (z, 1, -N) into (2 z, -N, 1), whose product with another row is minus a squared
+    distance.
+    """
     turned = vectors * 2.0
     turned[:, -2], turned[:, -1] = vectors[:, -1], 1.0
     return turned
@@ -55,9 +63,11 @@ def squares_from(point: Floats, vectors: Floats) -> Floats:
 def parts(
     vectors: Floats, rows: Indices, beyond: Indices, maybe: float
 ) -> Iterator[tuple[Indices, Indices, Floats]]:
-    """Cut rows into parts, with the others that each must be compared with and a point in its middle.
+    """Cut rows into parts, with the others that each must be compared with and a point in its
+    middle.
 
-    As for ``leaves``, where there are many rows and few friends; else all rows are one part, about zero.
+    As for ``leaves``, where there are many rows and few friends; else all rows are one part,
+    about zero.
     """
     if len(rows) >= _MANY and _share(vectors[rows], maybe) < _FEW_FRIENDS:
         for leaf, others in leaves(vectors, rows, beyond, maybe):
@@ -83,9 +93,11 @@ def middle(vectors: Floats) -> Floats:
 
 
 def ranges(squares: Floats, rho: int, sure: float, maybe: float) -> tuple[int, int]:
-    """Find which rows at these rising squared distances from a point are decided, given rows within rho of it.
+    """Find which rows at these rising squared distances from a point are decided, given rows
+    within rho of it.
 
-    Returns (i, j): the first i are friends of all rows within rho, those from j on are friends of none.
+    Returns (i, j): the first i are friends of all rows within rho, those from j on are friends
+    of none.
     """
     a, b = math.isqrt(int(max(sure, 0))), ceiling_root(maybe)
     inner = float((a - rho) ** 2) if sure >= 0 and rho <= a else -1.0
@@ -101,10 +113,12 @@ def ceiling_root(square: float) -> int:
 def leaves(
     vectors: Floats, rows: Indices, beyond: Indices, maybe: float
 ) -> Iterator[tuple[Indices, Indices]]:
-    """Halve rows until few are left, and name for each such leaf the rows that it must be compared with.
+    """Halve rows until few are left, and name for each such leaf the rows that it must be
+    compared with.
 
-    Yields (leaf, others): every pair of ``rows``, and every pair of one of them with one of ``beyond``,
-    that may be friends is in one leaf, or once in a leaf and its others. Equal rows stay in one leaf.
+    Yields (leaf, others): every pair of ``rows``, and every pair of one of them with one of
+    ``beyond``, that may be friends is in one leaf, or once in a leaf and its others. Equal rows
+    stay in one leaf.
     """
     columns = vectors.shape[1] - 2
     box = np.array([[-np.inf] * columns, [np.inf] * columns])
@@ -137,7 +151,9 @@ def _inside(
     box: Floats,
     maybe: float,
 ) -> tuple[Indices, Floats, Floats]:
-    """Leave out the rows that the half's box is too far from; return the others, their gaps and the box."""
+    """Leave out the rows that the half's box is too far from; return the others, their gaps and
+    the box.
+    """
     own = vectors[half, column]
     smaller = box.copy()
     smaller[:, column] = own.min(), own.max()

@@ -57,8 +57,8 @@ class BlockScores(Query):
         gaps = [gap for gap, _, _ in self.blocks]
         if not gaps or gaps != sorted({*gaps}) or not 0 <= gaps[0] <= gaps[-1] <= self.edges:
             raise ValueError(
-                f"blocks in the gaps {gaps} of {self.edges} edges; give at least one, in order, from "
-                f"0 to {self.edges}, no two alike."
+                f"blocks in the gaps {gaps} of {self.edges} edges; give at least one, in order, "
+                f"from 0 to {self.edges}, no two alike."
             )
         if any(not (0 <= p <= q and 1 <= q <= LONGEST) for _, p, q in self.blocks):
             raise ValueError("give quantiles p/q with 0 <= p <= q and q from 1 to 2^20.")

@@ -33,12 +33,16 @@ class Query(ABC):
     __slots__ = ()
 
     of_retained: ClassVar[bool] = False
-    """Whether it asks of the records that a filter retained; any other query has no claim behind one."""
+    """Whether it asks of the records that a filter retained; any other query has no claim
+    behind one.
+    """
     is_table: ClassVar[bool] = False
     """Whether its value is a table that its noise interprets, not the numbers that are released."""
     adds_up: ClassVar[bool] = False
-    """Whether the value of any records is the sum of the values of any parts into which they are divided, as
-    exact integers, whatever was released before: then records can be counted chunk by chunk."""
+    """Whether the value of any records is the sum of the values of any parts into which they
+    are divided, as exact integers, whatever was released before: then records can be counted
+    chunk by chunk.
+    """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -61,13 +65,17 @@ class Query(ABC):
 
     @property
     def addends(self) -> tuple[Query, ...] | None:
-        """The queries that add up and decide this one's value on a view of chunks; None where there are none."""
+        """The queries that add up and decide this one's value on a view of chunks; None where
+        there are none.
+        """
         return (self,) if self.adds_up else None
 
     @abstractmethod
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """The exact integer value, shape (width,), the same for all draws; or, for a query that reads what was
-        released before or asks of what a filter retained, one for each draw, shape (size, width)."""
+        """The exact integer value, shape (width,), the same for all draws; or, for a query that
+        reads what was released before or asks of what a filter retained, one for each draw,
+        shape (size, width).
+        """
 
     @abstractmethod
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -78,13 +86,14 @@ class Query(ABC):
         return None
 
     def reached(self, stage: str, at_least: int) -> Compared:
-        """What is sure where this stage released at least so much, though it stopped where nothing is kept.
+        """What is sure where this stage released at least so much, though it stopped where
+        nothing is kept.
 
         Raises ValueError for a query that tells nothing of whether anything is kept.
         """
         raise ValueError(
-            f"A gate on {stage!r} behind a filter stops where nothing is kept, which is no function of what "
-            f"{type(self).__name__} releases; put the gate on KeptCount."
+            f"A gate on {stage!r} behind a filter stops where nothing is kept, which is no "
+            f"function of what {type(self).__name__} releases; put the gate on KeptCount."
         )
 
 
@@ -193,7 +202,8 @@ class ClampedSum(Query):
         replaced = adjacency is Adjacency.REPLACE
         return sensitivity_lemma(
             Quantity.of(
-                f"the sum of records clamped to [{self.lower}, {self.upper}] cells about {self.center}",
+                f"the sum of records clamped to [{self.lower}, {self.upper}] cells about "
+                f"{self.center}",
                 "ClampedSum",
                 lower=self.lower,
                 upper=self.upper,
@@ -227,11 +237,13 @@ class Answers(Query):
         return quantize(view.records[:, 0], 0, self.categories - 1, 0)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """replace: one answer changes. Under add-remove there is no bound: the length is private."""
+        """replace: one answer changes. Under add-remove there is no bound: the length is
+        private.
+        """
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"adjacency = {adjacency}: a list with one answer per record shows how many records "
-                "there are, which add-remove keeps private. Use Adjacency.REPLACE."
+                f"adjacency = {adjacency}: a list with one answer per record shows how many "
+                "records there are, which add-remove keeps private. Use Adjacency.REPLACE."
             )
         return sensitivity_lemma(
             Quantity.of("the list of answers", "Answers"),

@@ -1,13 +1,15 @@
 """How data enter: arrays and lists of real numbers become float64 records of the domain.
 
 What can decide an exception:
-- under nonfinite="replace" public facts alone: the type of the container, the dtype of an array, and of an
-  array its dimensions and its columns. Every entry of a list or of an array of dtype object is private, and so
-  are its type and its length: whatever is no row of finite real numbers (None, pandas' NA and NaT, text,
-  a complex number, a row of another length, what a mask hides, an object whose conversion fails) is missing.
-  No warning depends on a record either. A dtype is public only if no record decides it: give a list, which is
-  read record by record, and not ``np.array(rows)``, whose dtype follows the oddest entry.
-- under nonfinite="refuse", in addition, each record: one that is missing is a caller error which names it.
+- under nonfinite="replace" public facts alone: the type of the container, the dtype of an
+  array, and of an array its dimensions and its columns. Every entry of a list or of an array of
+  dtype object is private, and so are its type and its length: whatever is no row of finite real
+  numbers (None, pandas' NA and NaT, text, a complex number, a row of another length, what a
+  mask hides, an object whose conversion fails) is missing. No warning depends on a record
+  either. A dtype is public only if no record decides it: give a list, which is read record by
+  record, and not ``np.array(rows)``, whose dtype follows the oddest entry.
+- under nonfinite="refuse", in addition, each record: one that is missing is a caller error
+which names it.
 - where a domain has ``most_rows``, more rows than that.
 """
 
@@ -34,9 +36,10 @@ def ingest(data: ArrayLike, domain: Domain, *, first: int = 0) -> Records:
 
     first: the number of the first record, by which a record that is refused is named.
 
-    Raises TypeError for containers that are no arrays or lists of real numbers, ValueError for arrays with
-    the wrong number of columns, for more rows than the domain has and, when it refuses them, TypeError or
-    ValueError for missing and non-finite records. The module says which of these a record can decide.
+    Raises TypeError for containers that are no arrays or lists of real numbers, ValueError for
+    arrays with the wrong number of columns, for more rows than the domain has and, when it
+    refuses them, TypeError or ValueError for missing and non-finite records. The module says
+    which of these a record can decide.
     """
     # What a conversion does to one record (overflow, a signaling NaN) must stay silent.
     with np.errstate(all="ignore"):
@@ -62,8 +65,9 @@ def check_rows(rows: int, domain: Domain) -> None:
 
 
 _TOO_MANY = (
-    "The data have more than {} rows, and this claim says nothing about so many. Refusing them reveals that "
-    "there are more: take a sample by a rule that does not look at the data, or build the mechanism for more rows."
+    "The data have more than {} rows, and this claim says nothing about so many. Refusing them "
+    "reveals that there are more: take a sample by a rule that does not look at the data, or "
+    "build the mechanism for more rows."
 )
 _NOT_REAL = (
     "The data hold {}, not real numbers; give a float64 array, made by a rule that looks at each "
@@ -81,7 +85,9 @@ _KINDS = {
 
 
 def _entries_or_array(data: Any) -> list[Any] | NDArray[Any]:
-    """Return the records of a list, and of an array of objects, one by one; any other array as a plain one."""
+    """Return the records of a list, and of an array of objects, one by one; any other array as
+    a plain one.
+    """
     try:
         foreign = hasattr(data, "__array__")
         if not foreign and hasattr(data, "to_numpy"):
@@ -132,7 +138,8 @@ _PLAIN = {float, int, bool, type(None), np.bool_, np.float64, np.float32, np.int
 
 
 def numbers_of(cells: list[Any]) -> NDArray[np.float64]:
-    """Convert cells one by one to the nearest float64, without -0.0: NaN unless a cell is a finite real number.
+    """Convert cells one by one to the nearest float64, without -0.0: NaN unless a cell is a
+    finite real number.
 
     None of them decides an exception, a warning or another one's number.
     """
@@ -154,7 +161,9 @@ def _from_entries(entries: list[Any], columns: int) -> Records:
 
 
 def _at_once(entries: list[Any], columns: int) -> Records | None:
-    """Convert records as ``_row`` does, but sooner; None unless all are plain numbers or arrays of them."""
+    """Convert records as ``_row`` does, but sooner; None unless all are plain numbers or arrays
+    of them.
+    """
     kinds = set(map(type, entries))
     if kinds == {np.ndarray}:
         rows = {(entry.shape, entry.dtype.kind in "biuf") for entry in entries}
@@ -172,14 +181,17 @@ def _at_once(entries: list[Any], columns: int) -> Records | None:
 def _row(entry: Any, columns: int) -> list[float]:
     """Convert one record: ``columns`` numbers, all NaN unless there are as many.
 
-    A record is code that is not ours even where it is only looked at: ``isinstance`` asks it for its class.
+    A record is code that is not ours even where it is only looked at: ``isinstance`` asks it
+    for its class.
     """
     row = _foreign(lambda whole: [_number(cell) for cell in _cells(whole, columns)], entry)
     return row if row is not None and len(row) == columns else [np.nan] * columns
 
 
 def _cells(entry: Any, columns: int) -> Sequence[Any]:
-    """Return what a record consists of, unconverted; nothing where that is no row of ``columns``."""
+    """Return what a record consists of, unconverted; nothing where that is no row of
+    ``columns``.
+    """
     if isinstance(entry, (Real, Decimal, str, bytes)) or entry is None:
         return (entry,)
     if _length(entry) not in (None, columns):  # before anything is made of a huge range
@@ -252,7 +264,8 @@ def _described(
     if len(cells) != domain.columns:
         if len(lengths) > 1:
             return TypeError(
-                "The data are ragged (rows of different lengths); give a rectangular array of numbers."
+                "The data are ragged (rows of different lengths); give a rectangular array of "
+                "numbers."
             )
         (length,) = lengths
         if length is not None or domain.columns > 1:
@@ -267,7 +280,7 @@ def _described(
 
 _TYPES = {str: "U", bytes: "S", complex: "c"}
 _NO_RECORD = (
-    "Record {} {}. Refusing it reveals that it is there: clean the data by a rule that looks at each record "
-    "alone and give a float64 array, or build the mechanism with nonfinite='replace', which counts such a "
-    "record as a fixed public one."
+    "Record {} {}. Refusing it reveals that it is there: clean the data by a rule that looks at "
+    "each record alone and give a float64 array, or build the mechanism with "
+    "nonfinite='replace', which counts such a record as a fixed public one."
 )

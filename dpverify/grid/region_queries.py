@@ -30,7 +30,9 @@ from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
 
 OFF_DIAGONAL = Fraction(239, 169)
-"""The weight of an entry off the diagonal: just below sqrt(2), so that lengths are at most Frobenius'."""
+"""The weight of an entry off the diagonal: just below sqrt(2), so that lengths are at most
+Frobenius'.
+"""
 DIRECTION_BITS = 12
 """Directions are vectors of integers, 2^12 long up to rounding."""
 PARTS = 256
@@ -110,7 +112,8 @@ class MovingMoments(Query):
         _require_same(self, self.adjacency, adjacency)
         return sensitivity_lemma(
             Quantity.of(
-                f"second moments of records in a ball, in 2^-40 of {render(self.spread)} of their bound",
+                f"second moments of records in a ball, in 2^-40 of {render(self.spread)} of "
+                "their bound",
                 "MovingMoments",
                 spread=self.spread,
                 width=self.width,
@@ -129,8 +132,8 @@ class MovingMoments(Query):
 class MovingHistogram(Query):
     """How many records of a ball have v . y in each bin, for each of ``count`` directions v.
 
-    y: from the center. The bins, ``bins`` (an even number) for each direction, cover the ball whatever
-    the data; what is beyond by rounding counts in the last one.
+    y: from the center. The bins, ``bins`` (an even number) for each direction, cover the ball
+    whatever the data; what is beyond by rounding counts in the last one.
     """
 
     adds_up = True
@@ -290,7 +293,9 @@ def parts_of(radii: Integers, bins: int) -> Integers:
 
 
 def _directions(query: MovingHistogram, before: Transcripts) -> Integers:
-    """As many directions as were declared. Raises ValueError for others: a record would count in more bins."""
+    """As many directions as were declared. Raises ValueError for others: a record would count
+    in more bins.
+    """
     along = query.along(before)
     declared = len(before), query.count, query.nearness.width
     if along.shape != declared:
@@ -301,8 +306,9 @@ def _directions(query: MovingHistogram, before: Transcripts) -> Integers:
 def in_balls(
     images: Images, points: Integers, radii: Integers
 ) -> Iterator[tuple[slice, Integers, Integers]]:
-    """Balls by their rows, some at a time: every record from each center, shape (rows, m, d), and how
-    often it occurs inside, shape (rows, m). Of a record outside both are 0."""
+    """Balls by their rows, some at a time: every record from each center, shape (rows, m, d),
+    and how often it occurs inside, shape (rows, m). Of a record outside both are 0.
+    """
     data = each_once(images.images) if len(points) < _FEW else images.distinct
     most = radii.max(initial=0)
     low, high = points.min(axis=0, initial=0) - most, points.max(axis=0, initial=0) + most
@@ -327,7 +333,9 @@ def _fits(most: int, often: Integers) -> bool:
 
 
 def _products(left: Integers, right: Integers) -> Integers:
-    """The exact products of stacked matrices: of large ones by floats (``matmul``), else one by one in words."""
+    """The exact products of stacked matrices: of large ones by floats (``matmul``), else one by
+    one in words.
+    """
     if left[:1].size * right.shape[-1] < _LARGE:
         return np.asarray(left @ right)
     return np.stack([matmul(a, b) for a, b in zip(left, right, strict=True)])

@@ -53,14 +53,17 @@ class KeptCount(Query):
         return _lemma(query, Norm.L1, 1, adjacency, domain, "kept_count")
 
     def reached(self, stage: str, at_least: int) -> Compared:
-        """What is sure of a stage that released this number with noise, if it stopped where nothing is kept.
+        """What is sure of a stage that released this number with noise, if it stopped where
+        nothing is kept.
 
-        A release of 1 or more where one of the neighbors keeps nothing, and the other at most one, is as large as
-        the larger number. Raises ValueError for a gate below 1, which lets a release of 0 pass.
+        A release of 1 or more where one of the neighbors keeps nothing, and the other at most
+        one, is as large as the larger number. Raises ValueError for a gate below 1, which lets
+        a release of 0 pass.
         """
         if at_least < 1:
             raise ValueError(
-                f"A gate of {at_least} on {stage!r} lets pass what may come of nothing; ask for at least 1."
+                f"A gate of {at_least} on {stage!r} lets pass what may come of nothing; ask for "
+                "at least 1."
             )
         return below_kept(stage, self.nearness)
 
@@ -76,12 +79,14 @@ def below_kept(stage: str, nearness: Nearness, value: int | None = None) -> Comp
 
 @dataclass(frozen=True, slots=True)
 class KeptMean(Query):
-    """The mean of the kept records in 2^-40 of its noise: round(2^40 r sum / (a R s N)), ties to even.
+    """The mean of the kept records in 2^-40 of its noise: round(2^40 r sum / (a R s N)), ties
+    to even.
 
-    r: the released number of kept records, N the true one, R the radius, s = ``spread``; the noise,
-    of standard deviation a R s / r cells, is then 2^40 in this unit. Where nothing is kept: 0.
-    a = ``reach``: so many radii a kept record is from the mean of the others at most: 2, for all have
-    friends in common, or 1 + strangers / r, if it has at most so many strangers.
+    r: the released number of kept records, N the true one, R the radius, s = ``spread``; the
+    noise, of standard deviation a R s / r cells, is then 2^40 in this unit. Where nothing is
+    kept: 0. a = ``reach``: so many radii a kept record is from the mean of the others at most:
+    2, for all have friends in common, or 1 + strangers / r, if it has at most so many
+    strangers.
     stage: the one that released r.
     """
 
@@ -110,8 +115,9 @@ class KeptMean(Query):
         return self.reach * self.nearness.radius * self.spread / max(1, self.released)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width), or (width,) where there is no filter. Exact, whatever the images: sums about one of
-        them, then one rounding of a rational."""
+        """Shape (size, width), or (width,) where there is no filter. Exact, whatever the
+        images: sums about one of them, then one rounding of a rational.
+        """
         means = self._means(view.images(self.nearness).images, view.retained)
         return means if view.is_filtered else means[0]
 
@@ -133,7 +139,9 @@ class KeptMean(Query):
         return found.astype(np.int64) if largest(found) < WORD else found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(2^40 / s + sqrt(width))^2 for friendly neighbors, if 1 <= r and r is below the larger number."""
+        """(2^40 / s + sqrt(width))^2 for friendly neighbors, if 1 <= r and r is below the
+        larger number.
+        """
         about = _require_friends(self, adjacency)
         known, exchange = about.strangers, about.exchange
         if self.strangers is not None and (exchange or known is None or known > self.strangers):
@@ -142,8 +150,8 @@ class KeptMean(Query):
             )
         if self.released < 1:
             raise ValueError(
-                f"released = {self.released}: the mean of kept records has a sensitivity only where their released "
-                "number is at least 1; put a gate before it."
+                f"released = {self.released}: the mean of kept records has a sensitivity only "
+                "where their released number is at least 1; put a gate before it."
             )
         value = unit_sensitivity(self.spread, self.width)
         query = Quantity.of(

@@ -19,10 +19,11 @@ def rounded_multiples(
 ) -> Integers:
     """Each row of values times a positive factor, to the nearest integers, ties to even, exactly.
 
-    which: for each row the index of its factor; None: the first one. In floats where they are sure, first
-    in short ones: with e the type's epsilon, both numbers of the factor, their quotient, the value and the
-    product are rounded by e / 2 of themselves each, so the product is off by less than 4 e of itself; a
-    nearest integer that is nearer than 1/2 less that is the right one.
+    which: for each row the index of its factor; None: the first one. In floats where they are
+    sure, first in short ones: with e the type's epsilon, both numbers of the factor, their
+    quotient, the value and the product are rounded by e / 2 of themselves each, so the product
+    is off by less than 4 e of itself; a nearest integer that is nearer than 1/2 less that is
+    the right one.
     """
     rows = np.zeros(len(values), np.intp) if which is None else which
     if not all(map(_short, factors)):
@@ -59,7 +60,9 @@ def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> I
 
 
 def _nearest(values: Integers, ratio: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
-    """The nearest integers of each row times its ratio, in the ratio's type, and in which rows all are sure."""
+    """The nearest integers of each row times its ratio, in the ratio's type, and in which rows
+    all are sure.
+    """
     product = values * ratio.reshape(-1, *(1,) * (values.ndim - 1))
     nearest = np.rint(product)
     size = np.abs(product)

@@ -1,4 +1,6 @@
-"""Public matrices that records are rescaled by, and public radii: floats that decide accuracy alone."""
+"""Public matrices that records are rescaled by, and public radii: floats that decide accuracy
+alone.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ _STEPS = 200
 ROUNDING = Fraction(1, 2**20)
 """How far from symmetric rounding leaves a matrix: |m_jk - m_kj| <= 2^-20 sqrt(|m_jj m_kk|).
 
-Single precision stays below. What is asymmetric by more was mistyped, or is the inverse of a matrix so nearly
-singular that its digits are noise; it is refused.
+Single precision stays below. What is asymmetric by more was mistyped, or is the inverse of a
+matrix so nearly singular that its digits are noise; it is refused.
 """
 
 
@@ -30,8 +32,9 @@ singular that its digits are noise; it is refused.
 class Shape:
     """The map x -> M^(-1/4) x of a public positive definite M, and how to come back.
 
-    scales: M^(-1/4) for a diagonal M; rows: for any other. origin: for a singular M, whose inverse is
-    then the pseudoinverse, the public point's component that the map does not see; rank: of M.
+    scales: M^(-1/4) for a diagonal M; rows: for any other. origin: for a singular M, whose
+    inverse is then the pseudoinverse, the public point's component that the map does not see;
+    rank: of M.
     """
 
     scales: Numbers
@@ -64,8 +67,8 @@ def shape_of(matrix: Any, origin: Any = None) -> tuple[Numbers | Matrix, Shape]:
     """M as tuples, and its map. matrix: the diagonal, shape (d,), or the matrix, shape (d, d).
 
     origin: a public point of the plane that the data lie in, shape (d,), where M is singular.
-    Raises TypeError or ValueError unless M is symmetric and positive definite, or semidefinite with an
-    origin.
+    Raises TypeError or ValueError unless M is symmetric and positive definite, or semidefinite
+    with an origin.
     """
     array = _real(matrix)
     if array.ndim == 1:
@@ -114,8 +117,9 @@ def _zeros(values: Floats, columns: int) -> int:
     rest = values[zeros:]
     if not values[-1] > 0 or values[0] < -_ZERO * values[-1] or rest[0] < _POSITIVE * rest[-1]:
         raise ValueError(
-            f"matrix: eigenvalues from {values[0]:.3g} to {values[-1]:.3g} are not each positive or zero: "
-            f"none may be negative, all zero, or {_ZERO:g} to {_POSITIVE:g} times the largest."
+            f"matrix: eigenvalues from {values[0]:.3g} to {values[-1]:.3g} are not each positive "
+            f"or zero: none may be negative, all zero, or {_ZERO:g} to {_POSITIVE:g} times the "
+            "largest."
         )
     if not zeros:
         raise ValueError("origin belongs to a singular M; this one is not, leave it out.")
@@ -123,9 +127,11 @@ def _zeros(values: Floats, columns: int) -> int:
 
 
 def symmetrized(array: Floats, name: str) -> Floats:
-    """Replace a public matrix that is symmetric up to rounding by (M + M^T) / 2; one that is symmetric is kept.
+    """Replace a public matrix that is symmetric up to rounding by (M + M^T) / 2; one that is
+    symmetric is kept.
 
-    array: shape (d, d), finite. Raises ValueError where entries differ by more than ``ROUNDING`` says.
+    array: shape (d, d), finite. Raises ValueError where entries differ by more than
+    ``ROUNDING`` says.
     """
     if np.array_equal(array, array.T):
         return array
@@ -138,8 +144,8 @@ def symmetrized(array: Floats, name: str) -> Floats:
 
 
 _NOT_SYMMETRIC = (
-    "{0} is not symmetric: two entries across the diagonal are {1} apart, more than rounding explains "
-    "(2^-20 of the deviations' product). If it should be, give ({0} + {0}.T) / 2."
+    "{0} is not symmetric: two entries across the diagonal are {1} apart, more than rounding "
+    "explains (2^-20 of the deviations' product). If it should be, give ({0} + {0}.T) / 2."
 )
 
 
@@ -156,8 +162,8 @@ def spectrum(covariance: Any) -> Floats:
 def tail_radius(eigenvalues: Floats, rare: float) -> float:
     """r with P(|g| > r) <= rare for every sub-Gaussian g of this covariance proxy's eigenvalues.
 
-    Chernoff: r^2 = inf over s of (ln(1 / rare) - 1/2 sum ln(1 - 2 s a)) / s, for E exp(s |g|^2) is at
-    most that of the Gaussian vector (average exp(<h, g>) over Gaussian h first).
+    Chernoff: r^2 = inf over s of (ln(1 / rare) - 1/2 sum ln(1 - 2 s a)) / s, for E exp(s |g|^2)
+    is at most that of the Gaussian vector (average exp(<h, g>) over Gaussian h first).
     """
     a = eigenvalues / eigenvalues.max()
     log = math.log(1 / rare)
@@ -195,8 +201,10 @@ def _check_ratio(least: float, most: float) -> None:
 
 
 def _require_positive_definite(array: Floats) -> None:
-    """If a float Cholesky decomposition of M - c I succeeds, with c = 2 (d + 2) eps trace, M is positive
-    definite: the decomposition is exact for a matrix that is off by less than c (Rump, 2006)."""
+    """If a float Cholesky decomposition of M - c I succeeds, with c = 2 (d + 2) eps trace, M is
+    positive definite: the decomposition is exact for a matrix that is off by less than c (Rump,
+    2006).
+    """
     d = len(array)
     shift = 2 * (d + 2) * float(np.finfo(np.float64).eps) * float(np.abs(array.diagonal()).sum())
     try:
@@ -207,8 +215,8 @@ def _require_positive_definite(array: Floats) -> None:
 
 
 _NOT_POSITIVE = (
-    "matrix is not positive definite, or not by enough to tell: its least eigenvalue is {}. For data in "
-    "a plane give a public point of it (origin=...), or add a floor: M + eta I."
+    "matrix is not positive definite, or not by enough to tell: its least eigenvalue is {}. For "
+    "data in a plane give a public point of it (origin=...), or add a floor: M + eta I."
 )
 
 

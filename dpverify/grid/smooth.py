@@ -33,12 +33,13 @@ Columns = tuple[tuple[int, int, int], ...]
 class SmoothMedians(Query):
     """For every column the record of rank ceil(n / 2) and a scale, in cells and in 2^-q cells.
 
-    Records z in cells of 2^exponent are clamped to lower..upper and sorted, with z_j = lower for j < 1 and
-    upper for j > n. The scale is the larger of one cell and of W_k (z_(m+t) - z_(m+t-k-1)) over k >= 0
-    and t = 0..k+1, m the rank, W the weights. They fall from W_0 = 2^q, by a factor of ``decay`` at the
-    most from one to the next, and end where one cell is more than the rest could give.
-    Needs at least one record. Raises ValueError for bounds without room between them or more than
-    2^50 cells from zero, and for a decay outside [1/2, 1 - 2^-12].
+    Records z in cells of 2^exponent are clamped to lower..upper and sorted, with z_j = lower
+    for j < 1 and upper for j > n. The scale is the larger of one cell and of W_k
+    (z_(m+t) - z_(m+t-k-1)) over k >= 0 and t = 0..k+1, m the rank, W the weights. They fall
+    from W_0 = 2^q, by a factor of ``decay`` at the most from one to the next, and end where one
+    cell is more than the rest could give. Needs at least one record. Raises ValueError for
+    bounds without room between them or more than 2^50 cells from zero, and for a decay outside
+    [1/2, 1 - 2^-12].
     """
 
     is_table = True
@@ -50,16 +51,17 @@ class SmoothMedians(Query):
         settle(self, decay=exact(self.decay, "decay"))
         if not _STEEPEST <= self.decay <= _FLATTEST:
             raise ValueError(
-                f"decay = {self.decay} is outside [1/2, 1 - 2^-12]: the scale would not be worth its "
-                "noise. Give a fraction such as 19/20, or a larger budget."
+                f"decay = {self.decay} is outside [1/2, 1 - 2^-12]: the scale would not be worth "
+                "its noise. Give a fraction such as 19/20, or a larger budget."
             )
         for lower, upper, _ in self.columns:
             if not lower < upper:
                 raise ValueError(f"bounds {lower} and {upper} (in cells) leave no room between.")
             if max(abs(lower), abs(upper)) > _FARTHEST_CELL:
                 raise ValueError(
-                    f"The bounds are {max(abs(lower), abs(upper))} cells from zero, beyond the 2^50 of "
-                    "the public grid. Subtract a public constant from the data, or give fewer cells."
+                    f"The bounds are {max(abs(lower), abs(upper))} cells from zero, beyond the "
+                    "2^50 of the public grid. Subtract a public constant from the data, or give "
+                    "fewer cells."
                 )
 
     @property
@@ -136,8 +138,8 @@ class SmoothMedians(Query):
             raise ValueError(UNCLIPPED)
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"adjacency = {adjacency}: the median's rank needs the number of records, which has to be "
-                "public. Use Adjacency.REPLACE."
+                f"adjacency = {adjacency}: the median's rank needs the number of records, which "
+                "has to be public. Use Adjacency.REPLACE."
             )
         if domain.columns < len(self.columns):
             raise ValueError(f"{domain}, for {len(self.columns)} medians; give more columns.")

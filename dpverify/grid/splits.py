@@ -18,7 +18,9 @@ _MOST = 1 << 20
 
 
 class Split(Hashable, Protocol):
-    """A way to divide records into so many blocks. by: what decides it, as ``rules.parallel`` says."""
+    """A way to divide records into so many blocks. by: what decides it, as ``rules.parallel``
+    says.
+    """
 
     @property
     def blocks(self) -> int:
@@ -41,7 +43,9 @@ def members(split: Split, records: Records) -> list[NDArray[np.intp]]:
 
 @dataclass(frozen=True, slots=True)
 class ByIndex:
-    """Record i is in block i modulo ``blocks``; private under replace alone, for a removal moves all later records."""
+    """Record i is in block i modulo ``blocks``; private under replace alone, for a removal
+    moves all later records.
+    """
 
     by: ClassVar[Literal["index"]] = "index"
     blocks: int
@@ -70,8 +74,8 @@ class ByInterval:
         rising = all(low < high for low, high in pairwise((-np.inf, *self.edges, np.inf)))
         if not rising or whole(self.column, "column") < 0:
             raise ValueError(
-                f"edges = {self.edges}, column = {self.column}; give finite numbers in increasing order, and a column "
-                "from 0 on."
+                f"edges = {self.edges}, column = {self.column}; give finite numbers in "
+                "increasing order, and a column from 0 on."
             )
 
     @property
@@ -87,9 +91,11 @@ class ByInterval:
 
 @dataclass(frozen=True, slots=True)
 class ByHash:
-    """The block is a public hash of the record's cells (of 2^exponent, up to 2^40 of them), modulo ``blocks``.
+    """The block is a public hash of the record's cells (of 2^exponent, up to 2^40 of them),
+    modulo ``blocks``.
 
-    Equal records are in one block. key: 0..2^63 - 1; another one gives another hash. Privacy does not rest on it.
+    Equal records are in one block. key: 0..2^63 - 1; another one gives another hash. Privacy
+    does not rest on it.
     """
 
     blocks: int

@@ -43,15 +43,16 @@ class StepMoments(Steps):
             settle(self, **{name: whole(getattr(self, name), name)})
         if not (self.cells <= _MOST_CELLS and 1 <= self.turn <= self.cells):
             raise ValueError(
-                f"cells = {self.cells}, turn = {self.turn}; give up to 2^14 cells, and a turn from 1 to these."
+                f"cells = {self.cells}, turn = {self.turn}; give up to 2^14 cells, and a turn "
+                "from 1 to these."
             )
         factors = self.linear, self.square, self.weight
         if not 0 <= self.offset <= self.cells**2 or not all(
             0 <= factor <= _LARGEST_FACTOR for factor in factors
         ):
             raise ValueError(
-                f"offset = {self.offset}, linear, square and weight = {factors}; give an offset from 0 to cells^2 and "
-                "factors from 0 to 2^32."
+                f"offset = {self.offset}, linear, square and weight = {factors}; give an offset "
+                "from 0 to cells^2 and factors from 0 to 2^32."
             )
 
     @property
@@ -85,8 +86,9 @@ class StepMoments(Steps):
             raise ValueError(f"{domain}, for steps of one column.")
         return sensitivity_lemma(
             Quantity.of(
-                f"sums of {self.linear} clip(s, {self.turn}), {self.square} (s^2 - {self.offset}) and {self.weight}, s one of "
-                f"{self.cells} steps of each record ({self.outside})",
+                f"sums of {self.linear} clip(s, {self.turn}), {self.square} (s^2 - "
+                f"{self.offset}) and {self.weight}, s one of {self.cells} steps of each record "
+                f"({self.outside})",
                 "StepMoments",
                 cells=self.cells,
                 weight=self.weight,

@@ -1,7 +1,9 @@
-"""Sums of a public step function of each record, whose steps were released: a statistic in cells of an interval.
+"""Sums of a public step function of each record, whose steps were released: a statistic in
+cells of an interval.
 
-A record is only compared with edges, which is exact: what it adds is a function of the record alone, wherever it stands, and no
-power or logarithm is taken of data. What the maps are, on rationals, is in spec/theory/steps.py.
+A record is only compared with edges, which is exact: what it adds is a function of the record
+alone, wherever it stands, and no power or logarithm is taken of data. What the maps are, on
+rationals, is in spec/theory/steps.py.
 """
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ _MOST_CELLS = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps(VectorQuery):
-    """Integers that follow from how many records have each step z from 0 to ``cells``; its kinds say which.
+    """Integers that follow from how many records have each step z from 0 to ``cells``; its
+    kinds say which.
 
-    z is how many of a row of ``cells`` edges are at most the record. outside="mask": a row has two more, one at either end, and
-    records below the first or from the last on count nowhere. edges: different rows of increasing floats, and which of them each
-    draw has, shape (size,). weight: of the number of records that count; 0 leaves it out. center: distances from it are compared
-    in place of records. One bound holds for all edges.
+    z is how many of a row of ``cells`` edges are at most the record. outside="mask": a row has
+    two more, one at either end, and records below the first or from the last on count nowhere.
+    edges: different rows of increasing floats, and which of them each draw has, shape (size,).
+    weight: of the number of records that count; 0 leaves it out. center: distances from it are
+    compared in place of records. One bound holds for all edges.
     """
 
     adds_up = True
@@ -46,7 +50,8 @@ class Steps(VectorQuery):
         settle(self, cells=whole(self.cells, "cells"), weight=whole(self.weight, "weight"))
         if not 1 <= self.cells <= _MOST_CELLS or self.weight < 0:
             raise ValueError(
-                f"cells = {self.cells}, weight = {self.weight}; give from 1 to 2^20 cells and a weight of 0 or more."
+                f"cells = {self.cells}, weight = {self.weight}; give from 1 to 2^20 cells and a "
+                "weight of 0 or more."
             )
         if self.outside not in ("clip", "mask"):
             raise ValueError(f"outside = {self.outside!r}; write 'clip' or 'mask'.")
@@ -66,7 +71,9 @@ class Steps(VectorQuery):
         return self.edges.reads
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width), exact for every n. Raises ValueError for edges of another shape or order."""
+        """Shape (size, width), exact for every n. Raises ValueError for edges of another shape
+        or order.
+        """
         rows, which = self.edges(before)
         count = self.cells + 2 * (self.outside == "mask")
         plain = (
@@ -75,8 +82,9 @@ class Steps(VectorQuery):
         rising = plain and rows.shape[1:] == (count,) and bool((rows[:, 1:] >= rows[:, :-1]).all())
         if not rising or which.shape != (len(before),):
             raise ValueError(
-                f"edges of shape {rows.shape} and {which.shape} were released for {len(before)} draws; give {count} float64 "
-                "in increasing order in a row, and one number for each draw."
+                f"edges of shape {rows.shape} and {which.shape} were released for {len(before)} "
+                f"draws; give {count} float64 in increasing order in a row, and one number for "
+                "each draw."
             )
         kind = np.int64 if self.largest(len(view)) < WORD else object
         values = np.array([self._value(row, view) for row in rows], kind)
@@ -88,7 +96,9 @@ class Steps(VectorQuery):
         return self.of_counts(counts[1:-1] if self.outside == "mask" else counts)
 
     def _counts(self, row: Floats, view: View) -> Integers:
-        """How many records have how many edges at or below them; few records are looked up in the edges, else edges in the records."""
+        """How many records have how many edges at or below them; few records are looked up in
+        the edges, else edges in the records.
+        """
         if len(view) < len(row):
             own = np.searchsorted(row, self._distances(view), side="right")
             return np.bincount(own, minlength=len(row) + 1)
@@ -129,7 +139,9 @@ class StepSums(Steps):
         return [int((counts * z).sum()), *number]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Squared: add-remove cells^2 + weight^2; replace 4 cells^2, and for a mask at least what add-remove has."""
+        """Squared: add-remove cells^2 + weight^2; replace 4 cells^2, and for a mask at least
+        what add-remove has.
+        """
         if domain.columns != 1:
             raise ValueError(f"{domain}, for steps of one column.")
         words = (
@@ -157,7 +169,9 @@ _ALL = Released((), lambda before: (np.full((1, 1), _LEAST), np.zeros(len(before
 
 
 def number_of_records() -> StepSums:
-    """Give the query of how many records there are, as one step that all of them take: for noise of any scale in its unit."""
+    """Give the query of how many records there are, as one step that all of them take: for
+    noise of any scale in its unit.
+    """
     return StepSums(cells=1, edges=_ALL)
 
 

@@ -46,10 +46,10 @@ def check_grid(lower: int, upper: int, parts: int = 1) -> None:
 class QuantileScores(Query):
     """How far the ranks of each cell t of lower..upper are from the quantile p/q, an integer.
 
-    That is max(0, q #{z < t} - p n, p n - q #{z <= t}), where z are the records in cells of 2^exponent,
-    clamped to lower..upper, and n is their number. The value is the sorted list of them, which decides
-    every cell's score. Raises ValueError for bounds without room between them, or more than 2^50 cells
-    from zero.
+    That is max(0, q #{z < t} - p n, p n - q #{z <= t}), where z are the records in cells of
+    2^exponent, clamped to lower..upper, and n is their number. The value is the sorted list of
+    them, which decides every cell's score. Raises ValueError for bounds without room between
+    them, or more than 2^50 cells from zero.
     """
 
     is_table = True
@@ -102,10 +102,11 @@ class QuantileScores(Query):
 
 @dataclass(frozen=True, slots=True)
 class ColumnScores(Query):
-    """The scores of some quantiles, each of a column of its own or of one that others are of as well.
+    """The scores of some quantiles, each of a column of its own or of one that others are of as
+    well.
 
-    scores: for each quantile the column and what is scored there. Raises ValueError without any, or for
-    a column below 0.
+    scores: for each quantile the column and what is scored there. Raises ValueError without
+    any, or for a column below 0.
     """
 
     is_table = True
@@ -121,7 +122,9 @@ class ColumnScores(Query):
         return len(self.scores)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """One row a quantile: its column's clamped cells in increasing order, shape (quantiles, n)."""
+        """One row a quantile: its column's clamped cells in increasing order, shape (quantiles,
+        n).
+        """
         found = np.empty((len(self.scores), len(view)), np.int64)
         for k, (column, scored) in enumerate(self.scores):
             key = (ColumnScores, column, scored.lower, scored.upper, scored.exponent)
@@ -135,7 +138,8 @@ class ColumnScores(Query):
         """
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"adjacency = {adjacency}: what several quantiles cost together is stated for replace."
+                f"adjacency = {adjacency}: what several quantiles cost together is stated for "
+                "replace."
             )
         last = max(column for column, _ in self.scores)
         if domain.columns <= last:
@@ -158,10 +162,11 @@ class ColumnScores(Query):
 
 @dataclass(frozen=True, slots=True)
 class KeyedCounts(Query):
-    """How many records lie in each bin that is not empty; bins are ``step`` cells of 2^exponent wide.
+    """How many records lie in each bin that is not empty; bins are ``step`` cells of 2^exponent
+    wide.
 
-    A record x belongs to bin floor((floor(x / 2^exponent) - origin) / step), any integer: nobody has
-    to list the bins. Records beyond 2^60 cells count as lying there.
+    A record x belongs to bin floor((floor(x / 2^exponent) - origin) / step), any integer:
+    nobody has to list the bins. Records beyond 2^60 cells count as lying there.
     """
 
     is_table = True
@@ -174,8 +179,8 @@ class KeyedCounts(Query):
             settle(self, **{name: whole(getattr(self, name), name)})
         if self.step < 1 or abs(self.origin) > _FARTHEST_BIN:
             raise ValueError(
-                f"bins of {self.step} cells from {self.origin} on; give a width of at least 1 and an "
-                "origin within 2^60 cells of zero."
+                f"bins of {self.step} cells from {self.origin} on; give a width of at least 1 "
+                "and an origin within 2^60 cells of zero."
             )
 
     @property
@@ -190,8 +195,9 @@ class KeyedCounts(Query):
     def bins(self, values: Records) -> NDArray[np.int64]:
         """Each record's bin, exactly.
 
-        Scaling by a power of two is exact, or infinite and then clamped, or far below one cell: there
-        only the sign matters, and a negative number that vanished is in cell -1 all the same.
+        Scaling by a power of two is exact, or infinite and then clamped, or far below one cell:
+        there only the sign matters, and a negative number that vanished is in cell -1 all the
+        same.
         """
         with np.errstate(all="ignore"):
             scaled = np.ldexp(values, -self.exponent)

@@ -29,21 +29,25 @@ Place = Released[tuple[Integers, Integers]]
 
 
 def placed(place: Place, nearness: Nearness, before: Transcripts) -> tuple[Integers, Integers]:
-    """Where each draw's ball lies. Raises ValueError for what is not of integers, one point and radius a draw."""
+    """Where each draw's ball lies. Raises ValueError for what is not of integers, one point and
+    radius a draw.
+    """
     points, radii = place(before)
     size = len(before)
     whole = points.dtype.kind in "iuO" and radii.dtype.kind in "iuO"
     if not whole or points.shape != (size, nearness.width) or radii.shape != (size,):
         raise ValueError(
-            f"balls of points {points.dtype}{points.shape} and radii {radii.dtype}{radii.shape} were released for "
-            f"{size} draws of {nearness.width} coordinates; give integers, a point and a radius for each."
+            f"balls of points {points.dtype}{points.shape} and radii {radii.dtype}{radii.shape} "
+            f"were released for {size} draws of {nearness.width} coordinates; give integers, a "
+            "point and a radius for each."
         )
     return points, radii
 
 
 @dataclass(frozen=True, slots=True)
 class MovingSum(Query):
-    """The sum about a point of the records in a ball around it, and their number, in 2^-40 of a noise.
+    """The sum about a point of the records in a ball around it, and their number, in 2^-40 of a
+    noise.
 
     place: the points and radii of the balls, from what was released. With R the radius (or
     ``reach``), w = R // 8 the weight of the number, and D the L2 sensitivity of (sum, w number):
@@ -104,7 +108,8 @@ class MovingSum(Query):
             raise ValueError(f"the sum is in units for {self.adjacency}, not {adjacency}.")
         return sensitivity_lemma(
             Quantity.of(
-                f"the sum and number of records in a ball, in 2^-40 of {render(self.spread)} of its bound",
+                f"the sum and number of records in a ball, in 2^-40 of {render(self.spread)} of "
+                "its bound",
                 "MovingSum",
                 spread=self.spread,
                 width=self.width,
@@ -120,7 +125,9 @@ class MovingSum(Query):
 
 
 def weight_of(radius: int) -> int:
-    """Of one record in the released number, in cells: an eighth of the radius, for less than 1% noise."""
+    """Of one record in the released number, in cells: an eighth of the radius, for less than 1%
+    noise.
+    """
     return max(1, radius // 8)
 
 

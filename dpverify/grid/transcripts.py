@@ -21,7 +21,8 @@ _ALL = np.zeros(0, np.intp)  # of draws, where it is always all of them
 class Handle(str):
     """The name of a stage, by which what it released is read.
 
-    A stage of a part is read from outside as ``stage.under(part)``; inside the part its own name does.
+    A stage of a part is read from outside as ``stage.under(part)``; inside the part its own
+    name does.
     """
 
     __slots__ = ()
@@ -35,10 +36,11 @@ class Handle(str):
 class Transcripts:
     """A batch of draws of a plan; a single release is a batch of one.
 
-    values: by stage, shape (size, width), or (size,) with a tuple of varying length as each entry; row i means
-    something only if the stage is among the first reached[i] of the plan. stopped_by: for each draw the place in
-    ``reasons`` of the gate that stopped it, or -1. known: what was computed of these draws while they were sampled,
-    by key, for whoever scores them; None: nothing is remembered.
+    values: by stage, shape (size, width), or (size,) with a tuple of varying length as each
+    entry; row i means something only if the stage is among the first reached[i] of the plan.
+    stopped_by: for each draw the place in ``reasons`` of the gate that stopped it, or -1.
+    known: what was computed of these draws while they were sampled, by key, for whoever scores
+    them; None: nothing is remembered.
     """
 
     values: dict[str, Integers]
@@ -69,9 +71,11 @@ class Transcripts:
         return Transcripts(values, self.reached[rows], self.stopped_by[rows], self.reasons)
 
     def seen(self, rows: Rows, part: str, names: Iterable[str] | None = None) -> Transcripts:
-        """Return these draws as the inside of a part sees them: its own stages, under their own names.
+        """Return these draws as the inside of a part sees them: its own stages, under their own
+        names.
 
-        part: the path of the part with a slash at its end; "" for the whole plan. names: only these stages.
+        part: the path of the part with a slash at its end; "" for the whole plan. names: only
+        these stages.
         """
         if names is None:
             own = [name[len(part) :] for name in self.values if name.startswith(part)]
@@ -97,9 +101,11 @@ class Transcripts:
         rows: Rows,
         compute: Callable[[], _Found],
     ) -> _Found:
-        """Return what was computed for these draws, or compute it; always anew unless the batch remembers.
+        """Return what was computed for these draws, or compute it; always anew unless the batch
+        remembers.
 
-        asked: the objects that decide the answer with the draws, themselves and not their equals; about: which of their answers.
+        asked: the objects that decide the answer with the draws, themselves and not their
+        equals; about: which of their answers.
         """
         if self.known is None:
             return compute()
@@ -131,7 +137,9 @@ class Transcripts:
 
     @property
     def released(self) -> dict[str, tuple[int, ...]]:
-        """The released values of a single draw by stage, in order, up to where a gate stopped it."""
+        """The released values of a single draw by stage, in order, up to where a gate stopped
+        it.
+        """
         names = list(self.values)[: int(self._only(self.reached))]
         return {name: self.numbers(name) for name in names}
 
@@ -173,8 +181,8 @@ NOTHING = Transcripts({}, np.zeros(1, np.intp), np.full(1, -1, np.intp))
 class Released(Generic[_Value]):
     """A public quantity that follows from what earlier stages released.
 
-    reads: the stages it follows from; it is shown no others. of: from a batch to the quantity, an array (or
-    several) with one row for each draw; a draw's row follows from that draw alone.
+    reads: the stages it follows from; it is shown no others. of: from a batch to the quantity,
+    an array (or several) with one row for each draw; a draw's row follows from that draw alone.
     """
 
     reads: tuple[str, ...]

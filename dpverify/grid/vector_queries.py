@@ -112,10 +112,12 @@ class VectorSum(VectorQuery):
 
 @dataclass(frozen=True, slots=True)
 class ReleasedSum(VectorQuery):
-    """The sum over records of their images under a map that earlier stages decided, clipped to a public ball.
+    """The sum over records of their images under a map that earlier stages decided, clipped to
+    a public ball.
 
-    maps: the map of each draw, every one from ``columns`` to ``rows`` numbers (of the matrix). Where images are clipped one
-    bound holds for all maps, so no stage has to be built from the transcript.
+    maps: the map of each draw, every one from ``columns`` to ``rows`` numbers (of the matrix).
+    Where images are clipped one bound holds for all maps, so no stage has to be built from the
+    transcript.
     """
 
     adds_up = True
@@ -153,8 +155,9 @@ class ReleasedSum(VectorQuery):
     def _sum(self, public: IntegerMap, view: View) -> list[int]:
         if (public.columns, public.width) != (self.columns, self.width):
             raise ValueError(
-                f"a map from {public.columns} to {public.width} numbers was released for a sum that declared "
-                f"{self.columns} and {self.width}; queries of one plan have one shape."
+                f"a map from {public.columns} to {public.width} numbers was released for a sum "
+                f"that declared {self.columns} and {self.width}; queries of one plan have one "
+                "shape."
             )
         return view.once((public, self.radius), lambda: _clipped_sum(public, view, self.radius))
 
@@ -206,7 +209,9 @@ class MaskedSum(VectorQuery):
         return len(self.matrix or self.center) + 1
 
     def largest(self, rows: int) -> int:
-        """The radius or the weight for each record; without a mask, as far as the outer box goes."""
+        """The radius or the weight for each record; without a mask, as far as the outer box
+        goes.
+        """
         return rows * max(self.weight, self.radius if self.clipped else self.map.reach)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
@@ -359,7 +364,9 @@ def _map_of(center: Vector, exponent: int, matrix: Matrix | None) -> IntegerMap:
 
 
 def _check_map(query: VectorSum | MaskedSum) -> None:
-    """Sequences become tuples, NumPy integers Python ones. Raises TypeError or ValueError for a map that makes no sense."""
+    """Sequences become tuples, NumPy integers Python ones. Raises TypeError or ValueError for a
+    map that makes no sense.
+    """
     made = IntegerMap(query.center, query.exponent, query.matrix)
     settle(query, center=made.center, exponent=made.exponent, matrix=made.matrix)
     settle(query, radius=checked_radius(query.radius))

@@ -43,8 +43,9 @@ _BLOCK = 1 << 20  # at most so many, where a large matrix is worth more rows
 def to_cells(records: Records, exponent: int | Vector, center: ArrayLike) -> NDArray[np.int64]:
     """round(x / 2^exponent), ties to even, clamped to the outer box, minus the center (cells).
 
-    exponent: one for all columns, or one for each. Shapes (n, d) and (d,), to (n, d); the records are finite and the center is in the outer box.
-    Every magnitude of a result is at most 2^41.
+    exponent: one for all columns, or one for each. Shapes (n, d) and (d,), to (n, d); the
+    records are finite and the center is in the outer box. Every magnitude of a result is at
+    most 2^41.
     """
     own = np.array(exponent) if isinstance(exponent, tuple) else exponent
     cells = quantize(records, -OUTER_BOX, OUTER_BOX, own)
@@ -67,9 +68,9 @@ def inside_ball(cells: ArrayLike, radius: int) -> NDArray[np.bool_]:
 def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDArray[np.int64]:
     """Rows inside the ball as they are; any other shrunk toward 0, to a norm of at most the radius.
 
-    A row y outside becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|). As s >= |y|, |z| <= R;
-    as s < |y| + 1, every z_i is within two cells of y_i R / |y|. With a ``reach`` r, rows up to r long are
-    what fills the ball: s = max(r, ceil(|y|)) for every row.
+    A row y outside becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|). As s >= |y|,
+    |z| <= R; as s < |y| + 1, every z_i is within two cells of y_i R / |y|. With a ``reach`` r,
+    rows up to r long are what fills the ball: s = max(r, ceil(|y|)) for every row.
     """
     rows = _negatable(integers(cells))
     if reach is not None:
@@ -86,8 +87,8 @@ def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDA
 def onto_sphere(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
     """Every row but 0 moved to the sphere, from below, shape (n, d); 0 stays 0.
 
-    A row y becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|): as s >= |y|, |z| <= R. Where |y| is
-    many cells long, |z| is nearly R.
+    A row y becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|): as s >= |y|, |z| <= R.
+    Where |y| is many cells long, |z| is nearly R.
     """
     rows = _negatable(integers(cells))
     moved = (rows != 0).any(axis=1)
@@ -129,11 +130,13 @@ def images(rows: Integers, matrix: ArrayLike) -> Iterator[tuple[NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class IntegerMap:
-    """A map of records to integer vectors: y = C (cells - center), cells of 2^exponent; without ``matrix``, C = I.
+    """A map of records to integer vectors: y = C (cells - center), cells of 2^exponent; without
+    ``matrix``, C = I.
 
-    exponent: one for all columns, or one for each.
-    With a ``constant`` h other than 0, y = C (cells - center, h): the matrix has a last column for it.
-    Raises TypeError or ValueError for a map that is not of integers, or too long for exact arithmetic.
+    exponent: one for all columns, or one for each. With a ``constant`` h other than 0, y = C
+    (cells - center, h): the matrix has a last column for it.
+    Raises TypeError or ValueError for a map that is not of integers, or too long for exact
+    arithmetic.
     """
 
     center: Vector
@@ -179,8 +182,8 @@ class IntegerMap:
         """
         if records.shape[1] != self.columns:
             raise ValueError(
-                f"records of {records.shape[1]} columns, for a center of {self.columns} coordinates; "
-                "give one coordinate a column."
+                f"records of {records.shape[1]} columns, for a center of {self.columns} "
+                "coordinates; give one coordinate a column."
             )
         public = None if self.matrix is None else np.array(self.matrix, np.int64)
         step = max(1, min(_BLOCK // self.columns, max(_CACHED // self.columns, 4 * self.columns)))
@@ -216,7 +219,9 @@ def checked_exponent(exponent: int) -> int:
 
 
 def checked_exponents(exponent: Any, columns: int) -> int | Vector:
-    """The exponent, or one for each column. Raises as ``checked_exponent`` does, and for another number of them."""
+    """The exponent, or one for each column. Raises as ``checked_exponent`` does, and for
+    another number of them.
+    """
     if not isinstance(exponent, tuple):
         return checked_exponent(exponent)
     if len(exponent) != columns:

@@ -1,4 +1,6 @@
-"""What a query sees of a dataset: its records, their images under a map, which of them a filter retained."""
+"""What a query sees of a dataset: its records, their images under a map, which of them a filter
+retained.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     from dpverify.grid.queries import Query
 
 Progress = Callable[[int, int], None]
-"""Called with (done, total) now and then; what takes long is a function of private data, so that who
-sees it sees something of them."""
+"""Called with (done, total) now and then; what takes long is a function of private data, so
+that who sees it sees something of them.
+"""
 _Value = TypeVar("_Value")
 
 
@@ -69,7 +72,9 @@ class View:
 
     @property
     def retained(self) -> NDArray[np.bool_]:
-        """Which records are seen, shape (size, n); all of them, in one row, where there is no filter."""
+        """Which records are seen, shape (size, n); all of them, in one row, where there is no
+        filter.
+        """
         return np.ones((1, len(self)), np.bool_)
 
     def parts(self, split: Split) -> list[View]:

@@ -26,7 +26,9 @@ def query_pairs(adjacency: QueryMoves, box: Box, ending: str = "") -> Iterator[N
 def query_pair(
     name: str, base: Floats, moves: Floats, adjacency: QueryMoves, box: Box
 ) -> NeighboringPair:
-    """Answers and the same moved, both inside the box: whoever would leave it starts further inside."""
+    """Answers and the same moved, both inside the box: whoever would leave it starts further
+    inside.
+    """
     if box.integers:
         base, moves = np.floor(base), np.trunc(moves)
     inside = np.clip(base, box.lows, box.highs)

@@ -15,7 +15,9 @@ from dpverify.privacy.numbers import Floats, settle, whole
 
 Bound = float | Sequence[float] | None
 Record = float | int | tuple[float | int, ...]
-"""A number where there is one column, else a tuple with one number a column; integers where a box has these."""
+"""A number where there is one column, else a tuple with one number a column; integers where a
+box has these.
+"""
 _MOST_ROWS = 20  # where a box says nothing: so many are drawn again and again
 _SHOWN = 4
 LARGEST = float(np.finfo(np.float64).max)
@@ -28,9 +30,10 @@ class Box:
 
     low, high: public bounds of every column, or one number for each; None: any finite float64.
     columns: numbers in a record; the length of a vector of query answers.
-    rows: the fewest and the most records of a dataset; None: from none to as many as the search usually takes.
-    Vectors have none.
-    integers: all numbers are integers, as are categories or counts; without bounds, those of 64 bits.
+    rows: the fewest and the most records of a dataset; None: from none to as many as the search
+    usually takes. Vectors have none.
+    integers: all numbers are integers, as are categories or counts; without bounds, those of 64
+    bits.
     nonfinite: "replace" where NaN and infinite records are in the mechanism's domain.
 
     A ``Domain`` says what a claim covers and has no bounds; a box is the part where one looks.
@@ -53,7 +56,8 @@ class Box:
             self._check_bound(name, getattr(self, name))
         if not np.all(self.lows <= self.highs):
             raise ValueError(
-                f"low = {self.low} is above high = {self.high} in a column; give the smaller one as low."
+                f"low = {self.low} is above high = {self.high} in a column; give the smaller one "
+                "as low."
             )
         if self.rows is not None:
             self._check_rows(self.rows)
@@ -73,8 +77,8 @@ class Box:
         settle(self, **{name: numbers if listed else given})
         if len(numbers) != self.columns:
             raise ValueError(
-                f"{name} has {len(numbers)} numbers for {self.columns} columns; give one number, or "
-                "one for each column."
+                f"{name} has {len(numbers)} numbers for {self.columns} columns; give one number, "
+                "or one for each column."
             )
         if not all(math.isfinite(_as_float(number, name)) for number in numbers):
             raise ValueError(
@@ -94,12 +98,16 @@ class Box:
         return self.sizes_up_to(_MOST_ROWS)
 
     def sizes_up_to(self, most: int) -> tuple[int, int]:
-        """The fewest and the most records of a dataset; up to ``most`` where the box does not say."""
+        """The fewest and the most records of a dataset; up to ``most`` where the box does not
+        say.
+        """
         return (0, most) if self.rows is None else self.rows
 
     @property
     def domain(self) -> Domain:
-        """The domain of a claim about such records, without bounds: a claim covers more than a box."""
+        """The domain of a claim about such records, without bounds: a claim covers more than a
+        box.
+        """
         return Domain(self.columns, self.nonfinite)
 
     @property
@@ -109,7 +117,9 @@ class Box:
 
     @property
     def highs(self) -> Floats:
-        """The upper bound of each column, shape (columns,); of integers without one, the last float below 2^63."""
+        """The upper bound of each column, shape (columns,); of integers without one, the last
+        float below 2^63.
+        """
         return self._bounds(self.high, np.nextafter(2.0**63, 0) if self.integers else LARGEST)
 
     @property
@@ -135,7 +145,9 @@ class Box:
         return f"{kind} records of {columns} from {low} to {high}{odd}{few}"
 
     def contains(self, record: Any) -> bool:
-        """Whether a record lies in it (a NaN or an infinity: where they are allowed); of integers, exactly."""
+        """Whether a record lies in it (a NaN or an infinity: where they are allowed); of
+        integers, exactly.
+        """
         if self.integers:
             return self._contains_integers(record if isinstance(record, Sequence) else [record])
         numbers = np.asarray(record, dtype=np.float64).reshape(-1)
@@ -168,7 +180,9 @@ class Box:
 
 
 def _as_float(number: Any, name: str) -> float:
-    """The bound as a float; infinite where there is none so large. Raises TypeError for what is no number."""
+    """The bound as a float; infinite where there is none so large. Raises TypeError for what is
+    no number.
+    """
     if isinstance(number, bool) or not hasattr(number, "__float__"):
         raise TypeError(f"{name} = {number!r} is no number; write {name}=None for no bound.")
     try:

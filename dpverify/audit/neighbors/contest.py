@@ -1,4 +1,6 @@
-"""Rounds of successive halving among pairs: many with few draws each, then the better half with twice as many."""
+"""Rounds of successive halving among pairs: many with few draws each, then the better half with
+twice as many.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,8 @@ def rounds_of(pairs: int) -> int:
 class Contest:
     """Rounds of halving, and what they found so far.
 
-    claimed: how many steps apart a pair is, and the points of what is claimed of it. What a pair gives away, and
-    the error of that, are divided by its steps: so is the bound.
+    claimed: how many steps apart a pair is, and the points of what is claimed of it. What a
+    pair gives away, and the error of that, are divided by its steps: so is the bound.
     """
 
     def __init__(
@@ -105,8 +107,10 @@ class Contest:
         return self._next([pair for _, pair in scored])
 
     def _next(self, ranked: Sequence[NeighboringPair]) -> list[NeighboringPair]:
-        """The better half of the pairs that are as many steps apart: what few draws make of a single step is larger by
-        chance than a share of many steps. The last of them make room for changes of the first."""
+        """The better half of the pairs that are as many steps apart: what few draws make of a
+        single step is larger by chance than a share of many steps. The last of them make room
+        for changes of the first.
+        """
         classes: dict[int, list[NeighboringPair]] = {}
         for pair in ranked:
             classes.setdefault(self.claimed(pair)[0], []).append(pair)

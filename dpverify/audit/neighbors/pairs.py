@@ -18,7 +18,9 @@ from dpverify.privacy.numbers import render, settle, whole
 
 @runtime_checkable
 class Neighboring(Protocol):
-    """A relation between datasets that an audit can check: ``Adjacency``, ``QueryMoves``, ``Steps`` of one."""
+    """A relation between datasets that an audit can check: ``Adjacency``, ``QueryMoves``,
+    ``Steps`` of one.
+    """
 
     def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
         """None for neighbors; otherwise the reason, naming what breaks the relation."""
@@ -101,8 +103,8 @@ class Steps:
     def __post_init__(self) -> None:
         if not isinstance(self.base, Adjacency):
             raise TypeError(
-                f"base = {self.base!r}; write Adjacency.ADD_REMOVE or Adjacency.REPLACE. Query answers several "
-                "steps apart are QueryMoves(by=steps)."
+                f"base = {self.base!r}; write Adjacency.ADD_REMOVE or Adjacency.REPLACE. Query "
+                "answers several steps apart are QueryMoves(by=steps)."
             )
         if whole(self.number, "number") < 2:
             raise ValueError(f"number = {self.number}; of a single step write {self.base}.")
@@ -148,8 +150,8 @@ def steps_of_edits(a: Sequence[Any], b: Sequence[Any], most: int) -> int | None:
 def further(adjacency: Neighboring, steps: int, *, integers: bool = False) -> Neighboring:
     """The relation of what is up to so many steps of this one apart.
 
-    integers: whether answers are whole, as they are after each step. Raises TypeError for a relation of
-    one's own.
+    integers: whether answers are whole, as they are after each step. Raises TypeError for a
+    relation of one's own.
     """
     if steps == 1:
         return adjacency
@@ -198,7 +200,8 @@ def added(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringP
 def replaced(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringPair:
     """``base`` against ``base`` with the record at ``at`` replaced by ``record`` (replace).
 
-    A negative ``at`` counts from the end. Arrays and errors as in ``added``; ValueError where there is no such record.
+    A negative ``at`` counts from the end. Arrays and errors as in ``added``; ValueError where
+    there is no such record.
     """
     rows = _rows(base)
     place = at + len(rows) if at < 0 else at
@@ -239,10 +242,11 @@ def moved(
     moves: Sequence[float],
     adjacency: QueryMoves | None = None,
 ) -> NeighboringPair:
-    """Query answers against the same moved by ``moves``, one for each (by default ``QueryMoves()``).
+    """Query answers against the same moved by ``moves``, one for each (by default
+    ``QueryMoves()``).
 
-    Both sides are of one type: integers if all that is given are, else floats, and then sums are rounded towards
-    the old answer where a float cannot hold them.
+    Both sides are of one type: integers if all that is given are, else floats, and then sums
+    are rounded towards the old answer where a float cannot hold them.
     Raises ValueError when a move is larger than the adjacency allows, or one is missing.
     """
     if len(answers) != len(moves):

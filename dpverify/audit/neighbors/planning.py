@@ -23,7 +23,8 @@ from dpverify.privacy.numbers import whole
 _SEARCHING = 0.4  # of all calls, where pairs have to be found
 _CHOOSING = 0.06  # where they are given
 _MOST_PAIRS = 256
-_USUAL_DRAWS = 100  # a side and pair, in the first round, unless there are more templates than that is enough for
+# a side and pair, in the first round, unless there are more templates than that is enough for
+_USUAL_DRAWS = 100
 _RANDOM, _FURTHER = 0.45, 0.15  # of the pairs that the calls are enough for
 _NEAR = 4  # random neighbors for each random pair further apart
 _STEPS = (8, 4, 2)
@@ -76,8 +77,8 @@ class Plan:
             self.steps = tuple(k for k in wanted if k == 1 or self._fits(k))
             if steps is not None and self.steps != wanted:
                 raise ValueError(
-                    f"steps = {steps!r}: {domain} has no room for so many; allow more rows (rows=(0, 20)), or fewer "
-                    "steps."
+                    f"steps = {steps!r}: {domain} has no room for so many; allow more rows "
+                    "(rows=(0, 20)), or fewer steps."
                 )
 
     def _fits(self, steps: int) -> bool:
@@ -86,7 +87,9 @@ class Plan:
         return next(templates(self.adjacency, self.box, steps=steps), None) is not None
 
     def first_round(self, seed: int) -> list[NeighboringPair]:
-        """The pairs given; every template before any is repeated further apart; some that are; and random ones."""
+        """The pairs given; every template before any is repeated further apart; some that are;
+        and random ones.
+        """
         if self.box is None:
             return list(self.given)
         box, adjacency = self.box, self.adjacency
@@ -136,7 +139,9 @@ def _points(guarantee: Guarantee, steps: int) -> Sequence[tuple[float, float]]:
 def _chosen_steps(
     given: Sequence[int] | None, guarantee: Guarantee, certifying: int, alpha: float
 ) -> tuple[int, ...]:
-    """Those asked for; or 1, and the most of a few numbers that so many draws a side are ample for."""
+    """Those asked for; or 1, and the most of a few numbers that so many draws a side are ample
+    for.
+    """
     if given is not None:
         steps = tuple(dict.fromkeys(whole(k, "steps") for k in given))
         if not steps or min(steps) < 1:
@@ -154,8 +159,9 @@ def _chosen_steps(
 
 
 def _places(budget: int, draws: int, *, exactly: bool = False) -> int:
-    """With how many pairs a search can begin, so that each gets so many draws a side: a power of two, unless it is to
-    be the most."""
+    """With how many pairs a search can begin, so that each gets so many draws a side: a power
+    of two, unless it is to be the most.
+    """
     places = 2
     while places < _MOST_PAIRS and 4 * places * rounds_of(2 * places) * draws <= budget:
         places *= 2

@@ -27,7 +27,8 @@ _LARGEST_POWER = 308
 def random_pair(
     name: str, adjacency: Neighboring, box: Box, rng: np.random.Generator, steps: int = 1
 ) -> NeighboringPair:
-    """Neighbors, or datasets so many steps apart, that favor corners, ties, and gaps as wide as the move.
+    """Neighbors, or datasets so many steps apart, that favor corners, ties, and gaps as wide as
+    the move.
 
     Raises ValueError where the box has no two different neighbors.
     """
@@ -174,8 +175,9 @@ def _uniform(low: float, high: float, integers: bool, rng: np.random.Generator) 
 
 
 def change_of(pair: NeighboringPair, box: Box) -> Change | None:
-    """The change that a pair of datasets is; None where the two are equal, of other columns, or several steps apart
-    by different records."""
+    """The change that a pair of datasets is; None where the two are equal, of other columns, or
+    several steps apart by different records.
+    """
     left, right = _records(pair.left, box), _records(pair.right, box)
     if left is None or right is None:
         return None

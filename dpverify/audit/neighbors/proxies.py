@@ -1,7 +1,7 @@
 """Cheap scores for a search: how much epsilon a pair seems to give away, from a few draws a side.
 
-No certificate: the best of many events on the draws that chose it. It ranks pairs, whose best one is then
-audited on fresh draws.
+No certificate: the best of many events on the draws that chose it. It ranks pairs, whose best
+one is then audited on fresh draws.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ def promise(
 ) -> float:
     """By how much the best event's ln((P - delta) / Q) seems to exceed a claimed epsilon.
 
-    Either side may be the likelier one. With known laws the event is a threshold of their ratio;
-    otherwise a threshold or a value of one number, of the smallest, largest or sum of them all, of a
-    projection, or a set of whole outputs that half of the draws suggest and the other half confirm.
-    errors: how many standard errors are taken off: few draw attention to rare events, many to sure ones.
+    Either side may be the likelier one. With known laws the event is a threshold of their
+    ratio; otherwise a threshold or a value of one number, of the smallest, largest or sum of
+    them all, of a projection, or a set of whole outputs that half of the draws suggest and the
+    other half confirm.
+    errors: how many standard errors are taken off: few draw attention to rare events, many to
+    sure ones.
     """
     best = -np.inf
     for one, other in _scores(left, right, laws):

@@ -30,8 +30,8 @@ def adjacency_from(given: Mapping[str, Any]) -> Neighboring:
     if given["kind"] == "records":
         return Adjacency(given["is"])
     raise ValueError(
-        f"The neighbors {given['is']!r} are of a relation that only the program that wrote this knows; load it "
-        "as plain data."
+        f"The neighbors {given['is']!r} are of a relation that only the program that wrote this "
+        "knows; load it as plain data."
     )
 
 

@@ -1,12 +1,13 @@
-"""``search``: from a domain and an adjacency alone, find the neighbors that betray a mechanism most.
+"""``search``: from a domain and an adjacency alone, find the neighbors that betray a mechanism
+most.
 
-Rounds of successive halving: many pairs with few draws each, then the better half of them, and pairs
-near the best, with twice as many draws. A round costs the same number of calls as any other. The best
-pair of the last round is audited on fresh draws, with all calls that are left: the bound is an
-``audit``'s, and no choice made before can spoil it.
+Rounds of successive halving: many pairs with few draws each, then the better half of them, and
+pairs near the best, with twice as many draws. A round costs the same number of calls as any
+other. The best pair of the last round is audited on fresh draws, with all calls that are left:
+the bound is an ``audit``'s, and no choice made before can spoil it.
 
-A mechanism that is broken a little shows it on datasets several steps apart, where the loss adds up and
-the claim for a group adds up as well; so some of the pairs are.
+A mechanism that is broken a little shows it on datasets several steps apart, where the loss
+adds up and the claim for a group adds up as well; so some of the pairs are.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ _LONGEST = 200
 class SearchResult(Asked):
     """The best pair that was found, and its audit.
 
-    guarantee: of neighbors. steps: how many lead from one side of the best pair to the other; its audit is of
-    ``guarantee.for_group(steps)``.
+    guarantee: of neighbors. steps: how many lead from one side of the best pair to the other;
+    its audit is of ``guarantee.for_group(steps)``.
     result: None where the search was interrupted before the audit; then nothing is certified.
     calls: of the subject, in all rounds and a finished audit, both sides.
     """
@@ -69,10 +70,12 @@ class SearchResult(Asked):
 
     @property
     def epsilon(self) -> float:
-        """The certified lower bound on epsilon for some neighbors, at ``delta``; 0 where nothing was certified.
+        """The certified lower bound on epsilon for some neighbors, at ``delta``; 0 where
+        nothing was certified.
 
-        Of a pair k steps apart that is a k-th of the audit's: if all neighbors on the way had (epsilon / k, delta),
-        the two ends would have (epsilon, delta (1 + e^(epsilon / k) + ... + e^((k - 1) epsilon / k))).
+        Of a pair k steps apart that is a k-th of the audit's: if all neighbors on the way had
+        (epsilon / k, delta), the two ends would have (epsilon, delta
+        (1 + e^(epsilon / k) + ... + e^((k - 1) epsilon / k))).
         """
         return 0.0 if self.result is None else self.result.epsilon / self.steps
 
@@ -90,8 +93,8 @@ class SearchResult(Asked):
         lines += [f"right      {_shown(self.best.right)}"]
         if self.steps > 1:
             lines.append(
-                f"steps      {self.steps}, so some neighbors on the way have epsilon >= {self.epsilon:.4g} at delta "
-                f"{self.delta:.4g}"
+                f"steps      {self.steps}, so some neighbors on the way have epsilon >= "
+                f"{self.epsilon:.4g} at delta {self.delta:.4g}"
             )
         lines += (
             ["interrupted: nothing was certified"] if self.result is None else [str(self.result)]
@@ -99,7 +102,9 @@ class SearchResult(Asked):
         return "\n".join([*lines, f"searched   {self.calls} calls in all, seed {self.seed}"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON keeps as it is; ``audit`` is what ``AuditResult.to_dict`` gives, or None."""
+        """Plain data that JSON keeps as it is; ``audit`` is what ``AuditResult.to_dict`` gives,
+        or None.
+        """
         made: dict[str, Any] = plain_floats(
             {
                 "result": "SearchResult",
@@ -119,8 +124,8 @@ class SearchResult(Asked):
     def __repr__(self) -> str:
         found = "interrupted" if self.result is None else repr(self.result)
         return (
-            f"<SearchResult for {self.guarantee}: {self.steps} steps apart, {self.calls} calls, seed {self.seed}; "
-            f"{found}>"
+            f"<SearchResult for {self.guarantee}: {self.steps} steps apart, {self.calls} calls, "
+            f"seed {self.seed}; {found}>"
         )
 
 
@@ -143,20 +148,23 @@ def search(
 ) -> SearchResult:
     """Look for neighbors that refute the claim, and audit the best of them.
 
-    subject, claim, faults, alpha, vectorized, fresh, progress: as in ``audit``; faults are planted in the audit of
-    the best pair, none by default.
-    rounded: as in ``audit``; the search looks at rounded outputs alone, so that pairs which differ in the last bits
-    of floats do not hide one that leaks more. The audit of the best pair then says whether bits leak as well.
-    domain: the box to look in, under ``adjacency``: templates, random pairs, and changes of the best.
+    subject, claim, faults, alpha, vectorized, fresh, progress: as in ``audit``; faults are
+    planted in the audit of the best pair, none by default.
+    rounded: as in ``audit``; the search looks at rounded outputs alone, so that pairs which
+    differ in the last bits of floats do not hide one that leaks more. The audit of the best
+    pair then says whether bits leak as well.
+    domain: the box to look in, under ``adjacency``: templates, random pairs, and changes of the
+    best.
     pairs: crafted neighbors to begin with; without a domain only these are compared.
-    steps: how far apart the two sides of a pair are, in turn; by default neighbors, and 8, 4 or 2 steps, as many
-    as the calls are enough for (only neighbors where a group's claim is of no closed form).
-    calls: how often the subject is called, search and audit together; planted faults have calls besides.
-    Ctrl-C ends the search: the result has the rounds that were finished.
+    steps: how far apart the two sides of a pair are, in turn; by default neighbors, and 8, 4 or
+    2 steps, as many as the calls are enough for (only neighbors where a group's claim is of no
+    closed form).
+    calls: how often the subject is called, search and audit together; planted faults have calls
+    besides. Ctrl-C ends the search: the result has the rounds that were finished.
 
-    Raises TypeError or ValueError, before anything is drawn, for a missing claim, nothing to look at,
-    pairs of another adjacency, or too few calls; and ValueError from the subject's own exception if
-    it raises one on every pair of a round.
+    Raises TypeError or ValueError, before anything is drawn, for a missing claim, nothing to
+    look at, pairs of another adjacency, or too few calls; and ValueError from the subject's own
+    exception if it raises one on every pair of a round.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha = {alpha} is outside (0, 1); give a probability, say 1e-6.")
@@ -218,8 +226,8 @@ def _check_calls(calls: int, plan: Plan, pairs: int, alpha: float, step: float) 
     if trials * 6 // 10 < needed:  # a side, after the audit has chosen its event
         enough = 2 * (searching + 4 * needed * (2 if step else 1))
         raise ValueError(
-            f"calls = {calls} for {pairs} pairs can refute {plan.guarantee} at alpha = {alpha:g} by no event "
-            f"whatever; give at least {enough}, or a larger alpha."
+            f"calls = {calls} for {pairs} pairs can refute {plan.guarantee} at alpha = {alpha:g} "
+            f"by no event whatever; give at least {enough}, or a larger alpha."
         )
 
 

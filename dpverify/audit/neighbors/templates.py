@@ -38,18 +38,19 @@ def templates(
     minimum_n: int | None = None,
     steps: int = 1,
 ) -> Iterator[NeighboringPair]:
-    """Neighboring pairs in ``box``, one of each kind of attack first, then the others; none of them twice.
+    """Neighboring pairs in ``box``, one of each kind of attack first, then the others; none of
+    them twice.
 
     Datasets: somebody enters an empty one; a far outlier; a record that crosses a threshold; a
-    majority that is decided; all equal; an insertion that shifts everything; numbers of records up to
-    the most, and around ``minimum_n``; NaN where the box allows it, the extremes of float64, or the ends of
-    integer types.
-    Query vectors: all answers move at once, one against the others, one alone; from ties, from
-    corners, from steps as wide as the move.
+    majority that is decided; all equal; an insertion that shifts everything; numbers of records
+    up to the most, and around ``minimum_n``; NaN where the box allows it, the extremes of
+    float64, or the ends of integer types. Query vectors: all answers move at once, one against
+    the others, one alone; from ties, from corners, from steps as wide as the move.
 
     thresholds: where the mechanism may treat records differently; by default 0 and the middle.
-    steps: how many steps apart the pairs are: so many records, all alike, enter or change, or answers move so
-    many times as far. What a claim says of them is ``guarantee.for_group(steps)``.
+    steps: how many steps apart the pairs are: so many records, all alike, enter or change, or
+    answers move so many times as far. What a claim says of them is
+    ``guarantee.for_group(steps)``.
     Raises ValueError for query vectors without bounds, where a move would be lost.
     """
     check_bounds(adjacency, box)
@@ -126,7 +127,9 @@ def _identity(data: Dataset) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One record of a dataset: ``record`` enters, or stands where ``old`` was, at position ``at``."""
+    """One record of a dataset: ``record`` enters, or stands where ``old`` was, at position
+    ``at``.
+    """
 
     name: str
     base: Sequence[Record]
@@ -205,7 +208,9 @@ def _around(threshold: float, integers: bool) -> tuple[float, float, float]:
 
 
 def _orders(low: Record, high: Record, few: int) -> Iterator[Change]:
-    """An insertion at the front moves every record of an alternating dataset to the other parity."""
+    """An insertion at the front moves every record of an alternating dataset to the other
+    parity.
+    """
     alternating = ([low, high] * few)[:few]
     for at, where in ((0, "front"), (few // 2, "middle"), (few, "end")):
         yield Change(f"everything after the {where} shifts by a place", alternating, high, low, at)

@@ -28,7 +28,9 @@ _MOST_NUMBERS = 1 << 30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Encoded values, in the words of ``Draws``; widths: shape (size,), the columns each value has."""
+    """Encoded values, in the words of ``Draws``; widths: shape (size,), the columns each value
+    has.
+    """
 
     kinds: Labels
     labels: Labels
@@ -83,7 +85,8 @@ def text_part(kinds: Labels, labels: Labels, inside: bool) -> Part:
 def float_part(rows: Floats, name: str, wrap: Wrap) -> Part:
     """Rows of floats, shape (size, width). Marked where NaN, infinite or minus zero.
 
-    There the number is 0; of a NaN it is the payload, which is 0 but for those that were made by hand.
+    There the number is 0; of a NaN it is the payload, which is 0 but for those that were made
+    by hand.
     """
     size, width = rows.shape
     kinds = Labels.constant(wrap([name] * width), size)
@@ -102,7 +105,9 @@ def float_part(rows: Floats, name: str, wrap: Wrap) -> Part:
 
 
 def floats(rows: NDArray[Any]) -> Floats:
-    """Of any real dtype; of a longer one than 64 bits the rounding errors as well, as further columns."""
+    """Of any real dtype; of a longer one than 64 bits the rounding errors as well, as further
+    columns.
+    """
     if rows.dtype.itemsize <= 8:
         return rows.astype(np.float64)
     with np.errstate(all="ignore"):  # what is beyond the floats is infinite, with no rest
@@ -125,8 +130,9 @@ def _odd_codes(values: Floats) -> NDArray[np.uint8]:
 def integer_part(rows: NDArray[Any], name: str, wrap: Wrap) -> Part:
     """Rows of integers of any size, shape (size, width).
 
-    A row with one beyond 2^53, where floats have gaps, is marked with the number of bits there and
-    has a residue of every entry besides, which tells neighbors apart, and words of it, which have its bits.
+    A row with one beyond 2^53, where floats have gaps, is marked with the number of bits there
+    and has a residue of every entry besides, which tells neighbors apart, and words of it,
+    which have its bits.
     """
     size, width = rows.shape
     kinds = Labels.constant(wrap([name] * width), size)
@@ -252,9 +258,10 @@ def refuse_many(size: int, width: int) -> None:
     """Raises ValueError where so many rows of this width are more than memory is meant for."""
     if size * width > _MOST_NUMBERS:
         raise ValueError(
-            f"The longest of {size:,} outputs has {width:,} numbers, so all of them as rows of one length would "
-            f"have {size * width:,}, more than {_MOST_NUMBERS:,} (8 GiB). Return less of a long output "
-            "(its length and a hash of it tell any two apart), or ask for fewer trials."
+            f"The longest of {size:,} outputs has {width:,} numbers, so all of them as rows of "
+            f"one length would have {size * width:,}, more than {_MOST_NUMBERS:,} (8 GiB). "
+            "Return less of a long output (its length and a hash of it tell any two apart), or "
+            "ask for fewer trials."
         )
 
 

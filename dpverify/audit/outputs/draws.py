@@ -1,4 +1,6 @@
-"""A batch of outputs as an auditor sees it: what kind each is, its label, its marks, its numbers."""
+"""A batch of outputs as an auditor sees it: what kind each is, its label, its marks, its
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,8 @@ class Draws:
     numbers: shape (size, width), finite; 0 where an output has fewer, or something else there.
     marks: by column, what stands there instead of an ordinary number; columns without are left out.
     raw: what a law needs to find the log-likelihood.
-    made: numbers made of these by name and width, so that scores which share them compute them once.
+    made: numbers made of these by name and width, so that scores which share them compute them
+    once.
     """
 
     __slots__ = ("coded", "kinds", "made", "marks", "numbers", "raw")

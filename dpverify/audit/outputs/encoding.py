@@ -66,7 +66,9 @@ def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:
 
 
 def kept(output: Any) -> Kept:
-    """One output as it is now, whatever becomes of the object. Raises ValueError as ``encode`` does."""
+    """One output as it is now, whatever becomes of the object. Raises ValueError as ``encode``
+    does.
+    """
     draws = encode([output])
     marks = {j: str(labels.table[labels.codes[0]]) for j, labels in draws.marks.items()}
     kinds, labels = draws.kinds, draws.coded
@@ -174,7 +176,9 @@ def _stacked(array: NDArray[Any]) -> Part:
 
 
 def _array_key(array: NDArray[Any]) -> tuple[str, str]:
-    """Its type; its shape, and its order in memory where that is not the usual one: a file shows it."""
+    """Its type; its shape, and its order in memory where that is not the usual one: a file
+    shows it.
+    """
     flags = array.flags
     order = " in Fortran order" if flags.f_contiguous and not flags.c_contiguous else ""
     return array.dtype.str, f"{array.shape}{order}"
@@ -196,7 +200,9 @@ def _arrays(depth: int, key: tuple[str, str], arrays: list[Any]) -> Part:
 
 
 def _pairs(rows: NDArray[Any]) -> Floats:
-    """Real and imaginary parts; shape (size, 2 * width), more where they are longer than 64 bits."""
+    """Real and imaginary parts; shape (size, 2 * width), more where they are longer than 64
+    bits.
+    """
     longer = rows.dtype.itemsize > 16
     rows = rows.astype(rows.dtype if longer else np.complex128).reshape(len(rows), -1)
     return floats(rows.view(np.longdouble if longer else np.float64))

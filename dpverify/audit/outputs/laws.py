@@ -63,8 +63,9 @@ class CallableDraws:
     _alike: set[tuple[str, bytes]] = field(default_factory=set, repr=False, compare=False)
 
     def draw(self, bits: Bits, size: int) -> Draws:
-        """Call the function; it has its own randomness. Raises ValueError if it alters its input, and of a
-        vectorized one for what is no batch of single outputs."""
+        """Call the function; it has its own randomness. Raises ValueError if it alters its
+        input, and of a vectorized one for what is no batch of single outputs.
+        """
         if not self.vectorized:
             return called([self], np.zeros(size, dtype=np.intp))[0]
         (given,) = givens = _copies([self])
@@ -76,16 +77,18 @@ class CallableDraws:
         return draws
 
     def _refuse_one_draw(self, draws: Draws) -> None:
-        """Raises ValueError if each of two batches has one value alone, and not the same: of independent outputs
-        that has a probability below 2^-60."""
+        """Raises ValueError if each of two batches has one value alone, and not the same: of
+        independent outputs that has a probability below 2^-60.
+        """
         only = only_output(draws)
         if only is None:
             return
         self._alike.add(only)
         if len(self._alike) > 1:
             raise ValueError(
-                f"{_name(self.function)} returned {len(draws)} equal outputs, and other equal ones before: outputs of "
-                "a batch must be independent, each with noise of its own. Audit f(dataset), with vectorized=False."
+                f"{_name(self.function)} returned {len(draws)} equal outputs, and other equal "
+                "ones before: outputs of a batch must be independent, each with noise of its "
+                "own. Audit f(dataset), with vectorized=False."
             )
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
@@ -110,8 +113,9 @@ class CallableDraws:
             outputs: Sequence[Any] = self.function(given, size)
         except Exception as error:
             raise ValueError(
-                f"{_name(self.function)} raised {type(error).__name__} ({error}) when asked for {size} outputs, "
-                "which says nothing of each; with vectorized=False it is called as f(dataset), and an exception is an outcome."
+                f"{_name(self.function)} raised {type(error).__name__} ({error}) when asked for "
+                f"{size} outputs, which says nothing of each; with vectorized=False it is called "
+                "as f(dataset), and an exception is an outcome."
             ) from error
         outputs = _rows(outputs)
         _check_number(self.function, outputs, size)
@@ -120,8 +124,9 @@ class CallableDraws:
             if len(self._shapes) > 1:
                 shapes = " and then ".join(map(str, sorted(self._shapes)))
                 raise ValueError(
-                    f"{_name(self.function)} returned rows of shape {shapes} for one dataset; outputs of a "
-                    "batch that share what was drawn are not independent: audit f(dataset)."
+                    f"{_name(self.function)} returned rows of shape {shapes} for one dataset; "
+                    "outputs of a batch that share what was drawn are not independent: audit "
+                    "f(dataset)."
                 )
         if self.step:
             seen = outputs if isinstance(outputs, np.ndarray) else list(outputs)
@@ -152,9 +157,10 @@ def both_drawn(
 ) -> list[Draws]:
     """Draw ``size`` outputs of either side; of single calls, 2 ``size`` in all.
 
-    The side of each single call is a fair coin, so that what drifts with the calls (a clock, a serial
-    number) does not look like the side. A function of a size is asked for both batches in the order
-    of a coin. addresses: of the bits of either side; the first one seeds the coins.
+    The side of each single call is a fair coin, so that what drifts with the calls (a clock, a
+    serial number) does not look like the side. A function of a size is asked for both batches
+    in the order of a coin. addresses: of the bits of either side; the first one seeds the
+    coins.
     """
     left, right = laws
     if not (isinstance(left, CallableDraws) and isinstance(right, CallableDraws)):
@@ -170,7 +176,9 @@ def both_drawn(
 
 
 def are_functions(laws: Sequence[AuditedLaw]) -> bool:
-    """Whether they are functions with randomness of their own, called one by one or for many outputs."""
+    """Whether they are functions with randomness of their own, called one by one or for many
+    outputs.
+    """
     return all(isinstance(law, CallableDraws) for law in laws)
 
 
@@ -216,8 +224,9 @@ def _room_for(laws: Sequence[CallableDraws]) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise ValueError(
-            f"{_name(laws[0].function)}, or what is kept of its outputs, needs more memory than there is, which says "
-            "nothing of its privacy. Return less of a long output (its length and a hash of it), or ask for fewer trials."
+            f"{_name(laws[0].function)}, or what is kept of its outputs, needs more memory than "
+            "there is, which says nothing of its privacy. Return less of a long output (its "
+            "length and a hash of it), or ask for fewer trials."
         ) from error
 
 
@@ -234,15 +243,18 @@ def _refuse_changed(laws: Sequence[CallableDraws], givens: Sequence[Dataset]) ->
 def as_it_is(output: Any) -> Any:
     """The output as it is now: a function may fill one buffer, or return one object, at every call.
 
-    What is not plainly a copy is taken apart at once, which costs more: how an object shows itself may depend on
-    what the function does later, and an exception holds the frames it came through.
+    What is not plainly a copy is taken apart at once, which costs more: how an object shows
+    itself may depend on what the function does later, and an exception holds the frames it came
+    through.
     """
     copied = _copied(output, 0)
     return kept(output) if copied is _NOT_PLAIN else copied
 
 
 def _copied(value: Any, depth: int) -> Any:
-    """Lists, tuples and dicts of what never changes, and of arrays, in one pass; _NOT_PLAIN for all else."""
+    """Lists, tuples and dicts of what never changes, and of arrays, in one pass; _NOT_PLAIN for
+    all else.
+    """
     kind = type(value)
     if kind in _IMMUTABLE:
         return value
@@ -284,8 +296,8 @@ def _encoded(function: Callable[..., Any], outputs: Any, size: int) -> Draws:
     draws = encode(outputs)
     if len(draws) != size:
         raise ValueError(
-            f"{_name(function)} returned {type(outputs).__name__} of length {size} with {len(draws)} entries; return "
-            "a list or an array with one entry (one row) for each."
+            f"{_name(function)} returned {type(outputs).__name__} of length {size} with "
+            f"{len(draws)} entries; return a list or an array with one entry (one row) for each."
         )
     return draws
 

@@ -13,7 +13,8 @@ _EXACT = 2.0**52  # steps: beyond, a float is its own multiple or has coarser bi
 
 
 def rounded(output: Any, step: float) -> Any:
-    """Round all floats in a number, an array, a list, a tuple or a dict, and those of an output taken apart.
+    """Round all floats in a number, an array, a list, a tuple or a dict, and those of an output
+    taken apart.
 
     A zero has no sign afterwards. Integers, texts and what else there is stay as they are.
     """

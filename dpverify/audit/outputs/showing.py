@@ -46,7 +46,9 @@ def shown_of(value: Hashable) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """What a traceback shows besides: the exception that this one was raised from, or while handling."""
+    """What a traceback shows besides: the exception that this one was raised from, or while
+    handling.
+    """
     before, text = error, ""
     for _ in range(_CAUSES):
         hidden = before.__cause__ is None and before.__suppress_context__
@@ -59,7 +61,9 @@ def _cause(error: BaseException) -> str:
 
 
 def shortened(text: str) -> str:
-    """A long text by its ends and a checksum of all of it. What would move a terminal's cursor is escaped."""
+    """A long text by its ends and a checksum of all of it. What would move a terminal's cursor
+    is escaped.
+    """
     text = text if text.isprintable() else repr(text)
     if len(text) <= _LONGEST:
         return text

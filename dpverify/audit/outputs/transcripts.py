@@ -22,7 +22,9 @@ _MOST_ENTRIES = 32
 
 @dataclass(frozen=True, slots=True)
 class TranscriptDraws:
-    """A mechanism's law, or a faulty one, seen by an audit. counted: is told how many were drawn, after each batch."""
+    """A mechanism's law, or a faulty one, seen by an audit. counted: is told how many were
+    drawn, after each batch.
+    """
 
     law: Any
     counted: Callable[[int], object] | None = None
@@ -70,7 +72,8 @@ def _beyond_each(column: NDArray[Any]) -> NDArray[np.bool_]:
 def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
     """Shape (size, 34) in every batch: the length, the sum, the first entries or 0.
 
-    A histogram is key, count, key, count, ...: a key that only one side shows is an entry of its own.
+    A histogram is key, count, key, count, ...: a key that only one side shows is an entry of
+    its own.
     """
     distinct, which = each_tuple_once(column)  # many draws are alike, and each is looked at once
     numbers = _of_distinct([row if isinstance(row, tuple) else () for row in distinct])

@@ -1,4 +1,6 @@
-"""The attack on a declared sensitivity: neighbors whose query values are further apart than claimed."""
+"""The attack on a declared sensitivity: neighbors whose query values are further apart than
+claimed.
+"""
 
 from __future__ import annotations
 
@@ -40,22 +42,24 @@ def audit_sensitivity(
 ) -> SensitivityResult:
     """Search for neighbors whose query values are further apart than ``bound``.
 
-    query: a deterministic function of a float64 array of shape (n, columns), or (n,) for a domain of
-    one column, that returns a number or an array; or a query of dpverify.grid, which is attacked in
-    its own units, against its own lemma unless ``norm`` and ``bound`` say otherwise.
-    domain: what data may be, as in ``search``: public bounds (without them all finite float64 numbers are
-    tried), whether numbers are integers, whether NaN and infinities occur, and how many records there are (up
-    to 2^14 where the box does not say; a fewest only under replace, where their number is public).
+    query: a deterministic function of a float64 array of shape (n, columns), or (n,) for a
+    domain of one column, that returns a number or an array; or a query of dpverify.grid, which
+    is attacked in its own units, against its own lemma unless ``norm`` and ``bound`` say
+    otherwise.
+    domain: what data may be, as in ``search``: public bounds (without them all finite float64
+    numbers are tried), whether numbers are integers, whether NaN and infinities occur, and how
+    many records there are (up to 2^14 where the box does not say; a fewest only under replace,
+    where their number is public).
     norm: an ``OutputNorm``, ``Mahalanobis(covariance)`` or a ``dpverify.privacy.Norm``.
     bound: the declared sensitivity, an exact number.
     values: public numbers of the query (thresholds, clipping bounds), to look around.
     calls: how often the query may be evaluated. seed: of the search; None: a fresh one, kept in
-    the result. progress: as in ``audit``.
-    A NaN, an infinity, two shapes and an exception are infinite distances. Distances are compared in
-    exact arithmetic, so a violation is one for the values as the query returns them, be it by one
-    rounding of a float: the result says which (``excess_of``). Warnings of the query are silenced.
-    Errors: TypeError and ValueError for bad parameters, for a norm that does not fit the query's
-    value, and for a query that changes its input or is random; InvalidRun for one that raises on all data.
+    the result. progress: as in ``audit``. A NaN, an infinity, two shapes and an exception are
+    infinite distances. Distances are compared in exact arithmetic, so a violation is one for
+    the values as the query returns them, be it by one rounding of a float: the result says
+    which (``excess_of``). Warnings of the query are silenced. Errors: TypeError and ValueError
+    for bad parameters, for a norm that does not fit the query's value, and for a query that
+    changes its input or is random; InvalidRun for one that raises on all data.
     """
     if not isinstance(adjacency, Adjacency):
         raise TypeError(
@@ -63,8 +67,8 @@ def audit_sensitivity(
         )
     if not isinstance(domain, Box):
         raise TypeError(
-            f"domain = {domain!r}; write Box(low=0, high=1), with what the data may be, or Box() for any finite "
-            "numbers."
+            f"domain = {domain!r}; write Box(low=0, high=1), with what the data may be, or Box() "
+            "for any finite numbers."
         )
     subject = (
         of_grid(query, norm, bound, adjacency, domain.domain)
@@ -123,8 +127,8 @@ def _numbers_of_rows(box: Box, adjacency: Adjacency) -> tuple[int, int]:
     fewest, most = box.sizes_up_to(_MOST_ROWS)
     if adjacency is Adjacency.ADD_REMOVE and fewest:
         raise ValueError(
-            f"rows = {box.rows}: under add-remove the number of records is private and every number is "
-            f"valid; write rows=(0, {most})."
+            f"rows = {box.rows}: under add-remove the number of records is private and every "
+            f"number is valid; write rows=(0, {most})."
         )
     if adjacency is Adjacency.ADD_REMOVE and most < 2:
         raise ValueError(f"rows = {box.rows}; give at least 2 as the most.")

@@ -67,8 +67,9 @@ class Space:
         return len(self.low)
 
     def admit(self, rows: Floats) -> Floats:
-        """The rows, with every number moved into the box, and rounded there if whole; non-finite ones stay where
-        allowed."""
+        """The rows, with every number moved into the box, and rounded there if whole;
+        non-finite ones stay where allowed.
+        """
         with np.errstate(all="ignore"):
             inside: Floats = np.clip(
                 np.nan_to_num(rows, posinf=np.inf, neginf=-np.inf), self.low, self.high
@@ -77,7 +78,9 @@ class Space:
         return np.where(np.isfinite(rows), inside, rows) if self.nonfinite else inside
 
     def atoms(self) -> list[float]:
-        """Numbers to try in every column, the most telling first; what is outside the box is moved in."""
+        """Numbers to try in every column, the most telling first; what is outside the box is
+        moved in.
+        """
         corners = [*self.low[:_FEW].tolist(), *self.high[:_FEW].tolist()]
         told = [
             sign * near
@@ -91,7 +94,9 @@ class Space:
         return list(dict.fromkeys(found))
 
     def pool(self, rng: np.random.Generator) -> list[Floats]:
-        """Records to build from: atoms in all columns, in one column, between the corners, random."""
+        """Records to build from: atoms in all columns, in one column, between the corners,
+        random.
+        """
         atoms = self.atoms()
         units = np.eye(self.columns)[:_MOST_AXES] if self.columns > 1 else np.zeros((0, 1))
         scales = [1.0, -1.0, LARGEST, *self.values]

@@ -52,8 +52,9 @@ class OutputNorm(Enum):
 class Mahalanobis:
     """The norm sqrt(v^T C^-1 v) of vectors v, for a public covariance matrix C.
 
-    covariance: shape (d, d), symmetric up to rounding and positive definite, taken as exact rational numbers.
-    Errors: TypeError for what is no matrix of numbers, ValueError for one of another kind.
+    covariance: shape (d, d), symmetric up to rounding and positive definite, taken as exact
+    rational numbers. Errors: TypeError for what is no matrix of numbers, ValueError for one of
+    another kind.
     """
 
     covariance: ArrayLike
@@ -96,10 +97,10 @@ AnyNorm = OutputNorm | Norm | Mahalanobis
 class Measure:
     """A norm as the search uses it.
 
-    dimensions: which numbers of dimensions a value may have; width: how many numbers, if that is
-    fixed. estimate: the norm of a float64 difference. exact: its ``power``-th power, of integers and
-    fractions; for the operator norm a lower end of that. near: the share of the bound from which on
-    the estimate is not trusted.
+    dimensions: which numbers of dimensions a value may have; width: how many numbers, if that
+    is fixed. estimate: the norm of a float64 difference. exact: its ``power``-th power, of
+    integers and fractions; for the operator norm a lower end of that. near: the share of the
+    bound from which on the estimate is not trusted.
     """
 
     norm: AnyNorm
@@ -132,16 +133,17 @@ def measure_of(norm: object) -> Measure:
     names = ", ".join(f"OutputNorm.{name.name}" for name in OutputNorm)
     others = ", ".join(f"Norm.{name.name}" for name in _MEASURES if isinstance(name, Norm))
     raise TypeError(
-        f"norm = {norm!r} is not one of the named norms; write {names}, Mahalanobis(covariance), or "
-        f"{others}."
+        f"norm = {norm!r} is not one of the named norms; write {names}, Mahalanobis(covariance), "
+        f"or {others}."
     )
 
 
 class Excess(Enum):
     """By what a sensitivity is exceeded.
 
-    ROUNDING: by at most a millionth of the bound, as floats round: noise scaled to the bound loses no more than
-    this share of its privacy by it. SUBSTANCE: by more, or by an infinite distance.
+    ROUNDING: by at most a millionth of the bound, as floats round: noise scaled to the bound
+    loses no more than this share of its privacy by it. SUBSTANCE: by more, or by an infinite
+    distance.
     """
 
     ROUNDING = "rounding"
@@ -271,7 +273,8 @@ def _sum_of_squares(v: Numbers) -> Fraction:
 def _stretch(v: Numbers) -> Fraction:
     """|M u|^2 / |u|^2 for the direction u that M stretches most, as floats know it.
 
-    Whatever u is, that is a lower end of the squared operator norm; its error is that of u, squared.
+    Whatever u is, that is a lower end of the squared operator norm; its error is that of u,
+    squared.
     """
     largest = max((abs(x) for x in v.ravel().tolist()), default=0)
     if not largest:
@@ -288,8 +291,9 @@ def _range(v: Numbers) -> Any:
 
 
 def _keys(v: Numbers) -> Any:
-    """One record adds one to each of its keys, and another takes one from each of its own; a thing that
-    moves does both."""
+    """One record adds one to each of its keys, and another takes one from each of its own; a
+    thing that moves does both.
+    """
     entries = v.ravel().tolist()
     return max(sum(x for x in entries if x > 0), -sum(x for x in entries if x < 0))
 

@@ -21,10 +21,10 @@ _SHOWN = 6
 class SensitivityPair:
     """Neighbors and how far apart the query's values on them are.
 
-    left, right: arrays of shape (n, columns). distance: in the result's norm, rounded down; infinite
-    where ``problem`` says why it is none (NaN, other shapes, an exception). exceeds: whether it is
-    above the bound, decided exactly; excess: by how much, rounded down; kind: of an excess, by rounding or of
-    substance.
+    left, right: arrays of shape (n, columns). distance: in the result's norm, rounded down;
+    infinite where ``problem`` says why it is none (NaN, other shapes, an exception). exceeds:
+    whether it is above the bound, decided exactly; excess: by how much, rounded down; kind: of
+    an excess, by rounding or of substance.
     """
 
     left: Floats
@@ -55,9 +55,10 @@ class SensitivityPair:
 
 
 _ROUNDED = (
-    "meaning    these are neighbors, and what the query returns for them is further apart than declared, by a "
-    "rounding: at most a millionth of the bound. The loss of privacy by the distance is as small; but a sum of "
-    "floats that rounds may still show its records in its last bits. Add up integers, or declare a little more."
+    "meaning    these are neighbors, and what the query returns for them is further apart than "
+    "declared, by a rounding: at most a millionth of the bound. The loss of privacy by the "
+    "distance is as small; but a sum of floats that rounds may still show its records in its "
+    "last bits. Add up integers, or declare a little more."
 )
 _OF_SUBSTANCE = (
     "meaning    these are neighbors, and what the query returns for them is further apart than "
@@ -70,9 +71,9 @@ class SensitivityResult(Asked):
     """What the search found.
 
     bound: the declared sensitivity, in ``norm``. worst: the pair with the largest distance found.
-    simplest: for a violation, a pair of fewer records and rounder numbers that still exceeds the bound. calls: how often
-    the query was evaluated; found_after: how often until the first violation, None without one.
-    ``seed`` and ``calls_allowed`` repeat the search.
+    simplest: for a violation, a pair of fewer records and rounder numbers that still exceeds
+    the bound. calls: how often the query was evaluated; found_after: how often until the first
+    violation, None without one. ``seed`` and ``calls_allowed`` repeat the search.
     """
 
     query: str
@@ -94,12 +95,16 @@ class SensitivityResult(Asked):
 
     @property
     def excess_of(self) -> Excess | None:
-        """What the worst pair exceeds the bound by: ``Excess.ROUNDING`` or SUBSTANCE; None without a violation."""
+        """What the worst pair exceeds the bound by: ``Excess.ROUNDING`` or SUBSTANCE; None
+        without a violation.
+        """
         return self.worst.kind
 
     @property
     def is_consistent(self) -> bool:
-        """Whether no pair was found that is further apart than the bound, not even by a rounding."""
+        """Whether no pair was found that is further apart than the bound, not even by a
+        rounding.
+        """
         return not self.violated
 
     @property
@@ -119,16 +124,16 @@ class SensitivityResult(Asked):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.query}: {self.norm} sensitivity {render(self.bound)} under {self.adjacency}, for "
-            f"{self.domain}",
+            f"{self.query}: {self.norm} sensitivity {render(self.bound)} under {self.adjacency}, "
+            f"for {self.domain}",
             f"largest    {self.largest!r}",
             f"search     {self.calls} calls, seed {self.seed}",
         ]
         if not self.violated:
             lines[0] = f"nothing found: {lines[0]}"
             lines.append(
-                "meaning    no neighbors further apart were found. That proves nothing: a worse pair "
-                "may be where nobody looked."
+                "meaning    no neighbors further apart were found. That proves nothing: a worse "
+                "pair may be where nobody looked."
             )
             return "\n".join(lines)
         rounded = self.excess_of is Excess.ROUNDING
@@ -141,8 +146,9 @@ class SensitivityResult(Asked):
     def __repr__(self) -> str:
         said = f"VIOLATED ({self.excess_of})" if self.violated else "nothing found"
         return (
-            f"<SensitivityResult {said}: {self.query}, {self.norm} sensitivity {render(self.bound)} under "
-            f"{self.adjacency}, largest {self.largest!r}, {self.calls} calls, seed {self.seed}>"
+            f"<SensitivityResult {said}: {self.query}, {self.norm} sensitivity "
+            f"{render(self.bound)} under {self.adjacency}, largest {self.largest!r}, "
+            f"{self.calls} calls, seed {self.seed}>"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""The search: crafted neighbors, random ones, climbing from the best, and a smaller pair at the end."""
+"""The search: crafted neighbors, random ones, climbing from the best, and a smaller pair at the
+end.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,9 @@ Scored = tuple[Candidate, Distance]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The worst candidate; for a violation a smaller one of the same kind; the number of calls and of those before
-    the first such violation."""
+    """The worst candidate; for a violation a smaller one of the same kind; the number of calls
+    and of those before the first such violation.
+    """
 
     worst: Scored
     simplest: Scored | None
@@ -91,8 +94,8 @@ class _Attack:
         value, again = self._evaluated(record), self._evaluated(record)
         if value.foreign:
             raise TypeError(
-                f"The value of {self.subject.name} is {value.problem}; a query returns a number, an "
-                "array or nested lists of numbers."
+                f"The value of {self.subject.name} is {value.problem}; a query returns a number, "
+                "an array or nested lists of numbers."
             )
         self._refuse_random(value.equals(again))
         value, _ = self.subject.aligned(value, value)
@@ -109,8 +112,9 @@ class _Attack:
     def _refuse_random(self, same: bool) -> None:
         if not same:
             raise ValueError(
-                f"{self.subject.name} gives two values for one dataset; a sensitivity is about a query "
-                "without randomness and without memory. Audit a mechanism's draws with audit()."
+                f"{self.subject.name} gives two values for one dataset; a sensitivity is about a "
+                "query without randomness and without memory. Audit a mechanism's draws with "
+                "audit()."
             )
 
     def exactly(self, candidate: Candidate) -> Distance:
@@ -150,7 +154,9 @@ class _Attack:
         return distance
 
     def climb(self, rng: np.random.Generator) -> None:
-        """From the best: moves that do not make it worse, fewer starts with more steps each time."""
+        """From the best: moves that do not make it worse, fewer starts with more steps each
+        time.
+        """
         part = (_CLIMBED - _RANDOM) / len(_BEAMS)
         for i, beams in enumerate(_BEAMS):
             starts = sorted(self.best, reverse=True)[:beams]
@@ -170,8 +176,9 @@ class _Attack:
         return (other, reached) if reached.score >= distance.score else chain
 
     def simplified(self, worst: Distance) -> Scored:
-        """A pair of fewer records and rounder numbers that shows what the worst one does: an excess by rounding, or
-        one of substance and at least half as large."""
+        """A pair of fewer records and rounder numbers that shows what the worst one does: an
+        excess by rounding, or one of substance and at least half as large.
+        """
 
         def as_telling(distance: Distance) -> bool:
             same = distance.kind is worst.kind and bool(distance.problem) == bool(worst.problem)

@@ -1,4 +1,6 @@
-"""What is attacked: a function of an array, or a query of the grid, with its declared sensitivity."""
+"""What is attacked: a function of an array, or a query of the grid, with its declared
+sensitivity.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,8 @@ def of_function(
     """A user's function. Raises TypeError without a norm, a bound or a function."""
     if not callable(query):
         raise TypeError(
-            f"query is a {type(query).__name__}; give a function of an array of records, or a query "
-            "of dpverify.grid."
+            f"query is a {type(query).__name__}; give a function of an array of records, or a "
+            "query of dpverify.grid."
         )
     measure = measure_of(norm)
     if bound is None:
@@ -64,8 +66,8 @@ def of_function(
             value = nothing(_RAISED + describe(error))
         if given.tobytes() != before:
             raise ValueError(
-                f"The query {_name(query)} changes the array that it is given, so that its next value "
-                "is about other data; let it work on a copy."
+                f"The query {_name(query)} changes the array that it is given, so that its next "
+                "value is about other data; let it work on a copy."
             )
         return value
 
@@ -86,8 +88,8 @@ def of_grid(
         lemma = query.sensitivity(adjacency, domain).conclusion
         if lemma.hypotheses:
             raise ValueError(
-                f"{lemma}: a pair of datasets does not show whether that is so. Give norm and bound for a query of "
-                "the dataset alone."
+                f"{lemma}: a pair of datasets does not show whether that is so. Give norm and "
+                "bound for a query of the dataset alone."
             )
         norm, bound = lemma.norm, lemma.value
 
@@ -126,8 +128,9 @@ class Noted:
         """Raise InvalidRun if the query raised on all data: nothing was measured."""
         if not self.valued:
             raise InvalidRun(
-                f"The query raised {self.problem} on all data, so nothing was measured. Call it once on data of the "
-                "domain; it is given an array of shape (n, columns), or (n,) for one column."
+                f"The query raised {self.problem} on all data, so nothing was measured. Call it "
+                "once on data of the domain; it is given an array of shape (n, columns), or (n,) "
+                "for one column."
             )
 
 

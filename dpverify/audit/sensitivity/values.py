@@ -1,4 +1,6 @@
-"""The values of a query, read without rounding: floats, integers and fractions are rational numbers."""
+"""The values of a query, read without rounding: floats, integers and fractions are rational
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _NO_NUMBER = "no number"
 class Value:
     """A query's value, read without rounding.
 
-    problem: why there is none, "" if there is. foreign: whether that is because it is no number at all.
+    problem: why there is none, "" if there is. foreign: whether that is because it is no number
+    at all.
     """
 
     numbers: Numbers

@@ -1,10 +1,11 @@
 """Attacks on what surrounds a record: its order, its batch, its place in memory, the threads.
 
-A float sum depends on the order of its terms, and a matrix product on the shape of the batch, so a
-"deterministic" query moves by more than its sensitivity, or says who else was in the batch. What
-these attacks find are two different answers to one question: proofs, without statistics. Answers that
-change with the calls (a counter in them) are no such thing: the first difference of a kind is asked for again
-and again, in an order of coins, and where answers do not stay the finding says so.
+A float sum depends on the order of its terms, and a matrix product on the shape of the batch,
+so a "deterministic" query moves by more than its sensitivity, or says who else was in the
+batch. What these attacks find are two different answers to one question: proofs, without
+statistics. Answers that change with the calls (a counter in them) are no such thing: the first
+difference of a kind is asked for again and again, in an order of coins, and where answers do
+not stay the finding says so.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class Asked:
 
 @dataclass(slots=True)
 class _Log:
-    """What was seen, kind by kind: how many variants differed, and the first and largest of them; how many did not."""
+    """What was seen, kind by kind: how many variants differed, and the first and largest of
+    them; how many did not.
+    """
 
     same: int = 0
     seen: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
@@ -66,7 +69,9 @@ class _Log:
     problems: list[str] = field(default_factory=list)
 
     def compare(self, kind: str, where: str, base: Asked, ask: Ask) -> None:
-        """Note an answer that is not that of the base bit for bit; the first of a kind is asked for again."""
+        """Note an answer that is not that of the base bit for bit; the first of a kind is asked
+        for again.
+        """
         answer = attempt(ask)
         if isinstance(answer, Exception):
             self.problems.append(f"{kind} ({where}) raised {describe(answer)}")
@@ -266,8 +271,8 @@ def _insert(
         else:
             distance = math.sqrt(moved) if norm == 2 else float(moved)
             log.proofs.append(
-                f"one record at {at} moves the answer by {distance:.9g} in norm {norm:g}, more than "
-                f"the claimed {float(sensitivity):.9g}"
+                f"one record at {at} moves the answer by {distance:.9g} in norm {norm:g}, more "
+                f"than the claimed {float(sensitivity):.9g}"
             )
 
 

@@ -1,8 +1,8 @@
 """How an attack on values calls a function on two datasets, and certifies what tells them apart.
 
-The side of each call is a fair coin, as in an audit: what drifts with the calls (a clock, a counter, a public center)
-does not look like the side then. Noise that calls share would; it is looked for, and nothing is certified where it is
-found.
+The side of each call is a fair coin, as in an audit: what drifts with the calls (a clock, a
+counter, a public center) does not look like the side then. Noise that calls share would; it is
+looked for, and nothing is certified where it is found.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ _COINS = 0xC01
 class Called:
     """Outputs of a function on two datasets.
 
-    sides: of the left and of the right, in the order in which they were made. order: the side of every output, all
-    together in that order. sizes: how many outputs each call gave, likewise. laws: what was called.
+    sides: of the left and of the right, in the order in which they were made. order: the side
+    of every output, all together in that order. sizes: how many outputs each call gave,
+    likewise. laws: what was called.
     """
 
     sides: tuple[Draws, Draws]
@@ -69,7 +70,9 @@ class Called:
         return f"{raised.total()} of {made} calls raised {first}"[:250] if raised else ""
 
     def until(self, share: float) -> tuple[int, int]:
-        """How many outputs of either side the first calls gave, as many calls as this share of all."""
+        """How many outputs of either side the first calls gave, as many calls as this share of
+        all.
+        """
         made = int(self.sizes[: round(share * len(self.sizes))].sum())
         right = int(np.count_nonzero(self.order[:made]))
         return made - right, right
@@ -87,8 +90,9 @@ def called(
 ) -> Called:
     """Call the function for ``size`` outputs a side, on average where each is a call of its own.
 
-    vectorized: release(data, size) returns many outputs and is asked for them in several batches, a left and a right
-    one in the order of a coin. Raises ValueError where it returns another number of them.
+    vectorized: release(data, size) returns many outputs and is asked for them in several
+    batches, a left and a right one in the order of a coin. Raises ValueError where it returns
+    another number of them.
     """
     rng = np.random.default_rng((seed, _COINS))
     if vectorized:
@@ -106,7 +110,9 @@ def called(
 
 
 def _asked(release: Callable[..., Any], data: Any, size: int, vectorized: bool) -> Any:
-    """What a call gives: one output, or an array or list of so many; an exception stands for each if it raised one."""
+    """What a call gives: one output, or an array or list of so many; an exception stands for
+    each if it raised one.
+    """
     if not vectorized:
         return as_it_is(attempt(release, data))
     outputs = attempt(release, data, size)
@@ -121,7 +127,8 @@ def _asked(release: Callable[..., Any], data: Any, size: int, vectorized: bool) 
 class Sides:
     """Outputs on two datasets, by the features in which they are to be told apart.
 
-    names: what each feature is; left, right: shape (size, len(names)), at most 4 of them. called: how they came about.
+    names: what each feature is; left, right: shape (size, len(names)), at most 4 of them.
+    called: how they came about.
     """
 
     names: tuple[str, ...]
@@ -130,7 +137,9 @@ class Sides:
     called: Called
 
     def parts(self) -> Iterator[list[Draws]]:
-        """Of either side what the first quarter of the calls gave, the second, and the other half."""
+        """Of either side what the first quarter of the calls gave, the second, and the other
+        half.
+        """
         cuts = [self.called.until(share) for share in (0.0, 0.25, 0.5, 1.0)]
         for start, end in pairwise(cuts):
             yield [
@@ -140,10 +149,11 @@ class Sides:
 
 
 def certify(sides: Sides, claim: Guarantee, alpha: float) -> tuple[Certificate, Certificate]:
-    """Both directions: events learned on a quarter of the calls, chosen on another, certified on the rest.
+    """Both directions: events learned on a quarter of the calls, chosen on another, certified
+    on the rest.
 
-    Both hold together with probability 1 - alpha: of single calls and a claim without delta whatever drifts
-    (``witnesses.guesses``). Raises InvalidRun where outputs share noise.
+    Both hold together with probability 1 - alpha: of single calls and a claim without delta
+    whatever drifts (``witnesses.guesses``). Raises InvalidRun where outputs share noise.
     """
     sides.called.require_fresh()
     learning, choosing, final = sides.parts()
@@ -159,7 +169,9 @@ def certify(sides: Sides, claim: Guarantee, alpha: float) -> tuple[Certificate, 
 def _certificate(
     sides: Sides, side: int, witness: Witness, final: list[Draws], alpha: float, claim: Guarantee
 ) -> Certificate:
-    """That of one event. Raises InvalidRun where it refutes the claim but comes in runs, or in some batches more."""
+    """That of one event. Raises InvalidRun where it refutes the claim but comes in runs, or in
+    some batches more.
+    """
     called = sides.called
     event = _named(str(witness), sides.names)
     happened = [witness.happens(witness.candidate.score(draws)) for draws in final]

@@ -23,9 +23,10 @@ _DIGITS = 9  # of differences: equal ones of outputs about different centers may
 class Yardstick:
     """How many equal outputs in a row are no coincidence.
 
-    collision: two independent outputs agree with at most this probability (confidence 1 - alpha/2, together with
-    beside and differences). beside: the same of outputs without their clocks and counters; differences: of the
-    differences of one output and the next. Equal outputs agree in all of these, so chance must explain none of them.
+    collision: two independent outputs agree with at most this probability (confidence
+    1 - alpha/2, together with beside and differences). beside: the same of outputs without
+    their clocks and counters; differences: of the differences of one output and the next. Equal
+    outputs agree in all of these, so chance must explain none of them.
     """
 
     collision: float
@@ -71,9 +72,9 @@ def measured(release: Callable[[], Any], draws: int, alpha: float) -> tuple[list
 def yardstick(keys: Sequence[str], alpha: float, numbers: Floats | None = None) -> Yardstick:
     """From independent outputs, an even number: Clopper-Pearson over disjoint pairs.
 
-    numbers: what the outputs consist of, shape (outputs, numbers), if that is numbers. Objects that were made alike
-    may be at the same place of a clock or counter, or of a center that drifts with the calls, while neighboring outputs
-    of one object never are.
+    numbers: what the outputs consist of, shape (outputs, numbers), if that is numbers. Objects
+    that were made alike may be at the same place of a clock or counter, or of a center that
+    drifts with the calls, while neighboring outputs of one object never are.
     """
     looks: list[Sequence[Any]] = [keys]
     if numbers is not None and numbers.shape[1]:

@@ -37,13 +37,13 @@ def shared_state_after_fork(
 ) -> Finding:
     """Do a process and its forked children, or two children, draw the same noise?
 
-    release() is one output; each of ``children`` forked processes draws ``draws`` of them, and then
-    the parent does. A child that raises is reported; one that needs more than ``seconds`` is ended.
-    False alarms: equal outputs count once they are too many for a coincidence, by how often the
-    release's own outputs agree, without clocks and counters, and in their differences: all processes are at the
-    same place of a public drift.
-    Errors: ValueError for too few draws, a bad alpha, no children. Without os.fork (Windows) nothing
-    is attacked, and the finding says so.
+    release() is one output; each of ``children`` forked processes draws ``draws`` of them, and
+    then the parent does. A child that raises is reported; one that needs more than ``seconds``
+    is ended. False alarms: equal outputs count once they are too many for a coincidence, by how
+    often the release's own outputs agree, without clocks and counters, and in their
+    differences: all processes are at the same place of a public drift. Errors: ValueError for
+    too few draws, a bad alpha, no children. Without os.fork (Windows) nothing is attacked, and
+    the finding says so.
     """
     check_draws(draws, alpha)
     if children < 1:

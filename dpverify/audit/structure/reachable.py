@@ -1,9 +1,10 @@
 """Which floats can a float formula for Laplace noise reach? Their set is porous, and moves with
 the center.
 
-An inverse-CDF sampler makes its noise of a uniform u = j 2^-53, so an output y around a center a has
-at most a few candidates j near 2^53 exp(-|y - a| / scale): all within ``WINDOW`` are tried. Where
-the set is so dense that this is too few, nearly every float is reachable and nothing is lost.
+An inverse-CDF sampler makes its noise of a uniform u = j 2^-53, so an output y around a center
+a has at most a few candidates j near 2^53 exp(-|y - a| / scale): all within ``WINDOW`` are
+tried. Where the set is so dense that this is too few, nearly every float is reachable and
+nothing is lost.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def quotient(outputs: Floats, centers: Floats, scale: float) -> Hits:
 
 
 def fused(outputs: Floats, centers: Floats, scale: float) -> Hits:
-    """center +- scale log(u) rounded once, as compilers do where the processor multiplies and adds."""
+    """center +- scale log(u) rounded once, as compilers do where the processor multiplies and
+    adds.
+    """
     y, a = outputs[:, np.newaxis], centers[:, np.newaxis]
     logs = np.log(_near(_tail(y, a, scale)))
     near = (_multiply_add(scale, logs, a) == y) | (_multiply_add(-scale, logs, a) == y)

@@ -48,9 +48,10 @@ class Finding(Asked):
         if self.certificate is not None:
             best = self.certificate
             lines.append(
-                f"certified    epsilon >= {max(0.0, best.epsilon):.4g} at delta {best.delta:.4g}, with "
-                f"probability {1 - 2 * best.alpha:.7g} ({best.direction}, event: "
-                f"{best.event}; {best.hits}/{best.draws} against {best.other_hits}/{best.other_draws})"
+                f"certified    epsilon >= {max(0.0, best.epsilon):.4g} at delta "
+                f"{best.delta:.4g}, with probability {1 - 2 * best.alpha:.7g} ({best.direction}, "
+                f"event: {best.event}; {best.hits}/{best.draws} against "
+                f"{best.other_hits}/{best.other_draws})"
             )
         if self.problem:
             lines.append(f"problem      {self.problem}")

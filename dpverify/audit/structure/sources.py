@@ -73,12 +73,12 @@ def predictable_seeding(
     make_release() makes what is attacked, as its users do by default; release() is one output.
     model(generator): one release from a numpy generator; the seeds 0..seeds-1, the clock around the
     making and their milliseconds are tried in default_rng and RandomState.
-    processes: two freshly started processes as well; make_release must then be importable by name.
-    False alarms: equal outputs count once they are too many for a coincidence, by how often the
-    release's own outputs agree, without clocks and counters, and in their differences: fresh objects are at the same
-    place of a public drift. A constant output is reported as well; it has probability below
-    1e-9 for a release whose outputs agree in at most 90% of pairs.
-    Errors: ValueError for too few draws or a bad alpha.
+    processes: two freshly started processes as well; make_release must then be importable by
+    name. False alarms: equal outputs count once they are too many for a coincidence, by how
+    often the release's own outputs agree, without clocks and counters, and in their
+    differences: fresh objects are at the same place of a public drift. A constant output is
+    reported as well; it has probability below 1e-9 for a release whose outputs agree in at most
+    90% of pairs. Errors: ValueError for too few draws or a bad alpha.
     """
     check_draws(draws, alpha)
     call = f"{_NAME}(make_release, seeds={seeds}, draws={draws}, alpha={alpha:g})"
@@ -125,7 +125,8 @@ def _fresh(make_release: Make, draws: int) -> list[str]:
 
 def _after_seeding(name: str, seed: int, make_release: Make, draws: int) -> list[str]:
     """Outputs of a fresh object after seeding a global generator, whose state is put back."""
-    before = np.random.get_state(), random.getstate()  # noqa: NPY002  the attack is on this very state
+    # The attack is on this very state.
+    before = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         if name == _LEGACY:
             np.random.seed(seed)  # noqa: NPY002

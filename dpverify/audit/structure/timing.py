@@ -30,19 +30,20 @@ def timing(
 ) -> Finding:
     """Does the running time of a call correlate with the size of the noise in it?
 
-    release(size) returns ``size`` numbers; it is called ``draws`` times with size ``batch``, and the
-    noise of a call is the sum of |output - center|. Found: Pearson's or Spearman's correlation is at
-    least ``threshold`` and a permutation test rejects independence at level ``alpha``.
+    release(size) returns ``size`` numbers; it is called ``draws`` times with size ``batch``,
+    and the noise of a call is the sum of |output - center|. Found: Pearson's or Spearman's
+    correlation is at least ``threshold`` and a permutation test rejects independence at level
+    ``alpha``.
 
-    The test swaps the noise of adjacent calls, which changes nothing in law if times do not depend
-    on the (independent) noises: the sum of products of rank differences is one of random signs,
-    bounded by Hoeffding 1963. Slow changes of the machine cancel within a
-    pair; ranks are deaf to interruptions. A fixed loop timed in between shows the machine alone.
-    A center that drifts slowly, or jumps now and then, shows nothing, even where the times do as well; one
-    that alternates from call to call together with the times is found, though it may be public.
-    Errors: ValueError for too few draws, a bad alpha, threshold or batch.
-    Source: Jin, McMurtry, Rubinstein, Ohrimenko, "Are we there yet? Timing and floating-point attacks
-    on differential privacy systems", S&P 2022.
+    The test swaps the noise of adjacent calls, which changes nothing in law if times do not
+    depend on the (independent) noises: the sum of products of rank differences is one of random
+    signs, bounded by Hoeffding 1963. Slow changes of the machine cancel within a pair; ranks
+    are deaf to interruptions. A fixed loop timed in between shows the machine alone. A center
+    that drifts slowly, or jumps now and then, shows nothing, even where the times do as well;
+    one that alternates from call to call together with the times is found, though it may be
+    public. Errors: ValueError for too few draws, a bad alpha, threshold or batch.
+    Source: Jin, McMurtry, Rubinstein, Ohrimenko, "Are we there yet? Timing and floating-point
+    attacks on differential privacy systems", S&P 2022.
     """
     check_draws(draws, alpha)
     if not 0 < threshold < 1 or batch < 1:
@@ -56,15 +57,17 @@ def timing(
     found = max(map(abs, values)) >= threshold and chance <= alpha
     text = (
         f"over {draws} calls of batch {batch} the time's correlation with the noise is "
-        f"{values[0]:+.3f} (Pearson), {values[1]:+.3f} (Spearman), threshold {threshold:g}; p-value "
-        f"{chance:.2g} at most; median {np.median(seconds):.3g} s a call; a fixed loop in between: "
-        f"{max(correlations(loop, noise), key=abs):+.3f}"
+        f"{values[0]:+.3f} (Pearson), {values[1]:+.3f} (Spearman), threshold {threshold:g}; "
+        f"p-value {chance:.2g} at most; median {np.median(seconds):.3g} s a call; a fixed loop "
+        f"in between: {max(correlations(loop, noise), key=abs):+.3f}"
     )
     return Finding("timing", found, text, alpha, call)
 
 
 def correlations(seconds: Floats, noise: Floats) -> tuple[float, float]:
-    """Pearson's and Spearman's, of times without their trend and extremes; 0 where nothing varies."""
+    """Pearson's and Spearman's, of times without their trend and extremes; 0 where nothing
+    varies.
+    """
     level = _without_trend(seconds)
     clipped = np.clip(level, *np.quantile(level, [_CLIPPED, 1 - _CLIPPED]))
     return _correlation(clipped, noise), _correlation(

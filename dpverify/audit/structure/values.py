@@ -43,9 +43,9 @@ def membership(
 ) -> Finding:
     """Is an output one that float Laplace noise can reach from one center and not from the other?
 
-    release(data) returns a number or an array of them; vectorized: release(data, size), that many. The side of each
-    call (of each batch) is a coin, from ``seed``; what drifts with the calls shows nothing, and noise that calls
-    share is a problem that the finding names.
+    release(data) returns a number or an array of them; vectorized: release(data, size), that
+    many. The side of each call (of each batch) is a coin, from ``seed``; what drifts with the
+    calls shows nothing, and noise that calls share is a problem that the finding names.
     left, right: the two datasets. centers: the query's values on them, known to the attacker.
     scale: of the noise, in the units of the output. formulas: at most 4 float formulas to look for.
     Errors: ValueError for too few draws, a bad alpha or scale, unfit centers, too many formulas.
@@ -65,8 +65,9 @@ def membership(
     best = int(np.argmax(shares[0] + shares[1]))
     seen = _seen(list(formulas)[best], shares[0][best], shares[1][best])
     call = (
-        f"membership(release, {reprlib.repr(left)}, {reprlib.repr(right)}, centers={centers}, scale="
-        f"{scale}, draws={draws}, alpha={alpha:g}, {seed=}){_example(made.sides[0], scored[0][:, best])}"
+        f"membership(release, {reprlib.repr(left)}, {reprlib.repr(right)}, centers={centers}, "
+        f"scale={scale}, draws={draws}, alpha={alpha:g}, "
+        f"{seed=}){_example(made.sides[0], scored[0][:, best])}"
     )
     return _concluded("membership", _sides(names, made, scored), claim, alpha, seen, call)
 
@@ -85,7 +86,8 @@ def lowest_set_bit(
 ) -> Finding:
     """Does the exponent of the outputs' lowest set bit show which number noise was added to?
 
-    A float sum has no bits finer than both terms have: noise added to 1 none below 2^-53. The threshold is learned on half of the draws.
+    A float sum has no bits finer than both terms have: noise added to 1 none below 2^-53. The
+    threshold is learned on half of the draws.
     release, left, right, vectorized, seed: as for ``membership``; arrays count by their lowest bit.
     offsets: up to 2 numbers to subtract before looking, such as a known center.
     Errors: ValueError for too few draws, a bad alpha, too many offsets.
@@ -139,7 +141,9 @@ def _explained(
     scale: float,
     formulas: Mapping[str, Formula],
 ) -> Floats:
-    """Shape (size, formulas): 1 where only the left center explains an output, -1 the right, else 0."""
+    """Shape (size, formulas): 1 where only the left center explains an output, -1 the right,
+    else 0.
+    """
     columns = []
     for formula in formulas.values():
         left, right = (_reached(formula, batch.numbers, center, scale) for center in centers)

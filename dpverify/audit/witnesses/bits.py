@@ -1,8 +1,10 @@
-"""Single bits and remainders of numbers: low ones, which smooth noise leaves fair, and others that tell too much.
+"""Single bits and remainders of numbers: low ones, which smooth noise leaves fair, and others
+that tell too much.
 
-A bit is one of weight 2^e where all numbers are multiples of one power of two, else one of the mantissa: those
-of numbers on a grid say how large the numbers are. Only bits that differ plainly become candidates, and leading ones
-only where they tell far more than the number itself: so others cost nothing.
+A bit is one of weight 2^e where all numbers are multiples of one power of two, else one of the
+mantissa: those of numbers on a grid say how large the numbers are. Only bits that differ
+plainly become candidates, and leading ones only where they tell far more than the number
+itself: so others cost nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ _MOST_COLUMNS = 2048
 
 @dataclass(frozen=True, slots=True)
 class _Bit:
-    """One bit of the number in a column. unit: numbers are integers times 2^unit; None for the mantissa."""
+    """One bit of the number in a column. unit: numbers are integers times 2^unit; None for the
+    mantissa.
+    """
 
     column: int
     place: int
@@ -96,7 +100,8 @@ def low_bits(
 ) -> list[Candidate]:
     """Bits and remainders that differ plainly, the most telling ones.
 
-    columns: which are looked at closely; all others with few draws. cells: about how many numbers are looked at.
+    columns: which are looked at closely; all others with few draws. cells: about how many
+    numbers are looked at.
     """
     width = min(_MOST_COLUMNS, max(own.numbers.shape[1], other.numbers.shape[1]))
     rest = sorted(set(range(width)).difference(columns))
@@ -146,7 +151,9 @@ def _telling_bits(
 
 
 def _form(values: Floats) -> tuple[int | None, float]:
-    """The unit of which all are multiples, None where they need the mantissa; and which bits are low."""
+    """The unit of which all are multiples, None where they need the mantissa; and which bits
+    are low.
+    """
     unit = int(lowest_bit(values).min())
     if np.abs(values).max() >= np.ldexp(float(_LARGEST), unit):
         return None, _MANTISSA - _HIGH

@@ -95,7 +95,9 @@ class Moments:
         return math.sqrt(2 * math.log(max(2, len(self.t))))
 
     def differ(self) -> NDArray[np.bool_]:
-        """In which columns the means or the variances differ beyond noise; of a single one it is less that counts."""
+        """In which columns the means or the variances differ beyond noise; of a single one it
+        is less that counts.
+        """
         limit = max(TELLING, self.noise) if len(self.t) > 1 else self.noise
         found: NDArray[np.bool_] = (np.abs(self.t) > limit) | (np.abs(self.t_variance) > limit)
         return found
@@ -134,8 +136,10 @@ def plain_linear(weights: Floats) -> Score:
 
 
 def evident_steps(own: Floats, other: Floats) -> Score | None:
-    """Of sums that run on: the projection on the evident differences of the steps from number to number, each of which
-    may have noise of its own; None without any. own, other: shape (size, width), as they are."""
+    """Of sums that run on: the projection on the evident differences of the steps from number
+    to number, each of which may have noise of its own; None without any. own, other: shape
+    (size, width), as they are.
+    """
     steps = [tame(np.diff(tame(side), axis=1)) for side in (own, other)]
     scaling = Scaling.of(*steps)
     moments = Moments.of(*(scaling.apply(side) for side in steps))

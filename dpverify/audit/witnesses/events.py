@@ -27,7 +27,9 @@ _REPEATED, _FEWER = 10, 4  # pairs of equal outputs on one side; how many times 
 
 
 def text_event(name: str, column: Column, text: Any, found: float) -> Candidate:
-    """That a text is this one. found: how telling that is, positive where likelier on the own side."""
+    """That a text is this one. found: how telling that is, positive where likelier on the own
+    side.
+    """
     shown = "a number" if text == PLAIN else str(text)
     return event(f"{name} is", shown, lambda draws: column(draws).are(text).astype(float), found)
 
@@ -78,7 +80,8 @@ def is_print(value: np.uint64) -> Score:
 
 
 def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
-    """That an output is one of those that only the own side gave while learning: for noise of few seeds.
+    """That an output is one of those that only the own side gave while learning: for noise of
+    few seeds.
 
     Where outputs repeat within the sides, and far less often across them.
     """
@@ -103,7 +106,9 @@ def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
 
 
 def first_prints(draws: Draws) -> NDArray[np.uint64]:
-    """A number of the label and the first numbers of each output, which are enough where noise repeats."""
+    """A number of the label and the first numbers of each output, which are enough where noise
+    repeats.
+    """
     wide = draws.numbers.shape[1] > _ENOUGH
     return fingerprints(Draws(draws.coded, draws.columns(_ENOUGH)) if wide else draws)
 

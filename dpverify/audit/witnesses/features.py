@@ -43,7 +43,8 @@ class Candidate:
 
     description: with {threshold} where the threshold goes; events of a label or value have none.
     both_signs: whether {-score >= threshold} is worth trying as well.
-    fitted: whether the draws it was learned on made the score. Others may be judged on those as well.
+    fitted: whether the draws it was learned on made the score. Others may be judged on those as
+    well.
     """
 
     description: str
@@ -53,7 +54,9 @@ class Candidate:
 
 
 def tame(values: Any) -> Floats:
-    """NaN is 0; infinities are as large as numbers get here. Numbers that are finite come back as they are."""
+    """NaN is 0; infinities are as large as numbers get here. Numbers that are finite come back
+    as they are.
+    """
     found: Floats = np.asarray(values, dtype=np.float64)
     if np.isfinite(found).all():
         return found
@@ -108,7 +111,9 @@ def text_ratio(column: Column, own: Draws, other: Draws) -> Score:
 
 
 def calibrated(own: NDArray[Any], other: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
-    """The log-ratio of the densities of a number: value by value where values repeat, else by bins."""
+    """The log-ratio of the densities of a number: value by value where values repeat, else by
+    bins.
+    """
     atoms, ours, theirs = _repeated(own, other)
     table = log_ratio(ours, theirs, len(own), len(other))
     loose = [side[~np.isin(side, atoms)] if len(atoms) else side for side in (own, other)]

@@ -1,23 +1,25 @@
 """Guesses at the side of a call, where a fair coin chose the side.
 
-Let a fair coin choose the dataset of each call, and let every call's law, given all calls before it, keep
-an (epsilon, delta) guarantee. However outputs, clocks or counters drift, and whatever the function
-remembers, given the past
+Let a fair coin choose the dataset of each call, and let every call's law, given all calls
+before it, keep an (epsilon, delta) guarantee. However outputs, clocks or counters drift, and
+whatever the function remembers, given the past
 
     P(left, S) = P(S) / 2 <= (e^epsilon Q(S) + delta) / 2 = e^epsilon P(right, S) + delta / 2
 
-for every set S of outputs, and likewise with the sides exchanged. So a guess that says left on S and right
-on a disjoint set T is right with probability at most e^epsilon times that of being wrong, plus delta / 2
-for each side that is ever guessed. This is what the bets of ``betting`` on single calls rest on.
+for every set S of outputs, and likewise with the sides exchanged. So a guess that says left on
+S and right on a disjoint set T is right with probability at most e^epsilon times that of being
+wrong, plus delta / 2 for each side that is ever guessed. This is what the bets of ``betting``
+on single calls rest on.
 
-With delta = 0 counts are exact too. Let what the function carries from call to call be clocks, counters and
-its own outputs, but nothing else of the datasets it was called on. Then given all outputs the sides are
-independent, since the joint probability of sides and outputs is a product over the calls of one half times
-P_t(y_t) or Q_t(y_t), which the past outputs determine; and each guess is right with probability at most
-e^epsilon / (1 + e^epsilon). Hence given all outputs, and so their number K of guesses, the number of right
-ones is stochastically at most Binomial(K, e^epsilon / (1 + e^epsilon)), whatever drifts. (A function that
-remembers the datasets themselves could stop giving outputs of S just when many guesses were right. It is
-held to its claim by bets, ``sequential=True``, which no choice of a stopping time helps.)
+With delta = 0 counts are exact too. Let what the function carries from call to call be clocks,
+counters and its own outputs, but nothing else of the datasets it was called on. Then given all
+outputs the sides are independent, since the joint probability of sides and outputs is a product
+over the calls of one half times P_t(y_t) or Q_t(y_t), which the past outputs determine; and
+each guess is right with probability at most e^epsilon / (1 + e^epsilon). Hence given all
+outputs, and so their number K of guesses, the number of right ones is stochastically at most
+Binomial(K, e^epsilon / (1 + e^epsilon)), whatever drifts. (A function that remembers the
+datasets themselves could stop giving outputs of S just when many guesses were right. It is held
+to its claim by bets, ``sequential=True``, which no choice of a stopping time helps.)
 """
 
 from __future__ import annotations
@@ -110,7 +112,9 @@ def guesses_of(witnesses: Sequence[Witness]) -> tuple[Guess, Guess, Guess]:
 
 
 def best_bet(witnesses: Sequence[Witness], left: Draws, right: Draws) -> Guess:
-    """The guess whose bets grow fastest on these draws; of the more promising event where none does."""
+    """The guess whose bets grow fastest on these draws; of the more promising event where none
+    does.
+    """
     first = max((0, 1), key=lambda side: witnesses[side].promise)
     options = guesses_of(witnesses)
     best, most = options[first], 0.0

@@ -1,8 +1,9 @@
 """Noise made by inverting a distribution function at a number of few bits.
 
-Such noise has few values: y = c + b F^-1(k / 2^32) for an integer k, and then 2^33 F((y - c) / b) is nearly an
-integer for every draw. About another center it is so for one draw in a million, although both densities are alike
-(Mironov 2012). A float of 53 bits is too coarse to show this of generators of 53 bits.
+Such noise has few values: y = c + b F^-1(k / 2^32) for an integer k, and then 2^33
+F((y - c) / b) is nearly an integer for every draw. About another center it is so for one draw
+in a million, although both densities are alike (Mironov 2012). A float of 53 bits is too coarse
+to show this of generators of 53 bits.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ _TAILS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats], float]]] 
 
 
 def inverted(columns: Sequence[int], own: Draws, other: Draws) -> Iterator[Feature]:
-    """How close 2^33 times a tail's probability is to an integer, where some of the draws are close.
+    """How close 2^33 times a tail's probability is to an integer, where some of the draws are
+    close.
 
     Centers are medians, scales are mean distances from them, each rounded as far as its standard
     error allows: round numbers are found, others are not.
@@ -109,8 +111,9 @@ def _scales(estimate: float, size: int) -> list[float]:
 
 
 def _round(value: float, error: float, finer: int = 0) -> list[float]:
-    """Multiples, within the error, of the powers of ten and two that are just above it: the nearest one; and of so
-    many finer powers all."""
+    """Multiples, within the error, of the powers of ten and two that are just above it: the
+    nearest one; and of so many finer powers all.
+    """
     if not (np.isfinite(value) and 1e-290 < error < 1e290):
         return []
     found = []

@@ -66,7 +66,9 @@ _FEWEST_ROWS = 500
 
 
 class Effort(Enum):
-    """QUICK: linear scores, in milliseconds. FULL: quadratic ones, regressions and trees as well."""
+    """QUICK: linear scores, in milliseconds. FULL: quadratic ones, regressions and trees as
+    well.
+    """
 
     QUICK = "quick"
     FULL = "full"
@@ -110,9 +112,10 @@ def candidates(
     law_known: the exact log-likelihood ratio is at hand, so look only for what an implementation
     that does not follow its law would show.
     difference: shape (width,), a direction that the pair suggests; ignored for another width.
-    weak: whether the sides hardly differ, so that many trees would learn the noise. seed: of the trees. The same draws and seed give the same scores.
-    Every score takes draws of any width and label, and is finite. An infinite or NaN entry counts as
-    the number 0 (a NaN as its payload) and is a mark besides, with events of its own.
+    weak: whether the sides hardly differ, so that many trees would learn the noise. seed: of
+    the trees. The same draws and seed give the same scores. Every score takes draws of any
+    width and label, and is finite. An infinite or NaN entry counts as the number 0 (a NaN as
+    its payload) and is a mark besides, with events of its own.
     """
     learned = partial(_candidates, difference=difference, seed=seed, effort=effort, weak=weak)
     clocks = [] if law_known else clocks_of(own, other)
@@ -185,7 +188,9 @@ class _Task:
         return list(dict.fromkeys([*first, *order[: self.limits.columns].tolist()]))
 
     def kinds(self) -> Iterator[Candidate]:
-        """Exceptions, types and shapes, before all that is no more telling: often they are a wrapper's."""
+        """Exceptions, types and shapes, before all that is no more telling: often they are a
+        wrapper's.
+        """
         ours, theirs = self.own.kinds.counts(), self.other.kinds.counts()
         kinds = [kind for kind in dict.fromkeys([*ours, *theirs]) if kind not in ("True", "False")]
         if len({*ours, *theirs}) < 2:
@@ -315,7 +320,9 @@ class _Task:
             yield "projection on the pair's difference", plain_linear(weights)
 
     def projections(self, difference: Floats | None) -> Iterator[tuple[str, Score]]:
-        """Of vectors, on directions in which the sides may differ, as far as these draws show them."""
+        """Of vectors, on directions in which the sides may differ, as far as these draws show
+        them.
+        """
         if self.moments is None or self.width < 2:
             return
         moments, variance = self.moments, self.moments.variance

@@ -1,4 +1,6 @@
-"""What an event promises to show of a claim, from how often it was seen: in epsilon, or in standard errors."""
+"""What an event promises to show of a claim, from how often it was seen: in epsilon, or in
+standard errors.
+"""
 
 from __future__ import annotations
 
@@ -60,16 +62,17 @@ def above_claimed(
         odds = np.log((p - delta) / q)
         spread = np.hypot(np.sqrt(p * (1 - p)) / (p - delta), np.sqrt((1 - q) / q))
         spread /= math.sqrt(draws)
-        # A bound below 0 says as little as any other: then the event that is furthest from 0 may show more than is
-        # promised, and one that is as common on both sides never does. Of an event and its complement, which are as
-        # far from 0, the one that is expected to show more.
+        # A bound below 0 says as little as any other: then the event that is furthest from 0
+        # may show more than is promised, and one that is as common on both sides never does. Of
+        # an event and its complement, which are as far from 0, the one that is expected to show
+        # more.
         expected = odds + float(ndtri(task.alpha)) * np.sqrt(draws / task.draws) * spread
         hardly = _A_STANDARD_ERROR * (odds / spread - cautious) + _HOPED * np.maximum(expected, 0.0)
         hardly = np.minimum(hardly, 0.0)
         above = np.where(odds > error, odds - error, hardly) - epsilon
         if task.refute:
-            # Bounds of rare events are noisy, so the largest prefers them, or shuns them altogether;
-            # in standard errors all events are as noisy.
+            # Bounds of rare events are noisy, so the largest prefers them, or shuns them
+            # altogether; in standard errors all events are as noisy.
             excess = (odds - epsilon) / spread
             short = _A_STANDARD_ERROR * np.minimum(excess - cautious, 0.0)
             evident = (excess > _EVIDENT) & (np.asarray(hits) >= _COMMON)
@@ -88,8 +91,10 @@ def above_claimed(
 
 
 def signed_root(hits: Floats, other: Counts | Floats, ratio: float, epsilon: float) -> Floats:
-    """How many standard errors the hits are above e^epsilon times the others': the signed root of twice the
-    logarithm of the likelihood ratio, given their sum, which holds for few hits too."""
+    """How many standard errors the hits are above e^epsilon times the others': the signed root
+    of twice the logarithm of the likelihood ratio, given their sum, which holds for few hits
+    too.
+    """
     own, other = np.maximum(hits, 0.0), np.asarray(other, dtype=np.float64)
     share = 1 / (1 + math.exp(-min(epsilon, _BEYOND)) / ratio)
     both = np.maximum(own + other, TINY)
@@ -106,12 +111,13 @@ def standard_errors(
     task: Task,
     doubt: float = 1.0,
 ) -> Floats:
-    """Of a whole profile: by how many standard errors the claim is to be refuted, less those needed.
+    """Of a whole profile: by how many standard errors the claim is to be refuted, less those
+    needed.
 
-    Most points of a profile are too noisy to compare on a few draws, and the best of many noisy ones
-    is noise. So what is seen is averaged with what a deficit of noise would show at the best threshold,
-    as if that were known to its own size (``_expected``). doubt: how many times as noisy what is seen is
-    taken to be.
+    Most points of a profile are too noisy to compare on a few draws, and the best of many noisy
+    ones is noise. So what is seen is averaged with what a deficit of noise would show at the
+    best threshold, as if that were known to its own size (``_expected``). doubt: how many times
+    as noisy what is seen is taken to be.
     """
     p, _ = estimate(hits, draws, 0.0)
     q, _ = estimate(other_hits, other_draws, 0.0)
@@ -135,9 +141,9 @@ def standard_errors(
 def _expected(epsilon: Floats, delta: Floats, plain: Floats) -> Floats:
     """What a deficit of noise shows at each point: 5%, or the largest that is plainly there.
 
-    With f times less noise about f delta(epsilon / f) - delta(epsilon). Under a claim much smaller than the
-    truth, what 5% would show is nothing beside what is seen. plain: of each point, the largest excess that
-    is hardly chance.
+    With f times less noise about f delta(epsilon / f) - delta(epsilon). Under a claim much
+    smaller than the truth, what 5% would show is nothing beside what is seen. plain: of each
+    point, the largest excess that is hardly chance.
     """
     shown = np.array([f * np.interp(epsilon / f, epsilon, delta) - delta for f in _DEFICITS])
     at = int(np.argmax(plain))

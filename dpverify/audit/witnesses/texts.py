@@ -1,4 +1,5 @@
-"""Texts of outputs: labels, kinds, marks, orders of numbers; and what can be read in a text: characters, words, numbers.
+"""Texts of outputs: labels, kinds, marks, orders of numbers; and what can be read in a text:
+characters, words, numbers.
 
 A column gives one text a draw. Characters and words count where texts are nearly all different.
 """
@@ -39,7 +40,9 @@ _MOST, _MOST_WORDS = 16, 8  # places and words of which there are events
 
 
 def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Column]]:
-    """All texts of these draws: labels, kinds, marks, characters; with ``orders`` how their numbers compare."""
+    """All texts of these draws: labels, kinds, marks, characters; with ``orders`` how their
+    numbers compare.
+    """
     found: list[tuple[str, Column]] = [("output", lambda draws: draws.coded)]
     if own.kinds is not own.coded or other.kinds is not other.coded:
         found.append((KIND, lambda draws: draws.kinds))
@@ -83,7 +86,9 @@ def _order(draws: Draws) -> Labels:
 
 
 def inside(own: Draws, other: Draws) -> list[tuple[str, Column]]:
-    """What is in the texts: those characters and words that differ most; none where texts are often the same."""
+    """What is in the texts: those characters and words that differ most; none where texts are
+    often the same.
+    """
     sides = own.select(slice(_LOOKED)), other.select(slice(_LOOKED))
     different = [len(np.unique(side.coded.codes)) for side in sides]
     if not any(max(_FEWEST, len(s) / _TIMES) <= n for n, s in zip(different, sides, strict=True)):
@@ -110,7 +115,9 @@ def _characters(own: list[str], other: list[str]) -> list[tuple[str, Column]]:
 
 
 def _letters(texts: list[str], places: list[int]) -> NDArray[np.uint32]:
-    """Code points, shape (size, len(places)): of all from the front, then of all from the back; 0 beyond."""
+    """Code points, shape (size, len(places)): of all from the front, then of all from the back;
+    0 beyond.
+    """
     back = -min(places)
     front = len(places) - back
     starts = np.array([text[:front] for text in texts], dtype=f"U{front}").view(np.uint32)
@@ -119,7 +126,9 @@ def _letters(texts: list[str], places: list[int]) -> NDArray[np.uint32]:
 
 
 def _histograms(letters: NDArray[np.uint32]) -> NDArray[np.intp]:
-    """How often each character is at each place, by its lowest byte with some of the others; shape (places, 256)."""
+    """How often each character is at each place, by its lowest byte with some of the others;
+    shape (places, 256).
+    """
     places = letters.shape[1]
     cells = ((letters + 37 * (letters >> 8)) & 255) + 256 * np.arange(places)
     return np.bincount(cells.ravel(), minlength=256 * places).reshape(places, 256)

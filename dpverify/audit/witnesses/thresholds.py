@@ -87,8 +87,9 @@ def moved(
     (``calibrating``), and what that is worth among others: a promise that is less cautious, and as
     good for rare events as for common ones.
 
-    own, other: the scores; curve: theirs. An event that nothing of the other side is in stays where odds bend:
-    the other side may end there, and no curve follows odds that become infinite.
+    own, other: the scores; curve: theirs. An event that nothing of the other side is in stays
+    where odds bend: the other side may end there, and no curve follows odds that become
+    infinite.
     """
     sizes = len(own), len(other)
     there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
