@@ -1,1 +1,3 @@
-"""What several mechanisms are made of: results, clipping, searches, votes, and shares of a budget."""
+"""Parts that several mechanisms share: results, clipping, searches, votes and shares of a
+budget.
+"""

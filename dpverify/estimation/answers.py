@@ -1,4 +1,4 @@
-"""What all results share: intervals for the noise, plain JSON and back, one line of text."""
+"""Base class of all results: intervals for the noise, plain JSON and back, one line of text."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from dpverify.plans.parameters import probability
 from dpverify.privacy.numbers import Exact, as_written, to_float
 
 NoiseLaw = Literal["gaussian", "laplace"]
-"""Of noise in a result: that of ``RoundedGaussian`` or of ``DiscreteLaplace``."""
+"""Law of the noise in a result: that of ``RoundedGaussian`` or of ``DiscreteLaplace``."""
 _SHOWN = 4  # entries of a longer value that are printed
 _WIDEST = 1 << 53  # integers beyond are text in JSON, which many readers take for floats
 _KINDS: dict[str, type[Any]] = {"Abstained": Abstained}
 
 
 class Result(ABC):
-    """What a mechanism releases: a frozen dataclass of public numbers, made of a transcript alone.
+    """Base class of released results: frozen dataclasses of public numbers, computed from a
+    transcript alone.
 
     Two results are equal if their ``to_dict`` say the same, so NaN equals NaN.
     """
@@ -45,17 +46,20 @@ class Result(ABC):
 
         @property
         def value(self) -> Any:
-            """What was asked for."""
+            """The released estimate."""
 
     @abstractmethod
     def interval(self, level: Exact = 0.95) -> Any:
-        """Compute (low, high), each of the value's shape, that holds it without noise with this probability.
+        """Return the interval (low, high), each end of the value's shape, that contains the
+        value without noise with this probability.
 
-        None where what was released allows no interval. Raises TypeError or ValueError for a level outside (0, 1).
+        None where what was released allows no interval. Raises TypeError or ValueError for a
+        level outside (0, 1).
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the class's name as "result", and every field, in plain JSON types, for ``result_from``.
+        """Return the class's name as "result", and every field, in plain JSON types, for
+        ``result_from``.
 
         Fractions, integers beyond 2^53 and numbers that are not finite are texts.
         """
@@ -78,17 +82,19 @@ class Result(ABC):
 
 
 def result_from(given: Mapping[str, Any]) -> Any:
-    """Load the result (or ``Abstained``) that ``to_dict`` gave this mapping for: an equal one of the same class.
+    """Return the result (or ``Abstained``) that ``to_dict`` wrote as this mapping: an equal one
+    of the same class.
 
-    Raises TypeError for what is no mapping, ValueError for an unknown class and for fields that are missing, unknown or
-    not of their type.
+    Raises TypeError for what is no mapping, ValueError for an unknown class and for fields that
+    are missing, unknown or not of their type.
     """
     if not isinstance(given, abc.Mapping):
         raise TypeError(f"{given!r:.60} is not a mapping; give what to_dict() gave.")
     kind = _KINDS.get(str(given.get("result")))
     if kind is None:
         raise ValueError(
-            f"result = {given.get('result')!r:.60} is not known; it is one of {', '.join(sorted(_KINDS))}."
+            f"result = {given.get('result')!r:.60} is not known; it is one of "
+            f"{', '.join(sorted(_KINDS))}."
         )
     hints = get_type_hints(kind)
     names = {f.name for f in _fields(kind)}
@@ -105,7 +111,8 @@ def result_from(given: Mapping[str, Any]) -> Any:
 
 
 def tail_of(level: Exact, parts: int = 1) -> float:
-    """Compute the probability with which each of so many intervals may fail, for all to hold at this level.
+    """Return the probability with which each of ``parts`` intervals may fail, so that all hold
+    together at this level.
 
     Raises TypeError or ValueError for a level outside (0, 1).
     """
@@ -113,23 +120,28 @@ def tail_of(level: Exact, parts: int = 1) -> float:
 
 
 def deviations(law: NoiseLaw, tail: float) -> float:
-    """Compute how many standard deviations noise on a fine grid exceeds, on either side, with this probability."""
+    """Return how many standard deviations noise on a fine grid exceeds, on either side, with
+    this probability.
+    """
     return -math.log(tail) / math.sqrt(2) if law == "laplace" else -float(ndtri(tail / 2))
 
 
 def deviations_of_sum(law: NoiseLaw, tail: float) -> float:
-    """Compute ``deviations`` for a weighted sum of independent noises, its own deviation being the unit.
+    """Return ``deviations`` for a weighted sum of independent noises, in standard deviations of
+    that sum.
 
-    A sum of several Laplace noises is nearly normal, one of them alone is not: the larger of the two.
+    A sum of several Laplace noises is nearly normal, one of them alone is not: the larger of
+    the two.
     """
     return max(deviations("gaussian", tail), deviations(law, tail))
 
 
 def whole_deviation(law: NoiseLaw, standard_deviation: float, tail: float) -> float:
-    """Compute the least t, an integer or infinite, with P(|noise| > t) <= tail for integer noise of this deviation.
+    """Return the least t, an integer or infinite, with P(|noise| > t) <= tail for integer noise
+    of this deviation.
 
-    Laplace: P = 2 q^(t + 1) / (1 + q), q = e^(-1 / scale). Gaussian: the deviation has 1/12 of rounding in its square, which
-    errs on the safe side.
+    Laplace: P = 2 q^(t + 1) / (1 + q), q = e^(-1 / scale). Gaussian: the deviation has 1/12 of
+    rounding in its square, which errs on the safe side.
     """
     if not 0 < standard_deviation < math.inf:
         return standard_deviation
@@ -142,14 +154,18 @@ def whole_deviation(law: NoiseLaw, standard_deviation: float, tail: float) -> fl
 
 
 def laplace_scale(standard_deviation: float) -> float:
-    """Compute the scale of discrete Laplace noise from its standard deviation, 1 / (sqrt(2) sinh(1 / (2 scale)))."""
+    """Return the scale of discrete Laplace noise of this standard deviation, which is 1 /
+    (sqrt(2) sinh(1 / (2 scale))).
+    """
     if not standard_deviation:
         return 0.0
     return 0.5 / math.asinh(1 / (math.sqrt(2) * standard_deviation))
 
 
 def laplace_tail(distance: float, one: float, other: float) -> float:
-    """Compute P(|X + Y| > distance) for Laplace noises of these scales, independent; nearly equal ones count as equal."""
+    """Return P(|X + Y| > distance) for independent Laplace noises of these scales; nearly equal
+    scales count as equal.
+    """
     large, small = max(one, other), min(one, other)
     if not large:
         return float(distance <= 0)
@@ -161,12 +177,13 @@ def laplace_tail(distance: float, one: float, other: float) -> float:
 
 
 def around(value: int, reach: float) -> tuple[float, float]:
-    """Give value -+ reach, as integers unless the reach is infinite."""
+    """Return (value - reach, value + reach), as integers unless the reach is infinite."""
     return (value - reach, value + reach) if reach < math.inf else (-math.inf, math.inf)
 
 
 def binomial_ends(low: float, high: float, n: float, tail: float) -> tuple[float, float]:
-    """Bound the probability behind a share between low and high of n or more draws (Clopper and Pearson).
+    """Bound the probability behind a share between low and high of n or more draws (Clopper and
+    Pearson).
 
     The bounds widen as n falls, so a lower bound of the number of draws will do.
     """
@@ -184,7 +201,7 @@ def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def _plain(value: Any) -> Any:
-    """``value`` in JSON's types."""
+    """Return ``value`` in JSON's types."""
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())
     if isinstance(value, abc.Mapping):
@@ -199,7 +216,9 @@ def _plain(value: Any) -> Any:
 
 
 def _read(kind: Any, value: Any, name: str) -> Any:
-    """The other way, by a field's type, or the first that fits of several. Raises ValueError."""
+    """Read a value of ``_plain`` by the type of its field, or by the first type that fits of
+    several. Raises ValueError.
+    """
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     for one in kinds:
         with suppress(TypeError, ValueError, OverflowError, ZeroDivisionError):
@@ -231,7 +250,7 @@ def _nested(value: Any, name: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """At most a few entries, of six digits."""
+    """Format a value for ``repr``: at most a few entries, of six digits."""
     if isinstance(value, np.ndarray):
         return _listed("[]", map(_shown, value[:_SHOWN].tolist()), len(value))
     if isinstance(value, abc.Mapping):

@@ -195,7 +195,8 @@ class BinsEstimate(Result):
         pairs = [end for end in ends if isinstance(end, tuple) and len(end) == 2]
         if not len(pairs) == len(ends) == len(self.axes):
             raise ValueError(
-                f"range{ends}: give (low, high) for each of {len(self.axes)} axes, each end an edge."
+                f"range{ends}: give (low, high) for each of {len(self.axes)} axes, each end an "
+                "edge."
             )
         return pairs
 

@@ -1,4 +1,6 @@
-"""How a budget is shared: parts of mu squared, roots for the multipliers, and tails of delta for rare events."""
+"""Shares of a budget: parts of mu squared, roots for the multipliers, and tails of delta for
+rare events.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ Tail = Annotated[Rational, _tail]
 
 
 def checked_shares(shares: Any, steps: int) -> tuple[Fraction, ...]:
-    """Read one positive share a step, of sum 1, as rationals; raises TypeError or ValueError for others."""
+    """Read one positive share a step, of sum 1, as rationals; raises TypeError or ValueError
+    for others.
+    """
     if not isinstance(shares, (list, tuple)):
         raise TypeError(f"shares = {shares!r}; give a tuple of {steps} numbers, one for each step.")
     found = tuple(as_written(share, "shares") for share in shares)
@@ -42,7 +46,9 @@ def checked_shares(shares: Any, steps: int) -> tuple[Fraction, ...]:
 
 
 def shares_of(shares: Sequence[Fraction] | None, steps: int) -> tuple[Fraction, ...]:
-    """Give the shares of so many steps: the given ones; by default 3/4 for the last, the rest in equal parts."""
+    """Return the shares of so many steps: the given ones; by default 3/4 for the last, the rest
+    in equal parts.
+    """
     if shares is not None:
         return tuple(shares)
     if steps == 1:
@@ -53,8 +59,8 @@ def shares_of(shares: Sequence[Fraction] | None, steps: int) -> tuple[Fraction, 
 def default_tail(budget: Guarantee, adjacency: Adjacency, filter_: str) -> Fraction:
     """Choose the probability of a rare event: a tenth of the budget's delta.
 
-    For the basic filter it is a tenth of what the friendly lift leaves of delta. Raises ValueError for a budget
-    other than (epsilon, delta).
+    For the basic filter it is a tenth of what the friendly lift leaves of delta. Raises
+    ValueError for a budget other than (epsilon, delta).
     """
     if not isinstance(budget, ApproxDP):
         raise ValueError(f"budget = {budget}: say which ``tail`` of it rare events may take.")
@@ -68,7 +74,9 @@ def default_tail(budget: Guarantee, adjacency: Adjacency, filter_: str) -> Fract
 
 
 def require_room(tail: Fraction, budget: ApproxDP, adjacency: Adjacency, filter_: str) -> None:
-    """Refuse, with ValueError, a tail whose rare events alone take all of delta: no noise would meet that budget."""
+    """Refuse, with ValueError, a tail whose rare events alone take all of delta: no noise would
+    meet that budget.
+    """
     rows = 1 if adjacency is Adjacency.ADD_REMOVE else 0
     times = 2 + rows if filter_ == "gaussian" else 1
     if times * tail >= 10 * default_tail(budget, adjacency, filter_):

@@ -1,7 +1,8 @@
 """Balls that shrink: the public numbers of ``iterative_mean``, and what it keeps between its steps.
 
-Everything here is a function of public parameters and of what was released, so floats do no harm; they
-are computed element by element, so that a transcript leads to the same ball in every batch.
+Everything here is a function of public parameters and of what was released, so floats do no
+harm; they are computed element by element, so that a transcript leads to the same ball in every
+batch.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ _FINEST = 64  # rungs of the ladder reach down to 2^-64
 
 
 def reach(radius: float, d: int, beta: Fraction) -> float:
-    """Compute how far from the center a record of a standard subgaussian law is, but for probability ``beta``.
+    """Compute how far from the center a record of a standard subgaussian law is, but for
+    probability ``beta``.
 
-    radius: within which the law's mean is of the center, in deviations; d: how many columns. In deviations, as a float.
-    The proof is in spec/iterative_mean.py (clip_radius).
+    radius: within which the law's mean is of the center, in deviations; d: how many columns. In
+    deviations, as a float. The proof is in spec/iterative_mean.py (clip_radius).
     """
     level = -math.log(beta)
     spread = 2 * math.sqrt((d + 2 * radius**2) * level)
@@ -45,8 +47,9 @@ def reach(radius: float, d: int, beta: Fraction) -> float:
 class Ball:
     """The ball to which one step clips.
 
-    radius: of the ball that holds the mean, in deviations. total: the query, about 0. per_deviation:
-    cells, after the matrix, to a deviation. scale: the noise's standard deviation in cells.
+    radius: of the ball that holds the mean, in deviations. total: the query, about 0.
+    per_deviation: cells, after the matrix, to a deviation. scale: the noise's standard
+    deviation in cells.
     """
 
     radius: float
@@ -61,8 +64,10 @@ class Ball:
 
     @property
     def rounding(self) -> float:
-        """At least how far rounding records and center to cells moves a mean, in deviations: F sqrt(d)
-        cells after the matrix, F its Frobenius norm; a cell is at most 2^-20 of the clip radius over F."""
+        """Lower bound on how far rounding records and center to cells moves a mean, in
+        deviations: F sqrt(d) cells after the matrix, F its Frobenius norm; a cell is at most
+        2^-20 of the clip radius over F.
+        """
         return math.sqrt(len(self.total.center)) * self.clipped * 2.0**-19
 
     @property
@@ -75,7 +80,9 @@ class Ball:
 def template(
     radius: Fraction, d: int, matrix: tuple[Numbers, ...] | None
 ) -> tuple[VectorSum, Fraction]:
-    """Build the sum about 0 that clips at ``radius``, in whole parts of 16, and say how many cells a unit has."""
+    """Build the sum about 0 that clips at ``radius``, in whole parts of 16, and say how many
+    cells a unit has.
+    """
     wide = radius * _MORE
     total = vector_sum((0.0,) * d, wide, matrix)
     per_unit = Fraction(2) ** (floor_log2(Fraction(total.radius)) - floor_log2(wide))
@@ -98,42 +105,50 @@ def in_units(values: IntArray, per: Fraction) -> Floats:
 
 
 def rungs_above(radii: Floats) -> IntArray:
-    """Find, for each radius > 0, the ladder's first rung that is at least as high: 4 significant bits, rounded up."""
+    """Return, for each radius > 0, the ladder's first rung that is at least as high: 4
+    significant bits, rounded up.
+    """
     mantissas, exponents = np.frexp(np.maximum(radii, 2.0**-_FINEST))
     parts = np.ceil(mantissas * PARTS).astype(np.int64)  # 8 to 16
     return np.asarray(1 + (exponents.astype(np.int64) + _FINEST) * (PARTS + 1) + parts)
 
 
 def heights(rungs: IntArray) -> Floats:
-    """Give the radii of rungs from 1 on; rung 0 stands for the first ball's radius, whatever that is."""
+    """Give the radii of rungs from 1 on; rung 0 stands for the first ball's radius, whatever
+    that is.
+    """
     exponents, parts = np.divmod(rungs - 1, PARTS + 1)
     return np.asarray(np.ldexp(parts / PARTS, exponents - _FINEST))
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The grid to which centers are rounded: multiples of 2^exponent, at most ``most`` of them from 0."""
+    """The grid to which centers are rounded: multiples of 2^exponent, at most ``most`` of them
+    from 0.
+    """
 
     exponent: int
     most: int
 
     def multiples(self, center: Numbers) -> tuple[int, ...]:
-        """The nearest ones."""
+        """Return the nearest point of the grid, in multiples of its step."""
         found = Rationals.of(center).cells((self.exponent,) * len(center))
         return tuple(min(max(k, -self.most), self.most) for k in found)
 
     def moved(self, multiples: IntArray, offsets: Floats) -> IntArray:
-        """Shape (size, d): moved by these offsets, in steps of the grid."""
+        """Move points, shape (size, d), by these offsets, in steps of the grid."""
         with np.errstate(over="ignore"):
             found = np.clip(np.rint(multiples + offsets), -self.most, self.most)
         return found.astype(np.int64)
 
 
 def grid_of(coarseness: Fraction, smallest: Fraction, unit: Fraction, d: int, matrix: Any) -> Grid:
-    """Choose the coarsest grid whose rounding moves no center by more than ``coarseness`` units after the matrix.
+    """Choose the coarsest grid whose rounding moves no center by more than ``coarseness`` units
+    after the matrix.
 
-    A step of s moves a center by at most F sqrt(d) s / 2, F the matrix's Frobenius norm (1 without a matrix). The grid
-    ends where that of records does in the smallest ball, of clip radius ``smallest``.
+    A step of s moves a center by at most F sqrt(d) s / 2, F the matrix's Frobenius norm (1
+    without a matrix). The grid ends where that of records does in the smallest ball, of clip
+    radius ``smallest``.
     """
     norm = sum(Fraction(e) ** 2 for row in matrix or ((1.0,),) for e in row)
     exponent = floor_log2((2 * coarseness * unit) ** 2 / (norm * d)) // 2
@@ -142,7 +157,9 @@ def grid_of(coarseness: Fraction, smallest: Fraction, unit: Fraction, d: int, ma
 
 
 def mapped_back(ball: Ball, grid: Grid, means: Floats) -> Floats:
-    """Map means of shape (size, d) from deviations after the matrix to steps of the grid of centers."""
+    """Map means of shape (size, d) from deviations after the matrix to steps of the grid of
+    centers.
+    """
     steps = ball.per_deviation * Fraction(2) ** (ball.total.exponent - grid.exponent)
     if ball.total.matrix is None:
         return np.asarray(means * to_float(steps))

@@ -1,7 +1,9 @@
-"""What clipping to a ball, or counting those inside alone, makes of the mean of normal records of unit covariance, and back.
+"""Response of a mean to limits: the mean of normal records of unit covariance after clipping to
+a ball, or of those inside alone, and the way back.
 
-Lengths are in standard deviations. Everything here is a function of public numbers and of what was released, so floats do
-no harm; what decides a center is computed element by element, so that a transcript leads to the same one in every batch.
+Lengths are in standard deviations. Everything here is a function of public numbers and of what
+was released, so floats do no harm; what decides a center is computed element by element, so
+that a transcript leads to the same one in every batch.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _WIDE = 12  # standard deviations of a Poisson law: what is beyond is below 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The mean of limited records y ~ N(m, I), along m: its length, that over |m|, and its derivative by |m|.
+    """The mean of limited records y ~ N(m, I), along m: its length, that over |m|, and its
+    derivative by |m|.
 
     inside: the share of records in the ball.
     """
@@ -38,9 +41,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """How the mean of limited records follows that of all, for one dimension and radius, and the way back.
+    """Response of the mean of limited records to the mean of all, for one dimension and radius,
+    and the way back.
 
-    offsets: from 0 to the farthest that is told. lengths: of the mean of limited records for these, which grow with them.
+    offsets: from 0 to the farthest that is told. lengths: of the mean of limited records for
+    these, which grow with them.
     """
 
     d: int
@@ -54,7 +59,9 @@ class Response:
         return moment(self.d, self.radius, offset, self.outside)
 
     def ratios(self, lengths: Floats) -> Floats:
-        """Divide the offset with each length, to about 1e-5, by that length; beyond the farthest, that one."""
+        """Divide the offset with each length, to about 1e-5, by that length; beyond the
+        farthest, that one.
+        """
         place = np.clip(np.searchsorted(self.lengths, lengths, "right"), 1, _POINTS)
         low, high = self.lengths[place - 1], self.lengths[place]
         below, above = self.offsets[place - 1], self.offsets[place]
@@ -72,7 +79,9 @@ class Response:
         return offset / at.ratio, Inverse(at.ratio, along, np.array([[1 / at.slope]]))
 
     def back(self, length: float) -> float | None:
-        """Find the offset with this length; None beyond the farthest, and where the ball is nearly empty."""
+        """Find the offset with this length; None beyond the farthest, and where the ball is
+        nearly empty.
+        """
         if not length < self.lengths[-1] or not self.offsets[-1]:
             return None
         return float(brentq(lambda m: self.at(m).length - length, 0.0, float(self.offsets[-1])))
@@ -107,9 +116,10 @@ class Inverse:
 def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
     """Compute it for |m| = ``offset``.
 
-    Clipped, E y min(1, r / |y|) = m g, g = E min(1, r / |y|) for |y|^2 noncentral chi-square of d + 2 degrees (Stein). Of those
-    inside, E y = m F_2 / F_0, F_k = P(|y|^2 <= r^2) for d + k degrees. Noncentral is chi-square of d + 2 k degrees for a
-    Poisson k of mean m^2 / 2, so derivatives by m^2 are half of what two more degrees add.
+    Clipped, E y min(1, r / |y|) = m g, g = E min(1, r / |y|) for |y|^2 noncentral chi-square of
+    d + 2 degrees (Stein). Of those inside, E y = m F_2 / F_0, F_k = P(|y|^2 <= r^2) for d + k
+    degrees. Noncentral is chi-square of d + 2 k degrees for a Poisson k of mean m^2 / 2, so
+    derivatives by m^2 are half of what two more degrees add.
     """
     mean = offset * offset / 2
     spread = _WIDE * (math.sqrt(mean) + 3)
@@ -130,13 +140,17 @@ def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
 
 
 def farthest(d: int, outside: Outside) -> float:
-    """Say how far from a center a mean is told: beyond, most records are clipped in nearly one direction, or left out."""
+    """Say how far from a center a mean is told: beyond, most records are clipped in nearly one
+    direction, or left out.
+    """
     return (math.sqrt(d) if outside == "clip" else min(math.sqrt(d) / 2, 20)) + 2
 
 
 @lru_cache(maxsize=64)
 def response_of(d: int, radius: float, outside: Outside) -> Response:
-    """Tabulate it; for a ball with less than a thousandth of the records about its center every offset is 0."""
+    """Tabulate it; for a ball with less than a thousandth of the records about its center every
+    offset is 0.
+    """
     if outside == "mask" and gammainc(d / 2, radius**2 / 2) < _LEAST_SHARE:
         rising = np.linspace(0, _POINTS * radius, _POINTS + 1)
         return Response(d, radius, outside, np.zeros(_POINTS + 1), rising)
@@ -147,11 +161,12 @@ def response_of(d: int, radius: float, outside: Outside) -> Response:
 
 @lru_cache(maxsize=256)
 def best_masked_bound(d: int, n: float, mu: float, moves: int) -> float:
-    """Choose the squared length beyond which records are left out for their mean, d 2^(k / 8), for the least error.
+    """Choose the squared length beyond which records are left out for their mean, d 2^(k / 8),
+    for the least error.
 
-    At m = 0 the mean of those inside has the slope a = F_2 / F_0, which is their variance too: the error is
-    sqrt(d (a / (n F_0) + s^2)) / a, s = 2 r / (n F_0 mu), or half of it where a record comes or goes. Balls with less than a
-    thousandth of the records are left out.
+    At m = 0 the mean of those inside has the slope a = F_2 / F_0, which is their variance too:
+    the error is sqrt(d (a / (n F_0) + s^2)) / a, s = 2 r / (n F_0 mu), or half of it where a
+    record comes or goes. Balls with less than a thousandth of the records are left out.
     """
 
     def square(bound: float) -> float:

@@ -1,4 +1,6 @@
-"""Public vectors and matrices as parameters, sums of records clipped to a ball, and the way back from them."""
+"""Public vectors and matrices as parameters, sums of records clipped to a ball, and the way
+back from them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ _WORST_CONDITION = 1e12
 def numbers_of(values: Any, name: str) -> Numbers:
     """Read a sequence or array of numbers as a tuple of floats; ``name`` is used in refusals.
 
-    Raises TypeError for what is no sequence, ValueError for an empty one and for numbers that are not finite floats.
+    Raises TypeError for what is no sequence, ValueError for an empty one and for numbers that
+    are not finite floats.
     """
     listed = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(listed, (list, tuple)):
@@ -52,7 +55,8 @@ PublicRadius = Annotated[
 def square_matrix(matrix: Any, d: int) -> tuple[Numbers, ...]:
     """Read a public matrix of shape (d, d) as a tuple of rows of floats.
 
-    Raises TypeError for what has no rows, ValueError for another shape, for numbers that are not finite and for zero.
+    Raises TypeError for what has no rows, ValueError for another shape, for numbers that are
+    not finite and for zero.
     """
     listed = matrix.tolist() if hasattr(matrix, "tolist") else matrix
     if not isinstance(listed, (list, tuple)):
@@ -67,7 +71,8 @@ def square_matrix(matrix: Any, d: int) -> tuple[Numbers, ...]:
 
 @lru_cache(maxsize=16)
 def vector_sum(center: Numbers, radius: Fraction, matrix: tuple[Numbers, ...] | None) -> VectorSum:
-    """Build the sum of records clipped to {x: |matrix (x - center)| <= radius}, with the public map in integers.
+    """Build the sum of records clipped to {x: |matrix (x - center)| <= radius}, with the public
+    map in integers.
 
     Raises ValueError for a matrix that is singular, or nearly so, once it is rounded.
     The cell is the largest power of two that is at most 2^-20 of the radius over the matrix's
@@ -88,7 +93,9 @@ def vector_sum(center: Numbers, radius: Fraction, matrix: tuple[Numbers, ...] | 
 
 
 def _refuse_singular(rows: tuple[tuple[int, ...], ...]) -> None:
-    """Before anything is drawn: estimates need the inverse. Their accuracy alone hangs on it."""
+    """Refuse a singular matrix before anything is drawn, because estimates need the inverse.
+    Only their accuracy depends on it. Their accuracy alone hangs on it.
+    """
     if not np.linalg.cond(np.array(rows, dtype=np.float64)) < _WORST_CONDITION:
         raise ValueError(
             f"matrix is singular, or nearly, after rounding to {_MATRIX_BITS} bits of its largest "
@@ -99,7 +106,8 @@ def _refuse_singular(rows: tuple[tuple[int, ...], ...]) -> None:
 
 @lru_cache(maxsize=16)
 def inverse(matrix: tuple[tuple[int, ...], ...]) -> Floats:
-    """Invert an integer matrix of shape (d, d) in floats: what becomes of a released value needs no rigor.
+    """Invert an integer matrix of shape (d, d) in floats: what becomes of a released value
+    needs no rigor.
 
     The array is kept for the next call and cannot be written to.
     """
@@ -109,16 +117,20 @@ def inverse(matrix: tuple[tuple[int, ...], ...]) -> Floats:
 
 
 def in_ball(offset: list[float], radius: int) -> Floats:
-    """Move an offset of shape (d,) into the ball of this radius about 0, both in cells after the matrix."""
+    """Move an offset of shape (d,) into the ball of this radius about 0, both in cells after
+    the matrix.
+    """
     found: Floats = np.clip(np.array(offset), -_FAR, _FAR)
     length = float(np.linalg.norm(found))
     return found if length <= radius else found * (radius / length)
 
 
 def noise_length(total: VectorSum, noise: float, along: float) -> float:
-    """Compute the root mean square length, in the data's units, of noise in the cells after the matrix.
+    """Compute the root mean square length, in the data's units, of noise in the cells after the
+    matrix.
 
-    noise: its deviation in every direction. along: that of noise in one direction, the one that the way back lengthens most.
+    noise: its deviation in every direction. along: that of noise in one direction, the one that
+    the way back lengthens most.
     """
     norms = math.sqrt(len(total.center)), 1.0
     if total.matrix is not None:

@@ -31,8 +31,9 @@ _LARGEST_COUNT, _LARGEST_EXCESS, _BITS = 1 << 30, 1 << 29, 16
 def worthwhile(
     columns: int, n_max: int, gamma: Fraction, noise: Fraction, adjacency: Adjacency
 ) -> bool:
-    """Decide, from public numbers, whether n_max records would show a quarter of the outliers in one
-    column; noise: of a count of sensitivity 1."""
+    """Return, from public numbers, whether n_max records would show a quarter of the outliers
+    in one column; noise: of a count of sensitivity 1.
+    """
     if columns < _FEWEST:
         return False
     moves = 2 if adjacency is Adjacency.REPLACE else 1
@@ -41,7 +42,9 @@ def worthwhile(
 
 
 def votes_noise(multiplier: Fraction, moves: int, bits: int) -> Fraction:
-    """Compute the standard deviation of a count; a sixteenth at least, for which there is a sampler."""
+    """Compute the standard deviation of a count; a sixteenth at least, for which there is a
+    sampler.
+    """
     return max(Fraction(1, 16), multiplier * root_up(Fraction(moves), bits))
 
 

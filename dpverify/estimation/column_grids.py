@@ -1,4 +1,6 @@
-"""Public grids for columns: intervals divided into cells, and the unit in which a column of some spread is summed."""
+"""Public grids for columns: intervals divided into cells, and the unit in which a column of
+some spread is summed.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,13 @@ TYPICAL = 1 << 14
 _MOST_CELLS = 1 << 24
 
 Grids = tuple[tuple[int, int, int], ...]
-"""For every column the bounds in cells and the cell's exponent."""
+"""For every column the bounds in cells and the exponent of the cell."""
 
 
 def clipped_share(example: str) -> Converter:
-    """Make a converter to the share of normal records that may be clipped, which has a finite clip radius."""
+    """Make a converter to the share of normal records that may be clipped, which has a finite
+    clip radius.
+    """
     return rational(
         lambda value: Fraction(1, 10**100) <= value < 1,
         f" is outside [1e-100, 1); try '{example}'.",
@@ -34,7 +38,9 @@ def clipped_share(example: str) -> Converter:
 
 
 def _public_cell(value: Any, name: str) -> Any:
-    """Read the step of a grid as it was given, or one for each column; raises TypeError or ValueError for others."""
+    """Read the step of a grid as it was given, or one for each column; raises TypeError or
+    ValueError for others.
+    """
     if isinstance(value, (int, float, Fraction, str)):
         return positive(as_given=True)(value, name)
     found = numbers_of(value, name)
@@ -48,7 +54,9 @@ PublicCell = Annotated[Any, _public_cell]
 
 
 def exponents_of(cell: Any, columns: int) -> tuple[int, ...]:
-    """Give the logarithm of each column's cell: that of the largest power of two not above. Raises ValueError."""
+    """Give the logarithm of each column's cell: that of the largest power of two not above.
+    Raises ValueError.
+    """
     if not isinstance(cell, tuple):
         return (floor_log2(exact(cell, "cell")),) * columns
     if len(cell) != columns:
@@ -65,7 +73,9 @@ Cells = Annotated[
 
 
 def check_bounds(lower: Numbers, upper: Numbers, cells: int) -> None:
-    """Refuse, with ValueError, bounds that are not one of each for every column, in order, within 2^25 cells of zero."""
+    """Refuse, with ValueError, bounds that are not one of each for every column, in order,
+    within 2^25 cells of zero.
+    """
     if len(lower) != len(upper):
         raise ValueError(
             f"{len(lower)} lower and {len(upper)} upper bounds; give one of each for every column."
@@ -83,7 +93,9 @@ def check_bounds(lower: Numbers, upper: Numbers, cells: int) -> None:
 
 @lru_cache(maxsize=16)
 def grids_of(lower: Numbers, upper: Numbers, cells: int) -> Grids:
-    """Round bounds to the nearest cell, a cell being the largest power of two of which they hold ``cells``."""
+    """Round bounds to the nearest cell, a cell being the largest power of two of which they
+    hold ``cells``.
+    """
     found = []
     for low, high in zip(map(Fraction, lower), map(Fraction, upper), strict=True):
         exponent = floor_log2((high - low) / cells)
@@ -99,10 +111,12 @@ def middle_of(lower: Numbers, upper: Numbers) -> tuple[float, ...]:
 
 @lru_cache(maxsize=16)
 def units_of(weights: Rationals, energy: Fraction) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Choose exponents and factors that map x_j to x_j / (g sqrt(weight_j)), g sqrt(2^48) = sqrt(energy).
+    """Choose exponents and factors that map x_j to x_j / (g sqrt(weight_j)), g sqrt(2^48) =
+    sqrt(energy).
 
-    The energy is the expected squared norm of x_j / sqrt(weight_j); it becomes 2^24 squared. The cell
-    2^e is the largest with 2^e / (g sqrt(weight)) <= 64, and the factor is that number, rounded down.
+    The energy is the expected squared norm of x_j / sqrt(weight_j); it becomes 2^24 squared.
+    The cell 2^e is the largest with 2^e / (g sqrt(weight)) <= 64, and the factor is that
+    number, rounded down.
     """
     below = energy.denominator * weights.denominator * (TYPICAL * GRAIN) ** 2
     known: dict[int, tuple[int, int]] = {}
@@ -118,6 +132,8 @@ def units_of(weights: Rationals, energy: Fraction) -> tuple[tuple[int, ...], tup
 
 @lru_cache(maxsize=16)
 def stretch_to(medians: Rationals, weights: Rationals, energy: Fraction) -> Stretch:
-    """Build the map of records about the medians, rounded to cells, with the units of ``units_of``."""
+    """Build the map of records about the medians, rounded to cells, with the units of
+    ``units_of``.
+    """
     exponents, factors = units_of(weights, energy)
     return Stretch(medians.cells(exponents), exponents, factors)

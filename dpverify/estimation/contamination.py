@@ -1,4 +1,6 @@
-"""A share of outliers: what it leaves of an agreement, and how ``robust_mean`` shares its budget; from public numbers."""
+"""A share of outliers: what it leaves of an agreement, and how ``robust_mean`` shares its
+budget; from public numbers.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,24 @@ FULL = (Fraction(9, 10), Fraction(5, 6), Fraction(3, 4), Fraction(2, 3), Fractio
 _CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 MOMENTS, HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
 MOST_RECORDS = 1 << 60
-"""What n_max may be."""
+"""Largest ``n_max`` that is accepted."""
 
 
 @lru_cache(maxsize=64)
 def core_of(*parts: Any) -> WeightedCoreMean:
-    """Build the center's part from adjacency, nearness, multiplier, records expected to agree, tail and full; kept."""
+    """Build the center's part from adjacency, nearness, multiplier, records expected to agree,
+    tail and full; kept.
+    """
     return WeightedCoreMean(*parts[:5]) if parts[5] is None else SoftCoreMean(*parts)
 
 
 def sure_share(gamma: Fraction, full: Fraction | None = None) -> Fraction:
-    """Compute which share of n the agreement surely is, where all but a share gamma of the records are friends.
+    """Compute which share of n the agreement surely is, where all but a share gamma of the
+    records are friends.
 
-    It is 2 (1 - gamma) w - 1, w the weight of a record with a share 1 - gamma of friends, at most 1; for degree
-    weights (full = None) that is 1 - 6 gamma + 4 gamma^2. The theorem is in spec/theory/outliers.py.
+    It is 2 (1 - gamma) w - 1, w the weight of a record with a share 1 - gamma of friends, at
+    most 1; for degree weights (full = None) that is 1 - 6 gamma + 4 gamma^2. The theorem is in
+    spec/theory/outliers.py.
     """
     own = 1 - 2 * gamma
     return 2 * (1 - gamma) * (own if full is None else min(own / (2 * full - 1), Fraction(1))) - 1
@@ -54,7 +60,8 @@ def check_gamma(gamma: Fraction, full: Fraction | None) -> None:
     if best is not None and 0 < gamma < _limit(best):
         remedy = f"; under replace full = {best} allows up to {render(_limit(best))}"
     raise ValueError(
-        f"gamma = {to_float(gamma)!r}: with {counted} give a share from 0 to {render(_limit(full))}. With more "
+        f"gamma = {to_float(gamma)!r}: with {counted} give a share from 0 to "
+        f"{render(_limit(full))}. With more "
         f"outliers no records are sure to agree, and nothing is proved about the center{remedy}."
     )
 
@@ -65,9 +72,11 @@ def _limit(full: Fraction | None) -> Fraction:
 
 
 def chosen_full(adjacency: Adjacency, gamma: Fraction) -> Fraction | None:
-    """Choose, of ``FULL`` and degree weights (None), what has the least reach over ``sure_share``.
+    """Choose, of ``FULL`` and degree weights (None), the option with the least reach over
+    ``sure_share``.
 
-    The last of ``FULL`` where none leaves agreement; None under add-remove, for which a soft core has no bounds.
+    The last of ``FULL`` where none leaves agreement; None under add-remove, for which a soft
+    core has no bounds.
     """
     if adjacency is not Adjacency.REPLACE:
         return None
@@ -81,8 +90,10 @@ def chosen_full(adjacency: Adjacency, gamma: Fraction) -> Fraction | None:
 
 
 Center = Callable[[int, Fraction, Fraction], tuple[bool, float]]
-"""From n_max, noise multiplier and the center's share: whether that many records often abstain, and how far the
-records that are summed may be from the center, in deviations; infinite where there is no room for a center."""
+"""Function of n_max, the noise multiplier and the center's share. It returns whether that many
+records often abstain, and how far the records that are summed may be from the center, in
+deviations; infinite where there is no room for a center.
+"""
 
 
 def best_shares(
@@ -100,12 +111,13 @@ def best_shares(
 ) -> dict[str, Any]:
     """Choose directions and shares of the budget for the least noise at n_max records.
 
-    Of a few shares for the center, those with which n_max records rarely abstain are preferred. directions: how many
-    are wanted; None for two where n_max records would show outliers at half the radius, and none elsewhere.
-    votes: whether they are wanted; None for where they are worthwhile, unless no directions are wanted.
-    record_radius: that of normal inliers, who may be drawn in; None where they may not. Returns the
-    parameters ``directions``, ``votes``, ``shares`` and ``drawn``. Raises ValueError where no share
-    leaves room for a center, and for a budget other than (epsilon, delta).
+    Of a few shares for the center, those with which n_max records rarely abstain are preferred.
+    directions: how many are wanted; None for two where n_max records would show outliers at
+    half the radius, and none elsewhere. votes: whether they are wanted; None for where they are
+    worthwhile, unless no directions are wanted. record_radius: that of normal inliers, who may
+    be drawn in; None where they may not. Returns the parameters ``directions``, ``votes``,
+    ``shares`` and ``drawn``. Raises ValueError where no share leaves room for a center, and for
+    a budget other than (epsilon, delta).
     """
     if not isinstance(budget, ApproxDP):
         raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
@@ -149,7 +161,8 @@ def best_shares(
 def _best_center(
     center: Center, n_max: int, multiplier: Fraction, spent: Fraction
 ) -> tuple[bool, float, Fraction]:
-    """Find the best center: whether it often abstains, the noise at the end, and the center's share.
+    """Find the best center: whether it often abstains, the noise at the end, and the center's
+    share.
 
     The least of these in that order; the noise is infinite where there is no room.
     """

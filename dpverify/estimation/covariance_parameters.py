@@ -1,4 +1,4 @@
-"""Which public parameters of a covariance do not go together, and what to write instead."""
+"""Public parameters of a covariance that do not go together, and what to write instead."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ def contradictions(given: Any) -> Iterator[tuple[bool, str]]:
     yield from _of_method(given)
     yield (
         given.largest is not None and given.has_signs,
-        f"largest = {given.largest} with rounds of signs, which need no scale; leave one of them out.",
+        f"largest = {given.largest} with rounds of signs, which need no scale; leave one of them "
+        "out.",
     )
     yield (
         given.largest is not None and not 1 <= given.long() <= OUTER_BOX,
-        f"largest = {given.largest}: {approximately(given.long())} cells; give one of 1 to 2^40 cells, beyond which records are "
+        f"largest = {given.largest}: {approximately(given.long())} cells; give one of 1 to 2^40 "
+        "cells, beyond which records are "
         "clamped.",
     )
     yield (
         given.scale is not None and not given.has_rounds,
-        "scale: without rounds of signs (rounds = 0, or one column) no center is found. Leave out scale and give a "
+        "scale: without rounds of signs (rounds = 0, or one column) no center is found. Leave "
+        "out scale and give a "
         "public center.",
     )
     yield (
@@ -41,25 +44,30 @@ def _of_method(given: Any) -> Iterator[tuple[bool, str]]:
     method, bounded = given.method, given.method != "sign"
     yield (
         bounded and (given.kappa is None or given.largest is None),
-        f"method = {method!r} needs public bounds: give kappa, on the largest eigenvalue over the smallest, and "
+        f"method = {method!r} needs public bounds: give kappa, on the largest eigenvalue over "
+        "the smallest, and "
         "largest, on the deviation in any direction. method = 'sign' needs neither.",
     )
     yield (
         not bounded and given.kappa is not None,
-        f"kappa = {given.kappa}, which method = 'sign' has no use for; leave it out, or write method = 'spectral' or "
+        f"kappa = {given.kappa}, which method = 'sign' has no use for; leave it out, or write "
+        "method = 'spectral' or "
         "'recursive'.",
     )
     yield (
         bounded and (given.rounds == 0 or len(given.center) == 1),
-        f"method = {method!r} whitens two columns or more in one round or more; for {len(given.center)} columns and "
+        f"method = {method!r} whitens two columns or more in one round or more; for "
+        f"{len(given.center)} columns and "
         f"rounds = {given.rounds} leave method out.",
     )
     yield (
         bounded and isinstance(given.cell, tuple),
-        f"method = {method!r} takes one cell for all columns: kappa and largest are about all directions. Give one cell, "
+        f"method = {method!r} takes one cell for all columns: kappa and largest are about all "
+        "directions. Give one cell, "
         "or method = 'sign'.",
     )
     yield (
         bounded and given.scale is not None,
-        f"scale: method = {method!r} finds no center. Give a public center and no scale, or method = 'sign'.",
+        f"scale: method = {method!r} finds no center. Give a public center and no scale, or "
+        "method = 'sign'.",
     )

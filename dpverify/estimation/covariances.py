@@ -19,17 +19,19 @@ _BIAS = 0.02  # what clipping and rounding of a good fit may leave
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CovarianceEstimate(MatrixEstimate):
-    """A private covariance matrix: positive definite, of shape (d, d), in squared units of the data.
+    """A private covariance matrix: positive definite, of shape (d, d), in squared units of the
+    data.
 
-    ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a symmetric
-    matrix, with standard deviation ``spread`` on its diagonal and spread / sqrt(2) above it, but
-    ``trace_spread`` in place of ``spread`` along the identity. What clipping adds to the error beside the second
-    moments of all records, if these are normal, is such a matrix with ``cut`` and ``trace_cut`` in place of these; the
-    deviations and the interval contain both. ``count``: the (noisy or public) number of
-    records. ``location``: the center, shape (d,); estimated if it was not public. ``beyond``: the (noisy)
-    share of records outside the ellipsoid that holds nine tenths of a normal law with this covariance,
-    and ``beyond_deviation`` of its noise (None where it was not asked). ``certificate``: factors (low,
-    high) with low * value <= covariance <= high * value, see ``GaussianCovariance``.
+    ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a
+    symmetric matrix, with standard deviation ``spread`` on its diagonal and spread / sqrt(2)
+    above it, but ``trace_spread`` in place of ``spread`` along the identity. What clipping adds
+    to the error beside the second moments of all records, if these are normal, is such a matrix
+    with ``cut`` and ``trace_cut`` in place of these; the deviations and the interval contain
+    both. ``count``: the (noisy or public) number of records. ``location``: the center, shape
+    (d,); estimated if it was not public. ``beyond``: the (noisy) share of records outside the
+    ellipsoid that holds nine tenths of a normal law with this covariance, and
+    ``beyond_deviation`` of its noise (None where it was not asked). ``certificate``: factors
+    (low, high) with low * value <= covariance <= high * value, see ``GaussianCovariance``.
     """
 
     trace_spread: float = 0.0
@@ -59,7 +61,9 @@ class CovarianceEstimate(MatrixEstimate):
 
     @property
     def deviations_noise(self) -> Floats:
-        """Standard deviation of noise and clipping in ``deviations``, to first order, shape (d,)."""
+        """Standard deviation of noise and clipping in ``deviations``, to first order, shape
+        (d,).
+        """
         return np.asarray(np.diag(self._relative) / 2 * self._lengths)
 
     @property
@@ -69,7 +73,8 @@ class CovarianceEstimate(MatrixEstimate):
 
     @property
     def total_variation(self) -> float:
-        """Bound on the total variation between the fit and the fit without noise, sqrt(KL / 2), to first order.
+        """Bound on the total variation between the fit and the fit without noise, sqrt(KL / 2),
+        to first order.
 
         In the root mean square of the noise (Pinsker); without sampling error.
         """
@@ -82,9 +87,11 @@ class CovarianceEstimate(MatrixEstimate):
 
     @property
     def looks_normal(self) -> bool | None:
-        """Whether as many records are far out as of a normal law, up to noise, sampling and 2%; None if not asked.
+        """Test of normality: as many records are far out as of a normal law, up to noise,
+        sampling and 2%; None if not asked.
 
-        A fit to records that are not normal is calibrated at the normal law: its ellipsoids hold other shares.
+        A fit to records that are not normal is calibrated at the normal law: its ellipsoids
+        hold other shares.
         """
         if self.beyond is None or self.beyond_deviation is None:
             return None
@@ -93,13 +100,16 @@ class CovarianceEstimate(MatrixEstimate):
         return abs(self.beyond - TYPICAL_BEYOND) <= around
 
     def sample(self, size: int, rng: np.random.Generator | None = None) -> Floats:
-        """Draw records of the normal law that was fitted, shape (size, d): public, and free of charge."""
+        """Draw records of the normal law that was fitted, shape (size, d): public, and free of
+        charge.
+        """
         own = np.random.default_rng() if rng is None else rng
         normal = own.standard_normal((whole(size, "size"), len(self.value)))
         return np.asarray(self.location + normal @ self.factor.T)
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (d, d): each entry of the covariance without noise and clipping, to first order.
+        """Compute (low, high), each of shape (d, d): each entry of the covariance without noise
+        and clipping, to first order.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """

@@ -1,4 +1,4 @@
-"""What clipping normal records, or leaving some out, adds to the error of their mean; from public
+"""Error that clipping normal records, or leaving some out, adds to their mean; from public
 numbers and what was released.
 
 For normal records the mean of all is the efficient estimate. So the difference between it and any
@@ -46,14 +46,14 @@ def solved_excess(d: int, radius: float, outside: Outside) -> float:
 
 
 def clipped_deviation(spreads: Floats, radius: float, count: float, offset: Floats) -> Floats:
-    """Compute the deviation of (mean of clipped records - mean of all), shape (d,), in column j over
-    the length of a record, whose mean square is 1.
+    """Compute the deviation of (mean of clipped records - mean of all), shape (d,), in column j
+    over the length of a record, whose mean square is 1.
 
     Column j of a record has variance v_j, spreads_j over their sum; radius: of the ball; offset: of
     the clipped mean from the ball's center. E y_j^2 f(|y|^2) = v_j E f(Q_j) for every f, Q_j being
     |y|^2 and v_j times a chi-square of 2 degrees. So what is cut off by chance has the variance
-    v_j E (1 - r / sqrt(Q_j))^2 where that is positive; and by E (1 - r / sqrt(Q_j)) the clipped mean
-    follows the mean by less than one for one (Stein's identity).
+    v_j E (1 - r / sqrt(Q_j))^2 where that is positive; and the derivative of the clipped mean by
+    the mean is less than one by E (1 - r / sqrt(Q_j)) (Stein's identity).
     """
     part = spreads / spreads.max()
     part /= part.sum()
@@ -85,19 +85,20 @@ def _cut_off(degrees: Floats, means: Floats, radius: float) -> tuple[Floats, Flo
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What leaving records out, beyond a ball and slabs about their mean, does to the mean.
+    """Effect on the mean of leaving out the records beyond a ball and slabs about their mean.
 
-    follows: by how much the mean of what is left moves with the mean, away from slabs. excess: the
-    variance in each coordinate, shape (d,), of (mean of these - mean of all), times the number of
-    records that are left.
+    follows: derivative of the mean of the remaining records by the mean of all, away from
+    slabs. excess: the variance in each coordinate, shape (d,), of (mean of these - mean of
+    all), times the number of records that are left.
     """
 
     follows: float
     excess: Floats
 
     def deviation(self, count: float, step: Floats) -> Floats:
-        """Compute the deviation that ``count`` records have of it, shape (d,), where the mean of what
-        is left was ``step`` from the ball's center."""
+        """Compute the deviation that ``count`` records have of it, shape (d,), where the mean
+        of what is left was ``step`` from the ball's center.
+        """
         moved = (1 - self.follows) / max(self.follows, _LEAST_RESPONSE) * step
         return np.asarray(np.hypot(np.sqrt(self.excess / count), moved))
 
@@ -153,9 +154,10 @@ def left_out(
     variance V over the response squared, and (mean of these - mean of all) the variance (V / F + I
     - 2 R) / n, R = I but along slabs, where less follows.
 
-    With F the share of all n records that is left, and V their variance, (mean of these - mean of
-    all) has the variance (I - 2 V + V / F) / n: the mean of all is 1 / n times the sum of these and
-    of the rest, whose second moments are what I has beside F V. Ball and slabs count as independent.
+    With F the share of all n records that is left, and V their variance, (mean of these - mean
+    of all) has the variance (I - 2 V + V / F) / n: the mean of all is 1 / n times the sum of
+    these and of the rest, whose second moments are what I has beside F V. Ball and slabs count
+    as independent.
     """
     inside = float(gammainc(d / 2, radius * radius / 2))
     follows = float(gammainc(d / 2 + 1, radius * radius / 2)) / max(inside, _LEAST)

@@ -1,4 +1,5 @@
-"""From noisy second moments to directions, from noisy histograms to slabs: post-processing of a batch.
+"""Directions from noisy second moments, and slabs from noisy histograms: post-processing of a
+batch.
 
 Directions are those of the largest eigenvalues, rounded to integers. A slab is cut where the noisy
 histogram has more in its tails than a normal law would: about a mean of what is near the median.
@@ -21,7 +22,7 @@ from dpverify.privacy.numbers import Floats
 from dpverify.randomness.bits import IntArray
 
 MOST_BINS = 256
-"""Of each direction; sums over them fit a word."""
+"""Most bins of one direction; sums over them fit a word."""
 MOST = 1e140  # stands for every larger number: sums and squares of such are finite
 _SEPARATE = 1e-6  # of the largest eigenvalue; nearer ones have no direction of their own
 _HALF_STEPS = range(3, 17)  # slabs of 3/2 to 8 deviations, in halves of one
@@ -46,7 +47,9 @@ def bins_for(record_radius: Fraction) -> int:
 
 
 def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:
-    """Compute eigenvalues in rising order, shape (size, d), and eigenvectors as columns, shape (size, d, d)."""
+    """Compute eigenvalues in rising order, shape (size, d), and eigenvectors as columns, shape
+    (size, d, d).
+    """
     found = np.zeros((len(moments), d, d))
     rows, columns = np.triu_indices(d, 1)
     values = np.clip(moments, -int(MOST), int(MOST)).astype(np.float64)
@@ -59,8 +62,9 @@ def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:
 def directions(moments: IntArray, d: int, count: int) -> Integers:
     """Find directions of the ``count`` largest eigenvalues, in integers of shape (size, count, d).
 
-    Where an eigenvalue has others within 1e-6 of the largest, its direction is the axis of that number. The sign is such
-    that the first of the coordinates that are largest (up to 1e-6) is positive.
+    Where an eigenvalue has others within 1e-6 of the largest, its direction is the axis of that
+    number. The sign is such that the first of the coordinates that are largest (up to 1e-6) is
+    positive.
     """
     if d == 1:  # there is only one
         return np.full((len(moments), count, 1), 1 << DIRECTION_BITS, np.int64)
@@ -84,9 +88,10 @@ def directions(moments: IntArray, d: int, count: int) -> Integers:
 def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Integers, Integers]:
     """Find middles and half widths of slabs, in parts of a bin, each of shape (rows,).
 
-    counts: noisy histograms, shape (rows, bins). deviation: of the law, in parts, shape (rows,). noise: the
-    standard deviation in a bin. Where nothing is suspicious the slab is wider than all bins. None is narrower
-    than two bins: a normal law between two of them would look as if half of it were beyond (spec/theory/slabs.py).
+    counts: noisy histograms, shape (rows, bins). deviation: of the law, in parts, shape
+    (rows,). noise: the standard deviation in a bin. Where nothing is suspicious the slab is
+    wider than all bins. None is narrower than two bins: a normal law between two of them would
+    look as if half of it were beyond (spec/theory/slabs.py).
     """
     bins = counts.shape[1]
     edge = bins * PARTS // 2
@@ -115,7 +120,9 @@ def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Intege
 
 
 def _centered(kept: Integers, at: Integers, start: Integers, width: Integers) -> Integers:
-    """The mean of what is within ``width`` of it, from a start, some rounds; bins count in part."""
+    """Compute the mean of what is within ``width`` of it, from a start, in some rounds; bins
+    count in part.
+    """
     middle = start.copy()
     edge = int(at[-1]) + PARTS // 2
     for _ in range(_ROUNDS):
@@ -127,7 +134,9 @@ def _centered(kept: Integers, at: Integers, start: Integers, width: Integers) ->
 
 
 def _normal_tails(off: Integers, outside: NDArray[np.bool_], deviation: Integers) -> Integers:
-    """In 2^-20: suspicious from this share of all on, given where the outer bins begin on either side."""
+    """Return, in units of 2^-20, the share of records from which a tail is suspicious, given
+    where the outer bins begin on either side.
+    """
     share = np.full(len(off), _SHARE)
     for side in (off, -off):
         nearest = np.where(outside & (side > 0), side - PARTS // 2, _NEVER).min(axis=1)
@@ -137,6 +146,8 @@ def _normal_tails(off: Integers, outside: NDArray[np.bool_], deviation: Integers
 
 @lru_cache(maxsize=256)
 def _variances(noise: Fraction, bins: int) -> Integers:
-    """By how many bins: 16 times the variance of the sum of their noise, rounded up, at most 2^61."""
+    """Tabulate, by number of bins, 16 times the variance of the sum of their noise, rounded up,
+    at most 2^61.
+    """
     exact = (math.ceil(_SURPRISE**2 * noise**2 * k) for k in range(bins + 1))
     return np.array([min(one, 1 << 61) for one in exact], np.int64)

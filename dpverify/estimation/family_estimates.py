@@ -1,4 +1,4 @@
-"""What is released of a family with one parameter, or of a location-scale family."""
+"""Results of fits to a family with one parameter, or to a location-scale family."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dpverify.privacy.numbers import Exact
 class FamilyEstimate(Result):
     """A private parameter of an exponential family.
 
-    ``value`` is the parameter that ``parameter`` names, ``natural`` the same as the family's theta; ``count`` the (noisy or public)
-    number of records. ``spread`` is the standard deviation of the noise in ``value``, ``sampling`` that of independent
-    records; both to first order. ``lowest`` and ``highest`` are the ends of the public range.
+    ``value`` is the parameter that ``parameter`` names, ``natural`` the same as the family's
+    theta; ``count`` the (noisy or public) number of records. ``spread`` is the standard
+    deviation of the noise in ``value``, ``sampling`` that of independent records; both to first
+    order. ``lowest`` and ``highest`` are the ends of the public range.
     """
 
     family: str
@@ -29,10 +30,11 @@ class FamilyEstimate(Result):
     highest: float = field(repr=False)
 
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
-        """Compute (low, high), to first order, inside the public range.
+        """Return (low, high), to first order, inside the public range.
 
-        With this probability it holds the estimate without noise; sampling: the parameter of the law that the records are independent
-        draws from. Raises TypeError or ValueError for a level outside (0, 1).
+        With this probability it holds the estimate without noise; sampling: the parameter of
+        the law that the records are independent draws from. Raises TypeError or ValueError for
+        a level outside (0, 1).
         """
         far = deviations("gaussian", tail_of(level))
         reach = far * math.hypot(self.spread, self.sampling * sampling)
@@ -47,9 +49,11 @@ class FamilyEstimate(Result):
 class LocationScaleEstimate(Result):
     """The two private parameters of a location-scale family.
 
-    ``value`` has the two that ``parameters`` names; ``location`` and ``scale`` are those of the family's t, of which a record is
-    a function; ``count`` is the (noisy or public) number of records that the estimate is from: with a mask, of those inside. ``spread``
-    has the standard deviations of the noise in ``value``, ``sampling`` those of independent records; all to first order.
+    ``value`` has the two that ``parameters`` names; ``location`` and ``scale`` are those of the
+    family's t, of which a record is a function; ``count`` is the (noisy or public) number of
+    records that the estimate is from: with a mask, of those inside. ``spread`` has the standard
+    deviations of the noise in ``value``, ``sampling`` those of independent records; all to
+    first order.
     """
 
     family: str
@@ -64,10 +68,11 @@ class LocationScaleEstimate(Result):
     def interval(
         self, level: Exact = 0.95, *, sampling: bool = False
     ) -> tuple[tuple[float, float], ...]:
-        """Compute (low, high) for each parameter, to first order.
+        """Return (low, high) for each parameter, to first order.
 
-        Each holds its estimate without noise with this probability, not both together; sampling: the parameter of the law that the
-        records are independent draws from. Raises TypeError or ValueError for a level outside (0, 1).
+        Each holds its estimate without noise with this probability, not both together;
+        sampling: the parameter of the law that the records are independent draws from. Raises
+        TypeError or ValueError for a level outside (0, 1).
         """
         far, found = deviations("gaussian", tail_of(level)), []
         for value, noise, drawn in zip(self.value, self.spread, self.sampling, strict=True):

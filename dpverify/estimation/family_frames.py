@@ -1,4 +1,6 @@
-"""Intervals of a family's statistic, in cells: where records are clipped, or outside of which they are left out."""
+"""Intervals of a family's statistic, in cells: where records are clipped, or outside of which
+they are left out.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,14 @@ from dpverify.grid.steps import Outside
 RUNGS = tuple(2.0 ** (k / 4) for k in range(-4, 17))
 """Half lengths of intervals, in deviations of the statistic."""
 LARGEST = 1.7e308
-"""Edges are at most this."""
+"""Largest absolute value of an edge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """An interval of the statistic: its cells begin at ``low``; records from ``first`` to ``last`` count for a mask."""
+    """An interval of the statistic: its cells begin at ``low``; records from ``first`` to
+    ``last`` count for a mask.
+    """
 
     low: float
     length: float
@@ -29,11 +33,15 @@ class Frame:
     last: float
 
     def low_side(self, family: Family) -> float:
-        """Say how far the mean of the counts that a cell holds is below its middle: half a count, for the one between two goes up."""
+        """Return how far the mean of the counts in a cell is below the cell's middle: half a
+        count, because the count between two cells goes up.
+        """
         return 0.5 if family.lattice and self.length > CELLS else 0.0
 
     def mean_at(self, family: Family, share: float) -> float:
-        """Give the mean of the statistic of which the cells' mean is this share of the interval."""
+        """Return the mean of the statistic for which the cells' mean is this share of the
+        interval.
+        """
         return self.low + self.length * share - self.low_side(family)
 
     def law(self, family: Family, theta: float, outside: Outside) -> Limited:
@@ -48,7 +56,8 @@ def frame_about(
 ) -> Frame:
     """Choose the interval of this half length about a mean, inside of what records have.
 
-    On a lattice it is a whole power of two long, from a whole number on, so that cells hold whole numbers of counts.
+    On a lattice it is a whole power of two long, from a whole number on, so that cells hold
+    whole numbers of counts.
     """
     least, most = support
     low, high = max(mean - half_length, least), min(mean + half_length, most)
@@ -71,9 +80,11 @@ def best_frame(
     number: float,
     noise: Callable[[float], float],
 ) -> Frame:
-    """Choose of the ladder's lengths the one of the least error of theta, to first order, for this number of records.
+    """Choose, from the ladder's lengths, the interval with the least error of theta, to first
+    order, for this number of records.
 
-    noise: the deviation of the noise in the sum of statistics over the interval, by where in it their mean is (0 to 1).
+    noise: the deviation of the noise in the sum of statistics over the interval, by where in it
+    their mean is (0 to 1).
     """
     whole = family.limited(theta, *family.window(theta), "clip")
     deviation = math.sqrt(whole.variance)
@@ -92,9 +103,11 @@ def best_frame(
 
 @lru_cache(maxsize=256)
 def edges_in(family: Family, frame: Frame, outside: Outside) -> tuple[float, ...]:
-    """Compute the records between cells, whose middles are k / CELLS of the interval; for masks its two ends as well.
+    """Compute the records between cells, whose middles are k / CELLS of the interval; for masks
+    its two ends as well.
 
-    Plain floats: objects, or an array of another kind, would be the family's code when records are compared with them.
+    Plain floats: objects, or an array of another kind, would be the family's code when records
+    are compared with them.
     """
     cell = frame.length / CELLS
     t = np.asarray(frame.low + cell * (np.arange(CELLS) + 0.5), np.float64)
@@ -107,7 +120,9 @@ def edges_in(family: Family, frame: Frame, outside: Outside) -> tuple[float, ...
 
 
 def kept_support(family: Family, kept: tuple[float, float] | None) -> tuple[float, float]:
-    """Give the range of the statistic of records that were kept. Raises ValueError or OverflowError for ends without a statistic."""
+    """Return the range of the statistic of records that were kept. Raises ValueError or
+    OverflowError for ends without a statistic.
+    """
     low, high = family.support()
     if kept is None:
         return low, high
@@ -118,8 +133,9 @@ def kept_support(family: Family, kept: tuple[float, float] | None) -> tuple[floa
 def steepness(family: Family, theta: float) -> float:
     """Compute how the textbook's parameter follows the natural one, by central differences.
 
-    A step is a small part of what the law shows of theta, and of theta itself, where a law of hardly any variance (the
-    rarest counts) shows nothing: so that no exponential of theta overflows.
+    A step is a small part of what the law shows of theta, and of theta itself, where a law of
+    hardly any variance (the rarest counts) shows nothing: so that no exponential of theta
+    overflows.
     """
     law = family.limited(theta, *family.window(theta), "clip")
     step = 1e-5 * min(1 / math.sqrt(law.variance), max(1.0, abs(theta)))

@@ -1,4 +1,6 @@
-"""The search for the parameter of an exponential family: over a public range, by the median of the records."""
+"""Search for the parameter of an exponential family: over a public range, by the median of the
+records.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _TINY = 1e-120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyMean(SteppedMean[FamilyEstimate]):
-    """The mean of a family's statistic in an interval about the parameter that a noisy binary search for the median found.
+    """The mean of a family's statistic in an interval about the parameter that a noisy binary
+    search for the median found.
 
     family, lowest, highest, kept: as in ``TruncatedMle``. No code of the family runs on data.
     """
@@ -38,41 +41,49 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
     kept: Annotated[tuple[float, float], pair] | None = None
 
     def check_parameters(self) -> None:
-        """A range that the family has, of not too many deviations; an interval of records that it has."""
+        """Check that the family has the range, of not too many deviations, and that ``kept`` is
+        an interval of records that it has.
+        """
         for name in ("lowest", "highest"):
             settle(self, **{name: to_float(exact(getattr(self, name), name))})
         if not self.lowest < self.highest:
             raise ValueError(
-                f"lowest = {self.lowest}, highest = {self.highest}: give the lower end of the range first."
+                f"lowest = {self.lowest}, highest = {self.highest}: give the lower end of the "
+                "range first."
             )
         ends = sorted(self.family.range())
         if not ends[0] < self.lowest < self.highest < ends[1] or not self._fits():
             raise ValueError(
-                f"lowest = {self.lowest}, highest = {self.highest}: the {self.family.parameter} of {type(self.family).__name__} is "
-                f"between {ends[0]:g} and {ends[1]:g}, both left out, and is searched in steps of a 16th of a deviation, up to "
+                f"lowest = {self.lowest}, highest = {self.highest}: the {self.family.parameter} "
+                f"of {type(self.family).__name__} is "
+                f"between {ends[0]:g} and {ends[1]:g}, both left out, and is searched in steps "
+                "of a 16th of a deviation, up to "
                 "2^50 of them. Give a smaller public range inside."
             )
         if self.kept is not None and self.outside == "clip":
             raise ValueError(
-                f"kept = {self.kept}: records of which only some were kept have another mean when they are clipped. Use "
+                f"kept = {self.kept}: records of which only some were kept have another mean "
+                "when they are clipped. Use "
                 "outside='mask', or leave it out."
             )
         try:
             low, high = self.support()
         except (OverflowError, ValueError):
             raise ValueError(
-                f"kept = {self.kept}: {type(self.family).__name__} has no statistic of an end; give an end nearer to its records, or an "
+                f"kept = {self.kept}: {type(self.family).__name__} has no statistic of an end; "
+                "give an end nearer to its records, or an "
                 "infinite one."
             ) from None
         if self.family.lattice and math.isfinite(high):
             low, high = math.ceil(max(low, -(2.0**60))), math.floor(high)
         if not low < high:
             raise ValueError(
-                f"kept = {self.kept} holds none of the family's records, or a single count; give a longer interval."
+                f"kept = {self.kept} holds none of the family's records, or a single count; give "
+                "a longer interval."
             )
 
     def replacement(self) -> float:
-        """The median in the middle of the range."""
+        """Return the median in the middle of the range."""
         return self.edge(0)
 
     def search(self) -> Search:
@@ -80,13 +91,15 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
         return Search("parameter", 1, _steps_of(self.family, *self.ends()))
 
     def sides(self, middle: int) -> SideCounts:
-        """Records above the median of a parameter."""
+        """Build the query for the records above the median of a parameter."""
         return SideCounts((self.edge(middle),))
 
     # --- the range ------------------------------------------------------------------------------
 
     def _fits(self) -> bool:
-        """Whether the range's coordinates are numbers, few enough for a search, and squares of statistics are floats."""
+        """Return whether the range's coordinates are numbers, few enough for a search, and
+        squares of statistics are floats.
+        """
         try:
             for parameter in (self.lowest, self.highest):
                 ends = self.family.window(self.family.natural(float(parameter)))
@@ -97,21 +110,22 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
             return False
 
     def ends(self) -> tuple[float, float]:
-        """Give the ends of the range in the family's coordinate."""
+        """Return the ends of the range in the family's coordinate."""
         ends = [self.family.coordinate(float(p)) for p in (self.lowest, self.highest)]
         return min(ends), max(ends)
 
     def coordinate_of(self, middle: int) -> float:
-        """The family's coordinate at a middle of the search."""
+        """Return the family's coordinate at a middle of the search."""
         low, high = self.ends()
         return low + (high - low) * (middle / 2.0 ** (self.search().steps + 1) + 0.5)
 
     def theta_of(self, middle: int) -> float:
-        """Give the natural parameter at a middle of the search."""
+        """Return the natural parameter at a middle of the search."""
         return self.theta_at(middle, 0)
 
     def theta_at(self, middle: int, units: float) -> float:
-        """Give the natural parameter so many units from a middle of the search, inside the range.
+        """Return the natural parameter so many units from a middle of the search, inside the
+        range.
 
         A unit is one to two deviations of the statistic, where these are largest.
         """
@@ -127,13 +141,15 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
         return min(max(x, -LARGEST), LARGEST)
 
     def support(self) -> tuple[float, float]:
-        """Give the range of the statistic of records that were kept."""
+        """Return the range of the statistic of records that were kept."""
         return kept_support(self.family, self.kept)
 
 
 @lru_cache(maxsize=64)
 def _steps_of(family: Family, low: float, high: float) -> int:
-    """Halvings of the coordinate's range down to a sixteenth of a deviation, where the deviation is largest of nine places."""
+    """Count halvings of the coordinate's range down to a sixteenth of a deviation, where the
+    deviation is largest of nine places.
+    """
     unit, most = (high - low) / _POINTS, 0.0
     for k in range(_POINTS):
         v = low + (k + 0.5) * unit

@@ -1,4 +1,6 @@
-"""What means of records that agree share: parameters from a covariance, and the ball about a released center."""
+"""Common parts of means of records that agree: parameters from a covariance, and the ball about
+a released center.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,14 @@ CORES: dict[str, type[CoreMean]] = {
 METRICS = ("euclidean", "mahalanobis")
 """Norms in which errors of a mean may be measured."""
 _LEAST, _LARGEST = Fraction(1, 10**100), 10**9
-"""Of multipliers; above the largest too few cells are left for noise."""
+"""Range of the noise multipliers; above the largest too few cells are left for noise."""
 _FAR = 1 << 41
 _MOST_KNOWN = 1 << 16
 
 
 def check_shared(mechanism: Any) -> None:
-    """Refuse bad parameters that the rescaled and the refined mean share, and keep them in their exact form.
+    """Refuse bad parameters that the rescaled and the refined mean share, and keep them in
+    their exact form.
 
     Raises TypeError or ValueError.
     """
@@ -58,14 +61,17 @@ def check_shared(mechanism: Any) -> None:
     if mechanism.ladder_multiplier is not None:
         if mechanism.filter != "weights":
             raise ValueError(
-                f"ladder_multiplier = {mechanism.ladder_multiplier} with filter={mechanism.filter!r}: only "
+                f"ladder_multiplier = {mechanism.ladder_multiplier} with "
+                f"filter={mechanism.filter!r}: only "
                 "filter='weights' has a ladder; leave one of them out."
             )
         check_multiplier(mechanism, "ladder_multiplier")
 
 
 def check_multiplier(mechanism: Any, name: str) -> None:
-    """Refuse, with ValueError, a multiplier whose noise is less than any cell or more than any grid holds."""
+    """Refuse, with ValueError, a multiplier whose noise is less than any cell or more than any
+    grid holds.
+    """
     given = exact(getattr(mechanism, name), name)
     if given > 0 and not _LEAST <= given <= _LARGEST:
         raise ValueError(
@@ -74,11 +80,12 @@ def check_multiplier(mechanism: Any, name: str) -> None:
 
 
 def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | None:
-    """Put the matrix and the radius among the parameters, where they are not given, from the covariance and n_max.
+    """Put the matrix and the radius among the parameters, where they are not given, from the
+    covariance and n_max.
 
-    The covariance may be given as a diagonal or a matrix, or by ``trace``, ``largest`` and ``columns`` among the
-    parameters, which are taken out of them. Returns the eigenvalues of the mapped covariance, None where nothing
-    is known of it. Raises TypeError or ValueError.
+    The covariance may be given as a diagonal or a matrix, or by ``trace``, ``largest`` and
+    ``columns`` among the parameters, which are taken out of them. Returns the eigenvalues of
+    the mapped covariance, None where nothing is known of it. Raises TypeError or ValueError.
     """
     if "trace" in parameters:
         columns = whole(parameters.pop("columns"), "columns")
@@ -146,13 +153,16 @@ def matrix_for(metric: str, covariance: Any, parameters: Mapping[str, Any]) -> A
 
 
 def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:
-    """Give eigenvalues of this sum, none above the largest, whose records have norms of the heaviest tails.
+    """Give eigenvalues of this sum, none above the largest, whose records have norms of the
+    heaviest tails.
 
-    As many are equal to the largest as can be. Raises ValueError for numbers that belong to no covariance.
+    As many are equal to the largest as can be. Raises ValueError for numbers that belong to no
+    covariance.
     """
     if not 0 < largest <= trace <= columns * largest:
         raise ValueError(
-            f"trace = {trace} and largest = {largest} belong to no covariance of {columns} columns; "
+            f"trace = {trace} and largest = {largest} belong to no covariance of {columns} "
+            "columns; "
             "largest <= trace <= columns * largest."
         )
     full = int(trace // largest)
@@ -176,14 +186,18 @@ def mapped_spectrum(matrix: Any, covariance: Any, origin: Any = None) -> Floats:
 
 
 def spread_of(shape: Shape, nearness: Nearness, noise: float) -> Floats:
-    """Map noise of this deviation in every direction of the cells to the data's units: shape (d,) or (d, d)."""
+    """Map noise of this deviation in every direction of the cells to the data's units: shape
+    (d,) or (d, d).
+    """
     if shape.rows is None:
         return shape.back(np.full(shape.columns, noise), nearness)
     return shape.back(np.eye(shape.columns) * noise, nearness).T
 
 
 def noise_length(shape: Shape, nearness: Nearness, noise: float) -> float:
-    """Compute the root mean square length, in the data's units, of noise of so many radii in every direction after the map."""
+    """Compute the root mean square length, in the data's units, of noise of so many radii in
+    every direction after the map.
+    """
     if not math.isfinite(noise):
         return math.inf
     return float(np.linalg.norm(spread_of(shape, nearness, noise * nearness.radius)))
@@ -201,10 +215,11 @@ def number_kept(released: Transcripts) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def ball_after(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Fraction, int]:
-    """Compute, in cells, a center's noise and the radius of the ball about it from the released numbers.
+    """Compute, in cells, a center's noise and the radius of the ball about it from the released
+    numbers.
 
-    share: the radius for records over that for friends. The ball's radius is that of records and sqrt(d) times the
-    center's noise in quadrature, rounded up.
+    share: the radius for records over that for friends. The ball's radius is that of records
+    and sqrt(d) times the center's noise in quadrature, rounded up.
     """
     noise = core.noise_of(transcript({name: (value,) for name, value in numbers}))
     nearness = core.nearness
@@ -219,12 +234,16 @@ def within_reach(cells: IntArray) -> IntArray:
 
 @lru_cache(maxsize=64)
 def nearness_of(deviations: Numbers, radius: Fraction) -> Nearness:
-    """Build the map that divides each column by its deviation, with friends up to ``radius`` apart after it."""
+    """Build the map that divides each column by its deviation, with friends up to ``radius``
+    apart after it.
+    """
     return by_column(tuple(1 / s for s in deviations), radius)
 
 
 def balls(core: WeightedCoreMean, share: Fraction, agreed: list[int]) -> list[tuple[Fraction, int]]:
-    """Give a center's unit in cells and the radius of the ball about it after each of these released agreements."""
+    """Give a center's unit in cells and the radius of the ball about it after each of these
+    released agreements.
+    """
     known = _known_balls(core, share)
     if len(known) > _MOST_KNOWN:
         known.clear()
@@ -237,5 +256,5 @@ def balls(core: WeightedCoreMean, share: Fraction, agreed: list[int]) -> list[tu
 
 @lru_cache(maxsize=16)
 def _known_balls(core: WeightedCoreMean, share: Fraction) -> dict[int, tuple[Fraction, int]]:
-    """What ``balls`` has computed before; it is filled there."""
+    """Return the cache of ``balls``, which fills it."""
     return {}

@@ -1,4 +1,6 @@
-"""Bounds by moments on how likely a released histogram names a bin of few records. Source: spec/theory/pairs.py."""
+"""Bounds by moments on how likely a released histogram names a bin of few records. Source:
+spec/theory/pairs.py.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ def log_ratio(things: int, failure: Fraction) -> float:
 def overtakes(things: int, share: float, other: float, scale: Fraction) -> float:
     """Bound the probability that a bin's noisy count is at least that of a fuller one.
 
-    share, other: the probabilities with which each of so many things falls into the fuller and into the other bin. scale: of the
-    discrete Laplace noise of either. Natural logarithms throughout, so that no number of things underflows.
+    share, other: the probabilities with which each of so many things falls into the fuller and
+    into the other bin. scale: of the discrete Laplace noise of either. Natural logarithms
+    throughout, so that no number of things underflows.
     """
     t = _PLACES / to_float(scale)
     one = np.log(1 - share - other + share * np.exp(-t) + other * np.exp(t))
@@ -37,7 +40,7 @@ def sinks(things: int, share: float, threshold: int, scale: Fraction) -> float:
 
 
 def _moments(t: Floats, scale: Fraction) -> Floats:
-    """The logarithm of E e^(t Z) for discrete Laplace noise."""
+    """Compute ln E e^(t Z) for discrete Laplace noise Z."""
     rate = 1 / to_float(scale)
     own = 2 * math.log(-math.expm1(-rate))
     return np.asarray(own - np.log(-np.expm1(t - rate)) - np.log(-np.expm1(-t - rate)))

@@ -1,4 +1,6 @@
-"""Maximum likelihood of records inside an interval by noisy gradient steps, once or on several disjoint chunks of them."""
+"""Maximum likelihood of records inside an interval by noisy gradient steps, once or on several
+disjoint chunks of them.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,12 @@ _ANY = (-1.0, *np.zeros(CELLS).tolist(), 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """``steps`` noisy sums of the statistic over a list of records inside an interval, or over each of ``runs`` chunks of it.
+    """``steps`` noisy sums of the statistic over a list of records inside an interval, or over
+    each of ``runs`` chunks of it.
 
-    A step's gradient is the mean of the statistic under its parameter, which is public, less the records' mean: so what a
-    step releases is the sum of the statistics, with noise of its own, whatever its parameter is. scale: of a sum's noise, in cells.
+    A step's gradient is the mean of the statistic under its parameter, which is public, less
+    the records' mean: so what a step releases is the sum of the statistics, with noise of its
+    own, whatever its parameter is. scale: of a sum's noise, in cells.
     """
 
     steps: int
@@ -45,7 +49,9 @@ class Descent:
         return self.part(_ANY, 0.0, self.runs)
 
     def part(self, edges: Sequence[float], pad: float, size: int) -> Part:
-        """Give the part for ``size`` records from the first edge to below the last, between which ``CELLS`` edges divide the cells."""
+        """Give the part for ``size`` records from the first edge to below the last, between
+        which ``CELLS`` edges divide the cells.
+        """
         inner = np.array([edges[1:-1]])
         fixed: Released[tuple[Floats, Integers]] = Released(
             (), lambda before: (inner, np.zeros(len(before), np.intp))
@@ -68,21 +74,27 @@ class Descent:
         return [[f"{path}step {t + 1}" for t in range(self.steps)] for path in paths]
 
     def shares(self, transcript: Transcripts, size: int) -> Floats:
-        """Compute where in the interval each step saw the mean of its records, from 0 to 1, shape (runs, steps)."""
+        """Compute where in the interval each step saw the mean of its records, from 0 to 1,
+        shape (runs, steps).
+        """
         rows = [[transcript[name][0, :1] for name in run] for run in self.stages()]
         sums = in_units(np.array(rows)[:, :, 0], self.scale / UNIT)
         return (1 + sums / (size // self.runs) / CELLS) / 2
 
 
 def list_size(number: float, share: float, runs: int) -> int:
-    """Choose how many of ``number`` records to list, of which this share is inside: hardly ever more than there are; a multiple of ``runs``."""
+    """Choose how many of ``number`` records to list, of which this share is inside: hardly ever
+    more than there are; a multiple of ``runs``.
+    """
     mean = number * min(max(share, 0.0), 1.0)
     sure = mean - _SPARE * math.sqrt(mean * max(1 - share, 0.0))
     return min(max(math.floor(sure / runs), 1), MOST_LISTED // runs) * runs
 
 
 def cut_number(numbers: Floats) -> Integers:
-    """Round numbers from 1 to 10^18 down to seven significant bits, so that few plans are built for many draws."""
+    """Round numbers from 1 to 10^18 down to seven significant bits, so that few plans are built
+    for many draws.
+    """
     part, exponent = np.frexp(np.clip(numbers, 1.0, 1e18))
     kept = np.floor(np.ldexp(part, _KEPT_BITS + 1))
     return np.asarray(np.floor(np.ldexp(kept, exponent - _KEPT_BITS - 1)), np.int64)
@@ -93,10 +105,11 @@ def descend(
 ) -> float | None:
     """Take a gradient step for each noisy mean, and average the parameters.
 
-    law: the moments of the statistic inside for a natural parameter; ends: of the parameters, to which each step is projected.
-    Step t from 0 on goes 2 / ((t + 2) slope) times the gradient, the slope being that of the mean at the parameter it starts from;
-    the parameter after t steps weighs t + 1. None where the law is flat.
-    Source: ZZ25, Algorithm 3.1, with all records in each step and this slope in place of the least one.
+    law: the moments of the statistic inside for a natural parameter; ends: of the parameters,
+    to which each step is projected. Step t from 0 on goes 2 / ((t + 2) slope) times the
+    gradient, the slope being that of the mean at the parameter it starts from; the parameter
+    after t steps weighs t + 1. None where the law is flat. Source: ZZ25, Algorithm 3.1, with
+    all records in each step and this slope in place of the least one.
     """
     theta, total = start, 0.0
     for t, mean in enumerate(means):
@@ -110,7 +123,8 @@ def descend(
 
 
 def widening(steps: int) -> float:
-    """Compute how much larger the noise is in what the steps lead to than in the mean of all their sums, on a straight line.
+    """Compute how much larger the noise is in what the steps lead to than in the mean of all
+    their sums, on a straight line.
 
     There parameter t + 1 is t / (t + 2) of parameter t and 2 / (t + 2) of sum t.
     """
@@ -125,6 +139,7 @@ def widening(steps: int) -> float:
 def middle_of(runs: int) -> float:
     """Compute the deviation of the median of so many normal numbers, in deviations of one of them.
 
-    To one percent for odd numbers; of even ones it is up to 11 percent more than it is (for two), which is on the safe side.
+    To one percent for odd numbers; of even ones it is up to 11 percent more than it is (for
+    two), which is on the safe side.
     """
     return math.sqrt(math.pi / (2 * (runs - 1) + math.pi))

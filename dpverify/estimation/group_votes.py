@@ -1,4 +1,6 @@
-"""Votes of groups of records: what ``kth_largest_variance``, ``sum_of_variances`` and ``number_of_reports`` share."""
+"""Votes of groups of records: what ``kth_largest_variance``, ``sum_of_variances`` and
+``number_of_reports`` share.
+"""
 
 from __future__ import annotations
 
@@ -49,22 +51,20 @@ def _record_cell(value: Any, name: str) -> Fraction:
 
 
 RecordCell = Annotated[Rational, _record_cell]
-"""Of whose multiples records are, a power of two for which squares of records are floats."""
+"""Cell whose multiples records are: a power of two for which squares of records are floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupVotes(Mechanism[VarianceEstimate]):
     """Groups of records each estimate a variance; the bucket that most of them name is released.
 
-    The classes below say which variance. Parameters they share:
-    d: how many numbers a record has.
-    delta: the largest probability with which a bucket may surface that no group named before.
-    groups: how many; by default 10 times the threshold, and no more than half of ``records``. A record's
-    group is a public hash of it.
-    records: about how many there will be, if that is public; too few for groups of two are refused.
-    cell: records are rounded to its multiples, a power of two; variances far above cell^2 are found.
-    Values beyond 2^40 cells count as lying there.
-    key: of the public hash, 0..2^63 - 1. Privacy does not rest on it.
+    The classes below say which variance. Parameters they share: d: how many numbers a record
+    has. delta: the largest probability with which a bucket may surface that no group named
+    before. groups: how many; by default 10 times the threshold, and no more than half of
+    ``records``. A record's group is a public hash of it. records: about how many there will be,
+    if that is public; too few for groups of two are refused. cell: records are rounded to its
+    multiples, a power of two; variances far above cell^2 are found. Values beyond 2^40 cells
+    count as lying there. key: of the public hash, 0..2^63 - 1. Privacy does not rest on it.
     noise: "laplace" or "gaussian".
     """
 
@@ -78,14 +78,16 @@ class GroupVotes(Mechanism[VarianceEstimate]):
 
     @abstractmethod
     def statistic(self) -> Statistic:
-        """Of a group's variances."""
+        """Return the statistic of a group's variances."""
 
     @abstractmethod
     def off(self, pairs: int) -> float:
-        """At most the probability that the statistic of so many normal pairs is off by a factor 2."""
+        """Bound the probability that the statistic of so many normal pairs is off by a factor
+        of 2.
+        """
 
     def check_parameters(self) -> None:
-        """Groups that there may be, and records enough for them."""
+        """Check that there may be so many groups, and that there are enough records for them."""
         self._query(1 if self.groups is None else self.groups)  # refuses what it does not take
         if self.records is not None:
             self._check_records(whole(self.records, "records"))
@@ -99,20 +101,22 @@ class GroupVotes(Mechanism[VarianceEstimate]):
             )
 
     def columns(self) -> int:
-        """d."""
+        """Return d, the dimension."""
         return self.d
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The origin."""
+        """Return the origin."""
         return 0.0 if self.d == 1 else (0.0,) * self.d
 
     def law(self, data: Data) -> Law:
-        """As in ``Mechanism``; refuses groups that together are below the threshold, and standard
-        deviations that no Gaussian noise is drawn for."""
+        """Return the law as in ``Mechanism``; refuses groups that together are below the
+        threshold, and standard deviations that no Gaussian noise is drawn for.
+        """
         noise = self._fixed_noise()
         if noise.threshold > MOST_GROUPS:
             raise ValueError(
-                f"The threshold is {noise.threshold}, more than the 2^20 groups there may be; take a "
+                f"The threshold is {noise.threshold}, more than the 2^20 groups there may be; "
+                "take a "
                 "larger budget or delta."
             )
         if self.group_count < noise.threshold:
@@ -129,7 +133,9 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         return Mechanism.law(self, data)
 
     def plan(self) -> Plan:
-        """One stage: noise on the number of groups in every bucket that occurs, small ones withheld."""
+        """Build the one stage: noise on the number of groups in every bucket that occurs, small
+        ones withheld.
+        """
         query = self._query(1 if self.groups is None else self.groups)
         moves = query.sensitivity(self.adjacency, Domain(self.d))
         scale = self.noise_multiplier * moves.conclusion.value
@@ -145,7 +151,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         return (Stage(VOTES, query, noise),)
 
     def estimate(self, transcript: Transcripts) -> VarianceEstimate | Abstained:
-        """The bucket of most votes; of several the lowest."""
+        """Return the bucket of most votes; of several the lowest."""
         noise, flat = self._fixed_noise(), transcript.numbers(VOTES)
         if not len(flat):
             return Abstained(
@@ -159,7 +165,8 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         return VarianceEstimate(value, votes, *shown)
 
     def expected_error(self, n: int) -> float:
-        """A factor: 4 from ``minimum_n()`` records on, which says for which records; infinite for fewer.
+        """Return a factor: 4 from ``minimum_n()`` records on, which says for which records;
+        infinite for fewer.
 
         Raises ValueError if the groups are too few.
         """
@@ -173,17 +180,19 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         return query.groups
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n known to be enough for an estimate within a factor 4, except w.p. ``beta``.
+        """Return the least n known to be enough for an estimate within a factor 4, except with
+        probability ``beta``. ``beta``.
 
-        For independent normal records of any covariance, far above the cell and within 2^40 of them;
-        on other data it may abstain however many there are. Raises ValueError if the groups are too
-        few for this beta. The bound is in spec/theory/group_votes.py.
+        For independent normal records of any covariance, far above the cell and within 2^40 of
+        them; on other data it may abstain however many there are. Raises ValueError if the
+        groups are too few for this beta. The bound is in spec/theory/group_votes.py.
         """
         allowed = probability(beta, "beta")
         missed = votes_missed(self._fixed_noise(), self.group_count)
         if missed > allowed:
             raise ValueError(
-                f"{self.group_count} groups: they may miss with probability {missed:.2g}, more than "
+                f"{self.group_count} groups: they may miss with probability {missed:.2g}, more "
+                "than "
                 f"beta = {beta}. Give more groups."
             )
         return records_needed(self.off, self.group_count)
@@ -205,7 +214,8 @@ class GroupVotes(Mechanism[VarianceEstimate]):
 def records_needed(off: Callable[[int], float], groups: int) -> int:
     """Find the least n with which a group has a statistic within a factor 2 with probability 9/10.
 
-    off: from a number of pairs to the probability that their statistic is off by more; groups: how many there are.
+    off: from a number of pairs to the probability that their statistic is off by more; groups:
+    how many there are.
     """
     pairs = least_integer(lambda pairs: off(pairs) <= _BAD, above=0)
     fewer = 2 * pairs - 1
@@ -213,7 +223,9 @@ def records_needed(off: Callable[[int], float], groups: int) -> int:
 
 
 def votes_missed(noise: ThresholdedLaplace | ThresholdedGaussian, groups: int) -> float:
-    """Bound the probability that the estimate is off, if each group is valid with probability 9/10."""
+    """Bound the probability that the estimate is off, if each group is valid with probability
+    9/10.
+    """
     others = groups // 5
     best = -(-(groups - others) // 2)
     half = -(-(best - others) // 2)

@@ -72,7 +72,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """What counts of y ~ N(m, I), m given along the axis and across it.
+    """Moments of those y ~ N(m, I) that are counted, with m given along the axis and across it.
 
     inside: its share. mean: along and across, shape (2,). covariance: of these, shape (2, 2), which
     is the derivative of the mean by m.

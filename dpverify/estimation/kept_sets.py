@@ -69,7 +69,7 @@ class OutsideBall:
 
 
 Kept = HalfSpace | InsideBall | OutsideBall | tuple[float, float]
-"""Where records were kept; two numbers are the ends of an interval of one column."""
+"""Set in which records were kept; two numbers are the ends of an interval of one column."""
 
 
 def kept_set(value: Any, name: str) -> Kept:
@@ -78,7 +78,8 @@ def kept_set(value: Any, name: str) -> Kept:
         return value
     if isinstance(value, (int, float)):
         raise TypeError(
-            f"{name} = {value!r} is a number; write InsideBall({value!r}) for so many deviations from "
+            f"{name} = {value!r} is a number; write InsideBall({value!r}) for so many deviations "
+            "from "
             "the center, OutsideBall, HalfSpace or, for one column, two ends."
         )
     return pair(value, name)
@@ -137,8 +138,10 @@ def check_mass(kept: Kept, center: Numbers, deviations: Numbers, reach: Fraction
         mass = 1 - float(gammainc(d / 2, min(beyond, 1e100) ** 2 / 2))
     if mass < LEAST_MASS:
         raise ValueError(
-            f"kept holds at most {mass:.2g} of the records, whatever mean within reach they have; of "
-            f"less than {LEAST_MASS:g} too little is told. Give a larger set, or a center and a reach "
+            f"kept holds at most {mass:.2g} of the records, whatever mean within reach they "
+            "have; of "
+            f"less than {LEAST_MASS:g} too little is told. Give a larger set, or a center and a "
+            "reach "
             "that are nearer to it."
         )
 
@@ -164,7 +167,7 @@ def in_cells(kept: Kept, stretch: Stretch, origin: Sequence[int], deviation: flo
 
 
 def _slab(stretch: Stretch, normal: Numbers, low: float, high: float) -> Slab:
-    """low <= <normal, x> <= high for x_j = 2^e_j (c_j + z_j / f_j), as a condition on z."""
+    """Write low <= <normal, x> <= high for x_j = 2^e_j (c_j + z_j / f_j) as a condition on z."""
     parts = [Fraction(a) * Fraction(2) ** e for a, e in zip(normal, stretch.exponents, strict=True)]
     tilted = [p / f for p, f in zip(parts, stretch.factors, strict=True)]
     unit = _LARGEST / max(map(abs, tilted))

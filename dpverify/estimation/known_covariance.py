@@ -62,14 +62,17 @@ class Whitening:
             )
             if not low < high:
                 raise ValueError(
-                    f"kept = {kept}: both ends are {low:.3g} deviations from the center, so next to "
+                    f"kept = {kept}: both ends are {low:.3g} deviations from the center, so next "
+                    "to "
                     "nothing is between them. Give a larger set, or a center that is nearer to it."
                 )
             return low, high
         return kept
 
     def _end(self, normal: Sequence[float], bound: float, power: int) -> float:
-        """Where a plane is from the center: that much of ``bound`` is left, times 2^power."""
+        """Compute what is left of ``bound`` at the center, times 2^power: the place of a plane
+        about the center.
+        """
         at = sum((Fraction(a) * c for a, c in zip(normal, self.center, strict=True)), Fraction(0))
         left = to_float((Fraction(bound) - at) * Fraction(2) ** power)
         return min(max(left, -LARGEST_FLOAT), LARGEST_FLOAT)
@@ -87,8 +90,9 @@ class Whitening:
         )
 
     def length(self) -> float:
-        """The root mean square length in the data's units of a vector of length 1 that has no
-        direction of images."""
+        """Return the root mean square length in the data's units of a vector of length 1 that
+        has no direction of images.
+        """
         most = float(np.abs(self.back).max())  # whose square may leave the floats
         return most * (float(np.linalg.norm(self.back / most)) / math.sqrt(len(self.back)))
 
@@ -117,8 +121,9 @@ def covariance_matrix(value: Any, name: str) -> Rows:
 
 
 def diagonal(deviations: Numbers) -> Rows:
-    """The covariance of independent columns. Raises ValueError where a square is no float, and for
-    too many columns."""
+    """Build the covariance of independent columns. Raises ValueError where a square is no
+    float, and for too many columns.
+    """
     d = len(deviations)
     if d > _MOST_COLUMNS:
         raise ValueError(
@@ -136,7 +141,7 @@ def diagonal(deviations: Numbers) -> Rows:
 
 
 def variances_of(covariance: Rows) -> Numbers:
-    """Its diagonal. Raises ValueError unless that is positive."""
+    """Return the covariance's diagonal. Raises ValueError unless that is positive."""
     found = tuple(row[j] for j, row in enumerate(covariance))
     if min(found) <= 0:
         raise ValueError(
@@ -179,7 +184,9 @@ def whitening_of(covariance: Rows, center: Numbers) -> Whitening:
 
 
 def _rounded(scaled: Floats) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """The map of cells to 2^-20 deviations, times 2^shift, for columns of variances from 1 to 4."""
+    """Compute the map of cells to 2^-20 deviations, times 2^shift, for columns of variances
+    from 1 to 4.
+    """
     try:
         lower = np.linalg.cholesky(scaled)
         root = solve_triangular(lower, np.eye(len(scaled)), lower=True)

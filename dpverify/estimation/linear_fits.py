@@ -14,7 +14,9 @@ from dpverify.estimation.answers import NoiseLaw, Result, deviations_of_sum, tai
 from dpverify.privacy.numbers import Exact, Floats, exact, to_float
 
 Ridge = Exact | Sequence[Exact] | None
-"""What is added to variances in units of the bounds, for all features or for each; None: chosen."""
+"""Ridge that is added to variances in units of the bounds, for all features or for each; None:
+chosen.
+"""
 _APART = 2  # the least square of what noise leaves apart, in squares of its largest eigenvalue
 _RESOLVED = 3  # the smallest eigenvalue, in noise, from which on coefficients have intervals
 
@@ -48,11 +50,12 @@ class RegressionEstimate(Result):
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[Floats, Floats]:
         """Compute (low, high), each of the shape of ``value``, each coefficient by itself.
 
-        With the coefficients of the least squares fit to these records in it; with ``sampling``,
-        those of the population, from which the records are independent draws. To first order in the
-        noise, with the ridge's estimated bias to both sides; of records as they are clipped. Infinite
-        where the noise, or a ridge that was given, hides how the features vary in some direction
-        (``resolved`` below 1). Raises TypeError or ValueError for a level outside (0, 1).
+        With the coefficients of the least squares fit to these records in it; with
+        ``sampling``, those of the population, from which the records are independent draws. To
+        first order in the noise, with the ridge's estimated bias to both sides; of records as
+        they are clipped. Infinite where the noise, or a ridge that was given, hides how the
+        features vary in some direction (``resolved`` below 1). Raises TypeError or ValueError
+        for a level outside (0, 1).
         """
         if self.resolved < 1:
             return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
@@ -62,7 +65,9 @@ class RegressionEstimate(Result):
         return self.value - reach, self.value + reach
 
     def predict(self, records: Any) -> Floats:
-        """Predict the target, between its bounds, of records of shape (n, k): shape (n,) or (n, t)."""
+        """Predict the target, between its bounds, of records of shape (n, k): shape (n,) or (n,
+        t).
+        """
         features = np.asarray(records, np.float64)
         if features.ndim != 2 or features.shape[1] != self.value.shape[-1]:
             raise ValueError(
@@ -77,13 +82,13 @@ class RegressionEstimate(Result):
 class ComponentsEstimate(Result):
     """Private principal components: directions of largest variance, longest first.
 
-    ``value``: the directions, shape (k, d), of length 1 in the data's units, each with its largest
-    coordinate positive. ``variances``: along them, shape (k,), less what noise adds to eigenvalues;
-    0 where they cannot be told from noise. ``standard_deviation``: of the noise in each, to first
-    order. ``bias``: about how far noise moves each beyond that: by its own largest eigenvalue where a
-    direction is not apart from noise or from others, else 0. ``angles``: about how far noise turns
-    each, in radians, to first order and at most pi / 2, shape (k,). ``total``: the variance in all
-    directions. ``mean``: of the columns, shape (d,).
+    ``value``: the directions, shape (k, d), of length 1 in the data's units, each with its
+    largest coordinate positive. ``variances``: along them, shape (k,), less what noise adds to
+    eigenvalues; 0 where they cannot be told from noise. ``standard_deviation``: of the noise in
+    each, to first order. ``bias``: about how far noise moves each beyond that: by its own
+    largest eigenvalue where a direction is not apart from noise or from others, else 0.
+    ``angles``: about how far noise turns each, in radians, to first order and at most pi / 2,
+    shape (k,). ``total``: the variance in all directions. ``mean``: of the columns, shape (d,).
     """
 
     value: Floats
@@ -117,9 +122,9 @@ class ComponentsEstimate(Result):
 class UnitMoments:
     """Released moments in units of the columns' bounds, z = (x - middle) / half.
 
-    ``count``: of records. ``means``, shape (d,), and ``spread``, shape (d, d): mean and covariance of
-    z. ``noise``: standard deviation of the noise in each covariance. ``sums``: that of the noise in
-    the sums of (1, z)(1, z)^T, shape (d + 1, d + 1).
+    ``count``: of records. ``means``, shape (d,), and ``spread``, shape (d, d): mean and
+    covariance of z. ``noise``: standard deviation of the noise in each covariance. ``sums``:
+    that of the noise in the sums of (1, z)(1, z)^T, shape (d + 1, d + 1).
     """
 
     count: float
@@ -142,7 +147,9 @@ def fitted(
     on: Sequence[int],
     ridge: Ridge,
 ) -> RegressionEstimate:
-    """Fit one target (a number) or several on the features. Raises ValueError for a ridge below 0."""
+    """Fit one target (a number) or several on the features. Raises ValueError for a ridge below
+    0.
+    """
     single = isinstance(target, int)
     targets = [target] if isinstance(target, int) else list(target)
     added = None if ridge is None else _added(ridge, len(on))
@@ -232,7 +239,8 @@ def _added(ridge: Exact | Sequence[Exact], k: int) -> Floats:
     found = [exact(one, "ridge") for one in given]
     if len(found) != k or min(found) < 0:
         raise ValueError(
-            f"ridge = {ridge}; give a number that is not negative, one for each of {k} features, or "
+            f"ridge = {ridge}; give a number that is not negative, one for each of {k} features, "
+            "or "
             "None."
         )
     return np.array([to_float(one) for one in found])

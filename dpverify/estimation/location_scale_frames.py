@@ -23,7 +23,7 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Floats
 
 CELLS = 1 << 12
-"""Of an interval."""
+"""Number of cells in an interval."""
 PARTS = 64
 """The warm moments are rounded to 1/64."""
 _WARM = 3.0  # half of the warm interval, in deviations
@@ -37,7 +37,7 @@ _TINY = 1e-12
 
 
 class Shape(NamedTuple):
-    """What ``StepMoments`` takes for an interval in cells."""
+    """Parameters that ``StepMoments`` takes for an interval in cells."""
 
     turn: int
     linear: int
@@ -47,8 +47,8 @@ class Shape(NamedTuple):
 
 
 def _shape(turn: Fraction, linear: int, square: int, offset: Fraction, weight: Fraction) -> Shape:
-    """Of shares of half of the interval: where the first moment turns, both moments' factors, what
-    is taken off the square, and the number's weight.
+    """Build a shape from shares of half of the interval: where the first moment turns, both
+    moments' factors, what is taken off the square, and the number's weight.
     """
     off, heavy = int(offset * CELLS**2), int(weight * CELLS**2)
     return Shape(int(turn * CELLS), linear * CELLS, square, off, heavy)
@@ -60,7 +60,7 @@ SHAPES = {
     ("mask", Adjacency.REPLACE): _shape(Fraction(1), 1, 2, Fraction(1, 4), Fraction(1)),
     ("mask", Adjacency.ADD_REMOVE): _shape(Fraction(1), 1, 2, Fraction(1, 2), Fraction(1)),
 }
-"""For moments of s / cells, s from -cells to cells."""
+"""Shapes for moments of s / cells, s from -cells to cells."""
 
 
 class Law(NamedTuple):
@@ -160,8 +160,8 @@ class Frames:
         return _edges_of(self, where)
 
     def _standard(self, law: Law) -> Law:
-        """A law for which everything is as for this one but for its location and scale: where some
-        were kept, itself.
+        """Return a law of standard location and scale for which everything else is as for this
+        one; where only some records were kept, return the law itself.
         """
         return Law(0.0, 1.0) if self.kept is None else law
 
@@ -169,8 +169,8 @@ class Frames:
 @lru_cache(maxsize=1 << 12)
 @np.errstate(all="ignore")
 def _move_of(frames: Frames, start: Law, first: int, second: int) -> tuple[int, int]:
-    """Where the law with the warm moments is, in sixteenths of the first scale and of an octave
-    from it.
+    """Compute where the law with the warm moments is, in sixteenths of the first scale and of
+    an octave from it.
     """
     if second < 0:
         return 0, 0
@@ -186,7 +186,9 @@ def _move_of(frames: Frames, start: Law, first: int, second: int) -> tuple[int, 
 @lru_cache(maxsize=1 << 10)
 @np.errstate(all="ignore")
 def _rung_of(frames: Frames, law: Law, octave: int) -> float:
-    """The length with the least determinant of the errors' covariance, for this law and number."""
+    """Return the length with the least determinant of the errors' covariance, for this law and
+    number.
+    """
     n = count_of(octave)
 
     def error(far: float) -> float:

@@ -1,5 +1,5 @@
-"""What is asked of a location-scale family: its records and parameters as floats, whatever its code
-gives.
+"""Checked calls of a location-scale family's code: its records and parameters as floats,
+whatever that code returns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Means about privately found medians: parameters, the search for the medians, and the clipped sum."""
+"""Means about privately found medians: parameters, the search for the medians, and the clipped
+sum.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
     at_least: AtLeast | None = 1
 
     def check_parameters(self) -> None:
-        """A positive reach that stays within the floats."""
+        """Check that the reach is positive and stays within the floats."""
         reach = self.far()
         if reach <= 0:
             raise ValueError(f"reach = {self.reach} is not positive; give a public distance > 0.")
@@ -69,27 +71,31 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         settle(self, reach=reach)
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the dimension."""
         return len(self.center)
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The public center."""
+        """Return the public center."""
         return self.center
 
     @abstractmethod
     def ball(self, row: Row) -> tuple[Stretch, int]:
-        """The map of records, and the radius in grains, by what was released before the sum."""
+        """Return the map of records, and the radius in grains, by what was released before the
+        sum.
+        """
 
     @abstractmethod
     def before_sum(self) -> Prefix:
-        """What ``ball`` is built from."""
+        """Return the prefix from which ``ball`` is built."""
 
     @abstractmethod
     def sum_share(self) -> Fraction:
-        """The part of mu^2 that is left for the sum."""
+        """Return the part of mu^2 that is left for the sum."""
 
     def summed(self) -> Plan:
-        """The last stages: the sum, with the count in the same value unless the count is public."""
+        """Build the last stages: the sum, with the count in the same value unless the count is
+        public.
+        """
         name = SUM_AND_COUNT if self.joint() else SUM
         last = self.before_sum().part(lambda row: self.sum_stage(name, *self.ball(row)))
         return (last,) if self.counts() else (Stage(COUNT, Count(), NoNoise()), last)
@@ -97,23 +103,29 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
     def sum_stage(
         self, name: Handle, stretch: Stretch, radius: int, share: Fraction | None = None
     ) -> Stage:
-        """Build the sum in a ball of so many grains, with this share of mu^2 (by default the last sum's)."""
+        """Build the sum in a ball of so many grains, with this share of mu^2 (by default the
+        last sum's).
+        """
         query = self.sum_query(stretch, radius)
         return Stage(name, OneUnit(query, radius * self.sum_scale(share)), NOISE)
 
     def sum_query(self, stretch: Stretch, radius: int) -> VectorQuery:
-        """Of all records, clipped; with their number where that is private."""
+        """Build the query for the sum of all records, clipped; with their number where that is
+        private.
+        """
         total = ScaledSum(stretch, radius * GRAIN)
         return WithCount(total, radius * self.weight()) if self.joint() else total
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """center + noisy sum / noisy count, as ``reading`` takes it."""
+        """Return center + noisy sum / noisy count, as ``reading`` takes it."""
         return self.told(transcript)
 
     def told(
         self, transcript: Transcripts, *, jointly: bool = False
     ) -> VectorMeanEstimate | Abstained:
-        """The estimate; with ``jointly``, how columns vary together where the reading says it."""
+        """Return the estimate; with ``jointly``, also how columns vary together where the
+        reading says it.
+        """
         before = self.before_sum().row(transcript)
         stretch, radius = self.ball(before)
         scale, noise = radius * self.sum_scale(), Fraction(0)
@@ -146,31 +158,35 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         )
 
     def too_few(self, count: Fraction) -> Abstained | None:
-        """The outcome for this (noisy or public) number of records that the sum rests on, if there are too few."""
+        """Return the outcome for this (noisy or public) number of records that the sum rests
+        on, if there are too few.
+        """
         if count < self.needed():
             return Abstained(f"fewer than {self.needed()} records, by the released count")
         return None
 
     def reading(self, ratio: list[float], stretch: Stretch, radius: int) -> Reading | Abstained:
-        """What noisy sum / noisy count says of the mean: itself, moved into the ball."""
+        """Read the mean from noisy sum / noisy count: the ratio itself, moved into the ball."""
         offset = in_ball(ratio, radius * GRAIN)
         return Reading(offset, 1.0, offset)
 
     def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
         """Compute the deviation of what clipping adds to the error of normal records, in images.
 
-        row: what was released before the sum, as for ``ball``; radius: of the ball, in grains; count:
-        how many records the sum rests on. Zero unless a kind of mean computes it.
+        row: what was released before the sum, as for ``ball``; radius: of the ball, in grains;
+        count: how many records the sum rests on. Zero unless a kind of mean computes it.
         """
         return 0.0
 
     def length_of(
         self, units: tuple[tuple[int, ...], tuple[int, ...]], radius: int, n: int
     ) -> float:
-        """The root mean square length of the noise of n records that are symmetric about their medians, which were found.
+        """Return the root mean square length of the noise of n records that are symmetric about
+        their medians, which were found.
 
-        units: exponents and factors of the columns. radius: of the ball, in grains. The count's noise does not enter, for
-        the mean is then the center. Infinite below ``at_least`` records.
+        units: exponents and factors of the columns. radius: of the ball, in grains. The count's
+        noise does not enter, for the mean is then the center. Infinite below ``at_least``
+        records.
         """
         if n < self.least():
             return math.inf
@@ -179,7 +195,8 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
             return float(np.linalg.norm(unit)) * to_float(radius * self.sum_scale() / n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, with medians within reach, abstain for their number with probability at most ``beta``.
+        """Return the least n such that n records, with medians within reach, abstain for their
+        number with probability at most ``beta``.
 
         Of records that count in a ball alone: if an eighth of them are inside.
         """
@@ -190,43 +207,49 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         return least_counted(self.least(), per_record, lambda d: NOISE.falls_short(d, allowed))
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
+        """Return ``at_least`` under replace, where it is decided on the public number of
+        records; else 0.
+        """
         return 0 if self.counts() else self.least()
 
     def counts(self) -> bool:
-        """Whether the number of records is private, and released with the sum."""
+        """Return whether the number of records is private, and released with the sum."""
         return self.adjacency is Adjacency.ADD_REMOVE
 
     def joint(self) -> bool:
-        """Whether the sum is released with the number of records that it rests on."""
+        """Return whether the sum is released with the number of records that it rests on."""
         return self.counts()
 
     def far(self) -> Fraction:
-        """The reach."""
+        """Return the reach."""
         if self.reach is None:
             raise TypeError("reach = None; give a public distance > 0 from the center.")
         return exact(self.reach, "reach")
 
     def least(self) -> int:
-        """Below this number of records it abstains."""
+        """Return the number of records below which the mechanism abstains."""
         return self.at_least or 1
 
     def needed(self) -> int:
-        """How many records the last sum has to rest on."""
+        """Return how many records the last sum has to rest on."""
         return self.least()
 
     def step_scale(self, steps: int) -> Fraction:
-        """The noise of one of so many steps, in records: one moves d counts by 1, or by 2."""
+        """Return the noise of one of so many steps, in records: one record moves d counts by 1,
+        or by 2.
+        """
         moved = self.columns() * (4 if self.adjacency is Adjacency.REPLACE else 1)
         return self.noise_multiplier * root_down(moved * steps / self.search_share, ROOT_BITS)
 
     def side_search(self, least: Fraction) -> Search:
-        """Steps down to an interval of half-width ``least``, and the extra ones."""
+        """Build the search: steps down to an interval of half-width ``least``, and the extra
+        ones.
+        """
         halvings = max(1, -floor_log2(least / self.far()))
         return Search("side", self.columns(), halvings + self.extra_steps)
 
     def side_query(self, search: Search, steps: int) -> Callable[[Row], OneUnit]:
-        """Of the nodes of the search for medians; ``steps`` share the budget."""
+        """Build the query for the nodes of the search for medians; ``steps`` share the budget."""
         scale = self.step_scale(steps)
 
         def query(row: Row) -> OneUnit:
@@ -235,27 +258,32 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         return query
 
     def medians(self, search: Search, row: Row) -> Rationals:
-        """The middles of the nodes' intervals, in the data's units."""
+        """Return the middles of the nodes' intervals, in the data's units."""
         unit = self.far() / 2**search.steps
         return _moved(self.center, unit, search.steps, row[: self.columns()])
 
     def refuse_far(self, exponents: Sequence[int]) -> None:
-        """Before anything is drawn: every possible center must lie on the grid."""
+        """Refuse, before anything is drawn, a reach with centers outside the grid: every
+        possible center must lie on it.
+        """
         reach = self.far()
         for c, exponent in {*zip(self.center, exponents, strict=True)}:
             if abs(Fraction(c)) + reach > OUTER_BOX * Fraction(2) ** exponent:
                 raise ValueError(
-                    f"A median may be {to_float(abs(Fraction(c)) + reach)} from zero, too far for the "
+                    f"A median may be {to_float(abs(Fraction(c)) + reach)} from zero, too far "
+                    "for the "
                     "deviations: the grid ends at 2^40 cells. Subtract a public constant from the "
                     "data, or give a smaller reach."
                 )
 
     def weight(self) -> int:
-        """Of one record in the joint release, for a radius of one grain."""
+        """Return the weight of one record in the joint release, for a radius of one grain."""
         return max(1, math.isqrt(math.isqrt(GRAIN**4 // (4 * self.columns()))))
 
     def sum_scale(self, share: Fraction | None = None) -> Fraction:
-        """The noise of a sum with this share of mu^2 (by default the last sum's), for a radius of one grain."""
+        """Return the noise of a sum with this share of mu^2 (by default the last sum's), for a
+        radius of one grain.
+        """
         moved = GRAIN**2 + self.weight() ** 2 if self.counts() else 4 * GRAIN**2  # a weight is free
         own = self.sum_share() if share is None else share
         return self.noise_multiplier * root_down(moved / own, ROOT_BITS)
@@ -263,7 +291,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a noisy sum over a noisy count says of the mean, in the image of the map.
+    """A reading of the mean from a noisy sum over a noisy count, in the image of the map.
 
     offset: of the mean from the ball's center, shape (d,). widened: by what factor the sum's noise
     is larger there, in all columns alike or of each, shape (d,).
@@ -278,7 +306,9 @@ class Reading:
 
 
 def positive_numbers(values: Any, name: str, count: int) -> Numbers:
-    """Read ``count`` positive finite numbers as floats; raises TypeError or ValueError for others."""
+    """Read ``count`` positive finite numbers as floats; raises TypeError or ValueError for
+    others.
+    """
     found = numbers_of(values, name)
     if len(found) != count:
         raise ValueError(f"{name}: {len(found)} numbers for {count} columns; give one for each.")
@@ -298,7 +328,9 @@ def rationals_of(values: Numbers) -> Rationals:
 
 @lru_cache(maxsize=16)
 def _moved(center: Numbers, unit: Fraction, steps: int, nodes: Row) -> Rationals:
-    """Move the center; a start is the same for every step and every noise, so it is computed once."""
+    """Move the center; a start is the same for every step and every noise, so it is computed
+    once.
+    """
     by = Rationals(tuple(Search("side", len(nodes), steps).middles(nodes)), 1)
     return rationals_of(center).plus(by.times(unit))
 

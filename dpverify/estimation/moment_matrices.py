@@ -1,5 +1,6 @@
-"""What one private matrix of first and second moments says: means, covariances, regressions and
-principal components, all without further cost."""
+"""Results from one private matrix of first and second moments: means, covariances, regressions
+and principal components, all without further cost.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +25,11 @@ from dpverify.privacy.numbers import Exact, Floats, whole
 class MomentMatrixEstimate(Result):
     """Private first and second moments of the columns between public bounds.
 
-    ``value``: sums over records of (1, z)(1, z)^T, shape (d + 1, d + 1), with z = (x - middle) / half
-    between -1 and 1; its first entry is the (noisy or public) number of records.
-    ``standard_deviation``: of the noise of each entry, of law ``noise``, independent on and above the diagonal.
-    ``middle``, ``half``: of each column's bounds, shape (d,), in the data's units.
+    ``value``: sums over records of (1, z)(1, z)^T, shape (d + 1, d + 1), with z = (x - middle)
+    / half between -1 and 1; its first entry is the (noisy or public) number of records.
+    ``standard_deviation``: of the noise of each entry, of law ``noise``, independent on and
+    above the diagonal. ``middle``, ``half``: of each column's bounds, shape (d,), in the data's
+    units.
     """
 
     value: Floats = field(repr=False)
@@ -57,8 +59,8 @@ class MomentMatrixEstimate(Result):
     def mean_deviation(self) -> Floats:
         """Standard deviation of the noise in each mean, to first order, shape (d,).
 
-        Of noise alone: what bounds, and a ``radius`` below the root of the number of columns, cut off
-        records moves the mean besides, and no interval here counts that.
+        Of noise alone: what bounds, and a ``radius`` below the root of the number of columns,
+        cut off records moves the mean besides, and no interval here counts that.
         """
         own, counted = self.standard_deviation[0, 1:], self.standard_deviation[0, 0]
         return np.asarray(self.half * np.hypot(own, counted * self._centers()) / self.count)
@@ -91,13 +93,13 @@ class MomentMatrixEstimate(Result):
     ) -> RegressionEstimate:
         """Fit one target column, or several, linearly on other columns, with an intercept.
 
-        on: the columns of the features, by default all that are no target. ridge: by default the
-        coefficients b, in units of the bounds, minimize |C b - c|^2 + k^2 |b|^2 for the noisy
-        covariances C of the features and c of features and target, and k the noise of an entry times
-        the root of the number of features. A number in place of that, or one for each feature,
-        is what is added to its variance, in units of the bounds' half width squared; 0 is least
-        squares. Raises TypeError or
-        ValueError for columns that there are not, or that are on both sides.
+        on: the columns of the features, by default all that are no target. ridge: by default
+        the coefficients b, in units of the bounds, minimize |C b - c|^2 + k^2 |b|^2 for the
+        noisy covariances C of the features and c of features and target, and k the noise of an
+        entry times the root of the number of features. A number in place of that, or one for
+        each feature, is what is added to its variance, in units of the bounds' half width
+        squared; 0 is least squares. Raises TypeError or ValueError for columns that there are
+        not, or that are on both sides.
         """
         single = isinstance(target, (int, np.integer))
         targets = self._columns([target] if single else target, "target")  # type: ignore[list-item, arg-type]
@@ -112,8 +114,9 @@ class MomentMatrixEstimate(Result):
         """Give the k directions of largest variance, in the data's units, longest first.
 
         A constant noise turns directions of similar variance into each other; ``angles`` of the
-        result says how far. For columns of different units ask about columns with bounds of the same
-        width, or divide by the deviations first. Raises TypeError or ValueError for another k.
+        result says how far. For columns of different units ask about columns with bounds of the
+        same width, or divide by the deviations first. Raises TypeError or ValueError for
+        another k.
         """
         d = len(self.half)
         if not 1 <= whole(k, "k") <= d:
@@ -121,9 +124,10 @@ class MomentMatrixEstimate(Result):
         return components(self.in_units(), k)
 
     def in_units(self) -> UnitMoments:
-        """Give means and covariances of z, the latter with negative eigenvalues raised to 0, with
-        their noise to first order: a covariance's is that of the second moment, and of the means and
-        the number of records through it."""
+        """Give means and covariances of z, the latter with negative eigenvalues raised to 0,
+        with their noise to first order: a covariance's is that of the second moment, and of the
+        means and the number of records through it.
+        """
         means, square = self._centers(), self.standard_deviation**2
         second, m = self.value[1:, 1:] / self.count, np.outer(means, means)
         values, vectors = np.linalg.eigh(second - m)
@@ -136,7 +140,7 @@ class MomentMatrixEstimate(Result):
         return UnitMoments(self.count, *own, self.middle, self.half, self.noise)
 
     def _centers(self) -> Floats:
-        """The means of z, shape (d,), between -1 and 1."""
+        """Return the means of z, shape (d,), between -1 and 1."""
         return np.asarray(np.clip(self.value[0, 1:] / self.count, -1.0, 1.0))
 
     def _columns(self, given: Sequence[int], name: str) -> list[int]:
@@ -144,6 +148,7 @@ class MomentMatrixEstimate(Result):
         d = len(self.half)
         if not found or len(set(found)) < len(found) or not all(0 <= j < d for j in found):
             raise ValueError(
-                f"{name} = {found}; give at least one column, each once, by its number from 0 to {d - 1}."
+                f"{name} = {found}; give at least one column, each once, by its number from 0 to "
+                f"{d - 1}."
             )
         return found

@@ -1,4 +1,6 @@
-"""Normal laws fitted to noisy second moments of clipped or masked records, and how far off they are."""
+"""Normal laws fitted to noisy second moments of clipped or masked records, and how far off they
+are.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,9 @@ _BOUNDS = range(-3 * _OCTAVE, 6 * _OCTAVE)
 class Fit:
     """A normal law in the coordinates of a map, in units of the ball's radius.
 
-    Its covariance has these ``variances`` along ``vectors`` (columns). spread, trace_spread: the standard
-    deviation of what noise of one squared radius on the diagonal does to it, relative to it, off and along the identity.
+    Its covariance has these ``variances`` along ``vectors`` (columns). spread, trace_spread:
+    the standard deviation of what noise of one squared radius on the diagonal does to it,
+    relative to it, off and along the identity.
     """
 
     variances: Floats
@@ -50,10 +53,11 @@ class Fit:
 
 
 def fitted(seen: Row, d: int, precision: int, floor: float, outside: How) -> Fit | None:
-    """Find the normal law whose records, clipped to the unit ball or masked, have these second moments.
+    """Find the normal law whose records, clipped to the unit ball or masked, have these second
+    moments.
 
-    seen: in 2^-precision, on and above the diagonal. floor: what is least for an eigenvalue. None where the trace is
-    not positive.
+    seen: in 2^-precision, on and above the diagonal. floor: what is least for an eigenvalue.
+    None where the trace is not positive.
     """
     moments = np.ldexp(symmetric(seen, d), -precision)
     if not np.trace(moments) > 0:
@@ -67,7 +71,8 @@ def fitted(seen: Row, d: int, precision: int, floor: float, outside: How) -> Fit
 
 @lru_cache(maxsize=256)
 def responses(d: int, bound: float, outside: How) -> tuple[float, float]:
-    """Compute how second moments follow a relative change of an identity covariance, off and along the identity.
+    """Compute how second moments follow a relative change of an identity covariance, off and
+    along the identity.
 
     In squared radii of the ball; ``bound`` is its squared radius in deviations.
     """
@@ -81,7 +86,9 @@ def responses(d: int, bound: float, outside: How) -> tuple[float, float]:
 
 
 def of_identity(d: int, bound: float, outside: How) -> tuple[float, float]:
-    """Compute the trace of the moments of standard normal records that count, in squared radii, and what share counts."""
+    """Compute the trace of the moments of standard normal records that count, in squared radii,
+    and what share counts.
+    """
     moments = clipped_spectrum if outside == "clip" else masked_moments
     share = 1.0 if outside == "clip" else _below(d, bound)
     return float(moments(np.ones(d), bound).sum()) / bound, share
@@ -90,10 +97,12 @@ def of_identity(d: int, bound: float, outside: How) -> tuple[float, float]:
 def per_record(
     values: Integers, d: int, unit: Fraction, numbers: Floats, precision: int
 ) -> Integers:
-    """Divide released second moments by those of records that fill the ball, in 2^-precision, to the nearest integers.
+    """Divide released second moments by those of records that fill the ball, in 2^-precision,
+    to the nearest integers.
 
-    values: shape (size, d (d + 1) / 2 or more), each ``unit`` records along an axis. numbers: how many records there are,
-    positive, shape (size,). Of shape (size, d (d + 1) / 2), cut at 4.
+    values: shape (size, d (d + 1) / 2 or more), each ``unit`` records along an axis. numbers:
+    how many records there are, positive, shape (size,). Of shape (size, d (d + 1) / 2), cut at
+    4.
     """
     width = d * (d + 1) // 2
     ratio = np.array([1.0] * d + [DIAGONAL / OFF_DIAGONAL] * (width - d))
@@ -101,7 +110,9 @@ def per_record(
 
 
 def quotients(values: Floats, by: Floats, precision: int) -> Integers:
-    """Divide each row by a positive number, in 2^-precision, to the nearest integers, cut at 4 on either side."""
+    """Divide each row by a positive number, in 2^-precision, to the nearest integers, cut at 4
+    on either side.
+    """
     shown = np.clip(values / by[:, np.newaxis], -4, 4)
     found: Integers = np.rint(np.ldexp(shown, precision)).astype(np.int64)
     return found
@@ -112,15 +123,19 @@ def quotients(values: Floats, by: Floats, precision: int) -> Integers:
 
 @lru_cache(maxsize=64)
 def length_within(d: int, share: float) -> float:
-    """Compute the length that this share of d-dimensional standard normal records does not exceed."""
+    """Compute the length that this share of d-dimensional standard normal records does not
+    exceed.
+    """
     return math.sqrt(2 * float(gammaincinv(d / 2, share)))
 
 
 @lru_cache(maxsize=256)
 def best_bound(d: int, n: float, mu: float, moves: int, outside: How, weight: float) -> float:
-    """Choose the squared length of standard normal records at which to clip, or to leave out, for the least error.
+    """Choose the squared length of standard normal records at which to clip, or to leave out,
+    for the least error.
 
-    On a public grid, d 2^(k / 8), so that rounding changes it nowhere. The rest as for ``expected_error``.
+    On a public grid, d 2^(k / 8), so that rounding changes it nowhere. The rest as for
+    ``expected_error``.
     """
 
     def error(bound: float) -> float:
@@ -133,8 +148,9 @@ def best_bound(d: int, n: float, mu: float, moves: int, outside: How, weight: fl
 def best_mean_bound(d: int, n: float, mu: float, moves: int) -> float:
     """Choose the squared length at which to clip records for their mean, on the same grid.
 
-    E clip(y + m) = a m to first order, a = E[min(1, r / |y|)] for |y|^2 chi-square of d + 2 degrees (Stein); the error is
-    sqrt(E min(|y|^2, r^2) / n + d s^2) / a, s = 2 r / (n mu), or half of it where a record comes or goes.
+    E clip(y + m) = a m to first order, a = E[min(1, r / |y|)] for |y|^2 chi-square of d + 2
+    degrees (Stein); the error is sqrt(E min(|y|^2, r^2) / n + d s^2) / a, s = 2 r / (n mu), or
+    half of it where a record comes or goes.
     """
     moved = 4 if moves == 2 else 1
 
@@ -151,9 +167,11 @@ def _bounds(d: int) -> list[float]:
 
 
 def mean_response(d: int, bound: float) -> float:
-    """Compute a = E[min(1, r / |y|)], |y|^2 chi-square of d + 2 degrees: how a clipped mean follows the mean, at 0.
+    """Compute a = E[min(1, r / |y|)], |y|^2 chi-square of d + 2 degrees: how a clipped mean
+    follows the mean, at 0.
 
-    E[1 / |y|; |y|^2 > bound] = (Gamma((d + 1) / 2) / (sqrt(2) Gamma((d + 2) / 2))) P(chi-square of d + 1 degrees > bound).
+    E[1 / |y|; |y|^2 > bound] = (Gamma((d + 1) / 2) / (sqrt(2) Gamma((d + 2) / 2))) P(chi-square
+    of d + 1 degrees > bound).
     """
     inverse = math.exp(math.lgamma((d + 1) / 2) - math.lgamma((d + 2) / 2)) / math.sqrt(2)
     return _below(d + 2, bound) + math.sqrt(bound) * inverse * (1 - _below(d + 1, bound))
@@ -165,7 +183,8 @@ def _below(degrees: int, bound: float) -> float:
 
 @lru_cache(maxsize=256)
 def rarely_longer(d: int, n: float, beta: float) -> float:
-    """Compute a length beyond which one of n standard normal records is with probability at most ``beta``.
+    """Compute a length beyond which one of n standard normal records is with probability at
+    most ``beta``.
 
     Source: the chi-square tail of Laurent and Massart.
     """
@@ -176,12 +195,15 @@ def rarely_longer(d: int, n: float, beta: float) -> float:
 def sandwich(
     values: Floats, n: float, noise: float, beta: float, of_number: float = 0.0
 ) -> tuple[float, float]:
-    """Bound the eigenvalues of a covariance by those of noisy second moments of n normal records about their mean.
+    """Bound the eigenvalues of a covariance by those of noisy second moments of n normal
+    records about their mean.
 
-    Except with probability ``beta``, a third of it for the noise, one for that of the number that divides, one for sampling;
-    where records were clipped the lower bound holds. noise: of a diagonal entry. of_number: over n. A symmetric noise matrix is longer than noise (sqrt(2 d) + sqrt(2 ln(2 / b))) with
-    probability at most b, and the second moments of white records are within 1 -+ (2 e + e^2), e = sqrt(d / n) +
-    sqrt(2 ln(2 / b) / n) (Gordon; Davidson and Szarek).
+    Except with probability ``beta``, a third of it for the noise, one for that of the number
+    that divides, one for sampling; where records were clipped the lower bound holds. noise: of
+    a diagonal entry. of_number: over n. A symmetric noise matrix is longer than noise (sqrt(2
+    d) + sqrt(2 ln(2 / b))) with probability at most b, and the second moments of white records
+    are within 1 -+ (2 e + e^2), e = sqrt(d / n) + sqrt(2 ln(2 / b) / n) (Gordon; Davidson and
+    Szarek).
     """
     d, level = len(values), 2 * math.log(6 / beta)
     far = noise * (math.sqrt(2 * d) + math.sqrt(level))

@@ -120,7 +120,7 @@ class NormalImages:
 
 
 def _lengths(offsets: Floats) -> Floats:
-    """Of each row, column by column: the same sum in every batch."""
+    """Compute the length of each row, column by column, which gives the same sum in every batch."""
     total = np.zeros(len(offsets))
     for column in offsets.T:
         total += np.square(column)

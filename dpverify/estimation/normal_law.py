@@ -1,7 +1,8 @@
-"""Normal laws by their clipped moments: what these are, which law has given ones, and results that tell one.
+"""Normal laws by their clipped moments: what these are, which law has given ones, and results
+that tell one.
 
-z is a record in units of a public frame, normal of mean t and deviation s; its clipped moments are E clip(z, +-T) and
-E min(z^2, C^2). Everything here is post-processing.
+z is a record in units of a public frame, normal of mean t and deviation s; its clipped moments
+are E clip(z, +-T) and E min(z^2, C^2). Everything here is post-processing.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ _MASSES = np.exp(-_NODES * _NODES / 2) / np.exp(-_NODES * _NODES / 2).sum()
 
 @dataclass(frozen=True, slots=True)
 class Clips:
-    """Where the moments are clipped: the first beyond ``turn``, the second beyond ``edge``, in units of the frame."""
+    """Edges at which the moments are clipped: the first beyond ``turn``, the second beyond
+    ``edge``, in units of the frame.
+    """
 
     turn: float
     edge: float
 
     def moments(self, mean: Floats, deviation: Floats) -> Floats:
-        """Compute the two clipped moments of normal laws, shape (2, laws); of one law from two numbers, shape (2,)."""
+        """Compute the two clipped moments of normal laws, shape (2, laws); of one law from two
+        numbers, shape (2,).
+        """
         low, inside, high = _parts(mean, deviation, self.turn)
         first = self.turn * (high - low) + _first(mean, deviation, self.turn, inside)
         low, inside, high = _parts(mean, deviation, self.edge)
@@ -40,7 +45,8 @@ class Clips:
         return np.stack([first, second])
 
     def slopes(self, mean: Floats, deviation: Floats) -> Floats:
-        """Compute how the moments move with the mean and with the logarithm of the deviation, shape (2, 2, laws) or (2, 2).
+        """Compute how the moments move with the mean and with the logarithm of the deviation,
+        shape (2, 2, laws) or (2, 2).
 
         By Stein: the mean moves E f(z) by E f'(z), the logarithm of s by s^2 E f''(z).
         """
@@ -61,7 +67,9 @@ class Clips:
         )
 
     def covariance(self, mean: float, deviation: float) -> Floats:
-        """Compute the covariance of a record's two clipped moments, shape (2, 2), by a sum over 2401 places."""
+        """Compute the covariance of a record's two clipped moments, shape (2, 2), by a sum over
+        2401 places.
+        """
         z = mean + deviation * _NODES
         both = np.stack([np.clip(z, -self.turn, self.turn), np.minimum(z * z, self.edge**2)])
         both = both - (both @ _MASSES)[:, np.newaxis]
@@ -70,7 +78,9 @@ class Clips:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The normal laws that a frame may belong to: means up to ``mean`` from its center, deviations within a factor of its unit."""
+    """The normal laws that a frame may belong to: means up to ``mean`` from its center,
+    deviations within a factor of its unit.
+    """
 
     mean: float
     factor: float
@@ -82,7 +92,8 @@ class Box:
 
 
 def fit(moments: Floats, clips: Clips, box: Box) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Compute means and deviations with these clipped moments, by Newton's method in the box, and whether they have them.
+    """Compute means and deviations with these clipped moments, by Newton's method in the box,
+    and whether they have them.
 
     moments: shape (2, laws). Where no law in the box has them, the last iterate.
     """
@@ -113,10 +124,11 @@ def fit(moments: Floats, clips: Clips, box: Box) -> tuple[Floats, Floats, NDArra
 def moved_frames(
     pairs: Integers, parts: int, clips: Clips, box: Box, levels: int
 ) -> tuple[Integers, Integers]:
-    """Compute how far frames move for moments in 1/parts: in sixteenths of their unit, and in levels of it.
+    """Compute how far frames move for moments in 1/parts: in sixteenths of their unit, and in
+    levels of it.
 
-    pairs: shape (frames, 2). To the law in the box that has them; where none has, to the mean and the deviation that they would be
-    without clipping.
+    pairs: shape (frames, 2). To the law in the box that has them; where none has, to the mean
+    and the deviation that they would be without clipping.
     """
     moments = pairs.T / parts
     mean, deviation, fits = fit(moments, clips, box)
@@ -129,7 +141,9 @@ def moved_frames(
 
 
 def errors_of(slopes: Floats, covariance: Floats) -> tuple[float, float]:
-    """Give the deviations of mean and logarithm that belong to a covariance of the moments, to first order."""
+    """Give the deviations of mean and logarithm that belong to a covariance of the moments, to
+    first order.
+    """
     back = np.linalg.inv(slopes)
     squares = np.diag(back @ covariance @ back.T)
     return math.sqrt(squares[0]), math.sqrt(squares[1])
@@ -139,10 +153,11 @@ def errors_of(slopes: Floats, covariance: Floats) -> tuple[float, float]:
 class NormalEstimate(Result):
     """A private mean and a private standard deviation of normal records.
 
-    ``value`` is the mean and ``deviation`` the standard deviation, in the data's unit; ``count`` the (noisy or public) number
-    of records. ``spread`` is the standard deviation of the noise in the mean, in the data's unit, and ``relative_spread``
-    of the noise in the deviation, as a share of it; ``sampling`` and ``relative_sampling`` are those of
-    independent normal records. All four to first order. noise: its law.
+    ``value`` is the mean and ``deviation`` the standard deviation, in the data's unit;
+    ``count`` the (noisy or public) number of records. ``spread`` is the standard deviation of
+    the noise in the mean, in the data's unit, and ``relative_spread`` of the noise in the
+    deviation, as a share of it; ``sampling`` and ``relative_sampling`` are those of independent
+    normal records. All four to first order. noise: its law.
     """
 
     value: float
@@ -157,8 +172,9 @@ class NormalEstimate(Result):
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Compute (low, high) around the mean, to first order in the noise.
 
-        With this probability it holds the estimate without noise; sampling: the mean of the normal law that the records are
-        independent draws from. Raises TypeError or ValueError for a level outside (0, 1).
+        With this probability it holds the estimate without noise; sampling: the mean of the
+        normal law that the records are independent draws from. Raises TypeError or ValueError
+        for a level outside (0, 1).
         """
         reach = self._reach(tail_of(level), self.spread, self.sampling * sampling)
         return self.value - reach, self.value + reach
@@ -166,13 +182,17 @@ class NormalEstimate(Result):
     def deviation_interval(
         self, level: Exact = 0.95, *, sampling: bool = False
     ) -> tuple[float, float]:
-        """Compute (low, high) around the standard deviation, as ``interval`` does, to first order in its logarithm."""
+        """Compute (low, high) around the standard deviation, as ``interval`` does, to first
+        order in its logarithm.
+        """
         sampled = self.relative_sampling * sampling
         reach = self._reach(tail_of(level), self.relative_spread, sampled)
         return self.deviation * math.exp(-reach), self.deviation * math.exp(min(reach, 700.0))
 
     def _reach(self, tail: float, noise: float, sampling: float) -> float:
-        """Compute how far both are off together; where the noise has a heavier tail, each with half of the probability."""
+        """Compute how far both are off together; where the noise has a heavier tail, each with
+        half of the probability.
+        """
         if self.noise == "gaussian":
             return deviations("gaussian", tail) * math.hypot(noise, sampling)
         each = tail / 2 if sampling else tail
@@ -188,10 +208,11 @@ class NormalEstimate(Result):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Degenerate(Result):
-    """About half of the records or more lie within a few cells of one place: the deviation is below what the grid shows.
+    """About half of the records or more lie within a few cells of one place: the deviation is
+    below what the grid shows.
 
-    ``value`` is that place, ``resolution`` the least deviation that would have been told, both in the data's unit; ``count`` the
-    (noisy or public) number of records.
+    ``value`` is that place, ``resolution`` the least deviation that would have been told, both
+    in the data's unit; ``count`` the (noisy or public) number of records.
     """
 
     value: float
@@ -199,7 +220,7 @@ class Degenerate(Result):
     count: float
 
     def interval(self, level: Exact = 0.95) -> None:
-        """None: there is no law to tell how far off the place is."""
+        """Return None: there is no law to tell how far off the place is."""
         tail_of(level)
 
     def __str__(self) -> str:
@@ -211,19 +232,19 @@ def _density(x: Floats) -> Floats:
 
 
 def _parts(mean: Floats, deviation: Floats, edge: float) -> tuple[Floats, Floats, Floats]:
-    """The masses below -edge, between, and above edge."""
+    """Compute the masses below -edge, between, and above edge."""
     a, b = (-edge - mean) / deviation, (edge - mean) / deviation
     return ndtr(a), ndtr(b) - ndtr(a), ndtr(-b)
 
 
 def _first(mean: Floats, deviation: Floats, edge: float, inside: Floats) -> Floats:
-    """E z over the records between -edge and edge."""
+    """Compute E z over the records between -edge and edge."""
     a, b = (-edge - mean) / deviation, (edge - mean) / deviation
     return mean * inside + deviation * (_density(a) - _density(b))
 
 
 def _second(mean: Floats, deviation: Floats, edge: float, inside: Floats) -> Floats:
-    """E z^2 over these."""
+    """Compute E z^2 over the records between -edge and edge."""
     a, b = (-edge - mean) / deviation, (edge - mean) / deviation
     ends = a * _density(a) - b * _density(b)
     cross = 2 * mean * deviation * (_density(a) - _density(b))

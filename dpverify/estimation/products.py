@@ -22,8 +22,9 @@ _KEPT = 0.6  # deviations of noise by which estimates keep away from 0 and 1
 class ProductEstimate(Result):
     """Private probabilities of ones, of shape (d,), with the standard deviation of their noise.
 
-    They keep 0.6 deviations and half a record away from 0 and 1, so that no event has probability 0. ``count`` is the
-    (noisy or public) number of records. whitened: whether rare bits were given less noise than common ones.
+    They keep 0.6 deviations and half a record away from 0 and 1, so that no event has
+    probability 0. ``count`` is the (noisy or public) number of records. whitened: whether rare
+    bits were given less noise than common ones.
     """
 
     value: Floats
@@ -42,7 +43,8 @@ class ProductEstimate(Result):
         return cls(np.clip(found, least, 1 - least), noise, count, whitened)
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (d,) and in [0, 1]: the records' shares, one by one; conservative by 0.6 deviations.
+        """Compute (low, high), each of shape (d,) and in [0, 1]: the records' shares, one by
+        one; conservative by 0.6 deviations.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """
@@ -56,7 +58,9 @@ class ProductEstimate(Result):
         return np.asarray(np.log(self.value) - np.log1p(-self.value))
 
     def sample(self, size: int, rng: np.random.Generator | None = None) -> Floats:
-        """Draw records of the fit, zeros and ones of shape (size, d): public, and free of charge."""
+        """Draw records of the fit, zeros and ones of shape (size, d): public, and free of
+        charge.
+        """
         own = np.random.default_rng() if rng is None else rng
         drawn = own.random((whole(size, "size"), len(self.value))) < self.value
         return np.asarray(drawn.astype(np.float64))
@@ -64,12 +68,15 @@ class ProductEstimate(Result):
 
 @lru_cache(maxsize=1 << 12)
 def weights_for(coarse: Row, precision: int, noise: float, radius: int, plain: float) -> Row:
-    """Choose the second stage's weights of a row of coarse probabilities in 2^-precision; zeros where plain noise is better.
+    """Choose the second stage's weights of a row of coarse probabilities in 2^-precision; zeros
+    where plain noise is better.
 
-    A bit that is likelier than its opposite is turned (a negative weight). The weights are 1 / sqrt(max(q, 1 / d, 1.5
-    noise)) for the rarer side's q, in units of a cap that a record's length hardly exceeds: the root of its mean square
-    and 3.5 deviations of that, or one bit's weight if it is more. noise: of a coarse probability. plain: the variance of a probability's noise from signs over
-    d, in units of one radius; that of a weighted bit is cap^2 / w_j^2. Both count over the probability.
+    A bit that is likelier than its opposite is turned (a negative weight). The weights are 1 /
+    sqrt(max(q, 1 / d, 1.5 noise)) for the rarer side's q, in units of a cap that a record's
+    length hardly exceeds: the root of its mean square and 3.5 deviations of that, or one bit's
+    weight if it is more. noise: of a coarse probability. plain: the variance of a probability's
+    noise from signs over d, in units of one radius; that of a weighted bit is cap^2 / w_j^2.
+    Both count over the probability.
     """
     d, found = len(coarse), np.ldexp(np.array(coarse, np.float64), -precision)
     likely = found > 0.5

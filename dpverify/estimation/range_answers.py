@@ -1,5 +1,4 @@
-"""From released products with a public matrix back to counts, and how noise spreads to ranges of
-bins.
+"""Counts from released products with a public matrix, and the noise of ranges of bins.
 
 All is post-processing in floats. The answers are those of least squares, so ranges add up; of a
 tree they are found in two passes, from single bins up and back down (Hay, Rastogi, Miklau, Suciu
@@ -56,7 +55,7 @@ def _of_lengths(kernel: tuple[int, ...]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """What is known of a level's sums from themselves and from below.
+    """Known sums of a level, from the level itself and from below.
 
     children: variance of what the two below say together; own: with the level's released sums.
     """

@@ -1,20 +1,20 @@
-"""Which public matrix answers ranges of bins best: from the number of bins and the kind of noise
-alone.
+"""Public matrices that answer ranges of bins best: from the number of bins and the kind of
+noise alone.
 
 The aim is the mean variance over all ranges of neighboring bins, each counted once, for noise of
 the sensitivity. Two kinds are offered for an axis with an order.
 
 "circulant", for Gaussian noise: the circulant matrix C with the least mean variance. With
-eigenvalues l_k of C^T C, and g_k those of the circulant whose diagonals are the sums of G's, G_ij
-the number of ranges that hold bins i and j, the squared sensitivity is (sum l_k) / n and the
-variances add up to (sum g_k / l_k) / n; the product is least for l_k in proportion to sqrt(g_k).
-Rounded to 15 bits it loses less than 1e-5 of the variance up to 2^16 bins. Of k axes each is rounded
-to 30 / k bits at most, so that the noise of their product is one that is drawn: of three axes it loses less than
-1e-3, of four 3%.
+eigenvalues l_k of C^T C, and g_k those of the circulant whose diagonals are the sums of G's,
+G_ij the number of ranges that hold bins i and j, the squared sensitivity is (sum l_k) / n and
+the variances add up to (sum g_k / l_k) / n; the product is least for l_k in proportion to
+sqrt(g_k). Rounded to 15 bits it loses less than 1e-5 of the variance up to 2^16 bins. Of k axes
+each is rounded to 30 / k bits at most, so that the noise of their product is one that is drawn:
+of three axes it loses less than 1e-3, of four 3%.
 
-"tree": levels of sums of 2^(k l) bins, all of weight 1, with the branching 2^k and the height for
-which the mean variance of the least-squares answers is least. Under Laplace noise that is no tree up
-to 42 bins, but the counts themselves.
+"tree": levels of sums of 2^(k l) bins, all of weight 1, with the branching 2^k and the height
+for which the mean variance of the least-squares answers is least. Under Laplace noise that is
+no tree up to 42 bins, but the counts themselves.
 """
 
 from __future__ import annotations
@@ -93,9 +93,10 @@ def tree_error(bins: int, weights: Sequence[int], noise: NoiseLaw) -> float:
     """Compute the variances of all ranges, added up, in units of (noise multiplier)^2 (twice it for
     Laplace).
 
-    For A^T A of the sums below a node, and its inverse's row sums u: ``sums`` adds up u_i, ``before`` (i +
-    1) u_i and ``ranges`` u_i u_j times the number of ranges that hold bins i and j. A node that is
-    released takes u u^T / (1 + sum u) from the inverse of what is below it (Sherman and Morrison).
+    For A^T A of the sums below a node, and its inverse's row sums u: ``sums`` adds up u_i,
+    ``before`` (i + 1) u_i and ``ranges`` u_i u_j times the number of ranges that hold bins i
+    and j. A node that is released takes u u^T / (1 + sum u) from the inverse of what is below
+    it (Sherman and Morrison).
     """
     places = np.arange(1, bins + 1, dtype=np.float64)
     sums, before, ranges = np.ones(bins), places, places * (bins + 1 - places)
@@ -113,6 +114,8 @@ def tree_error(bins: int, weights: Sequence[int], noise: NoiseLaw) -> float:
 
 
 def _halves(numbers: Floats) -> tuple[Floats, Floats]:
-    """Give the left and the right one of neighbors: at the end of an odd number nothing is right."""
+    """Give the left and the right one of neighbors: at the end of an odd number nothing is
+    right.
+    """
     even = np.append(numbers, 0.0) if len(numbers) % 2 else numbers
     return even[::2], even[1::2]

@@ -1,4 +1,6 @@
-"""Rational numbers of many columns over one denominator: exact, and a hundred times as fast as one by one."""
+"""Rational numbers of many columns over one denominator: exact, and a hundred times as fast as
+one by one.
+"""
 
 from __future__ import annotations
 

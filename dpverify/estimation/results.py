@@ -1,4 +1,4 @@
-"""The results that several mechanisms release: a mean of vectors, and a variance up to a factor."""
+"""Results that several mechanisms release: a mean of vectors, and a variance up to a factor."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from dpverify.privacy.numbers import Exact, Floats
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class VectorMeanEstimate(Result):
-    """A private mean of shape (d,), with the covariance of its (public) noise, and of what clipping adds.
+    """A private mean of shape (d,), with the covariance of its (public) noise and of the error
+    that clipping adds.
 
-    ``value`` is in the data's units. ``count`` is the (noisy or public) number of records it rests on.
-    The noise is that of the sum, ``spread`` times a standard vector of the law ``noise`` (a number, d numbers or a
-    (d, d) matrix), and that of the count along ``along``; neither contains the sampling error.
-    ``count_deviation`` is that of the count's noise, in records. ``cut`` is the standard deviation, in each
-    coordinate, of what clipping records or leaving some out adds to the error, if they are normal of the
-    deviations that the mechanism was told or found; 0 where it was told of none, as ``ClippedMean``, whose value
-    is the mean of the clipped records. Deviations, covariance and intervals contain it.
+    ``value`` is in the data's units. ``count`` is the (noisy or public) number of records it
+    rests on. The noise is that of the sum, ``spread`` times a standard vector of the law
+    ``noise`` (a number, d numbers or a (d, d) matrix), and that of the count along ``along``;
+    neither contains the sampling error. ``count_deviation`` is that of the count's noise, in
+    records. ``cut`` is the standard deviation, in each coordinate, of what clipping records or
+    leaving some out adds to the error, if they are normal of the deviations that the mechanism
+    was told or found; 0 where it was told of none, as ``ClippedMean``, whose value is the mean
+    of the clipped records. Deviations, covariance and intervals contain it.
     """
 
     value: Floats
@@ -41,13 +43,16 @@ class VectorMeanEstimate(Result):
             raise ValueError(f"cut is not of the shape of a value of {d} numbers.")
 
     def interval(self, level: Exact = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (d,): in every coordinate the mean without noise and ``cut``.
+        """Return (low, high), each of shape (d,): an interval in every coordinate for the mean
+        without noise and ``cut``.
 
-        simultaneous: at this level for all coordinates together, by Bonferroni's bound.
-        The level is exact, by Fieller (to first order, where the mean is no linear function of the sum): with (noisy sum) / (noisy count) = o, a mean m is left out where o - m is
-        beyond its noise, that of the sum and m times the count's. Both ends are infinite where the count might be
-        zero. Where a noisy mean was moved into a public ball it came nearer to the truth in length, which
-        does not hold for every single coordinate. Raises TypeError or ValueError for a level outside (0, 1).
+        simultaneous: at this level for all coordinates together, by Bonferroni's bound. The
+        level is exact, by Fieller (to first order, where the mean is no linear function of the
+        sum): with (noisy sum) / (noisy count) = o, a mean m is left out where o - m is beyond
+        its noise, that of the sum and m times the count's. Both ends are infinite where the
+        count might be zero. Where a noisy mean was moved into a public ball it came nearer to
+        the truth in length, which does not hold for every single coordinate. Raises TypeError
+        or ValueError for a level outside (0, 1).
         """
         z = deviations(self.noise, tail_of(level, len(self.value) if simultaneous else 1))
         part = z * self.count_deviation / self.count if self.count_deviation else 0.0
@@ -63,7 +68,9 @@ class VectorMeanEstimate(Result):
 
     @property
     def covariance(self) -> Floats:
-        """The covariance of the noise and of ``cut``, taken to be independent between coordinates, shape (d, d)."""
+        """The covariance of the noise and of ``cut``, taken to be independent between
+        coordinates, shape (d, d).
+        """
         with np.errstate(all="ignore"):
             spread = np.asarray(self.spread)
             if spread.ndim < 2:
@@ -81,7 +88,7 @@ class VectorMeanEstimate(Result):
             return np.asarray(np.hypot(np.hypot(self._own(), self.along), self.cut))
 
     def _own(self) -> Floats:
-        """The sum's part of it."""
+        """Return the standard deviation of the sum's part of the noise, in each coordinate."""
         spread = np.asarray(self.spread)
         return spread if spread.ndim < 2 else np.asarray(np.linalg.norm(spread, axis=1))
 
@@ -90,9 +97,10 @@ class VectorMeanEstimate(Result):
 class VarianceEstimate(Result):
     """A variance, up to a factor of about 4, in the square of the data's unit.
 
-    ``value`` is twice the lower edge of the bucket [4^b, 4^(b + 1)) that most groups voted for, or 0.
-    ``votes`` are the noisy numbers of groups by bucket (named likewise), of ``groups`` in all; a bucket
-    of fewer than ``threshold`` is not shown. ``standard_deviation`` is that of a vote count's noise, of law ``noise``.
+    ``value`` is twice the lower edge of the bucket [4^b, 4^(b + 1)) that most groups voted for,
+    or 0. ``votes`` are the noisy numbers of groups by bucket (named likewise), of ``groups`` in
+    all; a bucket of fewer than ``threshold`` is not shown. ``standard_deviation`` is that of a
+    vote count's noise, of law ``noise``.
     """
 
     value: float
@@ -103,11 +111,13 @@ class VarianceEstimate(Result):
     noise: NoiseLaw = "laplace"
 
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
-        """Compute (low, high): the edges between which the bucket of most votes without noise lies.
+        """Return (low, high): the edges between which the bucket of most votes without noise
+        lies.
 
-        Conservative: the noise of that bucket and of at most ``groups`` others may lower or raise it by t, so every
-        bucket within 2 t of the most votes could be it; (0, inf) where one that is not shown could. That records spread over
-        few groups, or are not normal, is not in it. Raises TypeError or ValueError for a level outside (0, 1).
+        Conservative: the noise of that bucket and of at most ``groups`` others may lower or
+        raise it by t, so every bucket within 2 t of the most votes could be it; (0, inf) where
+        one that is not shown could. That records spread over few groups, or are not normal, is
+        not in it. Raises TypeError or ValueError for a level outside (0, 1).
         """
         t = whole_deviation(
             self.noise, self.standard_deviation, 2 * tail_of(level, self.groups + 1)

@@ -18,7 +18,8 @@ LN_2 = Fraction(7, 10)
 class RoughCovariance:
     """A diagonal M, and the radius about their mean of records of such a covariance after M^(-1/4).
 
-    roots: of the diagonal, in the data's unit, exactly. record_radius: rarely exceeded, see ``rough``.
+    roots: of the diagonal, in the data's unit, exactly. record_radius: rarely exceeded, see
+    ``rough``.
     """
 
     roots: tuple[Fraction, ...]
@@ -34,15 +35,19 @@ class RoughCovariance:
 def rough(
     levels: Mapping[int, int], below: int, others: int, d: int, cell: Fraction, n_max: int
 ) -> RoughCovariance:
-    """Build M and the radius from each reported column's level, the level the others are below, and that of their sum.
+    """Build M and the radius from each reported column's level, the level the others are below,
+    and that of their sum.
 
-    A reported column at level b has M_jj = 4^b cell^2; each of the m others t^2, where m t^2 = 4^others
-    cell^2 (up to 2^-20), but no more than 4^below cell^2 and no less than 4^-8 of that, for the grid's sake.
-    The radius r is EXCESS^(1/2) times
-    tr + 2 sqrt(sq ln n_max) + 2 max ln n_max, rooted: tr is the sum of the variances' lower edges over the
-    roots of M, max the largest and sq the sum of squares, of those others at most tr max: then
-    |M^(-1/4) (x - mean)| exceeds r with probability at most 1 / n_max for normal x of variances up to EXCESS
-    times the edges (Hsu, Kakade and Zhang 2012).
+    A reported column at level b has M_jj = 4^b cell^2; each of the m others has t^2, where m t^2 =
+    4^others cell^2 (up to 2^-20), but no more than 4^below cell^2, and no less than 4^-8 of that,
+    for the grid's sake. The radius r is EXCESS^(1/2) times the root of
+
+        tr + 2 sqrt(sq ln n_max) + 2 max ln n_max.
+
+    Here tr is the sum of the variances' lower edges over the roots of M, max is the largest of
+    these terms, and sq is the sum of their squares, of which the others have at most tr max. Then
+    |M^(-1/4) (x - mean)| exceeds r with probability at most 1 / n_max for normal x of variances up
+    to EXCESS times the edges (Hsu, Kakade and Zhang 2012).
     """
     m = d - len(levels)
     named = {column: Fraction(2) ** b for column, b in levels.items()}

@@ -1,8 +1,9 @@
-"""Exponential families with one scale: laws whose statistic is gamma distributed, what clipping and masking do to its mean,
-and the way back.
+"""Exponential families with one scale: laws whose statistic is gamma distributed, what clipping
+and masking do to its mean, and the way back.
 
-T(x) / s has the gamma law of a known shape a: exponential, Weibull, Rayleigh, Maxwell, half-normal, chi, gamma, Pareto and Laplace
-with known shapes. Everything here is post-processing, or public.
+T(x) / s has the gamma law of a known shape a: exponential, Weibull, Rayleigh, Maxwell,
+half-normal, chi, gamma, Pareto and Laplace with known shapes. Everything here is
+post-processing, or public.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ _LARGEST = 1.7e308
 
 @dataclass(frozen=True, slots=True)
 class ScaleFamily:
-    """One of them. gamma: the shape a of the statistic T = y^power, of a record y or of its distance from a center; power 0: T = ln(y /
-    origin). factor: T = factor * parameter^(power or -1) in the mean of a unit shape, so that (s / factor)^(1 / power) is the
-    parameter that textbooks name.
+    """One of them. gamma: the shape a of the statistic T = y^power, of a record y or of its
+    distance from a center; power 0: T = ln(y / origin). factor: T = factor * parameter^(power
+    or -1) in the mean of a unit shape, so that (s / factor)^(1 / power) is the parameter that
+    textbooks name.
     """
 
     name: str
@@ -115,13 +117,17 @@ def family_of(name: str, shape: float | None) -> ScaleFamily:
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """The gamma law of this shape, limited to [0, u]: clipped to it, or masked outside. b is u over the scale."""
+    """The gamma law of this shape, limited to [0, u]: clipped to it, or masked outside. b is u
+    over the scale.
+    """
 
     shape: float
     outside: Outside
 
     def mean(self, b: float) -> float:
-        """Compute the mean over u, falling in b: of clipped statistics from 1 to 0, of masked ones from a / (a + 1)."""
+        """Compute the mean over u, falling in b: of clipped statistics from 1 to 0, of masked
+        ones from a / (a + 1).
+        """
         a = self.shape
         inner = a / b * float(gammainc(a + 1, b))
         if self.outside == "clip":
@@ -148,7 +154,9 @@ class Limited:
         return (self.mean(b * math.exp(-step)) - self.mean(b * math.exp(step))) / (2 * step)
 
     def back(self, mean: float, near: float) -> float | None:
-        """Find the b that has this mean, within a factor of 64 of ``near``; None where there is none."""
+        """Find the b that has this mean, within a factor of 64 of ``near``; None where there is
+        none.
+        """
         low, high = near / _FAR, near * _FAR
         if not self.mean(high) < mean < self.mean(low):
             return None
@@ -169,7 +177,9 @@ class Limited:
 
 @lru_cache(maxsize=256)
 def best_cut(shape: float, outside: Outside, n: float, noise: float) -> float:
-    """Choose u over the scale, of a ladder with eight rungs an octave, for which both errors together are least."""
+    """Choose u over the scale, of a ladder with eight rungs an octave, for which both errors
+    together are least.
+    """
     law = Limited(shape, outside)
     rungs = [max(shape, 1.0) * 2 ** (k / 8) for k in range(-8, 49)]
     return min(rungs, key=lambda b: math.hypot(*law.relative_errors(b, n, noise)))
@@ -185,9 +195,11 @@ def median_of(shape: float) -> float:
 class ScaleEstimate(Result):
     """A private parameter of a scale family.
 
-    ``value`` is the parameter that ``parameter`` names ("scale", "sigma", "exponent"), ``scale`` the mean of T(x) over the gamma
-    law's shape; ``shape`` the family's own, where it has one; ``center`` what records are distances from; ``count`` the (noisy or public) number of records. ``spread`` is the standard deviation of the noise in the logarithm of
-    ``value``, ``sampling`` that of independent records; both to first order.
+    ``value`` is the parameter that ``parameter`` names ("scale", "sigma", "exponent"),
+    ``scale`` the mean of T(x) over the gamma law's shape; ``shape`` the family's own, where it
+    has one; ``center`` what records are distances from; ``count`` the (noisy or public) number
+    of records. ``spread`` is the standard deviation of the noise in the logarithm of ``value``,
+    ``sampling`` that of independent records; both to first order.
     """
 
     family: str
@@ -203,8 +215,9 @@ class ScaleEstimate(Result):
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Compute (low, high), to first order in the logarithm.
 
-        With this probability it holds the estimate without noise; sampling: the parameter of the law that the records are independent
-        draws from. Raises TypeError or ValueError for a level outside (0, 1).
+        With this probability it holds the estimate without noise; sampling: the parameter of
+        the law that the records are independent draws from. Raises TypeError or ValueError for
+        a level outside (0, 1).
         """
         far = deviations("gaussian", tail_of(level))
         reach = min(far * math.hypot(self.spread, self.sampling * sampling), 700.0)

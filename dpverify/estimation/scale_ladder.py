@@ -1,7 +1,9 @@
-"""A radius found privately, on a ladder of public radii about the stated one, by votes of pairs of records.
+"""A radius found privately, on a ladder of public radii about the stated one, by votes of pairs
+of records.
 
-Pairs say from which rung on they are friends. What is released are their noisy numbers; which rung follows from these,
-and the mean of records that agree runs as a part with that rung's radius, a public number by then.
+Pairs say from which rung on they are friends. What is released are their noisy numbers; which
+rung follows from these, and the mean of records that agree runs as a part with that rung's
+radius, a public number by then.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from dpverify.privacy.numbers import Exact, Floats, whole
 class PrincipalComponents:
     """Directions of a shape, longest first.
 
-    axes: shape (k, d), of length 1. shares: of the trace, shape (k,), and their ``errors`` by noise. angle: about how far
-    noise turns the space of all k, in radians (a standard deviation of the largest turn of one axis).
+    axes: shape (k, d), of length 1. shares: of the trace, shape (k,), and their ``errors`` by
+    noise. angle: about how far noise turns the space of all k, in radians (a standard deviation
+    of the largest turn of one axis).
     """
 
     axes: Floats
@@ -30,10 +31,11 @@ class PrincipalComponents:
 class MatrixEstimate(Result):
     """A private positive definite matrix, of shape (d, d), with what follows from it.
 
-    ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a symmetric
-    matrix, with standard deviation ``spread`` on its diagonal and spread / sqrt(2) above it.
-    ``count`` is the (noisy or public) number of records that count. ``location``: the center of the law, shape
-    (d,), with the standard deviation of its noise in each coordinate where it was estimated (None where it is public).
+    ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a
+    symmetric matrix, with standard deviation ``spread`` on its diagonal and spread / sqrt(2)
+    above it. ``count`` is the (noisy or public) number of records that count. ``location``: the
+    center of the law, shape (d,), with the standard deviation of its noise in each coordinate
+    where it was estimated (None where it is public).
     """
 
     value: Floats
@@ -59,13 +61,15 @@ class MatrixEstimate(Result):
 
     @property
     def _sizes(self) -> Floats:
-        """What an entry would be for a correlation of 1, shape (d, d); infinite beyond every float."""
+        """The entries that a correlation of 1 would have, shape (d, d); infinite beyond every
+        float.
+        """
         with np.errstate(over="ignore"):
             return np.asarray(np.outer(self._lengths, self._lengths))
 
     @property
     def _lengths(self) -> Floats:
-        """Each column's standard deviation, shape (d,): its square need not be a float."""
+        """Standard deviation of each column, shape (d,); its square need not be a float."""
         largest = np.abs(self.factor).max(axis=1)
         return np.asarray(largest * np.linalg.norm(self.factor / largest[:, np.newaxis], axis=1))
 
@@ -77,7 +81,9 @@ class MatrixEstimate(Result):
 
     @property
     def correlation_deviation(self) -> Floats:
-        """Of the noise in each correlation r, to first order: spread (1 - r^2) / sqrt(2), shape (d, d)."""
+        """Standard deviation of the noise in each correlation r, to first order: spread (1 -
+        r^2) / sqrt(2), shape (d, d).
+        """
         return np.asarray(self.spread * (1 - self.correlation**2) / math.sqrt(2))
 
     @property
@@ -89,10 +95,12 @@ class MatrixEstimate(Result):
             return np.asarray((inverse / size).T @ (inverse / size) * size * size)
 
     def principal_components(self, k: int) -> PrincipalComponents:
-        """Give the k longest axes. Raises ValueError where noise and sampling hide which directions these are.
+        """Return the k longest axes. Raises ValueError where noise and sampling hide which
+        directions these are.
 
-        That is where the k-th eigenvalue is not above the next one by three deviations of their difference: of the noise,
-        and of ``count`` records (to first order 2 (d + 2) / (d count) in its relative square).
+        That is where the k-th eigenvalue is not above the next one by three deviations of their
+        difference: of the noise, and of ``count`` records (to first order 2 (d + 2) / (d count)
+        in its relative square).
         """
         d = len(self.value)
         if not 1 <= whole(k, "k") <= d:
@@ -102,8 +110,10 @@ class MatrixEstimate(Result):
         relative = math.hypot(self.spread, math.sqrt(2 * (d + 2) / (d * self.count)))
         if k < d and np.diff(-lengths)[k - 1] <= 3 * relative * math.hypot(*lengths[k - 1 : k + 1]):
             raise ValueError(
-                f"k = {k}: axes {k} and {k + 1} have shares {lengths[k - 1] / lengths.sum():.3g} and "
-                f"{lengths[k] / lengths.sum():.3g}, which noise and sampling do not tell apart. Give another k, or a larger budget."
+                f"k = {k}: axes {k} and {k + 1} have shares {lengths[k - 1] / lengths.sum():.3g} "
+                "and "
+                f"{lengths[k] / lengths.sum():.3g}, which noise and sampling do not tell apart. "
+                "Give another k, or a larger budget."
             )
         inside, outside = lengths[:k, np.newaxis], lengths[np.newaxis, k:]
         turns = np.sqrt(inside * outside) / (inside - outside) if k < d else np.zeros((k, 1))
@@ -123,7 +133,8 @@ class ShapeEstimate(MatrixEstimate):
         return self.shape_deviation
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (d, d): each entry of the shape without noise, to first order.
+        """Return (low, high), each of shape (d, d): an interval for each entry of the shape
+        without noise, to first order.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """
@@ -135,10 +146,11 @@ class ShapeEstimate(MatrixEstimate):
 class Concentrated(Result):
     """No shape: some directions hold far more, or far less, of the records' signs than their part.
 
-    Copies, sparse or constant columns do that, and so does a matrix that needs more rounds or more records. ``value``: of
-    each such direction d times its share of the signs after the last map, shape (k,); 0 where it is below what the noise lets
-    be seen. ``directions``: what is measured there, as functions of a record, of length 1, shape (k, d). ``columns``:
-    the column that counts most in each.
+    Copies, sparse or constant columns do that, and so does a matrix that needs more rounds or
+    more records. ``value``: of each such direction d times its share of the signs after the
+    last map, shape (k,); 0 where it is below what the noise lets be seen. ``directions``: what
+    is measured there, as functions of a record, of length 1, shape (k, d). ``columns``: the
+    column that counts most in each.
     """
 
     value: Floats
@@ -148,7 +160,7 @@ class Concentrated(Result):
 
     @classmethod
     def of(cls, shares: Floats, count: float, along: Floats) -> Self:
-        """Make it of functions of a record of any length, shape (k, d)."""
+        """Build the result from functions of a record of any length, shape (k, d)."""
         far = np.abs(along).max(axis=1, keepdims=True)  # first, for squares may overflow
         scaled = np.divide(along, far, out=np.zeros_like(along), where=far > 0)
         length = np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -157,5 +169,5 @@ class Concentrated(Result):
         return cls(shares, count, columns, directions)
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: which directions these are follows from the data."""
+        """Return None: which directions these are follows from the data."""
         tail_of(level)

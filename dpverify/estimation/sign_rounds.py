@@ -1,7 +1,9 @@
-"""From what a round of signs has released to the map of the next: Tyler's iteration on noisy second moments.
+"""The map of the next round from the released signs of the last: Tyler's iteration on noisy
+second moments.
 
-u is uniform on the sphere of an elliptical law's whitened records, u = y / |y|; phi(lambda) are the eigenvalues of E u u^T
-where y has the covariance diag(lambda). Everything here is post-processing. Source: T87; the sign map, OURS.
+u is uniform on the sphere of an elliptical law's whitened records, u = y / |y|; phi(lambda) are
+the eigenvalues of E u u^T where y has the covariance diag(lambda). Everything here is
+post-processing. Source: T87; the sign map, OURS.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from dpverify.grid.rounding import rounded_multiples, rounded_quotients
 from dpverify.privacy.numbers import Floats
 
 RADIUS = 1 << 17
-"""Of the sphere, in cells: one word for sums of half a million outer products."""
+"""Radius of the sphere, in cells: one word for sums of half a million outer products."""
 START_BITS, LEAST_BITS, MOST_BITS, STEP_BITS = 16, 8, 40, 26
-"""Of the first map and of the shortest direction of any, and at least; of an entry at most, of the factor of a step."""
+"""Bits of the first map; bits of the shortest direction of any map, at least; bits of an entry,
+at most; bits of the factor of a step.
+"""
 _ABOVE = 0.7  # no spectrum of powers of two is near a change of the number of bits
 _NODE = 0.6  # in ln t: the trapezoid rule is off by about exp(-2 pi^2 / 0.6), 1e-14
 _TINY = 1e-16
@@ -46,7 +50,9 @@ def sphere_spectrum(spectrum: Floats) -> Floats:
 
 
 def spectrum_of(shares: Floats) -> Floats:
-    """Compute the lambda with phi(lambda) = shares, of largest 1; shares are positive, their sum is made 1."""
+    """Compute the lambda with phi(lambda) = shares, of largest 1; shares are positive, their
+    sum is made 1.
+    """
     wanted = shares / shares.sum()
     found: Floats = wanted / wanted.max()
     for _ in range(_MOST_ROUNDS):
@@ -67,10 +73,12 @@ def traces(values: Integers, d: int) -> Integers:
 
 
 def measured(values: Integers, precision: int, d: int) -> tuple[Integers, NDArray[np.bool_]]:
-    """Give what was released as a matrix of trace 1, in 2^-precision, on and above its diagonal; and where its trace is positive.
+    """Give what was released as a matrix of trace 1, in 2^-precision, on and above its
+    diagonal; and where its trace is positive.
 
-    values: shape (size, d (d + 1) / 2 or more), diagonals first. Shapes (size, d (d + 1) / 2) and (size,). To the nearest
-    integers, ties to even: in floats where these are sure, which is so for the same numbers in every batch.
+    values: shape (size, d (d + 1) / 2 or more), diagonals first. Shapes (size, d (d + 1) / 2)
+    and (size,). To the nearest integers, ties to even: in floats where these are sure, which is
+    so for the same numbers in every batch.
     """
     width, one = d * (d + 1) // 2, 1 << precision
     own, trace = values[:, :width], traces(values, d)
@@ -104,7 +112,9 @@ def symmetric(row: Row, d: int) -> Floats:
 def floored_spectrum(
     row: Row, precision: int, d: int, floor: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Decompose a measured matrix: its eigenvalues, eigenvectors, and lambda for eigenvalues raised to the floor."""
+    """Decompose a measured matrix into its eigenvalues, its eigenvectors, and lambda for
+    eigenvalues raised to the floor.
+    """
     values, vectors = np.linalg.eigh(np.ldexp(symmetric(row, d), -precision))
     return values, vectors, spectrum_of(np.maximum(values, max(floor, _LEAST_SHARE)))
 
@@ -116,10 +126,12 @@ def start(d: int) -> Row:
 
 @lru_cache(maxsize=1 << 14)
 def next_map(public: Row, row: Row, precision: int, floor: float) -> Row:
-    """Multiply the map by the inverse root of what was measured after it, rounded to 2^-26 of its largest eigenvalue.
+    """Multiply the map by the inverse root of what was measured after it, rounded to 2^-26 of
+    its largest eigenvalue.
 
-    row: a matrix in 2^-precision. floor: what is least for an eigenvalue. Where one direction was stretched so far that
-    words would have no room for another, which records of no shape do, the map stays as it was.
+    row: a matrix in 2^-precision. floor: what is least for an eigenvalue. Where one direction
+    was stretched so far that words would have no room for another, which records of no shape
+    do, the map stays as it was.
     """
     d = math.isqrt(len(public))
     _, vectors, spectrum = floored_spectrum(row, precision, d, floor)
@@ -129,10 +141,12 @@ def next_map(public: Row, row: Row, precision: int, floor: float) -> Row:
 
 
 def stepped(step: Any, public: Row, d: int) -> tuple[Row, int, int]:
-    """Multiply an integer map of at least d columns by a matrix of floats, rounded to 2^-26; its first d columns keep 16 bits.
+    """Multiply an integer map of at least d columns by a matrix of floats, rounded to 2^-26;
+    its first d columns keep 16 bits.
 
-    step: of shape (rows, rows of the map), its largest entries about 1. Returns the new map, row by row, the power of two by
-    which an image is longer than what the step makes of the old one, and about how many bits the shortest direction keeps.
+    step: of shape (rows, rows of the map), its largest entries about 1. Returns the new map,
+    row by row, the power of two by which an image is longer than what the step makes of the old
+    one, and about how many bits the shortest direction keeps.
     """
     rows = len(step[0])
     whole = np.rint(np.ldexp(step, STEP_BITS)).astype(np.int64)

@@ -1,13 +1,18 @@
-"""Whitening by second moments in rounds, for those who have public bounds on a covariance's eigenvalues.
+"""Whitening by second moments in rounds, for those who have public bounds on a covariance's
+eigenvalues.
 
-Records are first divided by the largest deviation that they can have, so that their covariance S is at most the identity.
-Every round releases noisy second moments Z of the images up to a public length, and changes the map:
+Records are first divided by the largest deviation that they can have, so that their covariance
+S is at most the identity. Every round releases noisy second moments Z of the images up to a
+public length, and changes the map:
 
-* "spectral": A <- U^(-1/2) A, U = Z + (eta + nu) I. What is small grows by about 1 / (eta + 2 nu) in a round.
-* "recursive": directions in which Z is at least 1 / 2 are halved, and the largest deviation is then smaller.
+* "spectral": A <- U^(-1/2) A, U = Z + (eta + nu) I. Small variances grow by about
+  1 / (eta + 2 nu) in a round.
+* "recursive": directions in which Z is at least 1 / 2 are halved, and the largest deviation is
+  then smaller.
 
-eta bounds what sampling, and nu what noise does to Z, with high probability. Everything here but the queries is
-post-processing of what was released. Source: BDKU20 (MVC), KLSU19 (WeakPPC); theorems in spec/theory/preconditioning.py.
+eta bounds what sampling, and nu what noise does to Z, with high probability. Everything here
+but the queries is post-processing of what was released. Source: BDKU20 (MVC), KLSU19 (WeakPPC);
+theorems in spec/theory/preconditioning.py.
 """
 
 from __future__ import annotations
@@ -34,22 +39,29 @@ from dpverify.plans import UNIT, Handle, Plan, Released, RoundedGaussian, Stage,
 from dpverify.privacy.numbers import Floats, root_up, to_float
 
 LONGER = 1.0
-"""How many of n normal records are longer than the length up to which images count, on average and at most."""
+"""Number of n normal records that are longer than the length up to which images count, on
+average and at most.
+"""
 RARELY = 0.05
 """The probability with which eta, or nu, is no bound."""
 ALLOWANCE = 0.1
-"""What is taken of eta and nu. With 1 the theorems hold for the maps; with less, fewer records or fewer rounds suffice."""
+"""Factor on eta and nu. With 1 the theorems hold for the maps; with less, fewer records or
+fewer rounds suffice.
+"""
 THRESHOLD, DIVISOR = 0.5, 2.0
-"""Of "recursive": which share of the largest variance is large, and by what deviations in such directions are divided."""
+"""For "recursive": the share of the largest variance that counts as large, and the divisor of
+deviations in such directions.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SpectralRounds:
     """Rounds of second moments, and the maps that they lead to.
 
-    method: "spectral" or "recursive". adds: whether neighbors add or remove a record. multiplier: of all noise; share: of
-    its mu^2, for one round. center, exponent: of the grid, in cells. kappa: of the largest eigenvalue over the smallest, at
-    most. long: the largest deviation, as an image of the first map, in cells. precision: of released moments. counts:
+    method: "spectral" or "recursive". adds: whether neighbors add or remove a record.
+    multiplier: of all noise; share: of its mu^2, for one round. center, exponent: of the grid,
+    in cells. kappa: of the largest eigenvalue over the smallest, at most. long: the largest
+    deviation, as an image of the first map, in cells. precision: of released moments. counts:
     released before; below ``least`` they count as that.
     """
 
@@ -78,15 +90,17 @@ class SpectralRounds:
 
     @property
     def how(self) -> How:
-        """What becomes of long images: CoinPress clips them, the recursive preconditioner leaves them out."""
+        """Treatment of long images: CoinPress clips them, the recursive preconditioner leaves
+        them out.
+        """
         return "clip" if self.method == "spectral" else "mask"
 
     def plan(self) -> Plan:
-        """The second moments of every round, each after the map of those before."""
+        """Build the second moments of every round, each after the map of those before."""
         return tuple(self._stage(t) for t in range(self.rounds))
 
     def rows(self) -> Released[Numbers]:
-        """The map after all rounds."""
+        """Return the map after all rounds."""
         spheres = self.spheres(self.rounds)
 
         def rows(before: Transcripts) -> tuple[list[Row], Integers]:
@@ -110,7 +124,7 @@ class SpectralRounds:
         )
 
     def spheres(self, t: int) -> Spheres:
-        """The maps of a round, from 0, with the length of the largest deviation."""
+        """Return the maps of a round, from 0, with the length of the largest deviation."""
         assert self.long is not None
         d = self.d
         first = Released((), lambda before: ([start(d)], np.zeros(len(before), np.intp)))
@@ -120,7 +134,7 @@ class SpectralRounds:
         return found
 
     def _seen(self, t: int) -> Released[Integers]:
-        """Second moments over the number of records, in 2^-precision squared radii."""
+        """Return the second moments over the number of records, in 2^-precision squared radii."""
         unit, enough = self.noise / UNIT, self._enough
 
         def seen(before: Transcripts) -> Integers:
@@ -136,11 +150,11 @@ class SpectralRounds:
         )
 
     def _reach(self, sphere: Sphere) -> float:
-        """The length up to which images count, in largest deviations."""
+        """Return the length up to which images count, in largest deviations."""
         return rarely_longer(self.d, count_of(sphere.octave), LONGER)
 
     def _after(self, t: int, sphere: Sphere, seen: Row) -> Sphere:
-        """The map of the next round."""
+        """Compute the map of the next round."""
         n, noise = count_of(sphere.octave), to_float(self.noise)
         given = (sphere.row, seen, self.precision, self._reach(sphere) ** 2)
         if self.method == "spectral":
@@ -154,8 +168,9 @@ class SpectralRounds:
 def slack(d: int, n: float, noise: float) -> tuple[float, float]:
     """Compute eta and nu for n records and this noise of a diagonal entry, times ``ALLOWANCE``.
 
-    eta = 2 e + e^2, e = (sqrt(d) + sqrt(2 ln(2 / b))) / sqrt(n) (Gordon; Davidson and Szarek); nu is the length
-    sqrt(2 d) + sqrt(2 ln(2 / b)) of a symmetric normal matrix, times the deviation on its diagonal.
+    eta = 2 e + e^2, e = (sqrt(d) + sqrt(2 ln(2 / b))) / sqrt(n) (Gordon; Davidson and Szarek);
+    nu is the length sqrt(2 d) + sqrt(2 ln(2 / b)) of a symmetric normal matrix, times the
+    deviation on its diagonal.
     """
     level = math.sqrt(2 * math.log(2 / RARELY))
     root = (math.sqrt(d) + level) / math.sqrt(n)
@@ -167,10 +182,12 @@ def slack(d: int, n: float, noise: float) -> tuple[float, float]:
 def _whitened(
     public: Row, seen: Row, precision: int, square: float, kappa: float, off: tuple[float, float]
 ) -> tuple[Row, float]:
-    """Multiply the map by U^(-1/2); give it, and by what the largest deviation is longer in its cells.
+    """Multiply the map by U^(-1/2); give it, and by what the largest deviation is longer in its
+    cells.
 
-    U = Z + (eta + nu) I, its eigenvalues at least the larger of eta and ``smallest``. Where eta and nu hold they are: U >= S >= ``smallest``,
-    and Z >= -nu. As it was where eta + nu >= 1, for then Z says nothing.
+    U = Z + (eta + nu) I, its eigenvalues at least the larger of eta and ``smallest``. Where eta
+    and nu hold they are: U >= S >= ``smallest``, and Z >= -nu. As it was where eta + nu >= 1,
+    for then Z says nothing.
     """
     eta, nu = off
     if not eta + nu < 1:
@@ -184,9 +201,11 @@ def _whitened(
 
 
 def smallest(kappa: float, eta: float, nu: float) -> float:
-    """Compute what the eigenvalues of S never fall below: 1 / kappa, or the fixed point of the certificate's recursion.
+    """Compute what the eigenvalues of S never fall below: 1 / kappa, or the fixed point of the
+    certificate's recursion.
 
-    From l I <= S <= I a round makes l / ((1 + eta) l + eta + 2 nu), which is more than l below the fixed point.
+    From l I <= S <= I a round makes l / ((1 + eta) l + eta + 2 nu), which is more than l below
+    the fixed point.
     """
     return min(1 / kappa, max(0.0, 1 - eta - 2 * nu) / (1 + eta))
 
@@ -195,7 +214,9 @@ def smallest(kappa: float, eta: float, nu: float) -> float:
 def _halved(
     public: Row, seen: Row, precision: int, square: float, shorter: float | None
 ) -> tuple[Row, float]:
-    """Divide the map by ``DIVISOR`` in directions in which Z is at least ``THRESHOLD``; the largest variance then has this factor."""
+    """Divide the map by ``DIVISOR`` in directions in which Z is at least ``THRESHOLD``; the
+    largest variance then has this factor.
+    """
     if shorter is None:
         return public, 1.0
     d = math.isqrt(len(public))
@@ -207,10 +228,11 @@ def _halved(
 
 @lru_cache(maxsize=1 << 10)
 def factor(d: int, n: float, noise: float, kappa: float, t: int) -> float | None:
-    """Compute the factor of the largest variance in round t, from 0; None in rounds that change nothing.
+    """Compute the factor of the largest variance in round t, from 0; None in rounds that change
+    nothing.
 
-    These are all from that on before which the largest eigenvalue over the smallest is so small, or noise so large, that
-    ``shortened`` says nothing.
+    These are all from that on before which the largest eigenvalue over the smallest is so
+    small, or noise so large, that ``shortened`` says nothing.
     """
     eta, nu = slack(d, n, noise)
     for _ in range(t):
@@ -223,7 +245,8 @@ def factor(d: int, n: float, noise: float, kappa: float, t: int) -> float | None
 
 
 def shortened(kappa: float, eta: float, nu: float) -> tuple[float, float] | None:
-    """Compute a factor of the largest variance, below 1, and the ratio of eigenvalues after a round; None where neither falls.
+    """Compute a factor of the largest variance, below 1, and the ratio of eigenvalues after a
+    round; None where neither falls.
 
     Source: KLSU19; with its constants, spec/theory/preconditioning.py.
     """
@@ -239,7 +262,9 @@ def shortened(kappa: float, eta: float, nu: float) -> tuple[float, float] | None
 
 
 def _eigen(seen: Row, d: int, precision: int, square: float) -> tuple[Floats, Floats]:
-    """Eigenvalues, in squares of the largest deviation, and eigenvectors of released moments."""
+    """Compute the eigenvalues, in squares of the largest deviation, and eigenvectors of
+    released moments.
+    """
     values, vectors = np.linalg.eigh(np.ldexp(symmetric(seen, d), -precision))
     return np.asarray(values * square), np.asarray(vectors)
 
@@ -247,7 +272,7 @@ def _eigen(seen: Row, d: int, precision: int, square: float) -> tuple[Floats, Fl
 def _followed(
     spheres: Spheres, seen: Released[Integers], after: Callable[[Sphere, Row], Sphere]
 ) -> Spheres:
-    """The maps that follow from these and from what was released after them, each once."""
+    """Return the maps that follow from these and from what was released after them, each once."""
 
     def step(before: Transcripts) -> tuple[list[Sphere], Integers]:
         own, which = spheres(before)
@@ -260,5 +285,5 @@ def _followed(
 
 
 def _name(t: int) -> Handle:
-    """The stage of round t, from 0."""
+    """Name the stage of round t, from 0."""
     return Handle(f"round {t + 1}")

@@ -1,4 +1,6 @@
-"""One parameter of a family of laws: a searched median, then the mean of a statistic in steps of an interval about it."""
+"""One parameter of a family of laws: a searched median, then the mean of a statistic in steps
+of an interval about it.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ Found = TypeVar("Found", bound=Result, covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteppedMean(Mechanism[Found], Generic[Found]):
-    """The mean of a statistic in an interval that follows from a searched median; its kinds say which.
+    """The mean of a statistic in an interval that follows from a searched median; its kinds say
+    which.
 
     outside, search_share, at_least: see the kinds.
     """
@@ -60,28 +63,36 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
 
     @abstractmethod
     def search(self) -> Search:
-        """The search for the median, of one number."""
+        """Return the search for the median, of one number."""
 
     @abstractmethod
     def sides(self, middle: int) -> SideCounts:
-        """What a step of the search asks."""
+        """Build the query of one step of the search."""
 
     @abstractmethod
     def edges_of(self, middle: int, octave: int) -> tuple[float, ...]:
-        """The records between cells, by where the search ended and the quarter octave of the number; for masks the ends as well."""
+        """Return the records between cells, by where the search ended and the quarter octave of
+        the number; for masks the ends as well.
+        """
 
     @abstractmethod
     def count_weight(self) -> int:
-        """Of a record in the last release, in cells; none is needed where all count and their number is public."""
+        """Return the weight of a record in the last release, in cells; none is needed where all
+        count and their number is public.
+        """
 
     @abstractmethod
     def reading(
         self, mean: float, middle: int, octave: int, count: float, inside: float
     ) -> Found | Abstained:
-        """What the released mean says, from 0 to 1 in the interval, of so many records, and so many that count in it."""
+        """Read the parameter from the released mean, given from 0 to 1 in the interval, of so
+        many records, and so many that count in it.
+        """
 
     def plan(self) -> Plan:
-        """The number, noisy under add-remove; the search for the median; the statistics between edges that these decide."""
+        """Build the stages: the number, noisy under add-remove; the search for the median; the
+        statistics between edges that these decide.
+        """
         counts = Stage(COUNT, Count(), NoNoise())
         if self.counts():
             number = OneUnit(number_of_records(), self.count_scale())
@@ -93,11 +104,11 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
         return (counts, *search.elements(self._side_query, _NOISE), last)
 
     def step_query(self, edges: Released[tuple[Floats, Integers]]) -> StepSums:
-        """The last release."""
+        """Build the query of the last release."""
         return StepSums(cells=CELLS, edges=edges, outside=self.outside, weight=self.count_weight())
 
     def estimate(self, transcript: Transcripts) -> Found | Abstained:
-        """The parameter for which the family has the released mean."""
+        """Return the parameter for which the family has the released mean."""
         count = float(self._numbers(transcript)[0])
         if not count >= self.least():
             return Abstained(f"fewer than {self.least()} records, by the released count")
@@ -113,7 +124,9 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
         return self.reading((1 + total / inside / CELLS) / 2, middle, octave, count, inside)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that the released number of n records is below ``at_least`` with probability at most ``beta``."""
+        """Return the least n such that the released number of n records is below ``at_least``
+        with probability at most ``beta``.
+        """
         allowed = probability(beta, "beta")
         if not self.counts():
             return self.least()
@@ -121,15 +134,17 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
         return least_counted(self.least(), per, lambda k: _NOISE.falls_short(k, allowed))
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
+        """Return ``at_least`` under replace, where it is decided on the public number of
+        records; else 0.
+        """
         return 0 if self.counts() else self.least()
 
     def counts(self) -> bool:
-        """Whether the number of records is private."""
+        """Return whether the number of records is private."""
         return self.adjacency is Adjacency.ADD_REMOVE
 
     def least(self) -> int:
-        """Below this number of records it abstains."""
+        """Return the number of records below which the mechanism abstains."""
         if self.at_least is not None:
             return self.at_least
         times = _PER_MULTIPLIER // (2 if self.counts() else 1)
@@ -138,21 +153,23 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
     # --- noise ----------------------------------------------------------------------------------
 
     def shares(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Of mu^2: the number, a fifth of the search's; the search; the rest."""
+        """Return the shares of mu^2: the number, a fifth of the search's; the search; the rest."""
         number = self.search_share / 5 if self.counts() else Fraction(0)
         return number, self.search_share, 1 - self.search_share - number
 
     def count_scale(self) -> Fraction:
-        """The noise of the number, in records."""
+        """Return the noise of the number, in records."""
         return self.noise_multiplier * root_up(1 / self.shares()[0], ROOT_BITS)
 
     def scale(self) -> Fraction:
-        """The noise of the last release, in steps."""
+        """Return the noise of the last release, in steps."""
         moved = moved_squared(CELLS, self.count_weight(), self.outside, self.adjacency)
         return self.noise_multiplier * root_up(moved / self.shares()[2], ROOT_BITS)
 
     def noise_at(self, mean: float) -> float:
-        """The deviation of the noise in the sum of statistics over the interval, with that of their number."""
+        """Return the deviation of the noise in the sum of statistics over the interval, with
+        that of their number.
+        """
         one = min(to_float(self.scale()), 1e150) / CELLS / 2
         other = one * 2 * CELLS / self.count_weight() if self.count_weight() else 0.0
         return math.hypot(one, other * abs(mean - 0.5))
@@ -165,12 +182,12 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
         return OneUnit(self.sides(self.search().middles(row)[0]), scale)
 
     def _numbers(self, before: Transcripts) -> Floats:
-        """The number of records, public or released, shape (size,)."""
+        """Return the number of records, public or released, shape (size,)."""
         per = self.count_scale() / UNIT if self.counts() else Fraction(1)
         return in_units(before[COUNT][:, 0], per)
 
     def _frame(self, before: Transcripts) -> Integers:
-        """Where the search ended, and the quarter octave of the number, shape (size, 2)."""
+        """Return where the search ended, and the quarter octave of the number, shape (size, 2)."""
         search = self.search()
         nodes = search.nodes(search.steps)(before)[:, 0]
         middles = [search.middles((node,))[0] for node in nodes.tolist()]
@@ -178,7 +195,7 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
         return np.stack([np.array(middles, np.int64), known], axis=1)
 
     def edges(self, before: Transcripts) -> tuple[Floats, Integers]:
-        """Rows of edges of steps, and which of them each draw has."""
+        """Return rows of edges of steps, and which of them each draw has."""
         found, which = np.unique(self._frame(before), axis=0, return_inverse=True)
         rows = [self.edges_of(middle, octave) for middle, octave in found.tolist()]
         return np.array(rows), which.reshape(-1)

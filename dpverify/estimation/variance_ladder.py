@@ -1,4 +1,6 @@
-"""The columns of large variances as part of a plan: votes for the largest, then a ladder of levels."""
+"""The columns of large variances as part of a plan: votes for the largest, then a ladder of
+levels.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ RECORDS_A_GROUP = 10
 MOST_PAIRS = 25
 """A group with more is no better, as far as is promised."""
 UP, DOWN = Fraction(13, 20), Fraction(3, 20)
-"""Shares of the groups that are above half of a variance, at least, and above twice of it, at most."""
+"""Shares of the groups that are above half of a variance, at least, and above twice of it, at
+most.
+"""
 NO_BUCKET = "no bucket of the largest variance has enough groups"
 
 
@@ -51,9 +55,9 @@ NO_BUCKET = "no bucket of the largest variance has enough groups"
 class Ladder:
     """``reports`` rounds of AboveThreshold over the columns at level after level, each column once.
 
-    grouping: the groups whose variances are counted. start: the highest level, a bucket; None: one above
-    the bucket that the stage ``VOTES`` released. depth: how many levels. multiplier: of a round, which
-    is as private as (1 / multiplier)-DP.
+    grouping: the groups whose variances are counted. start: the highest level, a bucket; None:
+    one above the bucket that the stage ``VOTES`` released. depth: how many levels. multiplier:
+    of a round, which is as private as (1 / multiplier)-DP.
     """
 
     grouping: GroupBuckets
@@ -65,28 +69,31 @@ class Ladder:
 
     @property
     def threshold(self) -> int:
-        """Two fifths of the groups: half way between the shares above twice and above half of a variance,
-        for groups of ten records."""
+        """Two fifths of the groups: half way between the shares above twice and above half of a
+        variance, for groups of ten records.
+        """
         return -(-2 * self.grouping.groups // 5)
 
     @property
     def asked(self) -> int:
-        """How many answers a list has."""
+        """Number of answers in a list."""
         return self.depth * self.grouping.columns
 
     def rounds(self) -> Plan:
-        """One stage a report."""
+        """Build one stage a report."""
         names = tuple(map(name_of, range(self.reports)))
         return tuple(
             self._prefix(names[:i]).part(self._round(i, name)) for i, name in enumerate(names)
         )
 
     def prefix(self, reports: int) -> Prefix:
-        """What was released before a round: the top bucket if it was, then the places of reports."""
+        """Return what was released before a round: the top bucket if it was, then the places of
+        reports.
+        """
         return self._prefix(tuple(map(name_of, range(reports))))
 
     def _prefix(self, names: tuple[Handle, ...]) -> Prefix:
-        """What was released before a round, after the reports of these names."""
+        """Return what was released before a round, after the reports of these names."""
         found = Prefix()
         if self.start is None:
             found = found.also(buckets_from(VOTES), (0,))
@@ -99,13 +106,14 @@ class Ladder:
         return found.also(Released(names, places), (0,) * len(names))
 
     def levels(self, row: Row) -> tuple[int, ...]:
-        """Buckets, from the highest down."""
+        """Return the buckets, from the highest down."""
         start = row[0] + 1 if self.start is None else self.start
         return tuple(range(start, start - self.depth, -1))
 
     def found(self, row: Row) -> tuple[dict[int, int], int]:
-        """From a row of a prefix: each reported column with its level, in order of the reports; and the
-        level that the variances of all other columns are below."""
+        """Read from a row of a prefix each reported column with its level, in order of the
+        reports, and the level that the variances of all other columns are below.
+        """
         levels, d = self.levels(row), self.grouping.columns
         places = row[0 if self.start is not None else 1 :]
         columns: dict[int, int] = {}
@@ -144,8 +152,8 @@ def votes_for(
 ) -> Stage:
     """Build the stage in which groups vote for the bucket of a statistic.
 
-    It is as private as GaussianDP(1 / multiplier) up to delta. There are ten times as many groups as the threshold, at
-    least 400, if n_max records are enough for that.
+    It is as private as GaussianDP(1 / multiplier) up to delta. There are ten times as many
+    groups as the threshold, at least 400, if n_max records are enough for that.
     """
     moves = query(1).sensitivity(adjacency, Domain(query(1).columns))
     scale = multiplier * ROOT_OF_TWO * moves.conclusion.value
@@ -155,7 +163,9 @@ def votes_for(
 
 
 def fullest(votes: tuple[int, ...]) -> int | None:
-    """Find the bucket of most votes, of several the lowest; it may be ZERO. None where none surfaced."""
+    """Find the bucket of most votes, of several the lowest; it may be ZERO. None where none
+    surfaced.
+    """
     pairs = [(-count, bucket) for bucket, count in zip(votes[::2], votes[1::2], strict=True)]
     return min(pairs)[1] if pairs else None
 
@@ -176,13 +186,15 @@ def buckets_from(votes: str) -> Released[IntArray]:
 
 
 Dimension = Annotated[int, whole_from(1, "; a record has at least one number.")]
-"""How many numbers a record has."""
+"""Number of numbers in a record."""
 Expected = Annotated[int, whole_from(2, ": groups of two need 2 records at least.")]
 """About how many records are expected, a pair or more."""
 
 
 def check_ladder(mechanism: Any) -> None:
-    """Refuse, with TypeError or ValueError, bad parameters of a mechanism that has a ladder as a part."""
+    """Refuse, with TypeError or ValueError, bad parameters of a mechanism that has a ladder as
+    a part.
+    """
     if not 1 <= mechanism.reports <= mechanism.d:
         raise ValueError(
             f"reports = {mechanism.reports} is outside 1..{mechanism.d}, the numbers of a record."
@@ -190,7 +202,8 @@ def check_ladder(mechanism: Any) -> None:
     groups, depth = mechanism.groups, mechanism.depth
     if groups is not None and not 1 <= whole(groups, "groups") <= mechanism.n_max // 2:
         raise ValueError(
-            f"groups = {groups}: {mechanism.n_max} records (n_max) make 1 to {mechanism.n_max // 2} "
+            f"groups = {groups}: {mechanism.n_max} records (n_max) make 1 to "
+            f"{mechanism.n_max // 2} "
             "groups of two. Raise n_max, or leave out groups."
         )
     if depth is not None and not 1 <= whole(depth, "depth") <= 2 * HIGHEST:
@@ -200,7 +213,8 @@ def check_ladder(mechanism: Any) -> None:
 
 
 def ladder_groups(n_max: int) -> int:
-    """Choose how many groups: a tenth of the records, so that noise is small against the groups between two levels.
+    """Choose how many groups: a tenth of the records, so that noise is small against the groups
+    between two levels.
 
     The margin is then a thirtieth of n; groups of 50 would have a third of that.
     """
@@ -216,7 +230,8 @@ def default_depth(d: int) -> int:
 
 
 def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
-    """Find the least n with which the vote for the largest variance, if there is one, and all reports are right.
+    """Find the least n with which the vote for the largest variance, if there is one, and all
+    reports are right.
 
     They are so except with probability ``allowed``. Raises ValueError if there are too few groups.
     """
@@ -234,7 +249,8 @@ def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
     if missed > allowed:
         raise ValueError(
             f"{groups} groups, {ladder.reports} reports: noise may hide a column with probability "
-            f"{missed:.2g}, more than beta = {allowed:.2g}. Raise n_max or the budget, or give fewer reports."
+            f"{missed:.2g}, more than beta = {allowed:.2g}. Raise n_max or the budget, or give "
+            "fewer reports."
         )
 
     def enough(n: int) -> bool:
@@ -249,7 +265,9 @@ def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
 
 
 def largest_off(d: int, pairs: int) -> float:
-    """Bound the probability that the largest of d variances, by so many pairs each, is off by a factor 2."""
+    """Bound the probability that the largest of d variances, by so many pairs each, is off by a
+    factor 2.
+    """
     return float(gammainc(pairs / 2, pairs / 4) + d * gammaincc(pairs / 2, pairs))
 
 
@@ -276,7 +294,8 @@ def _beyond(noise: DiscreteLaplace, distance: int) -> float:
 def groups_missed(n: int, d: int, groups: int) -> float:
     """Bound the probability that for some column the groups are not what levels need.
 
-    That is: fewer than UP of them are above half of its variance, or more than DOWN above twice of it.
+    That is: fewer than UP of them are above half of its variance, or more than DOWN above twice
+    of it.
     """
     above, beyond = 0.0, 0.0
     for pairs in range(MOST_PAIRS + 1):

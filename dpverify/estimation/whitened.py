@@ -1,4 +1,6 @@
-"""Stages on records that a released map whitens: the scale, the mean, clipped second moments, a check."""
+"""Stages on records that a released map whitens: the scale, the mean, clipped second moments, a
+check.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +57,15 @@ FAILS = 1e-2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Whitened:
-    """What the stages share: public numbers, and the maps and counts that were released before them.
+    """State that the stages share: public numbers, and the maps and counts that were released
+    before them.
 
-    adds: whether neighbors add or remove a record. multiplier: of all noise; shares are of its mu^2. center, exponent:
-    of the grid, in cells. moved: whether rows move the center. outside: what becomes of records outside of the ball.
-    steps: of the search for the scale, and step_share: of one of them; long: a deviation in image cells, where it is public. moments_shares:
-    of the releases of second moments, by stage. least: below so many records it abstains; fewer count as so many
-    wherever something is chosen by their number.
+    adds: whether neighbors add or remove a record. multiplier: of all noise; shares are of its
+    mu^2. center, exponent: of the grid, in cells. moved: whether rows move the center. outside:
+    what becomes of records outside of the ball. steps: of the search for the scale, and
+    step_share: of one of them; long: a deviation in image cells, where it is public.
+    moments_shares: of the releases of second moments, by stage. least: below so many records it
+    abstains; fewer count as so many wherever something is chosen by their number.
     """
 
     adds: bool
@@ -87,7 +91,9 @@ class Whitened:
 
     @property
     def weight(self) -> int:
-        """Of the number beside the moments: none where it is public, all that is free with a mask."""
+        """Weight of the number beside the moments: none where the number is public, all that is
+        free with a mask.
+        """
         if self.adds:
             return RADIUS**2 // 8
         return RADIUS**2 if self.outside == "mask" else 0
@@ -98,11 +104,13 @@ class Whitened:
         return 1 + Fraction(self.weight, RADIUS**2) ** 2 if self.adds else Fraction(2)
 
     def moments_noise(self, stage: Handle) -> Fraction:
-        """The noise of a diagonal entry, in records that fill the ball along it."""
+        """Return the noise of a diagonal entry, in records that fill the ball along it."""
         return self._noise(self.moves, self.moments_shares[stage])
 
     def side_noise(self, share: Fraction) -> Fraction:
-        """The noise of a count of one side minus the other, in records; and of a mean, in records at the ball's end."""
+        """Return the noise of a count of one side minus the other, in records; and of a mean,
+        in records at the ball's end.
+        """
         return self._noise(Fraction(1 if self.adds else 4), share)
 
     def _noise(self, moves: Fraction, share: Fraction | None) -> Fraction:
@@ -112,7 +120,7 @@ class Whitened:
     # --- stages ---------------------------------------------------------------------------------
 
     def search_stages(self) -> Plan:
-        """The search for the median length of images."""
+        """Build the search for the median length of images."""
         search = self._search()
         return tuple(
             self.sides(
@@ -122,19 +130,23 @@ class Whitened:
         )
 
     def sides(self, name: Handle, maps: Maps, share: Fraction) -> Stage:
-        """How many images are longer than a threshold, minus those shorter."""
+        """Build the stage that counts how many images are longer than a threshold, minus those
+        shorter.
+        """
         query = LengthSides(**self._images(maps))
         return Stage(name, OneUnit(query, self.side_noise(share)), RoundedGaussian(UNIT))
 
     def mean_stage(self) -> Stage:
-        """The sum of clipped images."""
+        """Build the stage of the sum of clipped images."""
         maps = with_lengths(self._searched(), lambda one: math.sqrt(self.mean_bound(one.octave)))
         query = FirstMoments(**self._images(maps), radius=RADIUS, how="clip", with_reach=True)
         scale = self._noise(Fraction(1 if self.adds else 4), self.mean_share) * RADIUS
         return Stage(MEAN, OneUnit(query, scale), RoundedGaussian(UNIT))
 
     def moments_stage(self, stage: Handle) -> Stage:
-        """Second moments about the mean, clipped or masked where few records are for this stage."""
+        """Build the stage of second moments about the mean, clipped, or masked where few
+        records are for this stage.
+        """
         if stage == CERTIFICATE:
             maps = with_lengths(self.fits(), self.rare_length)
         else:
@@ -150,12 +162,14 @@ class Whitened:
         return Stage(stage, OneUnit(query, scale), RoundedGaussian(UNIT))
 
     def beyond_stage(self, share: Fraction) -> Stage:
-        """How many records are beyond the ellipsoid of the fit that nine in ten normal ones are in."""
+        """Build the stage that counts the records beyond the ellipsoid of the fit that contains
+        nine in ten normal ones.
+        """
         typical = length_within(self.d, 1 - TYPICAL_BEYOND)
         return self.sides(BEYOND, with_lengths(self.fits(), lambda one: typical), share)
 
     def _images(self, maps: Maps) -> dict[str, Any]:
-        """What all queries of images have."""
+        """Return the parameters that all queries of images have."""
         own: dict[str, Any] = {"center": self.center, "exponent": self.exponent, "rows": self.d}
         return own | {"maps": maps, "moved": self.moved}
 
@@ -165,7 +179,7 @@ class Whitened:
     # --- what follows from what was released ----------------------------------------------------
 
     def _searched(self) -> Spheres:
-        """The maps with the length of a deviation."""
+        """Return the maps with the length of a deviation."""
         if self.long is not None:
             return known(self.rows, self.enough, self.long)
         return searched(self.rows, self.enough, self._search(), self.d)
@@ -178,7 +192,9 @@ class Whitened:
         )
 
     def spheres(self) -> Spheres:
-        """The same about the released mean, if there is one."""
+        """Return the maps with the length of a deviation, about the released mean if there is
+        one.
+        """
         if self.mean_share is None:
             return self._searched()
         unit = self.side_noise(self.mean_share) / UNIT
@@ -194,7 +210,7 @@ class Whitened:
         return centered(self._searched(), found, self.d, self.precision, length)
 
     def fits(self) -> Spheres:
-        """The maps that make fits spheres."""
+        """Return the maps that make fits spheres."""
         spheres = self.spheres()
         reads = tuple(dict.fromkeys((*spheres.reads, *self.counts.reads, MOMENTS)))
         seen = Released(reads, lambda before: self.seen(before, MOMENTS, self.precision))
@@ -203,7 +219,9 @@ class Whitened:
         )
 
     def numbers(self, before: Transcripts, stage: Handle) -> tuple[Floats, Floats]:
-        """How many records there are, and how many of them count in these moments, each of shape (size,)."""
+        """Return how many records there are, and how many of them count in these moments, each
+        of shape (size,).
+        """
         every = self.counts(before)
         if not self.weight:
             return every, every
@@ -212,7 +230,8 @@ class Whitened:
         return (every if self.outside == "mask" else inside), inside
 
     def seen(self, before: Transcripts, stage: Handle, precision: int) -> Integers:
-        """Second moments over the number of records, in 2^-precision squared radii, shape (size, d (d + 1) / 2).
+        """Return the second moments over the number of records, in 2^-precision squared radii,
+        shape (size, d (d + 1) / 2).
 
         Half of ``least`` is the least number: noise may take some of it away.
         """
@@ -221,7 +240,9 @@ class Whitened:
         return per_record(before[stage], self.d, unit, numbers, precision)
 
     def along_identity(self, trace: float) -> float:
-        """By what factor a released number that divides lengthens the noise along the identity; trace: of the moments over it."""
+        """Return the factor by which a released number that divides lengthens the noise along
+        the identity; trace: of the moments over it.
+        """
         return (
             math.hypot(1, trace * RADIUS**2 / (self.weight * math.sqrt(self.d)))
             if self.weight
@@ -229,31 +250,33 @@ class Whitened:
         )
 
     def _mu(self, share: Fraction | None) -> float:
-        """Of a release with this share, where predictions are floats."""
+        """Return mu of a release with this share, where predictions are floats."""
         return 1 / min(max(to_float(self._noise(Fraction(1), share)), 1e-100), 1e100)
 
     # --- lengths in deviations ------------------------------------------------------------------
 
     def bound(self, octave: int) -> float:
-        """Squared length at which moments are clipped, for about so many records."""
+        """Return the squared length at which moments are clipped, for about so many records."""
         moves, weight = (1, 1 / 8) if self.adds else (2, float(self.outside == "mask"))
         mu = self._mu(self.moments_shares[MOMENTS])
         return best_bound(self.d, count_of(octave), mu, moves, self.outside, weight)
 
     def radius(self, sphere: Sphere) -> float:
-        """Length at which moments are clipped."""
+        """Return the length at which moments are clipped."""
         return math.sqrt(self.bound(sphere.octave))
 
     def mean_bound(self, octave: int) -> float:
-        """Squared length at which records are clipped for their mean."""
+        """Return the squared length at which records are clipped for their mean."""
         mu = self._mu(self.mean_share)
         return best_mean_bound(self.d, count_of(octave), mu, 1 if self.adds else 2)
 
     def rare_length(self, sphere: Sphere) -> float:
-        """Length that normal records rarely have."""
+        """Return the length that normal records rarely have."""
         return rarely_longer(self.d, count_of(sphere.octave), FAILS / 2)
 
     def floor(self, sphere: Sphere) -> float:
-        """Below which an eigenvalue of the moments is taken for noise, in squared radii."""
+        """Return the value below which an eigenvalue of the moments is taken for noise, in
+        squared radii.
+        """
         noise = to_float(self.moments_noise(MOMENTS)) * math.sqrt(2 * self.d)
         return noise / (4 * count_of(sphere.octave))

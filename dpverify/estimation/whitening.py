@@ -1,8 +1,10 @@
-"""What is followed through a plan in which records are whitened: maps, lengths, clip radii, refined maps.
+"""State that is followed through a plan in which records are whitened: maps, lengths, clip
+radii, refined maps.
 
-A row of integers is a map C, row by row, and then by how many cells the center is moved. What a map makes of
-records whose covariance is a multiple of C^-1 C^-T is as long in every direction; how long, in image cells, is
-found from a released median of lengths. Everything here is a function of public numbers and of what was released.
+A row of integers is a map C, row by row, and then by how many cells the center is moved. What a
+map makes of records whose covariance is a multiple of C^-1 C^-T is as long in every direction;
+how long, in image cells, is found from a released median of lengths. Everything here is a
+function of public numbers and of what was released.
 """
 
 from __future__ import annotations
@@ -36,14 +38,16 @@ _COUNT_PARTS = 4  # counts to an octave: what depends on them here depends on th
 
 @dataclass(frozen=True, slots=True)
 class Sphere:
-    """Records whitened: a row, how long a deviation is in image cells, and about how many records (``count_of``)."""
+    """Records whitened: a row, how long a deviation is in image cells, and about how many
+    records (``count_of``).
+    """
 
     row: Row
     long: float
     octave: int
 
     def reach(self, length: float, *more: int) -> Row:
-        """The row with a number at its end: so many deviations, in image cells."""
+        """Return the row with a number at its end: so many deviations, in image cells."""
         return (*self.row, *more, min(max(round(self.long * length), 1), FARTHEST))
 
 
@@ -124,7 +128,8 @@ def centered(
     precision: int,
     length: Callable[[Sphere], float],
 ) -> Spheres:
-    """Move the center by a released mean of images, in 2^-precision of ``length`` deviations, to whole cells.
+    """Move the center by a released mean of images, in 2^-precision of ``length`` deviations,
+    to whole cells.
 
     Rows have their d numbers for that after a square map.
     """
@@ -153,8 +158,8 @@ def refined(
 ) -> Spheres:
     """Multiply every map by the inverse root of what was fitted after it.
 
-    moments: as for ``fitted``, in 2^-precision squared radii. law: "clip" or "mask", the radius in deviations, and what is
-    least for an eigenvalue.
+    moments: as for ``fitted``, in 2^-precision squared radii. law: "clip" or "mask", the radius
+    in deviations, and what is least for an eigenvalue.
     """
     outside, radius, floor = law
 
@@ -178,7 +183,9 @@ def refined(
 def _refined(
     public: Row, seen: Row, d: int, precision: int, floor: float, outside: How
 ) -> tuple[Row, float]:
-    """The refined map, and how long a deviation is after it, in image cells over the radius before."""
+    """Compute the refined map, and how long a deviation is after it, in image cells over the
+    radius before.
+    """
     fit = fitted(seen, d, precision, floor, outside)
     if fit is None:
         return public, 1 / math.sqrt(d)
@@ -189,7 +196,9 @@ def _refined(
 
 
 def octaves(counts: Floats) -> Integers:
-    """Give the quarter octave of each count, 4 log2 rounded down, by comparisons alone; 0 for those below 1."""
+    """Give the quarter octave of each count, 4 log2 rounded down, by comparisons alone; 0 for
+    those below 1.
+    """
     part, exponent = np.frexp(np.maximum(counts, 1.0))
     edges = [2.0 ** (k / _COUNT_PARTS - 1) for k in range(1, _COUNT_PARTS)]
     own: Integers = (exponent.astype(np.int64) - 1) * _COUNT_PARTS
@@ -208,11 +217,13 @@ def count_of(octave: int) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def about_location(row: Row, d: int, constant: int) -> Row:
-    """Turn a map of (record, constant) to d + 1 numbers into one of records to d, about the center that it implies.
+    """Turn a map of (record, constant) to d + 1 numbers into one of records to d, about the
+    center that it implies.
 
-    |C z|^2 is (x - l)^T V^-1 (x - l) + 1 up to a factor, l the location and V the scatter of the map (Kent and Tyler): so
-    C_x of its first d columns has C_x^T C_x = V^-1, and l solves C_x l = -C_h constant in least squares. The rows of the
-    step are an orthonormal basis of the images of C_x, by Gram and Schmidt; l is rounded to whole cells.
+    Up to a factor, |C z|^2 is (x - l)^T V^-1 (x - l) + 1, with l the location and V the scatter of
+    the map (Kent and Tyler). So C_x, the first d columns of C, has C_x^T C_x = V^-1, and l solves
+    C_x l = -C_h constant in least squares. The rows of the step are an orthonormal basis of the
+    images of C_x, by Gram and Schmidt; l is rounded to whole cells.
     """
     matrix = np.array(row, np.float64).reshape(d + 1, d + 1)
     basis, upper = np.linalg.qr(matrix[:, :d])
