@@ -1,4 +1,7 @@
-"""Exponential families with one parameter or several, which assumptions of truncated estimation they keep; location-scale families."""
+"""Exponential families with one parameter or several, and location-scale families.
+
+Checks tell which assumptions of truncated estimation an exponential family keeps.
+"""
 
 from dpverify.families.checking import FamilyReport, check_family
 from dpverify.families.checking_locations import LocationScaleReport, check_location_scale

@@ -1,10 +1,11 @@
 """Expectations of normal vectors that a ball limits, by contour integrals of Laplace transforms.
 
 y is normal of mean m and covariance diag(lambda), Q = |y|^2, and phi(s) = E exp(-s Q), which is
-prod_j (1 + 2 lambda_j s)^(-1/2) exp(-s m_j^2 / (1 + 2 lambda_j s)). Under the weight exp(-s Q) the vector is again
-normal, of mean a_j = m_j / (1 + 2 lambda_j s) and variance b_j = lambda_j / (1 + 2 lambda_j s), for complex s too: so one
-path gives E f(Q) times any monomial of y. Accurate to about 12 digits. Source of the path, a parabola: Weideman and
-Trefethen 2007; its vertex and its edge as in ``quadratic_forms``, which has the case m = 0.
+prod_j (1 + 2 lambda_j s)^(-1/2) exp(-s m_j^2 / (1 + 2 lambda_j s)). Under the weight exp(-s Q)
+the vector is again normal, of mean a_j = m_j / (1 + 2 lambda_j s) and variance b_j = lambda_j /
+(1 + 2 lambda_j s), for complex s too: so one path gives E f(Q) times any monomial of y.
+Accurate to about 12 digits. Source of the path, a parabola: Weideman and Trefethen 2007; its
+vertex and its edge as in ``quadratic_forms``, which has the case m = 0.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from dpverify.families.quadratic_forms import (
 from dpverify.privacy.numbers import Floats
 
 Limit = Literal["inside", "root", "ratio"]
-"""f(Q): 1 inside of the ball and 0 outside; min(1, r / |y|); min(1, r^2 / |y|^2)."""
+"""The function f(Q). inside: 1 inside the ball and 0 outside; root: min(1, r / |y|); ratio:
+min(1, r^2 / |y|^2).
+"""
 
 _ORDER = 3.0  # how fast exp(s) phi(s) falls on the path: at least as exp(-3 u^2)
 _HALF, _REAL = 64, 48  # nodes where an end of the path is no zero of the integrand: Gauss's
@@ -40,7 +43,10 @@ _ASYMPTOTIC = 60.0
 
 @dataclass(frozen=True)
 class Law:
-    """The law of y in units in which the ball's radius is 1: means and positive variances, both of shape (d,)."""
+    """The law of y in units in which the ball's radius is 1.
+
+    Means and positive variances, both of shape (d,).
+    """
 
     means: Floats
     variances: Floats
@@ -62,17 +68,19 @@ class Law:
         return Limited(np.asarray(terms), np.asarray(a), np.asarray(b), shift)
 
     def _inside(self) -> Contour:
-        """P(Q <= 1) is (1 / 2 pi i) int exp(s) phi(s) / s ds."""
+        """Return the contour of P(Q <= 1), which is (1 / 2 pi i) int exp(s) phi(s) / s ds."""
         _, edge, start = self._path()
         roots, step = midpoints(self._width(edge, start))
         nodes = start * roots**2 - edge
         return Contour(nodes, 2 * start * step / math.pi * roots / nodes, nodes)
 
     def _bounded(self, limit: Limit) -> Contour:
-        """For p = 1/2 or 1 E min(1, Q^-p) is int_1^inf p b^(-p-1) P(Q <= b) db, so with p E_(p+1)(-s) in place of exp(s) above.
+        """Return the contour of E min(1, Q^-p), p = 1/2 or 1.
 
-        E_(p+1)(-s) is cut along positive s, where its imaginary part over pi is s^p / Gamma(p) / p: up to the vertex v
-        int_0^v s^(p-1) phi(s) ds / Gamma(p), and from v on through the upper half plane (1 / pi) Im int p E_(p+1)(-s) phi(s) / s ds.
+        That is int_1^inf p b^(-p-1) P(Q <= b) db, so p E_(p+1)(-s) takes the place of exp(s) in
+        ``_inside``. E_(p+1)(-s) is cut along positive s, where its imaginary part over pi is
+        s^p / Gamma(p) / p: up to the vertex v int_0^v s^(p-1) phi(s) ds / Gamma(p), and from v
+        on through the upper half plane (1 / pi) Im int p E_(p+1)(-s) phi(s) / s ds.
         """
         vertex, edge, start = self._path()
         largest = 2 * float(self.variances.max())
@@ -99,7 +107,10 @@ class Law:
         )
 
     def _path(self) -> tuple[float, float, float]:
-        """Give v, edge and v + edge of the path s = (v + edge) (1 + i u)^2 - edge: v is where exp(s) phi(s) / s^3 is flat."""
+        """Return v, edge and v + edge of the path s = (v + edge) (1 + i u)^2 - edge.
+
+        v is where exp(s) phi(s) / s^3 is flat.
+        """
         squares = self.means**2
 
         def rising(log: float) -> float:
@@ -120,7 +131,9 @@ class Law:
         return path_width(lambda nodes: (nodes + self.logarithm(nodes)).real, edge, start)
 
     def _end(self, top: float, largest: float) -> float:
-        """Find the w up to which phi at s = (e^w - 1) / largest is not negligible beside phi(0) = 1."""
+        """Find the w up to which phi at s = (e^w - 1) / largest is not negligible beside
+        phi(0) = 1.
+        """
 
         def lost(w: Floats) -> Floats:
             return np.asarray(-self.logarithm((np.expm1(w) / largest).astype(np.complex128)).real)
@@ -130,7 +143,10 @@ class Law:
 
 @dataclass(frozen=True)
 class Limited:
-    """E f(Q) g(y) for monomials g, each over exp(shift): terms (m,) of f and phi, a and b (d, m) of y."""
+    """Expectations E f(Q) g(y) for monomials g, each over exp(shift).
+
+    terms (m,) of f and phi, a and b (d, m) of y.
+    """
 
     terms: Complexes
     a: Complexes
@@ -139,24 +155,24 @@ class Limited:
 
     @cached_property
     def total(self) -> float:
-        """E f(Q)."""
+        """Return E f(Q)."""
         return float(self.terms.sum().real)
 
     @cached_property
     def first(self) -> Floats:
-        """E y f(Q), shape (d,)."""
+        """Return E y f(Q), shape (d,)."""
         return np.asarray((self.a @ self.terms).real)
 
     @cached_property
     def second(self) -> Floats:
-        """E y y^T f(Q), shape (d, d)."""
+        """Return E y y^T f(Q), shape (d, d)."""
         found = ((self.a * self.terms) @ self.a.T).real
         found[np.diag_indices(len(found))] += (self.b @ self.terms).real
         return np.asarray(found)
 
     @cached_property
     def third(self) -> Floats:
-        """E y_i y_j y_k f(Q), shape (d, d, d)."""
+        """Return E y_i y_j y_k f(Q), shape (d, d, d)."""
         d = len(self.a)
         pairs = (self.a[:, np.newaxis] * self.a).reshape(d * d, -1) * self.terms
         found = (pairs @ self.a.T).real.reshape(d, d, d)
@@ -169,7 +185,7 @@ class Limited:
 
     @cached_property
     def fourth(self) -> Floats:
-        """E y_i y_j y_k y_l f(Q), shape (d, d, d, d), by Wick's formula on each node."""
+        """Return E y_i y_j y_k y_l f(Q), shape (d, d, d, d), by Wick's formula on each node."""
         d = len(self.a)
         pairs = (self.a[:, np.newaxis] * self.a).reshape(d * d, -1)
         found = ((pairs * self.terms) @ pairs.T).real.reshape(d, d, d, d)
@@ -191,7 +207,10 @@ class Limited:
 
 
 def _scaled_half_e(nodes: Complexes) -> Complexes:
-    """Compute exp(-s) E_(3/2)(-s) / 2 for Im s > 0: 1 - sqrt(pi z) w(i sqrt z) at z = -s; far out by 24 terms."""
+    """Compute exp(-s) E_(3/2)(-s) / 2 for Im s > 0.
+
+    It is 1 - sqrt(pi z) w(i sqrt z) at z = -s; far out by 24 terms.
+    """
     z = -nodes
     near = np.abs(z) < _ASYMPTOTIC
     roots = np.sqrt(np.where(near, z, 1.0))

@@ -1,4 +1,7 @@
-"""Which of the assumptions under which truncated estimation is known to work a family breaks, and where."""
+"""A check of the assumptions under which truncated estimation is known to work.
+
+The report says which of them a family with one parameter breaks, and where.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,13 @@ _SLOPE = 1e-3  # deviations of theta, over which the log partition is difference
 
 @dataclass(frozen=True, slots=True)
 class FamilyReport:
-    """What ``check_family`` found for a range of parameters.
+    """Report of ``check_family`` for a range of parameters.
 
-    curvature: the least and the largest variance of the statistic over the range. interior: how far, in the natural parameter,
-    the range is from the end of all. degree: of the statistic as a polynomial of the record; None where it is none up to 6.
-    broken: of the assumptions S1 to S4 those that do not hold, each with where; privacy never depends on them.
+    curvature: the least and the largest variance of the statistic over the range.
+    interior: how far, in the natural parameter, the range is from the end of all.
+    degree: of the statistic as a polynomial of the record; None where it is none up to 6.
+    broken: the assumptions among S1 to S4 that do not hold, each with where; privacy never
+    depends on them.
     """
 
     curvature: tuple[float, float]
@@ -39,12 +44,18 @@ class FamilyReport:
 
 
 def check_family(family: Family, lowest: float, highest: float) -> FamilyReport:
-    """Check numerically the four assumptions of truncated estimation for parameters from ``lowest`` to ``highest``.
+    """Check numerically the four assumptions of truncated estimation for parameters from
+    ``lowest`` to ``highest``.
 
-    S1: the variance of T is bounded from both sides. S2: the range is inside of all parameters. S3: the law of a record is
-    log-concave. S4: T is a polynomial of the record. Checked on grids of 33 parameters and 65 places, which can miss a
-    break between them; what is reported is one. Raises ValueError for a range that the family does not have, and where what
-    the family says of itself does not fit together.
+    S1: the variance of T is bounded from both sides.
+    S2: the range is inside of all parameters.
+    S3: the law of a record is log-concave.
+    S4: T is a polynomial of the record.
+
+    The checks are on grids of 33 parameters and 65 places, which can miss a break between them;
+    a break that is reported is one. Raises ValueError for a range that the family does not
+    have, and where the family's methods contradict each other.
+
     Source: ZZ25, the assumptions of Theorem 3.1.
     """
     coordinates = [family.coordinate(p) for p in (lowest, highest)]
@@ -85,7 +96,7 @@ def check_family(family: Family, lowest: float, highest: float) -> FamilyReport:
 
 
 def _refuse_misfits(family: Family, parameters: list[float], thetas: list[float]) -> None:
-    """The ways back, and increasing maps."""
+    """Refuse maps that are not inverse to each other, or do not increase."""
     for parameter, theta in zip(parameters, thetas, strict=True):
         back = family.textbook(theta)
         if not math.isclose(back, parameter, rel_tol=1e-9, abs_tol=1e-12):
@@ -121,15 +132,20 @@ def _refuse_misfits(family: Family, parameters: list[float], thetas: list[float]
 
 
 def _contradiction(family: Family, parameter: float, theta: float) -> str:
-    """What density, moments, log partition, window, support and median say against each other; empty if nothing.
+    """Return how density, moments, log partition, window, support and median contradict each
+    other; empty if they do not.
 
-    Not what the parameter is called: a natural parameter three times too large is another family of the same form.
+    The parameter's name is not checked: a natural parameter three times too large is another
+    family of the same form.
     """
     low, high = family.window(theta)
     law, ends = family.limited(theta, low, high, "clip"), family.support()
     spread = math.sqrt(law.variance)
     if not ends[0] <= low < law.mean < high <= ends[1]:
-        return f"mean {law.mean:.6g}, window {low:.6g} to {high:.6g}, support {ends[0]:.6g} to {ends[1]:.6g}"
+        return (
+            f"mean {law.mean:.6g}, window {low:.6g} to {high:.6g}, support {ends[0]:.6g} to "
+            f"{ends[1]:.6g}"
+        )
     t, mass = family._masses(theta, low, high)
     inner = [end for end, edge in zip((low, high), ends, strict=True) if end != edge]
     if inner and not family.lattice:
@@ -142,7 +158,10 @@ def _contradiction(family: Family, parameter: float, theta: float) -> str:
     parts = [family.log_partition(theta + s * step) for s in (1, -1)]
     slope = (parts[0] - parts[1]) / (2 * step)
     if abs(slope - law.mean) > spread / 100 + 1e-12 * abs(parts[0]) / step:
-        return f"the mean is {law.mean:.6g}, and the slope of the log partition (of log_base) is {slope:.6g}"
+        return (
+            f"the mean is {law.mean:.6g}, and the slope of the log partition (of log_base) is "
+            f"{slope:.6g}"
+        )
     middle, far = family.middle(theta), 1.0 if family.lattice else 0.0
     if mass[t <= middle + far].sum() < 1 / 4 or mass[t < middle - far].sum() > 3 / 4:
         return f"middle(theta) = {middle:.6g} is far from the median"
@@ -150,7 +169,7 @@ def _contradiction(family: Family, parameter: float, theta: float) -> str:
 
 
 def _places(family: Family, theta: float) -> list[float]:
-    """In the window; whole numbers on a lattice."""
+    """Return places in the window; whole numbers on a lattice."""
     low, high = family.window(theta)
     if family.lattice:
         return [
@@ -165,7 +184,7 @@ def _variance(family: Family, theta: float) -> float:
 
 
 def _natural_end(family: Family, parameter: float) -> float:
-    """The natural parameter at an end of all; infinite where it cannot be computed."""
+    """Return the natural parameter at an end of all; infinite where it cannot be computed."""
     first = parameter == family.range()[0]
     try:
         return family.natural(parameter)
@@ -174,7 +193,7 @@ def _natural_end(family: Family, parameter: float) -> float:
 
 
 def _bent(family: Family, thetas: list[float], parameters: list[float]) -> str:
-    """Where the law of a record is not log-concave, if it is found to be so."""
+    """Return where the law of a record is not log-concave, if it is found to be so."""
     for theta, parameter in zip(thetas[::8], parameters[::8], strict=True):
         t = np.array(_places(family, theta))
         logs = _log_density(family, t, theta)
@@ -188,7 +207,9 @@ def _bent(family: Family, thetas: list[float], parameters: list[float]) -> str:
 
 
 def _log_density(family: Family, t: Floats, theta: float) -> Floats:
-    """Of the record: that of T, and the logarithm of T's slope, by differences."""
+    """Return the log density of the record: that of T, and the logarithm of T's slope, by
+    differences.
+    """
     logs = family.log_density(theta, t)
     if family.lattice:
         return np.asarray(logs)
@@ -198,7 +219,7 @@ def _log_density(family: Family, t: Floats, theta: float) -> Floats:
 
 
 def _degree(family: Family, theta: float) -> int | None:
-    """The least degree of a polynomial that agrees with T to nine digits."""
+    """Return the least degree of a polynomial that agrees with T to nine digits."""
     low, high = family.window(theta)
     first, last = family.record(np.array([low + (high - low) / 100, high])).tolist()
     x = np.linspace(first, min(last, 1e100), 40)

@@ -1,5 +1,5 @@
-"""Whether what a location-scale family says of itself fits together, and whether clipped moments
-tell its laws apart.
+"""A check that a location-scale family's methods agree, and that clipped moments tell its laws
+apart.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ _BENT = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class LocationScaleReport:
-    """What ``check_location_scale`` found; privacy never depends on it.
+    """Report of ``check_location_scale``; privacy never depends on it.
 
-    log_concave: whether the standard density is, at 257 places. flattest: the least determinant of
-    how the two clipped moments follow location and scale, over intervals and nearby laws. one_law:
-    whether all principal minors are positive there: then no two of these laws have the same
-    moments.
+    log_concave: whether the standard density is, at 257 places.
+    flattest: the least determinant of the derivative of the two clipped moments by location and
+    scale, over intervals and nearby laws.
+    one_law: whether all principal minors are positive there: then no two of these laws have the
+    same moments.
     """
 
     log_concave: bool

@@ -1,4 +1,7 @@
-"""Which assumptions of truncated estimation a family with several parameters breaks over a prior, and where."""
+"""A check of the assumptions of truncated estimation over a prior.
+
+The report says which of them a family with several parameters breaks, and where.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,15 @@ _DEVIATIONS = 7.0  # of a drawn mean: beyond with probability below 3e-12 for ea
 
 @dataclass(frozen=True, slots=True)
 class PriorReport:
-    """What ``check_prior`` found.
+    """Report of ``check_prior``.
 
-    mass: a lower bound on the probability of the survival set under the prior; strength: the least eigenvalue of how the limited
-    statistic follows theta, over points of the prior, by which errors of released moments are divided; both None without a
-    survival set, or where they cannot be computed. broken: of S1 to S4 those that do not hold, each with where.
+    mass: a lower bound on the probability of the survival set under the prior.
+    strength: the least eigenvalue of the derivative of the limited statistic's mean by theta,
+    over points of the prior; errors of released moments are divided by it.
+    broken: the assumptions among S1 to S4 that do not hold, each with where.
+
+    Both ``mass`` and ``strength`` are None without a survival set, or where they cannot be
+    computed.
     """
 
     curvature: Curvature
@@ -54,12 +61,18 @@ def check_prior(
     survival: Survival | None = None,
     outside: Outside = "mask",
 ) -> PriorReport:
-    """Check numerically the four assumptions of truncated estimation over a prior, for a survival set if one is given.
+    """Check numerically the four assumptions of truncated estimation over a prior, for a
+    survival set if one is given.
 
-    S1: the covariance of T is bounded from both sides. S2: the prior is inside of all parameters. S3: the law of a record is
-    log-concave, also of those in the set. S4: T is a polynomial of the record. Where S3 fails nothing but the computed
-    ``strength`` says how well moments tell theta. Raises ValueError for a set that cannot be shown to hold 1 / 20 of the
-    records, and where what the family says of itself does not fit together.
+    S1: the covariance of T is bounded from both sides.
+    S2: the prior is inside of all parameters.
+    S3: the law of a record is log-concave, also that of records in the set.
+    S4: T is a polynomial of the record.
+
+    Where S3 fails nothing but the computed ``strength`` says how well moments tell theta.
+    Raises ValueError for a set that cannot be shown to hold 1 / 20 of the records, and where
+    the family's methods contradict each other.
+
     Source: ZZ25, the assumptions of Theorem 3.1.
     """
     curvature = family.bounds(prior)
@@ -83,7 +96,7 @@ def check_prior(
 
 
 def _broken(curvature: Curvature, degree: int | None, prior: Prior) -> dict[str, str]:
-    """S1, S2 and S4, of what the family says of itself."""
+    """Return which of S1, S2 and S4 fail, by what the family says of itself."""
     broken = {}
     least, most = curvature.least, curvature.most
     if not 0 < least <= most < math.inf:
@@ -99,7 +112,9 @@ def _broken(curvature: Curvature, degree: int | None, prior: Prior) -> dict[str,
 
 
 def _contradiction(family: ExponentialFamily, theta: Floats) -> str:
-    """What log partition, mean, Fisher information, matching and draws say against each other; empty if nothing."""
+    """Return how log partition, mean, Fisher information, matching and draws contradict each
+    other; empty if they do not.
+    """
     mean, fisher = family.mean(theta), family.fisher(theta)
     unit = 1 / np.sqrt(np.diag(fisher))  # of theta, and one over that of T
     if _off(_slopes(family.log_partition, theta, unit), mean, unit):
@@ -120,7 +135,9 @@ def _contradiction(family: ExponentialFamily, theta: Floats) -> str:
 def _limited_contradiction(
     family: ExponentialFamily, theta: Floats, survival: Survival | None
 ) -> str:
-    """What truncated and clipped moments say against their derivatives; empty if nothing."""
+    """Return how truncated and clipped moments contradict their derivatives; empty if they do
+    not.
+    """
     if survival is None:
         return ""
 
@@ -144,7 +161,10 @@ def _limited_contradiction(
 
 
 def _slopes(function: Callable[[Floats], Floats | float], theta: Floats, unit: Floats) -> Floats:
-    """Difference a function of theta along every axis, over a small part of ``unit``: the last of the result's axes."""
+    """Difference a function of theta along every axis, over a small part of ``unit``.
+
+    The axis of theta is the last of the result's axes.
+    """
     steps = np.diag(_SLOPE * unit)
     found = [
         (np.asarray(function(theta + one)) - np.asarray(function(theta - one))) / (2 * step)
@@ -154,7 +174,7 @@ def _slopes(function: Callable[[Floats], Floats | float], theta: Floats, unit: F
 
 
 def _off(found: Floats, wanted: Floats, *units: Floats) -> bool:
-    """Whether two arrays differ, each axis in its unit."""
+    """Return whether two arrays differ, each axis in its unit."""
     apart = np.abs(found - wanted)
     for axis, unit in enumerate(units):
         apart = apart * np.expand_dims(unit, [k for k in range(apart.ndim) if k != axis])
@@ -162,7 +182,7 @@ def _off(found: Floats, wanted: Floats, *units: Floats) -> bool:
 
 
 def _bent(family: ExponentialFamily, theta: Floats) -> str:
-    """Where the law of a record is not log-concave, of midpoints between drawn records."""
+    """Return where the law of a record is not log-concave, at midpoints between drawn records."""
     x = family.sample(theta, 2 * _PAIRS, np.random.default_rng(2))
     first, second = x[:_PAIRS], x[_PAIRS:]
     middle = (first + second) / 2
@@ -177,7 +197,9 @@ def _bent(family: ExponentialFamily, theta: Floats) -> str:
 
 
 def _is_polynomial(family: ExponentialFamily, theta: Floats, degree: int) -> bool:
-    """Whether differences of this order and one more vanish along lines between drawn records."""
+    """Return whether differences of this order and one more vanish along lines between drawn
+    records.
+    """
     ends = family.sample(theta, 8, np.random.default_rng(3)).reshape(4, 2, family.d)
     shares = np.linspace(0, 1, degree + 2)[:, np.newaxis]
     for first, last in ends:

@@ -1,9 +1,10 @@
 """Second moments of clipped or masked normal records, and the variances that have given ones.
 
-y is normal of covariance diag(lambda), |y|^2 = r^2, and the ball is |y|^2 <= bound. Clipped, a record is
-z = y min(1, sqrt(bound) / |y|); masked, it counts only if it is inside. A covariance that is not diagonal is first turned:
-both maps of matrices commute with rotations. Everything here is post-processing in floats. Source: OURS; masked
-normal records: Daskalakis, Gouleakis, Tzamos and Zampetakis 2018.
+y is normal of covariance diag(lambda), |y|^2 = r^2, and the ball is |y|^2 <= bound. Clipped, a
+record is z = y min(1, sqrt(bound) / |y|); masked, it counts only if it is inside. A covariance
+that is not diagonal is first turned: both maps of matrices commute with rotations. Everything
+here is post-processing in floats. Source: OURS; masked normal records: Daskalakis, Gouleakis,
+Tzamos and Zampetakis 2018.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ _MOST_VARIANCE = 1e3  # in bounds, of a masked coordinate: its law inside the ba
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
-    """Variances, of shape (d,), all positive and finite, and how they were found.
+    """Variances, of shape (d,), all positive and finite, and the outcome of the search for them.
 
-    matched: the moments they have, to 1e-10 of each; what was asked for, floored and capped. changed: whether flooring or
-    capping did anything. converged: whether ``variances`` have ``matched``, or (masked) are the closest within their limits.
+    matched: the moments that they have, to 1e-10 of each; the given ones, floored and capped.
+    changed: whether flooring or capping changed any.
+    converged: whether ``variances`` have ``matched``, or (masked) are the closest within their
+    limits.
     """
 
     variances: Floats
@@ -40,10 +43,11 @@ class Inverse:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """How clipped moments follow a covariance at diag(lambda).
+    """Derivatives of clipped moments by the covariance, at diag(lambda).
 
-    diagonal: d E z_i^2 / d lambda_j, of shape (d, d). off_diagonal: d E z_i z_j / d Sigma_ij, of shape (d, d), symmetric;
-    what is on its own diagonal is the limit for equal variances.
+    diagonal: d E z_i^2 / d lambda_j, of shape (d, d).
+    off_diagonal: d E z_i z_j / d Sigma_ij, of shape (d, d), symmetric; on its own diagonal it
+    has the limit for equal variances.
     """
 
     diagonal: Floats
@@ -51,10 +55,12 @@ class Response:
 
 
 def clipped_spectrum(spectrum: Floats, bound: float) -> Floats:
-    """Compute E z_i^2 = E y_i^2 min(1, bound / r^2) of clipped records, of shape (d,), to about 12 digits.
+    """Compute E z_i^2 = E y_i^2 min(1, bound / r^2) of clipped records, of shape (d,), to about
+    12 digits.
 
-    spectrum: positive variances of shape (d,). E y_i^2 f(r^2) is lambda_i E f(Q_i) for every f, where Q_i is r^2 plus
-    lambda_i times a chi-square of 2 degrees of freedom, of transform phi(s) / (1 + 2 lambda_i s).
+    spectrum: positive variances of shape (d,). E y_i^2 f(r^2) is lambda_i E f(Q_i) for every f,
+    where Q_i is r^2 plus lambda_i times a chi-square of 2 degrees of freedom, of transform
+    phi(s) / (1 + 2 lambda_i s).
     """
     own = _checked(spectrum, bound)
     along = transform(own, bounded(own))
@@ -62,7 +68,9 @@ def clipped_spectrum(spectrum: Floats, bound: float) -> Floats:
 
 
 def masked_spectrum(spectrum: Floats, bound: float) -> tuple[float, Floats]:
-    """Compute P(r^2 <= bound) and E y_i^2 of records inside, times their probability: shape (d,), to about 12 digits."""
+    """Compute P(r^2 <= bound) and E y_i^2 of records inside, times their probability: shape
+    (d,), to about 12 digits.
+    """
     own = _checked(spectrum, bound)
     along = transform(own, inside(own))
     size = math.exp(along.shift)
@@ -70,7 +78,9 @@ def masked_spectrum(spectrum: Floats, bound: float) -> tuple[float, Floats]:
 
 
 def masked_moments(spectrum: Floats, bound: float) -> Floats:
-    """Compute E(y_i^2 | r^2 <= bound), of shape (d,), to about 12 digits, also where hardly any record is inside."""
+    """Compute E(y_i^2 | r^2 <= bound), of shape (d,), to about 12 digits, also where hardly any
+    record is inside.
+    """
     own = _checked(spectrum, bound)
     along = transform(own, inside(own))
     return np.asarray(bound * own * along.once() / along.total)
@@ -79,9 +89,9 @@ def masked_moments(spectrum: Floats, bound: float) -> Floats:
 def response(spectrum: Floats, bound: float) -> Response:
     """Compute the derivatives of clipped moments.
 
-    Off the diagonal: (m_i - m_j) / (lambda_i - lambda_j), for rotations commute with clipping; that is
-    E(y_i^2 y_j^2 min(1, bound / r^2)) / (lambda_i lambda_j), of transform phi / ((1 + 2 lambda_i s) (1 + 2 lambda_j s)), which
-    has a value for equal variances too.
+    Off the diagonal they are (m_i - m_j) / (lambda_i - lambda_j), for rotations commute with
+    clipping. That is E(y_i^2 y_j^2 min(1, bound / r^2)) / (lambda_i lambda_j), of transform phi
+    / ((1 + 2 lambda_i s) (1 + 2 lambda_j s)), which has a value for equal variances too.
     """
     own = _checked(spectrum, bound)
     along = transform(own, bounded(own))
@@ -92,12 +102,14 @@ def response(spectrum: Floats, bound: float) -> Response:
 def clipped_inverse(values: Floats, bound: float, floor: float = 0.0) -> Inverse:
     """Find the variances whose clipped moments are ``values``, of shape (d,), noisy ones too.
 
-    values: below ``floor`` they are raised to it (to 1e-12 bound at least, to half of bound / d at most). If their sum is
-    above (1 - 1e-3) bound, what they have above the floor is scaled down until it is not. nan is refused.
+    values: below ``floor`` they are raised to it (to 1e-12 bound at least, to half of bound / d
+    at most). If their sum is above (1 - 1e-3) bound, what they have above the floor is scaled
+    down until it is not. nan is refused.
 
-    The variances minimize E G(r^2) - sum_i values_i log lambda_i with G(x) = x up to the bound and bound (1 + log(x / bound))
-    beyond. This is convex in log lambda, because G(e^u) is convex and increasing and log r^2 is convex in log lambda; its
-    gradient is m_i - values_i; and it has a minimum because all values are positive and their sum is below the bound. So
+    The variances minimize E G(r^2) - sum_i values_i log lambda_i with G(x) = x up to the bound
+    and bound (1 + log(x / bound)) beyond. This is convex in log lambda, because G(e^u) is
+    convex and increasing and log r^2 is convex in log lambda; its gradient is m_i - values_i;
+    and it has a minimum because all values are positive and their sum is below the bound. So
     the variances are unique, and Newton's method with shortened steps finds them.
     """
     wanted, changed = _attainable(values, bound, floor)
@@ -124,12 +136,15 @@ def clipped_inverse(values: Floats, bound: float, floor: float = 0.0) -> Inverse
 def masked_inverse(
     values: Floats, bound: float, floor: float = 0.0, most: float = _MOST_VARIANCE
 ) -> Inverse:
-    """Find the variances whose moments inside the ball, E(y_i^2 | r^2 <= bound), are ``values``: shape (d,), noisy ones too.
+    """Find the variances whose moments inside the ball, E(y_i^2 | r^2 <= bound), are
+    ``values``: shape (d,), noisy ones too.
 
-    values are floored and capped as in ``clipped_inverse``. Up to a variance of ``most`` times the bound the truncated
-    likelihood, b.values / 2 + log int_ball exp(-sum_i b_i y_i^2 / 2) dy, is minimized over the precisions b = 1 / lambda,
-    in which it is convex: the law of ever larger variances is flat in the ball, of moments bound / (d + 2), and no variance
-    has larger equal ones. Where the limit is met the moment of that coordinate stays below the value.
+    values are floored and capped as in ``clipped_inverse``. The truncated likelihood,
+    b.values / 2 + log int_ball exp(-sum_i b_i y_i^2 / 2) dy, is minimized over the precisions b
+    = 1 / lambda, in which it is convex, up to a variance of ``most`` times the bound: the law
+    of ever larger variances is flat in the ball, of moments bound / (d + 2), and no variance
+    has larger equal ones. Where the limit is met the moment of that coordinate stays below the
+    value.
     """
     wanted, changed = _attainable(values, bound, floor)
     least = 1 / most
@@ -158,7 +173,9 @@ class _Masked:
 
 
 def _masked_at(precisions: Floats, wanted: Floats) -> _Masked:
-    """Evaluate the truncated likelihood; its Hessian is the covariance of the squares inside, over 4."""
+    """Evaluate the truncated likelihood; its Hessian is the covariance of the squares inside,
+    over 4.
+    """
     own = 1 / precisions
     along = transform(own, inside(own))
     moments = own * along.once() / along.total
@@ -171,7 +188,9 @@ def _masked_at(precisions: Floats, wanted: Floats) -> _Masked:
 
 
 def _searched(state: _Masked, step: Floats, least: float, wanted: Floats) -> _Masked | None:
-    """Halve the step, bent at the limit and within a factor of 50, until the objective falls; None if it never does."""
+    """Halve the step, bent at the limit and within a factor of 50, until the objective falls;
+    None if it never does.
+    """
     share = 1.0
     for _ in range(50):
         moved = np.clip(
@@ -193,8 +212,9 @@ def _clipped_at(logs: Floats) -> tuple[Transform, Floats]:
 
 
 def _slopes(own: Floats, along: Transform) -> Floats:
-    """Give d m_i / d lambda_j over exp(shift): with f_i = 1 + 2 lambda_i s it is
-    delta_ij int phi / f_i^2 - lambda_i int s phi / (f_i f_j).
+    """Compute d m_i / d lambda_j over exp(shift).
+
+    With f_i = 1 + 2 lambda_i s it is delta_ij int phi / f_i^2 - lambda_i int s phi / (f_i f_j).
     """
     slopes = -own[:, np.newaxis] * along.twice(slope=True)
     slopes[np.diag_indices(len(own))] += ((along.inverse**2) @ along.terms).real
@@ -202,7 +222,10 @@ def _slopes(own: Floats, along: Transform) -> Floats:
 
 
 def _step(hessian: Floats, toward: Floats) -> Floats:
-    """Solve hessian step = toward, both scaled to a diagonal of 1, a little regularized where it is not positive definite."""
+    """Solve hessian step = toward, both scaled to a diagonal of 1.
+
+    The system is a little regularized where it is not positive definite.
+    """
     roots = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
     scaled = hessian / np.outer(roots, roots)
     values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
@@ -211,7 +234,7 @@ def _step(hessian: Floats, toward: Floats) -> Floats:
 
 
 def _attainable(values: Floats, bound: float, floor: float) -> tuple[Floats, bool]:
-    """Floor and cap moments, over the bound; and tell whether that changed any."""
+    """Floor and cap moments, over the bound; return also whether that changed any."""
     given = np.asarray(values, np.float64)
     _check_bound(bound)
     if given.ndim != 1 or not given.size or np.isnan(given).any():

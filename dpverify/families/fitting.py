@@ -1,4 +1,4 @@
-"""The location-scale law with given moments in an interval, by Newton's method."""
+"""Fits of a location-scale law to given moments in an interval, by Newton's method."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _FLAT = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """Laws whose location is within ``far`` scales of one, and whose scale is within a ``factor``
-    of its.
+    """Laws whose location is within ``far`` scales of that of one law, and whose scale is
+    within a ``factor`` of its scale.
     """
 
     location: float
@@ -41,11 +41,10 @@ class Near:
 def fitted(
     family: LocationScaleFamily, means: Floats, where: Interval, near: Near
 ) -> tuple[float, float] | None:
-    """Compute the location and the scale of the law near one that has these two moments; None
-    where Newton's method finds none.
+    """Compute the location and the scale of the law near one that has these two moments.
 
-    Steps are at most half a scale and half a natural unit of its logarithm, and are halved until
-    the moments come nearer.
+    None where Newton's method finds none. Steps are at most half a scale and half a natural
+    unit of its logarithm, and are halved until the moments come nearer.
     """
     place, log = near.nearest(near.location, math.log(near.scale))
     at = family.moments(place, math.exp(log), where)

@@ -1,6 +1,7 @@
-"""The families of normal vectors of unknown precision, with or without a mean; truncated to balls and shells, clipped to balls.
+"""The families of normal vectors of unknown precision, with or without a mean.
 
-Moments are computed in ``normal_moments``. Source: OURS.
+Records are truncated to balls and shells, or clipped to balls. Moments are computed in
+``normal_moments``. Source: OURS.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _TINY = 1e-12  # of the largest eigenvalue, the least of what stands for a covar
 
 @dataclass(frozen=True)
 class _Precise(ExponentialFamily):
-    """What the families with an unknown precision share."""
+    """Base of the families with an unknown precision."""
 
     degree: ClassVar[int | None] = 2
     has_mean: ClassVar[bool] = False
 
     @property
     def p(self) -> int:
-        """d (d + 1) / 2, and d for the mean."""
+        """Number of parameters: d (d + 1) / 2, and d for the mean."""
         return self._size + self.d * self.has_mean
 
     @property
@@ -79,7 +80,9 @@ class _Precise(ExponentialFamily):
         return np.asarray(covariance @ along), np.asarray(covariance)
 
     def log_partition(self, theta: Floats) -> float:
-        """Compute -log det P / 2 + h^T P^-1 h / 2 for the precision P and h = P mean; the rest is in h(x)."""
+        """Compute -log det P / 2 + h^T P^-1 h / 2 for the precision P and h = P mean; the rest
+        is in h(x).
+        """
         precision, along = self.split(theta)
         if not definite(precision):
             return math.inf
@@ -88,12 +91,16 @@ class _Precise(ExponentialFamily):
         return float(white @ white) / 2 - float(np.log(np.diag(factor)).sum())
 
     def mean(self, theta: Floats) -> Floats:
-        """Compute -(Sigma + mean mean^T) / 2, packed, and the mean."""
+        """Compute E T: -(Sigma + mean mean^T) / 2, packed, and the mean."""
         center, covariance = self.law(theta)
         return self.joined(-(covariance + np.outer(center, center)) / 2, center)
 
     def fisher(self, theta: Floats) -> Floats:
-        """Compute Cov T. About the mean and along the eigenvectors all products of two coordinates are uncorrelated."""
+        """Compute Cov T.
+
+        About the mean and along the eigenvectors all products of two coordinates are
+        uncorrelated.
+        """
         center, covariance = self.law(theta)
         values, vectors = np.linalg.eigh(covariance)
         rows, columns, _ = places(self.d)
@@ -110,7 +117,9 @@ class _Precise(ExponentialFamily):
         return self.joined(precision, precision @ center)
 
     def project(self, theta: Floats, prior: Prior) -> Floats:
-        """Onto a ball about a theta; or by clipping eigenvalues, and the length of precision times mean."""
+        """Project onto a ball about a theta; or clip eigenvalues, and the length of precision
+        times mean.
+        """
         if isinstance(prior, Ball):
             return prior.nearest(theta)
         precision, along = self.split(theta)
@@ -119,10 +128,11 @@ class _Precise(ExponentialFamily):
         return self.joined(known.clipped(precision), along * share)
 
     def bounds(self, prior: Prior) -> Curvature:
-        """Bound tr(U Sigma U Sigma) / 2 + |Sigma^(1/2) (w - U mean)|^2 over |U|^2 + |w|^2 = 1 by the eigenvalues of Sigma.
+        """Bound tr(U Sigma U Sigma) / 2 + |Sigma^(1/2) (w - U mean)|^2 over |U|^2 + |w|^2 = 1.
 
-        With s an end of those and m the longest mean these are the eigenvalues of s ((s / 2 + m^2, m), (m, 1)); without a mean
-        s^2 / 2. Attained where the precision is a multiple of the identity.
+        The bounds are by the eigenvalues of Sigma. With s an end of those and m the longest
+        mean they are the eigenvalues of s ((s / 2 + m^2, m), (m, 1)); without a mean s^2 / 2.
+        They are attained where the precision is a multiple of the identity.
         """
         low, high, far = self._span(prior)
         if not self.has_mean:
@@ -134,7 +144,10 @@ class _Precise(ExponentialFamily):
         return Curvature(least, most, low)
 
     def points(self, prior: Prior) -> list[Floats]:
-        """Diagonal precisions of two eigenvalues, one of them at an end of the prior; with a mean, at most three of these."""
+        """List diagonal precisions of two eigenvalues, one of them at an end of the prior.
+
+        With a mean, there are at most three of these.
+        """
         low, high, _ = self._span(prior)
         if not 0 < low < high < math.inf:
             raise ValueError(
@@ -154,7 +167,9 @@ class _Precise(ExponentialFamily):
         return [self.project(theta, prior) for theta in found]
 
     def survival(self, prior: Prior, mass: float = 0.99) -> Ball:
-        """The ball about 0 whose radius is that of the widest spherical law, and the length of the longest mean more."""
+        """Return a ball about 0 whose radius is that of the widest spherical law plus the
+        length of the longest mean.
+        """
         check_mass(mass)
         low, _, far = self._span(prior)
         if not low or not math.isfinite(far):
@@ -166,10 +181,13 @@ class _Precise(ExponentialFamily):
         return Ball((0.0,) * self.d, far + wide)
 
     def least_mass(self, prior: Prior, survival: Survival) -> float:
-        """A ball less the longest mean about 0 of the widest spherical law, less a shell's inner ball of the narrowest.
+        """Bound the mass of a set from below, over the prior.
 
-        Exact for a ball about 0 of laws without a mean: its probability falls with the covariance. An inner ball has
-        most probability about the mean of a narrow law (Anderson).
+        That is the mass, under the widest spherical law, of a ball about 0 smaller by the
+        longest mean, less the mass of a shell's inner ball under the narrowest. The bound is
+        exact for a ball about 0 of laws without a mean: its probability falls with the
+        covariance. An inner ball has most probability about the mean of a narrow law
+        (Anderson).
         """
         low, high, far = self._span(prior)
         inner, outer = radii(survival)
@@ -179,11 +197,11 @@ class _Precise(ExponentialFamily):
         return max(0.0, least - hole)
 
     def truncated(self, theta: Floats, survival: Survival) -> Truncated:
-        """See ``Truncated``."""
+        """Compute moments of truncated records: see ``Truncated``."""
         return Inside.of(*self.law(theta), survival).part("both" if self.has_mean else "precision")
 
     def clipped(self, theta: Floats, survival: Survival) -> Clipped:
-        """See ``Clipped``."""
+        """Compute moments of clipped records: see ``Clipped``."""
         return Nearest.of(*self.law(theta), survival).part("both" if self.has_mean else "precision")
 
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
@@ -198,7 +216,9 @@ class _Precise(ExponentialFamily):
         return prior
 
     def _span(self, prior: Prior) -> tuple[float, float, float]:
-        """Enclose the prior: least and largest eigenvalue of the precision, and the longest mean."""
+        """Enclose the prior: least and largest eigenvalue of the precision, and the longest
+        mean.
+        """
         if isinstance(prior, Ball):
             precision, along = self.split(np.array(prior.center))
             values = np.linalg.eigvalsh(precision)
@@ -214,7 +234,10 @@ class _Precise(ExponentialFamily):
 
 @dataclass(frozen=True)
 class NormalPrecision(_Precise):
-    """Normal records of mean 0: theta is the precision, the inverse covariance, packed; T = -x x^T / 2."""
+    """The family of normal records of mean 0.
+
+    theta is the precision, the inverse covariance, packed; T = -x x^T / 2.
+    """
 
     def natural(self, covariance: Floats) -> Floats:
         """Give theta of a covariance."""
@@ -227,7 +250,10 @@ class NormalPrecision(_Precise):
 
 @dataclass(frozen=True)
 class MultivariateNormal(_Precise):
-    """Normal records: theta is the precision, packed, and precision times mean; T = (-x x^T / 2, x)."""
+    """The family of normal records of unknown mean and covariance.
+
+    theta is the precision, packed, and precision times mean; T = (-x x^T / 2, x).
+    """
 
     has_mean: ClassVar[bool] = True
 
@@ -242,7 +268,7 @@ class MultivariateNormal(_Precise):
 
 
 def _ends(s: float, far: float) -> tuple[float, float]:
-    """Give the eigenvalues of s ((s / 2 + far^2, far), (far, 1)); their product is s^3 / 2."""
+    """Compute the eigenvalues of s ((s / 2 + far^2, far), (far, 1)); their product is s^3 / 2."""
     trace = s * (s / 2 + far**2 + 1)
     high = trace * (1 + math.sqrt(max(1 - 2 * s**3 / trace / trace, 0.0))) / 2
     return s**3 / 2 / high, high

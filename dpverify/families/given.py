@@ -1,4 +1,4 @@
-"""Families as users give them: kept as they are, or refused in words."""
+"""Families as users give them: kept as they are, or refused with an explanation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ Kind = TypeVar("Kind")
 
 
 def frozen_family(kind: type[Kind], example: str) -> Callable[[Any, str], Kind]:
-    """Make a converter to instances of ``kind`` that are equal only if they are the same: frozen
-    dataclasses of hashable fields.
+    """Make a converter to instances of ``kind`` that are equal only if they are the same.
 
-    What is kept of a family's numbers is kept by equality; numbers elsewhere, or in a list, could
-    be another family's.
+    Such instances are frozen dataclasses of hashable fields. What is kept of a family's numbers
+    is kept by equality; numbers elsewhere, or in a list, could be another family's.
     """
 
     def convert(value: Any, name: str) -> Kind:

@@ -1,4 +1,4 @@
-"""The families that are known by name."""
+"""Known exponential families with one parameter."""
 
 from __future__ import annotations
 
@@ -34,68 +34,70 @@ class Normal(Family):
         _positive(self, "deviation", 2.0**-400, 2.0**400)
 
     def log_base(self, t: Floats) -> Floats:
-        """That of the standard law, unnormalized."""
+        """Return the log density of the standard law, unnormalized."""
         return np.asarray(-((t / self.deviation) ** 2) / 2)
 
     def log_density(self, theta: float, t: Floats) -> Floats:
-        """By the distance from the mean, which does not cancel."""
+        """Compute the log density by the distance from the mean, which does not cancel."""
         return np.asarray(-(((t - self.textbook(theta)) / self.deviation) ** 2) / 2)
 
     def support(self) -> tuple[float, float]:
-        """The line."""
+        """Return the whole line."""
         return -math.inf, math.inf
 
     def record(self, t: Floats) -> Floats:
-        """T itself."""
+        """Return T itself."""
         return t
 
     def statistic(self, x: float) -> float:
-        """The record."""
+        """Return the record."""
         return x
 
     def natural(self, parameter: float) -> float:
-        """Mean over variance."""
+        """Return mean over variance."""
         return parameter / self.deviation / self.deviation
 
     def textbook(self, theta: float) -> float:
-        """The mean."""
+        """Return the mean."""
         return theta * self.deviation * self.deviation
 
     def range(self) -> tuple[float, float]:
-        """Any mean."""
+        """Return the whole line: any mean."""
         return -math.inf, math.inf
 
     def window(self, theta: float) -> tuple[float, float]:
-        """Nine deviations."""
+        """Return nine deviations to both sides of the mean."""
         mean = self.textbook(theta)
         return mean - 9 * self.deviation, mean + 9 * self.deviation
 
     def coordinate(self, parameter: float) -> float:
-        """In deviations."""
+        """Return the mean in deviations."""
         return parameter / self.deviation
 
     def from_coordinate(self, v: float) -> float:
-        """The mean."""
+        """Return the mean."""
         return v * self.deviation
 
     def middle(self, theta: float) -> float:
-        """The mean."""
+        """Return the mean."""
         return self.textbook(theta)
 
 
 @dataclass(frozen=True)
 class LogNormal(Normal):
-    """Records whose logarithms are normal of known deviation: T = ln x; the parameter is the mean of T."""
+    """Records whose logarithms are normal of known deviation: T = ln x; the parameter is the
+    mean of T.
+    """
 
     parameter: ClassVar[str] = "mean of logarithms"
 
     def record(self, t: Floats) -> Floats:
-        """Its exponential."""
+        """Return the exponential of T."""
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.minimum(np.exp(t), _LARGEST))
 
     def statistic(self, x: float) -> float:
-        """The logarithm."""
+        """Return the logarithm of the record."""
         return math.log(x) if x > 0 else -math.inf
 
 
@@ -107,112 +109,116 @@ class Poisson(Family):
     lattice: ClassVar[bool] = True
 
     def log_base(self, t: Floats) -> Floats:
-        """1 / t!."""
+        """Return the logarithm of 1 / t!."""
         return np.asarray(np.where(t < 0, -np.inf, -gammaln(np.maximum(t, 0) + 1)))
 
     def support(self) -> tuple[float, float]:
-        """Not negative."""
+        """Return the numbers that are not negative."""
         return 0.0, math.inf
 
     def record(self, t: Floats) -> Floats:
-        """T itself."""
+        """Return T itself."""
         return t
 
     def statistic(self, x: float) -> float:
-        """The record."""
+        """Return the record."""
         return x
 
     def natural(self, parameter: float) -> float:
-        """Its logarithm."""
+        """Return the rate's logarithm."""
         return math.log(parameter)
 
     def textbook(self, theta: float) -> float:
-        """The rate."""
+        """Return the rate."""
         return math.exp(theta)
 
     def range(self) -> tuple[float, float]:
-        """Positive, and not so large that sums over counts take long."""
+        """Return positive rates, not so large that sums over counts take long."""
         return 0.0, 1e8
 
     def window(self, theta: float) -> tuple[float, float]:
-        """Nine deviations and some."""
+        """Return nine deviations and some to both sides."""
         rate = self.textbook(theta)
         far = 9 * math.sqrt(rate) + 30
         return max(0.0, rate - far), rate + far
 
     def coordinate(self, parameter: float) -> float:
-        """Where the deviation is 1."""
+        """Map the rate to 2 sqrt(rate), where the deviation is 1."""
         return 2 * math.sqrt(parameter)
 
     def from_coordinate(self, v: float) -> float:
-        """The rate."""
+        """Return the rate."""
         return v * v / 4
 
     def middle(self, theta: float) -> float:
-        """A third below the rate: between counts, where a search for the median count ends."""
+        """Return the rate less 1/3: between counts, where a search for the median count ends."""
         return self.textbook(theta) - 1 / 3
 
 
 @dataclass(frozen=True)
 class ContinuousPoisson(Poisson):
-    """Positive numbers of density proportional to rate^x / Gamma(x + 1). The mean is not the rate: 1.2388 at rate 1."""
+    """Positive numbers of density proportional to rate^x / Gamma(x + 1). The mean is not the
+    rate: 1.2388 at rate 1.
+    """
 
     lattice: ClassVar[bool] = False
 
     def middle(self, theta: float) -> float:
-        """A little below the mean."""
+        """Return a little less than the mean."""
         mean = Family.middle(self, theta)
         return mean - 0.3 * min(mean, 0.5)
 
 
 @dataclass(frozen=True)
 class ContinuousBernoulli(Family):
-    """Numbers from 0 to 1 of density proportional to p^x (1 - p)^(1 - x): T = x, theta = ln(p / (1 - p))."""
+    """Numbers from 0 to 1 of density proportional to p^x (1 - p)^(1 - x): T = x, theta =
+    ln(p / (1 - p)).
+    """
 
     parameter: ClassVar[str] = "p"
 
     def log_base(self, t: Floats) -> Floats:
-        """Uniform."""
+        """Return 0 on the support: the base law is uniform."""
         return np.asarray(np.where((t < 0) | (t > 1), -np.inf, 0.0))
 
     def support(self) -> tuple[float, float]:
-        """From 0 to 1."""
+        """Return the interval from 0 to 1."""
         return 0.0, 1.0
 
     def record(self, t: Floats) -> Floats:
-        """T itself."""
+        """Return T itself."""
         return t
 
     def statistic(self, x: float) -> float:
-        """The record."""
+        """Return the record."""
         return x
 
     def natural(self, parameter: float) -> float:
-        """The log odds."""
+        """Return the log odds."""
         return math.log(parameter) - math.log1p(-parameter)
 
     def textbook(self, theta: float) -> float:
-        """The odds' share."""
+        """Return p, the share that has these log odds."""
         return float(expit(theta))
 
     def range(self) -> tuple[float, float]:
-        """From 0 to 1, but for what rounds to its ends."""
+        """Return 0 to 1, but for what rounds to its ends."""
         return 2.0**-40, 1 - 2.0**-40
 
     def window(self, theta: float) -> tuple[float, float]:
-        """All."""
+        """Return the whole support."""
         return 0.0, 1.0
 
     def coordinate(self, parameter: float) -> float:
-        """The log odds: a unit is at most .29 deviations."""
+        """Return the log odds: a unit is at most .29 deviations."""
         return self.natural(parameter)
 
     def from_coordinate(self, v: float) -> float:
-        """The share."""
+        """Return p."""
         return self.textbook(v)
 
     def middle(self, theta: float) -> float:
-        """The median: half of the mass of exp(theta x)."""
+        """Return the median: half of the mass of exp(theta x)."""
         if abs(theta) < 1e-3:
             return 0.5 + theta / 8
         if theta > 0:  # ln((1 + e^theta) / 2) / theta without overflow
@@ -222,7 +228,9 @@ class ContinuousBernoulli(Family):
 
 @dataclass(frozen=True)
 class Weibull(Family):
-    """Weibull records of known power: T = x^power, theta = -scale^-power; exponential for power 1, Rayleigh for 2."""
+    """Weibull records of known power: T = x^power, theta = -scale^-power; exponential for power
+    1, Rayleigh for 2.
+    """
 
     power: float = 1.0
     parameter: ClassVar[str] = "scale"
@@ -231,49 +239,49 @@ class Weibull(Family):
         _positive(self, "power", 1 / 16, 8)
 
     def log_base(self, t: Floats) -> Floats:
-        """T has the exponential law."""
+        """Return 0 on the support: T has the exponential law."""
         return np.asarray(np.where(t < 0, -np.inf, 0.0))
 
     def support(self) -> tuple[float, float]:
-        """Not negative."""
+        """Return the numbers that are not negative."""
         return 0.0, math.inf
 
     def record(self, t: Floats) -> Floats:
-        """The root; of negative numbers minus that."""
+        """Return the root of T; for a negative number minus that of its size."""
         with np.errstate(over="ignore", under="ignore"):
             found = np.sign(t) * np.power(np.abs(t), 1 / self.power)
         return np.asarray(np.clip(found, -_LARGEST, _LARGEST))
 
     def statistic(self, x: float) -> float:
-        """The power."""
+        """Return the power of the record."""
         return math.copysign(abs(x) ** self.power, x)
 
     def natural(self, parameter: float) -> float:
-        """Minus the power of its inverse."""
+        """Return minus the power of the inverse scale."""
         return -float(parameter**-self.power)
 
     def textbook(self, theta: float) -> float:
-        """The scale."""
+        """Return the scale."""
         return float((-theta) ** (-1 / self.power))
 
     def range(self) -> tuple[float, float]:
-        """Positive."""
+        """Return the positive numbers."""
         return 0.0, math.inf
 
     def window(self, theta: float) -> tuple[float, float]:
-        """Beyond 36 scales of T there is less than 1e-15."""
+        """Return 0 to 36 scales of T: beyond there is less than 1e-15."""
         return 0.0, 36 / -theta
 
     def coordinate(self, parameter: float) -> float:
-        """The logarithm of T's scale."""
+        """Return the logarithm of T's scale."""
         return self.power * math.log(parameter)
 
     def from_coordinate(self, v: float) -> float:
-        """The scale."""
+        """Return the scale."""
         return math.exp(v / self.power)
 
     def middle(self, theta: float) -> float:
-        """The median."""
+        """Return the median of T."""
         return math.log(2) / -theta
 
 
@@ -288,46 +296,46 @@ class Pareto(Family):
         _positive(self, "least", 2.0**-400, 2.0**400)
 
     def log_base(self, t: Floats) -> Floats:
-        """T has the exponential law."""
+        """Return 0 on the support: T has the exponential law."""
         return np.asarray(np.where(t < 0, -np.inf, 0.0))
 
     def support(self) -> tuple[float, float]:
-        """Not negative."""
+        """Return the numbers that are not negative."""
         return 0.0, math.inf
 
     def record(self, t: Floats) -> Floats:
-        """The least number times its exponential."""
+        """Return the least number times the exponential of T."""
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.minimum(self.least * np.exp(t), _LARGEST))
 
     def statistic(self, x: float) -> float:
-        """The logarithm."""
+        """Return the logarithm of the record over the least number."""
         return math.log(x / self.least) if x > 0 else -math.inf
 
     def natural(self, parameter: float) -> float:
-        """Minus the exponent."""
+        """Return minus the exponent."""
         return -parameter
 
     def textbook(self, theta: float) -> float:
-        """The exponent."""
+        """Return the exponent."""
         return -theta
 
     def range(self) -> tuple[float, float]:
-        """Positive, and falling in theta."""
+        """Return the positive numbers, falling in theta."""
         return math.inf, 0.0
 
     def window(self, theta: float) -> tuple[float, float]:
-        """Beyond 36 means there is less than 1e-15."""
+        """Return 0 to 36 means: beyond there is less than 1e-15."""
         return 0.0, 36 / -theta
 
     def coordinate(self, parameter: float) -> float:
-        """Minus the logarithm."""
+        """Return minus the logarithm of the exponent."""
         return -math.log(parameter)
 
     def from_coordinate(self, v: float) -> float:
-        """The exponent."""
+        """Return the exponent."""
         return math.exp(-v)
 
     def middle(self, theta: float) -> float:
-        """The median."""
+        """Return the median of T."""
         return math.log(2) / -theta

@@ -1,5 +1,5 @@
-"""Location-scale families that are known by name: normal, logistic and Gumbel laws, and records
-whose logarithms have these.
+"""Known location-scale families: normal, logistic and Gumbel laws, and records whose logarithms
+have these.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _LARGEST = 1.7e308
 
 
 class _Logarithms(LocationScaleFamily):
-    """Of records whose logarithms have the law."""
+    """Base of families of records whose logarithms have the law."""
 
     def record(self, t: Floats) -> Floats:
-        """The exponential."""
+        """Return the exponential of t."""
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.minimum(np.exp(t), _LARGEST))
 
     def statistic(self, x: float) -> float:
-        """The logarithm."""
+        """Return the logarithm of the record."""
         return math.log(x) if x > 0 else -math.inf
 
 
@@ -36,11 +36,11 @@ class NormalFamily(LocationScaleFamily):
     parameters: ClassVar[tuple[str, str]] = ("mean", "deviation")
 
     def log_density(self, y: Floats) -> Floats:
-        """-y^2 / 2."""
+        """Return -y^2 / 2."""
         return np.asarray(-y * y / 2)
 
     def window(self) -> tuple[float, float]:
-        """Nine deviations."""
+        """Return nine deviations to both sides."""
         return -9.0, 9.0
 
 
@@ -56,52 +56,56 @@ class LogisticFamily(LocationScaleFamily):
     """Logistic records: P(x <= t) = 1 / (1 + exp(-(t - location) / scale))."""
 
     def log_density(self, y: Floats) -> Floats:
-        """-|y| - 2 ln(1 + e^-|y|)."""
+        """Return -|y| - 2 ln(1 + e^-|y|)."""
         far = np.abs(y)
         return np.asarray(-far - 2 * np.log1p(np.exp(-far)))
 
     def window(self) -> tuple[float, float]:
-        """Beyond 36 there is less than 1e-15."""
+        """Return -36 to 36: beyond there is less than 1e-15."""
         return -36.0, 36.0
 
 
 @dataclass(frozen=True)
 class LogLogisticFamily(_Logarithms, LogisticFamily):
-    """Records whose logarithms are logistic; the parameters are the median and the power, 1 over
-    the logarithms' scale.
+    """Records whose logarithms are logistic.
+
+    The parameters are the median and the power, 1 over the logarithms' scale.
     """
 
     parameters: ClassVar[tuple[str, str]] = ("median", "power")
 
     def textbook(self, location: float, scale: float) -> tuple[float, float]:
-        """The median and the power."""
+        """Return the median and the power."""
         return math.exp(location), 1 / scale
 
     def standard(self, first: float, second: float) -> tuple[float, float]:
-        """Location and scale of the logarithms."""
+        """Return location and scale of the logarithms."""
         return math.log(first), 1 / second
 
 
 @dataclass(frozen=True)
 class WeibullFamily(_Logarithms):
-    """Weibull records with unknown scale and power: P(x > t) = exp(-(t / scale)^power). Logarithms
-    have Gumbel's law of least values.
+    """Weibull records with unknown scale and power: P(x > t) = exp(-(t / scale)^power).
+
+    Their logarithms have Gumbel's law of least values.
     """
 
     parameters: ClassVar[tuple[str, str]] = ("scale", "power")
 
     def log_density(self, y: Floats) -> Floats:
-        """y - e^y."""
+        """Return y - e^y."""
         return np.asarray(y - np.exp(y))
 
     def window(self) -> tuple[float, float]:
-        """e^y is exponential: below 1e-15, or above 36."""
+        """Return a window of y, outside which e^y, an exponential number, is below 1e-15 or
+        above 36.
+        """
         return -36.0, math.log(36.0)
 
     def textbook(self, location: float, scale: float) -> tuple[float, float]:
-        """The scale and the power."""
+        """Return the scale and the power."""
         return math.exp(location), 1 / scale
 
     def standard(self, first: float, second: float) -> tuple[float, float]:
-        """Location and scale of the logarithms."""
+        """Return location and scale of the logarithms."""
         return math.log(first), 1 / second

@@ -1,8 +1,7 @@
-"""Location-scale families: what one says of itself, and the clipped and truncated moments that
-follow.
+"""Location-scale families: their interface, and the clipped and truncated moments that follow.
 
-t = location + scale y, y of a standard law; a record is an increasing function of t. Nothing here
-is run on data: records are compared with ``record(t)``.
+t = location + scale y, y of a standard law; a record is an increasing function of t. Nothing
+here is run on data: records are compared with ``record(t)``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ _PARTS = (
 
 
 class Standard(NamedTuple):
-    """The standard law's mean, deviation, median, and the median distance from that."""
+    """Constants of the standard law: mean, deviation, median, and the median distance from the
+    median.
+    """
 
     mean: float
     deviation: float
@@ -38,8 +39,9 @@ class Standard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where t is clipped or masked, and where its first moment turns, as a share of half of the
-    length.
+    """The interval to which t is clipped or masked.
+
+    turn: where the first moment turns, as a share of half of the length.
     """
 
     low: float
@@ -55,11 +57,13 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Of s, t mapped to -1 and 1 at the ends of an interval: E clip(s, +-turn) and E s^2, clipped
-    or inside.
+    """Moments of s, which is t mapped to -1 and 1 at the ends of an interval: E clip(s, +-turn)
+    and E s^2, clipped or inside.
 
-    slopes: by the location and by the logarithm of the scale, shape (2, 2), the first in units of
-    the scale. covariance: of a record's two. inside: the share of records in the interval.
+    slopes: derivatives by the location and by the logarithm of the scale, shape (2, 2), the
+    first in units of the scale.
+    covariance: the covariance of the two functions of a record.
+    inside: the share of records in the interval.
     """
 
     means: Floats
@@ -70,10 +74,11 @@ class Moments:
 
 @dataclass(frozen=True)
 class LocationScaleFamily(ABC):
-    """A family with an unknown location and an unknown scale. A user's own is a frozen dataclass
-    with the abstract methods.
+    """A family with an unknown location and an unknown scale.
 
-    parameters: what textbooks call its two; by default the location and the scale.
+    A user's own is a frozen dataclass with the abstract methods.
+
+    parameters: the two names that textbooks use; by default the location and the scale.
     """
 
     parameters: ClassVar[tuple[str, str]] = ("location", "scale")
@@ -95,16 +100,17 @@ class LocationScaleFamily(ABC):
         return x
 
     def textbook(self, location: float, scale: float) -> tuple[float, float]:
-        """Give the two parameters."""
+        """Compute the two textbook parameters."""
         return location, scale
 
     def standard(self, first: float, second: float) -> tuple[float, float]:
-        """Give location and scale."""
+        """Compute location and scale from the two textbook parameters."""
         return first, second
 
     def constants(self) -> Standard:
-        """Compute what is known of y, to the nearest 2^-10: they decide where records are looked
-        at, not what is read from them.
+        """Compute constants of y, to the nearest 2^-10.
+
+        They decide where records are looked at, not what is read from them.
         """
         return _constants(self)
 
@@ -159,7 +165,7 @@ def _of(values: Floats, mass: Floats, slopes: Floats, share: float) -> Moments:
 
 
 def _nodes(window: tuple[float, float], cuts: list[float]) -> tuple[Floats, Floats]:
-    """Gauss and Legendre's rule; no panel has a cut inside."""
+    """Return nodes and weights of Gauss and Legendre's rule; no panel has a cut inside."""
     first, last = window
     ends = [first, *sorted(min(max(cut, first), last) for cut in cuts), last]
     length = (last - first) / _PANELS
@@ -181,7 +187,7 @@ def _total(family: LocationScaleFamily) -> float:
 
 @lru_cache(maxsize=16)
 def _table(family: LocationScaleFamily) -> tuple[Floats, Floats, float]:
-    """Middles of cells of the window, the mass up to each, and a cell's length."""
+    """Return the middles of cells of the window, the mass up to each, and a cell's length."""
     low, high = family.window()
     cell = (high - low) / _PLACES
     y = np.asarray(low + cell * (np.arange(_PLACES) + 0.5), np.float64)

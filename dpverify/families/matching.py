@@ -1,9 +1,12 @@
-"""From released moments of truncated or clipped records back to the parameters of a family: post-processing.
+"""Matching: from released moments of truncated or clipped records back to the parameters of a
+family. Post-processing.
 
-Truncated: A_S(theta) - <theta, released> is convex, and its least place over the prior is the maximum likelihood estimate; damped
-Newton steps, each to the least place of the quadratic model over the prior. Clipped: the theta whose clipped
-statistic has the released mean. If the symmetrised derivative of the mean is at least a > 0 all over a convex prior that holds
-the estimate and the truth, these are at most |released - expected at the truth| / a apart: strong monotonicity.
+Truncated: A_S(theta) - <theta, released> is convex, and its least place over the prior is the
+maximum likelihood estimate; damped Newton steps find it, each to the least place of the
+quadratic model over the prior. Clipped: the estimate is the theta whose clipped statistic has
+the released mean. If the symmetrised derivative of the mean is at least a > 0 all over a convex
+prior that holds the estimate and the truth, these are at most |released - expected at the
+truth| / a apart: strong monotonicity.
 """
 
 from __future__ import annotations
@@ -33,9 +36,11 @@ from dpverify.privacy.numbers import Floats
 
 
 class NotMonotone(ValueError):
-    """Clipped moments do not grow with theta over the prior, so that nothing bounds the error of a match by theirs.
+    """An error: clipped moments do not grow with theta over the prior, so that nothing bounds
+    the error of a match by theirs.
 
-    least: the least eigenvalue of the symmetrised Jacobian that was found, which is not positive.
+    least: the least eigenvalue of the symmetrised Jacobian that was found, which is not
+    positive.
     """
 
     def __init__(self, message: str, least: float) -> None:
@@ -47,9 +52,11 @@ class NotMonotone(ValueError):
 def least_curvature(
     family: ExponentialFamily, prior: Prior, survival: Survival, outside: Outside
 ) -> float:
-    """Compute the least eigenvalue of how the statistic's mean follows theta, over the family's ``points`` of the prior.
+    """Compute the least eigenvalue of the derivative of the statistic's mean by theta, over the
+    family's ``points`` of the prior.
 
-    Inside alone ("mask") of Cov(T | S); clipped of the symmetrised Cov(T(z), T(x)). Between points nothing is shown.
+    For records inside alone ("mask") that is of Cov(T | S); for clipped ones of the symmetrised
+    Cov(T(z), T(x)). Between points nothing is shown.
     """
     if isinstance(family, NormalPrecision) and is_spectral(prior, survival):
         spectra = (np.diag(family.textbook(theta)) for theta in family.points(prior))
@@ -67,9 +74,11 @@ def least_curvature(
 def truncated_mle(
     family: ExponentialFamily, prior: Prior, survival: Survival, released: Floats
 ) -> Solved | Unsolved:
-    """Find the theta of the prior that maximizes the likelihood of records in the set, of which T has the mean ``released``.
+    """Find the theta of the prior that maximizes the likelihood of records in the set, where T
+    has the mean ``released``.
 
-    Raises ValueError where the set cannot be shown to hold 1 / 20 of the records for every theta of the prior.
+    Raises ValueError where the set cannot be shown to hold 1 / 20 of the records for every
+    theta of the prior.
     """
     mass_of(family, prior, survival)
     released = _numbers(family, released)
@@ -99,8 +108,9 @@ def clipped_match(
 ) -> Solved | Unsolved:
     """Find the theta of the prior for which T of clipped records has the mean ``released``.
 
-    Raises NotMonotone where the mean does not grow with theta over the prior, so that no bound on errors is known: then count
-    records inside alone (``truncated_mle``), or give a smaller prior or a larger ball.
+    Raises NotMonotone where the mean does not grow with theta over the prior, so that no bound
+    on errors is known: then count records inside alone (``truncated_mle``), or give a smaller
+    prior or a larger ball.
     """
     released = _numbers(family, released)
     if not family.monotone:
@@ -123,13 +133,13 @@ def clipped_match(
     return _rooted(family, prior, survival, released)
 
 
-# --- roots -------------------------------------------------------------------------------------------
+# --- roots --------------------------------------------------------------------------------------
 
 
 def _rooted(
     family: ExponentialFamily, prior: Prior, survival: Survival, released: Floats
 ) -> Solved | Unsolved:
-    """Damped Newton steps on the clipped mean."""
+    """Take damped Newton steps on the clipped mean."""
     theta = family.project(family.mean_to_natural(released), prior)
     state = family.clipped(theta, survival)
     for step in range(STEPS):

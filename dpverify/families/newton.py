@@ -1,4 +1,6 @@
-"""The least place of a smooth convex function over a convex set that one can project on, by damped Newton steps."""
+"""Minimization of a smooth convex function over a convex set that one can project on, by damped
+Newton steps.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from dpverify.privacy.numbers import Floats
 
 STEPS, HALVINGS, INNER = 100, 50, 8000
 EXACT = 1e-20
-"""Of what a step gains, by the model: for a likelihood, in squared deviations of one record's score."""
+"""Gain of a step, by the model, below which the search ends: for a likelihood, in squared
+deviations of one record's score.
+"""
 SURE = 1e-13
 _LITTLE = 1e-6  # of what single numbers promise, the least that all together have to
 _ROUNDING = 1e-13  # of the value, which nothing falls by more than near the minimum
@@ -20,7 +24,10 @@ _ROUNDING = 1e-13  # of the value, which nothing falls by more than near the min
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """A theta of the prior, shape (p,), and how many Newton steps led to it. at_edge: whether the prior limits it."""
+    """A theta of the prior, shape (p,), and the number of Newton steps that led to it.
+
+    at_edge: whether the prior limits it.
+    """
 
     theta: Floats
     steps: int
@@ -29,7 +36,9 @@ class Solved:
 
 @dataclass(frozen=True, slots=True)
 class Unsolved:
-    """No theta was found; ``nearest`` is the last one that was tried, and ``why`` says what went wrong."""
+    """A failed search: ``nearest`` is the last theta that was tried, and ``why`` says what went
+    wrong.
+    """
 
     nearest: Floats
     why: str
@@ -53,8 +62,9 @@ def minimized(
 ) -> Solved | Unsolved:
     """Find the least place of a convex function over a convex set by damped Newton steps.
 
-    at: evaluates the function, None outside of its domain. nearest: projects on the set. box: its ends where the set is a box, which is
-    treated exactly.
+    at: evaluates the function, None outside of its domain.
+    nearest: projects on the set.
+    box: its ends where the set is a box, which is treated exactly.
     """
     theta, state = start, at(start)
     if state is None:
@@ -82,7 +92,9 @@ def minimized(
 def _fallen(
     at: Evaluate, state: Model, theta: Floats, way: Floats, nearest: Project | None
 ) -> tuple[Floats, Model] | None:
-    """Halve the step until the function falls by a share of what its gradient promises; None if it never does."""
+    """Halve the step until the function falls by a share of what its gradient promises; None if
+    it never does.
+    """
     for k in range(HALVINGS):
         moved = theta + 0.5**k * way
         if nearest is not None:
@@ -95,9 +107,10 @@ def _fallen(
 
 
 def _least_of_model(state: Model, theta: Floats, nearest: Project) -> tuple[Floats, bool, bool]:
-    """Find where the quadratic model is least over the set, whether the set limits it, and whether the search ended.
+    """Find where the quadratic model is least over the set, by accelerated projected gradients,
+    which restart where they overshoot.
 
-    By accelerated projected gradients, which restart where they overshoot.
+    Returns also whether the set limits that place, and whether the search ended.
     """
     values, vectors = np.linalg.eigh(state.hessian)
     values = np.maximum(values, 1e-13 * values[-1])
@@ -120,7 +133,10 @@ def _least_of_model(state: Model, theta: Floats, nearest: Project) -> tuple[Floa
 
 
 def _least_in_box(state: Model, theta: Floats, low: Floats, high: Floats) -> tuple[Floats, bool]:
-    """Take the Newton step of what no side holds, clamped; sides hold where the gradient points out of them."""
+    """Take the Newton step of the coordinates that no side holds, clamped.
+
+    Sides hold where the gradient points out of them.
+    """
     held = ((theta <= low) & (state.gradient > 0)) | ((theta >= high) & (state.gradient < 0))
     toward, free = theta.copy(), ~held
     if free.any():

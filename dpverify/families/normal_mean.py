@@ -1,6 +1,7 @@
-"""The family of normal vectors of known covariance, whose mean is unknown; truncated to balls and shells, and clipped to balls.
+"""The family of normal vectors of known covariance, whose mean is unknown.
 
-Moments are computed in ``normal_moments``. Source: OURS.
+Records are truncated to balls and shells, or clipped to balls. Moments are computed in
+``normal_moments``. Source: OURS.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class NormalMean(ExponentialFamily):
-    """Normal records of known covariance, by default the identity: T is the whitened record, theta the whitened mean.
+    """The family of normal records of known covariance, by default the identity.
 
-    covariance: shape (d, d), positive definite. Balls and shells are about T, so ellipsoids of records.
+    T is the whitened record, theta the whitened mean.
+
+    covariance: shape (d, d), positive definite. Balls and shells are about T, so ellipsoids of
+    records.
     """
 
     covariance: tuple[tuple[float, ...], ...] | None = None
@@ -54,15 +58,15 @@ class NormalMean(ExponentialFamily):
 
     @property
     def p(self) -> int:
-        """d."""
+        """Number of parameters: d."""
         return self.d
 
     def natural(self, mean: Floats) -> Floats:
-        """Give theta of a mean."""
+        """Compute theta of a mean."""
         return np.asarray(np.linalg.solve(self._factor, mean))
 
     def textbook(self, theta: Floats) -> Floats:
-        """Give the mean."""
+        """Compute the mean of a theta."""
         return np.asarray(self._factor @ theta)
 
     def statistic(self, x: Floats) -> Floats:
@@ -74,28 +78,31 @@ class NormalMean(ExponentialFamily):
         return float(theta @ theta) / 2
 
     def mean(self, theta: Floats) -> Floats:
-        """Give theta."""
+        """Return E T, which is theta."""
         return np.array(theta, np.float64)
 
     def fisher(self, theta: Floats) -> Floats:
-        """Give the identity."""
+        """Return Cov T, which is the identity."""
         return np.eye(self.d)
 
     def mean_to_natural(self, tau: Floats) -> Floats:
-        """Give tau."""
+        """Return tau, which is theta."""
         return finite(tau)
 
     def project(self, theta: Floats, prior: Prior) -> Floats:
-        """Onto a ball or a box."""
+        """Project onto a ball or a box."""
         return self._known(prior).nearest(theta)
 
     def bounds(self, prior: Prior) -> Curvature:
-        """The covariance of T is the identity everywhere."""
+        """Return bounds of 1: the covariance of T is the identity everywhere."""
         self._known(prior)
         return Curvature(1.0, 1.0, math.inf)
 
     def points(self, prior: Prior) -> list[Floats]:
-        """Along one axis through a ball, or one diagonal of a box: where means are nearest to and farthest from any center."""
+        """List means along one axis through a ball, or one diagonal of a box.
+
+        There means are nearest to and farthest from any center.
+        """
         middle, reach = self._span(prior)
         way = (
             np.eye(self.d)[0] * reach
@@ -105,7 +112,7 @@ class NormalMean(ExponentialFamily):
         return [middle + sign * share * way for share in _SHARES for sign in (1, -1)][1:]
 
     def survival(self, prior: Prior, mass: float = 0.99) -> Ball:
-        """The ball about the prior's center, of the exact radius."""
+        """Return the ball about the prior's center, of the exact radius."""
         check_mass(mass)
         middle, reach = self._span(prior)
 
@@ -116,7 +123,11 @@ class NormalMean(ExponentialFamily):
         return Ball(tuple(middle), math.exp(float(brentq(missed, low, high, xtol=1e-13))))
 
     def least_mass(self, prior: Prior, survival: Survival) -> float:
-        """Exact for a ball about the prior's center; a shell's is bounded by those of its balls."""
+        """Bound the mass of a set from below, over the prior.
+
+        The bound is exact for a ball about the prior's center; a shell's is bounded by those of
+        its balls.
+        """
         middle, reach = self._span(prior)
         off = float(np.linalg.norm(middle - np.array(survival.center)))
         inner, outer = radii(survival)
@@ -124,11 +135,11 @@ class NormalMean(ExponentialFamily):
         return max(0.0, math.exp(_log_mass(self.d, off + reach, outer)) - most)
 
     def truncated(self, theta: Floats, survival: Survival) -> Truncated:
-        """See ``Truncated``."""
+        """Compute moments of truncated records: see ``Truncated``."""
         return Inside.of(theta, np.eye(self.d), survival).part("mean")
 
     def clipped(self, theta: Floats, survival: Survival) -> Clipped:
-        """See ``Clipped``."""
+        """Compute moments of clipped records: see ``Clipped``."""
         return Nearest.of(theta, np.eye(self.d), survival).part("mean")
 
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
@@ -141,7 +152,7 @@ class NormalMean(ExponentialFamily):
         return prior
 
     def _span(self, prior: Prior) -> tuple[Floats, float]:
-        """Give the center of the prior, and how far from it a mean is at most."""
+        """Return the center of the prior, and how far from it a mean is at most."""
         known = self._known(prior)
         if isinstance(known, Ball):
             return np.array(known.center), known.radius
@@ -152,7 +163,9 @@ class NormalMean(ExponentialFamily):
 
 
 def _log_mass(d: int, offset: float, radius: float) -> float:
-    """Compute the logarithm of P(|y| <= radius) for y of unit covariance and a mean of this length."""
+    """Compute the logarithm of P(|y| <= radius) for y of unit covariance and a mean of this
+    length.
+    """
     means = np.zeros(d)
     means[0] = offset / radius
     found = Law(means, np.full(d, radius**-2)).limited("inside")

@@ -1,7 +1,8 @@
-"""Moments of the statistic (-x x^T / 2, x) of normal vectors, the matrix packed: of those in balls and shells, or clipped to balls.
+"""Moments of the statistic (-x x^T / 2, x) of normal vectors, the matrix packed: in balls and
+shells, or clipped to balls.
 
-They are computed about the ball's center, in units of its radius, along the eigenvectors of the covariance, by the paths of
-``balls``; and moved from there. Source: OURS.
+They are computed about the ball's center, in units of its radius, along the eigenvectors of the
+covariance, by the paths of ``balls``; and moved from there. Source: OURS.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from dpverify.families.several_parameters import Clipped, Truncated
 from dpverify.privacy.numbers import Floats
 
 Which = Literal["mean", "precision", "both"]
-"""Which part of the statistic: x, or -x x^T / 2, or both of them."""
+"""Part of the statistic: x, or -x x^T / 2, or both of them."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A law about a ball's center along the covariance's eigenvectors, in units of the ball's radius."""
+    """A law about a ball's center along the covariance's eigenvectors, in units of the ball's
+    radius.
+    """
 
     center: Floats
     vectors: Floats
@@ -52,7 +55,9 @@ class Frame:
         return np.concatenate([-pack(squares) / 2, x + mass * self.center])
 
     def move(self, which: Which) -> Floats:
-        """Give the matrix that turns moments of (y y^T, y), or of y, into those of the statistic, but for constants."""
+        """Return the matrix that turns moments of (y y^T, y), or of y, into those of the
+        statistic, but for constants.
+        """
         if which == "mean":
             return self.vectors
         d = len(self.center)
@@ -63,14 +68,16 @@ class Frame:
 
 @dataclass(frozen=True)
 class Inside:
-    """Records in a ball, or in an outer and not in an inner one: each ball's moments, and the sign with which they count."""
+    """Records in a ball, or in an outer and not in an inner one: each ball's moments, and the
+    sign with which they count.
+    """
 
     frames: list[Frame]
     parts: list[tuple[float, Limited]]
 
     @classmethod
     def of(cls, mean: Floats, covariance: Floats, survival: Survival) -> Inside:
-        """Compute for a law and a set."""
+        """Compute the moments for a law and a set."""
         inner, outer = radii(survival)
         frames = [
             Frame.of(mean, covariance, np.array(survival.center), radius)
@@ -99,7 +106,9 @@ class Inside:
         return Truncated(log, mean / mass, partial(self._covariance, which, mass))
 
     def _covariance(self, which: Which, mass: float) -> Floats:
-        """About the outer ball's center: in its units, to which an inner ball's moments are scaled."""
+        """Compute the covariance about the outer ball's center: in its units, to which an inner
+        ball's moments are scaled.
+        """
         own, first = np.zeros(()), np.zeros(())
         for frame, (sign, one) in zip(self.frames, self.parts, strict=True):
             unit = _unit(which, self.frames[0], frame)
@@ -120,7 +129,9 @@ class Nearest:
 
     @classmethod
     def of(cls, mean: Floats, covariance: Floats, survival: Survival) -> Nearest:
-        """Compute for a law and a ball. Raises ValueError for a set that is not convex."""
+        """Compute the moments for a law and a ball. Raises ValueError for a set that is not
+        convex.
+        """
         if not isinstance(survival, Ball):
             raise ValueError(
                 f"{survival} is not convex: records have no nearest place in it. Give a Ball, or "
@@ -151,14 +162,14 @@ class Nearest:
 
 
 def _single(which: Which, pairs: Limited, alone: Limited) -> Floats:
-    """E (y y^T f, y g), packed, or E y g."""
+    """Return E (y y^T f, y g), packed, or E y g."""
     if which == "mean":
         return alone.first
     return np.concatenate([pack(pairs.second), alone.first])
 
 
 def _joint(which: Which, pairs: Limited, alone: Limited) -> Floats:
-    """E (y y^T f, y g)(y y^T, y)^T, packed, or E y y^T g."""
+    """Return E (y y^T f, y g)(y y^T, y)^T, packed, or E y y^T g."""
     if which == "mean":
         return alone.second
     rows, columns, factors = places(len(alone.a))
@@ -169,7 +180,9 @@ def _joint(which: Which, pairs: Limited, alone: Limited) -> Floats:
 
 
 def from_center(vectors: Floats, center: Floats) -> Floats:
-    """Give the matrix from packed (y y^T, y) to (-x x^T / 2, x) for x = center + vectors y, but for constants."""
+    """Return the matrix from packed (y y^T, y) to (-x x^T / 2, x) for x = center + vectors y,
+    but for constants.
+    """
     d = len(center)
     rows, columns, factors = places(d)
     first, second = vectors[:, rows].T, vectors[:, columns].T
@@ -182,7 +195,9 @@ def from_center(vectors: Floats, center: Floats) -> Floats:
 
 
 def _unit(which: Which, outer: Frame, inner: Frame) -> Floats:
-    """Give what moments of (y y^T, y), or of y, in the inner ball's units are multiplied by to be in the outer's."""
+    """Return the factors that turn moments of (y y^T, y), or of y, from the inner ball's units
+    to the outer's.
+    """
     d = len(outer.center)
     ratio = float(np.linalg.norm(inner.vectors) / np.linalg.norm(outer.vectors))
     alone = np.full(d, ratio)
@@ -199,7 +214,7 @@ def radii(survival: Survival) -> tuple[float, float]:
 
 
 def definite(matrix: Floats) -> bool:
-    """Whether a matrix is symmetric and positive definite, as far as floats tell."""
+    """Return whether a matrix is symmetric and positive definite, as far as floats tell."""
     if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T, rtol=1e-9, atol=0):
         return False
     values = np.linalg.eigvalsh(matrix)

@@ -1,7 +1,8 @@
-"""Exponential families with one parameter: what a family says of itself, and what follows for clipped and truncated statistics.
+"""Exponential families with one parameter: their interface, and their clipped and truncated
+statistics.
 
-A family has densities exp(theta t - A(theta)) h(t) of its statistic t = T(x), which increases in the record x. Nothing here is run on
-data: records are compared with ``record(t)``.
+A family has densities exp(theta t - A(theta)) h(t) of its statistic t = T(x), which increases
+in the record x. Nothing here is run on data: records are compared with ``record(t)``.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ _CELLS = 1 << 14  # of the window, for drawing
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """A statistic clipped to an interval, or that of records inside alone.
+    """Moments of a statistic clipped to an interval, or of that of records inside alone.
 
-    slope: the derivative of the mean by the natural parameter. inside: the share of records in the interval.
+    slope: the derivative of the mean by the natural parameter.
+    inside: the share of records in the interval.
     """
 
     mean: float
@@ -36,9 +38,11 @@ class Limited:
 
 @dataclass(frozen=True)
 class Family(ABC):
-    """An exponential family with one parameter. A user's own is a frozen dataclass with the abstract methods.
+    """An exponential family with one parameter. A user's own is a frozen dataclass with the
+    abstract methods.
 
-    parameter: what textbooks call it. lattice: whether the statistic is an integer, with masses in place of densities.
+    parameter: the name that textbooks use.
+    lattice: whether the statistic is an integer, with masses in place of densities.
     """
 
     parameter: ClassVar[str] = "parameter"
@@ -54,7 +58,10 @@ class Family(ABC):
 
     @abstractmethod
     def record(self, t: Floats) -> Floats:
-        """Compute the records with these statistics, increasing in t; also of t beyond the support's ends by less than a unit."""
+        """Compute the records with these statistics, increasing in t.
+
+        Defined also for t beyond the support's ends by less than a unit.
+        """
 
     @abstractmethod
     def statistic(self, x: float) -> float:
@@ -62,11 +69,11 @@ class Family(ABC):
 
     @abstractmethod
     def natural(self, parameter: float) -> float:
-        """Give theta."""
+        """Compute theta of a parameter."""
 
     @abstractmethod
     def textbook(self, theta: float) -> float:
-        """Give the parameter."""
+        """Compute the parameter of a theta."""
 
     @abstractmethod
     def range(self) -> tuple[float, float]:
@@ -77,25 +84,31 @@ class Family(ABC):
         """Give an interval that the statistic leaves with probability below 1e-15."""
 
     def log_density(self, theta: float, t: Floats) -> Floats:
-        """Compute log h(t) + theta t, up to a constant: to be overridden where these two nearly cancel."""
+        """Compute log h(t) + theta t, up to a constant: to be overridden where these two nearly
+        cancel.
+        """
         return np.asarray(self.log_base(t) + theta * t)
 
     def coordinate(self, parameter: float) -> float:
-        """Map the parameter to where a search for it is even: increasing in theta, a unit about a constant number of deviations of T."""
+        """Map the parameter to a coordinate in which a search for it is even.
+
+        The coordinate increases in theta, and a unit is about a constant number of deviations
+        of T.
+        """
         return parameter
 
     def from_coordinate(self, v: float) -> float:
-        """Go back."""
+        """Map a coordinate back to its parameter."""
         return v
 
     def middle(self, theta: float) -> float:
-        """Give about the median of the statistic, increasing in theta: by default the mean."""
+        """Compute about the median of the statistic, increasing in theta: by default the mean."""
         return self.limited(theta, *self.window(theta), "clip").mean
 
     def limited(self, theta: float, low: float, high: float, outside: Outside) -> Limited:
         """Compute the moments of the statistic clipped to [low, high], or of those inside.
 
-        Of no records inside, the mean is the end that is nearer.
+        With no records inside, the mean is the end that is nearer.
         """
         t, mass = self._masses(theta, low, high)
         inside = (t >= low) & (t <= high)
@@ -121,7 +134,9 @@ class Family(ABC):
         return top + float(np.log(np.exp(logs - top) @ weights))
 
     def sample(self, theta: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw records of the law; of a density in cells of the window, each with that of its middle."""
+        """Draw records of the law; of a density in cells of the window, each with that of its
+        middle.
+        """
         low, high = self.window(theta)
         cell = 0.0 if self.lattice else (high - low) / _CELLS
         t: Floats = np.asarray(low + cell * (np.arange(_CELLS) + 0.5), np.float64)
@@ -134,7 +149,7 @@ class Family(ABC):
         return self.record(drawn + cell * (rng.random(size) - 0.5) if cell else drawn)
 
     def _masses(self, theta: float, low: float, high: float) -> tuple[Floats, Floats]:
-        """Points and their masses, of sum 1; no panel has an end of the interval inside."""
+        """Return points and their masses, of sum 1; no panel has an end of the interval inside."""
         t, weights = self._nodes(theta, low, high)
         logs = self.log_density(theta, t)
         mass = np.exp(logs - logs.max()) * weights

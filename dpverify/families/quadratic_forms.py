@@ -1,9 +1,10 @@
 """Laws of quadratic forms of normal vectors, by contour integrals of their Laplace transforms.
 
-Q = y_1^2 + ... + y_d^2 for independent normal y_j of variances lambda_j, and phi(s) = E exp(-s Q), which is
-prod_j (1 + 2 lambda_j s)^(-1/2). Lengths are in units in which the bound on Q is 1. Accurate up to 5000 columns.
-Everything here is post-processing in floats. Source of the contour, a parabola: Weideman and Trefethen 2007; its
-vertex, at a saddle point, and its edge: OURS.
+Q = y_1^2 + ... + y_d^2 for independent normal y_j of variances lambda_j, and phi(s) = E
+exp(-s Q), which is prod_j (1 + 2 lambda_j s)^(-1/2). Lengths are in units in which the bound on
+Q is 1. Accurate up to 5000 columns. Everything here is post-processing in floats. Source of the
+contour, a parabola: Weideman and Trefethen 2007; its vertex, at a saddle point, and its edge:
+OURS.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _ASYMPTOTIC = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Contour:
-    """Nodes of a path and what the transform there is multiplied by: factors times exp(exponents). Shapes (m,)."""
+    """Nodes of a path and the weights of the transform there: factors times exp(exponents).
+    Shapes (m,).
+    """
 
     nodes: Complexes
     factors: Complexes
@@ -40,8 +43,10 @@ class Contour:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """The transform of one spectrum along a contour, of shape (m,), over exp(shift); ``inverse`` are the
-    1 / (1 + 2 lambda_i s), of shape (d, m)."""
+    """The transform of one spectrum along a contour, of shape (m,), over exp(shift).
+
+    ``inverse`` are the 1 / (1 + 2 lambda_i s), of shape (d, m).
+    """
 
     spectrum: Floats
     nodes: Complexes
@@ -51,7 +56,7 @@ class Transform:
 
     @property
     def total(self) -> float:
-        """The integral of the transform itself, over exp(shift)."""
+        """Integrate the transform itself, over exp(shift)."""
         return float(self.terms.sum().real)
 
     def once(self) -> Floats:
@@ -59,7 +64,9 @@ class Transform:
         return np.asarray((self.inverse @ self.terms).real)
 
     def twice(self, slope: bool = False) -> Floats:
-        """Integrate phi / ((1 + 2 lambda_i s) (1 + 2 lambda_j s)), times s for a ``slope``: shape (d, d)."""
+        """Integrate phi / ((1 + 2 lambda_i s) (1 + 2 lambda_j s)), times s for a ``slope``:
+        shape (d, d).
+        """
         terms = self.terms * self.nodes if slope else self.terms
         return np.asarray(((self.inverse * terms) @ self.inverse.T).real)
 
@@ -84,9 +91,10 @@ def inside(spectrum: Floats) -> Contour:
 def bounded(spectrum: Floats) -> Contour:
     """Give the path on which phi integrates to int_0^1 P(Q <= 1 / t) dt, which is E min(1, 1 / Q).
 
-    It is (1 / 2 pi i) int exp(s) / s^2 Phi(s) ds for Phi(s) = int_0^s phi, for int_0^1 phi(t s) dt = Phi(s) / s. By parts,
-    with -E_2(-s) / s for an integral of exp(s) / s^2, which jumps by 2 pi i where the path crosses the positive numbers,
-    at v: int_0^v phi ds + (1 / pi) Im int E_2(-s) phi(s) / s ds, from v through the upper half plane.
+    It is (1 / 2 pi i) int exp(s) / s^2 Phi(s) ds for Phi(s) = int_0^s phi, for int_0^1 phi(t s)
+    dt = Phi(s) / s. By parts, with -E_2(-s) / s for an integral of exp(s) / s^2, which jumps by
+    2 pi i where the path crosses the positive numbers, at v, that is int_0^v phi ds + (1 / pi)
+    Im int E_2(-s) phi(s) / s ds, from v through the upper half plane.
     """
     vertex, edge, start = _right_path(spectrum)
     largest = 2 * float(spectrum.max())
@@ -116,7 +124,9 @@ def outside(spectrum: Floats) -> Contour:
 
 
 def quadratic_cdf(spectrum: Floats, x: float) -> float:
-    """Compute P(Q <= x) for positive variances of shape (d,): to about 12 digits, also where it is tiny."""
+    """Compute P(Q <= x) for positive variances of shape (d,): to about 12 digits, also where it
+    is tiny.
+    """
     if x <= 0:
         return 0.0
     scaled = spectrum / x
@@ -125,7 +135,9 @@ def quadratic_cdf(spectrum: Floats, x: float) -> float:
 
 
 def quadratic_tail(spectrum: Floats, x: float) -> float:
-    """Compute P(Q > x) for positive variances of shape (d,): to about 12 digits, also where it is tiny."""
+    """Compute P(Q > x) for positive variances of shape (d,): to about 12 digits, also where it
+    is tiny.
+    """
     if x <= spectrum.sum():
         return 1.0 - quadratic_cdf(spectrum, x)
     scaled = spectrum / x
@@ -154,10 +166,12 @@ def quadratic_quantile(spectrum: Floats, tail: float) -> float:
 
 
 def _right_path(spectrum: Floats) -> tuple[float, float, float]:
-    """Give v, edge and start = v + edge of the path s = start (1 + i u)^2 - edge, from v > 0 around 0.
+    """Give v, edge and start = v + edge of the path s = start (1 + i u)^2 - edge, from
+    v > 0 around 0.
 
-    About the singularities themselves, from -1 / (2 max lambda) on, phi falls all along the path, however many columns
-    there are; but 0 is then close to it. It is far enough, for its width, if the edge is at most v^2.
+    About the singularities themselves, from -1 / (2 max lambda) on, phi falls all along the
+    path, however many columns there are; but 0 is then close to it. It is far enough, for its
+    width, if the edge is at most v^2.
     """
     vertex = _right_saddle(spectrum)
     edge = min(1 / (2 * float(spectrum.max())), vertex**2)
@@ -167,8 +181,9 @@ def _right_path(spectrum: Floats) -> tuple[float, float, float]:
 def _right_saddle(spectrum: Floats) -> float:
     """Solve v = 3 + sum_j lambda_j v / (1 + 2 lambda_j v): there exp(s) phi(s) / s^3 is flat.
 
-    The right side is concave, so Newton's method comes down to the only solution from above. On the parabola from there
-    exp(s) phi(s) falls at least as exp(-3 u^2), to the second order, and half as fast with two factors 1 + 2 lambda_i s more.
+    The right side is concave, so Newton's method comes down to the only solution from above. On
+    the parabola from there exp(s) phi(s) falls at least as exp(-3 u^2), to the second order,
+    and half as fast with two factors 1 + 2 lambda_i s more.
     """
     order = 3.0
     vertex = order + len(spectrum) / 2
@@ -183,7 +198,9 @@ def _right_saddle(spectrum: Floats) -> float:
 
 
 def _left_saddle(spectrum: Floats, edge: float) -> float:
-    """Solve 1 + 1 / |s| = sum_j lambda_j / (1 + 2 lambda_j s) for -edge < s < 0; give s + edge."""
+    """Solve 1 + 1 / |s| = sum_j lambda_j / (1 + 2 lambda_j s) for -edge < s < 0; return s +
+    edge.
+    """
     rest = 1 - spectrum / spectrum.max()
 
     def missed(log: float) -> float:
@@ -195,7 +212,9 @@ def _left_saddle(spectrum: Floats, edge: float) -> float:
 
 
 def _end(spectrum: Floats, top: float) -> float:
-    """Find the w up to which phi at s = (e^w - 1) / (2 max lambda) is not negligible beside phi(0) = 1."""
+    """Find the w up to which phi at s = (e^w - 1) / (2 max lambda) is not negligible beside
+    phi(0) = 1.
+    """
     ratios = spectrum / spectrum.max()
     return first_lost(
         lambda w: 0.5 * np.log1p(np.multiply.outer(np.expm1(w), ratios)).sum(axis=1), top, 40
@@ -203,7 +222,11 @@ def _end(spectrum: Floats, top: float) -> float:
 
 
 def first_lost(lost: Callable[[Floats], Floats], top: float, number: int) -> float:
-    """Find where an increasing loss, in logarithms, leaves nothing: among ``top`` and ``number`` quarter octaves below, or ``top``."""
+    """Find where an increasing loss, in logarithms, leaves nothing.
+
+    The search is among ``top`` and ``number`` quarter octaves below; it returns ``top`` if no
+    other place is found.
+    """
     tops = top * 2.0 ** (-np.arange(number) / 4)
     return float(tops[max(int(np.argmax(lost(tops) < _LOST)) - 1, 0)])
 
@@ -219,7 +242,9 @@ def _width(spectrum: Floats, edge: float, start: float) -> float:
 
 
 def path_width(size: Callable[[Complexes], Floats], edge: float, start: float) -> float:
-    """Find the u beyond which nothing is left of exp(size) / |s| on the path s = start (1 + i u)^2 - edge."""
+    """Find the u beyond which nothing is left of exp(size) / |s| on the path s = start
+    (1 + i u)^2 - edge.
+    """
     nodes = start * (1 + 1j * np.append(0.0, _WIDTHS)) ** 2 - edge
     sizes = size(nodes) - np.log(np.abs(nodes))
     left = sizes[1:] > sizes.max() - _LOST
@@ -241,7 +266,9 @@ def gauss(number: int) -> tuple[Floats, Floats]:
 
 
 def scaled_e2(nodes: Complexes) -> Complexes:
-    """Compute exp(-s) E_2(-s), for Im s > 0: from E_1 where that can be, else by 24 terms of its expansion."""
+    """Compute exp(-s) E_2(-s), for Im s > 0: from E_1 where that can be, else by 24 terms of
+    its expansion.
+    """
     near = np.abs(nodes) < _ASYMPTOTIC
     close, far = np.where(near, nodes, 1.0 + 1.0j), np.where(near, 2 * _ASYMPTOTIC, nodes)
     first = 1 + close * exp1(-close) * np.exp(-close)

@@ -1,6 +1,8 @@
-"""Sets that limit records or parameters, all public: balls, boxes, shells, matrices with eigenvalues in an interval.
+"""Public sets that limit records or parameters: balls, boxes, shells, matrices with eigenvalues
+in an interval.
 
-A symmetric matrix is packed isometrically: its diagonal, then sqrt(2) times what is above it, row by row.
+A symmetric matrix is packed isometrically: its diagonal, then sqrt(2) times what is above it,
+row by row.
 """
 
 from __future__ import annotations
@@ -97,7 +99,9 @@ class Eigenvalues:
             )
 
     def clipped(self, matrix: Floats) -> Floats:
-        """Compute the nearest matrix of the set, in Frobenius' norm, to a symmetric one of shape (d, d)."""
+        """Compute the nearest matrix of the set, in Frobenius' norm, to a symmetric one of
+        shape (d, d).
+        """
         values, vectors = np.linalg.eigh(matrix)
         return np.asarray((vectors * np.clip(values, self.lowest, self.highest)) @ vectors.T)
 
@@ -121,16 +125,16 @@ class Shell:
 
 
 Survival = Ball | Shell
-"""What records are truncated to."""
+"""A set that records are truncated to."""
 Prior = Ball | Box | Eigenvalues
-"""What parameters are known to be in."""
+"""A set that parameters are known to be in."""
 
 
 def _usual(size: float) -> bool:
     return 1 / _LARGEST <= size <= _LARGEST
 
 
-# --- symmetric matrices as vectors -----------------------------------------------------------------
+# --- symmetric matrices as vectors --------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
@@ -143,13 +147,15 @@ def places(d: int) -> tuple[Integers, Integers, Floats]:
 
 
 def pack(matrices: Floats) -> Floats:
-    """Pack symmetric matrices of shape (..., d, d) into vectors of shape (..., d (d + 1) / 2) of the same length."""
+    """Pack symmetric matrices of shape (..., d, d) into vectors of shape (..., d (d + 1) / 2)
+    of the same length.
+    """
     rows, columns, factors = places(matrices.shape[-1])
     return np.asarray(matrices[..., rows, columns] * factors)
 
 
 def unpack(vectors: Floats, d: int) -> Floats:
-    """Give back the matrices, of shape (..., d, d)."""
+    """Unpack vectors into their matrices, of shape (..., d, d)."""
     rows, columns, factors = places(d)
     found = np.empty((*vectors.shape[:-1], d, d))
     found[..., rows, columns] = vectors / factors

@@ -1,7 +1,9 @@
-"""Exponential families with several parameters: what a family says of itself, and of its truncated and clipped statistics.
+"""Exponential families with several parameters: their interface, and that of truncated and
+clipped statistics.
 
-A family has densities exp(<theta, T(x)> - A(theta)) h(x). theta and T are vectors of p numbers, records vectors of d. Nothing
-here is run on data: everything is a function of public numbers and of what was released.
+A family has densities exp(<theta, T(x)> - A(theta)) h(x). theta and T are vectors of p numbers,
+records vectors of d. Nothing here is run on data: everything is a function of public numbers
+and of what was released.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from dpverify.families.sets import Ball, Prior, Survival
 from dpverify.privacy.numbers import Floats
 
 LEAST_MASS = 0.05
-"""Of a survival set under every parameter of a prior: below, truncated estimation is refused."""
+"""Least mass of a survival set under every parameter of a prior; below, truncated estimation is
+refused.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Curvature:
-    """Bounds for a set of parameters: ``least`` <= Cov_theta(u . T) <= ``most`` for every unit vector u and theta of the set.
+    """Bounds of the curvature for a set of parameters.
 
+    ``least`` <= Cov_theta(u . T) <= ``most`` for every unit vector u and theta of the set.
     interior: how far, in theta, the set is from the end of all parameters.
     """
 
@@ -35,7 +40,7 @@ class Curvature:
 
 @dataclass(frozen=True)
 class Truncated:
-    """The statistic of records in a set: log P(S), and E(T | S), shape (p,)."""
+    """Moments of the statistic of records in a set: log P(S), and E(T | S), shape (p,)."""
 
     log_mass: float
     mean: Floats
@@ -43,29 +48,36 @@ class Truncated:
 
     @cached_property
     def covariance(self) -> Floats:
-        """Cov(T | S), shape (p, p): the derivative of ``mean`` by theta. Computed when it is first asked for."""
+        """Cov(T | S), shape (p, p): the derivative of ``mean`` by theta. Computed at first use."""
         return self.later()
 
 
 @dataclass(frozen=True)
 class Clipped:
-    """The statistic of records moved to the nearest place of a set: E T(z), shape (p,)."""
+    """Moments of the statistic of records moved to the nearest place of a set: E T(z), shape
+    (p,).
+    """
 
     mean: Floats
     later: Callable[[], Floats] = field(repr=False, compare=False)
 
     @cached_property
     def jacobian(self) -> Floats:
-        """Cov(T(z), T(x)), shape (p, p): the derivative of ``mean`` by theta. Computed when it is first asked for."""
+        """Cov(T(z), T(x)), shape (p, p): the derivative of ``mean`` by theta. Computed at first
+        use.
+        """
         return self.later()
 
 
 @dataclass(frozen=True)
 class ExponentialFamily(ABC):
-    """An exponential family with several parameters. A user's own is a frozen dataclass with the abstract methods.
+    """An exponential family with several parameters. A user's own is a frozen dataclass with
+    the abstract methods.
 
-    d: how many numbers a record has. degree: of the statistic as a polynomial of the record, None where it is none. monotone:
-    whether ``clipped(theta, S).jacobian`` is known to be positive definite for every theta and ball.
+    d: the number of columns of a record.
+    degree: of the statistic as a polynomial of the record, None where it is none.
+    monotone: whether ``clipped(theta, S).jacobian`` is known to be positive definite for every
+    theta and ball.
     """
 
     d: int
@@ -79,7 +91,7 @@ class ExponentialFamily(ABC):
     @property
     @abstractmethod
     def p(self) -> int:
-        """How many numbers the statistic has."""
+        """Number of entries of the statistic."""
 
     @abstractmethod
     def statistic(self, x: Floats) -> Floats:
@@ -103,11 +115,14 @@ class ExponentialFamily(ABC):
 
     @abstractmethod
     def mean_to_natural(self, tau: Floats) -> Floats:
-        """Find the theta with the mean ``tau``; what is no mean is first moved to one."""
+        """Find the theta with the mean ``tau``; a vector that is no mean is first moved to one."""
 
     @abstractmethod
     def project(self, theta: Floats, prior: Prior) -> Floats:
-        """Compute the nearest theta of a prior set. Raises TypeError for a kind of set that the family does not have."""
+        """Compute the nearest theta of a prior set.
+
+        Raises TypeError for a kind of set that the family does not have.
+        """
 
     @abstractmethod
     def bounds(self, prior: Prior) -> Curvature:
@@ -115,11 +130,16 @@ class ExponentialFamily(ABC):
 
     @abstractmethod
     def points(self, prior: Prior) -> list[Floats]:
-        """List parameters of the prior, those at its ends among them, where something is to be computed that no bound is known for."""
+        """List parameters of the prior, those at its ends among them.
+
+        They serve where something is to be computed that no bound is known for.
+        """
 
     @abstractmethod
     def survival(self, prior: Prior, mass: float = 0.99) -> Ball:
-        """Give a ball that records are in with at least this probability for every theta of the prior."""
+        """Return a ball that records are in with at least this probability for every theta of
+        the prior.
+        """
 
     @abstractmethod
     def least_mass(self, prior: Prior, survival: Survival) -> float:
@@ -131,7 +151,10 @@ class ExponentialFamily(ABC):
 
     @abstractmethod
     def clipped(self, theta: Floats, survival: Survival) -> Clipped:
-        """Compute the mean of the statistic of clipped records. Raises ValueError for a set that is not convex."""
+        """Compute the mean of the statistic of clipped records.
+
+        Raises ValueError for a set that is not convex.
+        """
 
     @abstractmethod
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
@@ -148,7 +171,10 @@ def check_mass(mass: float) -> None:
 
 
 def mass_of(family: ExponentialFamily, prior: Prior, survival: Survival) -> float:
-    """Compute ``least_mass``. Raises ValueError for a set that cannot be shown to hold 1 / 20 of the records."""
+    """Compute ``least_mass``.
+
+    Raises ValueError for a set that cannot be shown to hold 1 / 20 of the records.
+    """
     mass = family.least_mass(prior, survival)
     if mass < LEAST_MASS * (1 - 1e-9):
         raise ValueError(

@@ -1,4 +1,6 @@
-"""Precisions about a centered ball or shell: what commutes with rotations is computed from eigenvalues alone."""
+"""Precisions about a centered ball or shell: what commutes with rotations is computed from
+eigenvalues alone.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,17 @@ _TINY = 1e-12  # of a squared radius, the least variance to begin with
 
 
 def is_spectral(prior: Prior, survival: Survival) -> bool:
-    """Whether prior and set are the same after every rotation."""
+    """Return whether prior and set are the same after every rotation."""
     return isinstance(prior, Eigenvalues) and not np.any(survival.center)
 
 
 def least_at(variances: Floats, survival: Survival, outside: Outside) -> float:
-    """Compute the least eigenvalue of how the moments follow the precision at diag(1 / variances).
+    """Compute the least eigenvalue of the derivative of the moments by the precision, at
+    diag(1 / variances).
 
-    Off the diagonal every entry follows its own, by symmetry under reflections: what is left is a (d, d) matrix. Inside it
-    is Cov(y_i^2, y_j^2) / 4, and E y_i^2 y_j^2 / 2 off the diagonal; clipped, d Sigma = -Sigma dP Sigma.
+    Off the diagonal every entry follows its own, by symmetry under reflections: what is left is
+    a (d, d) matrix. Inside it is Cov(y_i^2, y_j^2) / 4, and E y_i^2 y_j^2 / 2 off the diagonal;
+    clipped, d Sigma = -Sigma dP Sigma.
     """
     if outside == "mask":
         _, moments, fourth = _inside(variances, survival)
@@ -46,10 +50,11 @@ def least_at(variances: Floats, survival: Survival, outside: Outside) -> float:
 def along_eigenvectors(
     family: NormalPrecision, prior: Eigenvalues, survival: Survival, released: Floats
 ) -> Solved | Unsolved:
-    """The estimate has the eigenvectors of the released moments, for truncation to a centered set commutes with rotations.
+    """Find the estimate along the eigenvectors of the released moments.
 
-    Of sums of eigenvalue functions and <P, M>, what is least has M's eigenvectors (von Neumann). So d precisions are
-    left, in an interval each.
+    It has these, for truncation to a centered set commutes with rotations, and of sums of
+    eigenvalue functions and <P, M>, the least has M's eigenvectors (von Neumann). So d
+    precisions are left, in an interval each.
     """
     values, vectors = np.linalg.eigh(-2 * family.split(released)[0])
     zeros = np.zeros(family.d)
