@@ -32,8 +32,9 @@ from dpverify.privacy.numbers import Exact, root_down, to_float
 class ShareEstimate(Result):
     """A private share in [0, 1], with the standard deviation of its (public) noise.
 
-    ``count`` is the (noisy or public) number of records, and ``count_deviation`` that of its
-    noise, in records. The sampling error is not in it: sqrt(p (1 - p) / count) in addition.
+    ``count`` is the (noisy or public) number of records, and ``count_deviation`` the standard
+    deviation of its noise, in records. The sampling error, sqrt(p (1 - p) / count), is not
+    included.
     """
 
     value: float
@@ -42,14 +43,14 @@ class ShareEstimate(Result):
     count_deviation: float = field(default=0.0, repr=False)
 
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
-        """Compute (low, high), in [0, 1], with the records' share of ones in it.
+        """Compute (low, high), within [0, 1], that holds the records' share of ones.
 
         The level is exact, by Fieller: (count, ones - zeros) has the same normal noise in every
-        direction, so the share is that of a direction within a distance of it; conservative where
-        the value was moved into [0, 1]. sampling: with the population's share in it, from which
-        the records are independent draws, conservative: what may fail is divided among the noise
-        of the ones, that of the count, and the binomial law of so many draws, by Clopper and
-        Pearson.
+        direction, so the set of shares is that of the directions within a fixed distance of it.
+        It is conservative where the value was moved into [0, 1].
+        sampling: hold the population's share instead, from which the records are independent
+        draws. This is conservative: the allowed failure is divided among the noise of the ones,
+        the noise of the count, and the binomial law of so many draws (Clopper and Pearson).
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         lean, noisy = 2 * self.value - 1, self.count_deviation > 0
@@ -87,11 +88,11 @@ class BernoulliMean(Mechanism[ShareEstimate]):
     at_least: Annotated[int, whole_from(1, "; a share needs at least 1 record.")] = 1
 
     def replacement(self) -> float:
-        """Neither zero nor one: it moves the sum least."""
+        """Return 1/2, neither zero nor one, which moves the sum least."""
         return 0.5
 
     def plan(self) -> Plan:
-        """The sum of +-1, with the number of records in the same value unless that is public."""
+        """Release the sum of +-1, together with the number of records unless that is public."""
         total = VectorSum((1,), 1, -1)
         if self.adjacency is Adjacency.REPLACE:
             query = OneUnit(total, self._scale())
@@ -100,7 +101,7 @@ class BernoulliMean(Mechanism[ShareEstimate]):
         return (Stage(SUM_AND_COUNT, joint, RoundedGaussian(UNIT)),)
 
     def estimate(self, transcript: Transcripts) -> ShareEstimate | Abstained:
-        """1/2 + sum / (2 count), clipped to [0, 1]."""
+        """Return 1/2 + sum / (2 count), clipped to [0, 1]."""
         scale = self._scale()
         if self.adjacency is Adjacency.REPLACE:
             (total,), count = transcript.numbers(SUM), Fraction(transcript.number(COUNT))
@@ -116,10 +117,11 @@ class BernoulliMean(Mechanism[ShareEstimate]):
         return ShareEstimate((1 + lean) / 2, deviation, to_float(count), own)
 
     def expected_error(self, n: int) -> float:
-        """Where all records are alike, where the count's noise enters most; infinite below
-        ``at_least`` records.
+        """Predict the root mean square of the noise, where all records are alike: there the
+        count's noise enters most.
 
-        It is less by up to the count's part elsewhere, and where noise is cut off at 0 and 1.
+        Elsewhere it is less, by up to the count's part, and where noise is cut off at 0 and 1.
+        Infinite below ``at_least`` records.
         """
         if n < self.at_least:
             return math.inf
@@ -127,7 +129,7 @@ class BernoulliMean(Mechanism[ShareEstimate]):
         return to_float(self._scale() / (2 * n)) * math.hypot(1.0, counted)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records abstain with probability at most ``beta``."""
+        """Return the least n for which n records abstain with probability at most ``beta``."""
         allowed = probability(beta, "beta")
         if self.adjacency is Adjacency.REPLACE:
             return self.at_least
@@ -135,10 +137,12 @@ class BernoulliMean(Mechanism[ShareEstimate]):
         return least_counted(self.at_least, per_record, lambda d: noise.falls_short(d, allowed))
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
+        """Return ``at_least``: fewer records, a public number under replace, are refused."""
         return self.at_least if self.adjacency is Adjacency.REPLACE else 0
 
     def _scale(self) -> Fraction:
-        """One record moves the sum by 2 (replace), or sum and count by 1 each."""
+        """Return the noise scale: a neighbor moves the sum by 2 (replace), or sum and count by 1
+        each.
+        """
         moved = Fraction(2) if self.adjacency is Adjacency.REPLACE else root_down(2, ROOT_BITS)
         return self.noise_multiplier * moved

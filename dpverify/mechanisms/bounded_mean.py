@@ -42,8 +42,9 @@ class MeanEstimate(Result):
 
     ``value`` is in the data's units and lies between the bounds. ``standard_deviation`` counts
     the noise only, not the sampling error; ``count`` is the (noisy or public) number of records.
-    ``from_sum`` is the part of that deviation that the sum's noise has, ``count_deviation`` the
-    one of the count's noise, in records; ``lower`` and ``upper`` are the bounds.
+    ``from_sum`` is the part of the standard deviation that is due to the sum's noise;
+    ``count_deviation`` is the standard deviation of the count's noise, in records; ``lower`` and
+    ``upper`` are the bounds.
     """
 
     value: float
@@ -55,15 +56,16 @@ class MeanEstimate(Result):
     upper: float = field(repr=False)
 
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
-        """Compute (low, high), between the bounds, with the mean of the clamped records in it, up
+        """Compute (low, high), between the bounds, that holds the mean of the clamped records, up
         to a cell of the grid.
 
-        A mean m is left out if (noisy sum) - m (noisy count) is beyond m's own quantile of its
-        noise, the sum's and m times the count's. The level is that up to the count's noise being
-        whole, for which a record is allowed; conservative where the value was moved to a bound.
-        sampling: with the mean of the population of clamped records in it, from which the records
-        are independent draws, by Hoeffding's inequality; what may fail is divided among the two
-        and the number of records.
+        A mean m is left out if (noisy sum) - m (noisy count) exceeds the quantile of its noise,
+        which is the sum's noise plus m times the count's. The level is exact but for the rounding
+        of the count's noise to integers, for which one record is allowed. It is conservative
+        where the value was moved to a bound.
+        sampling: hold the mean of the population of clamped records instead, from which the
+        records are independent draws, by Hoeffding's inequality. The allowed failure is divided
+        among the noise, the sampling and the number of records.
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         tail = tail_of(level, 1 + sampling * (1 + (self.count_deviation > 0)))
@@ -81,7 +83,7 @@ class MeanEstimate(Result):
         return max(self.lower, center + low), min(self.upper, center + high)
 
     def _end(self, far: float, center: float, tail: float) -> float:
-        """The mean that is just left out, from the center, on the way to ``far``."""
+        """Find the first mean outside of the interval, going from the center towards ``far``."""
         own, offset = self.from_sum / math.sqrt(2), self.value - center
         step = to_float(1 / Fraction(self.count)) if self.count_deviation else 0.0
         scale = step * laplace_scale(self.count_deviation)
@@ -124,16 +126,18 @@ class BoundedMean(Mechanism[MeanEstimate]):
     cell: Cell | None = None
 
     def check_parameters(self) -> None:
-        """Bounds in order."""
+        """Check that the bounds are in order."""
         lower, upper = interval(self.lower, self.upper, "lower and upper")
         settle(self, lower=lower, upper=upper)
 
     def replacement(self) -> float:
-        """The middle of the bounds, which moves the sum least."""
+        """Return the middle of the bounds, which moves the sum least."""
         return self.lower / 2 + self.upper / 2
 
     def plan(self) -> Plan:
-        """count; gate at ``at_least``; sum. Each scale is multiplier x sensitivity / share."""
+        """Release the count, gate at ``at_least``, release the sum. Each scale is multiplier x
+        sensitivity / share.
+        """
         count, total = Count(), self._sum()
         return (
             Stage(COUNT, count, self._count_noise()),
@@ -142,7 +146,7 @@ class BoundedMean(Mechanism[MeanEstimate]):
         )
 
     def estimate(self, transcript: Transcripts) -> MeanEstimate | Abstained:
-        """center + noisy sum / noisy count, clipped to the bounds."""
+        """Return center + noisy sum / noisy count, clipped to the bounds."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         stage, count_noise = self._stage(SUM), self._stage(COUNT).noise  # made once, with the plan
@@ -162,10 +166,11 @@ class BoundedMean(Mechanism[MeanEstimate]):
         return MeanEstimate(float(value), noise, count, from_sum, *own)
 
     def expected_error(self, n: int) -> float:
-        """For a mean at one of the bounds, where the count's noise enters most, in the data's unit.
+        """Predict the root mean square of the noise, in the data's unit, for a mean at one of the
+        bounds: there the count's noise enters most.
 
-        It is less by up to the count's part elsewhere, and where noise is cut off at the bounds;
-        infinite below ``at_least`` records.
+        Elsewhere it is less, by up to the count's part, and where noise is cut off at the bounds.
+        Infinite below ``at_least`` records.
         """
         if n < self.at_least:
             return math.inf
@@ -175,7 +180,7 @@ class BoundedMean(Mechanism[MeanEstimate]):
         return _ldexp(math.hypot(from_sum, from_count) / n, total.exponent)
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
+        """Return ``at_least``: fewer records, a public number under replace, are refused."""
         return self.at_least
 
     def _sum(self) -> ClampedSum:

@@ -42,7 +42,7 @@ class SumEstimate(Result):
     cell: float = field(default=0.0, repr=False)
 
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
-        """Compute (low, high) with the sum of the clamped, rounded records in it, by the noise's
+        """Compute (low, high) that holds the sum of the clamped, rounded records, by the noise's
         exact tail.
 
         Raises TypeError or ValueError for a level outside (0, 1).
@@ -76,27 +76,29 @@ class BoundedSum(Mechanism[SumEstimate]):
     cell: Cell | None = None
 
     def check_parameters(self) -> None:
-        """Bounds in order."""
+        """Check that the bounds are in order."""
         lower, upper = interval(self.lower, self.upper, "lower and upper")
         settle(self, lower=lower, upper=upper)
 
     def replacement(self) -> float:
-        """The number between the bounds that is nearest to zero: what is missing adds least."""
+        """Return the number between the bounds that is nearest to zero, so that a missing value
+        adds least.
+        """
         return min(max(self.lower, 0.0), self.upper)
 
     def plan(self) -> Plan:
-        """One stage: the sum about zero, scale noise_multiplier times what a record moves."""
+        """Plan one stage: the sum about zero, with scale noise_multiplier times its sensitivity."""
         return (Stage(SUM, self._sum(), self._noise()),)
 
     def expected_error(self, n: int) -> float:
-        """The noise's standard deviation, in the data's unit, whatever n is."""
+        """Return the noise's standard deviation, in the data's unit, whatever n is."""
         deviation = self._noise().standard_deviation
         return (
             to_float(Fraction(deviation) * self._cell()) if math.isfinite(deviation) else deviation
         )
 
     def estimate(self, transcript: Transcripts) -> SumEstimate | Abstained:
-        """The released number of cells, in the data's unit."""
+        """Return the released number of cells, in the data's unit."""
         cell = self._cell()
         value = to_float(transcript.number(SUM) * cell)
         return SumEstimate(value, self.expected_error(0), self.noise, to_float(cell))

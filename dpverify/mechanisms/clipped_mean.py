@@ -153,7 +153,9 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         return to_float(moment / (4 * radius) + 2 * radius * share)
 
     def check_parameters(self) -> None:
-        """A finite matrix of the center's shape, a positive weight where the count has noise."""
+        """Check that the matrix is finite and fits the center, and that the weight is positive
+        where the count has noise.
+        """
         if self.matrix is not None:
             settle(self, matrix=square_matrix(self.matrix, len(self.center)))
         if self.count_weight is not None:
@@ -170,22 +172,22 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
             settle(self, count_weight=weight)
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return len(self.center)
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The center, which moves the sum least."""
+        """Return the center, which moves the sum least."""
         return self.center
 
     def plan(self) -> Plan:
-        """The sum, with the count in the same value unless the count is public."""
+        """Release the sum, together with the count unless that is public."""
         query = OneUnit(self._query(), self._scale())
         if self._counts_itself():
             return (Stage(SUM_AND_COUNT, query, RoundedGaussian(UNIT)),)
         return (Stage(COUNT, Count(), NoNoise()), Stage(SUM, query, RoundedGaussian(UNIT)))
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """center + noisy sum / noisy count, moved into the ball."""
+        """Return center + noisy sum / noisy count, moved into the ball."""
         total, (scale, weight) = self._sum(), self._released()
         if self._counts_itself():
             *released, counted = transcript.numbers(SUM_AND_COUNT)
@@ -209,11 +211,10 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, to_float(count), width, from_count, count_deviation=own)
 
     def expected_error(self, n: int) -> float:
-        """For n records (inside) with a mean at the ball's edge, where the count's noise enters
-        most.
+        """Predict the root mean square length of the noise, in the data's units, for n records
+        (inside) with a mean at the ball's edge: there the count's noise enters most.
 
-        Elsewhere it is less, by up to the count's part. In the data's units; infinite below
-        ``at_least`` records.
+        Elsewhere it is less, by up to the count's part. Infinite below ``at_least`` records.
         """
         if n < self.at_least:
             return math.inf
@@ -222,7 +223,9 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         return noise_length(total, capped(scale / n), count * total.radius)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records (inside) abstain with probability at most ``beta``."""
+        """Return the least n for which n records (inside) abstain with probability at most
+        ``beta``.
+        """
         allowed = probability(beta, "beta")
         if not self._counts_itself():
             return self.at_least
@@ -230,15 +233,15 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         return least_counted(self.at_least, per_record, lambda d: noise.falls_short(d, allowed))
 
     def fewest_records(self) -> int:
-        """Under replace with "clip": ``at_least``, decided on the public number of records."""
+        """Return ``at_least`` where the number of records is public (replace, "clip"), else 0."""
         return 0 if self._counts_itself() else self.at_least
 
     def _counts_itself(self) -> bool:
         return self.outside == "mask" or self.adjacency is Adjacency.ADD_REMOVE
 
     def _released(self) -> tuple[Fraction, int]:
-        """The noise's scale and the weight of a record, as the plan has them; the weight is 0
-        where the count is public.
+        """Return the noise scale and the weight of a record in the plan; the weight is 0 where
+        the count is public.
         """
         query: Any = self._stage(SUM_AND_COUNT if self._counts_itself() else SUM).query
         return query.scale, getattr(query.query, "weight", 0)
@@ -253,7 +256,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         return WithCount(total, self._weight()) if self._counts_itself() else total
 
     def _scale(self) -> Fraction:
-        """noise_multiplier times the query's sensitivity, to 2^-40 of a cell; in cells."""
+        """Return noise_multiplier times the query's sensitivity, in cells, to 2^-40 of a cell."""
         square = self._sum().radius ** 2
         moved = 4 * square if self.adjacency is Adjacency.REPLACE else 0
         if self._counts_itself():
@@ -261,7 +264,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         return self.noise_multiplier * root_down(moved, ROOT_BITS)
 
     def _weight(self) -> int:
-        """Of one record in the joint release, in cells."""
+        """Return the weight of one record in the joint release of sum and count, in cells."""
         radius = self._sum().radius
         if self.count_weight is None:
             if self.outside == "mask" and self.adjacency is Adjacency.REPLACE:

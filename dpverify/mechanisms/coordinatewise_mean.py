@@ -1,5 +1,5 @@
 """``coordinatewise_mean``: the mean about medians found column by column, with the same noise in
-all.
+every column.
 """
 
 from __future__ import annotations
@@ -58,38 +58,40 @@ class CoordinatewiseMean(CenteredMean):
     clipped: Annotated[Rational, clipped_share("1e-6")] = Fraction(1, 10**6)
 
     def check_parameters(self) -> None:
-        """Positive deviations, one for each column, that leave all medians on the grid."""
+        """Check for positive deviations, one for each column, that leave all medians on
+        the grid.
+        """
         CenteredMean.check_parameters(self)
         given = positive_numbers(self.deviations, "deviations", self.columns())
         settle(self, deviations=given)
         self.refuse_far(units_of(self._weights(), self._trace())[0])
 
     def plan(self) -> Plan:
-        """The searches and the sum."""
+        """Search for the medians, then release the clipped sum."""
         search = self._search()
         return (*search.elements(self.side_query(search, search.steps), NOISE), *self.summed())
 
     def before_sum(self) -> Prefix:
-        """The nodes of the search."""
+        """Return the nodes of the search, on which the sum depends."""
         search = self._search()
         return Prefix().then(search, search.steps)
 
     def ball(self, row: Row) -> tuple[Stretch, int]:
-        """The same unit in all columns, and the public radius."""
+        """Return the map to one unit for all columns, and the public radius."""
         medians = self.medians(self._search(), row)
         return stretch_to(medians, self._weights(), self._trace()), self._radius()
 
     def expected_error(self, n: int) -> float:
-        """For n records that are symmetric about their medians, which the searches found; in the
-        data's units.
+        """Predict the root mean square length of the noise, in the data's units, for n records
+        that are symmetric about their medians, where the searches found these.
 
-        Infinite below ``at_least`` records; with too few for the searches the error is that of
-        the reach, which is not in it.
+        Infinite below ``at_least`` records. With too few records for the searches the error is
+        that of the reach, which this prediction leaves out.
         """
         return self.length_of(units_of(self._weights(), self._trace()), self._radius(), n)
 
     def sum_share(self) -> Fraction:
-        """What the search leaves."""
+        """Return the share of mu^2 that the search leaves."""
         return 1 - self.search_share
 
     def _trace(self) -> Fraction:
@@ -102,7 +104,7 @@ class CoordinatewiseMean(CenteredMean):
         return self.side_search(Fraction(min(self.deviations)))
 
     def _radius(self) -> int:
-        """In grains, rounded down: sqrt(t) is ``TYPICAL``."""
+        """Return the clip radius in grains, rounded down; sqrt(t) is ``TYPICAL`` grains."""
         part = Fraction(max(self.deviations)) ** 2 / self._trace()
 
         def multiple() -> arb:

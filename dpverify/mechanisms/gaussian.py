@@ -51,30 +51,30 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
     """The mean and the covariance matrix of normal records, with no bound on where they are or
     how far apart.
 
-    Noisy binary searches find the columns' medians, and about how long records are from there;
-    private signs of (record, that length) whiten and center them (``SignCovariance``); a search
-    finds their scale; then the mean, and about it the covariance, are released of all records,
-    clipped where the predicted error is least (``GaussianCovariance``).
+    Noisy binary searches find the columns' medians, and the typical length of records about these
+    medians. Private signs of (record, that length) whiten and center the records
+    (``SignCovariance``), and a search finds their scale. Then the mean, and about it the
+    covariance, are released from all records, clipped where the predicted error is least
+    (``GaussianCovariance``).
 
     Data: shape (n, d), d from 2 to 1023, in any unit. Output: ``CovarianceEstimate``, whose
     ``location`` is the mean; ``Concentrated`` where directions hold too many or too few records;
     ``Abstained`` below ``at_least`` records.
     Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
     all data.
-    cell: records are rounded to the largest power of two not above (one number, or one for each
-    column), at most 1/100 of the smallest deviation in any direction, in the units of all
-    columns. Numbers beyond 2^40 cells are clamped, so that the mean and all deviations have to be
-    some way below that.
+    cell: the public grid's step, for all columns or one for each, rounded down to a power of two;
+    at most 1/100 of the smallest standard deviation in any direction. Numbers beyond 2^40 cells
+    are clamped, so the mean and all deviations have to be well below that.
     bound: R, the public bound on the means' magnitude, in the data's unit; by default 2^40 cells.
-    kappa: a public bound on the ratio of the covariance's eigenvalues; it takes rounds away that
-    are not needed.
-    rounds: of signs; by default as many as ``kappa`` needs, 8 without it.
-    center_share, rounds_share, scale_share, mean_share, check_share: of mu^2, for the medians,
-    the signs, the scale, the mean and the count of far records; what they leave is for the
-    covariance.
-    center_steps, spread_steps, scale_steps: of the searches for medians (by default a step for
-    each halving of their range down to 64 cells, and four for steps that decide nothing), for the
-    length and for the scale.
+    kappa: a public bound on the ratio of the covariance's eigenvalues; with it, rounds that are
+    not needed are left out.
+    rounds: number of rounds of signs; by default as many as ``kappa`` needs, 8 without it.
+    center_share, rounds_share, scale_share, mean_share, check_share: the parts of mu^2 for the
+    medians, the signs, the scale, the mean and the count of far records; the covariance gets the
+    rest.
+    center_steps, spread_steps, scale_steps: numbers of steps of the searches for medians (by
+    default one for each halving of their range down to 64 cells, and four for steps that decide
+    nothing), for the length and for the scale.
     at_least, precision: as for ``SignCovariance``.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: KLSU19 (a Gaussian in total variation); the stages are OURS.
@@ -97,7 +97,9 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
     precision: Annotated[int, whole_from(2, most=40)] = 30
 
     def check_parameters(self) -> None:
-        """Shares that leave something, a ratio of at least 1, a bound on the grid."""
+        """Check that the shares leave something, kappa is at least 1 and the bound is on the
+        grid.
+        """
         left = 1 - sum(getattr(self, name) for name in _SHARES)
         if left <= 0:
             raise ValueError(
@@ -118,15 +120,17 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
             )
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return self.d
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The origin."""
+        """Return the origin."""
         return (0.0,) * self.d
 
     def plan(self) -> Plan:
-        """The searches for medians and for the length of records about them; then the covariance."""
+        """Search for the medians and for the length of records about them; then estimate the
+        covariance.
+        """
         sides, lengths = self._search(), self._lengths()
         moved = 1 if self.adjacency is Adjacency.ADD_REMOVE else 4
         of_sides = self._noise(moved * self.d * sides.steps, self.center_share * _MEDIANS)
@@ -144,43 +148,45 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
         return (*found, self._searched().part(lambda row: self.fit(row).part(FIT)))
 
     def estimate(self, transcript: Transcripts) -> CovarianceEstimate | Concentrated | Abstained:
-        """That of the covariance's part."""
+        """Return the estimate of the covariance's part, which includes the mean."""
         return self.fit(self._searched().row(transcript)).estimate(transcript.within(FIT))
 
     def expected_error(self, n: int) -> float:
-        """The root of the expected squared noise in the mean and the covariance, where the latter
-        is the identity.
+        """Predict the root of the expected squared noise in the mean and the covariance, in
+        coordinates where the covariance is the identity.
 
-        sqrt(2 |noise of the mean|^2 + |noise of the covariance|_F^2), which is twice the root of
-        the relative entropy to first order. For n normal records whose rounds and searches
+        It is sqrt(2 |noise of the mean|^2 + |noise of the covariance|_F^2), to first order twice
+        the root of the relative entropy. This is for n normal records whose rounds and searches
         succeeded. Infinite below ``at_least`` records.
         """
         own = self.fit(self._start())
         return math.hypot(own.expected_error(n), math.sqrt(2) * own.expected_mean_error(n))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, none at the medians, abstain with probability at most
-        ``beta``.
+        """Return the least n for which n records, none at the medians, abstain with probability
+        at most ``beta``.
         """
         return self.fit(self._start()).minimum_n(beta=beta)
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
+        """Return ``at_least``: fewer records, a public number under replace, are refused."""
         return self.fit(self._start()).fewest_records()
 
     def fit(self, row: Row) -> GaussianCovariance:
-        """The mechanism about these medians."""
+        """Build the mechanism for the covariance about these medians."""
         return _about(self, row)
 
     def medians(self, row: Row) -> tuple[float, ...]:
-        """The middles of the medians' intervals, in the data's units."""
+        """Return the middles of the medians' intervals, in the data's units."""
         search, exponents = self._search(), exponents_of(self.cell, self.d)
         shift = self._bits() - search.steps
         middles = search.middles(row[: self.d])
         return tuple(math.ldexp(m, shift + e) for m, e in zip(middles, exponents, strict=True))
 
     def _longer(self, row: Row) -> LengthSides:
-        """Records further from the medians than a threshold, in cells, minus those nearer."""
+        """Build the query that counts records further from the medians than a threshold, in
+        cells, minus those nearer.
+        """
         exponents = exponents_of(self.cell, self.d)
         center = Rationals.of(self.medians(row)).cells(exponents)
         numbers = np.array([[*start(self.d), place_of(self._lengths(), row[-1])]], np.int64)
@@ -195,7 +201,7 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
         return Prefix().then(sides, sides.steps).then(lengths, lengths.steps)
 
     def _bits(self) -> int:
-        """Of the search's range in cells either way."""
+        """Return the search's range in either direction, as a power of two of cells."""
         if self.bound is None:
             return _BOX_BITS
         least = Fraction(2) ** min(exponents_of(self.cell, self.d))
@@ -207,14 +213,16 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
         return Search("median", self.d, steps)
 
     def _lengths(self) -> Search:
-        """To an octave: within it, how long the constant column is matters little."""
+        """Return the search for the records' length. An octave is enough: within it, the length
+        of the constant column matters little.
+        """
         return Search("spread", 1, self.spread_steps)
 
     def _noise(self, moves: int, share: Fraction) -> Fraction:
         return self.noise_multiplier * root_up(moves / share, ROOT_BITS)
 
     def rounds_needed(self) -> int:
-        """How many rounds of signs there are."""
+        """Return the number of rounds of signs."""
         if self.rounds is not None:
             return self.rounds
         if self.kappa is None:
@@ -224,7 +232,7 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
 
 @lru_cache(maxsize=1 << 10)
 def _about(mechanism: Gaussian, row: Row) -> GaussianCovariance:
-    """The covariance's part, with what the medians leave of the budget."""
+    """Build the covariance's part, with the budget that the medians leave."""
     rest = 1 - mechanism.center_share
     own: dict[str, Any] = {
         name: getattr(mechanism, name) / rest for name in _SHARES if name != "center_share"

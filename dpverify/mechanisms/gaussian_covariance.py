@@ -1,5 +1,5 @@
-"""``gaussian_covariance``: the covariance of normal records, whitened by private signs, clipped,
-calibrated.
+"""``gaussian_covariance``: the covariance of normal records, by private signs and clipped
+moments.
 """
 
 from __future__ import annotations
@@ -81,33 +81,35 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
 
     Four steps, each on all records: ``rounds`` of private signs give a map after which the
     records are nearly spherical (``SignCovariance``); a search for the median of their lengths
-    gives its scale; the second moments of the mapped records, clipped to the ball that makes the
-    predicted error least, are released, and calibrated at the normal law; a count says whether as
-    many records are far out as of that law.
+    gives its scale; the second moments of the mapped records are released, clipped to the ball of
+    least predicted error and calibrated at the normal law; a count tells whether as many records
+    are far out as under that law.
 
     Data: shape (n, d), d = len(center) from 1 to 1024. Output: ``CovarianceEstimate``;
     ``Concentrated`` where some directions hold too many or too few of the records' signs;
     ``Abstained`` below ``at_least`` records.
     Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
-    all data. What is estimated of records that are not normal is the scatter calibrated at the
+    all data. For records that are not normal, the estimate is their scatter calibrated at the
     normal law.
     center, cell, scale, rounds, at_least, precision: as for ``SignCovariance``; with a ``scale``
     the center is estimated too. rounds = 0 leaves out the signs, for records that are nearly
     spherical; one column needs none.
     method: how rounds whiten. "sign" needs no bounds. "spectral" (CoinPress) divides by the root
     of clipped second moments and what noise may hide; "recursive" halves the directions of large
-    variances, and takes about two rounds for each factor of 3 in ``kappa``. kappa: for these two,
-    a public bound on the largest eigenvalue over the smallest.
-    largest: with rounds = 0 or these two, a public bound on the deviation in any direction; with
-    rounds = 0 in place of the search.
+    variances, and takes about two rounds for each factor of 3 in ``kappa``.
+    kappa: for "spectral" and "recursive", a public bound on the largest eigenvalue over the
+    smallest.
+    largest: a public bound on the standard deviation in any direction, for "spectral" and
+    "recursive", and for rounds = 0, where it replaces the search.
     outside: records outside of the ball are clipped to it ("clip"), or left out ("mask"), for
     data that were truncated before.
-    rounds_share, scale_share, check_share: of mu^2, for the rounds, the search and the last count.
-    scale_steps: of that search: 9 halvings to an eighth of an octave, and four for steps that
-    decide nothing.
-    certify: of mu^2, for a release that says how far off ``value`` is at most, of normal records
-    about a public center, except with probability 1/100: the lower end always, the upper one if
-    it clipped no record.
+    rounds_share, scale_share, check_share: the parts of mu^2 for the rounds, the search and the
+    last count.
+    scale_steps: steps of that search: 9 halvings to an eighth of an octave, and four for steps
+    that decide nothing.
+    certify: the part of mu^2 for a release that bounds the error of ``value``, for normal records
+    about a public center, except with probability 1/100: the lower end always holds, the upper
+    end if no record was clipped.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: OURS; BDKU20 and KLSU19 (whitening in rounds), T87, DRS22 (Gaussian accounting).
     """
@@ -130,7 +132,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     precision: Annotated[int, whole_from(2, most=40)] = 30
 
     def check_parameters(self) -> None:
-        """Shares that leave something for the moments, and parameters that fit together."""
+        """Check that the shares leave something for the moments, and that the parameters fit
+        together.
+        """
         if self._left() <= 0:
             raise ValueError(
                 f"{', '.join(_SHARES)} leave {self._left()} for the moments; give shares that add "
@@ -143,16 +147,16 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             self.shape()  # refuses a center that is not for the grid; elsewhere the queries do
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return len(self.center)
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The center."""
+        """Return the center."""
         return self.center if len(self.center) > 1 else self.center[0]
 
     def plan(self) -> Plan:
-        """The rounds (or the number), the search, the mean, the moments, the count, the
-        certificate.
+        """Release the rounds (or the count), the search, the mean, the moments, the far records'
+        count, and the certificate.
         """
         own = self.whitened()
         if self.has_signs:
@@ -171,7 +175,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return found if self.certify is None else (*found, own.moments_stage(CERTIFICATE))
 
     def estimate(self, transcript: Transcripts) -> CovarianceEstimate | Concentrated | Abstained:
-        """The law whose clipped moments were released, taken back through their map."""
+        """Return the normal law whose clipped moments are the released ones, mapped back."""
         own = self.whitened()
         count, inside = (float(one[0]) for one in own.numbers(transcript, MOMENTS))
         if not own.counts(transcript)[0] >= self.least() <= 2 * count:
@@ -188,7 +192,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         )
 
     def _stretched(self, sphere: Sphere, count: float) -> Concentrated | None:
-        """The directions that hold all records: others were stretched beyond the words of a map."""
+        """Return the directions that hold all records, where the others were stretched beyond the
+        map's integers; None if there are none.
+        """
         d = self.columns()
         lengths, axes = np.linalg.svd(np.array(sphere.row[: d * d], np.float64).reshape(d, d))[1:]
         lost = lengths < 1
@@ -199,8 +205,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return Concentrated.of(np.full(len(along), float(d)), count, along)
 
     def _uneven(self, fit: Fit, sphere: Sphere, count: float) -> Concentrated | None:
-        """Directions that noise or the grid hides, and after rounds of signs those that are still
-        far longer or shorter.
+        """Return directions that noise or the grid hides, and, after rounds of signs, those whose
+        variance is still far from the mean variance; None if there are none.
         """
         d, own = self.columns(), self.whitened()
         hidden = fit.values < 2 * own.floor(sphere)
@@ -255,7 +261,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     def _location(
         self, sphere: Sphere, factor: Floats, count: float
     ) -> tuple[Floats, Floats | None]:
-        """The center, and the deviation of its noise where it was estimated."""
+        """Return the center, and the standard deviation of its noise where it was estimated."""
         d, center = self.columns(), np.array(self.center)
         if self.scale is None:
             return center, None
@@ -264,8 +270,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return finite(center + moved), finite(np.linalg.norm(factor, axis=1) * noise)
 
     def _certificate(self, transcript: Transcripts, count: float) -> tuple[float, float] | None:
-        """Bounds on the covariance over ``value``, from moments that are clipped where hardly any
-        record is.
+        """Bound the covariance relative to ``value``, by moments that are clipped where hardly
+        any record is.
         """
         if self.certify is None:
             return None
@@ -278,10 +284,11 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return sandwich(values * square, count, noise * square, FAILS / 2, of_number)
 
     def expected_error(self, n: int) -> float:
-        """The root mean square of the noise's part, as a Frobenius norm where the covariance is
-        the identity.
+        """Predict the root mean square of the noise's part, as a Frobenius norm in coordinates
+        where the covariance is the identity.
 
-        For n normal records whose rounds and search succeeded. Infinite below ``at_least`` records.
+        This is for n normal records whose rounds and search succeeded. Infinite below
+        ``at_least`` records.
         """
         if n < self.least():
             return math.inf
@@ -294,15 +301,17 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return noise * math.sqrt((d * (d + 1) / 2 - 1) / across**2 + (longer / along) ** 2)
 
     def expected_mean_error(self, n: int) -> float:
-        """The root mean square of the noise's part in the center, where the covariance is the
-        identity; 0 if it is public.
+        """Predict the root mean square of the noise's part in the center, in coordinates where
+        the covariance is the identity; 0 if the center is public.
         """
         if self.scale is None or n < self.least():
             return 0.0 if self.scale is None else math.inf
         return self._center_noise(octave_of(n), n) * math.sqrt(self.columns())
 
     def _center_noise(self, octave: int, count: float) -> float:
-        """The deviation of the noise of the center in each direction, in deviations of the records."""
+        """Return the standard deviation of the center's noise in each direction, in deviations of
+        the records.
+        """
         if self.mean_share is None:
             return self.shape().spread(count) / math.sqrt(2)
         own = self.whitened()
@@ -311,8 +320,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return noise / mean_response(self.columns(), bound)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, none at the center, abstain with probability at most
-        ``beta``.
+        """Return the least n for which n records, none at the center, abstain with probability at
+        most ``beta``.
         """
         own = self.whitened()
         if not own.adds:
@@ -328,12 +337,12 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return max(first, least_counted(half, one, lambda k: noise.falls_short(k, allowed)))
 
     def fewest_records(self) -> int:
-        """Under replace: ``least``, decided on the public number of records."""
+        """Return ``least()``: fewer records, a public number under replace, are refused."""
         return 0 if self.adjacency is Adjacency.ADD_REMOVE else self.least()
 
     def least(self) -> int:
-        """``at_least``, or its default: that of the rounds; without, what the moments and the
-        search need.
+        """Return ``at_least``, or its default: that of the rounds; without rounds, the number
+        that the moments and the search need.
         """
         if self.has_signs:
             return self.shape().least()
@@ -350,30 +359,32 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
 
     @property
     def has_rounds(self) -> bool:
-        """Whether records are whitened: one column never is."""
+        """Tell whether records are whitened in rounds; a single column never is."""
         return self.rounds > 0 and len(self.center) > 1
 
     @property
     def has_signs(self) -> bool:
-        """Whether records are whitened by signs."""
+        """Tell whether records are whitened by signs."""
         return self.has_rounds and self.method == "sign"
 
     def shape(self) -> SignCovariance:
-        """The rounds of signs, with their share of the budget."""
+        """Return the rounds of signs, with their share of the budget."""
         return _shape_of(self)
 
     def spectral(self) -> SpectralRounds:
-        """The rounds of second moments, with their share of the budget."""
+        """Return the rounds of second moments, with their share of the budget."""
         return _spectral_of(self)
 
     def whitened(self) -> Whitened:
-        """The stages after them."""
+        """Return the stages after the rounds."""
         return _whitened_of(self)
 
     # --- public numbers -------------------------------------------------------------------------
 
     def _step_share(self) -> Fraction:
-        """Of mu^2, for a step of the search, and for the number where nothing else gives one."""
+        """Return the part of mu^2 for a step of the search, which the number of records also
+        takes where nothing else tells it.
+        """
         adds = self.adjacency is Adjacency.ADD_REMOVE
         searched = self.has_rounds or self.largest is None
         steps = self.scale_steps * searched + (adds and not self.has_signs)
@@ -384,27 +395,29 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return 1 - used - (self.rounds_share if self.has_rounds else 0)
 
     def first_length(self) -> float | None:
-        """The largest deviation as an image of the first map, in cells, if it is public."""
+        """Return the largest deviation of images under the first map, in cells; None if it is not
+        public.
+        """
         return None if self.largest is None else to_float(self.long() * (1 << START_BITS))
 
     def exponents(self) -> tuple[int, ...]:
-        """The logarithm of each column's cell."""
+        """Return the binary logarithm of each column's cell."""
         return exponents_of(self.cell, self.columns())
 
     def long(self) -> Fraction:
-        """``largest`` in the least column's cells; 0 without one."""
+        """Return ``largest`` in cells of the column with the least cell; 0 if it is not given."""
         if self.largest is None:
             return Fraction(0)
         return exact(self.largest, "largest") / Fraction(2) ** min(self.exponents())
 
     def _cells(self) -> Floats:
-        """The cell of each column, shape (d,)."""
+        """Return the cell of each column, shape (d,)."""
         return finite(np.ldexp(np.ones(self.columns()), self.exponents()))
 
     # --- what the stages follow from ------------------------------------------------------------
 
     def _everybody(self, before: Transcripts) -> tuple[Integers, Integers]:
-        """A threshold that every image is longer than."""
+        """Return a threshold that every image exceeds."""
         row = [*start(self.columns()), -1]
         return np.array([row], np.int64), np.zeros(len(before), np.intp)
 
@@ -412,7 +425,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return tuple(stage.name for stage in stages_of((self.shape().part(SHAPE),)))
 
     def _rows(self) -> Released[tuple[list[Row], Integers]]:
-        """The map after the rounds, about the center that they found."""
+        """Return the map after the rounds, about the center that they found."""
         d = self.columns()
         if not self.has_rounds:
             return Released((), lambda before: ([start(d)], np.zeros(len(before), np.intp)))
@@ -430,7 +443,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return Released(self._shape_stages(), rows)
 
     def _counts(self) -> Released[Floats]:
-        """The first released number of records, shape (size,)."""
+        """Return the first released number of records, shape (size,)."""
         if self.has_signs:
             shape = self.shape()
             return Released(

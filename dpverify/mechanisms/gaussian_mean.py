@@ -54,37 +54,38 @@ class GaussianMean(CenteredMean):
     where it is.
 
     Noisy binary searches find the medians of all columns; a clipped sum about them gives a center
-    within a fraction of a deviation; a second one about that, of all records, clipped where noise
-    and sampling together are least, is solved for the mean of the normal law whose clipped records
-    have it. So clipping costs no bias, however much it is. With a ``covariance`` all this is done
-    of whitened records, by a public integer map.
+    within a fraction of a deviation; a second one about that center, of all records, is clipped
+    where noise and sampling together are least. Its result is solved for the mean of the normal
+    law whose clipped records have the released mean, so clipping costs no bias, however strong.
+    With a ``covariance`` all this is done on whitened records, by a public integer map.
 
     Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
     ``Abstained`` below ``at_least`` records and where the mean is farther than sqrt(d) + 2
     deviations from the released center. Claim: GaussianDP(1 / noise_multiplier) up to the grid's
     rounding, for both adjacencies and all data; no delta. Errors at (1, 1e-6) under replace, in
-    deviations: d = 5: .090 at n = 1000, .039 at 4000; d = 50: .16 at 4000, .030 at 64000 (sampling
-    alone: .071, .035; .11, .028).
-    center, reach: public; every median is searched within reach of the center; None: 2^19 of the
-    largest deviation, but at most about 2^21 of the smallest (131 of the largest, where they differ
-    by a factor of 16,000). With a covariance the reach is in deviations, of whitened columns, 2^19
-    by default.
-    deviations: public; the known standard deviation of each column, used to 3%; with equal ones
-    exactly. Columns are independent.
-    covariance: public, in place of them; positive definite, shape (d, d), used to 1/64. Records
-    beyond 2^21 deviations of a column from the center are clamped.
-    outside: "clip" for records as they are; "mask" counts those inside the balls alone; the error
-    is up to half larger for few records or columns, hardly for many. Only "mask" is right for
-    records of which some are missing, where clipping is biased.
+    deviations: d = 5: .090 at n = 1000, .039 at 4000; d = 50: .16 at 4000, .030 at 64000
+    (sampling alone: .071, .035; .11, .028).
+    center, reach: public; every median is searched within reach of the center. By default the
+    reach is 2^19 of the largest deviation, but at most about 2^21 of the smallest (131 of the
+    largest, where they differ by a factor of 16,000). With a covariance the reach is in
+    deviations, of whitened columns, 2^19 by default.
+    deviations: public; the known standard deviation of each column, used to 3%, or exactly where
+    all are equal. Columns are independent.
+    covariance: public, in place of deviations; positive definite, shape (d, d), used to 1/64.
+    Records beyond 2^21 deviations of a column from the center are clamped.
+    outside: "clip" for records as they are; "mask" counts only the records inside the balls; the
+    error is up to half larger for few records or columns, hardly for many. Only "mask" is right
+    for records of which some are missing, where clipping is biased.
     kept: public, with "mask": the set in which records were kept before: ``HalfSpace(normal,
     bound)`` in the data's units, ``InsideBall(radius)`` or ``OutsideBall(radius)`` in deviations
-    about the center, or, for one column, two ends, either of which may be infinite. The estimate is
-    then the maximum likelihood one under that truncation; ``Abstained`` where under it less than a
-    20th of all records count.
+    about the center, or, for one column, two ends, either of which may be infinite. The estimate
+    is then the maximum likelihood one under that truncation; ``Abstained`` where under it less
+    than a 20th of all records count.
     search_share, warm_share: the parts of mu^2 for the searches and for the first sum.
-    extra_steps: of the search, beyond one for each halving of reach down to the least deviation.
-    at_least: abstain below this released (or public) number; by default 2.7 standard deviations of
-    a search step's noise.
+    extra_steps: steps of the search beyond one for each halving of reach down to the least
+    deviation.
+    at_least: abstain below this released (or public) number; by default 2.7 standard deviations
+    of a search step's noise.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: OURS (clipped mean and the way back, by Stein's identity); ZZ25, Theorem 4.1 (by
     truncation); DRS22.
@@ -101,8 +102,9 @@ class GaussianMean(CenteredMean):
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
-        """Deviations or a covariance; medians on the grid; a set that holds enough; shares that
-        leave something."""
+        """Check that deviations or a covariance are given, medians are on the grid, the kept set
+        holds enough, and the shares leave something.
+        """
         check_columns(self.kept, self.columns())
         if self.kept is not None and self.outside == "clip":
             raise ValueError(
@@ -134,8 +136,9 @@ class GaussianMean(CenteredMean):
             )
 
     def plan(self) -> Plan:
-        """The search, a sum about the medians, a sum about what that gave; of whitened records, if
-        they are."""
+        """Release the search, a sum about the medians, and a sum about the center that gave; of
+        whitened records where there is a whitening.
+        """
         if (public := self._whitening()) is not None:
             return public.plan(self._whitened(public).fixed_plan)
         search = self._search()
@@ -143,15 +146,18 @@ class GaussianMean(CenteredMean):
         return (*found, Prefix().then(search, search.steps).part(self._warm), *self.summed())
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """The mean for which the records that count have the released one; of whitened records,
-        moved back."""
+        """Return the mean under which the counted records have the released one; mapped back
+        where records were whitened.
+        """
         if (public := self._whitening()) is None:
             return self.told(transcript)
         found = self._whitened(public).told(transcript, jointly=True)
         return found if isinstance(found, Abstained) else public.moved_back(found)
 
     def before_sum(self) -> Prefix:
-        """The center, in its columns' steps, and the quarter octave of the number of records."""
+        """Return what the last sum depends on: the center, in its columns' steps, and the quarter
+        octave of the number of records.
+        """
         search = self._search()
         reads = (*map(search.stage, range(search.steps)), WARM)
         middles = self._first_ball((1,) * self.columns())[0].center
@@ -162,21 +168,23 @@ class GaussianMean(CenteredMean):
         )
 
     def ball(self, row: Row) -> tuple[Stretch, int]:
-        """Columns in units of their deviations, about the released center; the radius of least
-        error.
+        """Return the columns in units of their deviations about the released center, and the
+        radius of least error.
         """
         center = tuple(c << shift for c, shift in zip(row, self._images().shifts(), strict=False))
         return self._images().ball(center, self._length(row[-1]))
 
     def sum_query(self, stretch: Stretch, radius: int) -> VectorQuery:
-        """Of all records, clipped; or of those inside, and in the public set, with their number."""
+        """Build the query for the sum of all records, clipped; with a mask, of those inside the
+        ball and the public set, with their number.
+        """
         if self.outside == "clip":
             return CenteredMean.sum_query(self, stretch, radius)
         kept = self._images().public_set(stretch)
         return ScaledMaskedSum(stretch, radius * GRAIN, radius * self.weight(), kept=kept)
 
     def reading(self, ratio: list[float], stretch: Stretch, radius: int) -> Reading | Abstained:
-        """The mean whose limited records have this one."""
+        """Find the mean whose clipped or masked records have the released mean."""
         return self._images().reading(ratio, stretch, radius)
 
     def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
@@ -194,11 +202,11 @@ class GaussianMean(CenteredMean):
         return np.full(self.columns(), self._deviation() * math.sqrt(excess / count))
 
     def expected_error(self, n: int) -> float:
-        """For n records of the model, whose search succeeded, about the center that it found: the
-        noise's root mean square length, in the data's units. Of records of which some were not
-        ``kept`` it is a lower estimate.
+        """Predict the noise's root mean square length, in the data's units, for n records of the
+        model, where the search succeeded, about the center that it found.
 
-        Infinite below ``at_least`` records.
+        Where some records were not ``kept``, this is a lower estimate. Infinite below
+        ``at_least`` records.
         """
         if (public := self._whitening()) is not None:
             return public.length() * self._whitened(public).expected_error(n)
@@ -210,7 +218,7 @@ class GaussianMean(CenteredMean):
         return self.length_of(self._images().units(), radius, n) / (at.ratio * inside)
 
     def least(self) -> int:
-        """Below this number it abstains."""
+        """Return the number of records below which the mechanism abstains."""
         if self.at_least is not None:
             return self.at_least
         if (public := self._whitening()) is not None:
@@ -219,28 +227,33 @@ class GaussianMean(CenteredMean):
         return min(max(1, math.ceil(_TIMES * noise)), _MOST_LEAST)
 
     def needed(self) -> int:
-        """All of these; an eighth of them inside the last ball."""
+        """Return the number that the last ball has to hold: all of ``least`` records, or an
+        eighth of them with a mask.
+        """
         return self.least() if self.outside == "clip" else -(-self.least() // 8)
 
     def joint(self) -> bool:
-        """How many records are inside is always private."""
+        """Tell whether the number is released with the sum: with a mask the number inside is
+        always private.
+        """
         return self.counts() or self.outside == "mask"
 
     def sum_share(self) -> Fraction:
-        """What the search and the first sum leave."""
+        """Return the share of mu^2 that the search and the first sum leave."""
         return 1 - self.search_share - self.warm_share
 
     def weight(self) -> int:
-        """An eighth of the radius, for means are near the center, where the number matters
-        little; under replace all that is free.
+        """Return the weight of the count: an eighth of the radius, since means are near the
+        center, where the number matters little; under replace all that costs nothing.
         """
         return GRAIN // 8 if self.counts() else math.isqrt(3 * GRAIN**2)
 
     # --- whitened records -------------------------------------------------------------------------
 
     def _whitening(self) -> Whitening | None:
-        """The map to columns of deviation 1: of a covariance, and of unlike deviations where 3%
-        would bend a public set."""
+        """Return the map to columns of deviation 1: for a covariance, and for unequal deviations
+        where 3% would bend a public set; else None.
+        """
         if self.covariance is not None:
             return whitening_of(self.covariance, self.center)
         given = self._deviations()
@@ -249,11 +262,11 @@ class GaussianMean(CenteredMean):
         return whitening_of(diagonal(given), self.center)
 
     def _whitened(self, public: Whitening) -> GaussianMean:
-        """The mechanism of the images."""
+        """Build the mechanism for the whitened images."""
         return _of_images(self, public)
 
     def _shortest(self) -> Fraction:
-        """In what the reach is: the least deviation, or whitened deviations."""
+        """Return the unit of the reach: the least deviation, or 1 for whitened deviations."""
         return Fraction(1) if self.deviations is None else Fraction(min(self.deviations))
 
     def _deviations(self) -> Numbers:
@@ -266,23 +279,23 @@ class GaussianMean(CenteredMean):
         return self.side_search(Fraction(min(self._deviations())))
 
     def _images(self) -> NormalImages:
-        """Records on the grid."""
+        """Build the records' images on the grid."""
         return NormalImages(self.center, self._deviations(), self.outside, self.kept)
 
     def _deviation(self) -> float:
-        """The root mean square of the columns' deviations in the image."""
+        """Return the root mean square of the columns' deviations in the image."""
         return self._images().deviation()
 
     def _length(self, octave: int) -> float:
-        """Of the last ball's radius, in deviations, for about so many records."""
+        """Return the last ball's radius, in deviations, for about this many records."""
         share = math.sqrt(self.sum_share())
         mu = share / min(max(to_float(exact(self.noise_multiplier, "noise")), 1e-100), 1e100)
         best = best_mean_bound if self.outside == "clip" else best_masked_bound
         return math.sqrt(best(self.columns(), count_of(octave), mu, 1 if self.counts() else 2))
 
     def _first_length(self) -> float:
-        """Of the first ball's radius: all columns' medians together are off by about sqrt(d)
-        deviations at most.
+        """Return the first ball's radius, in deviations: all columns' medians together are off by
+        at most about sqrt(d).
         """
         return math.sqrt((2 if self.outside == "clip" else 3) * self.columns())
 
@@ -309,7 +322,9 @@ class GaussianMean(CenteredMean):
         return self._images().ball(medians, self._first_length())
 
     def _frames(self, before: Transcripts) -> Integers:
-        """The center in its steps and the quarter octave of the number, shape (size, d + 1)."""
+        """Return the center in its steps and the quarter octave of the number, shape (size, d +
+        1).
+        """
         search, d = self._search(), self.columns()
         nodes, which = different_rows(search.nodes(search.steps)(before), "nodes")
         frames = np.zeros((len(before), d + 1), np.int64)
@@ -322,7 +337,7 @@ class GaussianMean(CenteredMean):
     def _moved(
         self, stretch: Stretch, radius: int, before: Transcripts, rows: NDArray[np.intp]
     ) -> Integers:
-        """The frames of these draws, whose first ball this was."""
+        """Return the frames of the draws that had this first ball."""
         d, least = self.columns(), self.least()
         per = radius * self.sum_scale(self.warm_share) / UNIT
         values = before[WARM][rows]
@@ -338,7 +353,7 @@ class GaussianMean(CenteredMean):
 
 @lru_cache(maxsize=64)
 def _of_images(mechanism: GaussianMean, public: Whitening) -> GaussianMean:
-    """Of columns of deviation 1 about 0."""
+    """Build the mechanism for columns of deviation 1 about 0."""
     d, reach = mechanism.columns(), mechanism.reach
     own: dict[str, Any] = mechanism.parameters | {
         "budget": None,

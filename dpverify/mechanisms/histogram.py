@@ -55,8 +55,9 @@ class Histogram(Mechanism[BinsEstimate]):
     noise: Annotated[NoiseLaw, one_of("laplace", "gaussian")] = "laplace"
 
     def check_parameters(self) -> None:
-        """Refuse edges that hold every number, and a strategy without an axis or a noise that it is
-        for."""
+        """Refuse edges that hold every number, and a strategy that no axis or noise of this
+        histogram suits.
+        """
         for axis in self.axes:
             outside_of(axis)
         if self.strategy != "identity" and all(isinstance(axis, int) for axis in self.axes):
@@ -77,25 +78,27 @@ class Histogram(Mechanism[BinsEstimate]):
             )
 
     def columns(self) -> int:
-        """One for each axis."""
+        """Return the number of axes, of one column each."""
         return len(self.axes)
 
     def replacement(self) -> tuple[float, ...]:
-        """A record in no bin: what is missing is not counted there."""
+        """Return a record in no bin, so that a missing one is not counted."""
         return tuple(outside_of(axis) for axis in self.axes)
 
     def plan(self) -> Plan:
-        """One stage: the counts after the public matrices, scale noise_multiplier times what a
-        record moves."""
+        """Plan one stage: the counts after the public matrices, with scale noise_multiplier times
+        the sensitivity.
+        """
         return (Stage(COUNTS, self._counts(), self._noise()),)
 
     def expected_error(self, n: int) -> float:
-        """The root of the expected squared noise of all counts together, in records, whatever n
-        is."""
+        """Return the root of the expected squared noise of all counts together, in records,
+        whatever n is.
+        """
         return float(np.linalg.norm(self._answer((0,) * self._counts().width).standard_deviation))
 
     def estimate(self, transcript: Transcripts) -> BinsEstimate | Abstained:
-        """The released integers, and all that follows from them."""
+        """Return the released integers, and all that follows from them."""
         return self._answer(transcript.numbers(COUNTS))
 
     def _answer(self, released: tuple[int, ...]) -> BinsEstimate:

@@ -1,5 +1,5 @@
-"""``histogram_gaussian``: the mean and the standard deviation of normal records by stability
-histograms, as published.
+"""``histogram_gaussian``: the mean and standard deviation of normal records by stability
+histograms.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _MOST_RECORDS = 1 << 60
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
     """The mean and the standard deviation of normal records by two histograms: KV18's estimator,
-    to compare with.
+    for comparison.
 
     Differences of neighbors in the data are counted by octave; the fullest one tells a scale, 2.6
     to 5.3 times the deviation as a rule. Records are counted in bins of that width. They are
@@ -94,7 +94,7 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
     at_least: Annotated[int, whole_from(2, most=1 << 60)] | None = None
 
     def check_parameters(self) -> None:
-        """Replace alone; shares of sum 1."""
+        """Check that the adjacency is replace, and that the shares have sum 1."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
                 f"adjacency = {self.adjacency}: neighbors in the data go by index, and when a "
@@ -108,8 +108,8 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
             )
 
     def plan(self) -> Plan:
-        """The public number; octaves, bins of a width that they tell, the mean and the squares in
-        bounds that both tell.
+        """Release the public number, the octaves, the bins of a width that these tell, then the
+        mean and the squares between bounds that both tell.
         """
         octaves, bins = self._histogram(self.octaves(), 0), self._histogram(self.bins(0), 1)
         width = Released((OCTAVES,), lambda before: fullest(before, OCTAVES)[:, np.newaxis])
@@ -130,8 +130,8 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         )
 
     def estimate(self, transcript: Transcripts) -> NormalEstimate | Degenerate | Abstained:
-        """The released mean within its bounds, and the root of the released sum of squares over n
-        - 1.
+        """Return the released mean within its bounds, and the root of the released sum of squares
+        over n - 1.
         """
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
@@ -163,8 +163,8 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """Of the mean, in standard deviations of normal records: the noise's part for a width of
-        4 of them; widths are 2.6 to 5.3.
+        """Predict the noise's part in the mean, in standard deviations of normal records, for a
+        width of 4 of them; widths are 2.6 to 5.3.
 
         Infinite below ``at_least`` records.
         """
@@ -175,12 +175,12 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         return float(4 * cells / 2**FINENESS)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n from ``at_least`` on for which normal records are lost with probability at
-        most ``beta``, by bounds.
+        """Return the least n, from ``at_least`` on, for which normal records are lost with
+        probability at most ``beta``, by bounds.
 
-        Lost: no estimate, a width outside 1 to 8 deviations, or a bin further than 1.5 widths
-        from the mean; for deviations of 16 cells or more. Where 2^60 records do not suffice it is
-        that, or ``at_least``.
+        Lost means: no estimate, a width outside 1 to 8 deviations, or a bin further than 1.5
+        widths from the mean; for deviations of 16 cells or more. Where 2^60 records do not
+        suffice, the result is 2^60 or ``at_least``.
         """
         allowed = to_float(probability(beta, "beta"))
         try:
@@ -190,7 +190,9 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         return max(least, self.fewest_records())
 
     def lost(self, n: int) -> float:
-        """The bound for n normal records. Source: spec."""
+        """Bound the probability that n normal records are lost (see ``minimum_n``).
+        Source: spec.
+        """
         found = n * _BEYOND
         for k, (name, things) in enumerate(((OCTAVES, n // 2), (BINS, n))):
             noise = self._stage(name).noise
@@ -201,7 +203,7 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         return min(found, 1.0)
 
     def fewest_records(self) -> int:
-        """``at_least``, decided on the public number of records."""
+        """Return ``at_least`` or its default: fewer records, a public number, are refused."""
         if self.at_least is not None:
             return self.at_least
         noise = self._stage(OCTAVES).noise
@@ -211,21 +213,23 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
     # --- the stages -----------------------------------------------------------------------------
 
     def octaves(self) -> PairOctaves:
-        """Of differences, in cells."""
+        """Build the query for the octaves of differences, in cells."""
         return PairOctaves(_grid_of(self))
 
     def bins(self, octave: int) -> KeyedCounts:
-        """Two halves of 2^(octave + 1) cells each, one on either side of a multiple of a width."""
+        """Build the query for bins: two halves of 2^(octave + 1) cells each, one on either side
+        of a multiple of a width.
+        """
         return KeyedCounts(2, -1, _grid_of(self) + max(octave, 0) + 1)
 
     def bounds(self, n: int, bin_: int) -> tuple[int, int]:
-        """Of n records about a bin's middle, in 2^-12 of a width."""
+        """Return the clamp's bounds for n records about a bin's middle, in 2^-12 of a width."""
         half = math.ceil(4 * 2**FINENESS * math.sqrt(log_ratio(n, self.failure)))
         middle = min(max(bin_, -_FARTHEST_BIN), _FARTHEST_BIN) << FINENESS
         return middle - half, middle + half
 
     def centers(self, before: Transcripts) -> Integers:
-        """The released means to the nearest cell, within their bounds, shape (size, 1)."""
+        """Return the released means to the nearest cell, within their bounds, shape (size, 1)."""
         found, sums = [], before[MEAN][:, 0].tolist()
         frame, which = np.unique(frames(before), axis=0, return_inverse=True)
         ends = [(n, bin_ << FINENESS, *self.bounds(n, bin_)) for n, _, bin_ in frame.tolist()]
@@ -258,13 +262,13 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         return DiscreteLaplace(moved * self.noise_multiplier / self.shares[place])
 
     def _fine(self, octave: int) -> int:
-        """The exponent of 2^-12 of a width."""
+        """Return the exponent of 2^-12 of a width."""
         return _grid_of(self) + max(octave, 0) + 2 - FINENESS
 
 
 def fullest(before: Transcripts, stage: Handle) -> Integers:
-    """The key of the largest shown count, the first of several; 0 where none is shown, shape
-    (size,).
+    """Return the key of the largest shown count (the first of several), 0 where none is shown;
+    shape (size,).
     """
 
     def of(shown: tuple[int, ...]) -> int:
@@ -275,12 +279,12 @@ def fullest(before: Transcripts, stage: Handle) -> Integers:
 
 
 def frames(before: Transcripts) -> Integers:
-    """The number of records, the octave and the bin, shape (size, 3)."""
+    """Return the number of records, the octave and the bin, shape (size, 3)."""
     numbers = before[COUNT][:, 0].astype(np.int64)
     return np.stack([numbers, fullest(before, OCTAVES), fullest(before, BINS)], axis=1)
 
 
 @lru_cache(maxsize=64)
 def _grid_of(mechanism: HistogramGaussian) -> int:
-    """The exponent of the cell."""
+    """Return the exponent of the cell, a power of two."""
     return floor_log2(exact(mechanism.cell, "cell"))

@@ -111,8 +111,8 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
     at_least: Annotated[int, whole_from(1, most=1 << 60)] = 1
 
     def check_parameters(self) -> None:
-        """A finite matrix of the center's shape, a radius of not too many deviations, shares of
-        sum 1.
+        """Check that the matrix is finite and fits the center, that the radius is not too many
+        deviations, and that the shares have sum 1.
         """
         if self.matrix is not None:
             settle(self, matrix=square_matrix(self.matrix, len(self.center)))
@@ -126,15 +126,17 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         vector_sum(self.center, self._clip_radius(0.0), self.matrix)  # refuses one off the grid
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return len(self.center)
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The center, which moves the sums least."""
+        """Return the center, which moves the sums least."""
         return self.center
 
     def plan(self) -> Plan:
-        """The public count under replace; then one sum a step, each about the last noisy mean."""
+        """Release the public count under replace; then one sum a step, each about the last noisy
+        mean.
+        """
         grid = self._grid()
         first = 0, grid.multiples(self.center)
         public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
@@ -147,7 +149,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return (*public, self._step(0, grid, *first), *map(later, range(1, self.steps)))
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """Of the last step: its center + noisy sum / noisy count, moved into its ball."""
+        """Return the last step's center + noisy sum / noisy count, moved into its ball."""
         last, grid = self.steps - 1, self._grid()
         rungs, multiples = self._path(last, grid, transcript)
         ball = self._ball(last, int(rungs[0]))
@@ -177,8 +179,8 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, to_float(count), width, from_count, count_deviation=own)
 
     def expected_error(self, n: int) -> float:
-        """For n records of the model, whose balls shrink as their counts without noise say; in
-        the data's units.
+        """Predict the root mean square length of the noise, in the data's units, for n records of
+        the model, whose balls shrink as they would without noise in the counts.
 
         The count's noise enters if the ball never shrinks, for a mean at its edge; later the mean
         is near the center. Infinite below ``at_least`` records.
@@ -195,7 +197,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return noise_length(ball.total, capped(ball.scale / n), edge)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records abstain with probability at most ``beta``."""
+        """Return the least n for which n records abstain with probability at most ``beta``."""
         allowed = probability(beta, "beta")
         if not self._counts():
             return self.at_least
@@ -203,7 +205,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return least_counted(self.at_least, per_record, lambda d: noise.falls_short(d, allowed))
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
+        """Return ``at_least``: fewer records, a public number under replace, are refused."""
         return 0 if self._counts() else self.at_least
 
     # --- a step: its noise, its ball, its query -------------------------------------------------
@@ -212,26 +214,29 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return self.adjacency is Adjacency.ADD_REMOVE
 
     def _weight(self, t: int) -> int:
-        """Of one record in the noisy count, in 16ths of the clip radius.
+        """Return the weight of one record in the noisy count, in 16ths of the clip radius.
 
-        In the first step as in ``ClippedMean``, for the mean may be anywhere in the ball; later
-        half of it, for the mean is near the center.
+        In the first step it is as in ``ClippedMean``, since the mean may be anywhere in the ball;
+        later half of that, since the mean is near the center.
         """
         return max(1, round((8 if t else 16) / math.sqrt(math.sqrt(4 * len(self.center)))))
 
     def _multiplier(self, t: int) -> Fraction:
-        """noise_multiplier / sqrt(share)."""
+        """Return noise_multiplier / sqrt(share)."""
         return self.noise_multiplier * root_up(1 / shares_of(self.shares, self.steps)[t], ROOT_BITS)
 
     def _moves(self, t: int) -> Fraction:
-        """The sensitivity in 16ths of the clip radius, rounded up: the same for every ball, so that
-        what is built has exactly the claim that was declared."""
+        """Return the sensitivity in 16ths of the clip radius, rounded up: the same for every
+        ball, so that each stage built has exactly the declared claim.
+        """
         if self._counts():
             return root_up(PARTS**2 + self._weight(t) ** 2, ROOT_BITS)
         return Fraction(2 * PARTS)
 
     def _count_noise(self, t: int) -> Fraction:
-        """The standard deviation of the released count, in records: the same for every ball."""
+        """Return the standard deviation of the released count, in records: the same for every
+        ball.
+        """
         return (
             self._multiplier(t) * self._moves(t) / self._weight(t)
             if self._counts()
@@ -239,7 +244,9 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         )
 
     def _clip_radius(self, radius: float) -> Fraction:
-        """In the units of ``deviation``, for a mean within so many deviations of the center."""
+        """Return the clip radius, in the units of ``deviation``, for a mean within this many
+        deviations of the center.
+        """
         far = math.ceil(reach(radius, len(self.center), self.beta) * _PRECISION)
         return (Fraction(far, _PRECISION) + self.coarseness) * exact(self.deviation, "deviation")
 
@@ -255,7 +262,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return Ball(radius, total, per_unit * deviation, scale)
 
     def _centered(self, ball: Ball, grid: Grid, multiples: Sequence[int]) -> VectorSum:
-        """The ball's query about a center, in its own cells."""
+        """Return the ball's query about a center, in its own cells."""
         finer = (ball.total.exponent - grid.exponent,) * len(multiples)
         return replace(ball.total, center=Rationals(tuple(multiples), 1).cells(finer))
 
@@ -282,7 +289,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return self._step(t, grid, rung, multiples[::-1])
 
     def _path(self, t: int, grid: Grid, before: Transcripts) -> tuple[IntArray, IntArray]:
-        """The balls before step t: rungs of shape (size,), centers of shape (size, d)."""
+        """Return the balls before step t: rungs of shape (size,), centers of shape (size, d)."""
         size = len(before)
         rungs = np.zeros(size, np.int64)
         multiples = np.tile(np.array(grid.multiples(self.center), np.int64), (size, 1))
@@ -302,7 +309,9 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
     def _taken(
         self, t: int, before: Transcripts, rows: NDArray[np.intp]
     ) -> tuple[IntArray, Floats]:
-        """Of these rows: what step t released for the sum, and the (noisy or public) number."""
+        """Return, for these rows, the sum that step t released, and the (noisy or public)
+        number.
+        """
         values = before[_name(t)][rows]
         if self._counts():
             return values[:, :-1], in_units(values[:, -1], self._count_noise(t) / UNIT)
@@ -311,8 +320,8 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
     def _shrunk(
         self, t: int, ball: Ball, grid: Grid, taken: tuple[IntArray, Floats]
     ) -> tuple[IntArray, NDArray[np.bool_], Floats]:
-        """The rungs of the next radii, where they are indeed smaller (elsewhere the ball stays),
-        and how far the centers move, in steps of their grid. The spec has the proof
+        """Return the rungs of the next radii, whether these are indeed smaller (elsewhere the
+        ball stays), and the centers' moves, in steps of their grid. The spec has the proof
         (next_radius).
         """
         sums, number = taken
@@ -331,5 +340,5 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
 
 
 def _name(t: int) -> Handle:
-    """Of the stage of step t, from 0."""
+    """Name the stage of step t, from 0."""
     return Handle(f"step {t + 1}")

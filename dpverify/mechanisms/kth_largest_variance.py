@@ -32,10 +32,12 @@ class KthLargestVariance(GroupVotes):
     k: int = 1
 
     def statistic(self) -> Statistic:
-        """The k-th largest."""
+        """Return the k-th largest variance as the statistic of a group."""
         return KthLargest(self.k)
 
     def off(self, pairs: int) -> float:
-        """The k largest must not be below a half, nor the others above twice the k-th; chi-square."""
+        """Bound the probability that one of the k largest variances is below a half, or another
+        above twice the k-th, by chi-square.
+        """
         low, high = gammainc(pairs / 2, pairs / 4), gammaincc(pairs / 2, pairs)
         return float(self.k * low + (self.d - self.k + 1) * high)

@@ -43,7 +43,7 @@ class LargeVariancesEstimate(Result):
 
     @property
     def value(self) -> Mapping[int, float]:
-        """``variances``."""
+        """Return ``variances``."""
         return self.variances
 
     def interval(self, level: Exact = 0.95) -> None:
@@ -94,7 +94,9 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
     key: int = 0
 
     def check_parameters(self) -> None:
-        """1 <= reports <= d, groups that n_max records make, either of largest and delta."""
+        """Check that 1 <= reports <= d, that n_max records make the groups, and that one of
+        largest and delta is given.
+        """
         check_ladder(self)
         if (self.largest is None) is (self.delta is None):
             raise ValueError(
@@ -105,16 +107,16 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
             raise ValueError(f"largest = {self.largest} is not positive; give a bound above 0.")
 
     def columns(self) -> int:
-        """d."""
+        """Return the number of columns."""
         return self.d
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The origin."""
+        """Return the origin."""
         return 0.0 if self.d == 1 else (0.0,) * self.d
 
     def plan(self) -> Plan:
-        """The votes for the largest variance unless a bound is public, then a round for each
-        report.
+        """Release the votes for the largest variance, unless a bound is public, then a round for
+        each report.
         """
         if self.delta is None:
             return self.ladder().rounds()
@@ -123,7 +125,7 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         return (votes, *self.ladder().rounds())
 
     def ladder(self) -> Ladder:
-        """The rounds."""
+        """Build the rounds."""
         start = None
         if self.largest is not None:
             bound = floor_log2(exact(self.largest, "largest") / self.cell**2) // 2
@@ -134,7 +136,7 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         return Ladder(grouping, self.adjacency, self.reports, depth, start, self.noise_multiplier)
 
     def estimate(self, transcript: Transcripts) -> LargeVariancesEstimate | Abstained:
-        """Twice the lower edge of each level [4^b, 4^(b + 1))."""
+        """Return twice the lower edge of each released level [4^b, 4^(b + 1))."""
         if self.delta is not None and fullest(transcript.numbers(VOTES)) is None:
             return Abstained(NO_BUCKET)
         ladder = self.ladder()
@@ -144,16 +146,16 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         return LargeVariancesEstimate(named, math.ldexp(1.0, 2 * (below + cell)))
 
     def expected_error(self, n: int) -> float:
-        """A factor: 4 from ``minimum_n()`` records on, which says for which records; infinite for
-        fewer.
+        """Return a factor: 4 from ``minimum_n()`` records on, for records as named there;
+        infinite for fewer.
 
         Raises ValueError if the groups are too few.
         """
         return 4.0 if n >= self.minimum_n() else math.inf
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n known to be enough for independent normal columns, except with probability
-        ``beta``.
+        """Return the least n known to be enough for independent normal columns, except with
+        probability ``beta``.
 
         Then each variance that is reported is within a factor of 4, and those that are not are
         below 2 ``below`` (so they are, if the reports suffice, where ``largest`` is no less than

@@ -118,7 +118,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
-        """Ranges that the family has, of not too many places; a set of records that it has."""
+        """Check that the family has the ranges, that they are of not too many places, and that it
+        has the kept records.
+        """
         settle(self, shares=checked_shares(self.shares, len(_SHARES)))
         check_law(self.family)
         if (searched := searched_of(self.family, self.ranges)) is None:
@@ -144,12 +146,12 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
             )
 
     def replacement(self) -> float:
-        """The median in the middle of the ranges."""
+        """Return the median in the middle of the ranges."""
         return self._edge(self._searched().median(0))
 
     def plan(self) -> Plan:
-        """The public number under replace; both searches; the moments where these ended, and about
-        the law that these tell.
+        """Release the public number under replace; both searches; the moments where these ended,
+        and the moments about the law that those tell.
         """
         public = () if self.counts() else (Stage(COUNT, Count(), NoNoise()),)
         sides, spreads = self._searched().searches()
@@ -159,7 +161,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
 
     @np.errstate(all="ignore")  # what overflows is no law's, and becomes an outcome
     def estimate(self, transcript: Transcripts) -> LocationScaleEstimate | Abstained:
-        """The law that has the last moments, as the family's parameters."""
+        """Return the law that has the last moments, as the family's parameters."""
         means, inside = self._released(transcript)
         if not inside >= self.least():
             return Abstained(f"fewer than {self.least()} records, by the released number")
@@ -190,8 +192,8 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     def expected_error(
         self, n: int, *, parameters: Sequence[float] | None = None, which: int = 0
     ) -> float:
-        """Of a parameter, the first or the second (``which`` = 1): the noise's part for n records,
-        kept if some are, of the law with these.
+        """Predict the noise's part in a parameter, the first or the second (``which`` = 1), for n
+        records of the law with these ``parameters``; with ``kept``, for n records inside it.
 
         To first order, where the searches found the law. Infinite below ``at_least``.
         """
@@ -209,7 +211,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return found if math.isfinite(found) else math.inf
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that the released number of n records, all inside, is below
+        """Return the least n for which the released number of n records, all inside, is below
         ``at_least`` with probability at most ``beta``.
         """
         allowed = probability(beta, "beta")
@@ -219,15 +221,15 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return least_counted(self.least(), per_record, lambda k: _NOISE.falls_short(k, allowed))
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
+        """Return ``at_least``: fewer records, a public number under replace, are refused."""
         return 0 if self.counts() else self.least()
 
     def counts(self) -> bool:
-        """Whether the number of records is private."""
+        """Tell whether the number of records is private."""
         return self.adjacency is Adjacency.ADD_REMOVE
 
     def least(self) -> int:
-        """Below this number of records it abstains."""
+        """Return the number of records below which the mechanism abstains."""
         if self.at_least is not None:
             return self.at_least
         times = _PER_MULTIPLIER // (2 if self.counts() else 1)
@@ -258,7 +260,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return OneUnit(SideCounts((high,), (low,)), self._step_scale(spreads, 1))
 
     def _step_scale(self, search: Search, place: int) -> Fraction:
-        """The noise of one of its steps, in records: one moves a step by 1, or by 2."""
+        """Return a search step's noise scale, in records; a neighbor moves a step by 1 or 2."""
         square = (1 if self.counts() else 4) * search.steps / self.shares[place]
         return self.noise_multiplier * root_up(square, ROOT_BITS)
 
@@ -271,7 +273,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return _query_of(self, name)
 
     def _scale(self, name: Handle) -> Fraction:
-        """The noise of a stage's numbers, in their unit."""
+        """Return the noise scale of a stage's numbers, in the unit of these numbers."""
         moved = self._query(name).moved(self.adjacency)
         return self.noise_multiplier * root_up(
             moved / self.shares[2 if name == WARM else 3], ROOT_BITS
@@ -284,8 +286,8 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return _frames_of(self)
 
     def _frame(self, row: Row) -> tuple[Law, Interval]:
-        """The law that is known before a release, and the interval of the release; a row of two is
-        before the warm one.
+        """Return the law that is known before a release, and the interval of the release; a row
+        of two numbers is from before the warm release.
         """
         searched, frames = self._searched(), self._frames()
         scale = searched.scale(row[1])
@@ -296,8 +298,8 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return law, frames.best(law, row[4])
 
     def _rows(self, name: Handle, before: Transcripts) -> Integers:
-        """Where both searches ended; for the last moments the warm ones in 1/64 and the quarter
-        octave of the number, too.
+        """Return the places where both searches ended; for the last moments, the warm ones in
+        1/64 and the quarter octave of the number, too.
         """
         ends = []
         for search in self._searched().searches():
@@ -315,7 +317,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return np.array(edges), which.reshape(-1)
 
     def _released(self, transcript: Transcripts) -> tuple[Floats, float]:
-        """The last moments of a record, and the number of records that count."""
+        """Return the last moments of a record, and the number of records that count."""
         query, per = self._query(MOMENTS), self._scale(MOMENTS) / UNIT
         sums = [value * per for value in transcript.numbers(MOMENTS)]
         return moments_of(query, sums, None if query.weight else transcript.number(COUNT))

@@ -75,7 +75,9 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
     at_least: AtLeast = 1
 
     def check_parameters(self) -> None:
-        """Bounds of each column, in order, and not so near each other or so far that floats end."""
+        """Check that each column has bounds in order, neither too near each other nor too far
+        apart for floats.
+        """
         if len(self.lower) != len(self.upper) or len(self.lower) > _MOST_COLUMNS:
             raise ValueError(
                 f"{len(self.lower)} lower and {len(self.upper)} upper bounds; give one of each for "
@@ -98,15 +100,15 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
             raise ValueError(f"radius = {self.radius} is below 2^-16; give narrower bounds.")
 
     def columns(self) -> int:
-        """The number of columns with bounds."""
+        """Return the number of columns with bounds."""
         return len(self.lower)
 
     def replacement(self) -> tuple[float, ...]:
-        """The middle of the bounds, which moves no sum but the number of records."""
+        """Return the middle of the bounds, which moves no sum but the number of records."""
         return middle_of(self.lower, self.upper)
 
     def plan(self) -> Plan:
-        """All moments and the number of records in one value, unless that is public."""
+        """Release all moments and, unless it is public, the number of records in one value."""
         inner, noise = self._query(), self._noise()
         query: BoxMoments | OneUnit = inner
         if isinstance(noise, RoundedGaussian):
@@ -116,7 +118,7 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
         return (Stage(COUNT, Count(), NoNoise()), Stage(MOMENTS, query, noise))
 
     def estimate(self, transcript: Transcripts) -> MomentMatrixEstimate | Abstained:
-        """The released integers as a symmetric matrix of sums, in units of the bounds."""
+        """Return the released integers as a symmetric matrix of sums, in units of the bounds."""
         d, (query, step, deviation) = self.columns(), self._released()
         sums = list(transcript.numbers(MOMENTS))
         if self._counts():
@@ -137,8 +139,9 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
         return MomentMatrixEstimate(value, noise, middle, high / 2 - low / 2, self.noise)
 
     def expected_error(self, n: int) -> float:
-        """The Frobenius norm of the noise in the second moments of n records, divided by n: of z,
-        in units of the bounds. Infinite below ``at_least`` records."""
+        """Predict the Frobenius norm of the noise in the second moments of n records, divided by
+        n, in units of the bounds. Infinite below ``at_least`` records.
+        """
         if n < self.at_least:
             return math.inf
         query, step, deviation = self._released()
@@ -146,7 +149,7 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
         return deviation * capped(each)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records abstain with probability at most ``beta``."""
+        """Return the least n for which n records abstain with probability at most ``beta``."""
         allowed = probability(beta, "beta")
         if not self._counts():
             return self.at_least
@@ -155,15 +158,15 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
         return least_counted(self.at_least, per_record, lambda k: noise.falls_short(k, allowed))
 
     def fewest_records(self) -> int:
-        """Under replace ``at_least``, decided on the public number of records."""
+        """Return ``at_least``: fewer records, a public number under replace, are refused."""
         return 0 if self._counts() else self.at_least
 
     def _counts(self) -> bool:
         return self.adjacency is Adjacency.ADD_REMOVE
 
     def _released(self) -> tuple[BoxMoments, Fraction, float]:
-        """The query as the plan has it, what a released integer stands for, and the deviation of
-        the noise in these.
+        """Return the query in the plan, the value of a released integer, and the standard
+        deviation of the noise in these integers.
         """
         stage: Any = self._stage(MOMENTS)
         query: Any = stage.query
@@ -172,19 +175,19 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
         return query, Fraction(1), stage.noise.standard_deviation
 
     def _noise(self) -> RoundedGaussian | DiscreteLaplace:
-        """Gaussian noise in its own unit, Laplace noise in that of the query."""
+        """Return Gaussian noise in its own unit, or Laplace noise in that of the query."""
         if self.noise == "gaussian":
             return RoundedGaussian(UNIT)
         return DiscreteLaplace(self._scale(self._query()))
 
     def _scale(self, query: BoxMoments) -> Fraction:
-        """noise_multiplier times the sensitivity, to 2^-40."""
+        """Return noise_multiplier times the sensitivity, to 2^-40."""
         moves = _moved(query, self.adjacency)
         root = moves if query.norm is Norm.L1 else root_down(moves, ROOT_BITS)
         return self.noise_multiplier * root
 
     def _reach(self) -> int:
-        """The radius of the ball in units, at most that of the whole box, rounded up."""
+        """Return the radius of the ball in units, rounded up, at most that of the whole box."""
         whole = math.isqrt(len(self.lower) * SIDE**2 - 1) + 1
         if self.radius is None:
             return whole
@@ -212,18 +215,22 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
 
 @lru_cache(maxsize=16)
 def _moved(query: BoxMoments, adjacency: Adjacency) -> int:
-    """The sensitivity, in the query's norm."""
+    """Return the sensitivity, in the query's norm."""
     return int(query.sensitivity(adjacency, Domain(len(query.low))).conclusion.value)
 
 
 def _in_frobenius_norm(query: BoxMoments) -> Fraction:
-    """The mean squared Frobenius norm of the noise in second moments, for noise of 1 in entries."""
+    """Return the mean squared Frobenius norm of the noise in second moments, for noise of 1 in
+    entries.
+    """
     d = len(query.low)
     return Fraction(d, query.diagonal**2) + Fraction(d * (d - 1), query.above**2)
 
 
 def _best(query: BoxMoments, adjacency: Adjacency) -> BoxMoments:
-    """The query with all entries alike, or nearly as in a Frobenius norm: the one of less noise."""
+    """Choose the query with less noise: all entries alike, or weighted nearly as in a Frobenius
+    norm.
+    """
     if query.norm is Norm.L1:
         return query
     both = (query, replace(query, above=239))
@@ -231,14 +238,14 @@ def _best(query: BoxMoments, adjacency: Adjacency) -> BoxMoments:
 
 
 def _symmetric(d: int, entries: Sequence[float]) -> Floats:
-    """A symmetric matrix of d + 1 columns from its upper triangle, row by row."""
+    """Build a symmetric matrix of d + 1 columns from its upper triangle, row by row."""
     found = np.zeros((d + 1, d + 1))
     found[np.triu_indices(d + 1)] = entries
     return np.asarray(found + np.triu(found, 1).T)
 
 
 def _units(query: BoxMoments) -> list[int]:
-    """What one record adds at most to each entry: of the upper triangle, row by row."""
+    """Return the most that one record adds to each entry of the upper triangle, row by row."""
     sizes = [query.constant] + [query.side] * len(query.low)
     return [
         (query.diagonal if i == j else query.above) * sizes[i] * sizes[j]

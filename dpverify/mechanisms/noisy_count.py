@@ -35,8 +35,8 @@ class CountEstimate(Result):
     noise: NoiseLaw = field(default="laplace", repr=False)
 
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
-        """Compute the least (value - t, value + t) with the count in it, by the noise's exact
-        tail; integers.
+        """Compute (value - t, value + t) with the least integer t for which it holds the count,
+        by the noise's exact tail.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """
@@ -70,7 +70,9 @@ class NoisyCount(Mechanism[CountEstimate]):
     noise: Annotated[Literal["laplace", "gaussian"], one_of("laplace", "gaussian")] = "laplace"
 
     def check_parameters(self) -> None:
-        """``within`` is not the whole line, and given where the plain count is public."""
+        """Check that ``within`` is not the whole line, and is given where the plain count is
+        public.
+        """
         if self.within is not None:
             if not math.isfinite(self.replacement()):
                 raise ValueError(f"within = {self.within} holds every number; leave it out.")
@@ -81,22 +83,22 @@ class NoisyCount(Mechanism[CountEstimate]):
             )
 
     def replacement(self) -> float:
-        """A value outside ``within``: what is missing is not counted there."""
+        """Return a value outside ``within``, so that a missing one is not counted."""
         if self.within is None:
             return 0.0
         below = math.nextafter(self.within[0], -math.inf)
         return below if math.isfinite(below) else math.nextafter(self.within[1], math.inf)
 
     def plan(self) -> Plan:
-        """One stage: the count, sensitivity 1, scale noise_multiplier."""
+        """Plan one stage: the count, of sensitivity 1, with scale noise_multiplier."""
         return (Stage(COUNT, Count(self.within), self._noise()),)
 
     def expected_error(self, n: int) -> float:
-        """The noise's standard deviation, in records, whatever n is."""
+        """Return the noise's standard deviation, in records, whatever n is."""
         return self._noise().standard_deviation
 
     def estimate(self, transcript: Transcripts) -> CountEstimate | Abstained:
-        """The released integer."""
+        """Return the released integer."""
         return CountEstimate(transcript.number(COUNT), self._noise().standard_deviation, self.noise)
 
     def _noise(self) -> DiscreteLaplace | RoundedGaussian:

@@ -17,13 +17,13 @@ from dpverify.privacy.numbers import Exact
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReportsEstimate(VarianceEstimate):
-    """How many reports are worth their cost: ``value``, a power of 2; the rest as in
-    ``VarianceEstimate``, the buckets being powers of 2.
+    """The number of reports that are worth their cost: ``value``, a power of 2. Else as
+    ``VarianceEstimate``, with powers of 2 as buckets.
     """
 
     @property
     def reports(self) -> int:
-        """As an integer."""
+        """Return the number as an integer."""
         return int(self.value)
 
     def _edges(self, name: float) -> tuple[float, float]:
@@ -35,33 +35,33 @@ class ReportsEstimate(VarianceEstimate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberOfReports(GroupVotes):
-    """How many columns ``UnknownCovarianceMean`` should report, from the variances, wherever the
-    means are.
+    """The number of columns that ``UnknownCovarianceMean`` should report, from the variances,
+    wherever the means are.
 
     Data: shape (n, d). Output: ``ReportsEstimate``, or ``Abstained`` where no number surfaces.
     Claim: noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
-    ApproximateGaussianDP(1 / noise_multiplier, the same, 0). Each group of records votes for the
-    least k = 1, 2, 4, ... up to d whose noise is at most 9/8 of the best such k's, by its own
-    variances: the sum of the k largest standard deviations, and the root of d - k times the sum
-    of the other variances. A histogram of these votes is released. Where the variances fall
-    geometrically about log2 d reports are worth it, where they are equal one is. Other
-    parameters, with
-    defaults: ``GroupVotes``.
+    ApproximateGaussianDP(1 / noise_multiplier, the same, 0).
+    Each group of records votes for the least k = 1, 2, 4, ... up to d whose predicted noise, by
+    the group's variances, is at most 9/8 of the least of them. The noise of k is the sum of the k
+    largest standard deviations, and the root of d - k times the sum of the other variances. A
+    histogram of these votes is released. Where the variances fall geometrically, about log2 d
+    reports are worth their cost; where they are equal, one is. Other parameters, with defaults:
+    as for ``GroupVotes``.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DJYZZ24, Remark 2, with one vote of each group in place of a histogram of columns
     (OURS).
     """
 
     def statistic(self) -> Statistic:
-        """The number, as a power of 4."""
+        """Return the number of reports, as a power of 4, as the statistic of a group."""
         return ReportsWorth()
 
     def off(self, pairs: int) -> float:
-        """No variance may be off by a factor 2."""
+        """Bound the probability that a group knows some variance worse than to a factor 2."""
         return float(self.d * (gammainc(pairs / 2, pairs / 4) + gammaincc(pairs / 2, pairs)))
 
     def estimate(self, transcript: Transcripts) -> VarianceEstimate | Abstained:
-        """The number of most votes; of several the lowest."""
+        """Return the number with most votes, the lowest of several."""
         found = GroupVotes.estimate(self, transcript)
         if isinstance(found, Abstained):
             return found
@@ -75,9 +75,9 @@ class NumberOfReports(GroupVotes):
         return Mechanism.expected_error(self, n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n with which nine of ten groups of normal records are expected to know every
-        variance within a factor 2; that no number surfaces has probability at most ``beta``, for
-        any data.
+        """Return the least n for which nine of ten groups of normal records are expected to know
+        every variance within a factor 2, and no number surfaces with probability at most
+        ``beta``, for any data.
 
         Raises ValueError if the groups are too few for this beta. The bounds are in
         spec/number_of_reports.py.

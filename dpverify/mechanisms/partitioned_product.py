@@ -51,7 +51,7 @@ _Mask = NDArray[np.bool_]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedProduct(Mechanism[ProductEstimate]):
     """The probabilities of d independent bits, in rounds on disjoint blocks: KLSU19's estimator,
-    to compare with.
+    for comparison.
 
     Block 0 tells roughly which bits are likelier than their opposites; these are turned. Round r
     takes its own block, clips what is left of its records to a ball for probabilities up to 2^-r,
@@ -78,7 +78,7 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
-        """Replace alone."""
+        """Check that the adjacency is replace."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
                 f"adjacency = {self.adjacency}: blocks go by index, and when a record is removed "
@@ -87,25 +87,25 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
             )
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return self.d
 
     def replacement(self) -> float | tuple[float, ...]:
-        """All zeros."""
+        """Return the record of zeros."""
         return 0.0 if self.d == 1 else (0.0,) * self.d
 
     @property
     def rounds(self) -> int:
-        """log2(d / 2), rounded up, and at least 1."""
+        """Number of rounds: log2(d / 2), rounded up, and at least 1."""
         return max(1, (self.d - 1).bit_length() - 1)
 
     @property
     def blocks(self) -> int:
-        """One to turn bits by, one a round, one for what is left."""
+        """Number of blocks: one to turn bits by, one a round, one for what is left."""
         return self.rounds + 2
 
     def plan(self) -> Plan:
-        """The public number, then the blocks, each after the earlier ones."""
+        """Release the public number, then the blocks, each after the earlier ones."""
         stages = tuple((self._stage_of(k),) for k in range(self.blocks))
         return (
             Stage(COUNT, Count(), NoNoise()),
@@ -113,7 +113,7 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         )
 
     def estimate(self, transcript: Transcripts) -> ProductEstimate | Abstained:
-        """Each bit's share in the block that settled it."""
+        """Return each bit's share of ones in the block that settled it."""
         n = transcript.number(COUNT)
         found, noise = np.zeros(self.d), np.ones(self.d)
         left = np.ones(self.d, np.bool_)
@@ -133,8 +133,8 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """The root mean square length of the noise where the first round settles all bits, as it
-        does for shares near 1/2.
+        """Predict the root mean square length of the noise where the first round settles all
+        bits, as it does for shares near 1/2.
 
         Infinite below ``least`` records.
         """
@@ -146,15 +146,15 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         return math.sqrt(self.d) * to_float(self._scale() / weight / self.size(1, n))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """``least``: it never abstains."""
+        """Return ``least()``, since this mechanism never abstains."""
         return self.least()
 
     def fewest_records(self) -> int:
-        """``least``, decided on the public number of records."""
+        """Return ``least()``: fewer records, a public number under replace, are refused."""
         return self.least()
 
     def least(self) -> int:
-        """``at_least``, or its default; never fewer than blocks."""
+        """Return ``at_least``, or its default; never fewer records than blocks."""
         if self.at_least is not None:
             return max(self.blocks, self.at_least)
         one = Fraction(RADIUS, 2 * sign_of(RADIUS, self.d, self.adjacency))
@@ -162,13 +162,13 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         return min(self.blocks * max(1, enough), _MOST_LEAST)
 
     def size(self, block: int, n: int) -> int:
-        """How many of n records are in a block."""
+        """Return how many of n records are in a block."""
         return -(-(n - block) // self.blocks)
 
     # --- the stages -----------------------------------------------------------------------------
 
     def _scale(self) -> Fraction:
-        """The noise of a sum."""
+        """Return the noise scale of a sum."""
         return self.noise_multiplier * root_up(Fraction(2), ROOT_BITS) * RADIUS
 
     def _stage_of(self, block: int) -> Stage:
@@ -182,8 +182,8 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         return Stage(_SUMS, OneUnit(query, self._scale()), RoundedGaussian(UNIT))
 
     def weights(self, before: Transcripts, block: int) -> tuple[Integers, Integers]:
-        """Rows of weights of a block, and which one each draw has; zeros (signs) for block 0 and
-        where nothing is left to ask.
+        """Return the rows of weights of a block, and which one each draw has; zeros (signs) for
+        block 0 and where nothing is left to ask.
         """
         if not block:
             return np.zeros((1, self.d), np.int64), np.zeros(len(before), np.intp)
@@ -196,11 +196,11 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         return rows.astype(np.int64) * np.array(own, np.int64)[:, np.newaxis], which.reshape(-1)
 
     def _turned(self, before: Transcripts) -> _Mask:
-        """The bits that are likelier than their opposites, shape (size, d)."""
+        """Mark the bits that are likelier than their opposites, shape (size, d)."""
         return np.asarray(before[block_sums(0)] > 0, np.bool_)
 
     def _left(self, before: Transcripts, rounds: int) -> _Mask:
-        """The bits that so many rounds have not settled, shape (size, d)."""
+        """Mark the bits that this number of rounds has not settled, shape (size, d)."""
         left: _Mask = np.ones((len(before), self.d), np.bool_)
         n = int(before[COUNT][0, 0])
         for k in range(1, rounds + 1):
@@ -213,13 +213,15 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         return left
 
     def _weight(self, block: int, left: int, n: int) -> int:
-        """What a bit counts; 0 where a round has less than one bit to expect."""
+        """Return the weight of a bit; 0 where a round has less than one bit to expect."""
         if not left or (block <= self.rounds and left < 1 << block):
             return 0
         return _weight_of(self, block, left, self.size(block, n))
 
     def _threshold(self, block: int, left: int, n: int) -> int:
-        """The least sum that settles a bit; beyond all for a round that asks nothing."""
+        """Return the least sum that settles a bit; a number beyond all sums for a round that asks
+        nothing.
+        """
         weight = self._weight(block, left, n)
         if not weight:
             return _MOST_LEAST << 60
@@ -234,7 +236,9 @@ def block_sums(block: int) -> Handle:
 
 @lru_cache(maxsize=1 << 10)
 def _weight_of(mechanism: PartitionedProduct, block: int, left: int, size: int) -> int:
-    """The ball's integer radius over the published one, which is at least one bit long."""
+    """Return the ball's integer radius over the published radius, which is at least one
+    bit long.
+    """
     rounds, failure = mechanism.rounds, mechanism.failure
     if block <= rounds:
         square = 6 * left / 2**block * log_ratio(size * rounds, failure)

@@ -77,32 +77,32 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
     cell: Cell | None = None
 
     def check_parameters(self) -> None:
-        """Bounds in order."""
+        """Check that the bounds are in order."""
         lower, upper = interval(self.lower, self.upper, "lower and upper")
         settle(self, lower=lower, upper=upper)
 
     def replacement(self) -> float:
-        """The middle of the bounds."""
+        """Return the middle of the bounds."""
         return self.lower / 2 + self.upper / 2
 
     def plan(self) -> Plan:
-        """One stage: the choice of a cell."""
+        """Plan one stage: the choice of a cell."""
         scores = self._scores()
         bounds = (scores.lower, scores.upper, scores.numerator, scores.denominator)
         return (Stage(CELL, scores, QuantileChoice(*bounds, self._scale())),)
 
     def estimate(self, transcript: Transcripts) -> QuantileEstimate | Abstained:
-        """The cell's value."""
+        """Return the chosen cell's value."""
         value = transcript.number(CELL) * Fraction(2) ** self._exponent()
         return QuantileEstimate(float(min(max(value, Fraction(self.lower)), Fraction(self.upper))))
 
     def expected_error(self, n: int) -> float:
-        """As a share of the records: ranks over n, for records that are even about the quantile
-        and within the bounds.
+        """Predict the root mean square error in ranks, as a share of the n records, for records
+        that are even about the quantile and within the bounds.
 
-        A rank's probability falls by e^(-denominator / scale) from one to the next. For values
-        that many records share it is less, and for n that are not many times the scale the bounds
-        cut it off.
+        A rank's probability falls by e^(-denominator / scale) from one to the next. The error is
+        less for values that many records share, and where the bounds cut it off: for n that are
+        not many times the scale.
         """
         ranks = to_float(self._scale() / self.quantile.denominator)
         return math.sqrt(2) * ranks / n if n > 0 else math.inf

@@ -117,10 +117,11 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """Do what ``Mechanism`` does; for a GaussianDP budget to a 64th of the noise, which takes
-        a tenth of the time.
+        """Calibrate as ``Mechanism`` does; for a GaussianDP budget to a 64th of the noise, which
+        takes a tenth of the time.
 
-        Each round alone implies GDP, whose mu^2 add up; together the rounds' profiles need less.
+        Each round alone implies GDP, and their mu^2 add up; the joint profile of the rounds needs
+        less noise than that.
         """
         base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
         rounds = len(base.fixed_plan)
@@ -140,16 +141,16 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
         return replace(base, noise_multiplier=noise, budget=budget)
 
     def check_parameters(self) -> None:
-        """Bounds in order."""
+        """Check that the bounds are in order."""
         lower, upper = interval(self.lower, self.upper, "lower and upper")
         settle(self, lower=lower, upper=upper)
 
     def replacement(self) -> float:
-        """The middle of the bounds."""
+        """Return the middle of the bounds."""
         return self.lower / 2 + self.upper / 2
 
     def plan(self) -> Plan:
-        """One stage a round: a choice in each of the parts that the rounds before it left."""
+        """Plan one stage a round: a choice in each of the parts that the rounds before it left."""
         low, high = self._ends()
         stages: list[Stage] = []
         released: list[int] = []
@@ -166,7 +167,7 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
         return tuple(stages)
 
     def estimate(self, transcript: Transcripts) -> QuantilesEstimate:
-        """The parts' cells, in the order of the levels."""
+        """Return the cells of the chosen parts, in the order of the levels."""
         cell, first = Fraction(2) ** self._exponent(), self._ends()[0]
         found = [0.0] * len(self.levels)
         low, high = Fraction(self.lower), Fraction(self.upper)
@@ -177,11 +178,11 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
         return QuantilesEstimate(tuple(found), tuple(map(to_float, self.levels)))
 
     def expected_error(self, n: int) -> float:
-        """As a share of the records: ranks over n, the root mean square of all quantiles, for
-        records that are even and within the bounds.
+        """Predict the root mean square error of all quantiles in ranks, as a share of the n
+        records, for records that are even and within the bounds.
 
-        A choice's rank is off as a quantile's of its part of the records, and by the errors of the
-        two around it, in proportion to how near it is to each.
+        A choice has the rank error of a quantile of its part of the records, and takes on the
+        errors of the two quantiles around it, in proportion to how near it is to each.
         """
         errors: dict[int | None, dict[int, float]] = {None: {}}
         total = 0.0
@@ -197,11 +198,12 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
         return math.sqrt(total / len(self.levels)) / n if n > 0 else math.inf
 
     def rank_error(self, *, beta: Exact = "1/20") -> float:
-        """With probability 1 - beta no quantile is further off than so many ranks, whatever the
-        records are.
+        """Bound the rank error of all quantiles at once: with probability 1 - beta none is
+        further off than this many ranks, whatever the records are.
 
-        For records of which no more than ``parts`` share a cell; more add a rank a round for each
-        further ``parts`` of them. Raises TypeError or ValueError for a beta outside (0, 1).
+        This holds where at most ``parts`` records share a cell; more records add a rank a round
+        for each further ``parts`` of them. Raises TypeError or ValueError for a beta outside (0,
+        1).
         """
         fails = probability(beta, "beta")
         stage = self.fixed_plan[0]
@@ -217,7 +219,7 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
         return total
 
     def _rounds(self) -> list[list[_Node]]:
-        """The quantiles of each round: the middle one of every stretch of levels that is left."""
+        """List the quantiles of each round: the middle one of every remaining stretch of levels."""
         m, rounds = len(self.levels), list[list[_Node]]()
         stretches = [(0, m)]
         while stretches:
@@ -232,7 +234,7 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
         return rounds
 
     def _share(self, node: _Node) -> tuple[int, int]:
-        """p and q of the quantile p/q of the records in its part that it is."""
+        """Return p and q for which this quantile is the p/q quantile of the records in its part."""
         low = Fraction(0) if node.below is None else self.levels[node.below]
         high = Fraction(1) if node.above is None else self.levels[node.above]
         share = (self.levels[node.place] - low) / (high - low)

@@ -69,15 +69,15 @@ class ProductDistribution(Mechanism[ProductEstimate]):
     precision: Annotated[int, whole_from(1, most=30)] = 20
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return self.d
 
     def replacement(self) -> float | tuple[float, ...]:
-        """All zeros."""
+        """Return the record of zeros."""
         return 0.0 if self.d == 1 else (0.0,) * self.d
 
     def plan(self) -> Plan:
-        """The public number under replace, the coarse sums, the fine ones."""
+        """Release the public number under replace, the coarse sums, the fine ones."""
         public = () if self._adds() else (Stage(COUNT, Count(), NoNoise()),)
         reads = (COARSE,) if self._adds() else (COUNT, COARSE)
         plain = Released(
@@ -88,7 +88,7 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         return (*public, first, second)
 
     def estimate(self, transcript: Transcripts) -> ProductEstimate | Abstained:
-        """Both stages' estimates, combined by the inverse variances of their noise."""
+        """Combine both stages' estimates by the inverse variances of their noise."""
         counts = [float(self._counts(transcript, stage)[0]) for stage in (COARSE, FINE)]
         if not counts[0] >= self.least() <= 2 * counts[1]:
             return Abstained(f"fewer than {self.least()} records, by the released counts")
@@ -104,8 +104,8 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         return ProductEstimate.of(share * first + (1 - share) * second, noise, count, how)
 
     def expected_error(self, n: int) -> float:
-        """The root mean square length of the plain noise: at most what there is; less where many
-        bits are rare.
+        """Predict the root mean square length of the plain noise: an upper end, since there is
+        less where many bits are rare.
 
         Infinite below ``at_least`` records.
         """
@@ -115,7 +115,7 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         return math.sqrt(self.d) * both[0] * both[1] / math.hypot(*both) / n
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records abstain with probability at most ``beta``."""
+        """Return the least n for which n records abstain with probability at most ``beta``."""
         if not self._adds():
             return self.least()
         allowed, noise = probability(beta, "beta") / 2, RoundedGaussian(UNIT)
@@ -129,18 +129,20 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         return max(found)
 
     def fewest_records(self) -> int:
-        """Under replace: ``least``, decided on the public number of records."""
+        """Return ``least()``: fewer records, a public number under replace, are refused."""
         return 0 if self._adds() else self.least()
 
     def least(self) -> int:
-        """``at_least``, or its default: four times the first stage's noise of a sum, at most 2^60."""
+        """Return ``at_least``, or its default: four times the first stage's noise of a sum, at
+        most 2^60.
+        """
         if self.at_least is not None:
             return self.at_least
         one = Fraction(RADIUS, 2 * sign_of(RADIUS, self.d, self.adjacency))
         return min(max(1, math.ceil(4 * one * self._noise(self.coarse_share))), 1 << 60)
 
     def weights(self, before: Transcripts) -> tuple[Integers, Integers]:
-        """Rows of weights of the fine stage, and which one each draw has."""
+        """Return the rows of weights of the fine stage, and which one each draw has."""
         counts = np.maximum(self._counts(before, COARSE), self.least())
         one = self._noise(self.coarse_share) / UNIT
         sums = in_units(before[COARSE][:, : self.d], one * self._per_sign())
@@ -162,16 +164,16 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         return -(-self.least() // 2)
 
     def _noise(self, share: Fraction) -> Fraction:
-        """The noise of a sum of vectors, in radii."""
+        """Return the noise scale of a sum of vectors, in radii."""
         moves = 1 + Fraction(_WEIGHT, RADIUS) ** 2 if self._adds() else Fraction(2)
         return self.noise_multiplier * root_up(moves / share, ROOT_BITS)
 
     def _per_sign(self) -> Fraction:
-        """Radii in a sign."""
+        """Return the number of radii in a sign."""
         return Fraction(RADIUS, sign_of(RADIUS, self.d, self.adjacency))
 
     def _plain_noise(self, share: Fraction) -> float:
-        """The noise of a probability from signs, times the number of records."""
+        """Return the noise of a probability estimated from signs, times the number of records."""
         return min(to_float(self._noise(share) * self._per_sign() / 2), 1e150)
 
     def _sums(
@@ -189,7 +191,7 @@ class ProductDistribution(Mechanism[ProductEstimate]):
     # --- what was released ----------------------------------------------------------------------
 
     def _counts(self, before: Transcripts, stage: Handle) -> Floats:
-        """The number of records that a stage released, or the public one, shape (size,)."""
+        """Return the number of records that a stage released, or the public one, shape (size,)."""
         if not self._adds():
             return in_units(before[COUNT][:, 0], Fraction(1))
         share = self.coarse_share if stage == COARSE else 1 - self.coarse_share
@@ -199,8 +201,8 @@ class ProductDistribution(Mechanism[ProductEstimate]):
     def _decoded(
         self, transcript: Transcripts, stage: Handle, weights: Floats, count: float
     ) -> tuple[Floats, Floats]:
-        """Probabilities that a stage's sums stand for, and the deviation of their noise, each of
-        shape (d,).
+        """Return the probabilities that a stage's sums stand for, and the standard deviation of
+        their noise, each of shape (d,).
         """
         share = self.coarse_share if stage == COARSE else 1 - self.coarse_share
         noise = min(max(to_float(self._noise(share)), 1e-100), 1e100) / count

@@ -31,7 +31,7 @@ class FrequencyEstimate(Result):
 
     @property
     def value(self) -> tuple[float, ...]:
-        """``frequencies``."""
+        """Return ``frequencies``."""
         return self.frequencies
 
     def interval(
@@ -79,16 +79,18 @@ class RandomizedResponse(Mechanism[FrequencyEstimate]):
     ]
 
     def fewest_records(self) -> int:
-        """One: there are no shares of nothing."""
+        """Return 1: without any answer there are no shares."""
         return 1
 
     def plan(self) -> Plan:
-        """One stage: the list of answers, each randomized."""
+        """Plan one stage: the list of answers, each randomized."""
         noise = KaryResponse(self.categories, self.noise_multiplier)
         return (Stage(ANSWERS, Answers(self.categories), noise),)
 
     def estimate(self, transcript: Transcripts) -> FrequencyEstimate | Abstained:
-        """(share of answers j - q) / (p - q), p and q the chances to report j truly and falsely."""
+        """Return (share of answers j - q) / (p - q), with p and q the chances to report j truly
+        and falsely.
+        """
         answers = transcript.numbers(ANSWERS)
         n, k = len(answers), self.categories
         p, q, gap = self._chances()
@@ -100,13 +102,15 @@ class RandomizedResponse(Mechanism[FrequencyEstimate]):
         return FrequencyEstimate(frequencies, deviation, answers, gap)
 
     def expected_error(self, n: int) -> float:
-        """The Euclidean length of the shares' errors, whatever the answers of n respondents are."""
+        """Predict the Euclidean length of the shares' errors, whatever the answers of n
+        respondents are.
+        """
         p, q, gap = self._chances()
         square = p * (1 - p) + (self.categories - 1) * q * (1 - q)
         return math.sqrt(square / n) / gap if n > 0 < gap else math.inf
 
     def _chances(self) -> tuple[float, float, float]:
-        """To report a category truly, to report it falsely, and the difference."""
+        """Return the chances to report a category truly and falsely, and their difference."""
         epsilon = min(to_float(1 / self.noise_multiplier), 700.0)
         total = 1 + (self.categories - 1) * math.exp(-epsilon)
         return 1 / total, math.exp(-epsilon) / total, -math.expm1(-epsilon) / total

@@ -104,7 +104,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     ladder_multiplier: LadderMultiplier = None
 
     def check_parameters(self) -> None:
-        """As for ``RescaledMean``; a center_epsilon for the basic filter alone."""
+        """Check as ``RescaledMean`` does, and that the basic filter alone has a center_epsilon."""
         check_shared(self)
         if (self.filter == "basic") is (self.center_epsilon is None):
             raise ValueError(
@@ -145,7 +145,8 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     def calibrated_for(
         cls, budget: Guarantee, *, adjacency: Adjacency, covariance: Any = None, **parameters: Any
     ) -> Self:
-        """The mechanism whose claim is ``budget``, with the shares of least noise at n_max records.
+        """Build the mechanism whose claim is ``budget``, with the shares of least noise at n_max
+        records.
 
         covariance, or columns, trace, largest: as for ``RescaledMean``; the record_radius is then
         one that a record exceeds with probability at most 2 / sqrt(n_max), and at most 1/10, so
@@ -171,8 +172,8 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     def where_it_helps(
         cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any
     ) -> RefinedMean | RescaledMean:
-        """Of this mechanism and ``RescaledMean``, both for ``budget``, the one with less noise at
-        n_max.
+        """Return this mechanism or ``RescaledMean``, both for ``budget``: the one with less noise
+        at n_max.
 
         After the map the center's noise is sqrt(d) times as long as in any one direction, and the
         ball must make up for it: in high dimension, or with few records, one stage has less noise
@@ -189,11 +190,11 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return both if noises[1] < noises[0] else first
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return len(self.matrix)
 
     def core(self) -> CoreMean:
-        """The first stage."""
+        """Return the first stage."""
         nearness = self._shape().nearness(exact(self.radius, "radius"))
         shared = (self.adjacency, nearness, self.center_multiplier, self.n_max, self.tail)
         if self.filter == "basic":
@@ -201,15 +202,15 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return CORES[self.filter](*shared)
 
     def plan(self) -> Plan:
-        """The rescaled mean, then the masked sum and number around it; on the ladder's rung,
-        where there is one.
+        """Release the rescaled mean, then the masked sum and number around it; on the ladder's
+        rung, where there is one.
         """
         if self.ladder_multiplier is not None:
             return ladder_plan(self, self.core().nearness, self.ladder_multiplier)
         return (*self.core().plan, Stage(SUM_AND_COUNT, self._sum(), RoundedGaussian(UNIT)))
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """center + noisy sum / noisy number; the center alone where the number is too small."""
+        """Return center + noisy sum / noisy number; the center alone for too small a number."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         if self.ladder_multiplier is not None:
@@ -238,8 +239,8 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, number, spread, along, count_deviation=own)
 
     def expected_noise(self, n: int) -> float:
-        """About the noise's standard deviation after the map, in radii of friends; see
-        RescaledMean.
+        """Predict about the noise's standard deviation after the map, in radii of friends; see
+        ``RescaledMean``.
         """
         first = self.core().expected_noise(n)
         if not math.isfinite(first):
@@ -249,8 +250,8 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return twice * radius * to_float(self.noise_multiplier) / n
 
     def expected_error(self, n: int) -> float:
-        """For n records that are all friends, and within the ball about the first center; in the
-        data's units.
+        """Predict the root mean square length of the noise, in the data's units, for n records
+        that are all friends and within the ball about the first center.
 
         Infinite where too few agree. The number's noise, which moves the mean by its part of the
         center's error, is left out.
@@ -258,7 +259,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return noise_length(self._shape(), self.core().nearness, self.expected_noise(n))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """That of the first stage."""
+        """Return the first stage's ``minimum_n``."""
         allowed = probability(beta, "beta")
         return self.core().minimum_n(allowed)
 
@@ -268,7 +269,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return DrawnInSum(core.nearness, self.noise_multiplier, self.adjacency, place)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
-        """Where the masked sum is taken, from what was released: centers and radii, in cells."""
+        """Return where the masked sum is taken, by what was released: centers and radii, in
+        cells.
+        """
         core, share = self.core(), self._share()
         numbers, which = _numbers(batch, tuple(batch.values))
         known = [ball_after(core, share, one) for one in numbers]
@@ -277,7 +280,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return points, np.array([radius for _, radius in known], np.int64)[which]
 
     def _share(self) -> Fraction:
-        """The radius for records over that for friends."""
+        """Return the radius for records over that for friends."""
         return exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
 
     def _shape(self) -> Shape:
@@ -285,7 +288,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
 
 
 def _numbers(batch: Transcripts, first: Sequence[str]) -> tuple[list[Numbered], IntArray]:
-    """What was released but for the mean, each combination once, and which one each transcript has."""
+    """List what was released except the mean, each combination once, and tell which one each
+    transcript has.
+    """
     names = [name for name in first if name != MEAN]
     which = np.zeros(len(batch), np.intp)
     for name in names:
@@ -297,8 +302,9 @@ def _numbers(batch: Transcripts, first: Sequence[str]) -> tuple[list[Numbered], 
 
 
 def center_radius(values: Floats) -> float:
-    """A radius lambda(p) that pairs exceed with probability at most p, for the p of least
-    lambda(p) / (1 - 4 p), which the center's noise is proportional to."""
+    """Choose a radius lambda(p) that pairs exceed with probability at most p, for the p of least
+    lambda(p) / (1 - 4 p), which the center's noise is proportional to.
+    """
     return min(
         (radius / (1 - 4 * p), radius) for p in _RARE for radius in (tail_radius(2 * values, p),)
     )[1]
@@ -307,8 +313,8 @@ def center_radius(values: Floats) -> float:
 def _shared(
     budget: Guarantee, adjacency: Adjacency, filter_: str, parameters: dict[str, Any]
 ) -> dict[str, Any]:
-    """The first stage's part of the budget: of a few shares the one of least noise at n_max
-    records, among those with which so many rarely abstain, if there are any.
+    """Choose the first stage's part of the budget: of a few shares, the one of least noise at
+    n_max records, preferring those with which n_max records rarely abstain.
     """
     if not isinstance(budget, ApproxDP):
         raise ValueError(
@@ -347,8 +353,8 @@ def _best_share(
     shared: dict[str, Any],
     parameters: dict[str, Any],
 ) -> tuple[bool, float, Fraction]:
-    """Whether n_max records abstain often, the noise at them, and the center's multiplier: of a
-    few shares the best.
+    """Try a few shares, and return for the best one whether n_max records abstain often, the
+    noise at them, and the center's multiplier.
     """
     ratio = parameters["record_radius"] / parameters["radius"]
     found: list[tuple[bool, float, Fraction]] = []
@@ -363,7 +369,7 @@ def _best_share(
 
 
 def _basic_share(budget: ApproxDP, adjacency: Adjacency, shared: dict[str, Any]) -> dict[str, Any]:
-    """Half of epsilon, a third of delta."""
+    """Give the first stage half of epsilon and a third of delta."""
     part = ApproxDP(budget.epsilon / 2, budget.delta / 3)
     shared["tail"] = default_tail(part, adjacency, "basic")
     first = RescaledMean.for_budget(part, adjacency=adjacency, **shared)

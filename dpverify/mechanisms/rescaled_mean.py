@@ -86,7 +86,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     ladder_multiplier: LadderMultiplier = None
 
     def check_parameters(self) -> None:
-        """A positive definite M, or an origin; a multiplier that some grid serves."""
+        """Check for a positive definite M, or an origin, and a multiplier that some grid serves."""
         check_shared(self)
 
     if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
@@ -126,7 +126,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         metric: Literal["euclidean", "mahalanobis"] = "euclidean",
         **parameters: Any,
     ) -> Self:
-        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+        """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
         covariance: a public proxy of the data's covariance, as a diagonal or a matrix: then M is
         that proxy (unless ``matrix`` is given) and the radius one that pairs exceed with
@@ -164,25 +164,25 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         return super(RescaledMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return len(self.matrix)
 
     def plan(self) -> Plan:
-        """Through the filter: the number of kept records, then their mean; on the ladder's rung,
-        where there is one.
+        """Release the number of kept records, then their mean, through the filter; on the
+        ladder's rung, where there is one.
         """
         if self.ladder_multiplier is None:
             return self.core().plan
         return ladder_plan(self, self.core().nearness, self.ladder_multiplier)
 
     def core(self) -> CoreMean:
-        """The filter's part, with what is known of it."""
+        """Return the filter's part, with its public facts."""
         nearness = self._shape().nearness(exact(self.radius, "radius"))
         make = CORES[self.filter]
         return make(self.adjacency, nearness, self.noise_multiplier, self.n_max, self.tail)
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """The released mean, in the data's units."""
+        """Return the released mean, in the data's units."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         if self.ladder_multiplier is not None:
@@ -196,20 +196,21 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, kept, spread_of(shape, nearness, unit), 0 * value)
 
     def expected_noise(self, n: int) -> float:
-        """About the noise's standard deviation after the map, in radii, where n records agree;
-        infinite where the mechanism would abstain. From public numbers alone.
+        """Predict about the noise's standard deviation after the map, in radii, where n records
+        agree; infinite where the mechanism would abstain. It depends on public numbers alone.
         """
         return self.core().expected_noise(n)
 
     def expected_error(self, n: int) -> float:
-        """For n records that are all friends of each other; in the data's units. Infinite where
-        too few agree.
+        """Predict the root mean square length of the noise, in the data's units, for n records
+        that are all friends of each other. Infinite where too few agree.
         """
         return noise_length(self._shape(), self.core().nearness, self.expected_noise(n))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records that are all friends abstain with probability at most
-        ``beta``."""
+        """Return the least n for which n records that are all friends abstain with probability at
+        most ``beta``.
+        """
         allowed = probability(beta, "beta")
         return self.core().minimum_n(allowed)
 
@@ -220,8 +221,8 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
 def _ladder(
     budget: Guarantee, adjacency: Adjacency, filter_: str, parameters: dict[str, Any]
 ) -> Fraction | None:
-    """The votes' multiplier: none where about n_max records have too few pairs, or would abstain
-    more often for it.
+    """Choose the votes' multiplier: None where about n_max records have too few pairs, or would
+    abstain more often for it.
     """
     if filter_ != "weights" or not isinstance(budget, ApproxDP):
         return None

@@ -109,11 +109,11 @@ _DRAWN = rational(
 class RobustMeanEstimate(VectorMeanEstimate):
     """A private mean, with what is known of how far outliers may have moved it.
 
-    slabs: how many directions were cut, and how many columns. certificate: in deviations, a bound
-    on the distance between the mean of the records that were averaged and that of the inliers
-    among them, for at most a share gamma of outliers among them; it fails with probability at
-    most 1 / 500, over the noise alone. None without second moments or with too few records; where
-    so few are left that the first mean is released, too.
+    slabs: number of directions that were cut, and number of columns.
+    certificate: in deviations, a bound on the distance between the mean of the averaged records
+    and the mean of the inliers among them, for at most a share gamma of outliers among them. It
+    fails with probability at most 1 / 500, over the noise alone. None without second moments or
+    with too few records; where so few are left that the first mean is released, too.
     deviations: public, of the columns.
     """
 
@@ -124,12 +124,11 @@ class RobustMeanEstimate(VectorMeanEstimate):
     def outliers_interval(
         self, level: Exact = 0.95, *, simultaneous: bool = False
     ) -> tuple[Floats, Floats] | None:
-        """Compute (low, high), each of shape (d,), with the mean of the inliers that were
-        averaged in it.
+        """Compute (low, high), each of shape (d,), that holds the mean of the averaged inliers.
 
-        That is ``interval``, at a level that is higher by the certificate's 1 / 500, with the
-        certificate on either side. None without a certificate, and for a level of 0.998 or more.
-        Raises TypeError or ValueError for a level outside (0, 1).
+        It is ``interval``, at a level that is higher by the certificate's 1 / 500, with the
+        certificate added on either side. None without a certificate, and for a level of 0.998 or
+        more. Raises TypeError or ValueError for a level outside (0, 1).
         """
         rest = probability(level, "level") + 2 * exact(_UNSURE, "unsure")
         if self.certificate is None or rest >= 1:
@@ -148,36 +147,36 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     """The mean of vectors of known spread, a share of which may be anything; no bound on where it
     is.
 
-    The mean of records that agree is a center; outliers that are far have no friends and no
-    weight. Second moments of the records in a ball about it show the directions in which others
-    hide; histograms along these say where they are cut off. Records vote for the column in which
-    they are farthest from the center; columns that too many vote for are cut at 11/4 deviations.
-    The rest is summed and counted under one noise.
+    The mean of records that agree is a center; outliers far from it have no friends and no
+    weight. Second moments of the records in a ball about the center show the directions in which
+    other outliers hide; histograms along these directions show where to cut them off. Records
+    vote for the column in which they are farthest from the center; columns with too many votes
+    are cut at 11/4 deviations. The remaining records are summed and counted under one noise.
 
-    Data: shape (n, d), within 2^19 radii of zero (else clamped). Output: ``RobustMeanEstimate``, or
-    ``Abstained`` when too few records agree.
-    deviations: public standard deviations of the columns, of inliers.
-    radius: how far apart inliers are at most, but for a few pairs; record_radius: how far from
-    their mean. Both in deviations, of all columns together.
+    Data: shape (n, d), within 2^19 radii of zero (else clamped). Output: ``RobustMeanEstimate``,
+    or ``Abstained`` when too few records agree.
+    deviations: public standard deviations of the inliers' columns.
+    radius: the largest distance between inliers, but for a few pairs; record_radius: the largest
+    distance of inliers from their mean. Both are in deviations, over all columns together.
     gamma: the share of outliers that is allowed for; below 0.1909 for degree weights, 0.3169 for
     full = 3/4.
     full: None for degree weights: inliers that are all friends agree to n (1 - 6 gamma + 4
-    gamma^2), of which nothing is left at 0.191. Under replace also a share of all, above 1/2,
-    from which on friends make a record count in full (soft core): then to n (1 - 2 gamma) if full
-    <= 1 - gamma. Theorems in spec/theory/outliers.py.
-    directions: how many are looked at; 0 to look at none, which saves what that costs. bins: of
-    each.
-    votes: whether columns are voted for. It takes inliers as normal in every column as directions
-    do.
-    drawn: the share of the ball's radius to which records in it are drawn in for moments and the
-    sum, which have so much less noise. Below 1 it takes inliers as normal: a mean of such records
-    is less than that of all by a known factor, over which it is divided.
-    shares: of mu^2, for the center, the moments and the histograms if there are directions, the
-    votes if there are any, and the sum. n_max, tail: as for ``RescaledMean``.
+    gamma^2), which is 0 at gamma = 0.191. Under replace also a share of all records, above 1/2:
+    with that many friends a record counts in full (soft core), and inliers agree to n (1 - 2
+    gamma) if full <= 1 - gamma. Theorems in spec/theory/outliers.py.
+    directions: number of directions to look at; 0 saves their cost. bins: number of bins of each
+    direction's histogram.
+    votes: whether columns are voted for. Votes assume normal inliers in every column, as
+    directions do.
+    drawn: the share of the ball's radius to which its records are drawn in for the moments and
+    the sum, which then have that much less noise. Below 1, inliers are taken to be normal: the
+    mean of drawn-in records is a known factor of the mean of all, and is divided by it.
+    shares: the parts of mu^2 for the center, the moments and the histograms if there are
+    directions, the votes if there are any, and the sum. n_max, tail: as for ``RescaledMean``.
     Claim: approximate GDP of mu = 1 / noise_multiplier, up to the grid's rounding, and delta =
     tail, for all data.
-    Errors: TypeError or ValueError for parameters, for data of another shape, and under replace for
-    fewer records than any center needs.
+    Errors: TypeError or ValueError for parameters, for data of another shape, and under replace
+    for fewer records than any center needs.
     Source: OURS; DKKLMS19 (spectral filter), BHS23 (weights by agreement).
     """
 
@@ -195,8 +194,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     drawn: Annotated[Rational, _DRAWN] = Fraction(1)
 
     def check_parameters(self) -> None:
-        """Positive deviations and radii, a gamma that leaves agreement, an even number of bins,
-        shares of sum 1.
+        """Check for positive deviations and radii, a gamma that leaves agreement, an even number
+        of bins, and shares of sum 1.
         """
         with np.errstate(all="ignore"):
             scales = 1 / np.array(self.deviations, np.float64)
@@ -254,7 +253,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+        """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
         Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii
         that 1 in 50 pairs and 1 in 200 records exceed, a tenth of delta as tail, no directions
@@ -309,11 +308,13 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return super(RobustMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return len(self.deviations)
 
     def plan(self) -> Plan:
-        """The mean of those who agree, second moments, histograms, votes, the sum between slabs."""
+        """Release the mean of those who agree, second moments, histograms, votes, and the sum
+        between slabs.
+        """
         total = Stage(SUM_AND_COUNT, self._sum(), RoundedGaussian(UNIT))
         votes: tuple[Stage, ...] = ()
         if self.votes:
@@ -333,13 +334,13 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         )
 
     def core(self) -> WeightedCoreMean:
-        """The center's part, with the share that inliers are sure to agree to."""
+        """Return the center's part, with the share that inliers are sure to agree to."""
         expected = max(1, math.floor(self.n_max * sure_share(self.gamma, self.full)))
         own = self._nearness(), self._multiplier(0), expected, self.tail
         return core_of(self.adjacency, *own, self.full)
 
     def estimate(self, transcript: Transcripts) -> RobustMeanEstimate | Abstained:
-        """center + noisy sum / noisy number; the center alone where the number is too small."""
+        """Return center + noisy sum / noisy number; the center alone for too small a number."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         points, radii = self._places(transcript)
@@ -373,8 +374,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """For n inliers that are all friends, and within the ball about the center; in the data's
-        units.
+        """Predict the root mean square length of the noise, in the data's units, for n inliers
+        that are all friends and within the ball about the center.
 
         Infinite where too few agree. The number's noise, which moves the mean by its part of the
         center's error, is left out.
@@ -388,8 +389,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return float(np.linalg.norm(self._back(np.full(self.columns(), noise / n))))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, all but a share gamma of them friends of each other,
-        abstain with probability at most ``beta``.
+        """Return the least n for which n records, all but a share gamma of them friends of each
+        other, abstain with probability at most ``beta``.
         """
         allowed = probability(beta, "beta")
         rounding = 0 if self.full is None else 2 / (2 * self.full - 1)
@@ -397,7 +398,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return math.ceil(least / sure_share(self.gamma, self.full))
 
     def fewest_records(self) -> int:
-        """Under replace: with fewer, and be they all equal, 999 of 1000 releases would abstain."""
+        """Return the fewest records accepted under replace: with fewer, even if all are equal,
+        999 of 1000 releases would abstain.
+        """
         return self.core().minimum_n(Fraction(999, 1000))
 
     # --- stages -----------------------------------------------------------------------------------
@@ -406,7 +409,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return nearness_of(self.deviations, exact(self.radius, "radius"))
 
     def _multiplier(self, part: int) -> Fraction:
-        """noise_multiplier / sqrt(share); part: of the shares, -1 the last."""
+        """Return noise_multiplier / sqrt(share); part: the index of the share, -1 for the last."""
         return self.noise_multiplier * root_up(1 / self.shares[part], ROOT_BITS)
 
     def _moments(self) -> MovingMoments:
@@ -414,14 +417,14 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return MovingMoments(self._nearness(), spread, self.adjacency, self._place(), self.drawn)
 
     def _histogram_noise(self) -> Fraction:
-        """The standard deviation in a bin; a sixteenth of a record at least, for which there is a
+        """Return the noise scale of a bin; at least a sixteenth of a record, for which there is a
         sampler.
         """
         square = histogram_moves(self.directions, self.adjacency)
         return max(_LEAST_NOISE, self._multiplier(2) * root_up(square, ROOT_BITS))
 
     def _votes_noise(self) -> Fraction:
-        """The standard deviation of a column's count."""
+        """Return the noise scale of a column's count."""
         return votes_noise(self._multiplier(-2), histogram_moves(1, self.adjacency), ROOT_BITS)
 
     def _sum(self) -> MovingSum:
@@ -442,25 +445,27 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return Released((MOMENTS_STAGE,) if self.directions else (AGREEMENT,), self._along)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
-        """Centers and radii of the balls, in cells."""
+        """Return the centers and radii of the balls, in cells."""
         units, radii, which = self._balls(batch)
         return within_reach(rounded_multiples(batch[MEAN], units, which)), radii
 
     def _balls(self, batch: Transcripts) -> tuple[list[Fraction], Integers, IntArray]:
-        """Units of centers in cells, each once; the radius and which unit each draw has."""
+        """Return the distinct units of centers in cells, the radii, and which unit each
+        draw has.
+        """
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
         agreed, which = different(batch[AGREEMENT][:, 0])
         known = balls(self.core(), share, agreed.tolist())
         return [unit for unit, _ in known], np.array([r for _, r in known], np.int64)[which], which
 
     def _along(self, batch: Transcripts) -> Integers:
-        """Directions, by the released second moments."""
+        """Return the directions, by the released second moments."""
         if not self.directions:
             return np.zeros((len(batch), 0, self.columns()), np.int64)
         return directions(batch[MOMENTS_STAGE], self.columns(), self.directions)
 
     def _slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
-        """Middles and half widths, by the released histograms."""
+        """Return the slabs' middles and half widths, by the released histograms."""
         if not self.directions:
             return (np.zeros((len(batch), 0), np.int64),) * 2
         radii, which = different(self._balls(batch)[1])
@@ -474,7 +479,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return middles.reshape(shape), halves.reshape(shape)
 
     def _box(self, batch: Transcripts) -> Integers:
-        """Half widths of the columns, by the released votes."""
+        """Return the half widths of the columns, by the released votes."""
         half = half_width(self._nearness().exponent)
         return boxes(batch[VOTES_STAGE], self._votes_noise(), self.gamma, half)
 
@@ -501,7 +506,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     def _left_out(
         self, batch: Transcripts, widths: Integers, radius: int, number: float, step: Floats
     ) -> Floats:
-        """Compute, in cells, what leaving out records beyond the ball and the slabs adds to the
+        """Predict, in cells, what leaving out records beyond the ball and the slabs adds to the
         error.
         """
         exponent = self._nearness().exponent
@@ -531,7 +536,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return drawn_response(self.columns(), length, float(self.drawn) * length)[0]
 
     def _back(self, cells: Floats) -> Floats:
-        """From cells to the data's units."""
+        """Convert cells to the data's units."""
         with np.errstate(all="ignore"):
             found = np.ldexp(cells, self._nearness().exponent) * np.array(self.deviations)
         return np.asarray(found)

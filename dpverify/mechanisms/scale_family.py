@@ -173,7 +173,7 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
         return CELLS * 7 // 4 if self.outside == "mask" else 0  # below the root of 3
 
     def edges_of(self, middle: int, octave: int) -> tuple[float, ...]:
-        """Between cells, whose middles are k / CELLS of the interval."""
+        """Return the edges of cells whose middles are multiples of 1 / CELLS of the interval."""
         return _edges_of(self, middle, octave)
 
     def reading(

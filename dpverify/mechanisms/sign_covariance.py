@@ -132,7 +132,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
             )
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return len(self.center)
 
     def replacement(self) -> float | tuple[float, ...]:
@@ -248,7 +248,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         )
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
+        """Return ``at_least``: fewer records, a public number under replace, are refused."""
         return 0 if self._counts() else self.least()
 
     # --- a round: its noise, its query ----------------------------------------------------------
@@ -285,7 +285,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return min(math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS)), _MOST_LEAST)
 
     def exponents(self) -> tuple[int, ...]:
-        """The logarithm of each column's cell."""
+        """Return the binary logarithm of each column's cell."""
         return exponents_of(self.cell, self.columns())
 
     def _relative(self) -> Floats:
@@ -294,7 +294,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return np.array([capped(_power(e - first)) for e in own])
 
     def _units(self) -> Floats:
-        """The cell of each column, shape (d,)."""
+        """Return the cell of each column, shape (d,)."""
         return np.array([capped(_power(e)) for e in self.exponents()])
 
     def constant(self) -> int:

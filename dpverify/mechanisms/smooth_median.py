@@ -98,7 +98,7 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         return replace(base, noise_multiplier=least, budget=budget)
 
     def check_parameters(self) -> None:
-        """Replace; bounds in order for every column."""
+        """Check that the adjacency is replace and that every column's bounds are in order."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
                 f"adjacency = {self.adjacency}: the median's rank needs the number of records, "
@@ -107,11 +107,11 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         check_bounds(self.lower, self.upper, self.cells)
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return len(self.lower)
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The middle of the bounds."""
+        """Return the middle of the bounds."""
         return middle_of(self.lower, self.upper)
 
     def plan(self) -> Plan:

@@ -143,7 +143,7 @@ class TruncatedMle(FamilyMean):
         return CELLS * 7 // 4 if self.outside == "mask" else 0
 
     def edges_of(self, middle: int, octave: int) -> tuple[float, ...]:
-        """Between cells, whose middles are k / CELLS of the interval."""
+        """Return the edges of cells whose middles are multiples of 1 / CELLS of the interval."""
         frame = frame_of(self, self.theta_of(middle), octave)
         return edges_in(self.family, frame, self.outside)
 

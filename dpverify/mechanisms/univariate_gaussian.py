@@ -195,7 +195,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return least_counted(self._least(), per_record, lambda k: _NOISE.falls_short(k, allowed))
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
+        """Return ``at_least``: fewer records, a public number under replace, are refused."""
         return 0 if self._counts() else self._least()
 
     # --- the grid, the searches, their noise -----------------------------------------------------
@@ -219,7 +219,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return rounded_quotient(own.numerator, own.denominator)
 
     def _step_scale(self, search: Search, share: Fraction) -> Fraction:
-        """The noise of one of its steps, in records: one moves a step by 1, or by 2."""
+        """Return a search step's noise scale, in records; a neighbor moves a step by 1 or 2."""
         square = (1 if self._counts() else 4) * search.steps / share
         return self.noise_multiplier * root_up(square, ROOT_BITS)
 
@@ -262,7 +262,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return _query_of(self, name)
 
     def _scale(self, name: Handle) -> Fraction:
-        """The noise of a stage's numbers, in their unit."""
+        """Return the noise scale of a stage's numbers, in the unit of these numbers."""
         return _scale_of(self, name)
 
     def _moments(self, name: Handle) -> Stage:

@@ -168,11 +168,11 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         )
 
     def columns(self) -> int:
-        """d."""
+        """Return the number of columns."""
         return self.d
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The origin."""
+        """Return the origin."""
         return 0.0 if self.d == 1 else (0.0,) * self.d
 
     def plan(self) -> Plan:

@@ -95,7 +95,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     quartile_share: Share = Fraction(1, 2)
 
     def check_parameters(self) -> None:
-        """Replace; bounds in order for every column."""
+        """Check that the adjacency is replace and that every column's bounds are in order."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
                 f"adjacency = {self.adjacency}: this mean divides by the number of records, which "
@@ -104,11 +104,11 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         check_bounds(self.lower, self.upper, self.cells)
 
     def columns(self) -> int:
-        """The dimension."""
+        """Return the number of columns."""
         return len(self.lower)
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The middle of the bounds."""
+        """Return the middle of the bounds."""
         return middle_of(self.lower, self.upper)
 
     def plan(self) -> Plan:
