@@ -47,9 +47,9 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
 
     A noisy binary search finds the median of the records to a fraction of an octave of the
     family's statistic T. Then the mean of T is released once, of records clipped to an interval
-    that follows from that, or of those inside alone, and solved for the scale for which the
-    family has that mean. How far the interval goes balances noise and sampling for the number of
-    records.
+    that follows from that median, or (with a mask) of the records inside alone. It is solved for
+    the scale for which the family has that mean. The interval's length balances noise and
+    sampling for the number of records.
 
     Data: one column, shape (n,) or (n, 1). Output: ``ScaleEstimate``; ``Abstained`` below
     ``at_least`` records and for a mean that the family does not have near the released scale.
@@ -58,15 +58,16 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
     family: "exponential" (scale), "weibull" (scale; shape: the power k), "gamma" (scale; shape),
     "rayleigh", "maxwell" (sigma), "chi" (sigma; shape: degrees of freedom), "pareto" (exponent;
     shape: the least number), "laplace" (scale) and "half_normal" (sigma) about ``center``.
-    outside: "clip" for records as they are; "mask" for those that were cut off at ``cap`` before,
-    where clipping would be biased.
-    cap: public; with "mask" nothing beyond counts. Records below the support count as its end, or
-    masked not at all.
-    unit: a public size of a record. octaves: medians are found whose statistic is within so many
-    octaves (rounded up to a power of two) of that of the unit (of 1, for "pareto"); half as many
-    are one noisy step less.
-    search_share: of mu^2, for the median. at_least: abstain below this released (or public)
-    number; by default 60 noise multipliers under replace and 30 under add-remove.
+    outside: "clip" for records as they are; "mask" for records that were cut off at ``cap``
+    before, where clipping would be biased.
+    cap: public; with "mask" nothing beyond it counts. Records below the support count as its end,
+    or, masked, not at all.
+    unit: a public size of a record. octaves: medians are found whose statistic is within this
+    many octaves (rounded up to a power of two) of the unit's statistic (of 1, for "pareto"); half
+    as many cost one noisy step less.
+    search_share: the part of mu^2 for the median.
+    at_least: abstain below this released (or public) number; by default 60 noise multipliers
+    under replace and 30 under add-remove.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: OURS (clipped and masked moments of exponential families in one release); ZZ25
     (estimation by truncation); DRS22.
@@ -93,7 +94,9 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
     octaves: Annotated[int, whole_from(1, most=64)] = 64
 
     def check_parameters(self) -> None:
-        """Floats; a shape where the family has one, and only there; a cap for masks."""
+        """Check that numbers are floats, that a shape is given for the families that have one and
+        no other, and a cap for masks.
+        """
         for name in ("shape", "center", "cap", "unit"):
             given = getattr(self, name)
             if given is not None:
@@ -143,16 +146,18 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
             )
 
     def replacement(self) -> float:
-        """The center, or the unit."""
+        """Return the center, or the unit."""
         return self.center if self.family in FOLDED else float(self.unit)
 
     def search(self) -> Search:
-        """Over octaves of the statistic."""
+        """Return the search over octaves of the statistic."""
         bits = PER_OCTAVE.bit_length() - 1 + (self.octaves - 1).bit_length()
         return Search("scale", 1, bits)
 
     def sides(self, middle: int) -> SideCounts:
-        """Records above a scale's median, or that far from the center."""
+        """Build the query for records above a scale's median, or further than that from the
+        center.
+        """
         far = float(self._family().inverse(np.array([self._statistic_of(middle)]))[0])
         if self.family not in FOLDED:
             return SideCounts((far,))
@@ -160,13 +165,15 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
         return SideCounts((high,), (low,))
 
     def step_query(self, edges: Released[tuple[Floats, Integers]]) -> StepSums:
-        """Of distances, for families about a center."""
+        """Build the query for sums of steps of the records, or of distances for families about a
+        center.
+        """
         center = self.center if self.family in FOLDED else None
         return replace(SteppedMean.step_query(self, edges), center=center)
 
     def count_weight(self) -> int:
-        """Means of these laws are about a fifth of the interval, so under add-remove the number's
-        noise matters as much.
+        """Return the weight of the count. Means of these laws are about a fifth of the interval,
+        so under add-remove the number's noise matters as much as the sum's.
         """
         if self.counts():
             return CELLS * 3 // 4
@@ -179,7 +186,7 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
     def reading(
         self, mean: float, middle: int, octave: int, count: float, inside: float
     ) -> ScaleEstimate | Abstained:
-        """The scale for which the family has the released mean."""
+        """Find the scale for which the family has the released mean."""
         top = self._top(middle, octave)
         near, law = top / self._released_scale(middle), self._law()
         b = law.back(mean, near)
@@ -202,8 +209,8 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """Of the logarithm of the statistic's scale: the noise's part, for n records of the
-        family. Infinite below ``at_least``.
+        """Predict the noise's part in the logarithm of the statistic's scale, for n records of
+        the family. Infinite below ``at_least``.
         """
         if n < self.least():
             return math.inf
@@ -212,7 +219,7 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
         return law.relative_errors(cut, n, self.noise_at(law.mean(cut)))[0]
 
     def _reaches(self, y: float) -> bool:
-        """Whether the statistic of a public number is positive and no extreme float."""
+        """Tell whether the statistic of a public number is positive and no extreme float."""
         known = self._family()
         if not known.power:
             return y > known.origin
@@ -228,21 +235,21 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
         return Limited(self._family().gamma, self.outside)
 
     def _statistic_of(self, middle: int) -> float:
-        """The statistic at a middle of the search."""
+        """Return the statistic at a middle of the search."""
         start = 1.0 if not self._family().power else self._family().statistic(float(self.unit))
         return float(start * 2.0 ** (middle / PER_OCTAVE))
 
     def _released_scale(self, middle: int) -> float:
-        """The scale that has its median there."""
+        """Return the scale whose median is at this middle."""
         return self._statistic_of(middle) / median_of(self._family().gamma)
 
     def _cut(self, octave: int) -> float:
-        """The end of the interval over the scale."""
+        """Return the end of the interval over the scale."""
         n = count_of(octave)
         return best_cut(self._family().gamma, self.outside, n, self.noise_at(0.3))
 
     def _top(self, middle: int, octave: int) -> float:
-        """The end of the interval, at most the cap's statistic."""
+        """Return the end of the interval, at most the cap's statistic."""
         top = self._released_scale(middle) * self._cut(octave)
         if self.cap is None:
             return top
@@ -251,7 +258,9 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
 
 @lru_cache(maxsize=64)
 def _edges_of(mechanism: ScaleFamily, middle: int, octave: int) -> tuple[float, ...]:
-    """Between cells, whose middles are k / CELLS of the interval; for masks its two ends as well."""
+    """Return the edges of cells whose middles are multiples of 1 / CELLS of the interval; for
+    masks its two ends as well.
+    """
     known, top = mechanism._family(), mechanism._top(middle, octave)
     t = top * (np.arange(CELLS) + 0.5) / CELLS
     if mechanism.outside == "mask":

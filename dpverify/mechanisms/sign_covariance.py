@@ -1,4 +1,4 @@
-"""``sign_covariance``: the shape of an elliptical law, by noisy means of signs in rounds (Tyler's
+"""``sign_covariance``: the shape of an elliptical law, by noisy means of signs (Tyler's
 estimator).
 """
 
@@ -63,34 +63,34 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     center if that is not public.
 
     Each round maps the records, moves them to the sphere and releases their noisy second moments;
-    the next map is the one after which these signs would be spread evenly. So it needs no scale,
-    no condition number and no moments: heavy tails and eigenvalues of 1 to 10^8 are as good as
-    any.
+    the next map is the one after which these signs would be spread evenly. So no scale, no
+    condition number and no moments are needed: heavy tails and eigenvalues of 1 to 10^8 are as
+    good as any.
 
     Data: shape (n, d), d = len(center) from 2 to 1024. Output: ``ShapeEstimate`` of determinant
     1; ``Concentrated`` where some directions hold too many or too few of the records' signs;
     ``Abstained`` below ``at_least`` records.
     Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
     all data.
-    center: what the law is symmetric about, public; records at it count for nothing, and one that
-    is off by t deviations in a direction adds about t^2 to the shape there. With ``scale`` a
-    rough one, at most 2^20 of the smallest deviations off.
+    center: the public point that the law is symmetric about; records at it count for nothing, and
+    a center that is off by t deviations in a direction adds about t^2 to the shape there. With
+    ``scale`` a rough center, at most 2^20 of the smallest deviations off, is enough.
     scale: h, a deviation, or how far the center may be off if that is more: the center is
     estimated too, from (record - center, h) as one more column. The shape is then that of the
     location-scatter M-estimator of a Cauchy law (Kent and Tyler). A center that is off by c > h
     makes the condition number (c / h)^2 times as large, which takes more rounds.
-    cell: records are rounded to the largest power of two not above, which adds a deviation of up
-    to 0.3 cells in every direction; take at most 1/100 of the smallest one. Numbers beyond 2^40
-    cells are clamped. With one cell for each column, ``scale`` is in cells.
-    rounds: how many releases; one does for condition numbers to 100. shares: of mu^2, one a
-    round, of sum 1; by default 1/2 for the last, the rest in equal parts.
-    at_least: with a lower (released or public) number it abstains; by default 4 k^(3/2) times an
-    early round's noise multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2).
-    Near it noise hides a direction that is much shorter than all others (``Concentrated``): 8
-    rounds find one of 1e-8 in 9 of 10 datasets of 1.5 times as many records, 10 rounds in nearly
-    all.
-    precision: a matrix that was released is rounded to 2^-precision of its trace before the next
-    map follows from it.
+    cell: the public grid's step, rounded down to a power of two; rounding adds a deviation of up
+    to 0.3 cells in every direction, so take at most 1/100 of the smallest deviation. Numbers
+    beyond 2^40 cells are clamped. With one cell for each column, ``scale`` is in cells.
+    rounds: number of releases; one does for condition numbers to 100.
+    shares: the parts of mu^2, one a round, of sum 1; by default 1/2 for the last, the rest in
+    equal parts.
+    at_least: abstain below this released (or public) number; by default 4 k^(3/2) times an early
+    round's noise multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2). Near it
+    noise hides a direction that is much shorter than all others (``Concentrated``): 8 rounds find
+    one of 1e-8 in 9 of 10 datasets of 1.5 times as many records, 10 rounds in nearly all.
+    precision: a released matrix is rounded to 2^-precision of its trace before the next map
+    follows from it.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: OURS; T87, KT91 (the estimators without privacy), DRS22 (Gaussian accounting).
     """
@@ -104,7 +104,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     precision: Annotated[int, whole_from(2, most=40)] = 30
 
     def check_parameters(self) -> None:
-        """Two columns or more, a center on the grid, shares of sum 1."""
+        """Check for two columns or more, a center on the grid, and shares of sum 1."""
         d = len(self.center)
         if not 2 <= d <= _MOST_COLUMNS:
             raise ValueError(
@@ -136,18 +136,20 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return len(self.center)
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The center, which adds nothing; with a scale, its one sign, that of the constant column."""
+        """Return the center, which adds nothing; with a scale it adds the sign of the constant
+        column alone.
+        """
         return self.center
 
     def plan(self) -> Plan:
-        """The public count under replace; then the second moments of signs, each after the map
-        that those before lead to.
+        """Release the public count under replace; then the second moments of signs, each after
+        the map that the earlier ones lead to.
         """
         public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
         return (*public, *(self._round(t) for t in range(self.rounds)))
 
     def estimate(self, transcript: Transcripts) -> ShapeEstimate | Concentrated | Abstained:
-        """Of the last round: its second moments, taken back through its map."""
+        """Return the last round's second moments, mapped back."""
         count = self.numbers(transcript)[0]
         if not count >= self.least():
             return Abstained(f"fewer than {self.least()} records, by the first released count")
@@ -171,8 +173,8 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     def _uneven(
         self, count: float, found: Floats, vectors: Any, public: Floats
     ) -> Concentrated | None:
-        """Directions whose signs are still further from even than noise and sampling take them,
-        or that no map reaches.
+        """Return directions whose signs are still further from even than noise and sampling
+        explain, or that no map reaches; None if there are none.
         """
         d, last, columns = self.size(), self.rounds - 1, self.columns()
         noise = self._noise(last, count) * math.sqrt(2 * d)
@@ -194,8 +196,8 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return None
 
     def _located(self, factor: Any, count: float) -> ShapeEstimate:
-        """The shape of this factor; with a scale, of [[V + l l^T, l], [l^T, 1]] the location l
-        and the shape of V.
+        """Return the shape of this factor; with a scale, the factor is of [[V + l l^T, l], [l^T,
+        1]], and the result has the location l and the shape of V.
         """
         spread = self.spread(count)
         center = np.array(self.center)
@@ -215,11 +217,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         )
 
     def expected_error(self, n: int) -> float:
-        """Of the noise alone, after enough rounds: the Frobenius norm of its part in the
-        coordinates where the shape is the identity.
+        """Predict the error from noise alone, after enough rounds: the Frobenius norm of the
+        noise's part, in coordinates where the shape is the identity.
 
-        Records of any elliptical law about the center, none at it. Infinite below ``at_least``
-        records.
+        For records of any elliptical law about the center, none at it. Infinite below
+        ``at_least`` records.
         """
         if n < self.least():
             return math.inf
@@ -227,12 +229,12 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return self.spread(n) * math.sqrt(d * (d + 1) / 2 - 1)
 
     def spread(self, count: float) -> float:
-        """The ``spread`` of a result with so many records."""
+        """Return the ``spread`` of a result for this many records."""
         return (self.size() + 2) * self._noise(self.rounds - 1, count)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, none at the center, abstain with probability at most
-        ``beta``.
+        """Return the least n for which n records, none at the center, abstain with probability at
+        most ``beta``.
         """
         allowed = probability(beta, "beta")
         if not self._counts():
@@ -257,7 +259,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return self.adjacency is Adjacency.ADD_REMOVE
 
     def _moves(self) -> int:
-        """The squared sensitivity of second moments of unit vectors."""
+        """Return the squared sensitivity of second moments of unit vectors."""
         return 1 if self._counts() else 2
 
     def _share(self, t: int) -> Fraction:
@@ -268,16 +270,16 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return _LAST if t == self.rounds - 1 else (1 - _LAST) / (self.rounds - 1)
 
     def _deviation(self, t: int) -> Fraction:
-        """The noise of a diagonal entry in round t, in records."""
+        """Return the noise scale of a diagonal entry in round t, in records."""
         return self.noise_multiplier * root_up(self._moves() / self._share(t), ROOT_BITS)
 
     def _noise(self, t: int, count: float) -> float:
-        """The same over the trace."""
+        """Return the noise scale of a diagonal entry over the trace."""
         return min(to_float(self._deviation(t)), 1e150) / count
 
     def least(self) -> int:
-        """``at_least``, or its default: sqrt(8 k^3 moves / share) times the multiplier, rounded
-        up; at most 2^60.
+        """Return ``at_least``, or its default: sqrt(8 k^3 moves / share) times the multiplier,
+        rounded up; at most 2^60.
         """
         if self.at_least is not None:
             return self.at_least
@@ -289,7 +291,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return exponents_of(self.cell, self.columns())
 
     def _relative(self) -> Floats:
-        """The cells of columns over that of the first, shape (d,)."""
+        """Return the cells of columns over that of the first, shape (d,)."""
         first, *_ = own = self.exponents()
         return np.array([capped(_power(e - first)) for e in own])
 
@@ -298,14 +300,14 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return np.array([capped(_power(e)) for e in self.exponents()])
 
     def constant(self) -> int:
-        """The scale in cells; 0 without one."""
+        """Return the scale in cells; 0 without one."""
         if self.scale is None:
             return 0
         unit = 1 if isinstance(self.cell, tuple) else _power(self.exponents()[0])
         return round(exact(self.scale, "scale") / unit)
 
     def size(self) -> int:
-        """How many coordinates are mapped."""
+        """Return the number of coordinates that are mapped."""
         return self.columns() + (self.scale is not None)
 
     def _round(self, t: int) -> Stage:
@@ -328,14 +330,14 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     # --- from what was released to the next map -------------------------------------------------
 
     def numbers(self, before: Transcripts) -> Floats:
-        """The public count, or the first released trace in records, shape (size,)."""
+        """Return the public count, or the first released trace in records, shape (size,)."""
         if not self._counts():
             return in_units(before[COUNT][:, 0], Fraction(1))
         trace = traces(before[_name(0)], self.size())
         return np.clip(in_units(trace, self._deviation(0) / UNIT), -_MOST_RECORDS, _MOST_RECORDS)
 
     def maps(self, t: int, before: Transcripts) -> tuple[Integers, Integers]:
-        """The maps of round t, each row by row, and which one each draw has."""
+        """Return the maps of round t, each row by row, and which one each draw has."""
         d = self.size()
         maps, which = [start(d)], np.zeros(len(before), np.intp)
         counts, levels = self._levels(before) if t else ([], which)
@@ -349,8 +351,8 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return np.array(maps, np.int64), which
 
     def _levels(self, before: Transcripts) -> tuple[list[float], Integers]:
-        """Counts to so many significant bits, each once, and which one a draw has; -1 for one
-        below ``at_least``.
+        """Round counts to a few significant bits; return each level once, and which one a draw
+        has: -1 for a count below ``at_least``.
         """
         numbers, bits = self.numbers(before), self.precision
         part, exponent = np.frexp(numbers)
@@ -361,18 +363,18 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return levels, which - (len(codes) - len(known))
 
     def _next(self, t: int, row: Row, maps: list[Row], counts: list[float]) -> Row:
-        """The map after round t of a draw with this count, this map and these moments."""
+        """Return the map after round t of a draw with this count, this map and these moments."""
         level, now, *moments = row
         if level < 0:  # fewer than at_least, or no positive trace
             return maps[now]
         return next_map(maps[now], tuple(moments), self.precision, self._floor(t, counts[level]))
 
     def _floor(self, t: int, count: float) -> float:
-        """Below which an eigenvalue of round t is taken for noise: a part of the noise's length,
-        a small one at first.
+        """Return the value below which an eigenvalue of round t is taken for noise: a part of the
+        noise's length, a small one at first.
 
-        What is raised too far is overshot, and undone by the next round; what is raised too
-        little takes many rounds.
+        An eigenvalue that is raised too far is overshot, which the next round undoes; one that is
+        raised too little takes many rounds.
         """
         d = self.size()
         length = self._noise(t, count) * math.sqrt(2 * d)
@@ -393,5 +395,5 @@ def _power(exponent: int) -> Fraction:
 
 
 def _name(t: int) -> Handle:
-    """Of the stage of round t, from 0."""
+    """Name the stage of round t, from 0."""
     return Handle(f"round {t + 1}")

@@ -1,6 +1,4 @@
-"""``smooth_median``: the median of every column, with noise in proportion to its smooth
-sensitivity.
-"""
+"""``smooth_median``: the median of every column, with noise scaled by its smooth sensitivity."""
 
 from __future__ import annotations
 
@@ -79,12 +77,12 @@ class SmoothMedian(Mechanism[MediansEstimate]):
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """The mechanism whose claim is ``budget``, an (epsilon, delta) unless ``decay`` is given.
+        """Build the mechanism whose claim is ``budget``, an (epsilon, delta) unless ``decay`` is
+        given.
 
         The noise is within 2^-10 of the least for this decay, and of few bits, which makes draws
-        fast.
-        Raises ValueError besides for a budget without a delta, and one that is too small for any
-        decay.
+        fast. Also raises ValueError for a budget without a delta, and for one that is too small
+        for any decay.
         """
         lower = parameters.get("lower", ())
         if "decay" not in parameters and np.ndim(lower) == 1 and len(lower):
@@ -115,13 +113,13 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         return middle_of(self.lower, self.upper)
 
     def plan(self) -> Plan:
-        """One stage: all medians."""
+        """Plan one stage: all medians."""
         medians = SmoothMedians(grids_of(self.lower, self.upper, self.cells), self.decay)
         noise = SmoothNoise(self.noise_multiplier, medians.unit, self.columns())
         return (Stage(MEDIANS, medians, noise),)
 
     def estimate(self, transcript: Transcripts) -> MediansEstimate | Abstained:
-        """The cells' values, moved to the bounds if they are beyond."""
+        """Return the values of the released cells, moved to the bounds if they are beyond."""
         value = np.empty(self.columns())
         cells, grids = transcript.numbers(MEDIANS), grids_of(self.lower, self.upper, self.cells)
         for j, (cell, (_, _, exponent)) in enumerate(zip(cells, grids, strict=True)):
@@ -130,11 +128,11 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         return MediansEstimate(value)
 
     def expected_error(self, n: int) -> float:
-        """As a share of the records: ranks over n, for records that are even about every median,
-        within the bounds.
+        """Predict the error in ranks, as a share of the n records, for records that are even
+        about every median and within the bounds.
 
-        h apart, the scale is noise_multiplier h times the largest decay^k (k + 1); over columns
-        it is the Euclidean length.
+        For records a distance h apart, the scale is noise_multiplier h times the largest decay^k
+        (k + 1). Over columns the error is the Euclidean length.
         """
         peak = max(0, math.floor(-1 / math.log(self.decay)) - 1)
         smooth = max(to_float(self.decay) ** k * (k + 1) for k in (peak, peak + 1))
@@ -142,12 +140,12 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         return math.sqrt(2 * self.columns()) * scale / n if n > 0 else math.inf
 
     def fewest_records(self) -> int:
-        """Nobody has no median."""
+        """Return 1: an empty dataset has no median."""
         return 1
 
 
 def _decay_for(budget: Guarantee, columns: int) -> Fraction:
-    """``best_decay``, or a refusal."""
+    """Return ``best_decay``; raise ValueError if there is none."""
     if not isinstance(budget, ApproxDP) or not budget.delta:
         raise ValueError(
             f"{budget}: noise that follows the data has heavier tails on one side, so it has no "
@@ -163,7 +161,9 @@ def _decay_for(budget: Guarantee, columns: int) -> Fraction:
 
 
 def _least_multiplier(budget: ApproxDP, columns: int, decay: Fraction) -> Fraction:
-    """Within 2^-10 and simple; of several columns by the coarse composition, which is a bound too."""
+    """Find the least multiplier, to within 2^-10 and of few bits; for several columns by the
+    coarse composition, which is an upper bound too.
+    """
 
     def holds(multiplier: Fraction) -> bool:
         together = Profile([(SmoothLaplace(1 / multiplier, 1 / decay), columns)])
@@ -180,7 +180,8 @@ def _least_multiplier(budget: ApproxDP, columns: int, decay: Fraction) -> Fracti
 
 @lru_cache(maxsize=64)
 def best_decay(budget: ApproxDP, columns: int) -> Fraction | None:
-    """Of so many columns together; None if no decay from 1/2 to 1 - 2^-12 leaves room for a shift.
+    """Choose the decay for this many columns together; None if no decay from 1/2 to 1 - 2^-12
+    leaves room for a shift.
 
     Where records are even about the median, a distance h apart, the scale is h times the largest
     decay^k (k + 1), about 1 / (e decay ln(1 / decay)); times 1 / shift it is the noise's. The
@@ -204,8 +205,8 @@ def best_decay(budget: ApproxDP, columns: int) -> Fraction | None:
 
 
 def _shift(epsilon: float, log_delta: float, loss: float, columns: int) -> float:
-    """From the exact profile: growth e^loss, and cosh(shift / (growth - 1)) is all that has the
-    shift.
+    """Return the largest shift, by the exact profile: with growth e^loss, only cosh(shift /
+    (growth - 1)) depends on the shift.
     """
     rise = np.expm1(loss)
     y = float(log_delta - np.log(-np.expm1(-loss)) + (epsilon + loss) / rise)
@@ -216,7 +217,7 @@ def _shift(epsilon: float, log_delta: float, loss: float, columns: int) -> float
 
 
 def _shift_of_many(epsilon: float, log_delta: float, loss: float, columns: int) -> float:
-    """The largest shift for which some order a has columns ln M(a) - a epsilon <= ln delta."""
+    """Find the largest shift for which some order a has columns ln M(a) - a epsilon <= ln delta."""
     orders = np.geomspace(0.01, 0.98, _ORDERS) / np.expm1(loss)
 
     def holds(shift: float) -> bool:
@@ -231,9 +232,9 @@ def _shift_of_many(epsilon: float, log_delta: float, loss: float, columns: int) 
 
 
 def _log_moments(orders: Floats, shift: float, loss: float) -> Floats:
-    """ln E e^(a L), the larger of two: L the loss of Laplace noise of scale e^loss at 0 against
-    scale 1 at ``shift``, and that of randomized response of shift + loss, for the bound below
-    that epsilon.
+    """Return the larger of two ln E e^(a L). The first L is the loss of Laplace noise of scale
+    e^loss at 0 against scale 1 at ``shift``; the second that of randomized response of shift +
+    loss, for the bound below that epsilon.
     """
     most = shift + loss
     response = np.logaddexp((orders + 1) * most, -orders * most) - np.logaddexp(0, most)
@@ -253,7 +254,7 @@ def _log_moments(orders: Floats, shift: float, loss: float) -> Floats:
 
 
 def _rounded(loss: float) -> Fraction:
-    """e^-loss, of which 1 minus that has six significant bits."""
+    """Return e^-loss, rounded so that 1 minus it has six significant bits."""
     mantissa, exponent = np.frexp(-np.expm1(-loss))
     part = round(float(mantissa) * 2**_SIGNIFICANT)
     return 1 - Fraction(part) * Fraction(2) ** (int(exponent) - _SIGNIFICANT)

@@ -49,7 +49,7 @@ class NextQuery:
             raise ValueError(f"most = {self.most}; at least one query is asked.")
 
     def asked(self, reports: tuple[int, ...]) -> tuple[Query, ...]:
-        """All queries, where these are reported and no other one is."""
+        """List all queries that are asked where these are reported and no other one is."""
         answers = tuple(i in reports for i in range(self.most))
         return tuple(self.after(answers[:i]) for i in range(self.most))
 
@@ -59,9 +59,11 @@ class NextQuery:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SparseEstimate(Result):
-    """Which queries were reported as above the threshold, by their places in the list, in order.
+    """The queries that were reported as above the threshold, by their places in the list, in
+    order.
 
-    answered: how many queries have an answer; those of them that are not reported are below.
+    answered: number of queries that have an answer; those of them that are not reported are
+    below.
     """
 
     above: tuple[int, ...]
@@ -69,7 +71,7 @@ class SparseEstimate(Result):
 
     @property
     def value(self) -> tuple[int, ...]:
-        """``above``."""
+        """Return ``above``."""
         return self.above
 
     def interval(self, level: Exact = 0.95) -> None:
@@ -121,7 +123,7 @@ class SparseVector(Mechanism[SparseEstimate]):
     by_range: bool = False
 
     def check_parameters(self) -> None:
-        """Queries of one number each, no more reports than queries."""
+        """Check that each query has one number, and that there are no more reports than queries."""
         self._stacked(())  # refuses what does not answer with one number
         if not isinstance(self.by_range, bool):
             raise TypeError(f"by_range = {self.by_range!r}; write True or False.")
@@ -133,13 +135,13 @@ class SparseVector(Mechanism[SparseEstimate]):
 
     @property
     def asked(self) -> int:
-        """How many queries there are at most."""
+        """Return the largest number of queries."""
         return self.queries.most if isinstance(self.queries, NextQuery) else len(self.queries)
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """As in ``Mechanism``; unless by_range is given, it is taken where it surely needs less
-        noise.
+        """Calibrate as ``Mechanism`` does; unless by_range is given, choose it where it surely
+        needs less noise.
         """
         plain = super(SparseVector, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
         if "by_range" in parameters or plain.reports == 1 or not plain.one_way:
@@ -155,23 +157,23 @@ class SparseVector(Mechanism[SparseEstimate]):
 
     @property
     def one_way(self) -> bool:
-        """Whether all queries move the same way between neighbors, whatever these are."""
+        """Tell whether all queries surely move the same way between neighbors."""
         shown = self._stacked(()).sensitivity(self.adjacency, Domain(1)).conclusion
         return shown.norm is Norm.ONE_WAY
 
     def plan(self) -> Plan:
-        """One stage a report, each from where the one before it stopped."""
+        """Plan one stage a report, each from where the one before it stopped."""
         return tuple(self._places(i).part(self._stage_after(i)) for i in range(self.reports))
 
     def estimate(self, transcript: Transcripts) -> SparseEstimate | Abstained:
-        """Their places, and how far the list was read."""
+        """Return the reported queries' places, and how far the list was read."""
         places = [transcript.number(_name(i)) for i in range(self.reports)]
         above = tuple(place for place in places if place < self.asked)
         answered = above[-1] + 1 if len(above) == self.reports else self.asked
         return SparseEstimate(above, answered)
 
     def expected_error(self, n: int) -> float:
-        """In the unit of the queries: by how much one comparison with the threshold is off,
+        """Predict the error of one comparison with the threshold, in the unit of the queries,
         whatever n is.
         """
         noise = self._noise()(0)
@@ -179,7 +181,9 @@ class SparseVector(Mechanism[SparseEstimate]):
         return math.hypot(*(DiscreteLaplace(scale).standard_deviation for scale in scales))
 
     def _places(self, reports: int) -> Prefix:
-        """The places of the reports before a round that matter for it; 0 before any is known."""
+        """Return the places of the earlier reports that matter for a round; 0 before any is
+        known.
+        """
         names = [_name(i) for i in range(reports)]
         if not isinstance(self.queries, NextQuery):
             names = names[-1:]

@@ -52,16 +52,16 @@ class HistogramEstimate(Result):
 
     @property
     def value(self) -> Mapping[float, int]:
-        """``counts``."""
+        """Return ``counts``."""
         return self.counts
 
     def interval(self, level: Exact = 0.95) -> tuple[dict[float, float], dict[float, float]]:
-        """Compute two mappings by bins, to the low and the high end of each count's interval,
+        """Compute two mappings from bins, to the low and the high end of each count's interval,
         integers.
 
-        By the noise's tail: a bin surfaces and its count is outside with probability at most 1 -
-        level, for every single bin. There is none for all bins together, for how many there are
-        is not released.
+        By the noise's tail: for every single bin, the probability that it surfaces with its count
+        outside is at most 1 - level. There is no interval for all bins together, since the number
+        of bins is not released.
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         t = whole_deviation(self.noise, self.standard_deviation, tail_of(level))
@@ -121,11 +121,11 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+        """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        delta: by default the budget's, of which Gaussian noise under an ApproxDP needs the other
-        half. Raises ValueError besides for a budget without a delta, under which no bin may
-        surface.
+        delta: by default the budget's, or half of it for Gaussian noise under an ApproxDP, which
+        needs the other half. Also raises ValueError for a budget without a delta, under which no
+        bin may surface.
         """
         if "delta" not in parameters and isinstance(budget, Guarantee):
             given = exact(getattr(budget, "delta", 0), "delta")
@@ -141,7 +141,9 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         )
 
     def check_parameters(self) -> None:
-        """A positive width that floats can tell apart, an origin within reach of it."""
+        """Check that the width is positive, that floats can tell its edges apart, and that the
+        origin is within reach.
+        """
         width, origin = exact(self.width, "width"), exact(self.origin, "origin")
         if width <= 0:
             raise ValueError(f"width = {self.width} is not positive; give the width of a bin.")
@@ -158,11 +160,11 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         settle(self, width=width, origin=origin)
 
     def plan(self) -> Plan:
-        """One stage: noise on every count that occurs, small ones withheld."""
+        """Plan one stage: noise on every count that occurs, small ones withheld."""
         return (Stage(HISTOGRAM, self._query(), self._noise()),)
 
     def estimate(self, transcript: Transcripts) -> HistogramEstimate | Abstained:
-        """Edges for bins."""
+        """Return the released counts by the bins' edges."""
         noise, flat = self._fixed_noise(), transcript.numbers(HISTOGRAM)
         width, origin = self._grid()
         edges = (
@@ -173,14 +175,14 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         return HistogramEstimate(counts, float(width), noise.threshold, deviation, self.noise)
 
     def expected_error(self, n: int) -> float:
-        """In records, for one bin that holds all n: infinite below the threshold, where bins do
-        not surface.
+        """Predict the error in records, for one bin that holds all n: infinite below the
+        threshold, where bins do not surface.
         """
         noise = self._fixed_noise()
         return noise.added.standard_deviation if n >= noise.threshold else math.inf
 
     def _fixed_noise(self) -> ThresholdedLaplace | ThresholdedGaussian:
-        """The plan's, for a threshold is looked for once."""
+        """Return the noise of the plan, whose threshold is searched once."""
         noise = self._stage(HISTOGRAM).noise
         assert isinstance(noise, (ThresholdedLaplace, ThresholdedGaussian))
         return noise
@@ -195,7 +197,7 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         return KeyedCounts(round(width / unit), round(origin / unit), exponent)
 
     def _noise(self) -> ThresholdedLaplace | ThresholdedGaussian:
-        """Scale: a record replaced moves two counts by one each."""
+        """Build the noise; a replaced record moves two counts by one each."""
         replaced = self.adjacency is Adjacency.REPLACE
         kind: type[ThresholdedLaplace | ThresholdedGaussian]
         if self.noise == "laplace":

@@ -29,9 +29,11 @@ class SumOfVariances(GroupVotes):
     over: tuple[int, ...] | None = None
 
     def statistic(self) -> Statistic:
-        """The sum."""
+        """Return the sum of the variances as the statistic of a group."""
         return SumOver(tuple(range(self.d)) if self.over is None else tuple(self.over))
 
     def off(self, pairs: int) -> float:
-        """Chernoff's bounds: a sum of variances strays no further than one of them."""
+        """Bound the probability that a group's sum is off, by Chernoff: a sum of variances strays
+        no further than one of them.
+        """
         return math.exp(-_LOW * pairs) + math.exp(-_HIGH * pairs)

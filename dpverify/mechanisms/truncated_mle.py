@@ -1,5 +1,5 @@
-"""``truncated_mle``: the parameter of any exponential family with one, from clipped or truncated
-records.
+"""``truncated_mle``: the parameter of any one-parameter exponential family, from clipped or
+truncated records.
 """
 
 from __future__ import annotations
@@ -46,37 +46,37 @@ _NEAR_SHARE = 0.25  # units of the search within which the share of records insi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedMle(FamilyMean):
-    """The parameter of an exponential family with one: Poisson, log-normal, continuous Bernoulli,
-    or a family of your own.
+    """The parameter of a one-parameter exponential family: Poisson, log-normal, continuous
+    Bernoulli, or a family of your own.
 
     A noisy binary search finds the median of the records, as the parameter whose law has it. Then
     the mean of the family's statistic T is released once, of records clipped to an interval about
-    the mean under that parameter, or of those inside alone, and solved for the parameter for
-    which the clipped or truncated law has that mean: of truncated records this is the maximum
-    likelihood estimate. How long the interval is balances noise and sampling for the number of
-    records.
+    the mean under that parameter, or (with a mask) of the records inside alone. It is solved for
+    the parameter for which the clipped or truncated law has that mean: of truncated records this
+    is the maximum likelihood estimate. The interval's length balances noise and sampling for the
+    number of records.
 
     Data: one column, shape (n,) or (n, 1). Output: ``FamilyEstimate``; ``Abstained`` below
-    ``at_least`` records and for a mean that no parameter near the searched one has. Claim:
-    GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data,
-    whatever their law; no delta. No code of the family runs on data: records are compared with
-    released numbers.
+    ``at_least`` records and for a mean that no parameter near the searched one has.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
+    all data, whatever their law; no delta. No code of the family runs on data: records are
+    compared with released numbers.
     family: of ``dpverify.families``, or your own ``Family``; ``check_family`` says which
     assumptions of the theory it keeps.
     lowest, highest: a public range of the parameter; the search's steps grow with its logarithm.
     The estimate is inside.
-    outside: "clip" for records as they are; "mask" for those of which only some were ``kept``,
+    outside: "clip" for records as they are; "mask" for records of which only some were ``kept``,
     where clipping is biased.
     kept: with "mask", the public interval of records that were kept, for example (0, 250_000).
-    method: "statistic" is what is said above. "gradient", with "mask" alone: ``steps`` noisy
-    gradients of the likelihood, of a list of records inside the interval, filled up with public
-    ones where there are too few; ``runs`` > 1: on as many disjoint chunks of the list, at no cost
-    in privacy, of whose results the median is taken. As accurate as "statistic" to a tenth under
-    replace, with one run; under add-remove the noise is twice that. Kept to compare with what is
-    published.
-    search_share: of mu^2, for the median. at_least: abstain below this released (or public)
-    number; by default 60 noise multipliers under replace and 30 under add-remove; for gradients
-    60 times ``runs``.
+    method: "statistic" is the method above. "gradient", with "mask" alone, releases ``steps``
+    noisy gradients of the likelihood, of a list of records inside the interval, filled up with
+    public ones where there are too few. With ``runs`` > 1 it works on as many disjoint chunks of
+    the list, at no cost in privacy, and takes the median of their results. Under replace, with
+    one run, it is as accurate as "statistic" to a tenth; under add-remove its noise is twice
+    that. It is kept to compare with what is published.
+    search_share: the part of mu^2 for the median.
+    at_least: abstain below this released (or public) number; by default 60 noise multipliers
+    under replace and 30 under add-remove; for gradients 60 times ``runs``.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: ZZ25, Algorithm 3.1 and Theorem 3.1 (truncated maximum likelihood; here by one
     release); OURS (clipped moments).
@@ -89,8 +89,8 @@ class TruncatedMle(FamilyMean):
     runs: Annotated[int, whole_from(1, most=_MOST_RUNS)] = 1
 
     def check_parameters(self) -> None:
-        """A range that the family has, of not too many deviations; an interval of records that it
-        has; parameters of one method.
+        """Check that the family has the range, of not too many deviations, and the records'
+        interval, and that the parameters are of one method.
         """
         if self.method == "statistic" and (self.steps, self.runs) != (_USUAL_STEPS, 1):
             raise ValueError(
@@ -110,8 +110,8 @@ class TruncatedMle(FamilyMean):
         FamilyMean.check_parameters(self)
 
     def plan(self) -> Plan:
-        """The number, the search, and the statistics; or sums of these over a list, one for each
-        gradient.
+        """Release the number, the search, and the statistics; or sums of these over a list, one
+        for each gradient.
         """
         whole = SteppedMean.plan(self)
         if self.method == "statistic":
@@ -122,7 +122,9 @@ class TruncatedMle(FamilyMean):
         return (*whole[:-1], Adaptive(descent.declared(), follows, self._listed))
 
     def estimate(self, transcript: Transcripts) -> FamilyEstimate | Abstained:
-        """The parameter for which the family has the released mean, or where gradients lead to."""
+        """Find the parameter for which the family has the released mean, or where gradients lead
+        to.
+        """
         if self.method == "statistic":
             return SteppedMean.estimate(self, transcript)
         count = float(self._numbers(transcript)[0])
@@ -135,8 +137,8 @@ class TruncatedMle(FamilyMean):
         return self._descended(transcript, middle, octave, count, size)
 
     def count_weight(self) -> int:
-        """Half of the range of a record under add-remove; under replace all that is free, if it
-        is needed.
+        """Return the weight of the count: half of the range of a record under add-remove; under
+        replace all that costs nothing, if it is needed.
         """
         if self.counts():
             return CELLS // 2
@@ -150,7 +152,7 @@ class TruncatedMle(FamilyMean):
     def reading(
         self, mean: float, middle: int, octave: int, count: float, inside: float
     ) -> FamilyEstimate | Abstained:
-        """The parameter for which the family has the released mean."""
+        """Find the parameter for which the family has the released mean."""
         frame = frame_of(self, self.theta_of(middle), octave)
         released = frame.mean_at(self.family, mean)
         found = self._solved(frame, released, middle)
@@ -192,23 +194,25 @@ class TruncatedMle(FamilyMean):
     # --- gradients ------------------------------------------------------------------------------
 
     def descent(self) -> Descent:
-        """All sums together have the share of mu^2 that is left; a list's neighbors differ by a
-        replacement.
+        """Build the releases of gradients: their sums together have the share of mu^2 that is
+        left, and neighboring lists differ by a replacement.
         """
         square = 4 * CELLS**2 * self.steps / self.shares()[2]
         scale = self.noise_multiplier * root_up(square, ROOT_BITS)
         return Descent(self.steps, self.runs, scale)
 
     def least(self) -> int:
-        """Below this number of records it abstains; each of several runs needs as many."""
+        """Return the number of records below which the mechanism abstains; each of several runs
+        needs as many.
+        """
         if self.method == "statistic" or self.at_least is not None:
             return SteppedMean.least(self)
         times = (2 if self.counts() else 1) * self.runs
         return min(times * SteppedMean.least(self), MOST_LEAST)
 
     def noise_at(self, mean: float) -> float:
-        """The deviation of the noise in the sum of statistics over the interval: of one release,
-        or of what one run leads to.
+        """Return the noise scale of the sum of statistics over the interval: of one release, or
+        of the result of one run.
         """
         if self.method == "statistic":
             return SteppedMean.noise_at(self, mean)
@@ -227,7 +231,7 @@ class TruncatedMle(FamilyMean):
         return np.concatenate([self._frame(before), known[:, np.newaxis]], axis=1)
 
     def _listed(self, row: Row) -> Part:
-        """The part that is built: a list of records inside the interval, and the sums over it."""
+        """Build the stage of a list of records inside the interval, and the sums over it."""
         middle, octave, number = row
         frame = frame_of(self, self.theta_of(middle), octave)
         edges = edges_in(self.family, frame, "mask")
@@ -235,15 +239,15 @@ class TruncatedMle(FamilyMean):
         return self.descent().part(edges, self.edge(middle), size)
 
     def _size(self, middle: int, octave: int, number: int) -> int:
-        """The list's size: by the least share inside for parameters within a quarter of a unit of
-        where the search ended.
+        """Choose the list's size, by the least share inside for parameters within a quarter of a
+        unit of where the search ended.
         """
         frame = frame_of(self, self.theta_of(middle), octave)
         near = (self.theta_at(middle, s * _NEAR_SHARE) for s in (-1, 0, 1))
         return list_size(number, min(self._inside(frame, theta) for theta in near), self.runs)
 
     def _inside(self, frame: Frame, theta: float) -> float:
-        """The share of the interval among the records that were kept."""
+        """Return the interval's share of the records that were kept."""
         share = frame.law(self.family, theta, "mask").inside
         if self.kept is None:
             return share
@@ -293,8 +297,8 @@ class TruncatedMle(FamilyMean):
     # --- the solution ---------------------------------------------------------------------------
 
     def _solved(self, frame: Frame, released: float, middle: int) -> float | None:
-        """The natural parameter whose law has this mean: near where the search ended, or at the
-        end of the range.
+        """Find the natural parameter whose law has this mean: near where the search ended, or at
+        the end of the range.
         """
         family, outside = self.family, self.outside
         ends, here = self.ends(), self.coordinate_of(middle)

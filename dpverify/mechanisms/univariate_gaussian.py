@@ -70,7 +70,8 @@ _FAR, _NEAR = Box(2.0, 4.0), Box(1.0, 2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
-    """The mean and the standard deviation of normal records, with no guess of either but the grid.
+    """The mean and the standard deviation of normal records, with no guess of either but the
+    grid.
 
     Data: one column, shape (n,) or (n, 1). Output: ``NormalEstimate``; ``Degenerate`` where the
     deviation is below 4 cells; ``Abstained`` below ``at_least`` records and for records that no
@@ -81,15 +82,15 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
 
     Four steps: a noisy binary search for the median; another for the median of the distances from
     it; clipped first and second moments about these, which give a better center and unit; and
-    clipped moments again, of which the estimate is the normal law that has them. Of records that
-    are not normal it still is: of Cauchy records it has the deviation 2.3, of exponential ones
-    the mean .88 and the deviation .80, of two far clusters their middle.
-    cell: records are rounded to the largest power of two not above; deviations from 4 cells to
-    2^38 are found, and rounding adds (cell / deviation)^2 / 24 of itself to the deviation.
+    clipped moments again, about those. The estimate is the normal law that has the last moments,
+    also for records that are not normal: Cauchy records get the deviation 2.3, exponential ones
+    the mean .88 and the deviation .80, two far clusters the middle between them.
+    cell: the public grid's step, rounded down to a power of two; deviations from 4 cells to 2^38
+    cells are found, and rounding adds (cell / deviation)^2 / 24 of itself to the deviation.
     center: public; records beyond 2^40 cells of it count as lying there.
-    reach: the median is searched within so much of the center, rounded up to a power of two of
-    cells; None: all 2^40. Half as many bits are half as many noisy steps.
-    shares: of mu^2 for the four steps, of sum 1.
+    reach: the median is searched within this distance of the center, rounded up to a power of two
+    of cells; None: all 2^40 cells. Half as many bits take half as many noisy steps.
+    shares: the parts of mu^2 for the four steps, of sum 1.
     at_least: abstain below this released (or public) number; by default 200 noise multipliers
     under replace and 100 under add-remove, from 20 to 2^60. With half as many a search may fail,
     which the last fit shows in most but not in all cases.
@@ -105,7 +106,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
-        """Shares of sum 1, a center and a reach on the grid."""
+        """Check for shares of sum 1, and a center and a reach on the grid."""
         settle(self, shares=checked_shares(self.shares, len(_SHARES)))
         center = exact(self.center, "center")
         settle(self, center=center)
@@ -122,12 +123,12 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
             )
 
     def replacement(self) -> float:
-        """The center, as a float."""
+        """Return the center, as a float."""
         return to_float(exact(self.center, "center"))
 
     def plan(self) -> Plan:
-        """The public count under replace; both searches; the moments about what they found, and
-        about what these tell.
+        """Release the public count under replace; both searches; the moments about their results,
+        and the moments about what those tell.
         """
         public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
         sides, spreads = self._grid.sides, self._grid.spreads
@@ -136,7 +137,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return (*public, *found, self._moments(WARM), self._moments(MOMENTS))
 
     def estimate(self, transcript: Transcripts) -> NormalEstimate | Degenerate | Abstained:
-        """The normal law that has the last moments, in the data's unit."""
+        """Return the normal law that has the last moments, in the data's unit."""
         first, second, count = self._ratios(MOMENTS, transcript)
         if not count >= self._least():
             return Abstained(f"fewer than {self._least()} records, by the released count")
@@ -172,7 +173,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         )
 
     def expected_error(self, n: int) -> float:
-        """Of the mean, in standard deviations of the records: the noise's part alone, for normal
+        """Predict the noise's part in the mean, in standard deviations of the records, for normal
         records, to first order.
 
         Infinite below ``at_least`` records.
@@ -180,12 +181,14 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return self._expected(n)[0]
 
     def expected_deviation_error(self, n: int) -> float:
-        """The same of the standard deviation, as a share of it."""
+        """Predict the noise's part in the standard deviation, as a share of it, like
+        ``expected_error``.
+        """
         return self._expected(n)[1]
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that the released number of n records is below ``at_least`` with
-        probability at most ``beta``.
+        """Return the least n for which the released number of n records is below ``at_least``
+        with probability at most ``beta``.
         """
         allowed = probability(beta, "beta")
         if not self._counts():
@@ -214,7 +217,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return _grid_of(self)
 
     def _origin(self) -> int:
-        """The center in cells."""
+        """Return the center in cells."""
         own = exact(self.center, "center") / self._grid.cell
         return rounded_quotient(own.numerator, own.denominator)
 
@@ -224,12 +227,16 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return self.noise_multiplier * root_up(square, ROOT_BITS)
 
     def _quarters(self, node: int) -> int:
-        """The threshold of a node of the first search, in quarters of a cell about the center."""
+        """Return the threshold of a node of the first search, in quarters of a cell about the
+        center.
+        """
         search = self._grid.sides
         return search.middles((node,))[0] << (self._grid.bits + 2 - search.steps)
 
     def _level(self, node: int) -> int:
-        """The level of a node of the second search: sixteenths of an octave, from one cell on."""
+        """Return the level of a node of the second search, in sixteenths of an octave, from one
+        cell on.
+        """
         search = self._grid.spreads
         return min(search.middles((node,))[0] + (1 << search.steps), MOST_LEVEL)
 
@@ -248,11 +255,11 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         )
 
     def _median(self, node: int) -> int:
-        """The median that the first search found, in cells from the center, rounded down."""
+        """Return the median that the first search found, in cells from the center, rounded down."""
         return self._quarters(node) >> 2
 
     def _as_float(self, cells: Fraction) -> float:
-        """The float nearest to so many cells; the largest one beyond all."""
+        """Return the float nearest to this many cells; beyond all floats, the largest one."""
         value = to_float(cells * self._grid.cell)
         return min(max(value, -_LARGEST), _LARGEST)
 
@@ -269,7 +276,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return Stage(name, OneUnit(self._query(name), self._scale(name)), _NOISE)
 
     def _frame(self, name: Handle, before: Transcripts) -> Integers:
-        """The center in cells from the public one, and the level of the unit, shape (size, 2)."""
+        """Return the center in cells from the public one, and the level of the unit, shape (size,
+        2).
+        """
         nodes = [
             search.nodes(search.steps)(before)[:, 0]
             for search in (self._grid.sides, self._grid.spreads)
@@ -281,7 +290,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return frames if name == WARM else self._after_warm(frames, before)
 
     def _after_warm(self, frames: Integers, before: Transcripts) -> Integers:
-        """Where the warm moments move the frames; they stay where the released number is not
+        """Move the frames by the warm moments; they stay where the released number is not
         positive.
         """
         rows = np.concatenate([frames, self._rounded(before)], axis=1)
@@ -293,8 +302,8 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return np.array(later, np.int64)[which.reshape(-1)]
 
     def _rounded(self, before: Transcripts) -> Integers:
-        """The warm moments in 1/64, to the nearest, shape (size, 2); -1 and -1 where there is no
-        positive number.
+        """Return the warm moments, rounded to the nearest 1/64, shape (size, 2); -1 and -1 where
+        there is no positive number.
         """
         values, query = before[WARM].astype(object), self._query(WARM)
         first, second = values[:, 0], values[:, 1]
@@ -318,7 +327,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return np.asarray(both.astype(np.int64))
 
     def _ratios(self, name: Handle, transcript: Transcripts) -> tuple[float, float, float]:
-        """The released moments of a record in units of the frame, and the number of records."""
+        """Return the released moments of a record in units of the frame, and the number of
+        records.
+        """
         query, scale = self._query(name), self._scale(name) / UNIT
         values = [value * scale for value in transcript.numbers(name)]
         count = values[2] / query.weight if self._counts() else Fraction(transcript.number(COUNT))
@@ -335,7 +346,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         )
 
     def _noise_of(self, first: float, second: float, count: float) -> Any:
-        """The covariance of the noise in the last moments, shape (2, 2), to first order."""
+        """Return the covariance of the noise in the last moments, shape (2, 2), to first order."""
         query, scale = self._query(MOMENTS), min(to_float(self._scale(MOMENTS)), 1e100)
         own = np.array([scale / (query.linear * GRAIN), scale / (query.square * GRAIN**2)]) / count
         found = np.diag(own**2)
@@ -358,7 +369,9 @@ _LARGEST = float(np.finfo(np.float64).max)
 def _moved(
     middle: int, level: int, first: int, second: int, sixteenths: int, levels: int
 ) -> tuple[int, int]:
-    """The frame moved by sixteenths of its unit and by levels; as it is where there are no moments."""
+    """Return the frame moved by sixteenths of its unit and by levels; the same frame where there
+    are no moments.
+    """
     if second < 0:
         return middle, level
     middle += (sixteenths * unit_of(level)) >> 8  # in sixteenths of sixteenths of a cell
@@ -379,9 +392,10 @@ class _Grid:
 
 @lru_cache(maxsize=64)
 def _grid_of(mechanism: UnivariateGaussian) -> _Grid:
-    """The least r from 2 on with reach <= 2^r cells. The first search halves the reach down to
-    ``_FINEST`` cells, the second octaves of deviations, more than the reach has, down to a
-    quarter of one; both take extra steps.
+    """Build the grid, with the least r from 2 on for which reach <= 2^r cells.
+
+    The first search halves the reach down to ``_FINEST`` cells. The second halves the octaves of
+    deviations, more than the reach has, down to a quarter of one. Both take extra steps.
     """
     exponent = floor_log2(exact(mechanism.cell, "cell"))
     cell = Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
@@ -396,10 +410,11 @@ def _grid_of(mechanism: UnivariateGaussian) -> _Grid:
 
 @lru_cache(maxsize=128)
 def _query_of(mechanism: UnivariateGaussian, name: Handle) -> ClippedMoments:
-    """Of the last: clip(z, 1.5) and 0.72 (min(z^2, 1.9^2) - 1.4), weight 1/2; of the warm ones 3,
-    0.55, 3^2, 3, 1.
+    """Build the query for clipped moments.
 
-    The offset and the weight are for add-remove; under replace neither moves anything.
+    The last ones are of clip(z, 1.5) and 0.72 (min(z^2, 1.9^2) - 1.4), with weight 1/2; the warm
+    ones of clip(z, 3) and 0.55 (min(z^2, 3^2) - 3), with weight 1. The offset and the weight are
+    for add-remove; under replace neither moves anything.
     """
     grid, counts = mechanism._grid, mechanism._counts()
     clips = _WARM if name == WARM else LAST

@@ -1,4 +1,6 @@
-"""``unknown_covariance_mean``: the mean of vectors with noise shaped by privately found variances."""
+"""``unknown_covariance_mean``: the mean of vectors, with noise shaped by privately found
+variances.
+"""
 
 from __future__ import annotations
 
@@ -68,25 +70,28 @@ _tail = rational(
 class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
     """The mean of vectors whose covariance is unknown, with no bound on where it is.
 
+    Four steps, each on all records: groups of records vote for the largest variance; ``reports``
+    columns of large variances are found, as by ``LargeVariances``; groups vote for the sum of the
+    other columns' variances; then ``RefinedMean`` runs with a diagonal M of these: each reported
+    column's variance, and for the others their average.
+
     Data: shape (n, d), in any unit, variances far above cell^2, values within 2^40 cells. Output:
-    ``VectorMeanEstimate``, or ``Abstained``. Claim: the composition of its stages;
-    noise_multiplier is about 1 / mu of it. Four steps, each on all records: groups of records
-    vote for the largest variance; ``reports`` columns of large variances are found, as by
-    ``LargeVariances``; groups vote for the sum of the other columns' variances; then
-    ``RefinedMean`` with a diagonal M of these: each reported column's variance, and for the
-    others the average of theirs. With s_j the standard deviations and mu as above the noise is
-    about (sum of s_j reported + sqrt((d - k) sum of s_j^2 of the others)) c / (n mu), c some
-    times what it is with known variances, and the n at which it is good grows with d^(1/4) and no
-    sqrt(d). Accuracy is promised for independent normal columns; a covariance with large
-    correlations has records beyond the radius, and the noise is then that of the variances, or it
-    abstains.
-    n_max: about how many records are expected, public. reports: how many columns at most;
-    ``for_budget`` takes as many as the groups can carry at n_max; ``NumberOfReports`` finds one
-    privately. tail: the probability of each of three rare events that make the claim's delta.
-    votes_share, ladder_share, center_share: of mu^2, for the two votes, the reports, and the
-    center of the refined mean. reach: how far friends are apart, in radii of records; with 2 all
-    records within the radius are friends, which is quick to see. depth, groups, cell, key: as for
-    ``LargeVariances``.
+    ``VectorMeanEstimate``, or ``Abstained``.
+    Claim: the composition of its stages; noise_multiplier is about 1 / mu of it.
+    Error: with s_j the standard deviations and mu as above, the noise is about (sum of s_j
+    reported + sqrt((d - k) sum of s_j^2 of the others)) c / (n mu), with c some times the factor
+    for known variances. The n at which it is good grows with d^(1/4), not with sqrt(d). Accuracy
+    is promised for independent normal columns: under large correlations records lie beyond the
+    radius, and the noise is then that of the variances, or the mechanism abstains.
+    n_max: about how many records are expected, public.
+    reports: the largest number of reported columns; ``for_budget`` takes as many as the groups
+    can carry at n_max; ``NumberOfReports`` finds a number privately.
+    tail: the probability of each of three rare events that make the claim's delta.
+    votes_share, ladder_share, center_share: the parts of mu^2 for the two votes, the reports, and
+    the center of the refined mean.
+    reach: the distance within which records are friends, in radii of records; with 2 all records
+    within the radius are friends, which is quick to see.
+    depth, groups, cell, key: as for ``LargeVariances``.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DJYZZ24, Algorithm 2, with one mean about M in place of two (OURS).
     """
@@ -105,7 +110,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
     key: int = 0
 
     def check_parameters(self) -> None:
-        """As for ``LargeVariances``; shares that leave something for the mean."""
+        """Check as ``LargeVariances`` does, and that the shares leave something for the mean."""
         check_ladder(self)
         if abs(floor_log2(self.cell)) > _MOST_EXPONENT:
             raise ValueError(f"cell = {self.cell} is outside 2^-400..2^400; take another unit.")
@@ -144,12 +149,13 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+        """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        tail: by default a 20th of the budget's delta. reports: by default as many as at n_max
-        noise hides a column with probability at most 1/20, at least 1; and no more than 64 or d /
-        4, whichever is larger, for then the noise is at most 3/2 of what it is with d reports,
-        whatever the variances. From public numbers alone.
+        tail: by default a 20th of the budget's delta.
+        reports: by default as many as at n_max noise hides a column with probability at most
+        1/20, at least 1; and no more than 64 or d / 4, whichever is larger, since then the noise
+        is at most 3/2 of the noise with d reports, whatever the variances. All this follows from
+        public numbers alone.
         """
         if "tail" not in parameters:
             if not isinstance(budget, ApproxDP):
@@ -176,8 +182,8 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         return 0.0 if self.d == 1 else (0.0,) * self.d
 
     def plan(self) -> Plan:
-        """The votes, the reports, the others' sum; then each stage of the mean with what follows
-        of them.
+        """Release the votes, the reports and the others' sum; then each stage of the mean, built
+        from what was released.
         """
         ladder = self.ladder()
         votes = self._votes(VOTES, self._query)
@@ -194,39 +200,41 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         return (*found, rest, _surfaced(first, NO_SUM), mean)
 
     def ladder(self) -> Ladder:
-        """The reports."""
+        """Build the ladder of the reports."""
         return self.ladder_of(self.reports)
 
     def ladder_of(self, reports: int) -> Ladder:
-        """The ladder that so many reports would have."""
+        """Build the ladder for this number of reports."""
         groups = ladder_groups(self.n_max) if self.groups is None else self.groups
         depth = default_depth(self.d) if self.depth is None else self.depth
         own = self.noise_multiplier * root_down(reports / self.ladder_share, ROOT_BITS)
         return Ladder(self._query(groups), self.adjacency, reports, depth, None, own)
 
     def mean_for(self, row: Row) -> RefinedMean:
-        """The refined mean after these released numbers: the ladder's, then the others' bucket."""
+        """Build the refined mean after these released numbers: the ladder's, then the others'
+        bucket.
+        """
         return _refined(self, self.rough_for(row))
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """That of the refined mean."""
+        """Return the estimate of the refined mean."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         mean = self.mean_for(self.prefix().row(transcript))
         return mean.estimate(transcript.within(MEAN_PART))
 
     def expected_noise(self, rough: RoughCovariance, n: int) -> float:
-        """About the length of the noise of n records, after these levels were released."""
+        """Predict about the length of the noise of n records, after these levels were released."""
         length = math.fsum(to_float(root) for root in rough.roots)
         mean = _refined(self, rough)
         radius = to_float(exact(mean.radius, "radius"))
         return mean.expected_noise(n) * radius * math.sqrt(length)
 
     def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
-        """For n records of independent normal columns of these deviations, whose levels were
-        found; in their units.
+        """Predict the root mean square length of the noise, in the data's units, for n records of
+        independent normal columns of these deviations, whose levels were found.
 
-        The rest as for ``RefinedMean``. Raises ValueError without deviations, for the noise is in
+        Else as for ``RefinedMean``. Raises ValueError without deviations, since the noise is in
         proportion to them.
         """
         if deviations is None:
@@ -247,11 +255,11 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         return self.expected_noise(found, n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n known to be enough for independent normal columns, except with probability
-        ``beta``: for the levels to be right, as for ``LargeVariances``, and then for records that
-        are all friends.
+        """Return the least n known to be enough for independent normal columns, except with
+        probability ``beta``.
 
-        Raises ValueError if the groups are too few for this beta.
+        Enough means: the levels are right, as for ``LargeVariances``, and then records that are
+        all friends do not abstain. Raises ValueError if the groups are too few for this beta.
         """
         allowed = probability(beta, "beta")
         core = self.mean_for(self.prefix().start).core()
@@ -259,11 +267,11 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         return max(levels, core.minimum_n(allowed / 2))
 
     def prefix(self) -> Prefix:
-        """What the mean is built from: the ladder's numbers, then the others' bucket."""
+        """Return what the mean is built from: the ladder's numbers, then the others' bucket."""
         return self.ladder().prefix(self.reports).also(buckets_from(OTHERS), (0,))
 
     def rough_for(self, row: Row) -> RoughCovariance:
-        """M and the radius, after these released numbers."""
+        """Return M and the radius, after these released numbers."""
         levels, below = self.ladder().found(row[:-1])
         return rough(levels, below, row[-1], self.d, self.cell, self.n_max)
 
@@ -278,7 +286,9 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         return GroupBuckets(KthLargest(1), self.d, groups, floor_log2(self.cell), self.key)
 
     def _sum(self, groups: int, named: tuple[int, ...]) -> GroupBuckets:
-        """Over the columns that are not named; over all of them if there is no other."""
+        """Build the query over the columns that are not named; over all of them if every column
+        is named.
+        """
         rest = tuple(i for i in range(self.d) if i not in {*named}) or tuple(range(self.d))
         return replace(self._query(groups), statistic=SumOver(rest))
 
@@ -290,7 +300,7 @@ def _surfaced(votes: Stage, reason: str) -> Gate:
 
 @lru_cache(maxsize=1 << 10)
 def _refined(mechanism: UnknownCovarianceMean, rough: RoughCovariance) -> RefinedMean:
-    """About the diagonal that was found."""
+    """Build the refined mean about the diagonal matrix that was found."""
     scale = mechanism.noise_multiplier
     record = rough.record_radius
     radii: Any = {"radius": exact(mechanism.reach, "reach") * record, "record_radius": record}
@@ -307,7 +317,8 @@ def _refined(mechanism: UnknownCovarianceMean, rough: RoughCovariance) -> Refine
 
 
 def _most_reports(trial: UnknownCovarianceMean) -> int:
-    """The most that are rarely wrong at n_max, and worth it; 1 if none are.
+    """Return the largest number of reports that is rarely wrong at n_max, and worth its cost; 1
+    if none is.
 
     With k of d reports the noise S + sqrt((d - k) sum of s_j^2 of the others) is at most (1 +
     sqrt(d / k)) / 2 of the sum of all s_j (proof in spec/theory/rough_covariance.py), so a

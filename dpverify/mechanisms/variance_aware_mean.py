@@ -41,7 +41,7 @@ _SURELY = 3  # standard deviations of the noise that the records beyond the radi
 
 
 def _root_of_two(sixteenths: int) -> Fraction:
-    """2^(sixteenths / 16), down to 2^-14."""
+    """Return 2^(sixteenths / 16), rounded down to a multiple of 2^-14."""
     value = TYPICAL**16 << sixteenths if sixteenths >= 0 else TYPICAL**16 >> -sixteenths
     for _ in range(4):
         value = math.isqrt(value)
@@ -74,7 +74,9 @@ def _in_grains(radii: tuple[Exact, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _doublings(least: Fraction, reach: Fraction) -> int:
-    """Find the least power of two, at least 2, of doublings of ``least`` that go beyond the reach."""
+    """Find the least power of two, at least 2, that is a number of doublings of ``least`` beyond
+    the reach.
+    """
     doublings = 2
     while least * 2**doublings <= reach:
         doublings *= 2
@@ -118,7 +120,7 @@ class VarianceAwareMean(CenteredMean):
     one_in: Annotated[int, whole_from(2, "; give an integer of at least 2, say 1000.")] = 1000
 
     def check_parameters(self) -> None:
-        """Positive deviations or a least one, shares below 1 together."""
+        """Check for positive deviations or a least one, and shares that are below 1 together."""
         CenteredMean.check_parameters(self)
         if self.search_share + self.norm_share >= 1:
             raise ValueError(
@@ -139,7 +141,9 @@ class VarianceAwareMean(CenteredMean):
             self._check_least()
 
     def plan(self) -> Plan:
-        """The searches, the norms, the sum; each stage is built from what was released before it."""
+        """Release the searches, the norms and the sum; each stage is built from the
+        earlier ones.
+        """
         sides, spreads = self._sides(), self._spreads()
         steps = sides.steps + (0 if spreads is None else spreads.steps)
         found = sides.elements(self.side_query(sides, steps), NOISE)
@@ -149,11 +153,11 @@ class VarianceAwareMean(CenteredMean):
         return (*found, self._searched().part(self._norms), *self.summed())
 
     def before_sum(self) -> Prefix:
-        """The nodes of the searches, and which radius."""
+        """Return the nodes of the searches, and which radius is chosen."""
         return self._searched().also(Released((NORMS,), self._chosen), (0,))
 
     def ball(self, row: Row) -> tuple[Stretch, int]:
-        """Column j in units of sqrt(deviation_j), and the chosen radius."""
+        """Return the map of column j to units of sqrt(deviation_j), and the chosen radius."""
         return self._stretch(row[:-1]), self._edges()[row[-1]]
 
     def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
@@ -164,13 +168,14 @@ class VarianceAwareMean(CenteredMean):
         return length * clipped_deviation(spreads, radius / TYPICAL, count, found.offset / length)
 
     def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
-        """For n independent normal columns of these deviations, whose medians and spreads were
-        found; in their units.
+        """Predict the root mean square length of the noise, in the data's units, for n
+        independent normal columns of these deviations, whose medians and spreads were found.
 
-        deviations: by default those that were declared. The radius is the one that few norms
-        exceed, whose squares are taken to be chi-square of as many degrees as have their
-        variance. Infinite below ``at_least`` records; with too few for the searches the error is
-        that of the reach, which is not in it. Raises ValueError without deviations.
+        deviations: by default the declared ones. The radius is the one that few norms exceed,
+        where the squared norms are taken to be chi-square of as many degrees as have their
+        variance. Infinite below ``at_least`` records. With too few records for the searches the
+        error is that of the reach, which this prediction leaves out. Raises ValueError without
+        deviations.
         """
         if deviations is None and self.deviations is None:
             raise ValueError(
@@ -191,7 +196,7 @@ class VarianceAwareMean(CenteredMean):
         return self.length_of(units_of(weights, weights.total()), self._edges()[place], n)
 
     def sum_share(self) -> Fraction:
-        """What the searches and the norms leave."""
+        """Return the share of mu^2 that the searches and the norms leave."""
         return 1 - self.search_share - self.norm_share
 
     def _check_least(self) -> None:
@@ -216,14 +221,18 @@ class VarianceAwareMean(CenteredMean):
         return self.side_search(Fraction(least))
 
     def _spreads(self) -> Search | None:
-        """Over factors of two from the least deviation to the reach; None for given deviations."""
+        """Return the search over factors of two from the least deviation to the reach; None for
+        given deviations.
+        """
         if self.least_deviation is None:
             return None
         halvings = self._doublings().bit_length() - 1
         return Search("spread", self.columns(), halvings + self.extra_steps // 2)
 
     def _doublings(self) -> int:
-        """How many the search is over: a power of two of them, the last beyond the reach."""
+        """Return the number of doublings that the search is over: a power of two, the last beyond
+        the reach.
+        """
         return _doublings(exact(self.least_deviation or 0, "least_deviation"), self.far())
 
     def _spread_query(self, steps: int) -> Callable[[Row], OneUnit]:
@@ -238,8 +247,8 @@ class VarianceAwareMean(CenteredMean):
         return query
 
     def _deviations(self, row: Row) -> Rationals:
-        """Those given, or least 2^k (1 + f), k the whole and f the broken part of the doublings,
-        but at most the reach.
+        """Return the given deviations, or least 2^k (1 + f), with k the whole and f the
+        fractional part of the doublings, but at most the reach.
         """
         spreads = self._spreads()
         if spreads is None:
@@ -272,14 +281,15 @@ class VarianceAwareMean(CenteredMean):
         return self.noise_multiplier * root_down(moved / self.norm_share, ROOT_BITS)
 
     def _edges(self) -> tuple[int, ...]:
-        """The radii in grains."""
+        """Return the radii in grains."""
         return _in_grains(self.radii)
 
     def _chosen(self, before: Transcripts) -> IntArray:
-        """The first radius that few records exceed, shape (size, 1); the last one if there is none.
+        """Choose the first radius that few records exceed, shape (size, 1); the last one if there
+        is none.
 
-        Few are one in ``one_in`` of all, and three standard deviations of the noise in their
-        number, which is that of all places beyond.
+        Few are one in ``one_in`` of all records, and three standard deviations of the noise in
+        their number, which is the noise of all places beyond.
         """
         counts = before[NORMS]
         last = len(self.radii) - 1

@@ -112,7 +112,9 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return middle_of(self.lower, self.upper)
 
     def plan(self) -> Plan:
-        """The quartiles, the public count, and the sum in the range that the quartiles give."""
+        """Release the quartiles, the public count, and the sum in the range that the quartiles
+        give.
+        """
 
         def build(row: Row) -> Stage:
             return Stage(SUM, self._query(self.stretch(row)), self._sum_noise())
@@ -126,8 +128,8 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         )
 
     def quartiles(self, before: Transcripts) -> IntArray:
-        """What was released, in cells above the lower bounds: for each column the lower, then the
-        higher.
+        """Return the released quartiles, in cells above the lower bounds: for each column the
+        lower, then the higher.
         """
         lows = np.repeat([low for low, _, _ in self._grids()], 2)
         pairs: IntArray = (before[QUARTILES] - lows).reshape(-1, self.columns(), 2)
@@ -135,11 +137,13 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return ordered
 
     def stretch(self, row: Row) -> Stretch:
-        """The map of records to the sum's units, by quartiles in cells above the lower bounds."""
+        """Return the map of records to the sum's units, by quartiles in cells above the lower
+        bounds.
+        """
         return _stretch(self._grids(), self._times(), row)
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """middle of the range + noisy sum / count, moved into the range first."""
+        """Return the middle of the range + noisy sum / count, moved into the range first."""
         stretch = self.stretch(tuple(map(int, self.quartiles(transcript)[0])))
         count, unit = transcript.number(COUNT), Fraction(1)
         if self.noise == "gaussian":
@@ -157,11 +161,12 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return VectorMeanEstimate(value, float(count), spread, along, noise=self.noise)
 
     def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
-        """For n records of independent normal columns of these deviations, whose quartiles were
-        found; in their units.
+        """Predict the root mean square length of the noise, in the data's units, for n records of
+        independent normal columns of these deviations, whose quartiles were found.
 
-        With too few for the quartiles the error is that of the bounds, which is not in it. Raises
-        ValueError without deviations, for the noise is in proportion to the quartiles' distance.
+        With too few records for the quartiles the error is that of the bounds, which this
+        prediction leaves out. Raises ValueError without deviations, since the noise is in
+        proportion to the quartiles' distance.
         """
         if deviations is None:
             raise ValueError(
@@ -177,7 +182,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return noise / RADIUS * float(np.linalg.norm(np.maximum(half, cells)))
 
     def fewest_records(self) -> int:
-        """Nobody has no mean."""
+        """Return 1: an empty dataset has no mean."""
         return 1
 
     def _grids(self) -> tuple[tuple[int, int, int], ...]:
@@ -195,7 +200,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return Stage(QUARTILES, ColumnScores(tuple(scores)), noise)
 
     def _quartile_scale(self) -> Fraction:
-        """Twice the score's sensitivity over the range of losses of each of 2 d choices."""
+        """Return twice the score's sensitivity over the range of losses of each of 2 d choices."""
         count, share = 2 * self.columns(), self.quartile_share
         if self.noise == "laplace":
             return 8 * self.noise_multiplier * count / share
@@ -211,8 +216,8 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return DiscreteLaplace(self._noise_scale()) if laplace else RoundedGaussian(UNIT)
 
     def _noise_scale(self) -> Fraction:
-        """Of the sum, in its units: noise_multiplier times the sensitivity over what is left for
-        it.
+        """Return the sum's noise scale, in its units: noise_multiplier times the sensitivity,
+        over the part of the budget that the quartiles leave.
         """
         d, left = self.columns(), 1 - self.quartile_share
         if self.noise == "laplace":
@@ -220,7 +225,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return self.noise_multiplier * 2 * RADIUS * root_down(d / left, ROOT_BITS)
 
     def _times(self) -> Fraction:
-        """k, rounded up to 2^-10."""
+        """Return k, rounded up to 2^-10."""
         return _times(self.clipped)
 
 
@@ -236,7 +241,7 @@ def _times(clipped: Fraction) -> Fraction:
 def _stretch(
     grids: tuple[tuple[int, int, int], ...], times: Fraction, row: tuple[Any, ...]
 ) -> Stretch:
-    """Half a range, in the data's units, is ``RADIUS`` units of the sum."""
+    """Build the map to the sum's units: half a range, in the data's units, is ``RADIUS`` units."""
     middles, squares = [], []
     for (low, _, exponent), a, b in zip(grids, row[::2], row[1::2], strict=True):
         cell = Fraction(2) ** exponent
