@@ -528,8 +528,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             return np.asarray(np.ldexp(own, -exponent))
 
     def _response(self, radius: int) -> float:
-        """Give what the mean of normal records that are drawn in is over that of all; 1 where
-        nobody is."""
+        """Return the mean of normal records that are drawn in over the mean of all; 1 where no
+        record is drawn in.
+        """
         if self.drawn == 1:
             return 1.0
         length = math.ldexp(float(radius), self._nearness().exponent)
