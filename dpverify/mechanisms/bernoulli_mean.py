@@ -75,11 +75,11 @@ class BernoulliMean(Mechanism[ShareEstimate]):
 
     Data: one column of zeros and ones (or booleans), shape (n,) or (n, 1). Other values are
     clamped to [0, 1] and rounded to 0, 1/2 or 1. Output: ``ShareEstimate``, or ``Abstained`` when
-    the released count is below ``at_least``. Claim: GaussianDP(1 / noise_multiplier) up to the
-    grid's rounding, for both adjacencies; under replace the number of records is public and takes
-    no noise.
-    Error: about sqrt(p (1 - p) / n) from sampling plus noise_multiplier / n under replace, at most
-    sqrt(2) noise_multiplier max(p, 1 - p) / n under add-remove.
+    the released count is below ``at_least``.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies; under
+    replace the number of records is public and takes no noise.
+    Error: about sqrt(p (1 - p) / n) from sampling plus noise_multiplier / n under replace, at
+    most sqrt(2) noise_multiplier max(p, 1 - p) / n under add-remove.
     at_least: abstain below this released count, by default 1.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: K19 (a Bernoulli mean to alpha from O(1 / alpha^2 + 1 / (alpha epsilon)) records).

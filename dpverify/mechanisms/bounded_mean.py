@@ -101,18 +101,18 @@ class MeanEstimate(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedMean(Mechanism[MeanEstimate]):
-    """The mean of records clamped to public bounds: a noisy count, then a noisy sum if it is
-    enough.
+    """The mean of records clamped to public bounds: a noisy count, then a noisy sum if the count
+    is large enough.
 
-    Data: one column, shape (n,) or (n, 1), in any unit. Output: ``MeanEstimate``, or ``Abstained``
-    when the released count is below ``at_least``. Claim: PureDP(1 / noise_multiplier), proved for
-    both adjacencies; under add-remove n = 0 is an ordinary dataset, under replace n is public and
-    the count takes no noise.
+    Data: one column, shape (n,) or (n, 1), in any unit. Output: ``MeanEstimate``, or
+    ``Abstained`` when the released count is below ``at_least``.
+    Claim: PureDP(1 / noise_multiplier), proved for both adjacencies. Under add-remove n = 0 is an
+    ordinary dataset; under replace n is public and the count takes no noise.
     lower, upper: public bounds, chosen without looking at the data; values beyond count as the
     bound.
     count_share: the part of epsilon spent on the count (add-remove). The default 1/4 is best when
     the mean lies about 0.2 radii from the middle of the bounds, since the count's noise enters
-    multiplied by that distance, and gives at most 1.5 times the best error wherever it lies.
+    multiplied by that distance. Wherever the mean lies, the error is at most 1.5 times the best.
     at_least: abstain below this released count, by default 1 (a mean needs a record).
     cell: the public grid's step, a power of two; by default at most 2^-20 of the clip radius.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.

@@ -59,13 +59,14 @@ class BoundedSum(Mechanism[SumEstimate]):
     """The sum of records clamped to public bounds, plus integer noise on a public grid.
 
     Data: one column, shape (n,) or (n, 1), in any unit. Output: ``SumEstimate``; never abstains:
-    the sum of no record is 0. Claim, proved, for both adjacencies: noise="laplace": PureDP(1 /
-    noise_multiplier); "gaussian": GaussianDP of that.
+    without records the sum is 0.
+    Claim, proved, for both adjacencies: noise="laplace": PureDP(1 / noise_multiplier);
+    "gaussian": GaussianDP(1 / noise_multiplier).
     lower, upper: public bounds, chosen without looking at the data; values beyond count as the
-    bound. A record moves the sum by up to the larger of their magnitudes under add-remove, by their
-    difference under replace.
-    cell: the public grid's step, a power of two; by default at most 2^-20 of what a record can
-    move.
+    bound. A record moves the sum by up to the larger of their magnitudes under add-remove, by
+    their difference under replace.
+    cell: the public grid's step, a power of two; by default at most 2^-20 of the largest change
+    that a record makes.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: DMNS06, Section 3 (noise calibrated to sensitivity); DRS22 (Gaussian noise).
     """

@@ -48,25 +48,26 @@ _LARGEST_WEIGHT = 1 << 42
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedMean(Mechanism[VectorMeanEstimate]):
-    """The mean of vectors clipped to, or counted in, a public ball or ellipsoid; Gaussian noise.
+    """The mean of vectors that are clipped to, or counted in, a public ball or ellipsoid, with
+    Gaussian noise.
 
     Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
-    ``Abstained`` when the released count is below ``at_least``. Claim: GaussianDP(1 /
-    noise_multiplier) up to the grid's rounding, exact in every dimension, for both adjacencies.
-    center, radius: the public ball, chosen without looking at the data; the best center is near the
-    mean, the best radius about the typical distance from it, or for heavy tails what ``for_budget``
-    finds from a ``second_moment``.
+    ``Abstained`` when the released count is below ``at_least``.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, exact in every dimension,
+    for both adjacencies. Under replace with "clip" the count is public and takes no noise.
+    center, radius: the public ball, chosen without looking at the data. The best center is near
+    the mean; the best radius is about the typical distance from it, or, for heavy tails, what
+    ``for_budget`` finds from a ``second_moment``.
     matrix: a public invertible (d, d) matrix A; the ball is then {x: |A (x - center)| <= radius}
-    and the noise has covariance proportional to (A^T A)^-1. It is rounded to 12 bits (fewer for a
-    dense one of more than 128 columns); what counts is the rounded one.
-    outside: what becomes of records outside: "clip" (moved to the boundary: the mean of the clipped
-    records) or "mask" (left out: the mean of the records inside).
+    and the noise has covariance proportional to (A^T A)^-1. A is first rounded to 12 bits (fewer
+    for a dense one of more than 128 columns).
+    outside: the treatment of records outside of the ball: "clip" (moved to the boundary: the mean
+    of the clipped records) or "mask" (left out: the mean of the records inside).
     count_weight: how many radii one record counts for in the joint release of sum and count;
-    larger is more noise on the sum, less on the count. By default sqrt(3) for "mask" under
-    replace, where the count is free; d^(-1/4) / sqrt(2) otherwise: the best when the mean is half
-    a radius from the center, and within 3/2 of the least mean square wherever it is.
+    larger is more noise on the sum, less on the count. The default is sqrt(3) for "mask" under
+    replace, where the count is free. Otherwise it is d^(-1/4) / sqrt(2), the best when the mean
+    is half a radius from the center, and within 3/2 of the least mean square wherever it is.
     at_least: abstain below this released count, by default 1.
-    Under replace with "clip" the count is public and takes no noise.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DRS22 (the Gaussian mechanism); OURS (sum and count under one noise, which with a mask
     stands in for trimming, padding and shuffling: ZZ25, Lemma 2.1).

@@ -31,24 +31,26 @@ from dpverify.privacy.numbers import settle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatewiseMean(CenteredMean):
-    """The mean of vectors by folklore: a range for every column, a ball, spherical Gaussian noise.
-
-    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
-    ``Abstained`` when the released count is below ``at_least``. Claim: GaussianDP(1 /
-    noise_multiplier) up to the grid's rounding, for both adjacencies. The error of normal records
-    is about sqrt(t / n) + 4 sqrt(d t) / (n mu) under replace, t the sum of their variances, as
-    long as n is some times sqrt(d) / mu; with fewer the medians are missed, and the error is that
-    of the reach. A baseline: ``VarianceAwareMean`` adds less noise wherever columns differ.
+    """The mean of vectors by folklore: a range for every column, a ball, spherical Gaussian
+    noise.
 
     Two steps: noisy binary searches for the medians of all columns at once; the noisy sum of the
-    records clipped to a ball about them, of radius 2 sqrt(t) + sqrt(2 s^2 ln(1 / clipped)), s the
-    largest deviation.
+    records clipped to a ball about them, of radius 2 sqrt(t) + sqrt(2 s^2 ln(1 / clipped)), with
+    t the sum of the variances and s the largest deviation.
+
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
+    ``Abstained`` when the released count is below ``at_least``.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies.
+    Error: for normal records about sqrt(t / n) + 4 sqrt(d t) / (n mu) under replace, as long as n
+    is some times sqrt(d) / mu; with fewer the medians are missed, and the error is that of the
+    reach. This is a baseline: ``VarianceAwareMean`` adds less noise wherever columns differ.
     center, reach: public; every median is searched within reach of the center.
-    deviations: a public guess of each column's standard deviation; too small a guess clips records.
+    deviations: a public guess of each column's standard deviation; too small a guess clips
+    records.
     clipped: the largest share of normal records that the ball may clip.
     search_share: the part of mu^2 for the searches.
-    extra_steps: of the search for medians, beyond one for each halving of reach down to the least
-    deviation: a step that is not decisive is repeated.
+    extra_steps: steps of the search for medians beyond one for each halving of reach down to the
+    least deviation; they repeat steps that decide nothing.
     at_least: abstain below this released count.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DRS22 (the Gaussian mechanism and its composition); the search is OURS.

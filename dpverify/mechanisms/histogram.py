@@ -32,21 +32,24 @@ COUNTS = Handle("counts")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram(Mechanism[BinsEstimate]):
-    """The numbers of records in public bins of one column or of several, as one vector with noise.
+    """The numbers of records in public bins of one column or of several, as one vector with
+    noise.
 
-    Data: shape (n, number of axes). Output: ``BinsEstimate``; never abstains. Claim, proved, for
-    both adjacencies and all data: noise="laplace": PureDP(1 / noise_multiplier); "gaussian":
-    GaussianDP of that, up to 2^-40 of the noise. A replaced record moves two counts by one each,
-    which costs mu^2 twice, not four times.
-    axes: for each column k for the categories 0, ..., k - 1, or edges e_0 < ... < e_m of the bins
-    e_i <= x < e_(i + 1), the last one with e_m. A record is in a bin of each axis, or outside.
+    Data: shape (n, number of axes). Output: ``BinsEstimate``; never abstains.
+    Claim, proved, for both adjacencies and all data: noise="laplace": PureDP(1 /
+    noise_multiplier); "gaussian": GaussianDP(1 / noise_multiplier), up to 2^-40 of the noise. A
+    replaced record moves two counts by one each, which costs mu^2 twice, not four times.
+    axes: for each column, either k for the categories 0, ..., k - 1, or edges e_0 < ... < e_m of
+    the bins e_i <= x < e_(i + 1), of which the last includes e_m. A record is in one bin of each
+    axis, or outside.
     outside: "drop" leaves records outside out of the answer; "count" releases their number, too.
     strategy: "identity" releases the counts. For ranges of bins of an axis with edges, "tree"
-    releases sums of blocks of blocks, "circulant" (Gaussian noise alone) the product with the
+    releases sums of blocks of blocks, and "circulant" (Gaussian noise alone) the product with the
     circulant matrix of least mean variance over all ranges. Axes of categories, which have no
-    order, are released as they are. Errors: TypeError or ValueError for parameters and for data
-    that are no real columns. Source: DMNS06, Section 3 (histograms); DRS22 (Gaussian noise); HRMS10
-    (trees); LMHMR15 (the matrix mechanism); the circulant matrix and the rules of choice are OURS.
+    order, are released as they are.
+    Errors: TypeError or ValueError for parameters and for data that are no real columns.
+    Source: DMNS06, Section 3 (histograms); DRS22 (Gaussian noise); HRMS10 (trees); LMHMR15 (the
+    matrix mechanism); the circulant matrix and the rules of choice are OURS.
     """
 
     axes: Annotated[Any, axes_of]

@@ -65,22 +65,23 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
     """The mean and the standard deviation of normal records by two histograms: KV18's estimator,
     for comparison.
 
-    Differences of neighbors in the data are counted by octave; the fullest one tells a scale, 2.6
-    to 5.3 times the deviation as a rule. Records are counted in bins of that width. They are
-    clamped to 4 sqrt(ln(n / failure)) such widths about the fullest bin, averaged, and their
+    Differences of neighbors in the data are counted by octave; the fullest octave tells a scale,
+    as a rule 2.6 to 5.3 times the deviation. Records are counted in bins of that width. They are
+    clamped to 4 sqrt(ln(n / failure)) such widths about the fullest bin and averaged; then their
     squares about the released mean are averaged. ``UnivariateGaussian`` has smaller errors for
     both numbers.
 
     Data: one column, shape (n,) or (n, 1). Output: ``NormalEstimate``; ``Degenerate`` where most
     neighbors are in one cell; ``Abstained`` where no octave or no bin surfaces, and 2^27 widths
     or more from zero. The released variance is kept above half the deviation of its noise.
-    Claim: ApproxDP(1 / noise_multiplier, delta), for all data; replace alone, for neighbors go by
-    index. The order of the records should say nothing about them; shuffle them before, if it may.
-    cell: records are rounded to the largest power of two not above; deviations from about 4 cells
-    to 2^38 are found.
-    delta: half for each histogram's threshold.
-    failure: alpha of the clamp: with about this probability a normal record is beyond it.
-    shares: of epsilon for octaves, bins, mean and squares, of sum 1.
+    Claim: ApproxDP(1 / noise_multiplier, delta), for all data; replace alone, since neighbors are
+    paired by index. The order of the records should say nothing about them; shuffle them first if
+    it may.
+    cell: the public grid's step, rounded down to a power of two; deviations from about 4 cells to
+    2^38 are found.
+    delta: half of it is for each histogram's threshold.
+    failure: alpha of the clamp: about the probability that a normal record is beyond it.
+    shares: the parts of epsilon for octaves, bins, mean and squares, of sum 1.
     at_least: fewer records are refused; by default six times the octaves' threshold.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: KV18, Algorithms 1 to 4 for (epsilon, delta) without bounds on mean and variance; bins

@@ -1,5 +1,6 @@
-"""``interquartile_range``: the distance of a column's quartiles, released where a noisy test finds
-it stable."""
+"""``interquartile_range``: the distance of a column's quartiles, released where a noisy test
+allows.
+"""
 
 from __future__ import annotations
 
@@ -62,24 +63,23 @@ class InterquartileRangeEstimate(Result):
 class InterquartileRange(Mechanism[InterquartileRangeEstimate]):
     """The distance of a column's quartiles up to a factor, by propose-test-release.
 
-    Data: one column, shape (n,) or (n, 1), n >= 2, in any unit; values beyond the bounds count as
-    the bound.
-    Output: ``InterquartileRangeEstimate``, or ``Abstained`` where few records could move the range
-    out of its bins.
-    Claim, under replace: ApproxDP(1 / noise_multiplier, delta).
+    The quartiles are the records of ranks ceil(n / 4) and ceil(3 n / 4). Their distance lies in
+    two overlapping bins of a public logarithmic scale. For each bin it is counted, exactly, how
+    many records would have to be replaced for the range to leave it; a bin is released if this
+    number plus noise reaches a threshold. So the answer itself has no noise. The mechanism
+    abstains where few records are near the quartiles: for normal records it rarely does from
+    about 1000 on at (1, 1e-6). ``PrivateQuantile`` finds both quartiles without a delta, and
+    never abstains; its error is in ranks.
 
-    The quartiles are the records of ranks ceil(n / 4) and ceil(3 n / 4). Their distance lies in two
-    bins of a public logarithmic scale, which overlap. For each bin it is counted, exactly, how many
-    records would have to be replaced for the range to leave it. A bin is released if this number
-    plus noise reaches a threshold. So the answer has no noise. It abstains where the records near
-    the quartiles are few: for normal records from about 1000 on at (1, 1e-6) it rarely does.
-    ``PrivateQuantile`` finds both quartiles without a delta, and never abstains; its error is in
-    ranks.
+    Data: one column, shape (n,) or (n, 1), n >= 2, in any unit; values beyond the bounds count as
+    the bound. Output: ``InterquartileRangeEstimate``, or ``Abstained`` where few records could
+    move the range out of its bins.
+    Claim, under replace: ApproxDP(1 / noise_multiplier, delta).
     lower, upper: public bounds of the quartiles, chosen without looking at the data.
     delta: the largest probability that a range is released which a single record decides.
-    step: the ratio of the edges that follow each other, 17/16 to 16; a bin spans two steps, and a
+    step: the ratio of edges that follow each other, 17/16 to 16; a bin spans two steps, and a
     shorter one needs more records.
-    cells: the bounds are divided into so many cells, up to twice as many. Ranges are told apart
+    cells: the bounds are divided into this many cells, up to twice as many. Ranges are told apart
     from a cell on.
     Errors: TypeError or ValueError for parameters and for data that are not a real column, or of
     fewer than two records.

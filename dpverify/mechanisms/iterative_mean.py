@@ -82,20 +82,21 @@ _coarseness = rational(
 class IterativeMean(Mechanism[VectorMeanEstimate]):
     """The mean of subgaussian vectors: clip, average with noise, shrink the ball, and again.
 
-    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate`` (its noise is
-    that of the last step), or ``Abstained`` when the last released count is below ``at_least``.
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate`` (with the
+    noise of the last step), or ``Abstained`` when the last released count is below ``at_least``.
     Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, exact in every dimension,
-    for both adjacencies and for all data: that they are subgaussian matters for accuracy only.
+    for both adjacencies and for all data; that records are subgaussian matters for accuracy only.
+    Under replace the count is public and takes no noise.
     center, radius: a public ball that holds the mean: {x: |A (x - center)| <= radius}.
     deviation: A (record - mean) has in every direction at most the tails (the moment generating
-    function) of normal noise of this standard deviation. matrix: A, a public invertible (d, d)
-    matrix, by default the identity; it is rounded as in ``ClippedMean``.
-    steps: how many noisy sums. shares: of mu^2, one a step, of sum 1; by default 3/4 for the last
-    and the rest in equal parts.
+    function) of normal noise of this standard deviation.
+    matrix: A, a public invertible (d, d) matrix, by default the identity; it is rounded as in
+    ``ClippedMean``.
+    steps: number of noisy sums. shares: the parts of mu^2, one a step, of sum 1; by default 3/4
+    for the last and the rest in equal parts.
     beta: a record of the model is clipped in a step with at most this probability.
-    coarseness: rounding to the public grid moves a center by at most so many deviations.
-    at_least: the count that a step needs; with less its ball stays as it is.
-    Under replace the count is public and takes no noise.
+    coarseness: rounding to the public grid moves a center by at most this many deviations.
+    at_least: the count that a step needs; below it the ball stays as it is.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: BDKU20 (CoinPress) with its authors' code; DRS22 (Gaussian accounting).
     """

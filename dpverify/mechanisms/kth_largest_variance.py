@@ -17,13 +17,14 @@ class KthLargestVariance(GroupVotes):
 
     Data: shape (n, d). Output: ``VarianceEstimate``, or ``Abstained`` where no bucket surfaces.
     Claim: noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
-    ApproximateGaussianDP(1 / noise_multiplier, the same, 0). Records form groups by a public
-    hash; each group takes differences of pairs, the k-th largest mean square of them halved, and
-    votes for its power of 4. A stability histogram of the votes is released.
-    k: from 1 (the largest) to d. Other parameters, with defaults: ``GroupVotes``. The noise's
-    scale is noise_multiplier times 2, or times 4 under replace, where a record leaves one group
-    and enters another ("gaussian": 1.414213563 times 1 or 2). How many records normal data need:
-    ``minimum_n``.
+    ApproximateGaussianDP(1 / noise_multiplier, the same, 0).
+    Records form groups by a public hash. Each group takes differences of pairs and halves their
+    mean squares by column; the k-th largest of these estimates a variance, and the group votes
+    for its power of 4. A stability histogram of the votes is released. ``minimum_n`` tells how
+    many normal records are enough.
+    k: from 1 (the largest) to d. Other parameters, with defaults: as for ``GroupVotes``. The
+    noise's scale is noise_multiplier times 2, or times 4 under replace, where a record leaves one
+    group and enters another ("gaussian": 1.414213563 times 1 or 2).
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DJYZZ24, Algorithm 5, with groups that keep it private when the number of records is
     (OURS).

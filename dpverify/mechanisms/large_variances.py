@@ -33,9 +33,10 @@ from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LargeVariancesEstimate(Result):
-    """``variances``: by column (from 0), in the square of the data's unit, each up to a factor of
-    about 4, in the order in which they were found. The columns that are not named have less than
-    ``below``, up to a factor of 2.
+    """The columns of large variances, each with its variance up to a factor of about 4.
+
+    ``variances``: by column (from 0), in the square of the data's unit, in the order in which
+    they were found. ``below``: the variances of all other columns are less, up to a factor of 2.
     """
 
     variances: Mapping[int, float]
@@ -47,10 +48,11 @@ class LargeVariancesEstimate(Result):
         return self.variances
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: levels have no noise, and how many groups are above one is not released.
+        """Give None: levels have no noise, and the number of groups above a level is not
+        released.
 
-        That each is right up to a factor 4 is promised by ``LargeVariances.minimum_n``, for
-        enough records.
+        ``LargeVariances.minimum_n`` promises, for enough records, that each level is right up to
+        a factor 4.
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         tail_of(level)
@@ -62,22 +64,26 @@ class LargeVariancesEstimate(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeVariances(Mechanism[LargeVariancesEstimate]):
-    """The columns of the largest variances with these up to a factor of 4, wherever the means are.
+    """The columns of the largest variances, with these variances up to a factor of 4, wherever
+    the means are.
+
+    Records form groups by a public hash. Levels are powers of 4. From the highest level on, each
+    column is asked in how many groups the mean square of differences of pairs, halved, is at the
+    level or above; the first column with about two fifths of the groups is reported, and the next
+    round goes on from there. Columns that are not reported cost nothing.
 
     Data: shape (n, d). Output: ``LargeVariancesEstimate``, or ``Abstained`` where no bucket of
-    the largest variance surfaces. Claim: each report is (1 / noise_multiplier)-DP and better;
-    where the largest variance is released too, that is GaussianDP(1 / noise_multiplier) up to
-    delta. Records form groups by a public hash. From the highest level on, a level being a power
-    of 4, it is asked of every column in how many groups the mean square of differences of pairs,
-    halved, is at the level or above; the first column with two fifths of the groups, about, is
-    reported, and the next round goes on from there. What is not reported costs nothing.
-    reports: it stops after so many. largest: a public bound on the variances, where the levels
-    begin; or
-    delta: the largest variance is released first, up to a factor of 4, with this probability of a
-    bucket that no group named, and the levels begin above it.
-    depth: how many levels; by default log2(d) + 3, so that columns that are never asked about
+    the largest variance surfaces.
+    Claim: each report is (1 / noise_multiplier)-DP and better; where the largest variance is
+    released too, its release is GaussianDP(1 / noise_multiplier) up to delta.
+    reports: the search stops after this number of reports.
+    largest: a public bound on the variances, where the levels begin; or
+    delta: the largest variance is released first, up to a factor of 4, and the levels begin above
+    it; delta is the probability that a bucket surfaces that no group voted for.
+    depth: number of levels; by default log2(d) + 3, so that columns that are never asked about
     have together less than the largest standard deviation.
-    n_max: about how many records are expected, public. groups: a tenth of it by default.
+    n_max: about how many records are expected, public. groups: number of groups, a tenth of n_max
+    by default.
     cell, key: as for ``KthLargestVariance``.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DJYZZ24, Algorithms 2 to 4, with levels (OURS) in place of one threshold and sums.

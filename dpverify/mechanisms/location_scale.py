@@ -85,26 +85,27 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     Weibull, or a family of your own.
 
     Four steps: a noisy binary search for the median; another for the median distance from it; the
-    sums of a step s and of its square in an interval about these, which give a better law; and the
-    same in an interval that this law makes best for the number of records. The estimate is the law
-    whose clipped or truncated moments are the released ones: of truncated normal records this is
-    the maximum likelihood estimate.
+    sums of a step s and of its square in an interval about these, which give a better law; and
+    the same sums in the interval that is best under this law for the number of records. The
+    estimate is the law whose clipped or truncated moments are the released ones: of truncated
+    normal records this is the maximum likelihood estimate.
 
     Data: one column, shape (n,) or (n, 1). Output: ``LocationScaleEstimate``; ``Abstained`` below
-    ``at_least`` records and for moments that no law near the searched one has. Claim: GaussianDP(1
-    / noise_multiplier) up to the grid's rounding, for both adjacencies and all data, whatever
-    their law; no delta. No code of the family runs on data: records are compared with released
-    numbers.
+    ``at_least`` records and for moments that no law near the searched one has.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
+    all data, whatever their law; no delta. No code of the family runs on data: records are
+    compared with released numbers.
     family: of ``dpverify.families``, or your own ``LocationScaleFamily``.
     ranges: a public range for each of the family's two parameters, as wide as you like: the
     searches' steps grow with their logarithms. An estimate may be a little outside.
-    outside: "clip" for records as they are; "mask" for those of which only some were ``kept``,
+    outside: "clip" for records as they are; "mask" for records of which only some were ``kept``,
     where clipping is biased.
     kept: with "mask", the public interval of records that were kept, for example (0, 250_000); a
     record at its upper end counts as cut.
-    shares: of mu^2 for the four steps, of sum 1.
-    at_least: abstain below this released (or public) number, with a mask of records inside; by
-    default 200 noise multipliers under replace and 100 under add-remove, from 20 to 2^60.
+    shares: the parts of mu^2 for the four steps, of sum 1.
+    at_least: abstain below this released (or public) number, with a mask the number of records
+    inside; by default 200 noise multipliers under replace and 100 under add-remove, from 20 to
+    2^60.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: OURS (clipped moments in one release); ZZ25, Theorem 3.1 (truncated maximum
     likelihood); KV18 (the problem).

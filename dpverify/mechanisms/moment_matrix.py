@@ -52,18 +52,20 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
 
     Data: shape (n, d), d = len(lower), in any unit. Output: ``MomentMatrixEstimate``, whose
     ``mean``, ``covariance``, ``regression`` and ``principal_components`` cost nothing more, or
-    ``Abstained`` when the released count is below ``at_least``. Claim, for both adjacencies:
-    noise="gaussian": GaussianDP(1 / noise_multiplier) up to the grid's rounding; "laplace":
-    PureDP(1 / noise_multiplier), which at (1, 1e-6) is less noise for up to about three columns.
-    lower, upper: public bounds of each column, chosen without looking at the data; what is beyond
-    counts as the bound.
+    ``Abstained`` when the released count is below ``at_least``.
+    Claim, for both adjacencies: noise="gaussian": GaussianDP(1 / noise_multiplier) up to the
+    grid's rounding; "laplace": PureDP(1 / noise_multiplier), which at (1, 1e-6) is less noise for
+    up to about three columns.
+    lower, upper: public bounds of each column, chosen without looking at the data; values beyond
+    count as the bound.
     radius: a public bound on a record's length in units in which every column's bounds are -1 and
     1; longer records are shortened. By default sqrt(d), which shortens none. The noise of a
-    moment grows with its square: about radius^2 / sqrt(2) per mu.
+    moment grows with the radius's square: about radius^2 / sqrt(2) per mu.
     at_least: abstain below this released count, by default 1.
-    All entries of a matrix (h, z)(h, z)^T have one noise, z between -1 and 1 in those units and h a
-    public constant of about .8 radius^(1/2); or those on its diagonal have sqrt(2) times as much as
-    others, where that is less together (below a radius of about sqrt(d)).
+    The release is of matrices (h, z)(h, z)^T, with z between -1 and 1 in those units and h a
+    public constant of about .8 radius^(1/2). All their entries have the same noise; or those on
+    the diagonal have sqrt(2) times as much as others, where that is less in total (below a radius
+    of about sqrt(d)).
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DRS22 (the Gaussian mechanism); the joint sensitivity is OURS.
     """

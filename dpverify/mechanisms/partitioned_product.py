@@ -54,21 +54,22 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
     for comparison.
 
     Block 0 tells roughly which bits are likelier than their opposites; these are turned. Round r
-    takes its own block, clips what is left of its records to a ball for probabilities up to 2^-r,
-    and settles the bits that are seen at least 3 / 2^(r + 3) of the time; the last block is for
-    the others. There are log2(d / 2) rounds, each block has a part of the records and the whole
-    budget. ``ProductDistribution`` has smaller errors at every n and d that were tried: at d =
-    400, 8000 records, mu = 1 and p_j = min(1/2, 1/j) the root of half the divergence is .15, and
-    here 4.8.
+    takes a block of its own, clips the remaining bits of its records to a ball for probabilities
+    up to 2^-r, and settles the bits that are seen at least 3 / 2^(r + 3) of the time; the last
+    block is for the others. There are log2(d / 2) rounds; each block has a part of the records
+    and the whole budget. ``ProductDistribution`` has smaller errors at every n and d that were
+    tried: at d = 400, 8000 records, mu = 1 and p_j = min(1/2, 1/j) the root of half the
+    divergence is .15, and here 4.8.
 
     Data: shape (n, d), numbers above 1/2 are ones and all others zeros; d up to 10^5. Output:
-    ``ProductEstimate``. Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for
-    all data; replace alone, for blocks go by index. The order of the records should say nothing
-    about them; shuffle them before, if it may.
+    ``ProductEstimate``.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for all data; replace
+    alone, since records belong to blocks by index. The order of the records should say nothing
+    about them; shuffle them first if it may.
     failure: beta of the radii sqrt(6 2^-r s ln(m rounds / beta)), with s bits left and m records
     in a block.
-    at_least: fewer records are refused; by default one for each block, and so many that block 0
-    knows probabilities to 1/4.
+    at_least: fewer records are refused; by default one for each block, and enough for block 0 to
+    know probabilities to 1/4.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: KLSU19 (PPDE); sqrt(2) radii for vectors of an orthant, in place of two, are OURS.
     """

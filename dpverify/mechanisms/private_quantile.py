@@ -28,11 +28,11 @@ class QuantileEstimate(Result):
     value: float
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: how far in value a rank is off depends on how dense the private records are
-        there.
+        """Give None: how far in value a rank is off depends on the density of the private
+        records.
 
-        In ranks it is known beforehand: ``PrivateQuantile.expected_error``. Raises TypeError or
-        ValueError for a level outside (0, 1).
+        The error in ranks is known beforehand: ``PrivateQuantile.expected_error``. Raises
+        TypeError or ValueError for a level outside (0, 1).
         """
         tail_of(level)
 
@@ -55,18 +55,19 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
     """A quantile by the exponential mechanism over a public grid of cells, exactly.
 
     Data: one column, shape (n,) or (n, 1), in any unit; values beyond the bounds count as the
-    bound.
-    Output: ``QuantileEstimate``; never abstains: for n = 0 it is uniform on the grid. Claim:
-    bounded range 1 / noise_multiplier, hence pure DP of that epsilon and better in composition.
-    lower, upper: public bounds, chosen without looking at the data. quantile: a rational in [0, 1]
-    ("1/2" is the median). cell: the grid's step, a power of two; by default at most 2^-20 of the
-    interval. A cell t has probability proportional to e^(-score / scale) for the quantile p / q,
-    with the score max(0, q #{z < t} - p n, p n - q #{z <= t}): a value that many records share is
-    as good as all the ranks it has. The scale is 2 noise_multiplier times the score's sensitivity:
-    max(p, q - p) under add-remove, q under replace. Inverse sensitivity (AD20), which weighs a cell
-    by how many records have to be replaced for it to hold the quantile, gives each cell its
-    probability here up to a factor of e^(epsilon / 2) at the same epsilon: there is no mechanism of
-    that name.
+    bound. Output: ``QuantileEstimate``; never abstains: for n = 0 it is uniform on the grid.
+    Claim: bounded range 1 / noise_multiplier, hence pure DP of that epsilon and better in
+    composition.
+    lower, upper: public bounds, chosen without looking at the data.
+    quantile: a rational in [0, 1] ("1/2" is the median).
+    cell: the grid's step, a power of two; by default at most 2^-20 of the interval.
+    For the quantile p / q a cell t has probability proportional to e^(-score / scale), with the
+    score max(0, q #{z < t} - p n, p n - q #{z <= t}): a value that many records share is as good
+    as all the ranks it has. The scale is 2 noise_multiplier times the score's sensitivity: max(p,
+    q - p) under add-remove, q under replace.
+    Inverse sensitivity (AD20) weighs a cell by how many records have to be replaced for it to
+    hold the quantile. At the same epsilon it gives each cell the probability it has here up to a
+    factor of e^(epsilon / 2), so there is no mechanism of that name.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: MT07; S11 (quantiles by the exponential mechanism).
     """

@@ -37,11 +37,11 @@ class QuantilesEstimate(Result):
     levels: tuple[float, ...]
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: how far in value a rank is off depends on how dense the private records are
-        there.
+        """Give None: how far in value a rank is off depends on the density of the private
+        records.
 
-        In ranks it is known beforehand: ``PrivateQuantiles.rank_error``. Raises TypeError or
-        ValueError for a level outside (0, 1).
+        The error in ranks is known beforehand: ``PrivateQuantiles.rank_error``. Raises TypeError
+        or ValueError for a level outside (0, 1).
         """
         tail_of(level)
 
@@ -77,7 +77,9 @@ def _parts(value: Any, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A quantile in the tree of halves: its place and those of the released ones around it."""
+    """A quantile in the tree of halves, with its place and the places of the released quantiles
+    around it.
+    """
 
     place: int
     below: int | None
@@ -86,25 +88,26 @@ class _Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateQuantiles(Mechanism[QuantilesEstimate]):
-    """Many quantiles by the exponential mechanism in halves of the records, in about log2 of them
-    rounds.
+    """Many quantiles by the exponential mechanism in halves of the records: m of them take about
+    log2(m) rounds.
+
+    The middle level is chosen first, among all records. It divides them into the records up to it
+    and those beyond, in which the next two are chosen as quantiles of their part of the records,
+    and so on. A record is in one part of each round, so a round costs what one choice costs;
+    under replace two parts change, and the noise is twice that under add-remove. The error of a
+    round is handed on to the quantiles between: see ``expected_error``, and ``rank_error`` for
+    all at once. ``PrivateQuantile`` does one quantile, with the same error.
 
     Data: one column, shape (n,) or (n, 1), in any unit; values beyond the bounds count as the
-    bound.
-    Output: ``QuantilesEstimate``; never abstains: for n = 0 the first is uniform on the grid.
+    bound. Output: ``QuantilesEstimate``; never abstains: for n = 0 the first is uniform on the
+    grid.
     Claim: each of the ceil(log2(m + 1)) rounds for m quantiles has a bounded range of 1 /
     noise_multiplier; they compose.
-    lower, upper: public bounds, chosen without looking at the data. levels: rationals in [0, 1]
-    in increasing order. cell: the grid's step, a power of two; by default at most 2^-20 of the
-    interval.
-    parts: a power of two. Records of one cell are spread over so many parts of it, so that many
-    equal records are divided among the quantiles around them. The middle one of the levels is
-    chosen first, among all records; it divides them into those up to it and those beyond, in
-    which the next two are chosen as quantiles of their part of the records, and so on. A record
-    is in one part of each round, so a round costs what one choice costs; under replace two parts
-    change, and noise is twice as much as under add-remove. The error of a round is handed on to
-    those between: ``expected_error``, and ``rank_error`` for all at once. ``PrivateQuantile``
-    does one quantile, with the same error.
+    lower, upper: public bounds, chosen without looking at the data.
+    levels: rationals in [0, 1] in increasing order.
+    cell: the grid's step, a power of two; by default at most 2^-20 of the interval.
+    parts: a power of two. Records of one cell are spread over this many parts of it, so that many
+    equal records are divided among the quantiles around them.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: KSS22, S11 (quantiles by the exponential mechanism).
     """

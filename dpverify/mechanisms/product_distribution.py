@@ -48,15 +48,16 @@ class ProductDistribution(Mechanism[ProductEstimate]):
 
     Two stages: noisy sums of all bits tell roughly which are rare; then each bit (or its
     opposite, if that is rarer) is weighted by the inverse root of its probability, records are
-    clipped to a ball, and their noisy sum is combined with the first. Where that does not pay,
-    the second stage is as the first, which together is the Gaussian mechanism.
+    clipped to a ball, and their noisy sum is combined with the first. Where weights do not pay,
+    the second stage is like the first, and both together are the Gaussian mechanism.
 
     Data: shape (n, d), numbers above 1/2 are ones and all others zeros; d up to 10^5. Output:
-    ``ProductEstimate``, or ``Abstained`` below ``at_least`` records. Claim: GaussianDP(1 /
-    noise_multiplier) up to the grid's rounding, for both adjacencies and all data.
-    coarse_share: of mu^2, for the first stage.
-    at_least: with a lower (released or public) number it abstains; by default four times the
-    first stage's noise of one sum, so that probabilities are known to 1/4.
+    ``ProductEstimate``, or ``Abstained`` below ``at_least`` records.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
+    all data.
+    coarse_share: the part of mu^2 for the first stage.
+    at_least: abstain below this released (or public) number; by default four times the first
+    stage's noise of one sum, so that probabilities are known to 1/4.
     precision: probabilities of the first stage are rounded to 2^-precision before weights follow
     from them.
     Errors: TypeError or ValueError for parameters and for data of another shape.

@@ -37,14 +37,14 @@ class FrequencyEstimate(Result):
     def interval(
         self, level: Exact = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Compute (low, high) of the categories' shares among these respondents.
+        """Compute (low, high) that hold the categories' shares among these respondents.
 
         Conservative, by Bernstein's inequality for independent answers: about 1.4 times as long
-        as normal ones.
-        sampling: of the population's shares, from which respondents are independent draws: an
-        answer's number is binomial, and the interval that of Clopper and Pearson. simultaneous:
-        for all categories together, by Bonferroni's bound. Raises TypeError or ValueError for a
-        level outside (0, 1).
+        as normal intervals.
+        sampling: hold the population's shares instead, from which respondents are independent
+        draws: an answer's number is binomial, and the interval that of Clopper and Pearson.
+        simultaneous: hold for all categories together, by Bonferroni's bound.
+        Raises TypeError or ValueError for a level outside (0, 1).
         """
         n, k = len(self.answers), len(self.frequencies)
         tail = tail_of(level, k if simultaneous else 1)
@@ -62,14 +62,15 @@ class FrequencyEstimate(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomizedResponse(Mechanism[FrequencyEstimate]):
-    """Every answer in 0..categories-1 kept with weight 1, else any other with weight e^-epsilon.
+    """Every answer in 0..categories-1 kept with weight 1, or replaced by any other with weight
+    e^-epsilon.
 
     Data: one column of category numbers, shape (n,) or (n, 1), n >= 1; others are rounded to the
-    nearest integer (ties to even) and clamped. Output: ``FrequencyEstimate``, with the n
-    randomized answers. Claim: PureDP(1 / noise_multiplier) under Adjacency.REPLACE, proved;
-    add-remove is refused, for a list of answers shows how many there are. With
-    nonfinite="replace" a missing answer counts as category 0: keep one for it. It holds for each
-    respondent even if every other one and the collector collude (local privacy).
+    nearest integer (ties to even) and clamped. With nonfinite="replace" a missing answer counts
+    as category 0: keep one for it. Output: ``FrequencyEstimate``, with the n randomized answers.
+    Claim: PureDP(1 / noise_multiplier) under Adjacency.REPLACE, proved; add-remove is refused,
+    since a list of answers shows how many there are. The claim holds for each respondent even if
+    every other one and the collector collude (local privacy).
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: W65 (two categories); KBR16, Section 3 (k categories).
     """

@@ -71,23 +71,23 @@ _MOST = 1e140  # stands for every larger number in estimates: sums and squares o
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefinedMean(Mechanism[VectorMeanEstimate]):
     """The mean of vectors, with no bound on where it is: ``RescaledMean``, then once more around
-    it.
+    its result.
 
-    A rescaled mean of a small share of the budget is a public center; then the records about it
-    (after the map M^(-1/4)) are summed and counted under one noise: those outside of a ball are
-    drawn in to it, and those beyond twice its radius, outliers, left out. One record moves that
-    sum by the radius, not by the reach of friends, and the number needs no shift: at large n the
-    noise is about half of the rescaled mean's.
+    A rescaled mean for a small share of the budget is a public center. Then the records about it
+    (after the map M^(-1/4)) are summed and counted under one noise: records outside of a ball are
+    drawn in to it, and those beyond twice its radius, outliers, are left out. One record moves
+    that sum by the radius, not by the distance of friends, and the number needs no shift: at
+    large n the noise is about half of the rescaled mean's.
 
     Data, output, matrix, origin, radius, n_max, tail, filter: as for ``RescaledMean``.
-    record_radius: of the ball, after the map; the released radius adds the center's own error in
-    quadrature. Few records should be outside: of skewed ones what these have beyond the ball is
-    lost.
-    center_multiplier: the noise multiplier of the first stage. center_epsilon: with the basic
-    filter, the epsilon that the first stage claims. ``for_budget`` chooses them for the least
-    noise at n_max.
-    Claim: with the Gaussian filter approximate GDP, mu^2 = 1 / center_multiplier^2 +
-    1 / noise_multiplier^2 and the rescaled mean's delta; with the basic one, the composition.
+    record_radius: the radius of the ball, after the map; the released radius adds the center's
+    own error in quadrature. Few records should be outside: of skewed records the part beyond the
+    ball is lost.
+    center_multiplier: the noise multiplier of the first stage.
+    center_epsilon: with the basic filter, the epsilon that the first stage claims. ``for_budget``
+    chooses both for the least noise at n_max.
+    Claim: with the Gaussian filter approximate GDP, mu^2 = 1 / center_multiplier^2 + 1 /
+    noise_multiplier^2 and the rescaled mean's delta; with the basic one, the composition.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: OURS; DJYZZ24, Algorithm 1, is the first stage.
     """

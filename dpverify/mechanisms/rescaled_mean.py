@@ -46,32 +46,36 @@ from dpverify.transformations.means import MEAN, CoreMean
 class RescaledMean(Mechanism[VectorMeanEstimate]):
     """The mean of vectors, with no bound on where it is: noise shaped like a public covariance.
 
-    Each record counts by how many friends it has beyond half of all (friends: others within
-    ``radius`` after the map M^(-1/4)); how far they agree and their weighted mean are released with
-    noise. The noise has covariance proportional to M^(1/2): with M the data's covariance its length
-    is that of tr M^(1/2), whatever the dimension. On skewed data the mean leans to the bulk, by at
-    most twice the share of pairs that are no friends or a little more (1 / n_max by default,
-    without a ladder) times the distance of the farthest record.
+    Friends of a record are the others within ``radius`` of it after the map M^(-1/4). Each record
+    has a weight: the number of its friends beyond half of all records. The records' agreement and
+    their weighted mean are released with noise. The noise has covariance proportional to M^(1/2):
+    with M the data's covariance its length is proportional to tr M^(1/2), whatever the dimension.
+    On skewed data the mean leans to the bulk, by at most twice the share of pairs that are no
+    friends or a little more (1 / n_max by default, without a ladder) times the distance of the
+    farthest record.
 
     Data: shape (n, d), any unit, within 2^19 radii of zero (else clamped). Output:
     ``VectorMeanEstimate``, or ``Abstained`` when too few records agree.
     matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d).
-    origin: with a singular M, for data in a plane, a public point of that plane: what of a record
-    is outside the range of M is not looked at, and the estimate has the origin's instead.
-    radius: lambda, how far apart friends are at most after the map. Public: never from the number
-    of rows under add-remove. ``for_budget`` finds both from ``covariance`` and ``n_max``.
-    filter: "weights", or, to compare, one of the random filters it stands for: "gaussian" (noise on
-    every number of friends) or "basic" (coins); they have more noise for every number of records.
+    origin: with a singular M, for data in a plane, a public point of that plane: the part of a
+    record outside the range of M is not looked at, and the estimate has the origin's part
+    instead.
+    radius: lambda, the largest distance of friends after the map. Public: never from the number
+    of rows under add-remove. ``for_budget`` finds matrix and radius from ``covariance`` and
+    ``n_max``.
+    filter: "weights", or, to compare, one of the random filters it stands for: "gaussian" (noise
+    on every number of friends) or "basic" (coins); they have more noise for every number of
+    records.
     ladder_multiplier: the noise multiplier of a first stage, in which pairs of records vote for a
-    radius: ``radius`` times a power of two from 1/16 to 64, and ``radius`` itself unless another is
-    plainly better; None uses ``radius`` as it is. With it a spread that is stated up to ten times
-    too small or too large costs accuracy, and no answer. A smaller radius is not taken where
-    plainly some pairs need a larger one, lest rare records far from the bulk be lost.
-    n_max: about how many records are expected, public; it decides how the budget is shared. tail:
-    the probability that each of the rare events may have which make the claim's delta.
-    Claim: approximate GDP, mu^2 = 1 / noise_multiplier^2 (+ 1 / ladder_multiplier^2), with one tail
-    for "weights" and 3 (add-remove) or 2 (replace) for "gaussian"; for "basic" what the friendly
-    lift gives.
+    radius: ``radius`` times a power of two from 1/16 to 64, and ``radius`` itself unless another
+    is plainly better; None uses ``radius`` as it is. With a ladder, a stated spread that is up to
+    ten times too small or too large costs accuracy, but no answer. A smaller radius is not taken
+    where plainly some pairs need a larger one, lest rare records far from the bulk be lost.
+    n_max: about how many records are expected, public; it decides how the budget is shared.
+    tail: the largest probability of each of the rare events that make the claim's delta.
+    Claim: approximate GDP, mu^2 = 1 / noise_multiplier^2 (+ 1 / ladder_multiplier^2), with one
+    tail for "weights" and 3 (add-remove) or 2 (replace) for "gaussian"; for "basic" what the
+    friendly lift gives.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DJYZZ24, Algorithm 1 (and footnote 4: the Mahalanobis norm), with weights (OURS) in
     place of its filter and other constants.

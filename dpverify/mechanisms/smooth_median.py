@@ -30,7 +30,7 @@ _SIGNIFICANT, _LARGEST_EPSILON = 6, 1e6
 class MediansEstimate(Result):
     """Private medians: ``value``, shape (d,), in the data's units, between the bounds.
 
-    How large the noise was follows the data and is not released.
+    The noise's scale depends on the data and is not released.
     """
 
     value: Floats
@@ -48,23 +48,22 @@ class MediansEstimate(Result):
 class SmoothMedian(Mechanism[MediansEstimate]):
     """The median of every column, with Laplace noise in proportion to its smooth sensitivity.
 
-    Data: shape (n, d), d = len(lower), n >= 1, in any unit; values beyond the bounds count as the
-    bound.
-    Output: ``MediansEstimate``; never abstains. Claim, under replace: for each column
-    SmoothLaplace(1 / noise_multiplier, 1 / decay), an (epsilon, delta) for every epsilon above 1
-    / noise_multiplier; no pure DP, and no zCDP.
-
     The record of rank ceil(n / 2) is moved by Laplace noise, rounded to the grid, of scale
     noise_multiplier S. S bounds how far the median of this dataset can move by one replaced
-    record, and decay^k times how far the medians of datasets that differ in k records more can;
-    it is a cell at the least. So noise is small where many records are near the median, however
-    wide the bounds are. ``PrivateQuantile`` is nearer nearly always, 5 times or more at (1,
-    1e-6); at epsilon 8 they are alike from 200 records on (tests/benchmarks/medians.py). This
-    noise needs its delta, and pays ln(1 / delta) / epsilon for it.
+    record, and decay^k times how far the medians of datasets that differ in k records can; it is
+    at least a cell. So noise is small where many records are near the median, however wide the
+    bounds are. ``PrivateQuantile`` is nearly always nearer, 5 times or more at (1, 1e-6); at
+    epsilon 8 they are alike from 200 records on (tests/benchmarks/medians.py). This noise needs
+    its delta, and pays ln(1 / delta) / epsilon for it.
+
+    Data: shape (n, d), d = len(lower), n >= 1, in any unit; values beyond the bounds count as the
+    bound. Output: ``MediansEstimate``; never abstains.
+    Claim, under replace: for each column SmoothLaplace(1 / noise_multiplier, 1 / decay), an
+    (epsilon, delta) for every epsilon above 1 / noise_multiplier; no pure DP, and no zCDP.
     lower, upper: public bounds of every column's median, chosen without looking at the data.
-    cells: each column's bounds are divided into so many cells, up to twice as many.
-    decay: in [1/2, 1 - 2^-12]; ``for_budget`` takes the one with least noise on records that are
-    even about the median.
+    cells: each column's bounds are divided into this many cells, up to twice as many.
+    decay: in [1/2, 1 - 2^-12]; ``for_budget`` takes the decay with least noise on records that
+    are even about the median.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: NRS07 (smooth sensitivity of the median); the profile is derived in
     spec/theory/smooth.py.

@@ -75,8 +75,8 @@ class SparseEstimate(Result):
         return self.above
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: places have no noise, and how near to the threshold the queries' answers are
-        is not released.
+        """Give None: places have no noise, and the distances of the queries' answers from the
+        threshold are not released.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """
@@ -98,21 +98,22 @@ def _listed(value: Any, name: str) -> tuple[Query, ...] | NextQuery:
 class SparseVector(Mechanism[SparseEstimate]):
     """The first ``reports`` of a list of integer queries that reach a public threshold, about.
 
-    Data: one column, shape (n,) or (n, 1). Output: ``SparseEstimate``; never abstains. Claim:
-    each report is as private as an integer that moves by 2 under discrete Laplace noise of scale
-    2 noise_multiplier, so (1 / noise_multiplier)-DP and better; queries that are not reported are
-    free.
+    One round a report: it finds the first query, from the last report on, with query + Y >=
+    threshold + Z, for one Z of scale 2 noise_multiplier and for each query a Y of twice that.
+    Counts under add-remove all move one way, and the scale of Y is that of Z. With probability 1
+    - beta, of N queries all are on the right side except those within about 6 noise_multiplier
+    ln(2 N / beta) of the threshold. Where a query moves by D, scales are D times as large.
+
+    Data: one column, shape (n,) or (n, 1). Output: ``SparseEstimate``; never abstains.
+    Claim: each report is as private as an integer that moves by 2 under discrete Laplace noise of
+    scale 2 noise_multiplier, so (1 / noise_multiplier)-DP and better; queries that are not
+    reported are free.
     queries: a tuple of queries of one number each, or ``NextQuery``, whose queries must not move
-    further than those it asks while nothing is reported. threshold: an integer.
-    reports: it stops after so many.
+    further than those it asks while nothing is reported.
+    threshold: an integer.
+    reports: the mechanism stops after this number of reports.
     by_range: for counts under add-remove, claim a bounded range of 3 / (2 noise_multiplier) for
     each report instead; ``for_budget`` takes what needs less noise.
-
-    One round a report: the first query, from the last report on, with query + Y >= threshold + Z,
-    for one Z of scale 2 noise_multiplier and for each query a Y of twice that. Counts under
-    add-remove all move one way, and the scale of Y is that of Z. Of N queries all are on the
-    right side but those within about 6 noise_multiplier ln(2 N / beta) of the threshold, with
-    probability 1 - beta. Where a query moves by D, scales are D times as large.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: DR14, Section 3.6 (AboveThreshold, Sparse); the claim of a report is OURS.
     """

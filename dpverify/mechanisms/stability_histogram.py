@@ -38,10 +38,10 @@ HISTOGRAM = Handle("histogram")
 class HistogramEstimate(Result):
     """Bins that surfaced: lower edge -> noisy count, in the data's units, in increasing order.
 
-    A bin holds edge <= x < edge + width; on the grid its edges lie within 2^-30 of their distance
-    from the origin of where they are named. ``standard_deviation`` is that of a count's noise, of
-    law ``noise``. What did not surface held fewer than about ``threshold`` records. Printed, it
-    is a line for each bin.
+    A bin holds edge <= x < edge + width; on the grid its edges lie where they are named, up to
+    2^-30 of their distance from the origin. ``standard_deviation`` is that of a count's noise, of
+    law ``noise``. A bin that did not surface held fewer than about ``threshold`` records.
+    Printed, it is a line for each bin.
     """
 
     counts: Mapping[float, int]
@@ -82,15 +82,15 @@ class HistogramEstimate(Result):
 class StabilityHistogram(Mechanism[HistogramEstimate]):
     """Counts of unboundedly many bins; a bin is released if its noisy count reaches a threshold.
 
-    Data: one column, shape (n,) or (n, 1). Output: ``HistogramEstimate``; never abstains. Claim:
-    noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
+    Data: one column, shape (n,) or (n, 1). Output: ``HistogramEstimate``; never abstains.
+    Claim: noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
     ApproximateGaussianDP(1 / noise_multiplier, the same, 0).
-    width: of a bin, > 0. origin: an edge. Both are exact ("0.1" is one tenth, 0.1 the float near
-    it). Records more than about 2^29 bins away count as lying there. delta: the largest
-    probability with which a bin that one record holds may surface; the threshold is the least for
-    it, computed from the release predicate itself. The noise's scale is noise_multiplier; under
-    replace, where a record moves two counts, twice that ("laplace") or 1.414213563 times that
-    ("gaussian"; a little above the square root of 2).
+    width, origin: the width of a bin, above 0, and an edge. Both are exact ("0.1" is one tenth,
+    0.1 the float near it). Records more than about 2^29 bins away count as lying there.
+    delta: the largest probability with which a bin that one record holds may surface; the
+    threshold is the least for it, computed from the release predicate itself.
+    The noise's scale is noise_multiplier; under replace, where a record moves two counts, twice
+    that ("laplace") or 1.414213563 times that ("gaussian"; a little above the square root of 2).
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: KKMN09; KV18, Lemma 2.3 (bins without a bound); the threshold is OURS.
     """

@@ -13,14 +13,15 @@ _LOW, _HIGH = (math.log(2) - 0.5) / 2, (1 - math.log(2)) / 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumOfVariances(GroupVotes):
-    """The sum of the variances of some of d numbers, up to a factor of 4, wherever their means are.
+    """The sum of the variances of some of d numbers, up to a factor of 4, wherever their means
+    are.
 
     Data: shape (n, d). Output: ``VarianceEstimate``, or ``Abstained`` where no bucket surfaces.
     Claim: noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
-    ApproximateGaussianDP(1 / noise_multiplier, the same, 0). As ``KthLargestVariance``, of whose
-    noise, groups and parameters everything holds here; each group votes for the power of 4 of its
-    sum.
-    over: which numbers, counted from 0; by default all.
+    ApproximateGaussianDP(1 / noise_multiplier, the same, 0).
+    Each group of records votes for the power of 4 of its sum. Noise, groups and parameters are
+    those of ``KthLargestVariance``.
+    over: the numbers to sum, counted from 0; by default all.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DJYZZ24, Appendix A.4 (SumVar), with groups that keep it private when the number of
     records is (OURS).

@@ -88,26 +88,27 @@ class VarianceAwareMean(CenteredMean):
     """The mean of vectors with noise that follows each column's spread, about privately found
     medians.
 
-    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
-    ``Abstained`` when the released count is below ``at_least``. Claim: GaussianDP(1 /
-    noise_multiplier) up to the grid's rounding, for both adjacencies. The error of normal records
-    is about sqrt(sum s_j^2 / n) + 2 sum s_j / (n mu) under replace, s_j their standard
-    deviations, as long as n is some times sqrt(d) / mu; with fewer the medians are missed, and
-    the error is that of the reach.
-
     Four steps: noisy binary searches for the medians of all columns at once; if the deviations
     are not given, likewise for the medians of |x_j - median_j|; noisy numbers of records by their
-    norm, where column j counts in units of sqrt(s_j), and of these the radius that few records
+    norm, where column j counts in units of sqrt(s_j), which give the radius that few records
     exceed; the noisy sum of the records clipped to that ball.
+
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
+    ``Abstained`` when the released count is below ``at_least``.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies.
+    Error: for normal records of standard deviations s_j about sqrt(sum s_j^2 / n) + 2 sum s_j /
+    (n mu) under replace, as long as n is some times sqrt(d) / mu; with fewer the medians are
+    missed, and the error is that of the reach.
     center, reach: public; every median is searched within reach of the center.
-    deviations: a public guess of each column's standard deviation, exact factors do not matter. If
-    None, they are searched from ``least_deviation`` (public, in the data's units) to the reach.
+    deviations: a public guess of each column's standard deviation; exact factors do not matter.
+    If None, they are searched from ``least_deviation`` (public, in the data's units) to the
+    reach.
     search_share, norm_share: the parts of mu^2 for the searches and for the norms.
-    extra_steps: of the search for medians, beyond one for each halving of reach down to the least
-    deviation: a step that is not decisive is repeated. The search for deviations has half as many.
-    radii: candidates, as multiples of the root mean square norm that the deviations make one
-    expect.
-    one_in: one record in so many, and what noise may hide, may be clipped.
+    extra_steps: steps of the search for medians beyond one for each halving of reach down to the
+    least deviation; they repeat steps that decide nothing. The search for deviations has half as
+    many.
+    radii: candidates, as multiples of the root mean square norm to expect from the deviations.
+    one_in: one record in this many, and what noise may hide, may be clipped.
     at_least: abstain below this released count.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: ALNP23 (PLAN); DRS22 (the Gaussian mechanism and its composition).

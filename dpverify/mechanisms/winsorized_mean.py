@@ -64,20 +64,21 @@ _RANGE = Fraction(3, 2)  # of losses for mu = 1: a range e is (e sqrt(2 pi) / 4)
 class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     """The mean of every column, its records clipped to a range that private quartiles give.
 
-    Data: shape (n, d), d = len(lower), n >= 1, in any unit. Output: ``VectorMeanEstimate``; never
-    abstains. Claim, under replace: with Gaussian noise GaussianDP(1 / noise_multiplier), up to
-    the grid's rounding; with Laplace noise pure DP of 1 / noise_multiplier, and better in
-    composition.
-
     Two steps: the quartiles of every column, each by the exponential mechanism on a public grid;
-    the noisy sum of the records clipped to (a + b) / 2 -+ k |b - a|, where a and b are what was
-    released. Half a range is at least a cell, and up to 1/32 longer than that. k = sqrt(2 ln(1 /
-    clipped)) / 1.349: of normal records with these quartiles a share of at most ``clipped`` is
-    clipped.
+    the noisy sum of the records clipped to (a + b) / 2 -+ k |b - a|, where a and b are the
+    released quartiles. Half a range is at least a cell, and up to 1/32 longer than that formula.
+    k = sqrt(2 ln(1 / clipped)) / 1.349: of normal records with these quartiles a share of at most
+    ``clipped`` is clipped.
+
+    Data: shape (n, d), d = len(lower), n >= 1, in any unit. Output: ``VectorMeanEstimate``; never
+    abstains.
+    Claim, under replace: with Gaussian noise GaussianDP(1 / noise_multiplier), up to the grid's
+    rounding; with Laplace noise pure DP of 1 / noise_multiplier, and better in composition.
     lower, upper: public bounds of every column's quartiles, chosen without looking at the data.
     Records beyond count as a bound for the quartiles; the mean may lie beyond.
-    noise: "gaussian", or "laplace" for pure DP, where the error grows with d^(3/2) and not with d.
-    cells: each column's bounds are divided into so many cells, up to twice as many.
+    noise: "gaussian", or "laplace" for pure DP, where the error grows with d^(3/2) and not with
+    d.
+    cells: each column's bounds are divided into this many cells, up to twice as many.
     clipped: about 1 / n is best.
     quartile_share: the part of mu^2 (of epsilon with Laplace noise) for the quartiles. Half of it
     makes the noise 1.2 times that of a quarter, and about 0.7 times the records suffice for the
