@@ -71,7 +71,10 @@ class _Precise(ExponentialFamily):
         return np.concatenate([own, along]) if self.has_mean else own
 
     def law(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Give mean and covariance. Raises ValueError where the precision is not positive definite."""
+        """Compute mean and covariance.
+
+        Raises ValueError where the precision is not positive definite.
+        """
         precision, along = self.split(theta)
         if not definite(precision):
             raise ValueError("the precision of theta is not positive definite.")

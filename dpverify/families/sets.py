@@ -57,7 +57,9 @@ class Ball:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Vectors with every number between those of ``lowest`` and ``highest``, which may be infinite."""
+    """Vectors with every number between those of ``lowest`` and ``highest``, which may be
+    infinite.
+    """
 
     lowest: Vector
     highest: Vector

@@ -77,7 +77,9 @@ def along_eigenvectors(
 
 
 def _inside(variances: Floats, survival: Survival) -> tuple[float, Floats, Floats]:
-    """Compute log P(S), and E y_i^2 and E y_i^2 y_j^2 inside, for independent y of these variances."""
+    """Compute log P(S), and E y_i^2 and E y_i^2 y_j^2 inside, for independent y of these
+    variances.
+    """
     d, (inner, outer) = len(variances), radii(survival)
     first, mass, second, fourth = 0.0, 0.0, np.zeros(d), np.zeros((d, d))
     for radius, sign in ((outer, 1.0), (inner, -1.0)):

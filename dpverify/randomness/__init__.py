@@ -1,4 +1,4 @@
-"""Bits, exact coins and samplers, and their enumeration."""
+"""Sources of bits, exact coins and samplers, and their enumeration."""
 
 from dpverify.randomness.bits import Bits, SeededBits, SystemBits
 from dpverify.randomness.choice import Choice, weighted_choice

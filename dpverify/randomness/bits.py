@@ -1,9 +1,10 @@
-"""Random bits, and the exact coins made of them.
+"""Sources of random bits, and the exact coins made of them.
 
-``Bits`` supplies words of uniform bits and turns them into coins of exact probability. Where a
-mechanism's noise comes from is a parameter: the operating system (``SystemBits``, the default), a
-stream cipher that it keys (``dpverify.randomness.cipher``), a seed (``SeededBits``, another type,
-for audits and tests), or every outcome in turn (``dpverify.randomness.enumeration``).
+``Bits`` supplies words of uniform bits and turns them into coins of exact probability. The
+source of a mechanism's noise is a parameter: the operating system
+(``SystemBits``, the default), a stream cipher that it keys (``dpverify.randomness.cipher``), a
+seed (``SeededBits``, another type, for audits and tests), or every outcome in turn
+(``dpverify.randomness.enumeration``).
 
 Nothing here is picklable: two processes must never hold the same source.
 """
@@ -30,7 +31,7 @@ class NoiseLaw(Protocol):
     """A law of integer noise that knows its own sampler."""
 
     def draw(self, bits: Bits, size: int) -> IntArray:
-        """``size`` independent draws."""
+        """Draw ``size`` independent integers."""
 
 
 class Bits(ABC):
@@ -40,15 +41,16 @@ class Bits(ABC):
 
     @abstractmethod
     def words(self, count: int) -> NDArray[np.uint64]:
-        """``count`` independent words, uniform on [0, 2^word_bits)."""
+        """Return ``count`` independent words, uniform on [0, 2^word_bits)."""
 
     def below(self, n: int, size: int) -> IntArray:
-        """``size`` independent integers, uniform on [0, n)."""
+        """Draw ``size`` independent integers, uniform on [0, n)."""
         if n < 1:
             raise ValueError(f"n = {n}; a uniform integer below n needs n >= 1.")
         if n == 1:
             return np.zeros(size, dtype=np.int64)
-        # Masking the word to the bit length of n - 1 and rejecting keeps every value equally likely.
+        # Masking the word to the bit length of n - 1 and rejecting keeps every value equally
+        # likely.
         bits = (n - 1).bit_length()
         if n == 1 << bits:  # nothing to reject
             return self._integers(bits, size)
@@ -60,9 +62,10 @@ class Bits(ABC):
         return self.until_accepted(size, attempt)
 
     def order(self, n: int) -> NDArray[np.intp]:
-        """The numbers below n, all orders equally likely.
+        """Draw an order of the numbers below n, all orders equally likely.
 
-        Source: Durstenfeld 1964: the last place takes what is in a uniform one, then the last but one.
+        Source: Durstenfeld 1964: the last place takes what is in a uniform one, then the last
+        but one.
         """
         found = list(range(n))
         places = self._below_each(np.arange(n, 1, -1)).tolist()
@@ -71,7 +74,11 @@ class Bits(ABC):
         return np.array(found, np.intp)
 
     def _below_each(self, limits: NDArray[np.int64]) -> IntArray:
-        """For each of these falling limits, of 2 or more, an integer below it, as ``below`` draws them; those of one length together."""
+        """Draw for each of these falling limits, of 2 or more, an integer below it, as
+        ``below`` does.
+
+        Limits of one bit length are drawn together.
+        """
         found = [np.zeros(0, np.int64)]
         for bits in range(int(limits[0] - 1).bit_length() if len(limits) else 0, 0, -1):
             own = limits[(limits > 1 << (bits - 1)) & (limits <= 1 << bits)]
@@ -86,17 +93,19 @@ class Bits(ABC):
         return np.concatenate(found)
 
     def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
-        """Independent coins, true with probability numerators[i] / denominator."""
+        """Draw independent coins, true with probability numerators[i] / denominator."""
         draws = self.below(denominator, len(numerators))
         return np.asarray(draws < numerators, dtype=np.bool_)
 
     def bernoulli_exp(self, numerators: IntArray, denominator: int) -> BoolArray:
-        """Independent coins, true with probability exp(-g), g = numerators[i] / denominator <= 1.
+        """Draw independent coins, true with probability exp(-g), g =
+        numerators[i] / denominator <= 1.
 
         The number K of the first failure in Bernoulli(g/1), Bernoulli(g/2), ... is odd with
         probability 1 - g + g^2/2! - ... = exp(-g).
-        Source: Canonne, Kamath, Steinke 2020, Algorithm 1 (after von Neumann).
-        Raises ValueError for g > 1, where the series needs another start.
+
+        Source: Canonne, Kamath, Steinke 2020, Algorithm 1 (after von Neumann). Raises
+        ValueError for g > 1, where the series needs another start.
         """
         if len(numerators) and int(numerators.max()) > denominator:
             raise ValueError("exp(-g) coins are drawn for g <= 1; split a larger exponent.")
@@ -112,11 +121,13 @@ class Bits(ABC):
         return odd
 
     def noise(self, law: NoiseLaw, size: int) -> IntArray:
-        """``size`` independent draws of a law, by its sampler; enumeration takes its atoms instead."""
+        """Draw ``size`` independent integers of a law, by its sampler; enumeration takes its
+        atoms instead.
+        """
         return law.draw(self, size)
 
     def until_accepted(self, size: int, attempt: Attempt) -> IntArray:
-        """``size`` values, each from its first accepted attempt.
+        """Return ``size`` values, each from its first accepted attempt.
 
         ``attempt(pending)`` tries anew, independently of the past, for the indices it is given.
         """
@@ -154,13 +165,15 @@ class SystemBits(Bits):
     """
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """``count`` words of os.urandom."""
+        """Return ``count`` words of os.urandom."""
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 class SeededBits(Bits):
     """Reproducible bits for audits and tests. NEVER release with them: who knows the seed knows
-    the noise. A forked child refuses to go on with its parent's stream.
+    the noise.
+
+    A forked child refuses to go on with its parent's stream.
     """
 
     def __init__(self, *seed: int) -> None:
@@ -173,7 +186,7 @@ class SeededBits(Bits):
         self._lock = threading.Lock()
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """The next ``count`` words of the stream; raises RuntimeError in a forked child."""
+        """Return the next ``count`` words of the stream; raises RuntimeError in a forked child."""
         if os.getpid() != self._process:
             raise RuntimeError(
                 "This SeededBits was made in another process; give each process its own seed."

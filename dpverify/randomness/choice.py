@@ -58,7 +58,7 @@ class Choice:
             settle(self, **{name: value})
 
     def draw(self, bits: Bits, size: int) -> NDArray[np.intp]:
-        """``size`` independent indices; no bit is drawn when only one is possible."""
+        """Draw ``size`` independent indices; no bit is drawn when only one is possible."""
         possible = self._candidates.indices
         if len(possible) == 1:
             return np.full(size, possible[0], dtype=np.intp)
@@ -75,7 +75,7 @@ class Choice:
         return drawn
 
     def atoms(self, exponential: Callable[[Fraction], Fraction]) -> list[tuple[int, Fraction]]:
-        """The possible indices and their masses, for a rational stand-in of g -> exp(-g)."""
+        """Return the possible indices and their masses, for a rational stand-in of g -> exp(-g)."""
         found = self._candidates
         pairs = zip(found.gaps.tolist(), found.counts.tolist(), strict=True)
         masses = [count * exponential(self.rate * gap) for gap, count in pairs]
@@ -83,7 +83,9 @@ class Choice:
         return [(i, mass / total) for i, mass in zip(found.indices.tolist(), masses, strict=True)]
 
     def _refine(self, bits: Bits, first_word: int) -> int:
-        """The index that U decides, given its first word; twice as many bits at every attempt."""
+        """Return the index that U decides, given its first word; twice as many bits at every
+        attempt.
+        """
         known, u = bits.word_bits, first_word
         while True:
             for word in bits.words(known // bits.word_bits).tolist():
@@ -100,7 +102,7 @@ class Choice:
         return self._tables[word_bits]
 
     def _sums(self, known_bits: int) -> Sums:
-        """What so many bits of U decide, with weights that are known closer than U."""
+        """Return what so many bits of U decide, with weights that are known closer than U."""
         if known_bits not in self._known:
             weights = self.weights
             if weights is None or weights.known_bits != known_bits:
@@ -116,7 +118,8 @@ def weighted_choice(
     size: int,
     multiplicities: Integers | None = None,
 ) -> NDArray[np.intp]:
-    """``size`` independent indices, P(i) proportional to multiplicities[i] exp(-rate exponents[i]).
+    """Draw ``size`` independent indices, P(i) proportional to multiplicities[i]
+    exp(-rate exponents[i]).
 
     Arguments and errors are those of ``Choice``, which sets a law up once for many draws.
     """
@@ -133,7 +136,10 @@ class _Table:
 
     @classmethod
     def of(cls, stretches: Iterable[tuple[int, int]], indices: Sequence[int]) -> _Table:
-        """The stretches that are not empty: these start below 2^64, as the others may not."""
+        """Make a table of the stretches that are not empty.
+
+        These start below 2^64, as the others may not.
+        """
         found = zip(stretches, indices, strict=True)
         kept = [(start, end - start, i) for (start, end), i in found if start < end]
         starts, lengths, places = zip((0, 0, 0), *kept, strict=True)
@@ -145,6 +151,6 @@ class _Table:
         )
 
     def look_up(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """For every word an index, and whether it is the one that the word decides."""
+        """Return for every word an index, and whether it is the one that the word decides."""
         rows = np.searchsorted(self.starts, words, side="right") - 1
         return self.indices[rows], words - self.starts[rows] < self.lengths[rows]

@@ -1,14 +1,15 @@
-"""Random bits at the speed of a stream cipher: AES-256 in counter mode, keyed anew for every draw.
+"""Random bits at the speed of a stream cipher: AES-256 in counter mode, keyed anew for every
+draw.
 
-The operating system gives about 0.4 GB of random bytes a second, AES with hardware support several
-times as much. Ideal bits are then replaced by pseudorandom ones, as they are in the operating
-system's own generator: whoever tells a draw of n words from ideal bits breaks AES-256, or sees that
-blocks of 128 bits never repeat, an advantage below n^2 / 2^131.
+The operating system gives about 0.4 GB of random bytes a second, AES with hardware support
+several times as much. Ideal bits are then replaced by pseudorandom ones, as they are in the
+operating system's own generator: whoever tells a draw of n words from ideal bits breaks
+AES-256, or sees that blocks of 128 bits never repeat, an advantage below n^2 / 2^131.
 
-A source keeps no key, no counter and no buffer. That is the whole defense: what is not kept cannot
-be handed out twice, not to threads, not to signal handlers, not to a forked child, and a source that
-falls into the wrong hands tells nothing of earlier draws. (Python overwrites no memory that it
-frees: a key, like the noise itself, can linger there.)
+A source keeps no key, no counter and no buffer. That is the whole defense: what is not kept
+cannot be handed out twice, not to threads, not to signal handlers, not to a forked child, and a
+source that falls into the wrong hands tells nothing of earlier draws. (Python overwrites no
+memory that it frees: a key, like the noise itself, can linger there.)
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from numpy.typing import NDArray
 from dpverify.randomness.bits import Bits
 
 SEED_BYTES = 48
-"""32 of the key, 16 of the first counter."""
+"""Number of bytes of a seed: 32 of the key, 16 of the first counter."""
 BULK = 256
-"""Words; for fewer, setting up the cipher takes longer than asking the operating system."""
+"""Number of words below which setting up the cipher takes longer than asking the operating
+system.
+"""
 _ZEROS = memoryview(bytes(1 << 16))  # encrypted piece by piece: it stays in the fastest cache
 
 
@@ -39,17 +42,20 @@ class CipherBits(Bits):
         keystream(bytes(SEED_BYTES), 1)  # a missing package is reported here, not in a release
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """``count`` words: of os.urandom if they are few, else of a keystream never used before."""
+        """Return ``count`` words: of os.urandom if they are few, else of a keystream never used
+        before.
+        """
         if count < BULK:
             return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
         return keystream(os.urandom(SEED_BYTES), count)
 
 
 def keystream(seed: bytes, count: int) -> NDArray[np.uint64]:
-    """The first ``count`` words of AES-256-CTR for this key (32 bytes) and first counter (16).
+    """Return the first ``count`` words of AES-256-CTR for this key (32 bytes) and first counter
+    (16).
 
-    Source: NIST SP 800-38A, section 6.5. Raises ImportError without the package ``cryptography``,
-    RuntimeError if the cipher leaves a part of the words unwritten.
+    Source: NIST SP 800-38A, section 6.5. Raises ImportError without the package
+    ``cryptography``, RuntimeError if the cipher leaves a part of the words unwritten.
     """
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes

@@ -1,13 +1,14 @@
-"""Every coin outcome of shipped code, in turn: its exact law on a small instance.
+"""Enumeration of every coin outcome of shipped code, in turn: its exact law on a small instance.
 
-``enumerate_law(run)`` calls ``run(bits)`` once per path of coin outcomes and returns the law of what
-it returns, as fractions. This is what ties a sampler to its spec: no statistics, no tolerance.
+``enumerate_law(run)`` calls ``run(bits)`` once per path of coin outcomes and returns the law of
+what it returns, as fractions. This is what ties a sampler to its spec: no statistics, no
+tolerance.
 
-Coins can be enumerated at three levels, so that each layer is checked on its own:
-words of few bits (is ``below`` uniform?), rational coins (is ``bernoulli_exp`` right to within the
-undecided mass?), and exponential coins of a *formal* probability: ``exponential`` maps g to a
-rational stand-in for exp(-g) with exponential(a + b) = exponential(a) exponential(b). A law that is
-a rational function of such coins is then checked fraction for fraction; one that agrees for every
+Coins can be enumerated at three levels, so that each layer is checked on its own: words of few
+bits (is ``below`` uniform?), rational coins (is ``bernoulli_exp`` right to within the undecided
+mass?), and exponential coins of a *formal* probability: ``exponential`` maps g to a rational
+stand-in for exp(-g) with exponential(a + b) = exponential(a) exponential(b). A law that is a
+rational function of such coins is then checked fraction for fraction; one that agrees for every
 stand-in agrees for the real exponential too.
 """
 
@@ -26,17 +27,19 @@ from dpverify.randomness.bits import Attempt, Bits, BoolArray, IntArray, NoiseLa
 
 Exponential = Callable[[Fraction], Fraction]
 Atoms = Sequence[tuple[int, Fraction]]
-"""Values and masses; what is missing to 1 is left undecided."""
+"""Values and masses; the mass that is missing to 1 is left undecided."""
 
 
 class Formal(Protocol):
     """Rational stand-ins for the numbers that laws are made of."""
 
     def __call__(self, exponent: Fraction) -> Fraction:
-        """For exp(-exponent), multiplicative."""
+        """Return the stand-in for exp(-exponent), multiplicative."""
 
     def rounded_gaussian(self, z: int, scale: Fraction) -> Fraction:
-        """For P(round(scale N(0, 1)) = z): masses of finitely many z, which add up to 1."""
+        """Return the stand-in for P(round(scale N(0, 1)) = z): masses of finitely many z, which
+        add up to 1.
+        """
 
 
 class _Rejected(BaseException):
@@ -61,9 +64,10 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class EnumeratedLaw:
-    """``masses[outcome] <= P(outcome) <= masses[outcome] + undecided``; equal if undecided is 0.
+    """An exact law: ``masses[outcome] <= P(outcome) <= masses[outcome] + undecided``.
 
-    ``undecided`` is the mass of the paths that were cut at the depth limit.
+    ``undecided`` is the mass of the paths that were cut at the depth limit; where it is 0, the
+    masses are the probabilities.
     """
 
     masses: dict[Hashable, Fraction]
@@ -72,7 +76,9 @@ class EnumeratedLaw:
 
 
 class EnumeratedBits(Bits):
-    """Follows one path: the scripted choices first, then the first outcome of every new choice."""
+    """A source that follows one path: the scripted choices first, then the first outcome of
+    every new choice.
+    """
 
     def __init__(
         self,
@@ -92,37 +98,40 @@ class EnumeratedBits(Bits):
         self._follow_retries = follow_retries
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Every word of ``word_bits`` bits; only for enumeration at the level of words."""
+        """Enumerate every word of ``word_bits`` bits; only for enumeration at the level of
+        words.
+        """
         if not self._words_only:
             raise TypeError("Words are enumerated only when word_bits is given (at most 16).")
         return np.array(self._uniform(1 << self.word_bits, count), dtype=np.uint64)
 
     def below(self, n: int, size: int) -> IntArray:
-        """Every integer below n, n equally likely outcomes."""
+        """Enumerate every integer below n, n equally likely outcomes."""
         if self._words_only:
             return super().below(n, size)
         return np.array(self._uniform(n, size), dtype=np.int64 if n < 2**63 else object)
 
     def _below_each(self, limits: NDArray[np.int64]) -> IntArray:
-        """Each by itself: every integer below its limit."""
+        """Enumerate every integer below its limit, each by itself."""
         if self._words_only:
             return super()._below_each(limits)
         return np.array([self.below(int(n), 1)[0] for n in limits], np.int64)
 
     def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
-        """Both outcomes of each coin."""
+        """Enumerate both outcomes of each coin."""
         if self._words_only:
             return super().bernoulli(numerators, denominator)
         return self._coins([Fraction(int(n), denominator) for n in numerators])
 
     def bernoulli_exp(self, numerators: IntArray, denominator: int) -> BoolArray:
-        """Both outcomes of each coin, at its formal probability when there is one."""
+        """Enumerate both outcomes of each coin, at its formal probability when there is one."""
         if self._exponential is None:
             return super().bernoulli_exp(numerators, denominator)
         return self._coins([self._exponential(Fraction(int(n), denominator)) for n in numerators])
 
     def until_accepted(self, size: int, attempt: Attempt) -> IntArray:
-        """A rejection returns to where the attempt began, so its mass is shared out exactly.
+        """Return values of accepted attempts: a rejection returns to where the attempt began,
+        so its mass is shared out exactly.
 
         With ``follow_retries`` the shipped loop runs instead, until a path is cut.
         """
@@ -138,8 +147,10 @@ class EnumeratedBits(Bits):
         return np.array(values, dtype=np.int64 if _fits(values) else object)
 
     def noise(self, law: NoiseLaw, size: int) -> IntArray:
-        """A law that has atoms, at the level of exponential coins: every atom; its sampler is refined
-        apart, at words of few bits."""
+        """Enumerate every atom of a law that has atoms, at the level of exponential coins.
+
+        The law's sampler is refined apart, at words of few bits.
+        """
         if self._exponential is None or not hasattr(law, "atoms"):
             return super().noise(law, size)
         values, masses = zip(*law.atoms(self._exponential), strict=True)
@@ -176,9 +187,12 @@ def enumerate_law(
     follow_retries: bool = False,
     max_paths: int = 2_000_000,
 ) -> EnumeratedLaw:
-    """The exact law of ``run``; paths of more than ``max_choices`` choices are left undecided.
+    """Return the exact law of ``run``; paths of more than ``max_choices`` choices are left
+    undecided.
 
-    follow_retries: run the shipped rejection loop too, rather than share a rejected path's mass out.
+    follow_retries: run the shipped rejection loop too, rather than share a rejected path's mass
+    out.
+
     Raises RuntimeError when there are more than ``max_paths`` paths: take a smaller instance.
     """
     root, paths = _Node(), 0

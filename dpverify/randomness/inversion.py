@@ -1,31 +1,33 @@
 """Draws by block inversion: one word each for nearly all, exact for every one.
 
-A draw is a function of three uniform real numbers U, U', t (and a sign) whose bits are read as far as
-they are needed: U chooses the block, t the place in it, and the value is accepted if U' < exp(-g), g
-its excess (``blocks``). Three stages decide the same questions with more and more bits, and no stage
-answers one that its bits leave open:
+A draw is a function of three uniform real numbers U, U', t (and a sign) whose bits are read as
+far as they are needed: U chooses the block, t the place in it, and the value is accepted if
+U' < exp(-g), g its excess (``blocks``). Three stages decide the same questions with more and
+more bits, and no stage answers one that its bits leave open:
 
 1. one word, integers compared with tables (``tables``): all but about 3% of the draws;
-2. three more words, 64 bits of each number. exp(-g) is a polynomial in floats, whose error is proved
-   below; a comparison as close as ``MARGIN`` is left open;
-3. rationals and balls, with bits added until the answer is sure: for about one in 2^43 of the second
-   stage's draws.
+2. three more words, 64 bits of each number. exp(-g) is a polynomial in floats, whose error is
+   proved below; a comparison as close as ``MARGIN`` is left open;
+3. rationals and balls, with bits added until the answer is sure: for about one in 2^43 of the
+   second stage's draws.
 
 The only floats of the samplers are in ``as_floats``, ``excesses``, ``slope``, ``exponential``
 and ``compared`` here.
 
-The floats' error. Let e = 2^-53; every operation is IEEE + or * (numpy's or Python's, no library function), so
-its result is (1 + d) times the true one, |d| <= e, and nothing here is subnormal.
- - The excess a o (2 L + o) or a o, for the rational a, the left end L, the offset o. On the integers L,
-   o and 2 L + o are whole numbers below 2^53, hence exact; the coefficient's rounding and two products
-   make a relative error below 3.01 e, and g <= 1/2 (``tables`` refuses more): 1.6 e. On the line, in
-   units of m: o is the first 64 bits of t, and its conversion errs by at most e, which g, of slope
-   a (2 j + 2 t) <= 2 g(1) <= 1, does not enlarge; 2 j + o rounds once more: 1.6 e + e + e / 2. Either
-   way less than 4 e. (What later bits add to t is for ``compared`` to allow for.)
- - The Horner scheme of degree 13 on [0, 1/2]: at most 2^-52 from the polynomial (a proof by Gappa is
-   kept in tests/proofs/horner.gappa), which the remainder g^14 / 14! < 2^-50 parts from exp(-g), whose
-   slope is at most 1 in absolute value.
- - The first 64 bits of U' as a float: e / 2; the difference rounds by e / 2 more.
+The floats' error. Let e = 2^-53; every operation is IEEE + or * (numpy's or Python's, no
+library function), so its result is (1 + d) times the true one, |d| <= e, and nothing here is
+subnormal.
+- The excess a o (2 L + o) or a o, for the rational a, the left end L, the offset o. On the
+  integers L, o and 2 L + o are whole numbers below 2^53, hence exact; the coefficient's
+  rounding and two products make a relative error below 3.01 e, and g <= 1/2 (``tables`` refuses
+  more): 1.6 e. On the line, in units of m: o is the first 64 bits of t, and its conversion errs
+  by at most e, which g, of slope a (2 j + 2 t) <= 2 g(1) <= 1, does not enlarge; 2 j + o rounds
+  once more: 1.6 e + e + e / 2. Either way less than 4 e. (What later bits add to t is for
+  ``compared`` to allow for.)
+- The Horner scheme of degree 13 on [0, 1/2]: at most 2^-52 from the polynomial (a proof by
+  Gappa is kept in tests/proofs/horner.gappa), which the remainder g^14 / 14! < 2^-50 parts from
+  exp(-g), whose slope is at most 1 in absolute value.
+- The first 64 bits of U' as a float: e / 2; the difference rounds by e / 2 more.
 All in all 2^-51 + 2^-52 + 2^-50 + 2^-53 < 2^-49, and MARGIN is 2^-44.
 """
 
@@ -49,10 +51,10 @@ from dpverify.randomness.tables import Table
 Words = NDArray[np.uint64]
 
 CHUNK = 1 << 14
-"""Draws whose buffers stay in the processor's cache together."""
+"""Number of draws whose buffers stay in the processor's cache together."""
 SMALL = 1 << 12
 FEW = 24
-"""Draws that take less time one by one, in Python's integers."""
+"""Number of draws that take less time one by one, in Python's integers."""
 MARGIN = 2.0**-44
 _DEGREE = 13
 _COEFFICIENTS: tuple[float, ...] = tuple((-1) ** k / math.factorial(k) for k in range(_DEGREE + 1))
@@ -62,11 +64,12 @@ _Real = TypeVar("_Real", float, Floats)
 
 
 def draw(table: Table, bits: Bits, size: int) -> IntArray:
-    """``size`` independent draws, int64 (object if one is beyond 62 bits). Needs words of 64 bits.
+    """Draw ``size`` independent integers, int64 (object if one is beyond 62 bits). Needs words
+    of 64 bits.
 
-    Small batches go through the second stage as a whole: whether the first stage suffices depends on
-    the noise, and among few draws the time would tell. (How often a draw is rejected does not
-    depend on what it is in the end.)
+    Small batches go through the second stage as a whole: whether the first stage suffices
+    depends on the noise, and among few draws the time would tell. (How often a draw is rejected
+    does not depend on what it is in the end.)
     """
     if size <= FEW:
         drawn = few(table, bits, size)
@@ -92,7 +95,7 @@ def _put(values: IntArray, where: NDArray[np.intp], found: IntArray) -> IntArray
 
 
 def _first_stage(table: Table, bits: Bits, values: IntArray) -> tuple[NDArray[np.intp], Words]:
-    """Fills ``values``; the indices where something was left open, and their words."""
+    """Fill ``values``; return the indices where something was left open, and their words."""
     left, words = [], []
     buffers = Buffers.of(min(CHUNK, len(values)))
     for start in range(0, len(values), CHUNK):
@@ -116,7 +119,7 @@ class Buffers:
 
     @classmethod
     def of(cls, size: int) -> Buffers:
-        """For chunks of up to ``size`` draws."""
+        """Make buffers for chunks of up to ``size`` draws."""
         return cls(
             np.empty(size, dtype=np.uint64),
             np.empty(size, dtype=np.int16),
@@ -127,7 +130,8 @@ class Buffers:
 
 
 def at_once(table: Table, words: Words, values: IntArray, buffers: Buffers) -> BoolArray:
-    """The first stage: whether each word alone decides, and then ``values`` holds its integer.
+    """Run the first stage: return whether each word alone decides; where it does, ``values``
+    holds its integer.
 
     The result is a view of a buffer.
     """
@@ -151,7 +155,7 @@ def at_once(table: Table, words: Words, values: IntArray, buffers: Buffers) -> B
 
 
 def settled(table: Table, bits: Bits, words: Words) -> tuple[IntArray, BoolArray]:
-    """The second stage, and the third where it is needed: integers, and which are accepted."""
+    """Run the second stage, and the third where it is needed: integers, and which are accepted."""
     second = second_stage(table, words, bits.words(3 * len(words)).reshape(3, -1))
     values, accepted = second.values, second.accepted
     for i in second.open.nonzero()[0].tolist():
@@ -162,7 +166,9 @@ def settled(table: Table, bits: Bits, words: Words) -> tuple[IntArray, BoolArray
 
 
 def few(table: Table, bits: Bits, size: int) -> list[int]:
-    """``draw`` in Python's integers: of so few, numpy's calls alone would take longer."""
+    """Draw as ``draw`` does, in Python's integers: for so few, numpy's calls alone would take
+    longer.
+    """
     values, accepted, opened = one_by_one(table, bits.words(4 * size).tolist())
     for one in opened:
         values[one.place], accepted[one.place] = _third_stage(table, bits, one)
@@ -174,9 +180,11 @@ def few(table: Table, bits: Bits, size: int) -> list[int]:
 
 
 def one_by_one(table: Table, words: list[int]) -> tuple[list[int], list[bool], list[Open]]:
-    """The second stage in Python's integers, by the operations of ``second_stage``, whatever the value.
+    """Run the second stage in Python's integers, by the operations of ``second_stage``,
+    whatever the value.
 
     words: the first of every draw, then of every draw the one with more bits of U, of U', of t.
+
     Returns integers, which are accepted, and what is open.
     """
     blocks, size, low_bits = table.blocks, table.word_bits, table.low_bits
@@ -212,7 +220,9 @@ def one_by_one(table: Table, words: list[int]) -> tuple[list[int], list[bool], l
 
 
 class Open(NamedTuple):
-    """A draw that 64 bits of each number leave open: where in the batch it is, its sign, and these bits."""
+    """A draw that 64 bits of each number leave open: its place in the batch, its sign, and
+    these bits.
+    """
 
     place: int
     negative: bool
@@ -222,7 +232,7 @@ class Open(NamedTuple):
 
 
 def _third_stage(table: Table, bits: Bits, one: Open) -> tuple[int, bool]:
-    """The integer, and whether it is accepted."""
+    """Return the integer, and whether it is accepted."""
     u, u2, t = (Lazy(each, table.word_bits) for each in (one.u, one.u2, one.t))
     exact, accepted = exactly(table.blocks, bits, u, u2, t)
     return -exact if one.negative else exact, accepted
@@ -230,13 +240,14 @@ def _third_stage(table: Table, bits: Bits, one: Open) -> tuple[int, bool]:
 
 @lru_cache(maxsize=64)
 def _listed(table: Table) -> tuple[list[int], list[int]]:
-    """Thresholds and bases as Python's integers."""
+    """Return thresholds and bases as Python's integers."""
     return table.thresholds.tolist(), table.bases.tolist()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Second:
-    """What 2^-word_bits of U, U' and t decide; where ``open``, values and acceptance mean nothing.
+    """Decisions by the first word_bits bits of U, U' and t; where ``open``, values and
+    acceptance mean nothing.
 
     t: the place in the block. On the integers it is the offset itself, exact.
     """
@@ -251,7 +262,7 @@ class Second:
 
 
 def second_stage(table: Table, words: Words, more: Words) -> Second:
-    """The bits of every word, joined to those of three more (shape (3, len(words))).
+    """Decide by the bits of every word, joined to those of three more (shape (3, len(words))).
 
     Computes anew what the first stage computes, by other means: magnitude, then sign.
     """
@@ -275,25 +286,33 @@ def second_stage(table: Table, words: Words, more: Words) -> Second:
 
 
 def _joined(first: Words, count: int, more: Words, size: int) -> Words:
-    """Words of ``size`` bits: first the ``count`` bits of ``first``, then the top ones of ``more``."""
+    """Return words of ``size`` bits: first the ``count`` bits of ``first``, then the top ones
+    of ``more``.
+    """
     if not count:
         return more
     return (first << np.uint64(size - count)) | (more >> np.uint64(count))
 
 
 def blocks_of(thresholds: Words, u: Words) -> tuple[NDArray[np.intp], BoolArray]:
-    """The block of every U that begins with the bits of u; and where another bit could change it."""
+    """Return the block of every U that begins with the bits of u, and where another bit could
+    change it.
+    """
     block = thresholds.searchsorted(u)
     return block, np.asarray(thresholds[block] == u)
 
 
 def as_floats(integers: NDArray[Any]) -> Floats:
-    """The nearest floats. (Python takes the nearest one itself where it multiplies an integer by a float.)"""
+    """Return the nearest floats.
+
+    Python takes the nearest one itself where it multiplies an integer by a float.
+    """
     return integers.astype(np.float64)
 
 
 def excesses(table: Table, left: _Real, offset: _Real) -> _Real:
-    """g of values at this offset in their block, whose left end (on the line: number) is given.
+    """Return g of values at this offset in their block, whose left end (on the line: number) is
+    given.
 
     offset: a whole number, on the line a word of t.
     """
@@ -306,12 +325,12 @@ def excesses(table: Table, left: _Real, offset: _Real) -> _Real:
 
 @lru_cache(maxsize=64)
 def slope(table: Table) -> float:
-    """The nearest float."""
+    """Return the float nearest to the table's slope."""
     return float(table.slope)
 
 
 def exponential(excess: _Real) -> _Real:
-    """exp(-g) for 0 <= g <= 1/2 to 2^-49, by its Taylor polynomial."""
+    """Return exp(-g) for 0 <= g <= 1/2 to 2^-49, by its Taylor polynomial."""
     value = 0.0 * excess + _COEFFICIENTS[-1]
     for coefficient in _DOWNWARD:
         value *= excess
@@ -320,9 +339,11 @@ def exponential(excess: _Real) -> _Real:
 
 
 def compared(u: _Real, word_bits: int, excess: _Real) -> tuple[Any, Any]:
-    """Whether U' < exp(-g) for every U' and t that begin with the bits given; and where it is open.
+    """Return whether U' < exp(-g) for every U' and t that begin with the bits given, and where
+    it is open.
 
-    With later bits U' can grow by 2^-word_bits, and t, and g with it (its slope is at most 1), too.
+    With later bits U' can grow by 2^-word_bits, and t, and g with it (its slope is at most 1),
+    too.
     """
     step = 2.0**-word_bits
     above = exponential(excess) - u * step
@@ -338,18 +359,18 @@ class Lazy:
     bits: int
 
     def read(self, source: Bits) -> None:
-        """One word more."""
+        """Read one word more."""
         self.value = (self.value << source.word_bits) | int(source.words(1)[0])
         self.bits += source.word_bits
 
     def ends(self, scale: Fraction | int = 1) -> tuple[Fraction, Fraction]:
-        """Times ``scale`` it lies in [lower, upper)."""
+        """Return lower and upper with ``scale`` times the number in [lower, upper)."""
         unit = Fraction(scale, 1 << self.bits)
         return self.value * unit, (self.value + 1) * unit
 
 
 def exactly(blocks: Blocks, bits: Bits, u: Lazy, u2: Lazy, place: Lazy) -> tuple[int, bool]:
-    """The third stage: |x| rounded, and whether it is accepted.
+    """Run the third stage: |x| rounded, and whether it is accepted.
 
     place: t on the line; on the integers its value is the offset, nothing more.
     """
@@ -363,7 +384,9 @@ def exactly(blocks: Blocks, bits: Bits, u: Lazy, u2: Lazy, place: Lazy) -> tuple
 
 
 def _accepts(blocks: Blocks, bits: Bits, block: int, u2: Lazy, place: Lazy | Fraction) -> bool:
-    """U' < exp(-g), with bits added to both sides until every U' and every g left agree."""
+    """Return whether U' < exp(-g), with bits added to both sides until every U' and every g
+    left agree.
+    """
     while True:
         lower, upper = u2.ends()
         near, far = (place, place) if isinstance(place, Fraction) else place.ends(blocks.width)

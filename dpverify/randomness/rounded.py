@@ -1,9 +1,11 @@
-"""Laplace noise of any rational scale, rounded to an integer, exactly: for scales that follow the data.
+"""Laplace noise of any rational scale, rounded to an integer, exactly: for scales that follow
+the data.
 
-round(s Z), Z standard Laplace: |Z| is exponential, and floor(2^k |Z|) is geometric, whatever s is; one
-public table draws it (a discrete Laplace number other than 0, less 1 in magnitude). That mostly decides
-floor(s |Z| + 1/2), by comparing integers. Where it does not, |Z| gets more binary digits: those of an
-exponential number are independent, the one of weight w being 1 with odds e^-w.
+round(s Z), Z standard Laplace: |Z| is exponential, and floor(2^k |Z|) is geometric, whatever s
+is; one public table draws it (a discrete Laplace number other than 0, less 1 in magnitude).
+That mostly decides floor(s |Z| + 1/2), by comparing integers. Where it does not, |Z| gets more
+binary digits: those of an exponential number are independent, the one of weight w being 1 with
+odds e^-w.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ class RoundedLaplace:
     scale: Fraction
 
     def draw(self, bits: Bits, size: int) -> IntArray:
-        """``rounded_laplace``."""
+        """Draw as ``rounded_laplace`` does."""
         return rounded_laplace(bits, self.scale, size)
 
     def atoms(self, exponential: Callable[[Fraction], Fraction]) -> list[tuple[int, Fraction]]:
-        """P(|z| >= j) = e^(-(j - 1/2) / scale), up to where 1/4000 of the mass is left."""
+        """Return atoms by P(|z| >= j) = e^(-(j - 1/2) / scale), up to where 1/4000 of the mass
+        is left.
+        """
         step, beyond = exponential(1 / self.scale), exponential(1 / (2 * self.scale))
         found, j = [(0, 1 - beyond)], 0
         while 4000 * beyond > 1:
@@ -44,9 +48,11 @@ class RoundedLaplace:
 
 
 def rounded_laplace(bits: Bits, scale: Fraction, size: int, *, digits: int = _DIGITS) -> IntArray:
-    """``size`` independent integers round(scale Z), Z a real standard Laplace number.
+    """Draw ``size`` independent integers round(scale Z), Z a real standard Laplace number.
 
-    digits: of |Z|, after the binary point, that are drawn at first; any number gives the same law.
+    digits: of |Z|, after the binary point, that are drawn at first; any number gives the same
+    law.
+
     Raises ValueError for scale <= 0.
     """
     if scale <= 0:
@@ -71,9 +77,11 @@ def rounded_laplace(bits: Bits, scale: Fraction, size: int, *, digits: int = _DI
 
 
 def _rounded(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, NDArray[np.intp]]:
-    """floor(scale x + 1/2) at x = known 2^-digits, and where it is more just before (known + 1) 2^-digits.
+    """Return floor(scale x + 1/2) at x = known 2^-digits, and where it is more just before
+    (known + 1) 2^-digits.
 
-    By so many of the digits as 64-bit integers have room for, and where these do not decide, by all.
+    Only as many digits are used as 64-bit integers have room for, and all of them where these
+    do not decide.
     """
     slope, most = 2 * scale.numerator, int(known.max(initial=0)) + 1
     few = 0  # digits left out at first
@@ -93,7 +101,7 @@ def _rounded(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, N
 
 
 def _needed(slope: int, most: int, half: int) -> int:
-    """More than any number on the way."""
+    """Return a bound above any number on the way."""
     return slope * (most + 1) + 3 * half
 
 
@@ -105,7 +113,9 @@ def _exactly(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, N
 
 
 def _digit(bits: Bits, place: int, size: int) -> IntArray:
-    """The binary digits of weight 2^-place of exponential numbers: 1 with odds e^-(2^-place)."""
+    """Draw the binary digits of weight 2^-place of exponential numbers: 1 with odds
+    e^-(2^-place).
+    """
 
     def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
         proposed = bits.below(2, len(pending))

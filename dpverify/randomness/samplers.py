@@ -1,9 +1,9 @@
 """Exact samplers: integer laws of rational scale, given ideal bits.
 
-Noise is drawn by block inversion (``blocks``, ``tables``, ``inversion``): no law is truncated, and no
-decision is left to rounding. The loops of ``discrete_laplace_by_coins`` and ``randomized_response``
-take integer coins alone; theirs is a running time that follows the noise, so do not let others time
-single releases at scales outside [2^-10, 2^45].
+Noise is drawn by block inversion (``blocks``, ``tables``, ``inversion``): no law is truncated,
+and no decision is left to rounding. The loops of ``discrete_laplace_by_coins`` and
+``randomized_response`` take integer coins alone; their running time follows the noise, so do
+not let others time single releases at scales outside [2^-10, 2^45].
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from dpverify.randomness.inversion import draw
 from dpverify.randomness.tables import Table, table
 
 SMALLEST_SCALE, LARGEST_SCALE = Fraction(1, 1 << 10), Fraction(1 << 45)
-"""Block inversion fits one word for these; ``discrete_laplace`` has another way beyond."""
+"""Range of scales for which block inversion fits one word; ``discrete_laplace`` has another way
+beyond.
+"""
 _WORD_LIMIT = 1 << 62
 
 
 def discrete_laplace(bits: Bits, scale: Fraction, size: int) -> IntArray:
-    """``size`` independent integers z with mass proportional to exp(-|z| / scale).
+    """Draw ``size`` independent integers z with mass proportional to exp(-|z| / scale).
 
-    Raises ValueError for scale <= 0. Enumerated bits take the coins: of 64-bit words there are too
-    many (tests/randomness/test_small_words.py enumerates the tables at shorter ones).
+    Raises ValueError for scale <= 0. Enumerated bits take the coins: of 64-bit words there are
+    too many (tests/randomness/test_small_words.py enumerates the tables at shorter ones).
     """
     found = None if isinstance(bits, EnumeratedBits) else _laplace_table(*_ratio(scale))
     return (
@@ -45,7 +47,7 @@ def discrete_laplace(bits: Bits, scale: Fraction, size: int) -> IntArray:
 
 
 def discrete_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
-    """``size`` independent integers z with mass proportional to exp(-z^2 / (2 sigma^2)).
+    """Draw ``size`` independent integers z with mass proportional to exp(-z^2 / (2 sigma^2)).
 
     Raises ValueError unless 2^-10 <= sigma <= 2^45.
     """
@@ -53,7 +55,7 @@ def discrete_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
 
 
 def rounded_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
-    """``size`` independent integers round(sigma Z), Z a real standard normal number.
+    """Draw ``size`` independent integers round(sigma Z), Z a real standard normal number.
 
     Raises ValueError unless 2^-10 <= sigma <= 2^45.
     """
@@ -61,13 +63,16 @@ def rounded_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
 
 
 def _ratio(scale: Fraction) -> tuple[int, int]:
-    """By which tables are found: to hash a fraction takes a modular inverse, longer than to draw a coordinate."""
+    """Return numerator and denominator, by which tables are found.
+
+    To hash a fraction takes a modular inverse, longer than to draw a coordinate.
+    """
     return scale.numerator, scale.denominator
 
 
 @lru_cache(maxsize=16)
 def _laplace_table(numerator: int, denominator: int) -> Table | None:
-    """None where block inversion does not fit one word."""
+    """Return the table; None where block inversion does not fit one word."""
     scale = Fraction(numerator, denominator)
     return table(laplace_blocks(scale)) if SMALLEST_SCALE <= scale <= LARGEST_SCALE else None
 
@@ -97,10 +102,11 @@ def _supported(sigma: Fraction) -> Fraction:
 
 @states(Source("CKS20", "Algorithms 1 and 2, exact coins and discrete Laplace noise"))
 def discrete_laplace_by_coins(bits: Bits, scale: Fraction, size: int) -> IntArray:
-    """``size`` independent integers z with mass proportional to exp(-|z| / scale).
+    """Draw ``size`` independent integers z with mass proportional to exp(-|z| / scale), by coins.
 
     With scale = a / b: X geometric of ratio exp(-1/a), built as U + a V; then floor(X / b) is
     geometric of ratio exp(-b/a); a sign is added and "minus zero" is rejected.
+
     Source: Canonne, Kamath, Steinke 2020, Algorithm 2. Raises ValueError for scale <= 0.
     """
     if scale <= 0:
@@ -127,10 +133,12 @@ def discrete_laplace_by_coins(bits: Bits, scale: Fraction, size: int) -> IntArra
 def randomized_response(
     bits: Bits, answers: IntArray, categories: int, scale: Fraction, size: int
 ) -> IntArray:
-    """``size`` rows; each keeps answers[j] with weight 1, every other category exp(-1 / scale).
+    """Draw ``size`` rows; each keeps answers[j] with weight 1, every other category
+    exp(-1 / scale).
 
-    A uniform category is proposed, and accepted at once if it is the answer, else with probability
-    exp(-1 / scale). Answers are integers in [0, categories). Shape (size, len(answers)).
+    A uniform category is proposed, and accepted at once if it is the answer, else with
+    probability exp(-1 / scale). Answers are integers in [0, categories). Shape (size,
+    len(answers)).
     """
     row = np.tile(answers, size)
     whole, rest = divmod(1 / scale, 1)
@@ -146,7 +154,7 @@ def randomized_response(
 
 
 def _geometric(bits: Bits, size: int) -> IntArray:
-    """The number of successes of exp(-1) coins before the first failure."""
+    """Draw the number of successes of exp(-1) coins before the first failure."""
     count = np.zeros(size, dtype=np.int64)
     running = np.arange(size)
     while len(running):
@@ -157,7 +165,9 @@ def _geometric(bits: Bits, size: int) -> IntArray:
 
 
 def _bernoulli_exp_constant(bits: Bits, whole: int, rest: Fraction, size: int) -> BoolArray:
-    """Coins that are true with probability exp(-whole - rest), both at least 0, the rest at most 1."""
+    """Draw coins that are true with probability exp(-whole - rest), both at least 0, the rest
+    at most 1.
+    """
     result = np.zeros(size, dtype=np.bool_)
     running = np.arange(size)
     while whole and len(running):

@@ -1,11 +1,12 @@
-"""What the first bits of a word decide: block, sign, integer and acceptance, as tables of integers.
+"""Tables of integers for what the first bits of a word decide: block, sign, integer and acceptance.
 
 A word of W bits is read from its top as
 
     U: cell_bits | sign: 1 | U': the rest | offset: blocks.offset_bits
 
-U chooses the block, U' accepts, the offset says where in its block the value lies; the later stages
-(``inversion``) add bits to U, U' and the offset. Every entry here is computed in exact integers.
+U chooses the block, U' accepts, the offset says where in its block the value lies; the later
+stages (``inversion``) add bits to U, U' and the offset. Every entry here is computed in exact
+integers.
 """
 
 from __future__ import annotations
@@ -45,18 +46,20 @@ class Table:
 
     @property
     def slope(self) -> Fraction:
-        """What turns o (2 L + o), or o, into the excess: the rate, on the line in units of a block."""
+        """Factor that turns o (2 L + o), or o, into the excess: the rate, on the line in units
+        of a block.
+        """
         blocks = self.blocks
         return blocks.rate * blocks.width**blocks.power if blocks.rounded else blocks.rate
 
     @property
     def low_bits(self) -> int:
-        """Bits of U' and the offset together: those below the sign."""
+        """Number of bits of U' and the offset together: those below the sign."""
         return self.word_bits - self.cell_bits - 1
 
     @property
     def acceptance_bits(self) -> int:
-        """Bits of U'."""
+        """Number of bits of U'."""
         return self.low_bits - self.blocks.offset_bits
 
     @property
@@ -67,7 +70,7 @@ class Table:
 
 @lru_cache(maxsize=64)
 def table(blocks: Blocks, word_bits: int = 64, cell_bits: int = CELL_BITS) -> Table:
-    """The tables of a law. Raises ValueError if its words have no bit left for accepting."""
+    """Return the tables of a law. Raises ValueError if its words have no bit left for accepting."""
     found = thresholds(blocks, word_bits)
     acceptance_bits = word_bits - cell_bits - 1 - blocks.offset_bits
     if acceptance_bits < _LEAST_ACCEPTANCE_BITS:
@@ -90,7 +93,10 @@ def table(blocks: Blocks, word_bits: int = 64, cell_bits: int = CELL_BITS) -> Ta
 
 
 def _rows(found: NDArray[np.uint64], word_bits: int, cell_bits: int) -> NDArray[np.int16]:
-    """The cell's words lie strictly between two neighboring thresholds, or nothing is decided."""
+    """Return the row of each cell.
+
+    A cell's words lie strictly between two neighboring thresholds, or nothing is decided.
+    """
     rest = word_bits - cell_bits
     first = np.arange(1 << cell_bits, dtype=np.uint64) << np.uint64(rest)
     block = np.searchsorted(found, first)
@@ -101,11 +107,13 @@ def _rows(found: NDArray[np.uint64], word_bits: int, cell_bits: int) -> NDArray[
 
 
 def _limits(blocks: Blocks, count: int, acceptance_bits: int) -> list[int]:
-    """For each block U' < 1 - largest excess <= exp(-excess), as a limit of the bits of U' and the offset.
+    """Return for each block a limit of the bits of U' and the offset: U' < 1 - largest excess
+    <= exp(-excess).
 
-    From block 1 on blocks have one width, and h is a polynomial of degree at most 2. So the largest excess of
-    block 1 + j is (first + j step) / one, in integers, and never falls with j.
-    Raises ArithmeticError for an excess that the polynomial of the second stage is not made for.
+    From block 1 on blocks have one width, and h is a polynomial of degree at most 2. So the
+    largest excess of block 1 + j is (first + j step) / one, in integers, and never falls with
+    j. Raises ArithmeticError for an excess that the polynomial of the second stage is not made
+    for.
     """
     largest = [blocks.largest_excess(block) for block in (0, 1, 2)]
     one = largest[0].denominator * largest[1].denominator * largest[2].denominator
@@ -124,11 +132,12 @@ def _limits(blocks: Blocks, count: int, acceptance_bits: int) -> list[int]:
 
 
 def _bases(blocks: Blocks, block: int) -> tuple[int, int]:
-    """For both signs: what to add to an offset.
+    """Return for both signs what to add to an offset.
 
     Under a negative sign the offset bits count from the block's far end, which is as uniform:
-    -(left + (m - 1 - offset)) is the base -(left + m - 1) plus the offset. In halves, for rounded
-    values, -(m j + floor((2 m - 1 - offset + 1) / 2)) = -(m j + m) + floor((offset + 1) / 2).
+    -(left + (m - 1 - offset)) is the base -(left + m - 1) plus the offset. In halves, for
+    rounded values, -(m j + floor((2 m - 1 - offset + 1) / 2)) = -(m j + m) + floor((offset + 1)
+    / 2).
     """
     last = (1 << blocks.offset_bits) - 1
     positive, negative = blocks.integer(block, 0), -blocks.integer(block, last)

@@ -1,8 +1,8 @@
 """The weights exp(-rate gap) of the exponential mechanism and their sums, enclosed by integers.
 
-A weight takes about as many bits as a draw reads and some more, and a law may have as many candidates
-as there are records. So weights are cut into limbs, each an int64, and whole arrays of limbs are
-multiplied and added up without a carry: no such sum has more than 62 bits.
+A weight takes about as many bits as a draw reads and some more, and a law may have as many
+candidates as there are records. So weights are cut into limbs, each an int64, and whole arrays
+of limbs are multiplied and added up without a carry: no such sum has more than 62 bits.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ Integers = Sequence[int] | IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """A law's integers as arrays, and its possible indices: by how much each exponent exceeds the
-    least of theirs, and their multiplicities. Sums of either stay below 2^62, or are Python integers.
+    """A law's integers as arrays, and its possible indices.
+
+    The integers are the amounts by which each exponent exceeds the least of theirs, and their
+    multiplicities. Sums of either stay below 2^62, or are Python integers.
     """
 
     exponents: IntArray
@@ -42,7 +44,7 @@ class Candidates:
 
     @classmethod
     def of(cls, exponents: Integers, multiplicities: Integers | None) -> Candidates:
-        """Raises as ``Choice`` does."""
+        """Read a law's integers. Raises as ``Choice`` does."""
         found = _integers(exponents)
         counts = (
             np.ones(len(found), np.int64) if multiplicities is None else _integers(multiplicities)
@@ -62,10 +64,11 @@ class Candidates:
 class Weights:
     """Integers w with w <= 2^p exp(-rate gap) <= w + slack for increasing gaps, cut into limbs.
 
-    limbs: shape (limbs, gaps); w is the sum of limb k shifted by k limb_bits. A limb times the sum of
-    the multiplicities of any law is below 2^62, or limbs are Python integers.
-    most: no law's multiplicities add up to more. known_bits: for so many bits of U; the precision p is
-    that, guard bits, and the bits of ``most``, as the uncertainty of a sum counts every unit of them.
+    limbs: shape (limbs, gaps); w is the sum of limb k shifted by k limb_bits. A limb times the
+    sum of the multiplicities of any law is below 2^62, or limbs are Python integers.
+    most: no law's multiplicities add up to more.
+    known_bits: the number of bits of U that the weights serve; the precision p is that, guard
+    bits, and the bits of ``most``, as the uncertainty of a sum counts every unit of them.
     """
 
     rate: Fraction
@@ -83,7 +86,9 @@ class Weights:
         rate: Fraction,
         known_bits: int = 64,
     ) -> Weights:
-        """For laws given by exponents and multiplicities: each weight is enclosed once for all."""
+        """Enclose the weights of laws given by exponents and multiplicities: each weight once
+        for all.
+        """
         gaps, most = [], 0
         for law in laws:
             found = Candidates.of(*law)
@@ -101,7 +106,9 @@ class Weights:
         return cls(rate, distinct, limbs, width, slack, most, known_bits)
 
     def sums(self, law: Candidates, rate: Fraction) -> Sums:
-        """Of a law's weights. Raises ValueError for a law that they were not made for."""
+        """Return the sums of a law's weights. Raises ValueError for a law that they were not
+        made for.
+        """
         places = np.minimum(np.searchsorted(self.gaps, law.gaps), len(self.gaps) - 1)
         known = rate == self.rate and int(law.counts.sum()) <= self.most
         if not known or (self.gaps[places] != law.gaps).any():
@@ -127,16 +134,16 @@ class Sums:
     known_bits: int
 
     def least(self, place: int) -> int:
-        """Of the weights up to a place."""
+        """Return the least sum of the weights up to a place."""
         limbs = self.limbs[:, place].tolist()
         return sum(limb << (k * self.limb_bits) for k, limb in enumerate(limbs))
 
     def largest(self, place: int) -> int:
-        """Of the weights up to a place."""
+        """Return the largest sum of the weights up to a place."""
         return self.least(place) + self.slack * int(self.counted[place])
 
     def decide(self, u: int) -> int | None:
-        """The place that u decides, or None if more bits are needed."""
+        """Return the place that u decides, or None if more bits are needed."""
         last = len(self.counted) - 1
         reached = u * self.least(last) >> self.known_bits
         place = bisect_right(range(last), reached, key=self.largest)
@@ -145,7 +152,7 @@ class Sums:
         return None
 
     def stretches(self) -> Iterator[tuple[int, int]]:
-        """For each place the first u that decides it, and the first beyond that does not."""
+        """Yield for each place the first u that decides it, and the first beyond that does not."""
         limbs = self.limbs.astype(object)
         least = sum(limb << (k * self.limb_bits) for k, limb in enumerate(limbs)).tolist()
         largest = (least + self.slack * self.counted.astype(object)).tolist()
@@ -155,11 +162,12 @@ class Sums:
 
 
 def _weights(gaps: list[int], rate: Fraction, precision: int) -> tuple[list[int], int]:
-    """Integers w with w <= 2^precision exp(-rate g) <= w + slack for increasing gaps g; the slack.
+    """Return integers w with w <= 2^precision exp(-rate g) <= w + slack for increasing gaps g;
+    and the slack.
 
-    From one gap to the next an enclosure is multiplied by that of exp(-rate difference), rounded
-    outward: few differences are not the same. A weight below 2^-precision is between 0 and the slack:
-    undecided, not impossible.
+    From one gap to the next an enclosure is multiplied by that of exp(-rate difference),
+    rounded outward; most differences are the same. A weight below 2^-precision is between 0 and
+    the slack: undecided, not impossible.
     """
     finer = len(gaps).bit_length() + _LADDER_BITS
     bits = precision + finer
@@ -176,14 +184,14 @@ def _weights(gaps: list[int], rate: Fraction, precision: int) -> tuple[list[int]
 
 
 def _exponential(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Integers around 2^bits exp(-exponent)."""
+    """Return integers around 2^bits exp(-exponent)."""
     with working_precision(bits + 16):
         value = ball(-exponent).exp()
         return max(0, _floor(value.lower(), bits)), -_floor(-value.upper(), bits)
 
 
 def _floor(end: arb, precision: int) -> int:
-    """The integer part of 2^precision times the exact end of a ball."""
+    """Return the integer part of 2^precision times the exact end of a ball."""
     mantissa, exponent = map(int, end.man_exp())
     shift = exponent + precision
     # Far below 1 the fraction would have a huge denominator; the shift alone has none.
@@ -191,14 +199,16 @@ def _floor(end: arb, precision: int) -> int:
 
 
 def _distinct(values: IntArray) -> IntArray:
-    """In increasing order, each once."""
+    """Return the values in increasing order, each once."""
     ordered = np.sort(values)
     again: BoolArray = ordered[1:] == ordered[:-1]
     return np.concatenate([ordered[:1], ordered[1:][~again]])
 
 
 def _integers(values: Integers) -> IntArray:
-    """As int64 where sums and differences stay below 2^62, else as Python integers."""
+    """Return the values as int64 where sums and differences stay below 2^62, else as Python
+    integers.
+    """
     if isinstance(values, np.ndarray) and values.dtype == np.int64:
         found: IntArray = values
         ends = (int(values.min(initial=0)), int(values.max(initial=0)))
