@@ -102,7 +102,7 @@ def _seed(text: str) -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options."""
+    """Declare the plugin's command-line options."""
     group = parser.getgroup("dpverify", "privacy audits (dpverify)")
     group.addoption(
         "--dp-seed", type=_seed, metavar="N",

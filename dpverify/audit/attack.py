@@ -73,7 +73,7 @@ _LEARNING, _CHOOSING, _CERTIFYING, _AGAIN = range(4)
 
 @dataclass(frozen=True, slots=True)
 class FaultResult:
-    """Whether one planted fault was seen, and by which certificate (the strongest found).
+    """Result for one planted fault: whether it was detected, and its strongest certificate.
 
     trials: draws a side and pair with which it was caught, or missed. needs: of a missed one,
     about how many show it by that event; infinite where none would, NaN of a caught one.
@@ -88,21 +88,22 @@ class FaultResult:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What was certified of a fault, the strongest of its pair last; and the pairs, the most
-    promising first."""
+    """Certificates of one fault, the strongest of its pair last, with the pairs in order of
+    promise.
+    """
 
     tried: list[Certificate]
     order: Sequence[int]
 
     @property
     def refuted(self) -> bool:
-        """Whether the last one refutes the claim."""
+        """True if the last certificate refutes the claim."""
         return bool(self.tried) and self.tried[-1].refuted
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What the first draws on a pair led to.
+    """Events that the first draws on a pair led to.
 
     laws: of both sides. witnesses: an event for either direction; besides: after a second look,
     those that promised most after it; suspects: those of the largest signed roots, where nothing
@@ -124,24 +125,27 @@ class Study:
 
     @property
     def promise(self) -> float:
-        """That of the better direction."""
+        """Promise of the better direction."""
         return max(witness.promise for witness in self.witnesses)
 
     @property
     def promises(self) -> list[float]:
-        """Of each direction, and of a guess at either side."""
+        """Return the promise of each direction, and of a guess at either side if there is one."""
         guess = [] if self.guess is None else [self.guess[1]]
         return [*(witness.promise for witness in self.witnesses), *guess]
 
     def hope(self, side: int) -> tuple[float, float, float]:
-        """What goes before what: what promises a refutation, then what is suspicious, then what
-        promises more."""
+        """Return the key by which pairs are ordered: a promised refutation first, then
+        suspicion, then promise.
+        """
         suspect = self.suspects[side] if side != EITHER_SIDE else None
         root = 0.0 if suspect is None or suspect.promise < _SUSPICIOUS else suspect.promise
         return max(0.0, self.promises[side]), root, self.promises[side]
 
     def shots(self, side: int, alpha: float) -> list[Shot]:
-        """In one direction, or (side 2) a guess at either; several events share ``alpha``."""
+        """Return the events to certify in one direction, or (side 2) a guess at either; several
+        events share ``alpha``.
+        """
         if side == EITHER_SIDE and self.guess is not None:
             return [Shot(EITHER_SIDE, self.guess[0], alpha)]
         several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
@@ -184,21 +188,21 @@ class FixedAttack:
     planted: bool = False
 
     def all_pairs(self, target: Target, stream: int) -> tuple[Certificate, ...]:
-        """Both directions of every pair, and the curve."""
+        """Certify both directions of every pair, and the events of the curve."""
         studies = [self.study(target, stream, index) for index in range(len(self.pairs))]
         shots = self.shots(studies)
         found = [self.certify(stream, study, shots[study.index]) for study in studies]
         return tuple(certificate for certificates in found for certificate in certificates)
 
     def fault(self, name: str, target: Target, stream: int) -> FaultResult:
-        """Stops at the first pair that refutes the claim for the faulty mechanism."""
+        """Attack a faulty mechanism, pair by pair, until one pair refutes its claim."""
         found = self.attempt(target, stream, range(len(self.pairs)))
         return FaultResult(name, found.refuted, max(found.tried, key=strength), self.trials)
 
     def attempt(
         self, target: Target, stream: int, order: Sequence[int], *, thorough: bool = True
     ) -> Attempt:
-        """On one pair after another, in this order, until one refutes the claim.
+        """Attack the pairs in this order until one refutes the claim.
 
         Pairs that promise nothing come last, and only if ``thorough``.
         """
@@ -226,8 +230,9 @@ class FixedAttack:
         return tried[-1].refuted
 
     def shots(self, studies: Sequence[Study]) -> list[list[Shot]]:
-        """What is certified on every pair. Alpha follows the promises, made before any such
-        draw."""
+        """Choose what is certified on every pair. Alpha is divided by the promises, before any
+        certifying draw.
+        """
         alpha = self.alpha * (_WITHOUT_CURVE if self.curve else 1)
         promises = {
             (study.index, side): study.hope(side)
@@ -248,7 +253,7 @@ class FixedAttack:
         return shots
 
     def study(self, target: Target, stream: int, index: int) -> Study:
-        """The first draws on a pair, and the events that they led to."""
+        """Take the first draws on a pair, and learn and choose events from them."""
         pair = self.pairs[index]
         laws = target(pair.left), target(pair.right)
         address = (self.seed, stream, index)
@@ -305,8 +310,9 @@ class FixedAttack:
     def _watch(
         self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]
     ) -> Watch:
-        """What the first draws show of noise that outputs share. Raises InvalidRun where it is
-        evident."""
+        """Return a watch over the first draws, for noise that outputs share. Raises InvalidRun
+        where that is evident.
+        """
         watch = Watch(laws)
         if are_functions(laws):
             drawn = [together(batches) for batches in zip(*phases, strict=True)]
@@ -337,7 +343,7 @@ class FixedAttack:
         return [likelihood_ratio(*laws), *learned] if known else learned
 
     def certify(self, stream: int, study: Study, shots: Sequence[Shot]) -> list[Certificate]:
-        """Fresh draws on these events; another seed or stream gives other draws.
+        """Certify these events on fresh draws; another seed or stream gives other draws.
 
         Raises InvalidRun where outputs share noise, or an event that would refute the claim comes
         in runs.
@@ -362,7 +368,7 @@ class FixedAttack:
 
 
 def _doubtful(options: Sequence[Options]) -> bool:
-    """Whether no event promises a refutation."""
+    """Return whether no event promises a refutation."""
     return _best_of(options).promise <= 0
 
 
@@ -371,12 +377,12 @@ def _best_of(options: Sequence[Options]) -> Witness:
 
 
 def _is_rich(draws: Sequence[Draws]) -> bool:
-    """Whether outputs are more than one number, so that more draws may teach something."""
+    """Return whether outputs are more than one number, so that more draws may teach something."""
     return any(side.numbers.shape[1] > 1 or len(side.coded.table) > 1 for side in draws)
 
 
 def _root(options: Options) -> float:
-    """How many standard errors above the claim the most suspicious event is."""
+    """Return how many standard errors the most suspicious event is above the claim."""
     return 0.0 if options.suspect is None else options.suspect.promise
 
 
@@ -387,8 +393,9 @@ def _direction(shot: Shot) -> str:
 def _guess_of(
     witnesses: tuple[Witness, Witness], draws: Sequence[Draws], task: Task
 ) -> tuple[Guess, float]:
-    """A guess at either side, which promises most if as many guesses of one side would show
-    less."""
+    """Return a guess at either side; its promise is the larger if guessing one side alone shows
+    less.
+    """
     options = guesses_of(witnesses)
     scale = task.draws / max(1, len(draws[0]))
     shown = []
@@ -401,7 +408,9 @@ def _guess_of(
 
 
 def suggested_direction(pair: NeighboringPair) -> Floats | None:
-    """The difference of the two datasets' column sums: where a sum or a mean would move."""
+    """Return the difference of the two datasets' column sums: the direction in which a sum or a
+    mean moves.
+    """
     try:
         sides = [np.asarray(data, dtype=np.float64) for data in (pair.left, pair.right)]
     except (TypeError, ValueError):
@@ -416,7 +425,7 @@ def suggested_direction(pair: NeighboringPair) -> Floats | None:
 
 
 def study_sizes(trials: int, law_known: bool, points: int = 1) -> tuple[int, int]:
-    """How many of these draws learn events, and choose among them.
+    """Return how many of these draws learn events, and how many choose among them.
 
     Fewer where the law is known, or where a whole profile is claimed: what to expect is known then.
     """
@@ -427,7 +436,7 @@ def study_sizes(trials: int, law_known: bool, points: int = 1) -> tuple[int, int
 
 
 def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
-    """Raises InvalidRun if every call on both sides raised one and the same exception.
+    """Raise InvalidRun if every call on both sides raised the same exception.
 
     One whose text depends on the dataset is an outcome like any other.
     """
@@ -442,5 +451,7 @@ def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
 
 
 def strength(certificate: Certificate) -> tuple[bool, float]:
-    """How much it shows: a refutation more than any other."""
+    """Return a sort key of what a certificate shows: a refutation is stronger than anything
+    else.
+    """
     return certificate.refuted, certificate.epsilon - certificate.claimed

@@ -1,5 +1,5 @@
-"""What a configuration is attacked as: the whole, what runs behind its filter, its first stage
-by itself.
+"""Audit targets of a configuration: the whole mechanism, the part behind its filter, or its
+first stage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPENING = ":opening"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attacked:
-    """What one audit attacks, on which pairs, and what is planted there.
+    """Target of one audit: a mechanism, its pairs, and its planted faults.
 
     own, elsewhere, only: faults and stages as in ``Configuration``. quick_trials: likewise, of
     the whole; parts by themselves are cheap to draw from.
@@ -37,7 +37,7 @@ class Attacked:
     quick_trials: int | None = None
 
     def planted(self, *, thorough: bool = False) -> list[Fault]:
-        """Generic faults, and its own."""
+        """Return the generic faults and those of the configuration."""
         generic = generic_faults(
             self.mechanism, thorough=thorough, elsewhere=self.elsewhere, only=self.only
         )
@@ -45,7 +45,7 @@ class Attacked:
 
 
 def attacked_in(configuration: Configuration) -> dict[str, Attacked]:
-    """By what the name of the audit ends with."""
+    """Return the targets of a configuration, by the suffix of their audits' names."""
     whole, elsewhere = configuration.mechanism, configuration.elsewhere
     if configuration.opening:
         elsewhere |= {stage.name for stage in stages_of(whole.fixed_plan[:1])}

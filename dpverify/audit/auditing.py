@@ -168,7 +168,9 @@ class _Run:
     def all(
         self, target: Target, planted: Sequence[tuple[str, Target]], meter: Meter
     ) -> tuple[tuple[Certificate, ...], tuple[FaultResult, ...], int, int, tuple[Bet, ...]]:
-        """Certificates, planted faults, calls of the subject, draws a side and pair, bets."""
+        """Return certificates, planted faults, calls of the subject, draws per side and pair,
+        and bets.
+        """
         listed, trials, bets = self.pairs, self.trials, tuple[Bet, ...]()
         certificates: tuple[Certificate, ...]
         if self.sequential:
@@ -211,20 +213,20 @@ class _Run:
 
 
 def _counted(subject: Any, meter: Meter, vectorized: bool) -> Any:
-    """A function whose calls are counted; anything else as it is."""
+    """Wrap a function so that its calls are counted; return anything else unchanged."""
     told = is_ours(subject) or isinstance(subject, (Exhibit, Fault)) or not callable(subject)
     return subject if told else meter.counted(subject, vectorized=vectorized)
 
 
 def _advice(sequential: bool) -> str:
-    """What else to do where it takes long."""
+    """Return advice on how to shorten a long audit."""
     if sequential:
         return "seconds= ends it earlier; what was found until then is valid"
     return "fewer trials= take less; sequential=True stops as soon as the claim is refuted"
 
 
 def _remarks(subject: Any, guarantee: Guarantee, alpha: float) -> tuple[str, ...]:
-    """What to know of the claim before anything is drawn: of a function, with a warning."""
+    """Return remarks on the claim before anything is drawn; for a function, with a warning."""
     if is_ours(subject) or isinstance(subject, Exhibit):
         remark = beyond_draws(guarantee, alpha)
         return () if remark is None else (remark,)
@@ -253,7 +255,9 @@ def _check_subject(subject: Any, faults: Any) -> None:
 
 
 def _listed(pairs: Any) -> list[NeighboringPair]:
-    """The pairs, of different names: a certificate and a fault name theirs."""
+    """Return the pairs as a list. Their names must differ, because certificates and faults
+    refer to them.
+    """
     if isinstance(pairs, NeighboringPair):
         raise TypeError("pairs is a single NeighboringPair; write pairs=[pair].")
     if not isinstance(pairs, Iterable):
@@ -267,7 +271,7 @@ def _listed(pairs: Any) -> list[NeighboringPair]:
 
 
 def _limit(seconds: float | None, sequential: bool, go_on: bool) -> float:
-    """Seconds of a sequential audit, infinite without a limit."""
+    """Return the time limit of a sequential audit in seconds, infinite if none is set."""
     limit = math.inf if seconds is None else real(seconds, "seconds", "60.0")
     if not limit > 0 or (seconds is not None and not sequential):
         raise ValueError(f"seconds = {seconds}; a positive time, and only with sequential=True.")

@@ -47,12 +47,12 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """How many pairs."""
+        """Number of pairs."""
         return self.both + self.own + self.other + self.neither
 
     @classmethod
     def of(cls, own: NDArray[np.bool_], other: NDArray[np.bool_]) -> Tally:
-        """Of draws in their order."""
+        """Count the outcomes of draws that are paired in their order."""
         counts = (own & other, own & ~other, other & ~own, ~own & ~other)
         return cls(*(int(np.count_nonzero(count)) for count in counts))
 
@@ -82,8 +82,8 @@ class Bet:
 
 
 def payoffs_of(epsilon: Floats, delta: Floats, share: float = 0.0) -> Floats:
-    """Shape (4, claims): the payoff of both, own, other, neither; rounded down. share: as of
-    ``Bet``.
+    """Return the payoffs of both, own, other and neither, shape (4, claims), rounded down.
+    share: as in ``Bet``.
     """
     factor = np.exp(np.minimum(epsilon, _BEYOND)) * (1 + 1e-12)
     loss = delta * (share or 1.0) * (1 + 1e-12)
@@ -91,7 +91,9 @@ def payoffs_of(epsilon: Floats, delta: Floats, share: float = 0.0) -> Floats:
 
 
 def log_growth(payoffs: Floats, stakes: Floats, tally: Tally) -> Floats:
-    """Of the wealth of each claim; rounded down by more than the logarithm's error."""
+    """Return the log growth of the wealth of each claim, rounded down by more than the
+    logarithm's error.
+    """
     counts = np.array([tally.both, tally.own, tally.other, tally.neither], dtype=np.float64)
     steps = np.log1p(stakes * payoffs)
     grown: Floats = counts @ (steps - 1e-14 * (1 + np.abs(steps)))
@@ -99,7 +101,8 @@ def log_growth(payoffs: Floats, stakes: Floats, tally: Tally) -> Floats:
 
 
 def chances_of(own_rate: float, other_rate: float, share: float = 0.0) -> Floats:
-    """Shape (4, 1): the chances of both, own, other, neither, of an event with these rates.
+    """Return the probabilities of both, own, other and neither, shape (4, 1), for an event with
+    these rates.
 
     share: as of ``Bet``; guesses of one side can be right on half of the calls.
     """
@@ -110,8 +113,8 @@ def chances_of(own_rate: float, other_rate: float, share: float = 0.0) -> Floats
 
 
 def stakes_for(payoffs: Floats, own_rate: float, other_rate: float, share: float = 0.0) -> Floats:
-    """A part of the stakes of largest expected log growth (Kelly 1956) if the event had these
-    rates.
+    """Return a fraction of the stakes of largest expected log growth (Kelly 1956) if the event
+    had these rates.
 
     own_rate, other_rate: estimates from the past. 0 where nothing is to be won.
     """
@@ -129,7 +132,9 @@ def stakes_for(payoffs: Floats, own_rate: float, other_rate: float, share: float
 def expected_growth(
     epsilon: float, delta: float, own_rate: float, other_rate: float, share: float
 ) -> float:
-    """The expected log growth of a bet on one single call, if the guesses had these rates."""
+    """Return the expected log growth of a bet on one single call, if the guesses had these
+    rates.
+    """
     payoffs = payoffs_of(np.array([epsilon]), np.array([delta]), share)
     stakes = stakes_for(payoffs, own_rate, other_rate, share)
     chances = chances_of(own_rate, other_rate, share)
@@ -153,14 +158,16 @@ class Wealth:
 
     @classmethod
     def on(cls, claimed: float, delta: float, size: int = 60) -> Wealth:
-        """A grid from 0 past the claimed epsilon, which is one of its points."""
+        """Create a grid of claims from 0 past the claimed epsilon, which is one of its points."""
         below = claimed * (1 - np.geomspace(1, 1e-3, size // 2))
         above = claimed + np.geomspace(1e-3, 12, size // 2) * max(1.0, min(claimed, 3.0))
         grid = np.unique(np.concatenate([[0.0], below, [claimed], above]))
         return cls(grid, delta, np.zeros(len(grid)), np.zeros(len(grid)))
 
     def take(self, own_rate: float, other_rate: float, tally: Tally, share: float = 0.0) -> Floats:
-        """Bet on this batch at rates estimated before it; the stakes. share: as of ``Bet``."""
+        """Bet on this batch at rates estimated before it, and return the stakes. share: as in
+        ``Bet``.
+        """
         payoffs = payoffs_of(self.epsilons, np.full(len(self.epsilons), self.delta), share)
         stakes = stakes_for(payoffs, own_rate, other_rate, share)
         self.log_wealth = self.log_wealth + log_growth(payoffs, stakes, tally)
@@ -168,14 +175,15 @@ class Wealth:
         return stakes
 
     def bound(self, alpha: float) -> float:
-        """The certified epsilon at delta; -inf if not even 0 is refuted."""
+        """Return the certified epsilon at delta; -inf if not even 0 is refuted."""
         refuted = self.peak >= -math.log(alpha)
         count = len(refuted) if refuted.all() else int(np.argmin(refuted))
         return float(self.epsilons[count - 1]) if count else -math.inf
 
 
 def parameter_at(kind: Callable[[Fraction], Guarantee], epsilon: float, delta: float) -> float:
-    """A lower bound on the parameter of a guarantee of this kind that is not (epsilon, delta)-DP.
+    """Return a lower bound on the parameter of a guarantee of this kind that is not (epsilon,
+    delta)-DP.
 
     By bisection with the exact profile, which rises with the parameter: mu of GaussianDP, rho of
     ZeroConcentratedDP. 0 where there is none.

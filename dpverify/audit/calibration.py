@@ -35,7 +35,7 @@ _ZERO = Enclosure(Fraction(0), Fraction(0))
 
 
 class Noise(Enum):
-    """Which noise is added, and what its scale and the sensitivity are.
+    """Kind of noise that is added; it decides what the scale and the sensitivity mean.
 
     GAUSSIAN: the standard deviation, and the L2 sensitivity. LAPLACE: b of the density
     exp(-|x| / b) / (2 b), and the L1 sensitivity. DISCRETE_LAPLACE: t of the masses
@@ -53,7 +53,7 @@ class Noise(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CalibrationResult(Asked):
-    """How a noise's own delta compares with the claimed one, at ``epsilon``.
+    """Comparison of a noise's delta with the claimed one, at ``epsilon``.
 
     verdict: CONSISTENT if the noise surely has what is claimed, VIOLATED if it surely has not:
     both are proofs. POWERLESS if the enclosure does not tell, of numbers that agree in 29
@@ -74,13 +74,13 @@ class CalibrationResult(Asked):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the noise has surely what is claimed."""
+        """True if the noise surely has the claimed guarantee."""
         return self.verdict is Verdict.CONSISTENT
 
     @property
     def times(self) -> float:
-        """How many times the claimed delta the noise's is, to a float's precision; infinite of
-        a claimed 0.
+        """Ratio of the noise's delta to the claimed one, to a float's precision; infinite if 0
+        is claimed.
         """
         if not self.claimed:
             return float("inf") if self.delta.upper else 0.0
@@ -105,7 +105,9 @@ class CalibrationResult(Asked):
         return f"<CalibrationResult {self}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; exact numbers as strings that read back, delta's ends as floats."""
+        """Return plain data for JSON; exact numbers are strings that read back, delta's ends
+        are floats.
+        """
         made: dict[str, Any] = plain_floats(
             {
                 "result": "CalibrationResult",
@@ -162,7 +164,7 @@ def audit_calibration(
     points = points_of(claim)
 
     def most(scale: Fraction) -> tuple[Fraction, Enclosure, Fraction]:
-        """The point where delta is the most times what is claimed."""
+        """Return the point where the ratio of delta to the claimed one is largest."""
         tried = [(at, delta_of(noise, scale, moved, at), delta) for at, delta in points]
         return max(tried, key=lambda one: one[1].upper / one[2] if one[2] else bool(one[1].upper))
 
@@ -186,7 +188,7 @@ _VERDICTS = {True: Verdict.CONSISTENT, False: Verdict.VIOLATED, None: Verdict.PO
 
 
 def delta_of(noise: Noise, scale: Fraction, sensitivity: Fraction, epsilon: Fraction) -> Enclosure:
-    """The exact profile of the noise, moved by all of the sensitivity.
+    """Return the exact profile of the noise at ``epsilon``, for a shift by the full sensitivity.
 
     Laplace: the loss is (sensitivity - 2 x) / b between its ends, so delta is
     1 - e^((epsilon - s) / 2) below s = sensitivity / b, and 0 from there on.
@@ -202,7 +204,9 @@ def delta_of(noise: Noise, scale: Fraction, sensitivity: Fraction, epsilon: Frac
 
 
 def _least(meets: Callable[[Fraction], bool], claim: Guarantee, noise: Noise) -> Fraction | None:
-    """The least scale that meets the claim; Gaussian noise is never pure."""
+    """Return the least scale that meets the claim; None if no scale does, as for Gaussian noise
+    under a pure claim.
+    """
     if noise is Noise.GAUSSIAN and not points_of(claim)[-1][1]:
         return None
     try:

@@ -37,8 +37,8 @@ _BETTING = 150
 
 Subject = Mechanism[Any] | Callable[..., Any]
 Maker = Callable[[int], Subject]
-"""From a seed to a mechanism of ours (it takes the audit's seed), to f(dataset, size), or to
-f(dataset).
+"""Function from a seed to a mechanism of ours (it takes the audit's seed), to f(dataset, size),
+or to f(dataset).
 """
 
 
@@ -83,7 +83,9 @@ _NOTHING = Finite((1.0,), (1.0,))
 
 
 def _response(epsilon: float, values: int = 2) -> Finite:
-    """Randomized response: one value more likely by e^epsilon on either side, the rest equal."""
+    """Return randomized response: one value is more likely by e^epsilon on either side, the
+    rest are equal.
+    """
     total = math.exp(epsilon) + values - 1
     high, low = math.exp(epsilon) / total, 1 / total
     rest = (low,) * (values - 2)
@@ -91,13 +93,17 @@ def _response(epsilon: float, values: int = 2) -> Finite:
 
 
 def _leaking(epsilon: float, delta: float) -> Finite:
-    """Tells everything with probability delta, else randomized response."""
+    """Return a law that reveals everything with probability delta, and is randomized response
+    otherwise.
+    """
     p, kept = 1 / (1 + math.exp(-epsilon)), 1 - delta
     return Finite((delta, 0.0, kept * p, kept * (1 - p)), (0.0, delta, kept * (1 - p), kept * p))
 
 
 def _among(laws: Finite) -> Maker:
-    """Values 0, 1, ... with the masses ``own`` if there is a record, else ``other``."""
+    """Return a function that draws 0, 1, ... with the masses ``own`` if there is a record, else
+    ``other``.
+    """
     ends = [np.cumsum(masses)[:-1] for masses in (laws.other, laws.own)]
 
     def make(seed: int) -> Subject:
@@ -108,7 +114,7 @@ def _among(laws: Finite) -> Maker:
 
 
 def _told(laws: Finite) -> Maker:
-    """The same values in texts that are nearly all different."""
+    """Return a function that draws the same values inside texts that are nearly all different."""
     values = _among(laws)
 
     def make(seed: int) -> Subject:
@@ -124,7 +130,7 @@ def _told(laws: Finite) -> Maker:
 
 
 def _in_phases(epsilon: float) -> Maker:
-    """Randomized response called one by one, which shows the phase it is in and means the
+    """Return randomized response called one by one, which shows its phase and means the
     opposite in the other.
 
     The phase changes about every 50 calls: where one side is called before the other, it tells
@@ -145,7 +151,7 @@ def _in_phases(epsilon: float) -> Maker:
 
 
 def _called(numbered: bool, every: int = 1) -> Maker:
-    """Laplace noise of scale 1 on a grid, around 1 if there is a record, called one by one.
+    """Return Laplace noise of scale 1 on a grid, around 1 if there is a record, called one by one.
 
     numbered: whether the call's number stands beside it. every: for how many calls noise is kept.
     """
@@ -166,7 +172,7 @@ def _called(numbered: bool, every: int = 1) -> Maker:
 
 
 def _shifted(noise: str, shift: int) -> Maker:
-    """Noise of scale 1 around ``shift`` if there is a record, else around 0.
+    """Return noise of scale 1 around ``shift`` if there is a record, else around 0.
 
     Rounded to a grid before the shift is added: sums of floats would tell what was added.
     """
@@ -190,7 +196,7 @@ def _histogram() -> StabilityHistogram:
 
 
 def _surfacing() -> Finite:
-    """The histogram of one record: its bin reaches the threshold, or nothing is shown."""
+    """Return the histogram of one record: its bin reaches the threshold, or nothing is released."""
     (stage,) = _histogram().fixed_plan
     assert isinstance(stage, Stage)
     assert isinstance(stage.noise, ThresholdedGaussian)
@@ -207,7 +213,7 @@ def _ours(mechanism: Mechanism[Any]) -> Maker:
 
 @lru_cache
 def cases() -> dict[str, Case]:
-    """All of them, by name."""
+    """Return all cases by name."""
     listed = [*_unknown_laws(), *_known_laws(), *_strict(), *_sequential(), *_single_calls()]
     return {case.name: case for case in listed}
 
@@ -223,8 +229,8 @@ def _learned(name: str, subject: Maker, claim: Guarantee, truth: Truth) -> Case:
 
 
 def _unknown_laws() -> Iterator[Case]:
-    """Functions, whose events are learned: that takes most of the time, so each is certified
-    often.
+    """Yield functions, whose events are learned. That takes most of the time, so each is
+    certified often.
     """
     noise, gaussian = _shifted("standard_normal", 0), _shifted("standard_normal", 1)
     yield _learned("identical noise, perfect privacy", noise, PerfectPrivacy(), _NOTHING)
@@ -247,7 +253,7 @@ def _unknown_laws() -> Iterator[Case]:
 
 
 def _known_laws() -> Iterator[Case]:
-    """Mechanisms of ours, with the likelihood ratio."""
+    """Yield mechanisms of ours, with the likelihood ratio."""
     one = Fraction(1)
     noisy = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=one)
     # Beside the two centers the ratio of the masses is constant, so two values tell everything.
@@ -270,7 +276,7 @@ def _known_laws() -> Iterator[Case]:
 
 
 def _sequential() -> Iterator[Case]:
-    """Some of them, by bets."""
+    """Yield some of the cases, audited by bets."""
     betting = {
         "identical noise, perfect privacy": _BETTING,
         "randomized response": _BETTING,
@@ -290,7 +296,7 @@ def _sequential() -> Iterator[Case]:
 
 
 def _single_calls() -> Iterator[Case]:
-    """Functions whose calls drift, or share noise; of the last every audit ends as invalid."""
+    """Yield functions whose calls drift or share noise; audits of the latter all end as invalid."""
     phases = _learned(
         "randomized response in phases, one by one", _in_phases(1.0), PureDP(1), _response(1.0)
     )
@@ -306,12 +312,12 @@ def _single_calls() -> Iterator[Case]:
 
 
 def _strict() -> Iterator[Case]:
-    """At the small alpha."""
+    """Yield the case at the small alpha."""
     case = next(case for case in _known_laws() if case.name == "three answers, ours")
     name = f"{case.name}, small alpha"
     yield dataclasses.replace(case, name=name, alpha=STRICT, certified=200)
 
 
 def _above(number: float) -> Fraction:
-    """The next float, exactly: what a claim is to be at least."""
+    """Return the next float, exactly, so that a claim is at least the number."""
     return Fraction(math.nextafter(number, math.inf))

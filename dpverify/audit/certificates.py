@@ -25,14 +25,16 @@ _BEYOND_TESTING = Fraction(10**4)  # no number of draws tells one such epsilon f
 _BETWEEN = 3
 DIRECTIONS = ("left over right", "right over left")
 EITHER = "either side guessed"
-"""Of single calls whose side is guessed, wherever one of two events tells it."""
+"""Direction of certificates of single calls whose side is guessed, wherever one of two events
+tells it.
+"""
 _ROUNDING = 1e-9  # of logarithms, and more
 _GUESSED = 0.8  # of alpha of a "guesses" certificate; the rest is for its region
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What the counts of one event show, wrong with probability at most ``alpha``.
+    """Statement that the counts of one event prove, wrong with probability at most ``alpha``.
 
     pair, direction, event: where it was seen. hits of draws on the event's own side, other_hits of
     other_draws on the other. share: the weight of the other side in the joint test (``regions``).
@@ -69,8 +71,8 @@ class Certificate:
 
     @property
     def region(self) -> Region | None:
-        """Where the event's two probabilities are, but for ``alpha``; None of bets, and of two
-        events.
+        """Confidence region of the event's two probabilities, of level 1 - ``alpha``; None for
+        bets, and for two events.
         """
         if self.method == "betting" or self.direction == EITHER:
             return None
@@ -95,7 +97,7 @@ class Certificate:
         return self.delta_at(self.claimed)
 
     def delta_at(self, epsilon: float) -> float:
-        """What delta is at least at any epsilon; all of these hold together."""
+        """Return a lower bound on delta at epsilon; the bounds at all epsilon hold together."""
         found = self.region
         if found is None:  # delta falls as epsilon rises
             return self.delta if epsilon <= self.epsilon else 0.0
@@ -108,7 +110,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is to be shown of an event: chosen, like the event itself, before its counts.
+    """Purpose of a certificate: chosen, like the event itself, before its counts are seen.
 
     point: the (epsilon, delta) of the claim. share: as in ``Certificate``. impossible: whether the
     other side's law rules the event out.
@@ -122,7 +124,7 @@ class Aim:
 def certify(
     where: tuple[str, str, str], counted: Counted, aim: Aim, alpha: float, guarantee: Guarantee
 ) -> Certificate:
-    """The certificate of these counts. where: (pair, direction, event).
+    """Certify what these counts show. where: (pair, direction, event).
 
     An event that is said to be impossible gets half of alpha for what holds if that is so.
     """
@@ -152,8 +154,8 @@ def certify(
 def certify_guesses(
     where: tuple[str, str, str], counted: Counted, aim: Aim, alpha: float, guarantee: Guarantee
 ) -> Certificate:
-    """The certificate of right and wrong guesses at the sides of single calls; of a claim
-    without delta.
+    """Certify right and wrong guesses at the sides of single calls, against a claim without
+    delta.
     """
     claimed, _ = aim.point
     epsilon = guessed_epsilon(counted.hits, counted.other_hits, alpha * _GUESSED)
@@ -176,7 +178,7 @@ def certify_guesses(
 
 
 def guessed_epsilon(right: int, wrong: int, alpha: float) -> float:
-    """A lower bound on any epsilon that is promised without delta: ln(p / (1 - p)), p the lower
+    """Bound from below any epsilon that is promised without delta: ln(p / (1 - p)), p the lower
     end of right.
     """
     share = float(at_least(right, right + wrong, alpha)) if right else 0.0
@@ -184,17 +186,17 @@ def guessed_epsilon(right: int, wrong: int, alpha: float) -> float:
 
 
 def is_pure(points: Sequence[Point]) -> bool:
-    """Whether what is tested is one epsilon, without a delta."""
+    """Return whether the tested profile is one epsilon without a delta."""
     return len(points) == 1 and points[0][1] == 0
 
 
 def share_of_guesses(direction: str) -> float:
-    """The part of delta that a bet on one call pays: 1/2 for each side that is guessed."""
+    """Return the part of delta that a bet on one call pays: 1/2 for each side that is guessed."""
     return 1.0 if direction == EITHER else 0.5
 
 
 def refutes(found: Region, guarantee: Guarantee) -> bool:
-    """Whether all of the region breaks one point of the guarantee.
+    """Return whether the whole region breaks one point of the guarantee.
 
     The region is one statement about both probabilities, so any number of points may be looked at.
     """
@@ -203,8 +205,8 @@ def refutes(found: Region, guarantee: Guarantee) -> bool:
 
 @lru_cache(maxsize=64)
 def tested_points(guarantee: Guarantee) -> tuple[Point, ...]:
-    """The points of the claimed profile that are tested, as floats: ``points_of`` and between
-    them.
+    """Return the points of the claimed profile that are tested, as floats: ``points_of`` and
+    some between.
     """
     points = list(points_of(guarantee))
     for (left, _), (right, _) in pairwise(tuple(points)):
@@ -218,7 +220,8 @@ def tested_points(guarantee: Guarantee) -> tuple[Point, ...]:
 
 
 def fewest_draws(guarantee: Guarantee, alpha: float) -> int:
-    """With how many draws a side an event that is certain here and never there would refute it.
+    """Return the fewest draws per side with which an event that is certain on one side and
+    never happens on the other would refute the guarantee.
 
     Raises ValueError when no number of draws below 10^9 would.
     """

@@ -1,4 +1,4 @@
-"""How often events happen in fresh draws of two neighbors, counted chunk by chunk."""
+"""Counts of events in fresh draws of two neighbors, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _BATCHES = 16  # of a function that gives many outputs at once, compared with ea
 
 @dataclass(slots=True)
 class Seen:
-    """What happened in fresh draws. hits: by event, of each side that of the event, or of both
-    that a guess has.
+    """Counts from fresh draws. hits: for an event, how often it happens on each side; for a
+    guess, how often each of its two events does.
 
     sizes: how many draws of either side. watches: of each event, whether it comes in runs.
     """
@@ -35,8 +35,8 @@ class Seen:
     watches: list[EventWatch]
 
     def counted(self, k: int, side: int) -> Counted:
-        """Of event ``k`` on its own side and on the other; of a guess the right ones and the
-        wrong ones.
+        """Return the counts of event ``k`` on its own side and on the other; for a guess, right
+        ones and wrong ones.
         """
         hits = self.hits[k]
         if side == EITHER_SIDE:
@@ -55,8 +55,7 @@ def hits_of(
     phase: int,
     watch: Watch,
 ) -> Seen:
-    """How often each event happens in ``size`` draws of either side; raises InvalidRun where
-    draws share noise.
+    """Count each event in ``size`` draws of either side; raises InvalidRun where draws share noise.
 
     watch: what was seen of that before; it goes on looking.
     """
@@ -87,8 +86,8 @@ def hits_of(
 def _in_chunks(
     laws: tuple[AuditedLaw, AuditedLaw], address: tuple[int, ...], size: int, phase: int
 ) -> Iterator[list[Draws]]:
-    """A million draws at a time, or fewer where outputs are wide; of a function of a size, in
-    several batches.
+    """Yield a million draws at a time, fewer where outputs are wide; for a function of a size,
+    in several batches.
     """
     batches = _BATCHES if isinstance(laws[0], CallableDraws) and laws[0].vectorized else 1
     most = max(1, -(-size // batches))

@@ -1,4 +1,5 @@
-"""How often the auditor is wrong, measured where the truth is known and the claim is tight.
+"""Coverage of the auditor: how often it is wrong, measured where the truth is known and the
+claim is tight.
 
 Every audit of a case is of a sound subject, so a verdict VIOLATED is a false alarm, and so is any
 certified bound above the truth: all bounds of one audit are promised to hold together.
@@ -32,7 +33,7 @@ _EPSILONS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)  # where the bounds on delta are com
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many audits of one case raised a false alarm.
+    """Number of false alarms among audits of one case.
 
     repeats: audits; choices: of an event, which audits may share.
     kinds: what was wrong, and in how many audits ("verdict", or a bound that exceeded the truth).
@@ -52,7 +53,7 @@ class Coverage:
 
     @property
     def passed(self) -> bool:
-        """Whether the alarms are within the limit."""
+        """True if the false alarms are within the limit."""
         return self.alarms <= self.limit
 
     @property
@@ -63,17 +64,21 @@ class Coverage:
 
 
 def limit_of(repeats: int, alpha: float) -> int:
-    """The quantile LIMIT of the alarms of an auditor whose chance is alpha."""
+    """Return the quantile LIMIT of the number of alarms of an auditor with false-alarm
+    probability alpha.
+    """
     return int(scipy.stats.binom.ppf(LIMIT, repeats, alpha))
 
 
 def chance_of_failing(repeats: int, alpha: float) -> float:
-    """The chance that a sound auditor (of alarm probability alpha) exceeds the limit."""
+    """Return the probability that a sound auditor (of alarm probability alpha) exceeds the
+    limit.
+    """
     return float(scipy.stats.binom.sf(limit_of(repeats, alpha), repeats, alpha))
 
 
 def repeats_of(case: Case, quick: bool) -> int:
-    """How many audits of this case are measured."""
+    """Return how many audits of this case are measured."""
     return (QUICK_REPEATS if quick else REPEATS)[case.alpha]
 
 
@@ -95,8 +100,8 @@ def measure(case: Case, *, repeats: int, seed: int) -> Coverage:
 
 
 def _audits(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
-    """What one audit certifies, or several do that share what was chosen; nothing where a run
-    is invalid.
+    """Yield what one audit certifies, or several that share a choice of events; nothing where a
+    run is invalid.
     """
     try:
         yield from _certified(case, seed)
@@ -133,8 +138,8 @@ def _certified(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
 
 
 def mistakes(certificates: Sequence[Certificate], truth: Truth) -> Iterator[str]:
-    """What an audit of a sound subject says that is false: its verdict, and bounds above the
-    truth.
+    """Yield the false statements of an audit of a sound subject: its verdict, and bounds above
+    the truth.
     """
     for certificate in certificates:
         if certificate.refuted:

@@ -40,8 +40,8 @@ def profile_points(result: AuditResult) -> Points:
 
 
 def tradeoff_regions(certificates: Sequence[Certificate]) -> list[Points]:
-    """Give, for each certificate, the outer corners of its confidence region, as [type I error,
-    type II error].
+    """Return, for each certificate, the outer corners of its confidence region, as [type I
+    error, type II error].
 
     The two errors of its test are left of and below the line through the corners, but for the
     certificate's alpha. Bets, and guesses at either side, have no region: an empty list.
@@ -50,8 +50,8 @@ def tradeoff_regions(certificates: Sequence[Certificate]) -> list[Points]:
 
 
 def _corners(found: Region | None) -> Points:
-    """A staircase around the region, of fewer steps: each has the widest end of the steps it
-    replaces.
+    """Return a staircase of fewer steps around the region: each has the widest end of the steps
+    it replaces.
     """
     if found is None:
         return []
@@ -65,12 +65,12 @@ def _corners(found: Region | None) -> Points:
 
 
 def _up(value: float) -> float:
-    """At least the value, with six digits; a probability stays one."""
+    """Round up to six digits; a probability stays at most one."""
     return min(1.0, float(f"{value * (1 + _DIGITS):.6g}"))
 
 
 def _down(value: float) -> float:
-    """At most the value, with six digits."""
+    """Round down to six digits."""
     return float(f"{value * (1 - _DIGITS):.6g}")
 
 

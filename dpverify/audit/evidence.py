@@ -162,8 +162,8 @@ def _event(seen: Certificate | Bet) -> tuple[str, str, str]:
 
 
 def _betting(result: AuditResult, most: int) -> dict[str, Any]:
-    """The bets until the wealth reached 1 / level: all, or those that won most and the rest's
-    sum.
+    """Return the bets until the wealth reached 1 / level: all, or those that won most and the
+    rest's sum.
     """
     level = result.alpha if len(set(tested_points(result.guarantee))) == 1 else result.alpha / 2
     bets = _until(result.bets, -math.log(level))
@@ -198,7 +198,7 @@ def _betting(result: AuditResult, most: int) -> dict[str, Any]:
 
 
 def _until(bets: Sequence[Bet], bar: float) -> list[Bet]:
-    """The bets up to the one that brought the wealth to the bar."""
+    """Return the bets up to the one that brought the wealth to the bar."""
     total, taken = 0.0, []
     for bet in bets:
         taken.append(bet)
@@ -209,8 +209,8 @@ def _until(bets: Sequence[Bet], bar: float) -> list[Bet]:
 
 
 def _on_claim(guarantee: Guarantee, point: Point) -> Point:
-    """The point in floats that the claim surely promises: an ulp or so away, within the error
-    bars.
+    """Return a point in floats that the claim surely promises: an ulp or so away, within the
+    error bars.
     """
     epsilon, delta = point
     for near in (epsilon, math.nextafter(epsilon, math.inf)):

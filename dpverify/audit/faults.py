@@ -38,7 +38,7 @@ from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
 Subject = Mechanism[Any] | KeptPart | Opening
-"""Whose plan is known."""
+"""Subject whose plan is known."""
 QUICK_FACTORS = (Fraction(7, 10), Fraction(1, 2))
 THOROUGH_FACTORS = (Fraction(19, 20), *QUICK_FACTORS)
 """The 5% deficit is planted where the whole law is closed: there the best event is known."""
@@ -63,7 +63,7 @@ def generic_faults(
     elsewhere: Collection[str] = (),
     only: Collection[str] | None = None,
 ) -> list[Fault]:
-    """Every generic fault that applies to a stage or a gate of this mechanism's plan.
+    """Return every generic fault that applies to a stage or a gate of this mechanism's plan.
 
     What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``).
     elsewhere: stages whose missing shares of noise are planted apart (``Opening``). only: the
@@ -104,7 +104,9 @@ def _reusable(stage: Stage, first: Stage) -> bool:
 
 
 def deficit(mechanism: Subject, share: Fraction) -> Fault:
-    """Every stage with this share of its noise missing: its scale times 1 - share."""
+    """Return a fault with this share of every stage's noise missing: each scale is multiplied
+    by 1 - share.
+    """
     plan = with_stages(mechanism.fixed_plan, _rescale(1 - share))
     return Fault(f"{float(share):.0%} less noise in every stage", _law_of(mechanism, plan))
 
@@ -136,7 +138,9 @@ def _unclip(stage: Stage) -> Stage:
 
 
 def _other_sensitivity(stage: Stage, mechanism: Subject) -> Fraction | None:
-    """The sensitivity under the other adjacency, relative to the right one; None if undefined."""
+    """Return the sensitivity under the other adjacency, relative to the right one; None if
+    undefined.
+    """
     if not isinstance(mechanism.adjacency, Adjacency):  # friendly neighbors: there is no other
         return None
     (other,) = set(Adjacency) - {mechanism.adjacency}
@@ -162,8 +166,9 @@ def _scale(stage: Stage) -> Fraction:
 
 
 def _order_could_matter(query: Query) -> bool:
-    """Not for a list of answers, one a record (there it does in any case), for a table, for
-    what counts all alike, or for friends among all.
+    """Return whether the order of records could affect the query. It could not for a list of
+    one answer per record (there it does in any case), for a table, for what counts all records
+    alike, or for friends among all.
     """
     inner = query.query if isinstance(query, OneUnit) else query
     alike = query == Count() or (isinstance(inner, StepSums) and inner.alike)
@@ -172,12 +177,12 @@ def _order_could_matter(query: Query) -> bool:
 
 
 def _swap(plan: Plan, name: str, change: Callable[[Stage], Stage]) -> Plan:
-    """The plan with one stage changed, as declared and as built."""
+    """Return the plan with one stage changed, as declared and as built."""
     return with_stages(plan, lambda stage: change(stage) if stage.name == name else stage)
 
 
 def plan_fault(name: str, mechanism: Subject, plan: Plan) -> Fault:
-    """The mechanism with another plan, which may have no claim at all."""
+    """Return the mechanism with another plan, which may have no claim at all."""
     return Fault(name, _law_of(mechanism, plan))
 
 
@@ -199,17 +204,17 @@ class Alternating(Query):
 
     @property
     def width(self) -> int | None:
-        """That of the query."""
+        """Width of the query."""
         return self.base.width
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """base(records 0, 2, 4, ...) - base(records 1, 3, 5, ...)."""
+        """Return base(records 0, 2, 4, ...) - base(records 1, 3, 5, ...)."""
         even, odd = (View(view.records[start::2]) for start in (0, 1))
         difference: NDArray[Any] = self.base.evaluate(even) - self.base.evaluate(odd)
         return difference
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """It has none: one record shifts all that follow."""
+        """Refuse: there is no sensitivity, because one record shifts all that follow."""
         return _no_sensitivity()
 
 
@@ -221,7 +226,7 @@ class ExactGateLaw(FaultyLaw):
     """Gates decide on the exact query value instead of the released one."""
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
-        """All or none."""
+        """Return the gate's decision: all draws pass or none does."""
         path, _, name = gate.stage.rpartition("/")
         inner = self._place(place, f"{place.path}{path}/" if path else place.path)
         stage = next(s for s in stages_of(inner.plan) if s.name == name)
@@ -256,7 +261,9 @@ class ReusedNoiseLaw(FaultyLaw):
     def _log_probability(
         self, stage: Stage, place: Place, batch: Transcripts, rows: Rows
     ) -> LogProbabilities:
-        """-inf where the target does not follow from the source's noise."""
+        """Return the log probability, -inf where the target does not follow from the source's
+        noise.
+        """
         name = place.path + stage.name
         if name != self._target:
             return super()._log_probability(stage, place, batch, rows)
@@ -277,7 +284,7 @@ class ReusedNoiseLaw(FaultyLaw):
         return moved
 
     def _source_center(self, new: IntArray) -> IntArray:
-        """The first coordinate of the source's value: the first stage does not depend on
+        """Return the first coordinate of the source's value: the first stage does not depend on
         transcripts.
         """
         return self.center_after(self._source, ())[:1]

@@ -1,4 +1,6 @@
-"""What runs behind a filter, attacked by itself: on friendly neighbors, all of them kept."""
+"""Part of a mechanism behind a filter, attacked by itself: on friendly neighbors, all of them
+retained.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,12 @@ class KeptPart:
 
     @property
     def fixed_plan(self) -> Plan:
-        """What runs behind the filter."""
+        """Plan of what runs behind the filter."""
         return filtered_of(self.mechanism.fixed_plan).inner
 
     @property
     def claim(self) -> PrivacyClaim:
-        """For friendly neighbors."""
+        """Claim for friendly neighbors."""
         return filtered_of(self.mechanism.fixed_plan).friendly_derivation(self.domain).conclusion
 
     @property
@@ -52,11 +54,11 @@ class KeptPart:
         return self.mechanism.domain
 
     def columns(self) -> int:
-        """The mechanism's."""
+        """Return the mechanism's number of columns."""
         return self.mechanism.columns()
 
     def law(self, data: ArrayLike) -> Law:
-        """The law of the inner plan on all records."""
+        """Return the law of the inner plan on all records."""
         return Law(self.fixed_plan, ingest(data, self.domain), self.adjacency, self.domain)
 
 
@@ -76,7 +78,7 @@ class FriendlyNeighbors:
         return str(Friendly(self.nearness.predicate, self.strangers))
 
     def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
-        """None for friendly neighbors; otherwise the reason."""
+        """Return None for friendly neighbors; otherwise the reason."""
         reason = Adjacency.ADD_REMOVE.why_not_neighbors(left, right)
         if reason is not None:
             return reason
@@ -100,14 +102,14 @@ class FriendlyNeighbors:
 
 
 def _lacking(longer: Integers, shorter: Integers) -> Integers:
-    """The row that the shorter one lacks, shape (1, width)."""
+    """Return the row that the shorter dataset lacks, shape (1, width)."""
     counts = Counter(map(tuple, longer.tolist()))
     counts.subtract(map(tuple, shorter.tolist()))
     return np.array([row for row, count in counts.items() if count > 0], dtype=np.int64)
 
 
 def filtered_of(plan: Plan) -> Filtered:
-    """The first filter of a plan, as declared. Raises ValueError where there is none."""
+    """Return the first filter of a plan, as declared. Raises ValueError where there is none."""
     filtered = next(filters_of(plan), None)
     if filtered is None:
         raise ValueError("The mechanism has no filter, so nothing runs behind one.")

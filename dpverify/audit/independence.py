@@ -62,9 +62,7 @@ class InvalidRun(ValueError):
 
 @dataclass(slots=True)
 class Score:
-    """How often something happened that independent outputs do with probability ``most`` at
-    most.
-    """
+    """Count of an event that independent outputs have with probability ``most`` at most."""
 
     most: float
     happened: int = 0
@@ -77,13 +75,13 @@ class Score:
 
     @property
     def is_chance(self) -> bool:
-        """Whether so many are likelier than ``NEVER``."""
+        """True if so many are likelier than ``NEVER``."""
         return not self.happened or float(bdtrc(self.happened - 1, self.tried, self.most)) >= NEVER
 
 
 @dataclass(slots=True)
 class Watch:
-    """What the outputs of a function on two neighbors show of noise that its calls share.
+    """Evidence, from a function's outputs on two neighbors, of noise that its calls share.
 
     laws: of both; others than functions are not looked at. equal: by what is compared, how
     often it was that of the next output and not of a later one. stayed: the logarithm of how
@@ -95,7 +93,7 @@ class Watch:
     stayed: float = 0.0
 
     def copied(self) -> Watch:
-        """The same so far; what is added to one is not added to the other."""
+        """Return an independent copy of what was seen so far."""
         return Watch(self.laws, deepcopy(self.equal), self.stayed)
 
     def take(self, drawn: Sequence[Draws]) -> None:
@@ -108,7 +106,7 @@ class Watch:
             self.stayed = min(self.stayed, log_chance_of_runs(first_prints(draws)))
 
     def require_fresh(self) -> None:
-        """Raises InvalidRun where outputs share noise."""
+        """Raise InvalidRun where outputs share noise."""
         for name, score in self.equal.items():
             if not score.is_chance:
                 self._refuse(
@@ -131,7 +129,7 @@ ADVICE = (
 
 @dataclass(slots=True)
 class EventWatch:
-    """Whether an event comes in runs, or either event of a guess."""
+    """Test of whether an event, or either event of a guess, comes in runs."""
 
     laws: Sequence[AuditedLaw]
     event: str
@@ -145,7 +143,7 @@ class EventWatch:
             score.add(agreed[agreed != (happened[first] == happened[far])])
 
     def require_fresh(self) -> None:
-        """Raises InvalidRun where it does."""
+        """Raise InvalidRun where the event comes in runs."""
         for score in self.scores:
             if are_functions(self.laws) and not score.is_chance:
                 raise InvalidRun(
@@ -157,8 +155,8 @@ class EventWatch:
 
 
 def log_chance_of_runs(values: NDArray[Any]) -> float:
-    """The logarithm of a bound on the chance of so few runs of equal values, if all orders were
-    equally likely.
+    """Bound the chance of so few runs of equal values, if all orders were equally likely;
+    return its logarithm.
 
     0 where fewer than nine of ten values equal the next one.
     """
@@ -173,12 +171,12 @@ def log_chance_of_runs(values: NDArray[Any]) -> float:
 
 
 def stays(values: NDArray[Any]) -> bool:
-    """Whether nine of ten values equal the next one."""
+    """Return whether nine of ten values equal the next one."""
     return len(values) > 1 and float(np.mean(values[1:] == values[:-1])) >= _STAYED
 
 
 def refuse_constant(pair: str, laws: Sequence[AuditedLaw], batches: Sequence[Draws]) -> None:
-    """Raises InvalidRun where each side gave one output alone, of one kind and not the same.
+    """Raise InvalidRun where each side gave one output alone, of one kind and not the same.
 
     Then either nothing is random, or what is random was drawn once, and no number of calls can
     tell. A function that can remember nothing between calls is of the first sort.
@@ -202,7 +200,7 @@ def refuse_constant(pair: str, laws: Sequence[AuditedLaw], batches: Sequence[Dra
 
 
 def require_even_batches(hits: Counts, sizes: Counts, event: str) -> None:
-    """Raises InvalidRun where an event is common in some batches and rare in others, as if
+    """Raise InvalidRun where an event is common in some batches and rare in others, as if
     outputs shared a draw.
 
     A chi-square test at level 1e-12, where at least 5 hits and 5 others are expected in each batch.
@@ -222,8 +220,8 @@ def require_even_batches(hits: Counts, sizes: Counts, event: str) -> None:
 
 
 def _triples(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Places of outputs, of their next ones, and of ones 25 to 48 later on that side; all of
-    them different.
+    """Return places of outputs, of their next ones, and of ones 25 to 48 later on that side;
+    all of them different.
     """
     starts = _BLOCK * np.arange(size // _BLOCK)[:, None]
     k = np.arange(_PAIRS)
@@ -232,8 +230,8 @@ def _triples(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.
 
 
 def _looked_at(draws: Draws) -> list[tuple[str, NDArray[Any]]]:
-    """The whole output and its first numbers, but for those that never fall or never rise:
-    clocks and counters.
+    """Return what is looked at: the whole output and its first numbers, but for those that
+    never fall or never rise (clocks and counters).
     """
     found: list[tuple[str, NDArray[Any]]] = [("the output", first_prints(draws))]
     for j in range(min(draws.numbers.shape[1], _COLUMNS)):

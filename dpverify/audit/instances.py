@@ -1,5 +1,5 @@
-"""What is traced: laws of records, and scores that are standard normal for an estimate that was
-run without the record.
+"""Instances that are traced: laws of records, and scores that are standard normal for an
+estimate that was run without the record.
 
 Of a mean: x_i = p + Sigma^(1/2) xi_i, z_i = <M - p, xi_i> / |M - p|. Of a covariance Sigma:
 x_i = L xi_i, L L^T = Sigma, and with C = L^-1 (M - Sigma) L^-T, q_i = xi_i^T C xi_i is the
@@ -91,15 +91,15 @@ class Gaussians:
         return Drawn(p, xi, p + (xi * root if root.ndim == 1 else xi @ root))
 
     def plain(self, records: Floats) -> Floats:
-        """The estimate without noise: the planted fault."""
+        """Return the estimate without noise: the planted fault."""
         return np.asarray(records.mean(axis=0))
 
     def scores(self, off: Floats, run: Drawn, rng: np.random.Generator) -> Floats:
-        """<M - p, xi_i> / |M - p|, shape (n,); off: M - p, not 0."""
+        """Return the scores <M - p, xi_i> / |M - p|, shape (n,). off: M - p, not 0."""
         return np.asarray(run.xi @ (off / np.linalg.norm(off)))
 
     def root(self) -> Floats:
-        """Sigma^(1/2), symmetric: shape (d,) or (d, d)."""
+        """Return the symmetric Sigma^(1/2): shape (d,) or (d, d)."""
         given = np.asarray(self.covariance)
         if given.ndim == 1:
             return np.asarray(np.sqrt(np.maximum(given, 0)))
@@ -144,11 +144,11 @@ class Covariances:
         return Drawn(truth, xi, xi @ np.linalg.cholesky(truth).T)
 
     def plain(self, records: Floats) -> Floats:
-        """The second moments without noise: the planted fault."""
+        """Return the second moments without noise: the planted fault."""
         return np.asarray(records.T @ records / len(records))
 
     def scores(self, off: Floats, run: Drawn, rng: np.random.Generator) -> Floats:
-        """The normal quantile of each record's place, shape (n,); off: M - Sigma, not 0."""
+        """Return the normal quantile of each record's place, shape (n,). off: M - Sigma, not 0."""
         root = np.linalg.cholesky(run.truth)
         form = np.linalg.solve(root, np.linalg.solve(root, off / np.linalg.norm(off)).T)
         own, fresh = (
@@ -194,11 +194,11 @@ class Bits:
         return Drawn(truth, records, records)
 
     def plain(self, records: Floats) -> Floats:
-        """The shares of ones without noise: the planted fault."""
+        """Return the shares of ones without noise: the planted fault."""
         return np.asarray(records.mean(axis=0))
 
     def scores(self, off: Floats, run: Drawn, rng: np.random.Generator) -> Floats:
-        """The normal quantile of each record's place, shape (n,); off: M - p, not 0."""
+        """Return the normal quantile of each record's place, shape (n,). off: M - p, not 0."""
         fresh = self._bits(_FRESH, run.truth, rng)
         return placed(run.records @ off, fresh @ off, rng)
 

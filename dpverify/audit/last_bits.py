@@ -13,14 +13,14 @@ from dpverify.audit.configuration import Exhibit
 from dpverify.audit.subjects import Target, is_ours
 
 OF_BITS, BITS_TRIALS = 0.1, 20_000
-"""Of an audit of rounded outputs: the part of alpha, and the draws, that look at the outputs as
-they are.
+"""Part of alpha, and number of draws, with which an audit of rounded outputs looks at the
+outputs as they are.
 """
 _STREAM = 1 << 20
 
 
 def real(value: Any, name: str, example: str) -> float:
-    """The number as a float. Raises TypeError for what is not a real number."""
+    """Convert a real number to a float. Raises TypeError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real):
         kind = type(value).__name__
         raise TypeError(f"{name} = {value!r} is a {kind}; write a number, as {name}={example}.")
@@ -28,7 +28,7 @@ def real(value: Any, name: str, example: str) -> float:
 
 
 def step_of(subject: Any, rounded: float | None) -> float:
-    """To what floats are rounded; 0 for not at all."""
+    """Return the step to which floats are rounded; 0 for no rounding."""
     if rounded is None:
         return 0.0
     step = real(rounded, "rounded", "1e-9")
@@ -41,19 +41,19 @@ def step_of(subject: Any, rounded: float | None) -> float:
 
 
 def trials_within(draws: int, step: float) -> int:
-    """How many of so many draws a side an audit can have as its trials, if it looks at bits as
-    well (``step``).
+    """Return how many of so many draws per side an audit can have as its trials, if it looks at
+    bits as well (``step``).
     """
     return max(draws - BITS_TRIALS, draws // 2) if step else draws
 
 
 def draws_on_bits(trials: int, step: float, refuted: bool) -> int:
-    """How many draws a side an audit of so many trials takes to look at bits."""
+    """Return how many draws per side an audit of so many trials takes to look at bits."""
     return min(trials, BITS_TRIALS) if step and not refuted else 0
 
 
 def on_bits(step: float, attack: FixedAttack, unrounded: Target | None) -> tuple[str, ...]:
-    """What the report says of the bits that an audit of rounded outputs did not look at.
+    """Return the report's remarks on the bits that an audit of rounded outputs did not look at.
 
     unrounded: how to draw outputs as they are; None where the rounded ones refute the claim
     already.

@@ -13,7 +13,9 @@ from dpverify.privacy.numbers import Floats
 
 
 def query_pairs(adjacency: QueryMoves, box: Box, ending: str = "") -> Iterator[NeighboringPair]:
-    """Answers and the same moved: from every base every move. ending: of the pairs' names."""
+    """Yield answers against the same answers moved: every move from every base. ending: suffix
+    of the pairs' names.
+    """
     step, moves = adjacency.step, list(_moves(box.columns))
     bases = list(_bases(box, step))
     for shift, (at, (base_name, base)) in itertools.product(range(len(moves)), enumerate(bases)):
@@ -26,8 +28,8 @@ def query_pairs(adjacency: QueryMoves, box: Box, ending: str = "") -> Iterator[N
 def query_pair(
     name: str, base: Floats, moves: Floats, adjacency: QueryMoves, box: Box
 ) -> NeighboringPair:
-    """Answers and the same moved, both inside the box: whoever would leave it starts further
-    inside.
+    """Return answers and the same moved, both inside the box: answers that would leave it start
+    further inside.
     """
     if box.integers:
         base, moves = np.floor(base), np.trunc(moves)
@@ -44,7 +46,7 @@ def query_pair(
 
 
 def _bases(box: Box, step: float) -> Iterator[tuple[str, Floats]]:
-    """Where the answers are before one of them, or all, move."""
+    """Yield starting answers, before one of them, or all, move."""
     places = np.arange(box.columns)
     first, half = places == 0, places < (box.columns + 1) // 2
     yield "all equal", box.middles
@@ -64,7 +66,7 @@ def _bases(box: Box, step: float) -> Iterator[tuple[str, Floats]]:
 
 
 def _moves(columns: int) -> Iterator[tuple[str, Floats]]:
-    """-1, 0 or 1 for every answer."""
+    """Yield moves: -1, 0 or 1 for every answer."""
     places = np.arange(columns)
     first, half = places == 0, places < (columns + 1) // 2
     yield "all go up", np.ones(columns)

@@ -89,7 +89,7 @@ class Box:
 
     @property
     def bounded(self) -> bool:
-        """Whether both bounds are given."""
+        """True if both bounds are given."""
         return self.low is not None and self.high is not None
 
     @property
@@ -98,8 +98,8 @@ class Box:
         return self.sizes_up_to(_MOST_ROWS)
 
     def sizes_up_to(self, most: int) -> tuple[int, int]:
-        """The fewest and the most records of a dataset; up to ``most`` where the box does not
-        say.
+        """Return the fewest and the most records of a dataset; up to ``most`` where the box
+        does not say.
         """
         return (0, most) if self.rows is None else self.rows
 
@@ -124,7 +124,7 @@ class Box:
 
     @property
     def middles(self) -> Floats:
-        """0 where a column contains it, else halfway; shape (columns,)."""
+        """Middle of each column, shape (columns,): 0 where the column contains it, else halfway."""
         halfway = self.lows / 2 + self.highs / 2
         middles = np.where((self.lows <= 0) & (self.highs >= 0), 0.0, halfway)
         return np.floor(middles) if self.integers else middles
@@ -145,8 +145,8 @@ class Box:
         return f"{kind} records of {columns} from {low} to {high}{odd}{few}"
 
     def contains(self, record: Any) -> bool:
-        """Whether a record lies in it (a NaN or an infinity: where they are allowed); of
-        integers, exactly.
+        """Return whether a record lies in the box (a NaN or an infinity: where they are
+        allowed); for integers, exactly.
         """
         if self.integers:
             return self._contains_integers(record if isinstance(record, Sequence) else [record])
@@ -166,13 +166,15 @@ class Box:
         return all(a <= number <= b for a, number, b in zip(low, plain, high, strict=True))
 
     def record(self, numbers: Sequence[float] | Floats) -> Record:
-        """A record of these numbers, as integers where the box has these."""
+        """Return a record of these numbers, as integers where the box has integers."""
         kind = int if self.integers else float
         values = tuple(kind(number) for number in numbers)
         return values[0] if self.columns == 1 else values
 
     def dataset(self, records: Sequence[Record]) -> Dataset:
-        """A list of numbers where there is one column, else an array of shape (n, columns)."""
+        """Return a list of numbers where there is one column, else an array of shape (n,
+        columns).
+        """
         if self.columns == 1:
             return list(records)
         kind = np.int64 if self.integers else np.float64
@@ -180,8 +182,8 @@ class Box:
 
 
 def _as_float(number: Any, name: str) -> float:
-    """The bound as a float; infinite where there is none so large. Raises TypeError for what is
-    no number.
+    """Convert a bound to a float; infinite where no float is so large. Raises TypeError for
+    anything but a number.
     """
     if isinstance(number, bool) or not hasattr(number, "__float__"):
         raise TypeError(f"{name} = {number!r} is no number; write {name}=None for no bound.")
@@ -192,7 +194,7 @@ def _as_float(number: Any, name: str) -> float:
 
 
 def _shown(bound: Bound, sign: str, integers: bool) -> str:
-    """A bound in few words; one that is missing is the end of the type."""
+    """Return a bound in few words; for a missing one, the end of the type."""
     if bound is None:
         return f"{sign}2^63" if integers else f"{sign}1.8e308"
     if isinstance(bound, Sequence) and len(bound) > _SHOWN:

@@ -45,7 +45,7 @@ class Round:
 
 
 def rounds_of(pairs: int) -> int:
-    """How many rounds of halving lead from so many pairs to one."""
+    """Return how many rounds of halving lead from so many pairs to one."""
     return math.ceil(math.log2(pairs))
 
 
@@ -71,7 +71,7 @@ class Contest:
         self._rng = np.random.default_rng((seed, 1))
 
     def run(self, pairs: Sequence[NeighboringPair], budget: int) -> None:
-        """Until one pair is left."""
+        """Run rounds until one pair is left."""
         rounds = rounds_of(len(pairs))
         for number in range(1, rounds + 1):
             draws = min(budget // rounds // (2 * len(pairs)), _MOST_DRAWS)
@@ -82,7 +82,7 @@ class Contest:
     def _round(
         self, pairs: Sequence[NeighboringPair], draws: int, errors: float
     ) -> list[NeighboringPair]:
-        """Score all pairs; the better half of them, some replaced by pairs near the best."""
+        """Score all pairs; return the better half of them, some replaced by pairs near the best."""
         before = self.calls
         scored: list[tuple[float, NeighboringPair]] = []
         failures: list[tuple[NeighboringPair, Exception]] = []
@@ -107,9 +107,9 @@ class Contest:
         return self._next([pair for _, pair in scored])
 
     def _next(self, ranked: Sequence[NeighboringPair]) -> list[NeighboringPair]:
-        """The better half of the pairs that are as many steps apart: what few draws make of a
-        single step is larger by chance than a share of many steps. The last of them make room
-        for changes of the first.
+        """Return the better half of the pairs, separately for each number of steps: by chance
+        few draws overrate a single step more than a share of many steps. The last of them make
+        room for changes of the first.
         """
         classes: dict[int, list[NeighboringPair]] = {}
         for pair in ranked:
@@ -126,7 +126,7 @@ class Contest:
         return promise(left, right, laws, points, errors) / steps
 
     def _with_children(self, kept: list[NeighboringPair]) -> list[NeighboringPair]:
-        """The last of the kept ones make room for changes of the first."""
+        """Replace the last of the retained pairs by changes of the first."""
         room = int(len(kept) * _CHILDREN) if self.box is not None and len(kept) > 2 else 0
         for i in range(room):
             assert self.box is not None

@@ -23,7 +23,7 @@ class Neighboring(Protocol):
     """
 
     def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
-        """None for neighbors; otherwise the reason, naming what breaks the relation."""
+        """Return None for neighbors; otherwise the reason, naming what breaks the relation."""
 
     def __str__(self) -> str: ...
 
@@ -68,7 +68,8 @@ class QueryMoves:
         return math.nextafter(nearest, 0.0) if Fraction(nearest) > self.distance else nearest
 
     def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
-        """None for neighbors; otherwise the reason, naming the answer that breaks the relation.
+        """Return None for neighbors; otherwise the reason, naming the answer that breaks the
+        relation.
 
         Raises TypeError for what is not a vector of numbers.
         """
@@ -113,7 +114,7 @@ class Steps:
         return f"{self.base}, up to {self.number} steps"
 
     def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
-        """None where so many steps suffice; otherwise the reason."""
+        """Return None where so many steps suffice; otherwise the reason."""
         a, b = comparable_rows(left, right)
         if self.base is Adjacency.ADD_REMOVE:
             if steps_of_edits(a, b, self.number) is not None:
@@ -128,7 +129,8 @@ class Steps:
 
 
 def steps_of_edits(a: Sequence[Any], b: Sequence[Any], most: int) -> int | None:
-    """How many records are removed and added at least to make b of a; None if more than ``most``.
+    """Return how many records must be removed and added at least to turn a into b; None if more
+    than ``most``.
 
     The furthest places that d edits reach, on every diagonal (Myers 1986).
     """
