@@ -17,7 +17,7 @@ from dpverify.privacy import Adjacency, Domain, PrivacyClaim
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a mechanism releases first, under the claim of that stage alone.
+    """First stage of a mechanism's plan, under the claim of that stage alone.
 
     A composition's bound is met by no pair where different pairs move different stages most.
     The whole then hides a missing share of a cheap stage's noise, which that stage's own claim
@@ -39,7 +39,7 @@ class Opening:
 
     @property
     def claim(self) -> PrivacyClaim:
-        """Of that stage."""
+        """Claim of that stage."""
         return derive(self.fixed_plan, self.adjacency, self.domain).conclusion
 
     @property
@@ -53,9 +53,9 @@ class Opening:
         return self.mechanism.domain
 
     def columns(self) -> int:
-        """The mechanism's."""
+        """Return the mechanism's number of columns."""
         return self.mechanism.columns()
 
     def law(self, data: ArrayLike) -> Law:
-        """The law of the first stage."""
+        """Return the law of the first stage."""
         return Law(self.fixed_plan, ingest(data, self.domain), self.adjacency, self.domain)

@@ -1,4 +1,4 @@
-"""What an auditor could reach that knew the best event beforehand, to compare ours with."""
+"""Benchmark for the auditor: what an attack that knew the best event beforehand could reach."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from dpverify.randomness import SeededBits
 FACTORS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 """The budgets that are tried, in units of what an oracle needs."""
 WITHIN = 1.5
-"""So many times an oracle's draws an attack needs where these are many, as ``audit --power``
-measures it.
+"""Ratio of an attack's draws to an oracle's where these are many, as ``audit --power`` measures
+it.
 """
 _SAMPLE = 400_000  # draws a side to find the oracle's event
 _LOOK = 100_000  # and to see about how many it needs
@@ -59,7 +59,7 @@ def oracle(
     seed: int,
     sample: int = _SAMPLE,
 ) -> Oracle | None:
-    """The event {likelihood ratio >= t} and the point of the claim with the largest
+    """Find the event {likelihood ratio >= t} and the point of the claim with the largest
     standardized excess.
 
     Both laws must be known. Found on a large sample by importance weights, so that the excess,
@@ -82,8 +82,8 @@ def hidden(
     seed: int,
     sample: int = _LOOK,
 ) -> dict[str, float]:
-    """What a thorough audit does not plant: small shares of noise that it need not see in so
-    many draws.
+    """Return the faults that a thorough audit does not plant: small shares of noise that it
+    need not see in so many draws.
 
     By the fault's name, about how many draws a side an oracle needs for power ENOUGH, on the
     pair where it needs the fewest: so many that WITHIN times as many are more than ``draws``.
@@ -112,7 +112,7 @@ def _about(
     seed: int,
     sample: int,
 ) -> float:
-    """An oracle's draws, as if counts were normal."""
+    """Estimate an oracle's draws, as if counts were normal."""
     left, right = (TranscriptDraws(fault.law(data)) for data in (pair.left, pair.right))
     standardized, *_ = _best(guarantee, (left, right), seed, sample)
     if standardized <= 0:
@@ -123,7 +123,7 @@ def _about(
 def _best(
     guarantee: Guarantee, laws: tuple[AuditedLaw, AuditedLaw], seed: int, sample: int
 ) -> tuple[float, float, float, Point]:
-    """As ``_best_event``, in the better direction, from so many draws a side."""
+    """Return ``_best_event`` in the better direction, from so many draws a side."""
     drawn = [law.draw(SeededBits(seed, 0, side), sample) for side, law in enumerate(laws)]
     ratios = []
     for batch in drawn:
@@ -139,7 +139,7 @@ def _best(
 
 
 def _best_event(guarantee: Guarantee, losses: Floats) -> tuple[float, float, float, Point]:
-    """(standardized excess of one draw a side, P(S), Q(S), point); losses: sorted, of
+    """Return (standardized excess of one draw a side, P(S), Q(S), point). losses: sorted, of
     (P + Q) / 2.
     """
     own, other = 2 * expit(losses), 2 * expit(-losses)  # dP and dQ over (dP + dQ) / 2
@@ -166,7 +166,7 @@ def _best_event(guarantee: Guarantee, losses: Floats) -> tuple[float, float, flo
 
 
 def _all_points(guarantee: Guarantee) -> Iterator[Point]:
-    """More of the profile than an audit tests."""
+    """Yield more points of the profile than an audit tests."""
     tested = tested_points(guarantee)
     yield from tested
     if len(tested) > 1:
@@ -177,7 +177,9 @@ def _all_points(guarantee: Guarantee) -> Iterator[Point]:
 def _needed(
     guarantee: Guarantee, p: float, q: float, point: Point, alpha: float, seed: int
 ) -> int | None:
-    """Draws a side for power ENOUGH of the joint test of one event with these probabilities."""
+    """Return the draws a side with which the joint test of one event with these probabilities
+    has power ENOUGH.
+    """
     epsilon, delta = point
     surplus = max(p - delta, 1e-12)
     share = share_of(math.sqrt(p * (1 - p)) / surplus, math.sqrt((1 - q) / max(q, 1e-12)))
@@ -212,8 +214,8 @@ def _needed(
 def draws_needed(
     sees: Callable[[int, int], bool], start: int, repeats: int, seed: int
 ) -> tuple[float | None, int]:
-    """The least of FACTORS times ``start`` draws with which an attack has power ENOUGH, and the
-    draws.
+    """Return the least of FACTORS times ``start`` with which an attack has power ENOUGH, and
+    the draws spent.
 
     ``sees(trials, seed)``. (None, the largest number tried) where none of them is enough.
     """

@@ -23,7 +23,7 @@ _MOST_BITS = 13_000  # Python reads integers of up to 4300 digits
 
 
 def datasets_as_json(pair: NeighboringPair, room: int) -> dict[str, Any]:
-    """The datasets, where they fit; otherwise digests and the records that differ."""
+    """Return the datasets, where they fit; otherwise digests and the records that differ."""
     left, right = _rows(pair.left), _rows(pair.right)
     kinds = [_kind(left), _kind(right)]
     if _values(left) + _values(right) <= _MOST_VALUES:
@@ -42,8 +42,8 @@ def datasets_as_json(pair: NeighboringPair, room: int) -> dict[str, Any]:
 
 
 def tells(written: Mapping[str, Any], pair: NeighboringPair) -> bool:
-    """Whether what ``datasets_as_json`` wrote is of these datasets: record by record, or by
-    their digests.
+    """Return whether ``datasets_as_json`` wrote these datasets: record by record, or by their
+    digests.
     """
     left, right = _rows(pair.left), _rows(pair.right)
     data = written["data"]
@@ -55,7 +55,7 @@ def tells(written: Mapping[str, Any], pair: NeighboringPair) -> bool:
 
 
 def _rows(data: Dataset) -> Any:
-    """A list or an array of rows."""
+    """Return a list or an array of rows."""
     return data.to_numpy() if hasattr(data, "to_numpy") else data
 
 
@@ -72,7 +72,7 @@ def _values(rows: Any) -> int:
 
 
 def _differing(left: Any, right: Any) -> list[tuple[int, list[Any], list[Any]]]:
-    """The first positions whose records differ; of unequal sizes, the record that is one more."""
+    """Return the first positions whose records differ; for unequal sizes, the additional record."""
     shared = min(len(left), len(right))
     apart = (at for at in range(shared) if not _same(left[at], right[at]))
     if len(left) != len(right):
@@ -104,7 +104,7 @@ def _digest(rows: Any) -> str:
 
 
 def _plain(given: Any) -> Any:
-    """As JSON has it: see the module's text."""
+    """Convert a value to what JSON holds, as the module's docstring describes."""
     value = given.tolist() if hasattr(given, "tolist") else given
     if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]
@@ -130,7 +130,9 @@ def _plain(given: Any) -> Any:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many bytes of JSON; what was longer ends with a digest of all of it."""
+    """Shorten a text to at most so many bytes of JSON; a longer one ends with a digest of all
+    of it.
+    """
     if size_of(text) <= most:
         return text
     end = f"... sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
@@ -141,8 +143,8 @@ def shortened(text: str, most: int) -> str:
 
 
 def plain_floats(given: Any) -> Any:
-    """The same dictionaries, lists and numbers with what is not finite as a string, for JSON
-    has no such numbers.
+    """Return the same dictionaries, lists and numbers, with strings for numbers that are not
+    finite, for JSON has no such numbers.
     """
     if isinstance(given, Mapping):
         return {key: plain_floats(value) for key, value in given.items()}
@@ -154,18 +156,18 @@ def plain_floats(given: Any) -> Any:
 
 
 def read_floats(given: Any) -> Any:
-    """A number that ``plain_floats`` made a string of (of a NaN math.nan itself); anything else
-    as it is.
+    """Read a number that ``plain_floats`` made a string of (for a NaN, math.nan itself); return
+    anything else as it is.
     """
     number = float(given) if isinstance(given, str) else given
     return math.nan if number != number else number
 
 
 def compact(given: Any) -> str:
-    """JSON without spaces; raises ValueError for a NaN or an infinity."""
+    """Write JSON without spaces; raises ValueError for a NaN or an infinity."""
     return json.dumps(given, separators=(",", ":"), allow_nan=False)
 
 
 def size_of(given: Any) -> int:
-    """Bytes of its compact JSON, which is ASCII."""
+    """Return the bytes of compact JSON, which is ASCII."""
     return len(compact(given))

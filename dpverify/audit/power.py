@@ -1,4 +1,4 @@
-"""What the auditor sees and what it misses, measured on faults that are there.
+"""Power of the auditor: what it sees and what it misses, measured on faults that are there.
 
 Faults are attacked on one pair, the one that shows them best, at the level that an audit of all
 pairs would leave for it: with more pairs an audit sees at least as much.
@@ -30,7 +30,9 @@ _LOOK = 200_000  # draws a side and pair to find the pair that shows a fault bes
 
 @dataclass(frozen=True, slots=True)
 class Frequency:
-    """How often something was seen. stopped: on the last miss, the one that was too many."""
+    """Number of times that something was seen. stopped: on the last miss, the one that was too
+    many.
+    """
 
     seen: int
     tried: int
@@ -38,7 +40,7 @@ class Frequency:
 
     @property
     def missed(self) -> int:
-        """How often it was not."""
+        """Number of times that it was not seen."""
         return self.tried - self.seen
 
     @property
@@ -47,7 +49,7 @@ class Frequency:
         return self.seen / self.tried
 
     def miss_at_most(self, alpha: float = 0.05) -> float:
-        """An upper confidence end for the chance of a miss. Clopper, Pearson 1934."""
+        """Return an upper confidence end for the probability of a miss. Clopper, Pearson 1934."""
         last = int(self.stopped)  # P(so late or later) = P(fewer misses before the last try)
         if self.tried == last:
             return 1.0
@@ -62,7 +64,9 @@ class Frequency:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where faults are attacked: the claim, a pair, draws a side, alpha of one attack."""
+    """Setting in which faults are attacked: the claim, a pair, draws a side, alpha of one
+    attack.
+    """
 
     guarantee: Guarantee
     pair: NeighboringPair
@@ -70,12 +74,14 @@ class Setting:
     alpha: float
 
     def sees(self, target: Target, seed: int) -> bool:
-        """Whether one attack refutes the claim."""
+        """Return whether one attack refutes the claim."""
         attack = FixedAttack(self.guarantee, [self.pair], self.trials, self.alpha, seed)
         return any(certificate.refuted for certificate in attack.all_pairs(target, 0))
 
     def catches(self, name: str, target: Target, seed: int) -> bool:
-        """Whether one attack on a planted fault, both directions at the same level, catches it."""
+        """Return whether one attack on a planted fault, both directions at the same level,
+        detects it.
+        """
         attack = FixedAttack(self.guarantee, [self.pair], self.trials, self.alpha, seed)
         return attack.fault(name, target, 0).caught
 
@@ -83,8 +89,8 @@ class Setting:
 def frequency(
     see: Callable[[int], bool], repeats: int, seed: int, *, least: float | None = None
 ) -> Frequency:
-    """Of ``see(seed)`` in this many tries; with ``least``, only until it is clear that it is
-    less.
+    """Measure how often ``see(seed)`` holds in this many tries; with ``least``, only until it
+    is clear that it is less.
     """
     allowed = repeats if least is None else repeats - math.ceil(least * repeats)
     seen = 0
@@ -108,7 +114,9 @@ def best_pair(
     *,
     look: int = _LOOK,
 ) -> NeighboringPair:
-    """The pair on which the claim is refuted, or nearly, with so many draws a side and pair."""
+    """Return the pair on which the claim is refuted, or nearly, with so many draws a side and
+    pair.
+    """
     if len(pairs) == 1:
         return pairs[0]
     found = FixedAttack(guarantee, pairs, look, alpha, seed).fault("look", target, 0)
@@ -118,7 +126,8 @@ def best_pair(
 def smallest_deficit(
     see: Callable[[Fraction, int], bool], repeats: int, seed: int
 ) -> tuple[Fraction | None, dict[Fraction, Frequency]]:
-    """The smallest of DEFICITS that is seen with frequency ENOUGH, and all that was measured.
+    """Return the smallest of DEFICITS that is seen with frequency ENOUGH, and all that was
+    measured.
 
     By bisection: what shows a deficit shows a larger one. ``see(deficit, seed)``.
     """
@@ -138,7 +147,7 @@ def smallest_deficit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How often things are tried. few, many: draws a side of a quick and of a whole audit.
+    """Number of tries in a survey. few, many: draws a side of a quick and of a whole audit.
 
     deficits: attacks on each deficit of noise with ``many`` draws. faults: attacks on each planted
     fault with ``few``. again: those with ``many``, on what ``few`` missed or are not enough for.
@@ -153,7 +162,9 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class PlantedFault:
-    """How often a planted fault was caught on this pair, by the number of draws a side."""
+    """Frequencies with which a planted fault was detected on this pair, by the number of draws
+    a side.
+    """
 
     name: str
     pair: str
@@ -161,18 +172,18 @@ class PlantedFault:
 
     @property
     def final(self) -> Frequency:
-        """With the most draws."""
+        """Frequency with the most draws."""
         return self.caught[max(self.caught)]
 
     @property
     def missed(self) -> bool:
-        """Whether its power fell short of ENOUGH."""
+        """True if its power fell short of ENOUGH."""
         return self.final.seen < ENOUGH * self.final.tried
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is to be measured of one audit.
+    """Plan of what is measured of one audit.
 
     alpha: of all that it certifies of the claim. unseen: names of faults that are not planted,
     as by ``hidden``.
@@ -186,7 +197,7 @@ class Survey:
     unseen: frozenset[str] = frozenset()
 
     def deficit(self, share: Fraction) -> Target:
-        """Every stage with this share of its noise missing."""
+        """Return the mechanism with this share of every stage's noise missing."""
         fault = deficit(self.attacked.mechanism, share)
         ((_, target),) = planted_in(
             self.attacked.mechanism, [fault], vectorized=False, thorough=False
@@ -194,15 +205,15 @@ class Survey:
         return target
 
     def pair_for(self, target: Target) -> NeighboringPair:
-        """The one that shows this best."""
+        """Return the pair that shows this target best."""
         return best_pair(self.guarantee, self.attacked.pairs, target, self.alpha, self.seed)
 
     def setting(self, pair: NeighboringPair, trials: int) -> Setting:
-        """An attack on the claim itself."""
+        """Return an attack on the claim itself."""
         return Setting(self.guarantee, pair, trials, self.alpha)
 
     def deficits(self, pair: NeighboringPair) -> tuple[Fraction | None, dict[Fraction, Frequency]]:
-        """As ``smallest_deficit``, with ``many`` draws."""
+        """Return ``smallest_deficit`` with ``many`` draws."""
         setting = self.setting(pair, self.effort.many)
         return smallest_deficit(
             lambda share, seed: setting.sees(self.deficit(share), seed),
@@ -211,8 +222,8 @@ class Survey:
         )
 
     def faults(self) -> Iterator[PlantedFault]:
-        """With few draws all that is planted there; with many, what is planted or left only
-        there.
+        """Yield, with few draws, all that is planted there; with many, what is planted or left
+        only there.
         """
         mechanism, few, many = self.attacked.mechanism, self.effort.few, self.effort.many
         early = {fault.name for fault in self.attacked.planted()}
@@ -230,7 +241,9 @@ class Survey:
     def _caught(
         self, pair: NeighboringPair, name: str, target: Target, trials: int, planted: int
     ) -> Frequency:
-        """At what an audit leaves for one of so many faults on one pair."""
+        """Measure a fault at the level that an audit leaves for one of so many faults on one
+        pair.
+        """
         alpha = self.alpha / planted / len(self.attacked.pairs)
         setting = Setting(self.guarantee, pair, trials, alpha)
         repeats = self.effort.faults if trials == self.effort.few else self.effort.again

@@ -1,4 +1,6 @@
-"""How long an attack on a function takes: measured first, said where it is long, shown on a bar."""
+"""Duration of an attack on a function: measured first, reported where it is long, shown on a
+bar.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 Progress = bool | Callable[[int, int], object] | None
-"""None: on a terminal, a line and a bar for what takes long, elsewhere nothing. True: also
-elsewhere. False: never. A function is called now and then with how many calls are done, and how
-many there are at most.
+"""Progress setting. None: on a terminal, a line and a bar for what takes long, elsewhere
+nothing. True: also elsewhere. False: never. A function is called now and then with how many
+calls are done, and how many there are at most.
 """
 
 LONG = 10.0
@@ -37,7 +39,7 @@ class Meter:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody is told; what is not watched need not be counted."""
+        """True if somebody is told; what is not watched need not be counted."""
         return self._tell is not None
 
     def begin(self, what: str, total: int) -> None:
@@ -51,7 +53,7 @@ class Meter:
         self._tell = None
 
     def count(self, number: int) -> None:
-        """So many more calls are done."""
+        """Count so many more calls as done."""
         self.done += number
         if self.done >= self._next:
             self.look()
@@ -155,7 +157,7 @@ def shown(progress: Progress, what: str, total: int, *, advice: str = "") -> Ite
 
 
 def in_words(seconds: float) -> str:
-    """A time as people say it: "2.1 ms", "45 s", "12 min", "3.5 h"."""
+    """Write a time as people say it: "2.1 ms", "45 s", "12 min", "3.5 h"."""
     for below, size, unit in (
         (1e-3, 1e-6, "us"),
         (1, 1e-3, "ms"),

@@ -16,7 +16,7 @@ class OutOfReachWarning(UserWarning):
 
 
 def beyond_draws(guarantee: Guarantee, alpha: float) -> str | None:
-    """Why no number of draws tests the claim's delta, and what does; None where one does.
+    """Say why no number of draws tests the claim's delta, and what does; None where draws do.
 
     An event that has this delta here and never happens there is seen once in
     ln(1 / alpha) / delta draws at level alpha, whatever the test.
@@ -37,7 +37,7 @@ def beyond_draws(guarantee: Guarantee, alpha: float) -> str | None:
 
 
 def warned(guarantee: Guarantee, alpha: float, level: int) -> tuple[str, ...]:
-    """The remark on a claim beyond draws, if it is one, after a warning to the caller so many
+    """Return the remark on a claim beyond draws, if it is one, and warn the caller so many
     levels up.
     """
     remark = beyond_draws(guarantee, alpha)

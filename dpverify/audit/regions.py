@@ -48,15 +48,17 @@ def at_least(hits: Counts | int, draws: int, alpha: float | Floats) -> Floats:
 
 
 def at_most(hits: Counts | int, draws: int, alpha: float | Floats) -> Floats:
-    """Upper confidence ends for probabilities: P(end < truth) <= alpha. Clopper, Pearson 1934."""
+    """Return upper confidence ends for probabilities: P(end < truth) <= alpha. Clopper, Pearson
+    1934.
+    """
     k = np.asarray(hits, dtype=np.float64)
     ends = betainccinv(k + 1, np.maximum(draws - k, 1), alpha)
     return np.where(k >= draws, 1.0, np.minimum(1.0, ends * (1 + OUTWARD)))
 
 
 def _floors(hits: int, draws: int, scores: Floats) -> Floats:
-    """Where P(at least hits | p) has these scores z; for z < 0 from the complement, which is
-    exact.
+    """Return the p at which P(at least hits | p) has these scores z; for z < 0 from the
+    complement, which is exact.
     """
     if not hits:
         return np.zeros_like(scores)
@@ -66,7 +68,7 @@ def _floors(hits: int, draws: int, scores: Floats) -> Floats:
 
 
 def _ceilings(hits: int, draws: int, scores: Floats) -> Floats:
-    """Where P(at most hits | q) has these scores z, likewise."""
+    """Return the q at which P(at most hits | q) has these scores z, likewise."""
     if hits >= draws:
         return np.ones_like(scores)
     tails, rest = ndtr(-np.abs(scores)), draws - hits
@@ -78,7 +80,7 @@ def _ceilings(hits: int, draws: int, scores: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How often an event happened on its own side and on the other."""
+    """Counts of an event on its own side and on the other."""
 
     hits: int
     draws: int
@@ -88,13 +90,15 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """Where (P(S), Q(S)) is, but for a stated chance: in a box {p >= lower[i], q <= upper[i]}."""
+    """Confidence region for (P(S), Q(S)), wrong with a stated probability: in a box
+    {p >= lower[i], q <= upper[i]}.
+    """
 
     lower: Floats
     upper: Floats
 
     def excess(self, epsilon: float, delta: float) -> float:
-        """A lower bound on P(S) - e^epsilon Q(S) - delta."""
+        """Bound P(S) - e^epsilon Q(S) - delta from below."""
         with np.errstate(over="ignore"):
             factor = np.exp(np.float64(epsilon)) * (1 + OUTWARD)
         with np.errstate(invalid="ignore"):
@@ -102,7 +106,7 @@ class Region:
         return float(np.min(self.lower * (1 - OUTWARD) - other)) - delta * (1 + OUTWARD)
 
     def epsilon_at(self, delta: float) -> float:
-        """A lower bound on the epsilon of any guarantee with this delta:
+        """Bound from below the epsilon of any guarantee with this delta:
         ln((P(S) - delta) / Q(S)).
         """
         above = np.maximum(self.lower * (1 - OUTWARD) - delta * (1 + OUTWARD), 0.0)
@@ -111,12 +115,12 @@ class Region:
         return float(np.min(ends))
 
     def mu(self) -> float:
-        """A lower bound on the mu of a Gaussian guarantee: P(S) <= Phi(mu + Phi^-1(Q(S)))."""
+        """Bound from below the mu of a Gaussian guarantee: P(S) <= Phi(mu + Phi^-1(Q(S)))."""
         ends = ndtri(self.lower) - ndtri(self.upper)
         return max(0.0, float(np.min(np.nan_to_num(ends, nan=-np.inf))) - OUTWARD)
 
     def rho(self) -> float:
-        """A lower bound on the rho of zCDP: the divergence of order a of S against not S
+        """Bound from below the rho of zCDP: the divergence of order a of S against not S
         is <= rho a.
         """
         p, q = self.lower[:, None], self.upper[:, None]
@@ -132,7 +136,8 @@ class Region:
 
 @lru_cache(maxsize=256)
 def region(counted: Counted, share: float, alpha: float) -> Region:
-    """The confidence region of level 1 - alpha. share: parts of PARTS, fixed before the counts.
+    """Return the confidence region of level 1 - alpha. share: parts of PARTS, fixed before the
+    counts.
 
     The other side weighs sqrt(share / PARTS) in the sum; best is its part of the variance of
     ln P(S) - ln Q(S). Any share above 0 is valid. With all of PARTS the sum is z(B) alone, and the
@@ -153,7 +158,8 @@ def region(counted: Counted, share: float, alpha: float) -> Region:
 
 
 def _scores(own_weight: float, other_weight: float, bar: float, far: float) -> Floats:
-    """Where cells of z(B) begin and end, rising: evenly spaced in z(B) and, between these, in z(A).
+    """Return where cells of z(B) begin and end, rising: evenly spaced in z(B) and, between
+    these, in z(A).
 
     The curve w z(A) + v z(B) = bar is followed from where the own guard is the stricter test to the
     guard of the other side. Where w is small nearly all of it lies in a narrow range of z(B).
@@ -167,7 +173,7 @@ def _scores(own_weight: float, other_weight: float, bar: float, far: float) -> F
 
 
 def share_of(own_spread: float, other_spread: float) -> float:
-    """The parts for two relative standard deviations, never all for one side."""
+    """Return the parts for two relative standard deviations, never all for one side."""
     total = own_spread**2 + other_spread**2
     if not 0 < total < np.inf:
         return PARTS / 2

@@ -59,12 +59,12 @@ class AuditResult(Asked):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the verdict is CONSISTENT."""
+        """True if the verdict is CONSISTENT."""
         return self.verdict is Verdict.CONSISTENT
 
     @property
     def meaning(self) -> str:
-        """What the verdict says here, in words; of POWERLESS, why."""
+        """Meaning of the verdict here, in words; for POWERLESS, the reason."""
         if self.verdict is not Verdict.POWERLESS:
             return MEANING[self.verdict]
         if not self.faults:
@@ -96,7 +96,9 @@ class AuditResult(Asked):
         return max(certificate.rho for certificate in self.certificates)
 
     def delta_at(self, epsilon: float) -> float:
-        """The certified lower bound on delta at any epsilon; all of them hold together."""
+        """Return the certified lower bound on delta at epsilon; the bounds at all epsilon hold
+        together.
+        """
         return max(certificate.delta_at(epsilon) for certificate in self.certificates)
 
     @property
@@ -138,7 +140,9 @@ class AuditResult(Asked):
         return [*shown(self.unsettled, self.guarantee, self.alpha)][:_MOST_SHOWN]
 
     def _faults(self) -> list[str]:
-        """None where the claim is refuted: nothing was planted."""
+        """Return the lines on planted faults; none where the claim is refuted, because nothing
+        was planted.
+        """
         if self.verdict is Verdict.VIOLATED:
             return []
         caught = len(self.faults) - len(self.missed)
@@ -156,8 +160,8 @@ class AuditResult(Asked):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON keeps as it is; ``AuditResult.from_dict`` reads it back, but for
-        the pairs.
+        """Return plain data that JSON keeps as it is; ``AuditResult.from_dict`` reads it back,
+        but for the pairs.
 
         Numbers that are not finite are strings that ``float`` reads. Datasets that are too
         large for 5000 bytes are told by digests and the records that differ.
@@ -218,7 +222,7 @@ _TEXTS = frozenset(("pair", "direction", "event", "method", "name"))
 
 
 def _numbers(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A record's fields, with numbers that are not finite read back."""
+    """Return a record's fields, with numbers that are not finite read back."""
     return {key: one if key in _TEXTS else read_floats(one) for key, one in given.items()}
 
 
@@ -227,7 +231,9 @@ def _certificate(given: Mapping[str, Any]) -> Certificate:
 
 
 def needs(missed: FaultResult) -> str:
-    """Of a missed fault: with how many draws it was attacked, and about how many would show it."""
+    """Describe a missed fault: with how many draws it was attacked, and about how many would
+    show it.
+    """
     tried = f"in {missed.trials:,} draws a side"
     if math.isinf(missed.needs):
         return f"{tried} no event tells it"
@@ -235,7 +241,9 @@ def needs(missed: FaultResult) -> str:
 
 
 def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
-    """What refutes the claim, where the bound above does not: at another epsilon, or bets alone."""
+    """Return what refutes the claim, where the bound above does not: at another epsilon, or
+    bets alone.
+    """
     if not best.refuted or best.epsilon > best.claimed:
         return []
     found = best.region
@@ -247,7 +255,7 @@ def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
 
 
 def _on_wrappers(best: Certificate) -> list[str]:
-    """Of an exception, a type or a shape that refutes the claim: it may be none of the
+    """Return advice where an exception, a type or a shape refutes the claim: it may not be the
     mechanism's.
     """
     if not (best.refuted and is_about_kinds(best.event)):
@@ -260,7 +268,9 @@ def _on_wrappers(best: Certificate) -> list[str]:
 
 
 def _at_every_epsilon(certificates: Sequence[Certificate]) -> list[str]:
-    """Of an event that never happens on the other side, by its law or as far as was seen."""
+    """Return remarks on an event that never happens on the other side, by its law or as far as
+    was seen.
+    """
     everywhere = max(certificate.everywhere for certificate in certificates)
     if everywhere:
         return [f"           delta >= {everywhere:.4g} at every epsilon"]

@@ -56,8 +56,8 @@ def scaled_faults(
 
 
 def _usual(function: Callable[..., Any], by: str) -> Any:
-    """The default of the argument. Raises TypeError where there is no such argument, or no
-    default.
+    """Return the default of the argument. Raises TypeError where there is no such argument, or
+    no default.
     """
     name = getattr(function, "__name__", repr(function))
     try:

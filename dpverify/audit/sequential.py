@@ -59,7 +59,7 @@ _ELSEWHERE = 5  # every so many batches another pair than the best gets its turn
 
 @dataclass(slots=True)
 class _Track:
-    """What has been seen on one pair. guess: of single calls, what is bet on instead of the
+    """State of the attack on one pair. guess: for single calls, what is bet on instead of the
     witness.
     """
 
@@ -81,7 +81,7 @@ class _Track:
 
     @property
     def share(self) -> float:
-        """As of ``Bet``."""
+        """Part of delta that a call pays, as in ``Bet``."""
         return 0.0 if self.guess is None else self.guess.share
 
     @property
@@ -98,14 +98,14 @@ class _Track:
         return self.witness.aim if self.guess is None else self.guess.aim
 
     def tally(self, drawn: Sequence[Draws]) -> Tally:
-        """Of draws of the left side and of the right."""
+        """Return the tally of draws of the left side and of the right."""
         if self.guess is not None:
             return self.guess.tally(drawn[0], drawn[1])
         return Tally.of(self._happened(drawn[self.side]), self._happened(drawn[1 - self.side]))
 
     def seen_in(self, drawn: Sequence[Draws]) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The event's hits on its own side and on the other, and of how many draws; or of
-        guesses.
+        """Return the event's hits on its own side and on the other with their numbers of draws;
+        or those of guesses.
         """
         if self.guess is not None:
             left, right = drawn
@@ -119,14 +119,14 @@ class _Track:
         return self.witness.happens(self.witness.candidate.score(draws))
 
     def estimate(self, which: int) -> float:
-        """The event's rate on its own side (0) or the other (1)."""
+        """Return the event's estimated rate on its own side (0) or the other (1)."""
         hits, draws = self.rates[which]
         return (hits + 0.5) / (draws + 1)
 
 
 @dataclass(slots=True)
 class SequentialAttack:
-    """At most ``most`` draws a side and pair, and about so many ``seconds``.
+    """Sequential attack of at most ``most`` draws a side and pair, and about so many ``seconds``.
 
     ``alpha`` is for the whole attack, whenever it stops. go_on: whether it goes on after the
     refutation, with events that would refute larger epsilons: bets stop there, and bounds go on
@@ -146,7 +146,7 @@ class SequentialAttack:
     peak: float = 0.0
 
     def run(self, target: Target, stream: int) -> tuple[Certificate, int]:
-        """The certificate, and the number of draws a side. ``bets`` has the history."""
+        """Return the certificate, and the number of draws a side. ``bets`` has the history."""
         tracks = [
             _Track(index, pair, (target(pair.left), target(pair.right)))
             for index, pair in enumerate(self.pairs)
@@ -173,8 +173,8 @@ class SequentialAttack:
 
     @property
     def _levels(self) -> tuple[float, float]:
-        """Of the bet against the claim, and of every bound: a lone point is on the grid of its
-        bound.
+        """Levels of the bet against the claim and of every bound: a lone point is on the grid
+        of its bound.
         """
         several = len(self._points)
         return (
@@ -205,7 +205,7 @@ class SequentialAttack:
         self._learn(track)
 
     def _refuse_dependent(self, track: _Track, stream: int, *, refuted: bool) -> None:
-        """Raises InvalidRun where outputs share noise, or the event that won bets comes in runs.
+        """Raise InvalidRun where outputs share noise, or the event that won bets comes in runs.
 
         Of outputs that hardly ever change, more are drawn before the claim is called false.
         """
@@ -227,7 +227,9 @@ class SequentialAttack:
             runs.require_fresh()
 
     def _learn(self, track: _Track) -> None:
-        """A new event from all that is kept: learned on every other batch, chosen on the rest."""
+        """Learn a new event from all retained draws: learned on every other batch, chosen on
+        the rest.
+        """
         while len(track.past[0]) > 4 and sum(map(len, track.past[0][1:])) > _KEPT:
             for past in track.past:
                 del past[0]
@@ -255,7 +257,7 @@ class SequentialAttack:
             rate[:] = [sum(one[k][which] for one in seen) for k in (0, 1)]
 
     def _aims(self) -> tuple[Point, ...]:
-        """The claim's points; once it is refuted, those that would raise the bounds."""
+        """Return the claim's points; once it is refuted, those that would raise the bounds."""
         if not self._refuted(self.wealths):
             return tested_points(self.guarantee)
         _, each = self._levels
@@ -322,7 +324,9 @@ class SequentialAttack:
 
 
 def _float_below(value: Fraction, power: int) -> float:
-    """A float, about the largest one, whose ``power`` is at most this positive number, exactly."""
+    """Return a float, about the largest one, whose ``power`` is at most this positive number,
+    exactly.
+    """
     found = math.pow(min(to_float(value), sys.float_info.max), 1 / power)
     while Fraction(found) ** power > value:
         found = math.nextafter(found, 0)

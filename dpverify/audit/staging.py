@@ -28,12 +28,12 @@ as missed.
 """
 _LARGEST = 700.0  # an epsilon whose exponential is a number
 POWER = 0.9
-"""With which the draws that a missed fault needs would show it."""
+"""Power with which the draws that a missed fault needs would show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedAttack:
-    """On planted faults; ``alpha`` for all stages of one fault.
+    """Attack on planted faults in stages; ``alpha`` for all stages of one fault.
 
     trials: the audit's draws a side and pair. beyond: whether a fault is attacked with more
     than those before it counts as missed.
@@ -47,7 +47,7 @@ class StagedAttack:
     beyond: bool = True
 
     def fault(self, name: str, target: Target, number: int) -> FaultResult:
-        """Stops at the first stage and pair that refute the claim for the faulty mechanism.
+        """Attack a fault until a stage and a pair refute the claim for the faulty mechanism.
 
         number: of the fault; another one gives other draws.
         """
@@ -68,8 +68,8 @@ class StagedAttack:
         )
 
     def stages(self) -> Iterator[tuple[int, int]]:
-        """Their positions in ``STAGES`` and draws, without those in which no outcome would
-        refute the claim.
+        """Yield positions in ``STAGES`` with their draws, without those in which no outcome
+        would refute the claim.
         """
         least = fewest_draws(self.guarantee, self.alpha / len(STAGES) / len(self.pairs))
         for stage, share in enumerate(STAGES):
@@ -80,7 +80,7 @@ class StagedAttack:
 
 
 def _remembered(target: Target) -> Target:
-    """The same laws at every stage, not made again."""
+    """Remember laws, so that all stages have the same ones without making them again."""
     made: dict[int, tuple[Any, AuditedLaw]] = {}
 
     def law(data: Any) -> AuditedLaw:
@@ -92,8 +92,9 @@ def _remembered(target: Target) -> Target:
 
 
 def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
-    """About how many draws a side and pair, not ``trials``, this event takes to refute the
-    claim with ``POWER``, as if counts were normal; infinite where its shares tell nothing.
+    """Estimate how many draws a side and pair, in place of ``trials``, this event takes to
+    refute the claim with ``POWER``, as if counts were normal; infinite where its shares tell
+    nothing.
     """
     bar = -float(ndtri(seen.alpha))
     excess = (standardized(seen, guarantee) + bar) / math.sqrt(seen.draws)

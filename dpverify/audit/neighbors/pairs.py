@@ -150,7 +150,7 @@ def steps_of_edits(a: Sequence[Any], b: Sequence[Any], most: int) -> int | None:
 
 
 def further(adjacency: Neighboring, steps: int, *, integers: bool = False) -> Neighboring:
-    """The relation of what is up to so many steps of this one apart.
+    """Return the relation of datasets that are up to so many steps of this relation apart.
 
     integers: whether answers are whole, as they are after each step. Raises TypeError for a
     relation of one's own.
@@ -189,7 +189,8 @@ class NeighboringPair:
 
 
 def added(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringPair:
-    """``base`` with ``record`` inserted before position ``at``, against ``base`` (add-remove).
+    """Return ``base`` with ``record`` inserted before position ``at``, against ``base``
+    (add-remove).
 
     An array or a data frame gives arrays, any other sequence lists. Raises ValueError for a record
     of another shape than the array's rows.
@@ -200,7 +201,7 @@ def added(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringP
 
 
 def replaced(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringPair:
-    """``base`` against ``base`` with the record at ``at`` replaced by ``record`` (replace).
+    """Return ``base`` against ``base`` with the record at ``at`` replaced by ``record`` (replace).
 
     A negative ``at`` counts from the end. Arrays and errors as in ``added``; ValueError where
     there is no such record.
@@ -216,13 +217,17 @@ def replaced(name: str, base: Dataset, record: Any, *, at: int = 0) -> Neighbori
 
 
 def _rows(base: Any) -> Any:
-    """A copy: an array of an array or a data frame, a list of any other sequence."""
+    """Return a copy of the rows: an array for an array or a data frame, a list for any other
+    sequence.
+    """
     data = base.to_numpy() if hasattr(base, "to_numpy") else base
     return data.copy() if isinstance(data, np.ndarray) else list(data)
 
 
 def _spliced(rows: Any, record: Any, start: int, stop: int) -> Any:
-    """``record`` instead of rows[start:stop]; an array's type is widened where it must be."""
+    """Return the rows with ``record`` in place of rows[start:stop]; an array's type is widened
+    where necessary.
+    """
     if isinstance(rows, list):
         return [*rows[:start], record, *rows[stop:]]
     if rows.dtype.hasobject or rows.dtype.names:
@@ -244,7 +249,7 @@ def moved(
     moves: Sequence[float],
     adjacency: QueryMoves | None = None,
 ) -> NeighboringPair:
-    """Query answers against the same moved by ``moves``, one for each (by default
+    """Return query answers against the same moved by ``moves``, one for each (by default
     ``QueryMoves()``).
 
     Both sides are of one type: integers if all that is given are, else floats, and then sums
@@ -266,7 +271,9 @@ def moved(
 
 
 def stepped(start: float, step: float) -> float:
-    """start + step, rounded towards ``start``: a float that is no further away than ``step``."""
+    """Return start + step, rounded towards ``start``: a float that is no further away than
+    ``step``.
+    """
     end = float(start) + float(step)
     if math.isfinite(end) and abs(Fraction(end) - Fraction(start)) > abs(Fraction(step)):
         end = math.nextafter(end, start)
@@ -274,7 +281,7 @@ def stepped(start: float, step: float) -> float:
 
 
 def _answers(vector: Dataset) -> list[Fraction | str]:
-    """Exact numbers; a NaN or an infinity by its name."""
+    """Return the answers as exact numbers; a NaN or an infinity by its name."""
     rows: Any = vector.tolist() if hasattr(vector, "tolist") else vector
     if isinstance(rows, (str, bytes)) or not isinstance(rows, Sequence):
         raise TypeError(f"A query vector is a sequence of numbers, not a {type(vector).__name__}.")
@@ -292,7 +299,7 @@ def _answer(i: int, given: Any) -> Fraction | str:
 
 
 def _shown(answer: Fraction | str) -> str:
-    """With all digits that tell floats apart."""
+    """Write an answer with all digits that tell floats apart."""
     if isinstance(answer, str) or answer.denominator == 1:
         return str(answer)
     return f"{float(answer):.17g}"

@@ -1,4 +1,6 @@
-"""What a search looks at first, how far apart, and what is claimed of it."""
+"""Plan of a search: which pairs are tried first, how many steps apart, and the claim tested on
+each.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _AMPLE = 4  # times the draws that show an event which is certain on one side an
 
 
 class Plan:
-    """What is looked at, how far apart, and what is claimed of it; refusals, before any draw."""
+    """Pairs that are tried, how many steps apart, and the claim tested on each. Refuses bad
+    plans before any draw.
+    """
 
     def __init__(
         self,
@@ -82,13 +86,13 @@ class Plan:
                 )
 
     def _fits(self, steps: int) -> bool:
-        """Whether the box has room for so many steps."""
+        """Return whether the box has room for so many steps."""
         assert self.box is not None
         return next(templates(self.adjacency, self.box, steps=steps), None) is not None
 
     def first_round(self, seed: int) -> list[NeighboringPair]:
-        """The pairs given; every template before any is repeated further apart; some that are;
-        and random ones.
+        """Return the pairs given, then every template before any is repeated further apart,
+        some that are further apart, and random ones.
         """
         if self.box is None:
             return list(self.given)
@@ -112,7 +116,7 @@ class Plan:
         return [*self.given, *usual[0][:near], *more, *random]
 
     def steps_of(self, pair: NeighboringPair) -> int:
-        """How many steps lead from one side of the pair to the other."""
+        """Return how many steps lead from one side of the pair to the other."""
         relation = pair.adjacency
         if isinstance(relation, Steps):
             return relation.number
@@ -121,12 +125,12 @@ class Plan:
         return 1
 
     def claim_of(self, pair: NeighboringPair) -> Any:
-        """What is claimed of this pair."""
+        """Return the claim for this pair."""
         far = self.steps_of(pair)
         return self.claim if far == 1 else self.guarantee.for_group(far)
 
     def claimed_of(self, pair: NeighboringPair) -> tuple[int, Sequence[tuple[float, float]]]:
-        """How many steps apart it is, and where what is claimed of it is tested."""
+        """Return how many steps apart the pair is, and the points at which its claim is tested."""
         far = self.steps_of(pair)
         return far, _points(self.guarantee, far)
 
@@ -139,8 +143,8 @@ def _points(guarantee: Guarantee, steps: int) -> Sequence[tuple[float, float]]:
 def _chosen_steps(
     given: Sequence[int] | None, guarantee: Guarantee, certifying: int, alpha: float
 ) -> tuple[int, ...]:
-    """Those asked for; or 1, and the most of a few numbers that so many draws a side are ample
-    for.
+    """Return the steps asked for; by default 1, and the largest of a few numbers for which so
+    many draws a side are ample.
     """
     if given is not None:
         steps = tuple(dict.fromkeys(whole(k, "steps") for k in given))
@@ -159,8 +163,8 @@ def _chosen_steps(
 
 
 def _places(budget: int, draws: int, *, exactly: bool = False) -> int:
-    """With how many pairs a search can begin, so that each gets so many draws a side: a power
-    of two, unless it is to be the most.
+    """Return with how many pairs a search can begin, so that each gets so many draws a side: a
+    power of two, unless it is to be the most.
     """
     places = 2
     while places < _MOST_PAIRS and 4 * places * rounds_of(2 * places) * draws <= budget:

@@ -27,8 +27,8 @@ _LARGEST_POWER = 308
 def random_pair(
     name: str, adjacency: Neighboring, box: Box, rng: np.random.Generator, steps: int = 1
 ) -> NeighboringPair:
-    """Neighbors, or datasets so many steps apart, that favor corners, ties, and gaps as wide as
-    the move.
+    """Return neighbors, or datasets so many steps apart, that favor corners, ties, and gaps as
+    wide as the move.
 
     Raises ValueError where the box has no two different neighbors.
     """
@@ -49,7 +49,9 @@ def random_pair(
 def mutated(
     name: str, pair: NeighboringPair, box: Box, rng: np.random.Generator
 ) -> NeighboringPair | None:
-    """Neighbors that differ from ``pair`` in one respect; None where the change leads nowhere."""
+    """Return neighbors that differ from ``pair`` in one respect; None where the change leads
+    nowhere.
+    """
     if isinstance(pair.adjacency, QueryMoves):
         return _mutated_answers(name, pair, pair.adjacency, box, rng)
     relation = pair.adjacency
@@ -78,12 +80,14 @@ def _random_answers(
 
 
 def _alike(box: Box) -> bool:
-    """Whether a value of one column fits in every other."""
+    """Return whether a value of one column fits in every other."""
     return bool(np.all(box.lows == box.lows[0]) and np.all(box.highs == box.highs[0]))
 
 
 def _random_answer(column: int, box: Box, step: float, rng: np.random.Generator) -> float:
-    """A corner, a multiple of the step from the middle, or anything."""
+    """Draw an answer: a corner, a multiple of the step from the middle, or any number of the
+    box.
+    """
     low, high, middle = box.lows[column], box.highs[column], box.middles[column]
     kind = rng.integers(4)
     if kind == 0:
@@ -133,7 +137,7 @@ def _mutated_answers(
 
 
 def _random_change(name: str, box: Box, rng: np.random.Generator) -> Change:
-    """A dataset of few different records, and one that enters or changes."""
+    """Draw a dataset of few different records, and one record that enters or changes."""
     size = int(rng.choice(_sizes(box)))
     kinds = [_random_record(box, rng) for _ in range(int(rng.integers(1, 4)))]
     base = [kinds[i] for i in rng.integers(len(kinds), size=size)]
@@ -175,8 +179,8 @@ def _uniform(low: float, high: float, integers: bool, rng: np.random.Generator) 
 
 
 def change_of(pair: NeighboringPair, box: Box) -> Change | None:
-    """The change that a pair of datasets is; None where the two are equal, of other columns, or
-    several steps apart by different records.
+    """Return the change that a pair of datasets is; None where the two are equal, of other
+    columns, or several steps apart by different records.
     """
     left, right = _records(pair.left, box), _records(pair.right, box)
     if left is None or right is None:
@@ -206,7 +210,7 @@ def _records(data: object, box: Box) -> list[Record] | None:
 
 
 def _mutated_change(name: str, change: Change, box: Box, rng: np.random.Generator) -> Change:
-    """Another record, another place, other or more records around it."""
+    """Vary a change: another record, another place, other or more records around it."""
     base, record, old, at = list(change.base), change.record, change.old, change.at
     kind = rng.integers(6)
     if kind == 0:

@@ -29,7 +29,7 @@ def promise(
     points: Sequence[Point],
     errors: float,
 ) -> float:
-    """By how much the best event's ln((P - delta) / Q) seems to exceed a claimed epsilon.
+    """Estimate how far the best event's ln((P - delta) / Q) exceeds a claimed epsilon.
 
     Either side may be the likelier one. With known laws the event is a threshold of their
     ratio; otherwise a threshold or a value of one number, of the smallest, largest or sum of
@@ -51,7 +51,7 @@ def promise(
 
 
 def _above(own: Floats, other: Floats) -> tuple[Floats, Floats]:
-    """How many draws of either side reach each of some thresholds."""
+    """Count how many draws of either side reach each of some thresholds."""
     own, other = np.sort(own), np.sort(other)
     thresholds = np.unique(own)
     if len(thresholds) > _THRESHOLDS:  # evenly spaced ranks, and finely in the upper tail
@@ -70,7 +70,9 @@ def _excess(
     points: Sequence[Point],
     errors: float,
 ) -> float:
-    """The best of some events at any point of the claim, some standard errors taken off."""
+    """Return the excess of the best of some events at any point of the claim, less some
+    standard errors.
+    """
     p, q = (hits + 0.5) / (sizes[0] + 1), (other_hits + 0.5) / (sizes[1] + 1)
     best = -np.inf
     for epsilon, delta in points:
@@ -85,7 +87,7 @@ def _excess(
 def _scores(
     left: Draws, right: Draws, laws: tuple[AuditedLaw, AuditedLaw]
 ) -> Iterator[tuple[Floats, Floats]]:
-    """One number for each draw of either side, in several ways."""
+    """Yield one number for each draw of either side, in several ways."""
     ratios = _log_ratio(left, laws), _log_ratio(right, laws)
     if ratios[0] is not None and ratios[1] is not None:
         yield ratios[0], ratios[1]
@@ -117,7 +119,7 @@ def _log_ratio(draws: Draws, laws: tuple[AuditedLaw, AuditedLaw]) -> Floats | No
 
 
 def _coded(left: NDArray[np.object_], right: NDArray[np.object_]) -> tuple[Floats, Floats]:
-    """Labels as numbers."""
+    """Replace labels by numbers."""
     places: dict[object, float] = {}
     for label in (*left.tolist(), *right.tolist()):
         places.setdefault(label, float(len(places)))
@@ -126,7 +128,7 @@ def _coded(left: NDArray[np.object_], right: NDArray[np.object_]) -> tuple[Float
 
 
 def _indicators(a: Floats, b: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """Whether a number is one of those that occur most often."""
+    """Yield, for each of the most frequent numbers, whether a draw equals it."""
     values, counts = np.unique(np.concatenate([a, b]), return_counts=True)
     if len(values) == 1:
         return
@@ -137,7 +139,9 @@ def _indicators(a: Floats, b: Floats) -> Iterator[tuple[Floats, Floats]]:
 
 
 def _telling_columns(a: Floats, b: Floats) -> list[int]:
-    """Those whose means or spreads differ most, where there are many."""
+    """Return the columns whose means or spreads differ most, where there are many; otherwise
+    all.
+    """
     if a.shape[1] <= _COLUMNS:
         return list(range(a.shape[1]))
     spread = a.std(axis=0) + b.std(axis=0)
@@ -148,7 +152,9 @@ def _telling_columns(a: Floats, b: Floats) -> list[int]:
 
 
 def _whole_outputs(a: Floats, b: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """For outputs that recur: the logarithm of how much oftener one half of the draws has each."""
+    """Yield, for outputs that recur, the logarithm of how much more often one half of the draws
+    has each.
+    """
     half = len(a) // 2
     together = np.ascontiguousarray(np.concatenate([a, b]))
     as_one = together.view([("", together.dtype)] * together.shape[1]).ravel()

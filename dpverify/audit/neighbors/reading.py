@@ -11,7 +11,7 @@ from dpverify.privacy.numbers import exact
 
 
 def adjacency_as_json(adjacency: Neighboring) -> dict[str, Any]:
-    """The relation by its kind; one of a user's own by its text alone."""
+    """Return the relation by its kind; a user's own relation by its text alone."""
     if isinstance(adjacency, QueryMoves):
         by = render(exact(adjacency.by, "by"))
         return {"kind": "query moves", "by": by, "at_once": adjacency.at_once}
@@ -22,7 +22,7 @@ def adjacency_as_json(adjacency: Neighboring) -> dict[str, Any]:
 
 
 def adjacency_from(given: Mapping[str, Any]) -> Neighboring:
-    """The relation that ``adjacency_as_json`` wrote down; ValueError for one of a user's own."""
+    """Read the relation that ``adjacency_as_json`` wrote; ValueError for a user's own relation."""
     if given["kind"] == "query moves":
         return QueryMoves(given["by"], given["at_once"])
     if given["kind"] == "steps":

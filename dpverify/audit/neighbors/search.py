@@ -65,7 +65,9 @@ class SearchResult(Asked):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the audit of the best pair is; never without planted faults (``faults=``)."""
+        """True if the audit of the best pair is CONSISTENT; never without planted faults
+        (``faults=``).
+        """
         return self.result is not None and self.result.is_consistent
 
     @property
@@ -102,8 +104,8 @@ class SearchResult(Asked):
         return "\n".join([*lines, f"searched   {self.calls} calls in all, seed {self.seed}"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON keeps as it is; ``audit`` is what ``AuditResult.to_dict`` gives,
-        or None.
+        """Return plain data that JSON keeps as it is; ``audit`` is what ``AuditResult.to_dict``
+        gives, or None.
         """
         made: dict[str, Any] = plain_floats(
             {
@@ -232,7 +234,7 @@ def _check_calls(calls: int, plan: Plan, pairs: int, alpha: float, step: float) 
 
 
 def _shown(data: Any) -> str:
-    """A dataset in one line."""
+    """Write a dataset in one line."""
     text = " ".join(repr(np.asarray(data).tolist()).split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(data)} records)"
 

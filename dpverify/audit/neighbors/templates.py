@@ -38,8 +38,8 @@ def templates(
     minimum_n: int | None = None,
     steps: int = 1,
 ) -> Iterator[NeighboringPair]:
-    """Neighboring pairs in ``box``, one of each kind of attack first, then the others; none of
-    them twice.
+    """Yield neighboring pairs in ``box``, one of each kind of attack first, then the others,
+    without repetition.
 
     Datasets: somebody enters an empty one; a far outlier; a record that crosses a threshold; a
     majority that is decided; all equal; an insertion that shifts everything; numbers of records
@@ -100,7 +100,7 @@ def _all(
 
 
 def apart(steps: int) -> str:
-    """What the name of a pair ends with."""
+    """Return the suffix of a pair's name that says how many steps apart it is."""
     return "" if steps == 1 else f", {steps} steps apart"
 
 
@@ -108,7 +108,7 @@ Item = TypeVar("Item")
 
 
 def in_turn(families: Iterable[Iterable[Item]]) -> Iterator[Item]:
-    """The first of each, then the second of each, as long as there are any."""
+    """Yield the first item of each family, then the second of each, as long as there are any."""
     going = [iter(family) for family in families]
     while going:
         left = []
@@ -121,7 +121,9 @@ def in_turn(families: Iterable[Iterable[Item]]) -> Iterator[Item]:
 
 
 def _identity(data: Dataset) -> str:
-    """What tells two datasets apart as they are given: -0.0 is not 0.0, which must not matter."""
+    """Return a text that tells two datasets apart as they are given: -0.0 is not 0.0, which
+    must not matter.
+    """
     return repr(data.tolist() if isinstance(data, np.ndarray) else data)
 
 
@@ -138,7 +140,7 @@ class Change:
     at: int = 0
 
     def pair(self, adjacency: Adjacency, box: Box, steps: int = 1) -> NeighboringPair | None:
-        """The neighbors, or None where they are not in the box.
+        """Return the neighbors, or None where they are not in the box.
 
         steps: how many times the record enters, or stands where ``old`` was, side by side.
         """
@@ -186,7 +188,9 @@ def _ends(ends: Sequence[tuple[str, Record]], middle: Record, few: int) -> Itera
 
 
 def _crossings(box: Box, thresholds: Sequence[float], few: int) -> Iterator[Change]:
-    """By the smallest step, and onto the threshold itself, in every column."""
+    """Yield moves by the smallest step across a threshold, and onto the threshold itself, in
+    every column.
+    """
     for column in range(min(box.columns, _MOST_CORNERS)):
         halfway = float(box.lows[column] / 2 + box.highs[column] / 2)
         for threshold in dict.fromkeys([*thresholds, 0.0, halfway]):
@@ -208,8 +212,8 @@ def _around(threshold: float, integers: bool) -> tuple[float, float, float]:
 
 
 def _orders(low: Record, high: Record, few: int) -> Iterator[Change]:
-    """An insertion at the front moves every record of an alternating dataset to the other
-    parity.
+    """Yield changes of order: an insertion at the front moves every record of an alternating
+    dataset to the other parity.
     """
     alternating = ([low, high] * few)[:few]
     for at, where in ((0, "front"), (few // 2, "middle"), (few, "end")):
@@ -230,7 +234,9 @@ def _sizes(
 
 
 def _corners(box: Box, base: Sequence[Record]) -> Iterator[Change]:
-    """One column at its end, the others in the middle; and opposite ends in turn."""
+    """Yield records with one column at its end and the others in the middle, and with opposite
+    ends in turn.
+    """
     if box.columns == 1:
         return
     for column in range(min(box.columns, _MOST_CORNERS)):
@@ -245,7 +251,9 @@ def _corners(box: Box, base: Sequence[Record]) -> Iterator[Change]:
 
 
 def _not_finite(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Change]:
-    """Where the box allows it: a record of NaN, of infinities, and of both with a number beside."""
+    """Yield records of NaN, of infinities, and of both with a number beside, where the box
+    allows them.
+    """
     if box.nonfinite != "replace" or box.integers:
         return
     for value in NOT_FINITE:
@@ -258,7 +266,7 @@ def _not_finite(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Ch
 
 
 def _extremes(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Change]:
-    """Where floats are odd, or integers end; those outside the box are left out."""
+    """Yield records where floats are odd, or integers end; those outside the box are left out."""
     if box.integers:
         for end in INTEGER_ENDS:
             for value, step in (

@@ -39,7 +39,7 @@ class Part:
     marks: dict[int, Labels]
 
     def select(self, rows: Codes) -> Part:
-        """Only these rows."""
+        """Return only these rows."""
         marks = {column: labels.select(rows) for column, labels in self.marks.items()}
         kinds, labels = self.kinds.select(rows), self.labels.select(rows)
         return Part(kinds, labels, self.numbers[rows], self.widths[rows], marks)
@@ -56,7 +56,7 @@ class Kept:
 
 
 def restored(values: Sequence[Kept]) -> Part:
-    """Outputs that were taken apart one by one."""
+    """Combine outputs that were taken apart one by one."""
     widths = np.array([len(value.numbers) for value in values], dtype=np.intp)
     numbers = np.zeros((len(values), int(widths.max(initial=0))))
     for i, value in enumerate(values):
@@ -71,19 +71,21 @@ def restored(values: Sequence[Kept]) -> Part:
 
 
 def alone(texts: Sequence[str]) -> str:
-    """The label of a value by itself."""
+    """Return the label of a value by itself."""
     return texts[0]
 
 
 def text_part(kinds: Labels, labels: Labels, inside: bool) -> Part:
-    """Values told apart by their text alone. inside: of a container, so they have a place in it."""
+    """Encode values that are told apart by their text alone. inside: of a container, so they
+    have a place in it.
+    """
     size, width = len(labels), int(inside)
     marks = {0: labels} if inside else {}
     return Part(kinds, labels, np.zeros((size, width)), np.full(size, width, np.intp), marks)
 
 
 def float_part(rows: Floats, name: str, wrap: Wrap) -> Part:
-    """Rows of floats, shape (size, width). Marked where NaN, infinite or minus zero.
+    """Encode rows of floats, shape (size, width). Marked where NaN, infinite or minus zero.
 
     There the number is 0; of a NaN it is the payload, which is 0 but for those that were made
     by hand.
@@ -105,8 +107,8 @@ def float_part(rows: Floats, name: str, wrap: Wrap) -> Part:
 
 
 def floats(rows: NDArray[Any]) -> Floats:
-    """Of any real dtype; of a longer one than 64 bits the rounding errors as well, as further
-    columns.
+    """Convert any real dtype to float64; for one longer than 64 bits the rounding errors follow
+    as further columns.
     """
     if rows.dtype.itemsize <= 8:
         return rows.astype(np.float64)
@@ -117,7 +119,7 @@ def floats(rows: NDArray[Any]) -> Floats:
 
 
 def _odd_codes(values: Floats) -> NDArray[np.uint8]:
-    """Where in ``_ODD`` each value is."""
+    """Return the position of each value in ``_ODD``."""
     codes = np.zeros(values.shape, dtype=np.uint8)
     codes[np.isnan(values)] = 1
     codes[values == np.inf] = 2
@@ -128,7 +130,7 @@ def _odd_codes(values: Floats) -> NDArray[np.uint8]:
 
 
 def integer_part(rows: NDArray[Any], name: str, wrap: Wrap) -> Part:
-    """Rows of integers of any size, shape (size, width).
+    """Encode rows of integers of any size, shape (size, width).
 
     A row with one beyond 2^53, where floats have gaps, is marked with the number of bits there
     and has a residue of every entry besides, which tells neighbors apart, and words of it,
@@ -158,14 +160,14 @@ def integer_part(rows: NDArray[Any], name: str, wrap: Wrap) -> Part:
 
 
 def floats_of(integers: NDArray[Any]) -> Floats:
-    """The nearest floats; what is astronomic stops at 10^300."""
+    """Return the nearest floats; what is astronomic stops at 10^300."""
     if integers.dtype == object:
         integers = np.clip(integers, -_HUGE, _HUGE)
     return integers.astype(np.float64, copy=False)
 
 
 def residues(integers: NDArray[Any]) -> Floats:
-    """Modulo a prime below 2^31."""
+    """Reduce modulo a prime below 2^31."""
     prime = integers.dtype.type(_PRIME) if integers.dtype.itemsize >= 8 else np.int64(_PRIME)
     if integers.dtype == object:
         return (integers % _PRIME).astype(np.float64)
@@ -173,7 +175,7 @@ def residues(integers: NDArray[Any]) -> Floats:
 
 
 def words(integers: NDArray[Any]) -> list[Floats]:
-    """The lowest words of 32 bits each, in two's complement."""
+    """Return the lowest words of 32 bits each, in two's complement."""
     if integers.dtype != object:
         own = integers.dtype.type
         found = [(integers >> own(_WORD * k)) & own(_LAST) for k in range(2)]
@@ -184,7 +186,7 @@ def words(integers: NDArray[Any]) -> list[Floats]:
 
 
 def _bits(integers: NDArray[Any], floats: Floats) -> NDArray[np.int64]:
-    """How many bits the nearest float has; the integer itself where it is astronomic."""
+    """Return how many bits the nearest float has; where the integer is astronomic, its own."""
     found = np.frexp(floats)[1].astype(np.int64)
     for place in np.argwhere(np.abs(floats) >= float(_HUGE)):
         found[tuple(place)] = int(integers[tuple(place)]).bit_length()
@@ -194,7 +196,7 @@ def _bits(integers: NDArray[Any], floats: Floats) -> NDArray[np.int64]:
 def _patterns(
     codes: NDArray[Any], columns: Codes, table: tuple[str, ...], ordinary: list[str], wrap: Wrap
 ) -> Labels:
-    """The label of each row from what stands at some columns; elsewhere all is ordinary."""
+    """Return the label of each row from what stands at some columns; elsewhere all is ordinary."""
     if len(ordinary) > UNORDERED:
         codes = np.sort(codes, axis=1)
     which, first = _distinct_rows(codes)
@@ -208,7 +210,9 @@ def _patterns(
 
 
 def _distinct_rows(codes: NDArray[Any]) -> tuple[Codes, Codes]:
-    """For each row which distinct one it is, and where each distinct one first is."""
+    """Return, for each row, which distinct row it equals, and where each distinct row comes
+    first.
+    """
     if codes.shape[1] == 1:
         keys: NDArray[Any] = codes[:, 0]
     else:
@@ -219,13 +223,13 @@ def _distinct_rows(codes: NDArray[Any]) -> tuple[Codes, Codes]:
 
 
 def merged(which: Codes, texts: Sequence[str]) -> Labels:
-    """A column from places in a list of texts that may repeat."""
+    """Return a column of labels from places in a list of texts that may repeat."""
     distinct = Labels.of(texts)
     return Labels(distinct.codes[which], distinct.table)
 
 
 def joined(parts: Sequence[Part], wrap: Wrap, size: int) -> Part:
-    """The parts of each output side by side, each as wide as it is in that output."""
+    """Join the parts of each output side by side, each as wide as it is in that output."""
     kinds = _joined_labels([part.kinds for part in parts], wrap, size)
     labels = _joined_labels([part.labels for part in parts], wrap, size)
     widths = np.array([part.widths for part in parts], dtype=np.intp).reshape(-1, size).T
@@ -255,7 +259,7 @@ def _joined_labels(columns: Sequence[Labels], wrap: Wrap, size: int) -> Labels:
 
 
 def refuse_many(size: int, width: int) -> None:
-    """Raises ValueError where so many rows of this width are more than memory is meant for."""
+    """Raise ValueError where so many rows of this width are more than memory is meant for."""
     if size * width > _MOST_NUMBERS:
         raise ValueError(
             f"The longest of {size:,} outputs has {width:,} numbers, so all of them as rows of "
@@ -266,7 +270,7 @@ def refuse_many(size: int, width: int) -> None:
 
 
 def scattered(parts: Sequence[tuple[Codes, Part]], size: int) -> Part:
-    """Parts of a batch, each with the rows it stands for, as one."""
+    """Combine parts of a batch, each with the rows it stands for, into one."""
     width = max((part.numbers.shape[1] for _, part in parts), default=0)
     refuse_many(size, width)
     numbers, widths = np.zeros((size, width)), np.zeros(size, np.intp)
@@ -284,7 +288,7 @@ def scattered(parts: Sequence[tuple[Codes, Part]], size: int) -> Part:
 
 
 def _scattered_labels(parts: Sequence[tuple[Codes, Labels]], size: int) -> Labels:
-    """Rows of no part have no mark."""
+    """Combine labels; rows of no part have no mark."""
     texts = [PLAIN]
     codes = np.zeros(size, dtype=np.intp)
     for rows, labels in parts:

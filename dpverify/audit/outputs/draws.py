@@ -29,12 +29,12 @@ class Labels:
 
     @classmethod
     def constant(cls, label: str, size: int) -> Labels:
-        """The same text everywhere; costs no memory."""
+        """Return the same text everywhere; it costs no memory."""
         return cls(np.broadcast_to(np.intp(0), size), (label,))
 
     @classmethod
     def of(cls, values: Any) -> Labels:
-        """Of any sequence of hashable values."""
+        """Return the labels of any sequence of hashable values."""
         values = values.tolist() if isinstance(values, np.ndarray) else values
         places: dict[Any, int] = {}
         codes = [places.setdefault(value, len(places)) for value in values]
@@ -44,28 +44,28 @@ class Labels:
         return len(self.codes)
 
     def array(self) -> NDArray[Any]:
-        """The texts, shape (size,), dtype object."""
+        """Return the texts, shape (size,), dtype object."""
         table = np.empty(len(self.table), dtype=object)
         table[:] = self.table
         return np.asarray(table[self.codes]) if len(table) else np.empty(len(self), dtype=object)
 
     def select(self, rows: Rows) -> Labels:
-        """The same column with only these rows."""
+        """Return the same column with only these rows."""
         return Labels(self.codes[rows], self.table)
 
     def counts(self) -> dict[Any, int]:
-        """How often each text that occurs does."""
+        """Count how often each text occurs."""
         found = np.bincount(self.codes, minlength=len(self.table)).tolist()
         return {label: n for label, n in zip(self.table, found, strict=True) if n}
 
     def are(self, label: Any) -> NDArray[np.bool_]:
-        """Where the text is this one."""
+        """Return where the text is this one."""
         if label not in self.table:
             return np.zeros(len(self), dtype=np.bool_)
         return np.asarray(self.codes == self.table.index(label))
 
     def weighted(self, weights: Mapping[Any, float], unknown: float = 0.0) -> Floats:
-        """The weight of each text; ``unknown`` for one without."""
+        """Return the weight of each text; ``unknown`` for one without."""
         return np.array([weights.get(label, unknown) for label in self.table] or [unknown])[
             self.codes
         ]
@@ -113,28 +113,28 @@ class Draws:
         return self.coded.array()
 
     def select(self, rows: Rows) -> Draws:
-        """The same batch with only these rows, without ``raw``."""
+        """Return the same batch with only these rows, without ``raw``."""
         marks = {column: labels.select(rows) for column, labels in self.marks.items()}
         kinds = self.kinds.select(rows)
         return Draws(self.coded.select(rows), self.numbers[rows], kinds=kinds, marks=marks)
 
     def column(self, j: int) -> Floats:
-        """Numbers at one place, shape (size,); 0 where this batch is not that wide."""
+        """Return the numbers at one place, shape (size,); 0 where this batch is not that wide."""
         return self.numbers[:, j] if j < self.numbers.shape[1] else np.zeros(len(self))
 
     def columns(self, width: int) -> Floats:
-        """Shape (size, width): cut, or filled up with 0."""
+        """Return the numbers with shape (size, width): cut, or filled up with 0."""
         found = self.numbers[:, :width]
         missing = width - found.shape[1]
         return np.pad(found, ((0, 0), (0, missing))) if missing else found
 
     def marked(self, j: int) -> Labels:
-        """The marks at one place."""
+        """Return the marks at one place."""
         return self.marks[j] if j in self.marks else Labels.constant(PLAIN, len(self))
 
 
 def together(batches: Sequence[Draws]) -> Draws:
-    """At least one batch as a single one, as wide as the widest, without ``raw``."""
+    """Join at least one batch to a single one, as wide as the widest, without ``raw``."""
     width = max(batch.numbers.shape[1] for batch in batches)
     columns = sorted({column for batch in batches for column in batch.marks})
     return Draws(

@@ -54,7 +54,8 @@ _DEEPEST = 12
 
 
 def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:
-    """Kinds, labels, marks and numbers of arbitrary outputs. One odd output never breaks a batch.
+    """Return kinds, labels, marks and numbers of arbitrary outputs. One odd output never breaks
+    a batch.
 
     Raises ValueError for an iterator or a coroutine: what it would give cannot be seen.
     """
@@ -66,8 +67,8 @@ def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:
 
 
 def kept(output: Any) -> Kept:
-    """One output as it is now, whatever becomes of the object. Raises ValueError as ``encode``
-    does.
+    """Take one output apart as it is now, whatever becomes of the object. Raises ValueError as
+    ``encode`` does.
     """
     draws = encode([output])
     marks = {j: str(labels.table[labels.codes[0]]) for j, labels in draws.marks.items()}
@@ -81,14 +82,14 @@ def kept(output: Any) -> Kept:
 
 
 def _encoded(values: Sequence[Any], depth: int) -> Part:
-    """Any values. depth: in how many containers they are."""
+    """Encode any values. depth: in how many containers they are."""
     return _grouped(values, type, lambda kind, group: _of_type(kind, group, depth))
 
 
 def _grouped(
     values: Sequence[Any], key: Callable[[Any], Any], encoder: Callable[[Any, list[Any]], Part]
 ) -> Part:
-    """Each group of values with one key encoded together."""
+    """Encode each group of values with one key together."""
     keys = list(map(key, values))
     distinct = list(dict.fromkeys(keys))
     if len(distinct) == 1:
@@ -101,12 +102,12 @@ def _grouped(
 
 
 def _plain_integer(value: Any) -> int:
-    """Of a subclass, too, whatever its own conversions do."""
+    """Convert to a plain integer, also from a subclass, whatever its own conversions do."""
     return int.__int__(value) if isinstance(value, int) else int(value)
 
 
 def _of_type(kind: type, values: list[Any], depth: int) -> Part:
-    """Values of one type."""
+    """Encode values of one type."""
     _refuse_unfinished(kind)
     if kind is Kept:
         return restored(values)
@@ -126,7 +127,7 @@ def _of_type(kind: type, values: list[Any], depth: int) -> Part:
 
 
 def _refuse_unfinished(kind: type) -> None:
-    """Raises ValueError for a type whose values come only when they are asked for."""
+    """Raise ValueError for a type whose values come only when they are asked for."""
     if issubclass(kind, (Iterator, AsyncIterator, Coroutine)):
         raise ValueError(
             f"An output is a {kind.__name__}, whose contents cannot be seen without using it up; "
@@ -135,7 +136,7 @@ def _refuse_unfinished(kind: type) -> None:
 
 
 def _of_compound(kind: type, values: list[Any], depth: int) -> Part:
-    """Values of one type that hold others."""
+    """Encode values of one type that hold others."""
     if depth >= _DEEPEST:
         return _leaves(values, depth)
     if kind is np.ndarray:
@@ -150,7 +151,7 @@ def _of_compound(kind: type, values: list[Any], depth: int) -> Part:
 
 
 def _scalar_name(kind: type) -> str:
-    """Of Python's and numpy's usual types alike."""
+    """Return one name for Python's and numpy's usual types alike."""
     if kind in (float, np.float64):
         return "float"
     return "integer" if kind is int or issubclass(kind, np.integer) else kind.__name__
@@ -164,7 +165,7 @@ def _integer_array(values: list[int]) -> NDArray[Any]:
 
 
 def _stacked(array: NDArray[Any]) -> Part:
-    """Real numbers: one output a row, a scalar where the array has one axis."""
+    """Encode real numbers: one output a row, a scalar where the array has one axis."""
     rows = array.reshape(len(array), -1)
     wrap: Wrap = (
         alone if array.ndim == 1 else partial(_array_label, array.dtype, f"{array.shape[1:]}")
@@ -176,8 +177,8 @@ def _stacked(array: NDArray[Any]) -> Part:
 
 
 def _array_key(array: NDArray[Any]) -> tuple[str, str]:
-    """Its type; its shape, and its order in memory where that is not the usual one: a file
-    shows it.
+    """Return an array's type, and its shape with its order in memory where that is not the
+    usual one: a file shows it.
     """
     flags = array.flags
     order = " in Fortran order" if flags.f_contiguous and not flags.c_contiguous else ""
@@ -185,7 +186,7 @@ def _array_key(array: NDArray[Any]) -> tuple[str, str]:
 
 
 def _arrays(depth: int, key: tuple[str, str], arrays: list[Any]) -> Part:
-    """Arrays of one dtype, shape and order."""
+    """Encode arrays of one dtype, shape and order."""
     dtype, shape = np.dtype(key[0]), key[1]
     if dtype.kind in "iufb" and arrays:
         stacked = np.stack(arrays).reshape(len(arrays), -1)
@@ -200,8 +201,8 @@ def _arrays(depth: int, key: tuple[str, str], arrays: list[Any]) -> Part:
 
 
 def _pairs(rows: NDArray[Any]) -> Floats:
-    """Real and imaginary parts; shape (size, 2 * width), more where they are longer than 64
-    bits.
+    """Return real and imaginary parts, shape (size, 2 * width), more where they are longer than
+    64 bits.
     """
     longer = rows.dtype.itemsize > 16
     rows = rows.astype(rows.dtype if longer else np.complex128).reshape(len(rows), -1)
@@ -214,7 +215,7 @@ def _array_label(dtype: np.dtype[Any], shape: str, texts: Sequence[str]) -> str:
 
 
 def _sequences(kind: type, values: list[Any], depth: int) -> Part:
-    """Lists or tuples of one length."""
+    """Encode lists or tuples of one length."""
     name = "" if kind in (list, tuple) else kind.__name__
     wrap = partial(_sequence, name, brackets="[]" if kind is list else "()")
     if set(map(type, chain.from_iterable(values))) == {float}:
@@ -223,13 +224,13 @@ def _sequences(kind: type, values: list[Any], depth: int) -> Part:
 
 
 def _places(rows: list[list[Any]], wrap: Wrap, depth: int) -> Part:
-    """Rows of one length, place by place."""
+    """Encode rows of one length, place by place."""
     parts = [_encoded(column, depth + 1) for column in zip(*rows, strict=True)]
     return joined(parts, wrap, len(rows))
 
 
 def _sequence(name: str, texts: Sequence[str], brackets: str = "()") -> str:
-    """Equal neighbors together; of many parts only how often each occurs."""
+    """Label a sequence: equal neighbors together; of many parts only how often each occurs."""
     if len(texts) <= UNORDERED:
         runs = [(text, len(list(group))) for text, group in groupby(texts)]
     else:
@@ -241,7 +242,7 @@ def _sequence(name: str, texts: Sequence[str], brackets: str = "()") -> str:
 def _records(
     kind: type, values: list[Any], fields: Callable[[Any], dict[str, Any] | None], depth: int
 ) -> Part:
-    """Named values of one type; those without names are leaves."""
+    """Encode named values of one type; those without names are leaves."""
     found: list[dict[str, Any] | None] = []
     for value in values:
         try:
@@ -273,7 +274,7 @@ def _items(value: Any) -> dict[str, Any]:
 
 
 def _exactly(value: Fraction | Decimal) -> dict[str, Any]:
-    """Near enough as a float, and what tells equal floats apart."""
+    """Return a float that is near enough, and what tells equal floats apart."""
     if isinstance(value, Decimal) and not value.is_finite():
         return {"value": str(value)}
     exact = Fraction(value)
@@ -287,7 +288,7 @@ def _exactly(value: Fraction | Decimal) -> dict[str, Any]:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """What an object holds; an array-like one its array; None for one without fields."""
+    """Return an object's fields (for an array-like one, its array); None for one without fields."""
     if hasattr(value, "__array__") and not isinstance(value, (type, np.generic)):
         is_masked = isinstance(value, np.ma.MaskedArray)
         array = value.tolist() if is_masked else np.asarray(value)
@@ -309,7 +310,7 @@ def _fields(value: Any) -> dict[str, Any] | None:
 
 
 def _axes(value: Any) -> dict[str, Any]:
-    """What names the rows and columns of a table, as pandas has it."""
+    """Return what names the rows and columns of a table, as pandas has it."""
     found = {name: getattr(value, name, None) for name in ("index", "columns", "name")}
     return {
         name: list(axis) if isinstance(axis, Iterable) and not isinstance(axis, str) else axis
@@ -319,7 +320,7 @@ def _axes(value: Any) -> dict[str, Any]:
 
 
 def _leaves(values: Sequence[Any], depth: int) -> Part:
-    """Values that are told apart by their text alone."""
+    """Encode values that are told apart by their text alone."""
     plain = issubclass(type(values[0]), (str, bytes))
     places = Labels.of(values if plain else map(id, values))  # equal ones are shown once
     shown = list(places.table) if plain else list({id(value): value for value in values}.values())

@@ -1,4 +1,4 @@
-"""What is drawn from: a mechanism's law, or any function of a dataset.
+"""Sources of draws: a mechanism's law, or any function of a dataset.
 
 Every outcome is first-class: a number, an array, a string, None, an abstention, an exception. Two
 draws with different labels are told apart by the label; within a label the numbers do.
@@ -37,13 +37,13 @@ _BLOCK = 1000  # raw outputs at a time: what is kept of each may be far less
 
 
 class AuditedLaw(Protocol):
-    """What an audit needs of one side of a pair."""
+    """Interface that an audit needs of one side of a pair."""
 
     def draw(self, bits: Bits, size: int) -> Draws:
-        """``size`` independent outputs."""
+        """Draw ``size`` independent outputs."""
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
-        """The log-probability of each draw under this law, if it is known."""
+        """Return the log-probability of each draw under this law, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class CallableDraws:
         return draws
 
     def _refuse_one_draw(self, draws: Draws) -> None:
-        """Raises ValueError if each of two batches has one value alone, and not the same: of
+        """Raise ValueError if each of two batches has one value alone, and not the same: for
         independent outputs that has a probability below 2^-60.
         """
         only = only_output(draws)
@@ -92,11 +92,11 @@ class CallableDraws:
             )
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
-        """Unknown."""
+        """Return None: the likelihood is unknown."""
         return None
 
     def one(self, given: Dataset) -> Any:
-        """The output of one call, or the exception that it raised."""
+        """Return the output of one call, or the exception that it raised."""
         try:
             output = self.function(given)
         except (KeyboardInterrupt, MemoryError):  # these say nothing of the function
@@ -142,13 +142,13 @@ class SeededDraws:
     data: Dataset
 
     def draw(self, bits: Bits, size: int) -> Draws:
-        """``size`` outputs. Raises ValueError for another number of them."""
+        """Draw ``size`` outputs. Raises ValueError for another number of them."""
         outputs = self.function(self.data, size, bits)
         _check_number(self.function, outputs, size)
         return _encoded(self.function, outputs, size)
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
-        """Unknown."""
+        """Return None: the likelihood is unknown."""
         return None
 
 
@@ -176,21 +176,22 @@ def both_drawn(
 
 
 def are_functions(laws: Sequence[AuditedLaw]) -> bool:
-    """Whether they are functions with randomness of their own, called one by one or for many
-    outputs.
+    """Return whether they are functions with randomness of their own, called one by one or for
+    many outputs.
     """
     return all(isinstance(law, CallableDraws) for law in laws)
 
 
 def called_singly(laws: tuple[AuditedLaw, AuditedLaw]) -> bool:
-    """Whether each output is one call of a function, whose side a coin decides."""
+    """Return whether each output is one call of a function, whose side a coin decides."""
     return all(isinstance(law, CallableDraws) and not law.vectorized for law in laws)
 
 
 def called(laws: Sequence[CallableDraws], order: NDArray[np.integer[Any]]) -> list[Draws]:
-    """Outputs of each of these functions, called one by one in this order of their positions.
+    """Draw outputs of each of these functions, called one by one in this order of their positions.
 
-    Raises ValueError if one alters its input, or if memory runs out."""
+    Raises ValueError if one alters its input, or if memory runs out.
+    """
     sizes = np.bincount(order, minlength=len(laws)).tolist()
     kept_now: list[list[Any]] = [[] for _ in laws]
     blocks: list[list[Draws]] = [[] for _ in laws]
@@ -214,7 +215,7 @@ def called(laws: Sequence[CallableDraws], order: NDArray[np.integer[Any]]) -> li
 
 
 def _copies(laws: Sequence[CallableDraws]) -> list[Dataset]:
-    """A function that alters its input must not alter the caller's pair."""
+    """Copy the datasets: a function that alters its input must not alter the caller's pair."""
     return [copy.deepcopy(law.data) for law in laws]
 
 
@@ -241,7 +242,8 @@ def _refuse_changed(laws: Sequence[CallableDraws], givens: Sequence[Dataset]) ->
 
 
 def as_it_is(output: Any) -> Any:
-    """The output as it is now: a function may fill one buffer, or return one object, at every call.
+    """Return the output as it is now: a function may fill one buffer, or return one object, at
+    every call.
 
     What is not plainly a copy is taken apart at once, which costs more: how an object shows
     itself may depend on what the function does later, and an exception holds the frames it came
@@ -252,8 +254,8 @@ def as_it_is(output: Any) -> Any:
 
 
 def _copied(value: Any, depth: int) -> Any:
-    """Lists, tuples and dicts of what never changes, and of arrays, in one pass; _NOT_PLAIN for
-    all else.
+    """Copy lists, tuples and dicts of what never changes, and of arrays, in one pass; return
+    _NOT_PLAIN for all else.
     """
     kind = type(value)
     if kind in _IMMUTABLE:
@@ -273,7 +275,7 @@ def _copied(value: Any, depth: int) -> Any:
 
 
 def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None:
-    """Raises ValueError unless there is one output for each that was asked for, in order."""
+    """Raise ValueError unless there is one output for each that was asked for, in order."""
     unordered = isinstance(outputs, (str, bytes, Mapping, Set))
     if unordered or not hasattr(outputs, "__len__") or getattr(outputs, "ndim", 1) == 0:
         raise ValueError(
@@ -288,7 +290,9 @@ def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None
 
 
 def _rows(outputs: Any) -> Any:
-    """Of a table (pandas, polars) its rows: iterated over it gives the names of its columns."""
+    """Return a table's rows (pandas, polars), since iterating over it gives the names of its
+    columns; anything else unchanged.
+    """
     return outputs.to_numpy() if hasattr(outputs, "to_numpy") else outputs
 
 
@@ -303,7 +307,7 @@ def _encoded(function: Callable[..., Any], outputs: Any, size: int) -> Draws:
 
 
 def only_output(draws: Draws) -> tuple[str, bytes] | None:
-    """The label and the numbers that all of these have; None if they do not."""
+    """Return the label and the numbers that all of these draws have; None if they differ."""
     codes, numbers = draws.coded.codes, draws.numbers
     if not len(draws) or not ((codes == codes[0]).all() and (numbers == numbers[0]).all()):
         return None
@@ -311,17 +315,17 @@ def only_output(draws: Draws) -> tuple[str, bytes] | None:
 
 
 def is_known(law: AuditedLaw) -> bool:
-    """Whether its log-likelihood is at hand."""
+    """Return whether a law's log-likelihood is at hand."""
     return isinstance(law, TranscriptDraws) and not law.law.latent
 
 
 def name_of_function(law: AuditedLaw) -> str:
-    """How messages call what is audited."""
+    """Return the name of the audited subject for messages."""
     return _name(law.function) if isinstance(law, CallableDraws) else "the mechanism"
 
 
 def all_failed(draws: Draws) -> str | None:
-    """The type of the exception, if every one of these outputs is one of the same type."""
+    """Return the type of the exception, if every one of these outputs is one of the same type."""
     kinds = draws.kinds.counts()
     only = str(next(iter(kinds))) if len(kinds) == 1 else ""
     return only.removeprefix(EXCEPTION) if only.startswith(EXCEPTION) else None

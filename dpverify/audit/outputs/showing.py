@@ -17,7 +17,7 @@ BYTES = (bytes, bytearray, memoryview)
 
 
 def kind_of(value: Any) -> str:
-    """Its type; None, True and False themselves."""
+    """Return a value's type; for None, True and False the value itself."""
     if value is None or isinstance(value, (bool, np.bool_)):
         return shown_of(value)
     name = type(value).__name__.removesuffix("_")  # numpy's str_ and bytes_ are texts like others
@@ -25,7 +25,7 @@ def kind_of(value: Any) -> str:
 
 
 def shown_of(value: Hashable) -> str:
-    """A text that equal objects share: without addresses."""
+    """Return a text that equal objects share: without addresses."""
     try:
         if isinstance(value, (bool, np.bool_)):
             return str(bool(value))
@@ -46,8 +46,8 @@ def shown_of(value: Hashable) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """What a traceback shows besides: the exception that this one was raised from, or while
-    handling.
+    """Return what a traceback shows besides: the exception that this one was raised from, or
+    while handling.
     """
     before, text = error, ""
     for _ in range(_CAUSES):
@@ -61,8 +61,8 @@ def _cause(error: BaseException) -> str:
 
 
 def shortened(text: str) -> str:
-    """A long text by its ends and a checksum of all of it. What would move a terminal's cursor
-    is escaped.
+    """Shorten a long text to its ends and a checksum of all of it. What would move a terminal's
+    cursor is escaped.
     """
     text = text if text.isprintable() else repr(text)
     if len(text) <= _LONGEST:

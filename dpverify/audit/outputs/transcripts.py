@@ -30,7 +30,8 @@ class TranscriptDraws:
     counted: Callable[[int], object] | None = None
 
     def draw(self, bits: Bits, size: int) -> Draws:
-        """Transcripts; the label is the gate that stopped each, the numbers all released values.
+        """Draw transcripts; the label is the gate that stopped each, the numbers all released
+        values.
 
         Of a stage that releases tuples of varying length: the length, the sum, the first entries.
         Values beyond 2^53 have a residue besides, after all numbers.
@@ -43,7 +44,9 @@ class TranscriptDraws:
         return Draws(labels, _numbers(list(batch.values.values()), size), batch)
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
-        """Exact up to float64, from the plan; unknown where coins of a filter matter."""
+        """Return the log-likelihood, exact up to float64, from the plan; None where coins of a
+        filter matter.
+        """
         if self.law.latent:
             return None
         result: Floats = self.law.log_likelihood(draws.raw)
@@ -51,7 +54,7 @@ class TranscriptDraws:
 
 
 def _numbers(columns: list[NDArray[Any]], size: int) -> Floats:
-    """All stages side by side."""
+    """Return the numbers of all stages side by side."""
     rows = [column if column.ndim > 1 else _of_tuples(column) for column in columns]
     if any(column.size and _beyond(column) for column in rows):
         rows += [np.where(_beyond_each(column), residues(column), 0) for column in rows]
@@ -65,12 +68,14 @@ def _beyond(column: NDArray[Any]) -> bool:
 
 
 def _beyond_each(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Elsewhere the residue is 0, as it is in a batch without such values."""
+    """Return where integers are beyond exact floats. Elsewhere the residue is 0, as in a batch
+    without such values.
+    """
     return np.asarray((column >= _EXACT) | (column <= -_EXACT), dtype=np.bool_)
 
 
 def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
-    """Shape (size, 34) in every batch: the length, the sum, the first entries or 0.
+    """Return shape (size, 34) in every batch: the length, the sum, the first entries or 0.
 
     A histogram is key, count, key, count, ...: a key that only one side shows is an entry of
     its own.
@@ -83,7 +88,7 @@ def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def _of_distinct(rows: list[tuple[int, ...]]) -> NDArray[Any]:
-    """``_of_tuples``, one by one."""
+    """Compute ``_of_tuples`` one by one."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     longest = _MOST_ENTRIES
     numbers = np.zeros((len(rows), 2 + longest), dtype=object)

@@ -108,7 +108,7 @@ def audit_sensitivity(
 
 
 def _pair(candidate: Candidate, distance: Distance, adjacency: Adjacency) -> SensitivityPair:
-    """Both sides, whose relation is verified."""
+    """Return both sides, after their relation is verified."""
     left, right = candidate.sides()
     NeighboringPair(name="found", left=left, right=right, adjacency=adjacency)
     return SensitivityPair(
@@ -123,7 +123,7 @@ def _pair(candidate: Candidate, distance: Distance, adjacency: Adjacency) -> Sen
 
 
 def _numbers_of_rows(box: Box, adjacency: Adjacency) -> tuple[int, int]:
-    """The fewest and the most records of the larger dataset of a pair."""
+    """Return the fewest and the most records of the larger dataset of a pair."""
     fewest, most = box.sizes_up_to(_MOST_ROWS)
     if adjacency is Adjacency.ADD_REMOVE and fewest:
         raise ValueError(

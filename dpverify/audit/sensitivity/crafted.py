@@ -18,7 +18,7 @@ _PRINCIPAL = 8
 
 
 def crafted(space: Space, rng: np.random.Generator) -> Iterator[Candidate]:
-    """All families in turn, each from its simplest on; finite in number."""
+    """Yield all families in turn, each from its simplest on; finite in number."""
     pool = space.pool(rng)
     families: list[Iterator[Candidate]] = [
         _nobody(space, pool),
@@ -42,7 +42,9 @@ def crafted(space: Space, rng: np.random.Generator) -> Iterator[Candidate]:
 
 
 def _nobody(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
-    """One record against none, or against another one: its opposite, and all of the first ones."""
+    """Yield one record against none, or against another one: its opposite, and all of the first
+    ones.
+    """
     empty = np.zeros((0, space.columns))
     for record in pool:
         yield from space.about(empty, record, (-record,), at=0)
@@ -53,7 +55,7 @@ def _nobody(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
 
 
 def _equal(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
-    """Records that are all alike, and one that may not be, first or last."""
+    """Yield records that are all alike, with one that may not be, first or last."""
     for record in pool[:_PRINCIPAL]:
         for other in pool[:_PRINCIPAL]:
             for number in (1, 2, 3, 7, 16, 100):
@@ -63,7 +65,9 @@ def _equal(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
 
 
 def _beside(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
-    """A large record and small ones, each a little more or less than half of its last place."""
+    """Yield a large record with small ones, each a little more or less than half of its last
+    place.
+    """
     for number in (1, 2, 63, 1023):
         for unit in _UNIT_ROUNDINGS:
             for share in (1 + 2**-10, 1.0, 1 - 2**-10, -1 - 2**-10, 3.0):
@@ -74,7 +78,7 @@ def _beside(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
 
 
 def _clusters(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
-    """Two clusters, where one record decides which is larger or where the middle is."""
+    """Yield two clusters, where one record decides which is larger or where the middle is."""
     few = pool[:_PRINCIPAL]
     for number in (1, 2, 5, 20):
         for left in few:
@@ -86,7 +90,7 @@ def _clusters(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
 
 
 def _offsets(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
-    """Records that differ little, far from zero, where differences cancel."""
+    """Yield records that differ little, far from zero, where differences cancel."""
     far = (2.0**24, 1e8, 2.0**31, 2.0**53, 1e16, 1e154, 1e300, *space.high[:1].tolist())
     for number in (1, 2, 4, 33):
         for offset in far:
@@ -97,7 +101,7 @@ def _offsets(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
 
 
 def _in_order(space: Space, pool: list[Floats], rng: np.random.Generator) -> Iterator[Candidate]:
-    """Rising, falling, alternating and shuffled records, with a change anywhere."""
+    """Yield rising, falling, alternating and shuffled records, with a change anywhere."""
     low, high = np.maximum(space.low, -1.0), np.minimum(space.high, 1.0)
     low, high = np.where(low < high, low, space.low), np.where(low < high, high, space.high)
     for number in (2, 3, 5, 9, 32, 257):
@@ -114,7 +118,9 @@ def _in_order(space: Space, pool: list[Floats], rng: np.random.Generator) -> Ite
 
 
 def _lengths(space: Space, pool: list[Floats], rng: np.random.Generator) -> Iterator[Candidate]:
-    """Numbers of records around powers of two, where blocked sums change shape and integers end."""
+    """Yield numbers of records around powers of two, where blocked sums change shape and
+    integers end.
+    """
     for power in range(3, space.most.bit_length()):
         for more in (-1, 0, 1):
             number = min((1 << power) + more, space.most) - 1
@@ -125,7 +131,7 @@ def _lengths(space: Space, pool: list[Floats], rng: np.random.Generator) -> Iter
 
 
 def _crossings(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
-    """A running sum beyond a power of two, where small records begin to count double.
+    """Yield a running sum beyond a power of two, where small records begin to count double.
 
     Half a last place and a little more is kept below that power and rounded up to a whole one above
     it; with one more large record the sum arrives there earlier.
@@ -143,7 +149,7 @@ def _crossings(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
 
 
 def _outside_the_numbers(space: Space, pool: list[Floats]) -> Iterator[Candidate]:
-    """NaN and infinities, where records may hold them."""
+    """Yield NaN and infinities, where records may hold them."""
     if not space.nonfinite:
         return
     for number in (0, 1, 3):

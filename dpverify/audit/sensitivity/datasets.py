@@ -36,7 +36,7 @@ class Candidate:
     record: Floats | None
 
     def sides(self) -> tuple[Floats, Floats]:
-        """The dataset and its neighbor."""
+        """Return the dataset and its neighbor."""
         if self.record is None:
             return self.rows, np.delete(self.rows, self.at, axis=0)
         other = self.rows.copy()
@@ -63,11 +63,11 @@ class Space:
 
     @property
     def columns(self) -> int:
-        """How many numbers a record has."""
+        """Number of numbers in a record."""
         return len(self.low)
 
     def admit(self, rows: Floats) -> Floats:
-        """The rows, with every number moved into the box, and rounded there if whole;
+        """Return the rows, with every number moved into the box, and rounded there if whole;
         non-finite ones stay where allowed.
         """
         with np.errstate(all="ignore"):
@@ -78,8 +78,8 @@ class Space:
         return np.where(np.isfinite(rows), inside, rows) if self.nonfinite else inside
 
     def atoms(self) -> list[float]:
-        """Numbers to try in every column, the most telling first; what is outside the box is
-        moved in.
+        """Return numbers to try in every column, the most telling first; what is outside the
+        box is moved in.
         """
         corners = [*self.low[:_FEW].tolist(), *self.high[:_FEW].tolist()]
         told = [
@@ -94,8 +94,8 @@ class Space:
         return list(dict.fromkeys(found))
 
     def pool(self, rng: np.random.Generator) -> list[Floats]:
-        """Records to build from: atoms in all columns, in one column, between the corners,
-        random.
+        """Return records to build from: atoms in all columns, in one column, between the
+        corners, random.
         """
         atoms = self.atoms()
         units = np.eye(self.columns)[:_MOST_AXES] if self.columns > 1 else np.zeros((0, 1))
@@ -118,7 +118,8 @@ class Space:
     def about(
         self, base: Floats, record: Floats, others: Sequence[Floats], *, at: int
     ) -> Iterator[Candidate]:
-        """``base`` with the record inserted, which is removed again or becomes one of the others.
+        """Yield ``base`` with the record inserted, which is removed again or becomes one of the
+        others.
 
         All numbers are moved into the box.
         """
@@ -137,7 +138,7 @@ class Space:
 
 
 def random_candidate(space: Space, rng: np.random.Generator) -> Candidate:
-    """A random dataset, mostly of few records, and a random change."""
+    """Draw a random dataset, mostly of few records, and a random change."""
     number = int(rng.integers(1, 9)) if rng.random() < 0.8 else int(rng.integers(1, 200))
     rows = random_rows(space, min(max(number, space.fewest), space.most), rng)
     if rng.random() < 0.3:  # duplicates
@@ -148,7 +149,9 @@ def random_candidate(space: Space, rng: np.random.Generator) -> Candidate:
 
 
 def random_rows(space: Space, number: int, rng: np.random.Generator) -> Floats:
-    """Shape (number, columns): normal, of any magnitude, whole, atoms, or anywhere in the box."""
+    """Draw rows of shape (number, columns): normal, of any magnitude, whole, atoms, or anywhere
+    in the box.
+    """
     shape = (number, space.columns)
     kind = rng.integers(5)
     if kind == 0:
@@ -166,14 +169,14 @@ def random_rows(space: Space, number: int, rng: np.random.Generator) -> Floats:
 
 
 def moved(space: Space, candidate: Candidate, rng: np.random.Generator) -> Candidate:
-    """A candidate near another one: one to three random moves away."""
+    """Return a candidate near another one: one to three random moves away."""
     for _ in range(1 + int(rng.geometric(0.6) > 1) + int(rng.random() < 0.1)):
         candidate = _MOVES[rng.integers(len(_MOVES))](space, candidate, rng)
     return candidate
 
 
 def _entry(space: Space, candidate: Candidate, rng: np.random.Generator) -> Candidate:
-    """One number of one record, which is often the changed one."""
+    """Change one number of one record, which is often the changed one."""
     rows, record = candidate.rows.copy(), candidate.record
     where = int(rng.integers(len(rows))) if rng.random() < 0.5 else candidate.at
     column = int(rng.integers(space.columns))
@@ -205,7 +208,7 @@ def _with_entry(space: Space, row: Floats, column: int, rng: np.random.Generator
 
 
 def _record(space: Space, candidate: Candidate, rng: np.random.Generator) -> Candidate:
-    """The whole changed record, a little or altogether."""
+    """Change the whole changed record, a little or altogether."""
     rows, record = candidate.rows.copy(), candidate.record
     with np.errstate(all="ignore"):
         step = rng.normal(size=space.columns) * 10.0 ** rng.uniform(-3, 0.5)
@@ -218,7 +221,7 @@ def _record(space: Space, candidate: Candidate, rng: np.random.Generator) -> Can
 
 
 def _scale(space: Space, candidate: Candidate, rng: np.random.Generator) -> Candidate:
-    """All records larger, smaller or shifted together."""
+    """Make all records larger, smaller or shifted together."""
     factor = float(rng.choice([0.5, 2.0, -1.0, 1.5, 0.1, 10.0]))
     shift = float(rng.choice([0.0, 0.0, 1.0, -1.0])) * 10.0 ** rng.integers(-1, 3)
     with np.errstate(all="ignore"):
@@ -229,7 +232,7 @@ def _scale(space: Space, candidate: Candidate, rng: np.random.Generator) -> Cand
 
 
 def _more(space: Space, candidate: Candidate, rng: np.random.Generator) -> Candidate:
-    """Another record, a copy of one, or all the others twice."""
+    """Add another record, a copy of one, or all the others twice."""
     rows, at = candidate.rows, candidate.at
     if rng.random() < 0.15 and 2 * len(rows) - 1 <= space.most:
         rest = np.delete(rows, at, axis=0)
@@ -243,7 +246,7 @@ def _more(space: Space, candidate: Candidate, rng: np.random.Generator) -> Candi
 
 
 def _fewer(space: Space, candidate: Candidate, rng: np.random.Generator) -> Candidate:
-    """One record that does not change is gone."""
+    """Remove one record that does not change."""
     where = int(rng.integers(len(candidate.rows)))
     if where == candidate.at or len(candidate.rows) <= space.fewest:
         return candidate
@@ -252,7 +255,7 @@ def _fewer(space: Space, candidate: Candidate, rng: np.random.Generator) -> Cand
 
 
 def _elsewhere(space: Space, candidate: Candidate, rng: np.random.Generator) -> Candidate:
-    """Another order: two records swapped, or the change at another place."""
+    """Change the order: two records swapped, or the change at another place."""
     one, two = (int(i) for i in rng.integers(len(candidate.rows), size=2))
     if rng.random() < 0.5:
         return Candidate(candidate.rows, one, candidate.record)

@@ -31,7 +31,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 class OutputNorm(Enum):
-    """How the distance between two values of a query is measured.
+    """Measure of the distance between two values of a query.
 
     L1, L2, L_INFINITY: of numbers and vectors. FROBENIUS (the root of the sum of squared entries)
     and OPERATOR (the largest singular value): of matrices. The names are those of
@@ -112,7 +112,7 @@ class Measure:
     near: float = _NEAR
 
     def why_not(self, shape: tuple[int, ...]) -> str:
-        """Why a value of this shape cannot be measured; "" if it can."""
+        """Return why a value of this shape cannot be measured; "" if it can."""
         kind = {0: "a number", 1: "a vector", 2: "a matrix"}.get(len(shape), "an array")
         if len(shape) not in self.dimensions:
             instead = {0: "L1", 1: "L1, L2 or L_INFINITY", 2: "FROBENIUS or OPERATOR"}.get(
@@ -125,7 +125,7 @@ class Measure:
 
 
 def measure_of(norm: object) -> Measure:
-    """The measure of a named norm. Raises TypeError for anything else, with the names."""
+    """Return the measure of a named norm. Raises TypeError for anything else, with the names."""
     if isinstance(norm, Mahalanobis):
         return _mahalanobis(norm)
     if isinstance(norm, Norm | OutputNorm) and norm in _MEASURES:
@@ -139,7 +139,7 @@ def measure_of(norm: object) -> Measure:
 
 
 class Excess(Enum):
-    """By what a sensitivity is exceeded.
+    """Kind of excess over a sensitivity.
 
     ROUNDING: by at most a millionth of the bound, as floats round: noise scaled to the bound
     loses no more than this share of its privacy by it. SUBSTANCE: by more, or by an infinite
@@ -155,7 +155,7 @@ class Excess(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How far two values are apart.
+    """Distance between two values.
 
     estimate: in floats; infinite where there is a problem. power_of_it: the exact distance to the
     power of its measure, where it was needed. exceeds: whether it is above the bound, exactly.
@@ -171,14 +171,16 @@ class Distance:
 
     @property
     def score(self) -> tuple[bool, float, float]:
-        """What the search raises."""
+        """Score that the search raises."""
         return (self.exceeds, self.excess, self.estimate)
 
 
 def compare(
     measure: Measure, left: Value, right: Value, bound: Fraction, *, exactly: bool = False
 ) -> Distance:
-    """The distance of two values; ``exactly``: even when an estimate shows it below the bound."""
+    """Return the distance of two values; ``exactly``: even when an estimate shows it below the
+    bound.
+    """
     problem = _problem(measure, left, right)
     if problem:
         return Distance(math.inf, None, True, math.inf, problem, Excess.SUBSTANCE)
@@ -202,7 +204,7 @@ def compare(
 
 
 def rounded_down(value: Fraction) -> float:
-    """The largest float that is not above a nonnegative number."""
+    """Return the largest float that is not above a nonnegative number."""
     try:
         nearest = float(value)
     except OverflowError:
@@ -213,7 +215,7 @@ def rounded_down(value: Fraction) -> float:
 
 
 def root(square: Fraction, *, up: bool = False) -> Fraction:
-    """The square root, rounded down or up in the 120th bit; exact where it is so short."""
+    """Return the square root, rounded down or up in the 120th bit; exact where it is so short."""
     if not square:
         return Fraction(0)
     size = square.numerator.bit_length() - square.denominator.bit_length()
@@ -234,7 +236,7 @@ def _problem(measure: Measure, left: Value, right: Value) -> str:
 
 
 def _is_plain(difference: Numbers) -> bool:
-    """Whether float norms of it keep their digits."""
+    """Return whether float norms of the difference keep their digits."""
     largest = np.max(np.abs(difference), initial=0.0)
     return bool(largest == 0 or _NORMAL < largest < math.inf)
 
@@ -251,7 +253,7 @@ def _flint(rows: Any) -> fmpq_mat:
 
 
 def _scaled(norm: Callable[[Numbers], Any]) -> Callable[[Numbers], float]:
-    """A norm of floats whose squares neither overflow nor vanish."""
+    """Return a norm of floats whose squares neither overflow nor vanish."""
 
     def estimate(difference: Numbers) -> float:
         largest = float(np.max(np.abs(difference)))
@@ -271,7 +273,7 @@ def _sum_of_squares(v: Numbers) -> Fraction:
 
 
 def _stretch(v: Numbers) -> Fraction:
-    """|M u|^2 / |u|^2 for the direction u that M stretches most, as floats know it.
+    """Return |M u|^2 / |u|^2 for the direction u that M stretches most, as floats know it.
 
     Whatever u is, that is a lower end of the squared operator norm; its error is that of u,
     squared.
@@ -291,15 +293,15 @@ def _range(v: Numbers) -> Any:
 
 
 def _keys(v: Numbers) -> Any:
-    """One record adds one to each of its keys, and another takes one from each of its own; a
-    thing that moves does both.
+    """Measure tables of keys: one record adds one to each of its keys, and another takes one
+    from each of its own; a thing that moves does both.
     """
     entries = v.ravel().tolist()
     return max(sum(x for x in entries if x > 0), -sum(x for x in entries if x < 0))
 
 
 def _simple(norm: AnyNorm, of: Callable[[Numbers], Any]) -> Measure:
-    """A norm of numbers and vectors that needs no root."""
+    """Return a norm of numbers and vectors that needs no root."""
     return Measure(norm, (0, 1), 1, lambda v: float(of(v)), lambda v: Fraction(of(v)))
 
 

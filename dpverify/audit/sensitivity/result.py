@@ -1,4 +1,4 @@
-"""What a search for an exceeded sensitivity found."""
+"""Result of a search for an exceeded sensitivity."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class SensitivityPair:
         return f"{far}\n  left     {_shown(self.left)}\n  right    {_shown(self.right)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; a dataset is a list of [times, record], equal records in a row together."""
+        """Return plain data; a dataset is a list of [times, record], equal records in a row
+        together.
+        """
         return {
             "left": _runs(self.left),
             "right": _runs(self.right),
@@ -68,7 +70,7 @@ _OF_SUBSTANCE = (
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class SensitivityResult(Asked):
-    """What the search found.
+    """Result of a search for an exceeded sensitivity.
 
     bound: the declared sensitivity, in ``norm``. worst: the pair with the largest distance found.
     simplest: for a violation, a pair of fewer records and rounder numbers that still exceeds
@@ -90,19 +92,19 @@ class SensitivityResult(Asked):
 
     @property
     def violated(self) -> bool:
-        """Whether a pair is further apart than the bound: for the values as returned, a proof."""
+        """True if a pair is further apart than the bound: for the values as returned, a proof."""
         return self.worst.exceeds
 
     @property
     def excess_of(self) -> Excess | None:
-        """What the worst pair exceeds the bound by: ``Excess.ROUNDING`` or SUBSTANCE; None
-        without a violation.
+        """Kind of the worst pair's excess over the bound: ``Excess.ROUNDING`` or SUBSTANCE;
+        None without a violation.
         """
         return self.worst.kind
 
     @property
     def is_consistent(self) -> bool:
-        """Whether no pair was found that is further apart than the bound, not even by a
+        """True if no pair was found that is further apart than the bound, not even by a
         rounding.
         """
         return not self.violated
@@ -152,7 +154,9 @@ class SensitivityResult(Asked):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; the bound as a string that reads back exactly, infinities as strings."""
+        """Return plain data; the bound as a string that reads back exactly, infinities as
+        strings.
+        """
         return {
             "query": self.query,
             "norm": str(self.norm),
@@ -172,7 +176,9 @@ class SensitivityResult(Asked):
 
 
 def _runs(rows: Floats) -> list[list[Any]]:
-    """[times, record] for each stretch of equal records; -0.0 is another number than 0.0 here."""
+    """Return [times, record] for each stretch of equal records; -0.0 is another number than 0.0
+    here.
+    """
     found: list[list[Any]] = []
     for _, same in groupby(rows, key=lambda row: row.tobytes()):
         stretch = list(same)
@@ -181,7 +187,9 @@ def _runs(rows: Floats) -> list[list[Any]]:
 
 
 def _plain(number: float) -> float | str:
-    """JSON has no infinities and no NaN; Python's float reads these strings."""
+    """Return a finite number as it is, else a string, since JSON has no infinities and no NaN;
+    Python's float reads these strings.
+    """
     return number if math.isfinite(number) else str(number)
 
 

@@ -89,7 +89,7 @@ class _Attack:
         return self.best[max(self.best)]
 
     def probe(self) -> None:
-        """Refuses what cannot be measured, on the fewest records, of zeros."""
+        """Refuse what cannot be measured, on the fewest records, of zeros."""
         record = self.space.admit(np.zeros((self.space.fewest, self.space.columns)))
         value, again = self._evaluated(record), self._evaluated(record)
         if value.foreign:
@@ -104,7 +104,7 @@ class _Attack:
             raise ValueError(f"norm: {reason}.")
 
     def repeat(self, candidate: Candidate, distance: Distance) -> None:
-        """Raises ValueError unless the query says of the worst pair what it said before."""
+        """Raise ValueError unless the query says of the worst pair what it said before."""
         self._known.clear()
         again = self._distance(candidate)
         self._refuse_random(again.score == distance.score and again.problem == distance.problem)
@@ -118,11 +118,15 @@ class _Attack:
             )
 
     def exactly(self, candidate: Candidate) -> Distance:
-        """The distance, in exact arithmetic even when it is small; of values already known."""
+        """Return the distance in exact arithmetic even when it is small, from values already
+        known.
+        """
         return self._distance(candidate, exactly=True)
 
     def try_all(self, candidates: Iterator[Candidate], share: float) -> None:
-        """The candidates, until the share of calls or of rows is used or nothing can be worse."""
+        """Try the candidates, until the share of calls or of rows is used or nothing can be
+        worse.
+        """
         for candidate in candidates:
             if self._spent(share):
                 return
@@ -131,7 +135,8 @@ class _Attack:
                 self.attempt(candidate)
 
     def _spent(self, share: float) -> bool:
-        """Whether a part of the search ends: its calls are used, or an infinite distance was found.
+        """Return whether a part of the search ends: its calls are used, or an infinite distance
+        was found.
 
         Tries count as well, for in a small domain nothing new may be left to evaluate.
         """
@@ -140,7 +145,7 @@ class _Attack:
         return max(self.calls + 2, self.tries) > share * self.allowed
 
     def attempt(self, candidate: Candidate) -> Distance:
-        """The candidate's distance, kept if it is among the largest."""
+        """Return the candidate's distance, and keep it if it is among the largest."""
         distance = self._distance(candidate)
         if distance.exceeds:
             self.found_after.setdefault(distance.kind, self.calls)
@@ -154,8 +159,8 @@ class _Attack:
         return distance
 
     def climb(self, rng: np.random.Generator) -> None:
-        """From the best: moves that do not make it worse, fewer starts with more steps each
-        time.
+        """Climb from the best candidates, by moves that do not make it worse, with fewer starts
+        and more steps each time.
         """
         part = (_CLIMBED - _RANDOM) / len(_BEAMS)
         for i, beams in enumerate(_BEAMS):
@@ -176,8 +181,8 @@ class _Attack:
         return (other, reached) if reached.score >= distance.score else chain
 
     def simplified(self, worst: Distance) -> Scored:
-        """A pair of fewer records and rounder numbers that shows what the worst one does: an
-        excess by rounding, or one of substance and at least half as large.
+        """Return a pair of fewer records and rounder numbers that shows what the worst one
+        does: an excess by rounding, or one of substance and at least half as large.
         """
 
         def as_telling(distance: Distance) -> bool:
@@ -229,7 +234,9 @@ class _Attack:
 
 
 def _octave(excess: Distance) -> int:
-    """All excesses by rounding together; those of substance by their size, up to a factor of 2."""
+    """Return a class of excesses: all by rounding together; those of substance by size, up to a
+    factor of 2.
+    """
     if excess.kind is Excess.ROUNDING or math.isinf(excess.excess):
         return _ROUNDED if excess.kind is Excess.ROUNDING else _INFINITE
     return math.frexp(excess.excess)[1]
@@ -241,7 +248,7 @@ def _endless(space: Space, rng: np.random.Generator) -> Iterator[Candidate]:
 
 
 def _with_fewer_rows(candidate: Candidate, good: Callable[[Candidate], bool]) -> Candidate:
-    """Stretches of records are dropped, halves first, as long as it stays good."""
+    """Drop stretches of records, halves first, as long as the candidate stays good."""
     stretch = max(1, len(candidate.rows) // 2)
     while True:
         start = 0
@@ -262,7 +269,9 @@ def _with_fewer_rows(candidate: Candidate, good: Callable[[Candidate], bool]) ->
 def _with_rounder_numbers(
     space: Space, candidate: Candidate, good: Callable[[Candidate], bool]
 ) -> Candidate:
-    """Each number is replaced, wherever it stands, by the roundest one with which it stays good."""
+    """Replace each number, wherever it stands, by the roundest one with which the candidate
+    stays good.
+    """
     record = np.zeros(0) if candidate.record is None else candidate.record
     numbers = np.unique(np.concatenate([candidate.rows.ravel(), record]))
     numbers = numbers[np.isfinite(numbers)][:_MOST_NUMBERS]

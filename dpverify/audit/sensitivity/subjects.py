@@ -1,5 +1,5 @@
-"""What is attacked: a function of an array, or a query of the grid, with its declared
-sensitivity.
+"""Subjects of a sensitivity audit: a function of an array, or a query of the grid, with its
+declared sensitivity.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Subject:
 def of_function(
     query: Callable[[Any], Any], norm: AnyNorm | None, bound: Exact | None, domain: Domain
 ) -> Subject:
-    """A user's function. Raises TypeError without a norm, a bound or a function."""
+    """Return a subject for a user's function. Raises TypeError without a norm, a bound or a
+    function.
+    """
     if not callable(query):
         raise TypeError(
             f"query is a {type(query).__name__}; give a function of an array of records, or a "
@@ -81,7 +83,9 @@ def of_grid(
     adjacency: Adjacency,
     domain: Domain,
 ) -> Subject:
-    """A query of the library in its own units, by its own lemma unless both are given."""
+    """Return a subject for a query of the library in its own units, by its own lemma unless
+    both are given.
+    """
     if (norm is None) != (bound is None):
         raise TypeError("give both norm and bound, or neither to take those of the query's lemma.")
     if norm is None or bound is None:
@@ -112,7 +116,7 @@ class Noted:
     problem: str = ""
 
     def by(self, subject: Subject) -> Subject:
-        """The same subject, whose values are noted."""
+        """Return the same subject with its values noted."""
 
         def evaluate(rows: Floats) -> Value:
             value = subject.evaluate(rows)
@@ -135,7 +139,7 @@ class Noted:
 
 
 def metered(subject: Subject, meter: Meter) -> Subject:
-    """The same subject, whose evaluations a meter counts."""
+    """Return the same subject with its evaluations counted by a meter."""
 
     def evaluate(rows: Floats) -> Value:
         value = subject.evaluate(rows)
@@ -169,7 +173,7 @@ def _aligned(query: Query) -> Aligned:
 
 
 def _by_key(left: Value, right: Value) -> tuple[Value, Value]:
-    """The counts of every key that one of them has."""
+    """Return the counts of every key that one of them has."""
     if left.problem or right.problem:
         return left, right
     tables = [dict(value.numbers.tolist()) for value in (left, right)]
@@ -179,7 +183,7 @@ def _by_key(left: Value, right: Value) -> tuple[Value, Value]:
 
 
 def _scores(query: QuantileScores, left: Value, right: Value) -> tuple[Value, Value]:
-    """The scores of all cells where one of them changes, and of those beside them."""
+    """Return the scores of all cells where one of them changes, and of those beside them."""
     if left.problem or right.problem:
         return left, right
     records = [np.array(value.numbers.ravel().tolist(), np.int64) for value in (left, right)]
@@ -197,7 +201,9 @@ def _scores(query: QuantileScores, left: Value, right: Value) -> tuple[Value, Va
 
 
 def _values_of(query: Query) -> tuple[float, ...]:
-    """The public numbers of a query in units of the records: bounds, centers, radii, a cell."""
+    """Return the public numbers of a query in units of the records: bounds, centers, radii, a
+    cell.
+    """
     inner = getattr(query, "query", query)
     cells: list[float] = [1, 0.5, 1.5]
     names = ("upper", "lower", "radius", "step", "origin", "categories")

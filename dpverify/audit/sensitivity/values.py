@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[Any]
-"""float64, or Python integers and fractions (dtype object)."""
+"""Array of float64, or of Python integers and fractions (dtype object)."""
 _EXACT_INTEGERS = 1 << 53  # every integer up to here is a float64
 _NO_NUMBER = "no number"
 
@@ -32,13 +32,13 @@ class Value:
     foreign: bool = False
 
     def equals(self, other: Value) -> bool:
-        """Whether both say the same."""
+        """Return whether both say the same."""
         same = self.problem == other.problem and self.numbers.shape == other.numbers.shape
         return same and exactly(self.numbers) == exactly(other.numbers)
 
 
 def read(output: Any) -> Value:
-    """A number, an array or nested lists of them as a value."""
+    """Read a number, an array or nested lists of them as a value."""
     if hasattr(output, "to_numpy"):
         output = output.to_numpy()
     if isinstance(output, np.ma.MaskedArray):
@@ -66,7 +66,7 @@ def read(output: Any) -> Value:
 
 
 def exactly(numbers: Numbers) -> list[int | Fraction]:
-    """The entries in order, as integers and fractions."""
+    """Return the entries in order, as integers and fractions."""
     return [
         (int(x) if x.is_integer() else Fraction(x)) if isinstance(x, float) else x
         for x in numbers.ravel().tolist()
@@ -74,7 +74,7 @@ def exactly(numbers: Numbers) -> list[int | Fraction]:
 
 
 def nothing(problem: str, *, foreign: bool = False) -> Value:
-    """No value, and why."""
+    """Return a value without numbers, and why there are none."""
     return Value(np.zeros(0), problem, foreign)
 
 
@@ -83,7 +83,7 @@ def _nonfinite(numbers: Numbers) -> str:
 
 
 def _rational(entry: Any) -> int | Fraction | str:
-    """The number, or what is wrong with it."""
+    """Return the number, or what is wrong with it."""
     if isinstance(entry, bool | np.bool_ | Integral):
         return int(entry)
     if isinstance(entry, Rational):
