@@ -115,7 +115,6 @@ def _over(variance: float, square: float) -> float:
 def _check(d: int, n: float, mu: float, moves: int) -> None:
     if d < 1 or moves not in (1, 2) or not (n > 0 and mu > 0 and math.isfinite(n * mu)):
         raise ValueError(
-            f"d = {d!r}, n = {n!r}, mu = {mu!r}, moves = {moves!r}; give d of 1 or more, "
-            "positive n and mu, "
-            "and 1 (add or remove) or 2 (replace)."
+            f"d = {d!r}, n = {n!r}, mu = {mu!r}, moves = {moves!r}; give d of 1 or more, positive "
+            "n and mu, and 1 (add or remove) or 2 (replace)."
         )

@@ -94,7 +94,7 @@ def vector_sum(center: Numbers, radius: Fraction, matrix: tuple[Numbers, ...] | 
 
 def _refuse_singular(rows: tuple[tuple[int, ...], ...]) -> None:
     """Refuse a singular matrix before anything is drawn, because estimates need the inverse.
-    Only their accuracy depends on it. Their accuracy alone hangs on it.
+    Only their accuracy depends on it.
     """
     if not np.linalg.cond(np.array(rows, dtype=np.float64)) < _WORST_CONDITION:
         raise ValueError(

@@ -61,8 +61,8 @@ def check_gamma(gamma: Fraction, full: Fraction | None) -> None:
         remedy = f"; under replace full = {best} allows up to {render(_limit(best))}"
     raise ValueError(
         f"gamma = {to_float(gamma)!r}: with {counted} give a share from 0 to "
-        f"{render(_limit(full))}. With more "
-        f"outliers no records are sure to agree, and nothing is proved about the center{remedy}."
+        f"{render(_limit(full))}. With more outliers no records are sure to agree, and nothing is "
+        f"proved about the center{remedy}."
     )
 
 

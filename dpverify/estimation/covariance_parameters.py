@@ -20,14 +20,12 @@ def contradictions(given: Any) -> Iterator[tuple[bool, str]]:
     yield (
         given.largest is not None and not 1 <= given.long() <= OUTER_BOX,
         f"largest = {given.largest}: {approximately(given.long())} cells; give one of 1 to 2^40 "
-        "cells, beyond which records are "
-        "clamped.",
+        "cells, beyond which records are clamped.",
     )
     yield (
         given.scale is not None and not given.has_rounds,
         "scale: without rounds of signs (rounds = 0, or one column) no center is found. Leave "
-        "out scale and give a "
-        "public center.",
+        "out scale and give a public center.",
     )
     yield (
         given.scale is not None and given.certify is not None,
@@ -44,27 +42,23 @@ def _of_method(given: Any) -> Iterator[tuple[bool, str]]:
     method, bounded = given.method, given.method != "sign"
     yield (
         bounded and (given.kappa is None or given.largest is None),
-        f"method = {method!r} needs public bounds: give kappa, on the largest eigenvalue over "
-        "the smallest, and "
-        "largest, on the deviation in any direction. method = 'sign' needs neither.",
+        f"method = {method!r} needs public bounds: give kappa, on the largest eigenvalue over the "
+        "smallest, and largest, on the deviation in any direction. method = 'sign' needs neither.",
     )
     yield (
         not bounded and given.kappa is not None,
         f"kappa = {given.kappa}, which method = 'sign' has no use for; leave it out, or write "
-        "method = 'spectral' or "
-        "'recursive'.",
+        "method = 'spectral' or 'recursive'.",
     )
     yield (
         bounded and (given.rounds == 0 or len(given.center) == 1),
         f"method = {method!r} whitens two columns or more in one round or more; for "
-        f"{len(given.center)} columns and "
-        f"rounds = {given.rounds} leave method out.",
+        f"{len(given.center)} columns and rounds = {given.rounds} leave method out.",
     )
     yield (
         bounded and isinstance(given.cell, tuple),
         f"method = {method!r} takes one cell for all columns: kappa and largest are about all "
-        "directions. Give one cell, "
-        "or method = 'sign'.",
+        "directions. Give one cell, or method = 'sign'.",
     )
     yield (
         bounded and given.scale is not None,

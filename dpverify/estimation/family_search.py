@@ -54,25 +54,22 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
         ends = sorted(self.family.range())
         if not ends[0] < self.lowest < self.highest < ends[1] or not self._fits():
             raise ValueError(
-                f"lowest = {self.lowest}, highest = {self.highest}: the {self.family.parameter} "
-                f"of {type(self.family).__name__} is "
-                f"between {ends[0]:g} and {ends[1]:g}, both left out, and is searched in steps "
-                "of a 16th of a deviation, up to "
-                "2^50 of them. Give a smaller public range inside."
+                f"lowest = {self.lowest}, highest = {self.highest}: the {self.family.parameter} of "
+                f"{type(self.family).__name__} is between {ends[0]:g} and {ends[1]:g}, both left "
+                "out, and is searched in steps of a 16th of a deviation, up to 2^50 of them. Give "
+                "a smaller public range inside."
             )
         if self.kept is not None and self.outside == "clip":
             raise ValueError(
-                f"kept = {self.kept}: records of which only some were kept have another mean "
-                "when they are clipped. Use "
-                "outside='mask', or leave it out."
+                f"kept = {self.kept}: records of which only some were kept have another mean when "
+                "they are clipped. Use outside='mask', or leave it out."
             )
         try:
             low, high = self.support()
         except (OverflowError, ValueError):
             raise ValueError(
                 f"kept = {self.kept}: {type(self.family).__name__} has no statistic of an end; "
-                "give an end nearer to its records, or an "
-                "infinite one."
+                "give an end nearer to its records, or an infinite one."
             ) from None
         if self.family.lattice and math.isfinite(high):
             low, high = math.ceil(max(low, -(2.0**60))), math.floor(high)

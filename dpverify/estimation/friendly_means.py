@@ -62,8 +62,8 @@ def check_shared(mechanism: Any) -> None:
         if mechanism.filter != "weights":
             raise ValueError(
                 f"ladder_multiplier = {mechanism.ladder_multiplier} with "
-                f"filter={mechanism.filter!r}: only "
-                "filter='weights' has a ladder; leave one of them out."
+                f"filter={mechanism.filter!r}: only filter='weights' has a ladder; leave one of "
+                "them out."
             )
         check_multiplier(mechanism, "ladder_multiplier")
 
@@ -162,8 +162,7 @@ def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:
     if not 0 < largest <= trace <= columns * largest:
         raise ValueError(
             f"trace = {trace} and largest = {largest} belong to no covariance of {columns} "
-            "columns; "
-            "largest <= trace <= columns * largest."
+            "columns; largest <= trace <= columns * largest."
         )
     full = int(trace // largest)
     values = np.zeros(columns)

@@ -115,9 +115,8 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         noise = self._fixed_noise()
         if noise.threshold > MOST_GROUPS:
             raise ValueError(
-                f"The threshold is {noise.threshold}, more than the 2^20 groups there may be; "
-                "take a "
-                "larger budget or delta."
+                f"The threshold is {noise.threshold}, more than the 2^20 groups there may be; take "
+                "a larger budget or delta."
             )
         if self.group_count < noise.threshold:
             raise ValueError(
@@ -192,8 +191,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         if missed > allowed:
             raise ValueError(
                 f"{self.group_count} groups: they may miss with probability {missed:.2g}, more "
-                "than "
-                f"beta = {beta}. Give more groups."
+                f"than beta = {beta}. Give more groups."
             )
         return records_needed(self.off, self.group_count)
 

@@ -79,8 +79,7 @@ def kept_set(value: Any, name: str) -> Kept:
     if isinstance(value, (int, float)):
         raise TypeError(
             f"{name} = {value!r} is a number; write InsideBall({value!r}) for so many deviations "
-            "from "
-            "the center, OutsideBall, HalfSpace or, for one column, two ends."
+            "from the center, OutsideBall, HalfSpace or, for one column, two ends."
         )
     return pair(value, name)
 
@@ -138,11 +137,9 @@ def check_mass(kept: Kept, center: Numbers, deviations: Numbers, reach: Fraction
         mass = 1 - float(gammainc(d / 2, min(beyond, 1e100) ** 2 / 2))
     if mass < LEAST_MASS:
         raise ValueError(
-            f"kept holds at most {mass:.2g} of the records, whatever mean within reach they "
-            "have; of "
-            f"less than {LEAST_MASS:g} too little is told. Give a larger set, or a center and a "
-            "reach "
-            "that are nearer to it."
+            f"kept holds at most {mass:.2g} of the records, whatever mean within reach they have; "
+            f"of less than {LEAST_MASS:g} too little is told. Give a larger set, or a center and a "
+            "reach that are nearer to it."
         )
 
 

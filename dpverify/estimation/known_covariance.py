@@ -63,8 +63,8 @@ class Whitening:
             if not low < high:
                 raise ValueError(
                     f"kept = {kept}: both ends are {low:.3g} deviations from the center, so next "
-                    "to "
-                    "nothing is between them. Give a larger set, or a center that is nearer to it."
+                    "to nothing is between them. Give a larger set, or a center that is nearer to "
+                    "it."
                 )
             return low, high
         return kept

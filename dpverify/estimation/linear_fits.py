@@ -240,8 +240,7 @@ def _added(ridge: Exact | Sequence[Exact], k: int) -> Floats:
     if len(found) != k or min(found) < 0:
         raise ValueError(
             f"ridge = {ridge}; give a number that is not negative, one for each of {k} features, "
-            "or "
-            "None."
+            "or None."
         )
     return np.array([to_float(one) for one in found])
 

@@ -270,10 +270,9 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         for c, exponent in {*zip(self.center, exponents, strict=True)}:
             if abs(Fraction(c)) + reach > OUTER_BOX * Fraction(2) ** exponent:
                 raise ValueError(
-                    f"A median may be {to_float(abs(Fraction(c)) + reach)} from zero, too far "
-                    "for the "
-                    "deviations: the grid ends at 2^40 cells. Subtract a public constant from the "
-                    "data, or give a smaller reach."
+                    f"A median may be {to_float(abs(Fraction(c)) + reach)} from zero, too far for "
+                    "the deviations: the grid ends at 2^40 cells. Subtract a public constant from "
+                    "the data, or give a smaller reach."
                 )
 
     def weight(self) -> int:

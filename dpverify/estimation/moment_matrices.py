@@ -102,7 +102,10 @@ class MomentMatrixEstimate(Result):
         not, or that are on both sides.
         """
         single = isinstance(target, (int, np.integer))
-        targets = self._columns([target] if single else target, "target")  # type: ignore[list-item, arg-type]
+        targets = self._columns(
+            [target] if single else target,  # type: ignore[list-item, arg-type]
+            "target",
+        )
         rest = [j for j in range(len(self.half)) if j not in targets]
         features = self._columns(rest if on is None else on, "on")
         both = sorted(set(features) & set(targets))

@@ -111,9 +111,8 @@ class MatrixEstimate(Result):
         if k < d and np.diff(-lengths)[k - 1] <= 3 * relative * math.hypot(*lengths[k - 1 : k + 1]):
             raise ValueError(
                 f"k = {k}: axes {k} and {k + 1} have shares {lengths[k - 1] / lengths.sum():.3g} "
-                "and "
-                f"{lengths[k] / lengths.sum():.3g}, which noise and sampling do not tell apart. "
-                "Give another k, or a larger budget."
+                f"and {lengths[k] / lengths.sum():.3g}, which noise and sampling do not tell "
+                "apart. Give another k, or a larger budget."
             )
         inside, outside = lengths[:k, np.newaxis], lengths[np.newaxis, k:]
         turns = np.sqrt(inside * outside) / (inside - outside) if k < d else np.zeros((k, 1))

@@ -203,8 +203,7 @@ def check_ladder(mechanism: Any) -> None:
     if groups is not None and not 1 <= whole(groups, "groups") <= mechanism.n_max // 2:
         raise ValueError(
             f"groups = {groups}: {mechanism.n_max} records (n_max) make 1 to "
-            f"{mechanism.n_max // 2} "
-            "groups of two. Raise n_max, or leave out groups."
+            f"{mechanism.n_max // 2} groups of two. Raise n_max, or leave out groups."
         )
     if depth is not None and not 1 <= whole(depth, "depth") <= 2 * HIGHEST:
         raise ValueError(f"depth = {depth}; give a number of levels from 1 to {2 * HIGHEST}.")

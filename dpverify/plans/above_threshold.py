@@ -27,10 +27,12 @@ _WORD = 1 << 61
 
 @dataclass(frozen=True, slots=True)
 class AboveThreshold(Noise):
-    """The index i >= start of the first answer with answer + Y_i >= threshold + Z; their number if none.
+    """The index i >= start of the first answer with answer + Y_i >= threshold + Z; their number
+    if none.
 
-    Z discrete Laplace of ``scale``, drawn once; Y_i of ``query_scale``, each of its own. by_range: claim a
-    bounded range instead of a profile (see the rule); it changes nothing that is drawn.
+    Z discrete Laplace of ``scale``, drawn once; Y_i of ``query_scale``, each of its own.
+    by_range: claim a bounded range instead of a profile (see the rule); it changes nothing that
+    is drawn.
     """
 
     threshold: int
@@ -44,34 +46,38 @@ class AboveThreshold(Noise):
             settle(self, **{name: positive_scale(getattr(self, name))})
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Exact draws, shape (size, 1)."""
+        """Draw exactly, shape (size, 1)."""
         found: IntArray = bits.noise(self.round_of(center), size) + self.start
         return found[:, np.newaxis]
 
     def round_of(self, center: IntArray) -> Round:
-        """The law of the index, counted from ``start``, on these answers."""
+        """Return the law of the index, counted from ``start``, on these answers."""
         gaps = tuple(self.threshold - int(answer) for answer in center[self.start :])
         return Round(gaps, DiscreteLaplace(self.scale), DiscreteLaplace(self.query_scale))
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64; scales above 256 are seen in coarser units."""
+        """Compute log-probabilities, for witnesses only: float64; scales above 256 are seen in
+        coarser units.
+        """
         masses = self.round_of(center).log_masses()
         places = outputs[:, 0] - self.start
         possible = (places >= 0) & (places < len(masses))
         return np.where(possible, masses[np.where(possible, places, 0).astype(np.intp)], -np.inf)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: AboveThreshold."""
+        """Derive the claim by the rule AboveThreshold."""
         return rules.above_threshold(
             sensitivity, scale=self.scale, query_scale=self.query_scale, by_range=self.by_range
         )
 
     def rescaled(self, factor: Fraction) -> Noise:
-        """Both scales times the factor."""
+        """Return the noise with both scales times the factor."""
         return replace(self, scale=self.scale * factor, query_scale=self.query_scale * factor)
 
     def dropped(self) -> Noise:
-        """Scales so small that the first answer at the threshold or above is reported."""
+        """Return noise of scales so small that the first answer at the threshold or above is
+        reported.
+        """
         return self.rescaled(Fraction(1, 2**9) / self.query_scale)
 
     @property
@@ -89,11 +95,13 @@ class Round:
     own: DiscreteLaplace
 
     def draw(self, bits: Bits, size: int) -> IntArray:
-        """``size`` indices. Those found are not looked for further, so the time follows the index."""
+        """Draw ``size`` indices. Those found are not looked for further, so the time follows
+        the index.
+        """
         return self.given(bits.noise(self.common, size), bits)
 
     def given(self, levels: IntArray, bits: Bits) -> IntArray:
-        """Indices for these values of Z, shape (size,)."""
+        """Return the indices for these values of Z, shape (size,)."""
         wide = max(map(abs, self.gaps), default=0) >= _WORD
         gaps = np.array(self.gaps, dtype=object if wide else np.int64)
         found, running, at = np.full(len(levels), len(gaps)), np.arange(len(levels)), 0
@@ -107,10 +115,10 @@ class Round:
         return found
 
     def atoms(self, formal: Formal) -> Atoms:
-        """Every index with its exact mass under stand-ins for exponentials.
+        """Return every index with its exact mass under stand-ins for exponentials.
 
-        At levels z of Z far up and far down each factor is geometric in z, so their products are sums of
-        geometric series; between that, level by level.
+        At levels z of Z far up and far down each factor is geometric in z, so their products
+        are sums of geometric series; between that, level by level.
         """
         scale, own = self.common.scale, self.own.scale
         u, v = formal(1 / scale), formal(1 / own)
@@ -143,7 +151,9 @@ class Round:
         return list(enumerate([*(a - b for a, b in pairwise(left)), left[-1]]))
 
     def log_masses(self) -> Floats:
-        """The natural logarithm of each index's mass, shape (len(gaps) + 1,); for witnesses."""
+        """Compute the natural logarithm of each index's mass, shape (len(gaps) + 1,); for
+        witnesses.
+        """
         values, log_level, gaps, rate = self.levels()
         found = np.full(len(gaps) + 1, -np.inf)
         step = max(1, _TABLE // (len(gaps) + 1))
@@ -158,7 +168,8 @@ class Round:
         return found
 
     def levels(self) -> tuple[Floats, Floats, Floats, float]:
-        """Values of Z that matter, their log-masses, the gaps, and 1 / scale of the queries' noise.
+        """Return the values of Z that matter, their log-masses, the gaps, and 1 / scale of the
+        queries' noise.
 
         For witnesses: floats, in units of 1 unless a scale is above 256.
         """
@@ -175,7 +186,9 @@ class Round:
 
 
 def log_sides(distance: Floats, rate: float) -> tuple[Floats, Floats]:
-    """ln P(Y < distance) and ln P(Y >= distance), Y discrete Laplace of scale 1 / rate; for witnesses."""
+    """Compute ln P(Y < distance) and ln P(Y >= distance), Y discrete Laplace of scale 1 / rate;
+    for witnesses.
+    """
     rate = min(rate, _STEEPEST)
     upper = distance >= 1
     small = -rate * np.where(upper, distance, 1 - distance) - math.log1p(math.exp(-rate))

@@ -28,10 +28,10 @@ number), and the block's parts in order, shape (1, records)."""
 class BlockChoices(Noise):
     """A part in each block of ``BlockScores``, with probability proportional to e^(-sum / scale).
 
-    The sum is of the parts' scores in their blocks, so that the blocks' choices are independent, and
-    all of them together are one choice by the exponential mechanism. Where a block has no part of
-    its own, since its lower edge is the last part or its upper edge is the lower one, the upper edge
-    is chosen.
+    The sum is of the parts' scores in their blocks, so that the blocks' choices are
+    independent, and all of them together are one choice by the exponential mechanism. Where a
+    block has no part of its own, since its lower edge is the last part or its upper edge is the
+    lower one, the upper edge is chosen.
     """
 
     lower: int
@@ -60,7 +60,7 @@ class BlockChoices(Noise):
         return cls(*_grid_of(query), scale)
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Exact draws (dpverify.randomness.choice), shape (size, blocks)."""
+        """Draw exactly (dpverify.randomness.choice), shape (size, blocks)."""
         found = np.zeros((size, len(self.blocks)), dtype=np.int64)
         for column, rows, choice, only, inside in self._each(center, size):
             if choice is None:
@@ -70,7 +70,7 @@ class BlockChoices(Noise):
         return found
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64."""
+        """Compute log-probabilities, for witnesses only: float64."""
         total = np.zeros(len(outputs))
         for column, rows, choice, only, inside in self._each(center, len(outputs)):
             drawn = outputs[rows, column]
@@ -81,7 +81,7 @@ class BlockChoices(Noise):
         return total
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: exponential mechanism."""
+        """Derive the claim by the rule of the exponential mechanism."""
         return rules.exponential_mechanism(sensitivity, self.scale)
 
     def check(self, query: Query) -> None:
@@ -91,17 +91,17 @@ class BlockChoices(Noise):
             raise ValueError(f"A choice in {self.blocks} needs their BlockScores, not {query}.")
 
     def rescaled(self, factor: Fraction) -> Noise:
-        """The same choices of scale * factor."""
+        """Return the same choices of scale * factor."""
         return BlockChoices(
             self.lower, self.upper, self.parts, self.blocks, self.edges, self.scale * factor
         )
 
     def dropped(self) -> Noise:
-        """A scale so small that only parts of the least score are left."""
+        """Return choices of a scale so small that only parts of the least score are left."""
         return self.rescaled(Fraction(1, 10**4) / self.scale)
 
     def _each(self, center: IntArray, size: int) -> Iterator[_Drawn]:
-        """What is chosen in each block, for each different row of edges."""
+        """Yield what is chosen in each block, for each different row of edges."""
         first, last = 0, (self.upper - self.lower + 1) * self.parts - 1
         placed, draws = center[0, self.edges :], np.arange(size)
         groups: list[tuple[tuple[int, ...], NDArray[np.intp]]] = [((), draws)]

@@ -16,18 +16,21 @@ from dpverify.privacy.hypotheses import Compared, Hypothesis, Quantity
 def check_built(
     element: Adaptive, built: Built, adjacency: AnyAdjacency, domain: Domain
 ) -> tuple[Compared, ...]:
-    """Refuse a stage that an adaptive plan built with less privacy than it had declared, or on more.
+    """Refuse a stage that an adaptive plan built with less privacy than it had declared, or on
+    more.
 
-    Returns what it assumes of released numbers, which ``check_numbers`` and ``check_quantity`` hold against
-    the transcripts. Raises TypeError for what is no stage, ValueError for a broken promise.
+    Returns what it assumes of released numbers, which ``check_numbers`` and ``check_quantity``
+    hold against the transcripts. Raises TypeError for what is no stage, ValueError for a broken
+    promise.
     """
     declared = element.declared
     if not isinstance(built, (Stage, Filtered, Part)):
         raise TypeError(f"{declared.name!r} was built as a {type(built).__name__}; build a Stage.")
     if shape_of(declared) != shape_of(built):
         raise ValueError(
-            f"The stage {declared.name!r} was built with stages, gates or a query of another width than it declared "
-            f"({shape_of(built)}, not {shape_of(declared)}); transcripts of one plan have one shape."
+            f"The stage {declared.name!r} was built with stages, gates or a query of another width "
+            f"than it declared ({shape_of(built)}, not {shape_of(declared)}); transcripts of one "
+            "plan have one shape."
         )
     shown, found = element.promised(adjacency, domain), built.derivation(adjacency, domain)
     promised, has = shown.conclusion, found.conclusion
@@ -54,13 +57,16 @@ def check_built(
             declares = _without_quantity(one) in known
         if not declares:
             raise ValueError(
-                f"The stage {declared.name!r} was built on an assumption that it had not declared: {one}."
+                f"The stage {declared.name!r} was built on an assumption that it had not "
+                f"declared: {one}."
             )
     return tuple(one for one in has.hypotheses if isinstance(one, Compared))
 
 
 def shape_of(built: Built) -> list[tuple[str, object]]:
-    """What transcripts look like: names and widths of stages, and what gates read and say, in order."""
+    """Return what transcripts look like: names and widths of stages, and what gates read and
+    say, in order.
+    """
     every = elements_of((built,))
     return [
         (one.name, one.query.width) if isinstance(one, Stage) else (one.stage, one.reason)
@@ -69,7 +75,9 @@ def shape_of(built: Built) -> list[tuple[str, object]]:
 
 
 def _without_quantity(assumed: Hypothesis) -> Hypothesis:
-    """Leave out of a hypothesis which quantity the stage releases; ``check_quantity`` looks at that."""
+    """Leave out of a hypothesis which quantity the stage releases; ``check_quantity`` looks at
+    that.
+    """
     if not isinstance(assumed, Compared):
         return assumed
     return replace(assumed, quantity=Quantity("", assumed.quantity.kind))
@@ -90,7 +98,9 @@ def check_event(plan: Plan, built: Built, adjacency: AnyAdjacency, domain: Domai
 
 
 def released_quantity(stage: Built, adjacency: AnyAdjacency, domain: Domain) -> Quantity | None:
-    """Name the quantity that a stage releases with noise, up to a public shift; None for what is no stage."""
+    """Name the quantity that a stage releases with noise, up to a public shift; None for what
+    is no stage.
+    """
     if not isinstance(stage, Stage):
         return None
     return stage.sensitivity(adjacency, domain).conclusion.query.without("shift")
@@ -101,8 +111,8 @@ def check_numbers(
 ) -> None:
     """Refuse a stage that was built from another number than the one that was released.
 
-    What is assumed must follow, for all of these draws, from what is declared of the released number.
-    Raises ValueError.
+    What is assumed must follow, for all of these draws, from what is declared of the released
+    number. Raises ValueError.
     """
     for one in assumed:
         if not one.is_instance:
@@ -111,13 +121,15 @@ def check_numbers(
         released = {int(column.min()), int(column.max())}
         if not all(any(schema.gives(one, r) for schema in under) for r in released):
             raise ValueError(
-                f"A stage was built on this: {one}. That does not follow from what was released; build it from "
-                f"the number that {one.stage!r} released."
+                f"A stage was built on this: {one}. That does not follow from what was released; "
+                f"build it from the number that {one.stage!r} released."
             )
 
 
 def check_quantity(assumed: Compared, released: Quantity | None) -> None:
-    """Refuse an assumption about another quantity than its stage has released. Raises ValueError."""
+    """Refuse an assumption about another quantity than its stage has released. Raises
+    ValueError.
+    """
     own = assumed.quantity
     same = released is not None and (own.kind, own.parameters) == (
         released.kind,
@@ -125,8 +137,8 @@ def check_quantity(assumed: Compared, released: Quantity | None) -> None:
     )
     if not same:
         raise ValueError(
-            f"A stage was built on an assumption that it had not declared: {assumed}. The stage {assumed.stage!r} "
-            f"that it comes after releases {released or 'nothing of the kind'}."
+            f"A stage was built on an assumption that it had not declared: {assumed}. The stage "
+            f"{assumed.stage!r} that it comes after releases {released or 'nothing of the kind'}."
         )
 
 

@@ -1,8 +1,9 @@
 """The least noise that meets a budget: guessed in floats, decided exactly.
 
-``smallest_sufficient`` asks at some sixty multipliers whether the budget is met, and each time a mechanism is made.
-Nearly all of its questions are answered by two that were asked before, one on either side of a good guess: what is met
-with some noise is met with more. So the answer is the same to the last bit, for a tenth of the mechanisms.
+``smallest_sufficient`` asks at some sixty multipliers whether the budget is met, and each time
+a mechanism is made. Nearly all of its questions are answered by two that were asked before, one
+on either side of a good guess: what is met with some noise is met with more. So the answer is
+the same to the last bit, for a tenth of the mechanisms.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ _CLOSE = 2.0**-49  # of a logarithm: nearer guesses are no better than floats
 _WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
 _MOST_GUESSES = 24
 _FIRST_STEP = 1.5
-"""Where no two guesses enclose the answer yet, a step goes no further than this; then twice as far, and so on."""
+"""Longest step where no two guesses enclose the answer yet; the next step may be twice as long,
+and so on.
+"""
 
 
 def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -> Fraction:
-    """The least noise multiplier for which ``made(multiplier)`` implies the budget, on the safe side.
+    """Find the least noise multiplier for which ``made(multiplier)`` implies the budget, on the
+    safe side.
 
-    ``made`` is weaker for smaller multipliers. Raises Unreachable where no multiplier or every one suffices.
+    ``made`` is weaker for smaller multipliers. Raises Unreachable where no multiplier or every
+    one suffices.
     """
     known = _Known(made, budget)
     guess = _guessed(known)
@@ -41,7 +46,7 @@ def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -
 
 
 class _Known:
-    """Whether multipliers suffice: what follows from answers that are known is not asked again."""
+    """Known answers to whether multipliers suffice: what follows from them is not asked again."""
 
     def __init__(self, made: Callable[[Fraction], Guarantee], budget: Guarantee) -> None:
         self.budget = budget
@@ -62,15 +67,17 @@ class _Known:
         return found
 
     def asked(self, multiplier: Fraction) -> bool:
-        """Whether it suffices, asked anew."""
+        """Return whether the multiplier suffices, asked anew."""
         return self.made(multiplier).implies(self.budget)
 
     def made(self, multiplier: Fraction) -> Guarantee:
-        """What is claimed with this multiplier."""
+        """Return what is claimed with this multiplier."""
         return self._made(multiplier)
 
     def tried(self, multiplier: Fraction) -> bool | None:
-        """Whether it suffices; None where there is no mechanism of so much or so little noise."""
+        """Return whether the multiplier suffices; None where there is no mechanism of so much
+        or so little noise.
+        """
         try:
             return self(multiplier)
         except ValueError:
@@ -78,7 +85,9 @@ class _Known:
 
 
 def _guessed(known: _Known) -> Fraction | None:
-    """Where the budget is just met, by secants through logarithms; None where floats know no better."""
+    """Guess where the budget is just met, by secants through logarithms; None where floats know
+    no better.
+    """
     excess = _Excess(known.budget)
     points: list[tuple[float, float]] = []
     at, guess, reach = 0.0, Fraction(1), _FIRST_STEP
@@ -101,7 +110,9 @@ def _guessed(known: _Known) -> Fraction | None:
 
 
 def _step(points: list[tuple[float, float]]) -> float:
-    """From the last point to where nothing is over: by the last two, or as for what falls like 1 / multiplier."""
+    """Return the step from the last point to where nothing is over: by the last two, or as for
+    what falls like 1 / multiplier.
+    """
     at, over = points[-1]
     if len(points) > 1:
         before, other = points[-2]
@@ -113,7 +124,8 @@ def _step(points: list[tuple[float, float]]) -> float:
 def _within(step: float, points: list[tuple[float, float]], reach: float) -> float:
     """Return the step, or a shorter one: far from the answer an excess hardly says where it is.
 
-    Between a guess of too little noise and one of enough a step that leaves the two is replaced by one to the middle.
+    Between a guess of too little noise and one of enough a step that leaves the two is replaced
+    by one to the middle.
     """
     at = points[-1][0]
     low = max((x for x, over in points if over > 0), default=-math.inf)
@@ -146,7 +158,9 @@ class _Excess:
         return None
 
     def _mu_for(self, delta: Fraction, tv: Fraction) -> Fraction:
-        """mu^2 of the weakest approximate GDP with these that meets the budget, or about that."""
+        """Compute mu^2 of the weakest approximate GDP with these that meets the budget, or
+        about that.
+        """
         if isinstance(self.budget, (GaussianDP, ApproximateGaussianDP)):
             given = self.budget.gaussian
             assert given is not None

@@ -1,7 +1,9 @@
-"""Records in chunks: where they come from, and what is asked of each chunk, in one pass over all of them.
+"""Records in chunks: where they come from, and what is asked of each chunk, in one pass over
+all of them.
 
-What goes wrong while chunks are read is a ``SourceFailed``. It repeats no message of other people's code, for such a
-message may show a record, and it holds no such exception: it is raised where none is being handled.
+What goes wrong while chunks are read is a ``SourceFailed``. It repeats no message of other
+people's code, for such a message may show a record, and it holds no such exception: it is
+raised where none is being handled.
 """
 
 from __future__ import annotations
@@ -32,15 +34,16 @@ from dpverify.plans.tallying import (
 class SourceFailed(RuntimeError):
     """Records that could not all be read: nothing was released of them.
 
-    No bit was drawn for a mechanism that reads once. What other people's code raised is not repeated, for records may
-    have decided it.
+    No bit was drawn for a mechanism that reads once. What other people's code raised is not
+    repeated, for records may have decided it.
     """
 
 
 class Source(ABC):
-    """Where chunks come from. once: whether they can be read a single time.
+    """Source of chunks. once: whether they can be read a single time.
 
-    opened: the stamp that it must have whenever it is read; None: any. seen: how many rows it had when it was first read.
+    opened: the stamp that it must have whenever it is read; None: any. seen: how many rows it
+    had when it was first read.
     """
 
     once: bool = False
@@ -49,11 +52,13 @@ class Source(ABC):
 
     @property
     def spent(self) -> bool:
-        """Whether they can be read once, and have been."""
+        """Whether the chunks can be read once, and have been."""
         return False
 
     def rows(self) -> int | None:
-        """Count all records where that needs no pass over them, as in the footers of files; else None."""
+        """Count all records where that needs no pass over them, as in the footers of files;
+        else None.
+        """
         return None
 
     @abstractmethod
@@ -61,14 +66,17 @@ class Source(ABC):
         """Ask every chunk and merge what they give; None for no chunks. May raise anything."""
 
     def stamp(self) -> Hashable:
-        """Describe where chunks come from, so that it differs if that has changed; never of the records."""
+        """Describe where chunks come from, so that it differs if that has changed; never of the
+        records.
+        """
         return None
 
 
 class LocalChunks(Source):
     """Chunks that this process reads, one after the other.
 
-    fresh: gives them from the beginning. files: whose size or times of change show that chunks are not those of before.
+    fresh: gives them from the beginning. files: whose size or times of change show that chunks
+    are not those of before.
     """
 
     _last: Any = None
@@ -113,8 +121,9 @@ class LocalChunks(Source):
         return total
 
     def stamp(self) -> Hashable:
-        """Give the files' sizes, times and identities. The system alone sets the second time: it shows a file that was
-        rewritten in place and given its old time."""
+        """Give the files' sizes, times and identities. The system alone sets the second time:
+        it shows a file that was rewritten in place and given its old time.
+        """
         shown = map(stat, self._files)
         return tuple((s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in shown)
 
@@ -122,14 +131,16 @@ class LocalChunks(Source):
 class Chunks:
     """Records that are read chunk by chunk, for data larger than memory.
 
-    data: an array or a memory map (cut into slices), an iterable of arrays or data frames, a function that gives
-    a fresh iterator of them, a Parquet file or dataset opened by pyarrow, or a Dask array or data frame, whose partial sums
-    are computed by its workers. columns: names to select, in this order, from chunks that have names. files: paths
-    that must not change between passes.
+    data: an array or a memory map (cut into slices), an iterable of arrays or data frames, a
+    function that gives a fresh iterator of them, a Parquet file or dataset opened by pyarrow,
+    or a Dask array or data frame, whose partial sums are computed by its workers. columns:
+    names to select, in this order, from chunks that have names. files: paths that must not
+    change between passes.
 
-    ``release`` and ``law`` of every mechanism whose queries add up take it (docs/how_to/large_data.md has the table), and
-    give bit for bit what they give for all records in one array, whatever the chunks and their order. An iterator can be
-    read once, so mechanisms that read several times refuse it. Raises TypeError for anything else.
+    ``release`` and ``law`` of every mechanism whose queries add up take it
+    (docs/how_to/large_data.md has the table), and give bit for bit what they give for all
+    records in one array, whatever the chunks and their order. An iterator can be read once, so
+    mechanisms that read several times refuse it. Raises TypeError for anything else.
     """
 
     __slots__ = ("source", "then")
@@ -151,14 +162,16 @@ class Chunks:
         return "<chunks of private data>"
 
     def mapped(self, function: Callable[[Any], Any]) -> Chunks:
-        """Give the chunks after a function that maps each record by itself; one pass serves all that share a source."""
+        """Give the chunks after a function that maps each record by itself; one pass serves all
+        that share a source.
+        """
         made = Chunks(self.source)
         made.then = (*self.then, function)
         return made
 
 
 Data = ArrayLike | Chunks | Iterator[Any]
-"""What ``law`` and ``release`` take: records in memory, or what is read chunk by chunk."""
+"""Data that ``law`` and ``release`` take: records in memory, or chunks that are read one by one."""
 
 
 def _selected(columns: tuple[str, ...], chunk: Any) -> Any:
@@ -195,8 +208,8 @@ def _source_of(data: Any, columns: Any, files: Sequence[str | PathLike[str]]) ->
     if isinstance(data, Iterable):
         return LocalChunks(lambda: data, files=files)
     raise TypeError(
-        f"A {type(data).__name__} is no source of chunks; give an iterable of arrays or data frames, or a "
-        "function that returns an iterator."
+        f"A {type(data).__name__} is no source of chunks; give an iterable of arrays or data "
+        "frames, or a function that returns an iterator."
     )
 
 
@@ -222,8 +235,8 @@ def chunks_in(data: Any) -> Chunks | None:
 
 
 def known_rows(source: Source) -> int | None:
-    """Count all records where that needs no pass over them; else None. Raises SourceFailed, also where a file is not what
-    it was when it was opened.
+    """Count all records where that needs no pass over them; else None. Raises SourceFailed,
+    also where a file is not what it was when it was opened.
     """
     require_unchanged(source)
     found, failed = None, False
@@ -275,8 +288,9 @@ def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
 def _attempted(
     source: Source, ask: Callable[[Any], Tally | Refused]
 ) -> tuple[Tally | Refused | None, tuple[Hashable, Hashable]]:
-    """Ask every chunk. What is raised is not repeated: whoever interrupts the process is obeyed, by an
-    exception that holds nothing of what a source said."""
+    """Ask every chunk. What is raised is not repeated: whoever interrupts the process is
+    obeyed, by an exception that holds nothing of what a source said.
+    """
     stopped: BaseException | None = None
     try:
         before = source.stamp()
@@ -299,6 +313,6 @@ def _fail(why: str) -> NoReturn:
 
 _NOT_AS_OPENED = "A file is not what it was when it was opened."
 _UNSAID = (
-    "A chunk could not be read, or its records not counted. What went wrong is not repeated here, for it may show a "
-    "record: read the chunks by yourself to see it."
+    "A chunk could not be read, or its records not counted. What went wrong is not repeated here, "
+    "for it may show a record: read the chunks by yourself to see it."
 )

@@ -24,8 +24,8 @@ class DaskChunks(Source):
     def __init__(self, collection: Any) -> None:
         if not hasattr(type(collection), "to_delayed"):  # a Delayed, say
             raise TypeError(
-                f"A {type(collection).__name__} of Dask has no blocks of records; give an array or a data "
-                "frame, as dask.dataframe.from_delayed makes one."
+                f"A {type(collection).__name__} of Dask has no blocks of records; give an array or "
+                "a data frame, as dask.dataframe.from_delayed makes one."
             )
         if getattr(collection, "ndim", 2) == 2 and hasattr(collection, "rechunk"):
             collection = collection.rechunk({1: -1})  # a block has whole records

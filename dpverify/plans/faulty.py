@@ -14,9 +14,9 @@ class FaultyLaw(Law):
     def _check(
         self, plan: Plan, element: Adaptive, built: Built, adjacency: AnyAdjacency
     ) -> tuple[Compared, ...]:
-        """A faulty stage may have no claim at all."""
+        """Return nothing to check: a faulty stage may have no claim at all."""
         return ()
 
     def _assumed(self, stage: Built, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
-        """Nothing is held against what a faulty stage assumes."""
+        """Return nothing: a faulty stage is not compared with what it assumes."""
         return ()

@@ -25,11 +25,14 @@ class Filter:
 
     @abstractmethod
     def keep(self, bits: Bits, degrees: IntArray, size: int) -> BoolArray:
-        """``size`` independent rows, shape (size, n): which records are kept. No more than 2^26 at
-        a time are asked for."""
+        """Draw ``size`` independent rows, shape (size, n): which records are kept. No more than
+        2^26 at a time are asked for.
+        """
 
     @abstractmethod
     def lift(
         self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
     ) -> Derivation[PrivacyClaim]:
-        """The claim of filter and inner plan together, from the inner one for friendly neighbors."""
+        """Derive the claim of filter and inner plan together, from the inner one for friendly
+        neighbors.
+        """

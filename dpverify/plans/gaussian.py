@@ -28,8 +28,8 @@ UNIT = Fraction(1 << 40)
 class RoundedGaussian(Noise):
     """round(scale N(0, 1)), exactly, independently in every coordinate; in units of the query.
 
-    Rounding an integer plus a real normal is post-processing of the Gaussian mechanism, so claims are
-    exact Gaussian DP in every dimension.
+    Rounding an integer plus a real normal is post-processing of the Gaussian mechanism, so
+    claims are exact Gaussian DP in every dimension.
     """
 
     tail = Tail.ROUNDED_GAUSSIAN
@@ -39,19 +39,19 @@ class RoundedGaussian(Noise):
         settle(self, scale=positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Exact draws around the center."""
+        """Draw exactly around the center."""
         return added_to(center, bits.noise(self, size * center.shape[-1]), size)
 
     def draw(self, bits: Bits, size: int) -> IntArray:
-        """dpverify.randomness.samplers.rounded_gaussian."""
+        """Draw by ``dpverify.randomness.samplers.rounded_gaussian``."""
         return rounded_gaussian(bits, self.scale, size)
 
     def atoms(self, formal: Formal) -> Atoms:
-        """The stand-in's."""
+        """Return the atoms of the stand-in."""
         return [(z, mass) for z in (-1, 0, 1) if (mass := formal.rounded_gaussian(z, self.scale))]
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64, from exact integer distances."""
+        """Compute log-probabilities, for witnesses only: float64, from exact integer distances."""
         distance = np.abs(outputs - center).astype(np.float64)
         sigma = to_float(min(self.scale, Fraction(10**300)))
         if sigma > _SMOOTH:
@@ -67,21 +67,23 @@ class RoundedGaussian(Noise):
         return np.asarray(cells.sum(axis=1))
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: rounded Gaussian."""
+        """Derive the claim by the rule of the rounded Gaussian."""
         return rules.rounded_gaussian(sensitivity, self.scale)
 
     def undrawable(self) -> str:
-        """Name the standard deviations that Gaussian noise is drawn for, where this is none of them."""
+        """Name the standard deviations that Gaussian noise is drawn for, where this is none of
+        them.
+        """
         if _LEAST <= self.scale <= _LARGEST:
             return ""
         return (
-            f"Gaussian noise of standard deviation {to_float(self.scale):.3g}, in released integers: "
-            "it is drawn for standard deviations from 2^-10 to 2^45. Take another budget, or "
-            "noise='laplace' where the mechanism offers it."
+            f"Gaussian noise of standard deviation {to_float(self.scale):.3g}, in released "
+            "integers: it is drawn for standard deviations from 2^-10 to 2^45. Take another "
+            "budget, or noise='laplace' where the mechanism offers it."
         )
 
     def rescaled(self, factor: Fraction) -> Noise:
-        """Rounded Gaussian of scale * factor."""
+        """Return the rounded Gaussian of scale * factor."""
         return RoundedGaussian(self.scale * factor)
 
     @property

@@ -51,16 +51,18 @@ from dpverify.randomness.bits import IntArray
 
 _MOST_COINS = 1 << 26
 _Memo = tuple[int, int, AnyAdjacency, Row]
-"""What was built: for which plan and element (they live as long as the law), under which adjacency, from which row.
-One element may stand in several plans."""
+"""Key of what was built: for which plan and element (they live as long as the law), under which
+adjacency, from which row. One element may stand in several plans.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a plan some draws of a batch are, and what is seen from there.
+    """Position in a plan of some draws of a batch, and what is seen from there.
 
-    path: of the parts around it, with a slash at its end, or "". chosen: adaptive stages of the plan by name, each
-    with the rows it was built from and which of these each draw has. around: the path under which it reads, if it is another one.
+    path: of the parts around it, with a slash at its end, or "". chosen: adaptive stages of the
+    plan by name, each with the rows it was built from and which of these each draw has. around:
+    the path under which it reads, if it is another one.
     """
 
     plan: Plan
@@ -72,11 +74,11 @@ class Place:
     around: str | None = None
 
     def read(self, batch: Transcripts, draws: Rows, names: Sequence[str]) -> Transcripts:
-        """What these draws released in these stages."""
+        """Return what these draws released in these stages."""
         return batch.seen(draws, self.path if self.around is None else self.around, names)
 
     def seen_by(self, draws: Rows) -> View:
-        """What these draws see of the records."""
+        """Return what these draws see of the records."""
         if self.draws is None or not isinstance(self.view, Retained):
             return self.view
         return self.view.of(np.searchsorted(self.draws, draws))
@@ -123,20 +125,22 @@ class Law:
 
     @property
     def latent(self) -> bool:
-        """Whether coins that are not released matter: then log-likelihoods are not known."""
+        """True if coins that are not released matter: then log-likelihoods are not known."""
         return is_latent(self._plan)
 
     @property
     def closed(self) -> bool:
-        """Whether one noise law describes the whole output: a single stage and no gate."""
+        """True if one noise law describes the whole output: a single stage and no gate."""
         return is_closed(self._plan)
 
     def center(self, query: Query) -> IntArray:
-        """The exact value on the data of a query that reads nothing, computed once."""
+        """Return the exact value on the data of a query that reads nothing, computed once."""
         return self._view.once(query, lambda: self._view.value(query))
 
     def center_after(self, stage: Stage, prefix: Sequence[Row]) -> IntArray:
-        """The exact value of a declared stage's query after these released values, in the order of the plan."""
+        """Return the exact value of a declared stage's query after these released values, in
+        the order of the plan.
+        """
         batch = self._released(prefix)
         path, _, name = stage.name.rpartition("/")
         place = self._place(self._root(), f"{path}/" if path else "", batch)
@@ -144,7 +148,9 @@ class Law:
         return found[0] if stage.query.reads else found
 
     def built_after(self, stage: Stage, prefix: Sequence[Row]) -> tuple[Stage, IntArray]:
-        """What a declared stage comes to after these released values, and the exact value of its query there."""
+        """Build a declared stage after these released values, and compute the exact value of
+        its query there.
+        """
         path, _, own = stage.name.rpartition("/")
         batch, rows = self._released(prefix), np.arange(1)
         place = self._place(self._root(), f"{path}/" if path else "", batch)
@@ -157,13 +163,13 @@ class Law:
         return built, found[0] if built.query.reads else found
 
     def _released(self, prefix: Sequence[Row]) -> Transcripts:
-        """One draw that released this, in the order of the plan's stages."""
+        """Build one draw that released this, in the order of the plan's stages."""
         names = [one.name for one in stages_of(self._plan)]
         values = {n: np.array([v], object) for n, v in zip(names, prefix, strict=False)}
         return Transcripts(values, np.array([len(prefix)]), NOTHING.stopped_by, self._reasons)
 
     def sample(self, bits: Bits, size: int) -> Transcripts:
-        """``size`` independent transcripts."""
+        """Draw ``size`` independent transcripts."""
         stopped, reached = np.empty(size, np.intp), np.zeros(size, np.intp)
         stopped.fill(-1)
         scored = size > 1 and not self.latent  # what is released is scored by nobody
@@ -179,7 +185,9 @@ class Law:
     def _run(
         self, place: Place, batch: Transcripts, live: Rows, done: int, bits: Bits
     ) -> tuple[Rows, int]:
-        """Advance the live draws through a plan: those that no gate stopped, and how many stages are done."""
+        """Advance the live draws through a plan. Return those that no gate stopped, and how
+        many stages are done.
+        """
         for element in place.plan:
             if not len(live):
                 break
@@ -205,7 +213,7 @@ class Law:
         done: int,
         bits: Bits,
     ) -> Rows:
-        """The draws that go on after what each of them comes to."""
+        """Return the draws that go on after what each of them comes to."""
         alive: list[Rows] = []
         for built, rows in self._stages(element, place, batch, live):
             if isinstance(built, Stage):
@@ -223,7 +231,7 @@ class Law:
         _store(batch, place.path + stage.name, rows, self._drawn(stage, place, batch, rows, bits))
 
     def _gated(self, gate: Gate, place: Place, batch: Transcripts, live: Rows, done: int) -> Rows:
-        """The draws that a gate lets pass; the others stop here."""
+        """Return the draws that a gate lets pass; the others stop here."""
         passed = self.passes(gate, place, batch, live)
         if place.view.is_filtered:
             passed &= place.seen_by(live).retained.any(axis=1)
@@ -237,7 +245,7 @@ class Law:
     def _inside(
         self, built: Filtered | Part, place: Place, live: Rows, bits: Bits
     ) -> Iterator[tuple[Place, Rows]]:
-        """The plan inside, and the draws that run it: behind a filter some at a time."""
+        """Yield the plan inside, and the draws that run it: behind a filter some at a time."""
         if isinstance(built, Part):
             yield from self._parts(built, place, live, bits)
             return
@@ -253,7 +261,7 @@ class Law:
     def _parts(
         self, part: Part, place: Place, live: Rows, bits: Bits
     ) -> Iterator[tuple[Place, Rows]]:
-        """The part's plan; on a list in an order that matters each draw has its own."""
+        """Yield the part's plan; on a list in an order that matters each draw has its own."""
         if part.on is None or not part.is_latent:
             yield self._part(part, place), live
             return
@@ -263,7 +271,7 @@ class Law:
             yield Place(part.plan, path, view, part.on.within), live[i : i + 1]
 
     def _part(self, part: Part, place: Place) -> Place:
-        """Where the part is. A list is not shuffled if the same is released in any order."""
+        """Return the part's place. A list is not shuffled if the same is released in any order."""
         path, view, on = f"{place.path}{part.name}/", place.view, part.on
         if on is None:
             return Place(part.plan, path, view, place.adjacency)
@@ -275,7 +283,7 @@ class Law:
         return Place(part.plan, path, listed, on.within)
 
     def _blocks_in(self, blocks: Blocks, place: Place) -> Iterator[Place]:
-        """Each block's plan on its own records."""
+        """Yield each block's plan on its own records."""
         views = place.view.parts(blocks.split)
         around = place.path if blocks.chained else None
         for part, view in zip(blocks.parts, views, strict=True):
@@ -283,7 +291,9 @@ class Law:
             yield Place(part.plan, path, view, blocks.within, around=around)
 
     def _place(self, place: Place, path: str, batch: Transcripts | None = None) -> Place:
-        """The place of this path, through parts as built after what one draw released; without it as declared."""
+        """Return the place of this path, through parts as built after what one draw released;
+        without it as declared.
+        """
         if place.path == path:
             return place
         for element in place.plan:
@@ -303,11 +313,13 @@ class Law:
         raise KeyError(path)
 
     def degrees_for(self, filter_: Filter) -> tuple[int, ...]:
-        """What a filter is told of the records: how many friends each of them has."""
+        """Return what a filter is told of the records: how many friends each of them has."""
         return tuple(self._view.images(filter_.nearness).degrees.tolist())
 
     def _center(self, stage: Stage, place: Place, batch: Transcripts, rows: Rows) -> IntArray:
-        """The exact value of the stage's query: one for all draws, or one for each of them."""
+        """Compute the exact value of the stage's query: one for all draws, or one for each of
+        them.
+        """
         query = stage.query
         if place.view.is_filtered:
             if not query.of_retained:
@@ -321,16 +333,18 @@ class Law:
         return place.view.once(query, lambda: place.view.value(query))
 
     def _read(self, stage: Stage, place: Place, batch: Transcripts, rows: Rows) -> IntArray:
-        """The exact values of a query that reads what these draws released."""
+        """Compute the exact values of a query that reads what these draws released."""
         found = place.view.value(stage.query, place.read(batch, rows, stage.query.reads))
         if len(found) != len(rows):
             raise ValueError(
-                f"the query of {stage.name!r} has {len(found)} values for {len(rows)} draws; give one for each."
+                f"the query of {stage.name!r} has {len(found)} values for {len(rows)} draws; "
+                "give one for each."
             )
         return found
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
-        """Natural log-probability of each transcript; -inf for one this plan cannot produce.
+        """Compute the natural log-probability of each transcript; -inf for one this plan cannot
+        produce.
 
         Raises TypeError for a latent law.
         """
@@ -379,7 +393,7 @@ class Law:
         return live, done
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
-        """Which live draws go on: a function of what they have released."""
+        """Return which live draws go on: a function of what they have released."""
         column = batch.values[place.path + gate.stage]
         if len(live) < len(batch):
             column = column[live]
@@ -392,13 +406,15 @@ class Law:
     def _drawn(
         self, stage: Stage, place: Place, batch: Transcripts, rows: Rows, bits: Bits
     ) -> IntArray:
-        """What a stage releases in these draws of the batch."""
+        """Draw what a stage releases in these draws of the batch."""
         return stage.noise.sample(bits, self._center(stage, place, batch, rows), len(rows))
 
     def _log_probability(
         self, stage: Stage, place: Place, batch: Transcripts, rows: Rows
     ) -> LogProbabilities:
-        """Of what a stage released in these draws, given what came before."""
+        """Compute the log-probability of what a stage released in these draws, given what came
+        before.
+        """
         center = self._center(stage, place, batch, rows)
         released = batch.values[place.path + stage.name]
         if len(rows) < len(batch):
@@ -414,7 +430,7 @@ class Law:
         batch: Transcripts,
         live: Rows,
     ) -> Iterator[tuple[Built, Rows]]:
-        """What each live draw comes to, with the draws that share it."""
+        """Yield what each live draw comes to, with the draws that share it."""
         if not isinstance(element, Adaptive):
             if place.chosen:
                 assumed = self._assumed(element, place.adjacency)
@@ -444,7 +460,9 @@ class Law:
     def _check(
         self, plan: Plan, element: Adaptive, built: Built, adjacency: AnyAdjacency
     ) -> tuple[Compared, ...]:
-        """Hold what was built against its declaration; return what it assumes of released numbers."""
+        """Hold what was built against its declaration; return what it assumes of released
+        numbers.
+        """
         assumed = check_built(element, built, adjacency, self._world[1])
         check_event(plan, built, adjacency, self._world[1])
         return assumed
@@ -481,7 +499,9 @@ class Law:
                     self._fitting.add(pair)
 
     def _released_by(self, place: Place, name: str) -> Quantity | None:
-        """Name what the plan's plain stage of this name releases; None where there is no such stage."""
+        """Name what the plan's plain stage of this name releases; None where there is no such
+        stage.
+        """
         for element in place.plan:
             if isinstance(element, Stage) and element.name == name:
                 return released_quantity(element, place.adjacency, self._world[1])
@@ -495,7 +515,9 @@ def _memo(element: Adaptive, place: Place, row: Row) -> _Memo:
 def _grouped(
     element: Adaptive, place: Place, batch: Transcripts, live: Rows
 ) -> tuple[list[Row], IntArray, list[Rows]]:
-    """The different rows that the live draws give, which of them each draw gives, and the draws of each row."""
+    """Return the different rows that the live draws give, which of them each draw gives, and
+    the draws of each row.
+    """
     before = place.read(batch, live, element.numbers.reads)
     rows, which = different_rows(_numbers(element, before), element.name)
     if len(rows) == 1:
@@ -506,11 +528,14 @@ def _grouped(
 
 
 def _numbers(element: Adaptive, before: Transcripts) -> IntArray:
-    """The row of each draw. Raises ValueError for another number of rows: some draws would not go on."""
+    """Return the row of each draw. Raises ValueError for another number of rows: some draws
+    would not go on.
+    """
     found = element.numbers(before)
     if found.ndim != 2 or len(found) != len(before):
         raise ValueError(
-            f"the numbers of {element.name!r} have shape {found.shape} for {len(before)} draws; give a row for each."
+            f"the numbers of {element.name!r} have shape {found.shape} for {len(before)} draws; "
+            "give a row for each."
         )
     return found
 

@@ -68,13 +68,14 @@ class Abstained:
 class Mechanism(ABC, Generic[Estimate]):
     """A differentially private estimator: frozen public parameters and a ``plan``.
 
-    adjacency: which datasets are neighbors; part of the claim, no default.
-    noise_multiplier: multiplies every noise scale; ``for_budget`` finds the least that suffices, and without it 0 is refused.
-    budget: the guarantee to claim, if it is not simply what the stages compose to.
+    adjacency: which datasets are neighbors; part of the claim, no default. noise_multiplier:
+    multiplies every noise scale; ``for_budget`` finds the least that suffices, and without it 0
+    is refused. budget: the guarantee to claim, if it is not simply what the stages compose to.
     nonfinite: what a NaN or infinite record is, see ``Domain``.
 
-    ``plan`` is asked once, when the mechanism is made. ``fixed_plan`` is what it answered: that very
-    plan is what runs and what ``derivation`` (print it to see why the claim holds) is about.
+    ``plan`` is asked once, when the mechanism is made. ``fixed_plan`` is what it answered: that
+    very plan is what runs and what ``derivation`` (print it to see why the claim holds) is
+    about.
     """
 
     adjacency: Adjacency
@@ -98,8 +99,8 @@ class Mechanism(ABC, Generic[Estimate]):
         shown = derive(self.fixed_plan, self.adjacency, domain)
         if shown.conclusion.hypotheses:
             raise ValueError(
-                f"The claim of this plan is open: {shown.conclusion}. Give the plan an Unless that pays for the "
-                "failure of each of these, or a gate that sees to it."
+                f"The claim of this plan is open: {shown.conclusion}. Give the plan an Unless that "
+                "pays for the failure of each of these, or a gate that sees to it."
             )
         shown = rules.post_process(shown, "the estimate is a function of the transcript")
         if self.budget is not None:  # a mechanism whose claim does not follow is never built
@@ -108,25 +109,29 @@ class Mechanism(ABC, Generic[Estimate]):
 
     @abstractmethod
     def plan(self) -> Plan:
-        """What it does, as data: stages and gates, from public parameters only."""
+        """Return what the mechanism does, as data: stages and gates, from public parameters
+        only.
+        """
 
     @abstractmethod
     def estimate(self, transcript: Transcripts) -> Estimate | Abstained:
-        """The result that a single transcript stands for: post-processing, no data."""
+        """Compute the result that a single transcript stands for: post-processing, no data."""
 
     def check_parameters(self) -> None:
         """Refuse bad public parameters: what was given, why it is refused, what to write."""
 
     def columns(self) -> int:
-        """How many numbers a record has."""
+        """Return how many numbers a record has."""
         return 1
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The record that a non-finite one counts as under nonfinite="replace"."""
+        """Return the record that a non-finite one counts as under nonfinite="replace"."""
         return 0.0
 
     def fewest_records(self) -> int:
-        """Under replace, where the number of records is public: the fewest that make sense."""
+        """Return, under replace, where the number of records is public, the fewest that make
+        sense; else 0.
+        """
         return 0
 
     @classmethod
@@ -139,15 +144,16 @@ class Mechanism(ABC, Generic[Estimate]):
     ) -> AnyMechanism:
         """Make the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        Takes the class's parameters by name, but for noise_multiplier and budget, which are what is looked for. Raises
-        TypeError or ValueError, as the class does, and ValueError when no amount of noise meets the budget.
+        Takes the class's parameters by name, but for noise_multiplier and budget, which are
+        what is looked for. Raises TypeError or ValueError, as the class does, and ValueError
+        when no amount of noise meets the budget.
         """
         given = {"noise_multiplier", "budget"} & parameters.keys()
         if positional or given:
             what = f"{', '.join(sorted(given))} is" if given else "a second positional argument is"
             raise TypeError(
-                f"{what} no parameter of for_budget: it takes a budget, finds the noise multiplier, and is given all else "
-                "by name."
+                f"{what} no parameter of for_budget: it takes a budget, finds the noise "
+                "multiplier, and is given all else by name."
             )
         if "adjacency" not in parameters:
             raise TypeError(_NO_ADJACENCY)
@@ -155,7 +161,8 @@ class Mechanism(ABC, Generic[Estimate]):
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """Do what ``for_budget`` does, for a class of which no more is known: no type checker sees its parameters.
+        """Do what ``for_budget`` does, for a class of which no more is known: no type checker
+        sees its parameters.
 
         What a class that chooses some of its parameters for the budget extends.
         """
@@ -166,8 +173,8 @@ class Mechanism(ABC, Generic[Estimate]):
         if isinstance(budget, PureDP) and isinstance(base.claim.guarantee, GaussianDP):
             other = "noise='laplace', or " if "noise" in base.parameters else ""
             raise ValueError(
-                f"budget = {budget}: no amount of Gaussian noise is pure DP; give {other}an ApproxDP or "
-                "ZeroConcentratedDP budget."
+                f"budget = {budget}: no amount of Gaussian noise is pure DP; give {other}an "
+                "ApproxDP or ZeroConcentratedDP budget."
             )
 
         def made(multiplier: Fraction) -> Guarantee:
@@ -187,21 +194,26 @@ class Mechanism(ABC, Generic[Estimate]):
         return dataclasses.replace(base, noise_multiplier=least, budget=budget)
 
     def expected_error(self, n: int) -> float:
-        """The root mean square of the noise's part in the value's error, from public numbers, before any release.
+        """Return the root mean square of the noise's part in the value's error, from public
+        numbers, before any release.
 
-        For n records that suit the mechanism; each class says which these are. Of a vector it is the Euclidean length. In the
-        value's unit where the class names no other; infinite where the mechanism would abstain. Raises ValueError where
-        nothing can be said without the data.
+        For n records that suit the mechanism; each class says which these are. Of a vector it
+        is the Euclidean length. In the value's unit where the class names no other; infinite
+        where the mechanism would abstain. Raises ValueError where nothing can be said without
+        the data.
         """
         raise ValueError(
-            f"What noise does to the estimate of {type(self).__name__} depends on the data; no error can be told before."
+            f"What noise does to the estimate of {type(self).__name__} depends on the data; no "
+            "error can be told before."
         )
 
     def records_for(self, error: float, **assumed: Any) -> int:
-        """A number n of records with ``expected_error(n, **assumed)`` at most ``error``, and n - 1 are too few.
+        """Return a number n of records with ``expected_error(n, **assumed)`` at most ``error``,
+        and n - 1 are too few.
 
-        The least where the error falls with n; where it has steps (balls chosen for quarter octaves of n) not always.
-        Raises ValueError as ``expected_error`` does, and where 2^60 records do not suffice.
+        The least where the error falls with n; where it has steps (balls chosen for quarter
+        octaves of n) not always. Raises ValueError as ``expected_error`` does, and where 2^60
+        records do not suffice.
         """
 
         def enough(n: int) -> bool:
@@ -212,8 +224,8 @@ class Mechanism(ABC, Generic[Estimate]):
             if high >= _MOST_RECORDS:
                 least = self.expected_error(high, **assumed)
                 raise ValueError(
-                    f"error = {error}: with 2^60 records {least:.3g} is expected. Give a larger error, or a "
-                    "larger budget, which is less noise."
+                    f"error = {error}: with 2^60 records {least:.3g} is expected. Give a larger "
+                    "error, or a larger budget, which is less noise."
                 )
             low, high = high, max(1, 2 * high)
         while high - low > 1:
@@ -222,10 +234,11 @@ class Mechanism(ABC, Generic[Estimate]):
         return high
 
     def part(self, name: str) -> Part:
-        """This mechanism as a part of another's plan: what it claims there is derived for the other's domain.
+        """Return this mechanism as a part of another's plan: what it claims there is derived
+        for the other's domain.
 
-        ``estimate(transcript.within(name))`` is its estimate. A share s of another's mu^2 is a noise_multiplier
-        of that one's over sqrt(s).
+        ``estimate(transcript.within(name))`` is its estimate. A share s of another's mu^2 is a
+        noise_multiplier of that one's over sqrt(s).
         """
         return Part(name, self.fixed_plan)
 
@@ -241,7 +254,7 @@ class Mechanism(ABC, Generic[Estimate]):
 
     @property
     def composed(self) -> Guarantee:
-        """What the stages prove together, before it is converted to the budget."""
+        """Guarantee that the stages prove together, before it is converted to the budget."""
         shown = self.derivation if self.budget is None else self.derivation.premises[0]
         return cast(PrivacyClaim, shown.conclusion).guarantee
 
@@ -251,11 +264,13 @@ class Mechanism(ABC, Generic[Estimate]):
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
 
     def law(self, data: Data) -> Law:
-        """The distribution of the transcript on ``data``. As secret as the data.
+        """Return the distribution of the transcript on ``data``, which is as secret as the
+        data.
 
-        data: records in memory, or what is read chunk by chunk: ``Chunks``, an iterator of arrays, a memory map, a Dask
-        collection, an open Parquet file. Raises TypeError, before anything is read, where a plan does not add up
-        over chunks, ValueError for noise that is not drawn, and SourceFailed.
+        data: records in memory, or what is read chunk by chunk: ``Chunks``, an iterator of
+        arrays, a memory map, a Dask collection, an open Parquet file. Raises TypeError, before
+        anything is read, where a plan does not add up over chunks, ValueError for noise that is
+        not drawn, and SourceFailed.
         """
         chunks = chunks_in(data)
         if chunks is None and isinstance(data, np.memmap):
@@ -270,7 +285,9 @@ class Mechanism(ABC, Generic[Estimate]):
         return Law(self.fixed_plan, records, self.adjacency, self.domain)
 
     def require_drawable(self) -> None:
-        """Refuse noise of a scale that is not drawn, by public parameters alone. Raises ValueError."""
+        """Refuse noise of a scale that is not drawn, by public parameters alone. Raises
+        ValueError.
+        """
         for stage in stages_of(self.fixed_plan):
             if why := stage.noise.undrawable():
                 raise ValueError(f"noise_multiplier = {to_float(self.noise_multiplier):.3g}: {why}")
@@ -283,7 +300,7 @@ class Mechanism(ABC, Generic[Estimate]):
         accept_status: str = "",
         progress: Progress | None = None,
     ) -> Estimate | Abstained:
-        """One private release: a draw of size 1 from ``law(data)``, by fresh system bits.
+        """Make one private release: a draw of size 1 from ``law(data)``, by fresh system bits.
 
         data: as for ``law``; or this mechanism's law, as ``laws_on`` makes it.
         progress: called with (done, total) where counting friends takes long; for the data's owner.
@@ -310,7 +327,8 @@ class Mechanism(ABC, Generic[Estimate]):
         return self.estimate(law.sample(source, 1))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that every dataset of n or more records abstains w.p. at most ``beta``.
+        """Return the least n such that every dataset of n or more records abstains with
+        probability at most ``beta``. at most ``beta``.
 
         By a union bound over the gates, each of which compares a noisy count with a public number.
         """
@@ -326,8 +344,8 @@ class Mechanism(ABC, Generic[Estimate]):
         found = [s for s in fixed if isinstance(s, Stage) and s.name == gate.stage]
         if not found:
             raise ValueError(
-                f"The gate reads {gate.stage!r}, whose noise is chosen from the transcript, or which is of some of the "
-                "records: no number of records can be promised before."
+                f"The gate reads {gate.stage!r}, whose noise is chosen from the transcript, or "
+                "which is of some of the records: no number of records can be promised before."
             )
         noise = found[0].noise
         # n records are stopped when noise <= -(n - at_least + 1)
@@ -350,10 +368,11 @@ class Mechanism(ABC, Generic[Estimate]):
 
 
 def laws_on(asked: Sequence[tuple[Mechanism[Any], Chunks]]) -> list[Law]:
-    """Give the laws of several mechanisms on chunks, by one pass over all that come from one source.
+    """Give the laws of several mechanisms on chunks, by one pass over all that come from one
+    source.
 
-    Raises TypeError and, for noise that is not drawn, ValueError before anything is read; SourceFailed; ValueError
-    under replace for too few records.
+    Raises TypeError and, for noise that is not drawn, ValueError before anything is read;
+    SourceFailed; ValueError under replace for too few records.
     """
     for one, _ in asked:
         one.require_drawable()
@@ -369,14 +388,16 @@ def laws_on(asked: Sequence[tuple[Mechanism[Any], Chunks]]) -> list[Law]:
 
 
 def _still(made: Callable[[Fraction], Guarantee]) -> str:
-    """Say what much more noise leaves, where no noise is enough; nothing where there is no such noise."""
+    """Say what much more noise leaves, where no noise is enough; nothing where there is no such
+    noise.
+    """
     try:
         far = made(Fraction(_FAR))
     except ValueError:
         return ""
     return (
-        f", and at 2^100 still {brief(str(far))}: values are rounded to the noise's unit, which costs that "
-        "much whatever the noise is. Give a larger budget"
+        f", and at 2^100 still {brief(str(far))}: values are rounded to the noise's unit, which "
+        "costs that much whatever the noise is. Give a larger budget"
         if isinstance(far, GaussianDP) and far.mu_squared * _FAR > 1
         else f", and at 2^100 {brief(str(far))}"
     )

@@ -40,24 +40,27 @@ class Noise(ABC):
 
     @abstractmethod
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """``size`` independent noisy values, shape (size, width); center: shape (width,), or where
-        noise is added also (size, width), one for each."""
+        """Draw ``size`` independent noisy values, shape (size, width); center: shape (width,),
+        or where noise is added also (size, width), one for each.
+        """
 
     def draw(self, bits: Bits, size: int) -> IntArray:
-        """``size`` independent draws of the noise itself (where there is one to add)."""
+        """Draw ``size`` independent values of the noise itself (where there is one to add)."""
         raise TypeError(f"{type(self).__name__} is not a noise that is added.")
 
     def atoms(self, formal: Formal) -> Atoms:
-        """The noise's values with exact masses under stand-in numbers, for enumeration."""
+        """Return the noise's values with exact masses under stand-in numbers, for enumeration."""
         raise TypeError(f"{type(self).__name__} is not a noise that is added.")
 
     @abstractmethod
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """Natural logarithm of each row's probability, shape (size,); -inf where impossible."""
+        """Compute the natural logarithm of each row's probability, shape (size,); -inf where
+        impossible.
+        """
 
     @abstractmethod
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """What the rules say of a query of this sensitivity under this noise."""
+        """Derive what the rules say of a query of this sensitivity under this noise."""
 
     def check(self, query: Query) -> None:
         """Refuse a query that this noise is not made for, before any data."""
@@ -69,22 +72,26 @@ class Noise(ABC):
         return ""
 
     def rescaled(self, factor: Fraction) -> Noise | None:
-        """The same law with its scale multiplied, for planting a fault; None without a scale."""
+        """Return the same law with its scale multiplied, for planting a fault; None without a
+        scale.
+        """
         return None
 
     def move(self, outputs: IntArray, old: IntArray, new: IntArray) -> IntArray:
-        """The same noise around another query value, for planting a fault."""
+        """Move the same noise to another query value, for planting a fault."""
         return outputs - old + new
 
     def dropped(self) -> Noise:
-        """The same release without randomness, for planting a fault."""
+        """Return the same release without randomness, for planting a fault."""
         return NoNoise()
 
     tail: ClassVar[Tail | None] = None
-    """What the kernel calls a noise of this law whose tails it knows; it has a ``scale``."""
+    """Law of the noise as the kernel names it, where the kernel knows the law's tails; such a
+    noise has a ``scale``.
+    """
 
     def falls_short(self, distance: int, beta: Fraction) -> bool:
-        """Whether P(noise <= -distance) <= beta in one coordinate; never wrongly yes."""
+        """Return whether P(noise <= -distance) <= beta in one coordinate; never wrongly yes."""
         tail = self.tail
         if tail is None:
             return beta >= 1
@@ -97,12 +104,14 @@ class Noise(ABC):
 
     @property
     def is_added(self) -> bool:
-        """Whether what is released is the query's value plus a noise, of as many numbers."""
+        """True if what is released is the query's value plus a noise, of as many numbers."""
         return True
 
     @property
     def standard_deviation(self) -> float:
-        """Of one coordinate, in units of the query; for people, not for claims."""
+        """Standard deviation of one coordinate, in units of the query; for people, not for
+        claims.
+        """
         return 0.0
 
 
@@ -114,15 +123,15 @@ class NoNoise(Noise):
     scale = Fraction(1)
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """The center, ``size`` times."""
+        """Return the center, ``size`` times."""
         return np.broadcast_to(center, (size, center.shape[-1])).copy()
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """0 at the center, -inf elsewhere."""
+        """Return 0 at the center, -inf elsewhere."""
         return np.where((outputs == center).all(axis=1), 0.0, -np.inf)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: public value."""
+        """Derive the claim by the rule of a public value."""
         return rules.public_value(sensitivity)
 
 
@@ -137,15 +146,17 @@ class DiscreteLaplace(Noise):
         settle(self, scale=positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Exact draws around the center."""
+        """Draw exactly around the center."""
         return added_to(center, bits.noise(self, size * center.shape[-1]), size)
 
     def draw(self, bits: Bits, size: int) -> IntArray:
-        """dpverify.randomness.samplers.discrete_laplace."""
+        """Draw by ``dpverify.randomness.samplers.discrete_laplace``."""
         return discrete_laplace(bits, self.scale, size)
 
     def atoms(self, formal: Formal) -> Atoms:
-        """(1 - w) / (1 + w) w^|z| up to where 1/4000 of the mass is left; w stands for e^-1/scale."""
+        """Return (1 - w) / (1 + w) w^|z| up to where 1/4000 of the mass is left; w stands for
+        e^-1/scale.
+        """
         w = formal(1 / self.scale)
         masses = [(1 - w) / (1 + w)]
         while 2000 * masses[-1] * w > 1 - w:  # the two tails beyond
@@ -154,18 +165,18 @@ class DiscreteLaplace(Noise):
         return [(0, masses[0]), *sides]
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64, from exact integer distances."""
+        """Compute log-probabilities, for witnesses only: float64, from exact integer distances."""
         distance: LogProbabilities = np.abs(outputs - center).astype(np.float64).sum(axis=1)
         decay = max(_rate(self.scale), _SLOWEST)
         normalizer = center.shape[-1] * math.log(math.tanh(decay / 2))
         return np.asarray(normalizer - distance * decay)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: discrete Laplace."""
+        """Derive the claim by the rule of discrete Laplace noise."""
         return rules.discrete_laplace(sensitivity, self.scale)
 
     def rescaled(self, factor: Fraction) -> Noise:
-        """Discrete Laplace of scale * factor."""
+        """Return discrete Laplace noise of scale * factor."""
         return DiscreteLaplace(self.scale * factor)
 
     @property
@@ -179,7 +190,9 @@ class DiscreteLaplace(Noise):
 
 @dataclass(frozen=True, slots=True, init=False)
 class KaryResponse(Noise):
-    """Each category kept with weight 1, every other one with weight exp(-1 / scale)."""
+    """Randomized response: each category kept with weight 1, every other one with weight exp(-1
+    / scale).
+    """
 
     categories: int
     scale: Fraction
@@ -189,11 +202,13 @@ class KaryResponse(Noise):
         settle(self, scale=positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Exact draws (dpverify.randomness.samplers.randomized_response)."""
+        """Draw exactly (dpverify.randomness.samplers.randomized_response)."""
         return randomized_response(bits, center, self.categories, self.scale, size)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64, from the exact number of changed answers."""
+        """Compute log-probabilities, for witnesses only: float64, from the exact number of
+        changed answers.
+        """
         changed = np.count_nonzero(outputs != center, axis=1)
         decay = _rate(self.scale)
         normalizer = math.log1p((self.categories - 1) * math.exp(-decay))
@@ -201,21 +216,21 @@ class KaryResponse(Noise):
         return np.where(possible, -decay * changed - len(center) * normalizer, -np.inf)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: randomized response."""
+        """Derive the claim by the rule of randomized response."""
         return rules.randomized_response(sensitivity, self.scale)
 
     def rescaled(self, factor: Fraction) -> Noise:
-        """Randomized response of scale * factor."""
+        """Return randomized response of scale * factor."""
         return KaryResponse(self.categories, self.scale * factor)
 
     def move(self, outputs: IntArray, old: IntArray, new: IntArray) -> IntArray:
-        """The same cyclic shifts applied to other answers."""
+        """Apply the same cyclic shifts to other answers."""
         moved: IntArray = (outputs - old + new) % self.categories
         return moved
 
 
 def positive_scale(scale: Exact) -> Fraction:
-    """The scale as a rational. Raises ValueError unless it is positive."""
+    """Return the scale as a rational. Raises ValueError unless it is positive."""
     value = exact(scale, "scale")
     if value <= 0:
         raise ValueError(f"scale = {scale} is not positive; noise needs a scale above 0.")
@@ -227,12 +242,14 @@ _SLOW, _SLOWEST = 1e-7, 1e-300
 
 @lru_cache(maxsize=256)
 def _rate(scale: Fraction) -> float:
-    """1 / scale as a float, for witnesses and error bars only; capped where e^-rate is nil."""
+    """Return 1 / scale as a float, for witnesses and error bars only; capped where e^-rate is
+    nil.
+    """
     return float(min(1 / scale, Fraction(10**300)))
 
 
 def added_to(center: IntArray, noise: IntArray, size: int) -> IntArray:
-    """Every row of noise plus the center, or plus its own, shape (size, width), exactly."""
+    """Add every row of noise to the center, or to its own, shape (size, width), exactly."""
     noise = noise.reshape(size, center.shape[-1])
     if largest(noise) + largest(center) >= 1 << 62:
         noise = noise.astype(object)

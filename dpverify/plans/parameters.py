@@ -1,8 +1,10 @@
-"""Converters of public parameters: what was given becomes what a mechanism keeps, or is refused in words.
+"""Converters of public parameters: what was given becomes what a mechanism keeps, or is refused
+in words.
 
-A parameter annotated ``Annotated[kind, convert]`` is kept as ``convert(value, name)``, with several converters one
-after the other; with ``Annotated[...] | None`` None is kept as it is. A converter raises TypeError or ValueError, and
-says what was given, why it is refused and what to do.
+A parameter annotated ``Annotated[kind, convert]`` is kept as ``convert(value, name)``, with
+several converters one after the other; with ``Annotated[...] | None`` None is kept as it is. A
+converter raises TypeError or ValueError, and says what was given, why it is refused and what to
+do.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from dpverify.grid.cells import power_of_two
 from dpverify.privacy.numbers import as_written, exact, whole
 
 Rational = Fraction | Any
-"""A rational as a mechanism keeps it. It may be given in any form that ``exact`` reads, say '1/3', which no annotation
-of a dataclass can tell apart from how it is kept; so type checkers let everything in, and the converter refuses."""
+"""A rational as a mechanism keeps it. It may be given in any form that ``exact`` reads, say
+'1/3', which no annotation of a dataclass can tell apart from how it is kept; so type checkers
+let everything in, and the converter refuses.
+"""
 CHOSEN: Any = ...
 """The default of a parameter that ``for_budget`` chooses by itself; seen by type checkers alone."""
 Converter = Callable[[Any, str], Any]
-"""From what was given and the parameter's name to what is kept."""
+"""Function of what was given and the parameter's name, which returns what is kept."""
 
 
 def whole_from(least: int, refusal: str = "", *, most: int | None = None) -> Converter:
@@ -47,7 +51,8 @@ def rational(
     as_given: bool = False,
     read: Callable[[Any, str], Fraction] = exact,
 ) -> Converter:
-    """Make a converter to rationals for which ``holds``; ``as_given`` it keeps what was given and only checks it.
+    """Make a converter to rationals for which ``holds``; ``as_given`` it keeps what was given
+    and only checks it.
 
     refusal: what a message says after "name = value". read: how a number is read, ``as_written``
     for levels and shares.
@@ -107,9 +112,11 @@ Cell = Annotated[Rational, lambda value, name: power_of_two(value)]
 
 
 def converted(mechanism: Any) -> dict[str, Any]:
-    """Convert the parameters whose annotations name converters; gives what is to be kept of each, by name.
+    """Convert the parameters whose annotations name converters; gives what is to be kept of
+    each, by name.
 
-    Raises TypeError or ValueError where a converter does, and NameError for an annotation that cannot be read.
+    Raises TypeError or ValueError where a converter does, and NameError for an annotation that
+    cannot be read.
     """
     found: dict[str, Any] = {}
     kind: Any = type(mechanism)
@@ -122,7 +129,9 @@ def converted(mechanism: Any) -> dict[str, Any]:
 
 @cache
 def _converters(kind: Any) -> tuple[tuple[str, Converter, bool], ...]:
-    """The converters of a class's parameters, in order, each with whether None is kept as it is."""
+    """Return the converters of a class's parameters, in order, each with whether None is kept
+    as it is.
+    """
     found = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         parts = (hint,) if get_origin(hint) is Annotated else get_args(hint)

@@ -1,8 +1,8 @@
 """Plans: what a mechanism does, as data. A plan is a tuple of stages, gates, parts and blocks.
 
 One reading of a plan is its law on a dataset (dpverify/plans/law.py); the other, here, is the
-derivation of its claim. Both walk the same tuple. A part is a plan in a plan, under a name: what it releases is
-read from outside as "name/stage", and inside by the stages' own names.
+derivation of its claim. Both walk the same tuple. A part is a plan in a plan, under a name:
+what it releases is read from outside as "name/stage", and inside by the stages' own names.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class Stage:
 
     @property
     def handle(self) -> Handle:
-        """By which others read what it released."""
+        """Handle by which others read what the stage released."""
         return Handle(self.name)
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
-        """The claim of this stage alone."""
+        """Derive the claim of this stage alone."""
         return self.noise.claim(self.sensitivity(adjacency, domain))
 
     def sensitivity(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """How far the query moves between neighbors."""
+        """Derive how far the query moves between neighbors."""
         if not isinstance(adjacency, Adjacency) and not self.query.of_retained:
             raise TypeError(
-                f"{type(self.query).__name__} has a sensitivity for inputs, not under {adjacency}; take groups of the "
-                "whole plan's claim."
+                f"{type(self.query).__name__} has a sensitivity for inputs, not under {adjacency}; "
+                "take groups of the whole plan's claim."
             )
         about = cast(Adjacency, adjacency)  # queries of retained records know their friends
         return self.query.sensitivity(about, domain)
@@ -64,8 +64,8 @@ class Stage:
 class Gate:
     """Go on only if the released value of ``stage`` is at least ``at_least``; else abstain.
 
-    Of a thresholded histogram: if some shown count is. It reads what is released already, so it costs
-    nothing.
+    Of a thresholded histogram: if some shown count is. It reads what is released already, so it
+    costs nothing.
     """
 
     stage: str
@@ -76,10 +76,12 @@ class Gate:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Unless:
-    """What stages assume of a released number fails with at most this probability, for which the plan pays.
+    """Assumption on a released number that fails with at most this probability, for which the
+    plan pays.
 
-    The bound is derived from the stage that releases the number: how far its query moves, by which shift it is lowered, and
-    its noise. Without it the claim stays open, and a mechanism with an open claim is refused.
+    The bound is derived from the stage that releases the number: how far its query moves, by
+    which shift it is lowered, and its noise. Without it the claim stays open, and a mechanism
+    with an open claim is refused.
     """
 
     assumed: Compared
@@ -88,7 +90,7 @@ class Unless:
     def event(
         self, stage: Stage, adjacency: AnyAdjacency, domain: Domain
     ) -> Derivation[EventBound]:
-        """The bound for this stage. Raises ValueError where the failure is likelier."""
+        """Derive the bound for this stage. Raises ValueError where the failure is likelier."""
         released = stage.derivation(adjacency, domain)
         return rules.released_event(self.assumed, released, probability=self.probability)
 
@@ -96,12 +98,13 @@ class Unless:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A filter, and a plan that runs on the records it keeps; which ones these are is never released.
+    """A filter, and a plan that runs on the records it keeps; which ones these are is never
+    released.
 
-    The inner claim is for friendly neighbors. Inner gates stop with the same reason where nothing is
-    kept; that is no function of what is released, so an inner ``Unless`` has to pay for it. The names of inner
-    stages are names of the plan it stands in.
-    Raises TypeError for an inner query that is not of the kept records, and for an inner part.
+    The inner claim is for friendly neighbors. Inner gates stop with the same reason where
+    nothing is kept; that is no function of what is released, so an inner ``Unless`` has to pay
+    for it. The names of inner stages are names of the plan it stands in. Raises TypeError for
+    an inner query that is not of the kept records, and for an inner part.
     """
 
     name: str
@@ -112,25 +115,26 @@ class Filtered:
         for element in map(as_declared, self.inner):
             if isinstance(element, (Part, Blocks)):
                 raise TypeError(
-                    f"{element.name!r} behind the filter {self.name!r} is a plan of its own, whose claim is for inputs, "
-                    "not for what is kept; put its stages behind the filter themselves."
+                    f"{element.name!r} behind the filter {self.name!r} is a plan of its own, whose "
+                    "claim is for inputs, not for what is kept; put its stages behind the filter "
+                    "themselves."
                 )
         for stage in stages_of(self.inner):
             if not stage.query.of_retained:
                 raise TypeError(
                     f"The stage {stage.name!r} behind the filter {self.name!r} asks "
-                    f"{type(stage.query).__name__} of all records; give a query of the kept ones, or "
-                    "put it before the filter."
+                    f"{type(stage.query).__name__} of all records; give a query of the kept ones, "
+                    "or put it before the filter."
                 )
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
-        """The inner claim, lifted by the filter. Raises TypeError within another filter."""
+        """Derive the inner claim, lifted by the filter. Raises TypeError within another filter."""
         if not isinstance(adjacency, Adjacency):
             raise TypeError(f"a filter's claim is for inputs, not under {adjacency}.")
         return self.filter.lift(self.friendly_derivation(domain), adjacency, domain)
 
     def friendly_derivation(self, domain: Domain) -> Derivation[PrivacyClaim]:
-        """What the inner plan claims for friendly neighbors."""
+        """Derive what the inner plan claims for friendly neighbors."""
         return derive(self.inner, self.filter.friendly, domain)
 
 
@@ -139,8 +143,9 @@ class Filtered:
 class Part:
     """A plan in a plan, under a name: a mechanism as a part of another, or one round of several.
 
-    Its stages see what the part itself has released, and nothing else. A gate of the part stops the whole plan.
-    on: a list that is made of the records, in their place; None: the records themselves.
+    Its stages see what the part itself has released, and nothing else. A gate of the part stops
+    the whole plan. on: a list that is made of the records, in their place; None: the records
+    themselves.
     """
 
     name: str
@@ -148,7 +153,9 @@ class Part:
     on: Transformation | None = None
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
-        """The claim of the part by itself. Raises ValueError for one that is open: a part pays for what it assumes."""
+        """Derive the claim of the part by itself. Raises ValueError for one that is open: a
+        part pays for what it assumes.
+        """
         if self.on is None:
             return _closed(self.name, derive(self.plan, adjacency, domain))
         if not isinstance(adjacency, Adjacency):
@@ -160,7 +167,7 @@ class Part:
 
     @property
     def is_latent(self) -> bool:
-        """Whether the order of its list may matter, which is not released."""
+        """True if the order of its list, which is not released, may matter."""
         return self.on is not None and not all(map(_in_any_order, self.plan))
 
     def __getitem__(self, stage: str) -> Handle:
@@ -173,10 +180,12 @@ class Part:
 class Blocks:
     """A plan for each of several disjoint blocks of the records, as "name/0", "name/1", ...
 
-    Together they cost what the dearest of them costs. By a public function of a record, the plans are for adding or
-    removing a record, and replacing one costs two steps; by index they are for replacing one. A gate of any block
-    stops the whole plan. chained: a plan reads, under the names they have around the blocks, what was released before them
-    and by earlier blocks; its own stages too ("name/2/stage"). Raises ValueError for another number of plans than there are blocks.
+    Together they cost what the dearest of them costs. By a public function of a record, the
+    plans are for adding or removing a record, and replacing one costs two steps; by index they
+    are for replacing one. A gate of any block stops the whole plan. chained: a plan reads,
+    under the names they have around the blocks, what was released before them and by earlier
+    blocks; its own stages too ("name/2/stage"). Raises ValueError for another number of plans
+    than there are blocks.
     """
 
     name: str
@@ -187,26 +196,30 @@ class Blocks:
     def __post_init__(self) -> None:
         if len(self.plans) != self.split.blocks:
             raise ValueError(
-                f"{self.name!r}: {len(self.plans)} plans for {self.split.blocks} blocks; give one for each."
+                f"{self.name!r}: {len(self.plans)} plans for {self.split.blocks} blocks; give "
+                "one for each."
             )
         inner = (one for plan in self.plans for one in plan if self.chained)
         if any(isinstance(one, Blocks) and one.chained for one in inner):
             raise ValueError(
-                f"{self.name!r}: chained blocks in chained blocks; put the inner ones in a part of their own."
+                f"{self.name!r}: chained blocks in chained blocks; put the inner ones in a part "
+                "of their own."
             )
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Each block's plan under its name."""
+        """Plan of each block, under its name."""
         return tuple(Part(f"{self.name}/{k}", plan) for k, plan in enumerate(self.plans))
 
     @property
     def within(self) -> Adjacency:
-        """How the blocks of neighbors differ."""
+        """Adjacency of the blocks of neighbors."""
         return Adjacency.REPLACE if self.split.by == "index" else Adjacency.ADD_REMOVE
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
-        """Rule: parallel composition. Raises ValueError where the split has none under this adjacency."""
+        """Derive the claim by parallel composition. Raises ValueError where the split has none
+        under this adjacency.
+        """
         if not isinstance(adjacency, Adjacency):
             raise TypeError(f"blocks have a claim for inputs, not under {adjacency}.")
         found = [self._alone(part, domain) for part in self.parts]
@@ -219,7 +232,9 @@ class Blocks:
         return _closed(part.name, derive(part.plan, self.within, domain, path))
 
     def missing(self, before: Mapping[str, Stage]) -> Iterator[str]:
-        """What chained plans read that neither they nor earlier blocks nor ``before`` release."""
+        """Yield what chained plans read that neither they nor earlier blocks nor ``before``
+        release.
+        """
         known = {*before}
         for part in self.parts if self.chained else ():
             read = chain.from_iterable(map(_reads, part.plan))
@@ -237,10 +252,11 @@ Built = Stage | Filtered | Part
 class Adaptive:
     """A stage or a part that is built from numbers that were released before it.
 
-    declared fixes the claim before any data: whatever is built must be at least as private and of the same shape, and
-    execution checks it. numbers: from a batch to integers, a row for each draw, shape (size, k). build: from a row to
-    what is run. under: what is assumed of released numbers; what is built may rest on that at the number it was
-    built from, and on nothing else.
+    declared fixes the claim before any data: whatever is built must be at least as private and
+    of the same shape, and execution checks it. numbers: from a batch to integers, a row for
+    each draw, shape (size, k). build: from a row to what is run. under: what is assumed of
+    released numbers; what is built may rest on that at the number it was built from, and on
+    nothing else.
     """
 
     declared: Built
@@ -257,11 +273,11 @@ class Adaptive:
         return self.declared.name
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
-        """The declared claim, under what is assumed of the released numbers."""
+        """Derive the declared claim, under what is assumed of the released numbers."""
         return rules.for_each_release(self.promised(adjacency, domain), self.under)
 
     def promised(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
-        """The claim of what was declared, derived once: whatever is built is held against it."""
+        """Derive the claim of what was declared, once: whatever is built is held against it."""
         world = (adjacency, domain)
         if world not in self._promised:
             self._promised[world] = self.declared.derivation(adjacency, domain)
@@ -273,16 +289,18 @@ Plan = tuple[Element, ...]
 
 
 def as_declared(element: Element) -> Stage | Gate | Filtered | Part | Blocks | Unless:
-    """The element before any data."""
+    """Return the element before any data."""
     return element.declared if isinstance(element, Adaptive) else element
 
 
 def elements_of(
     plan: Plan, path: str = "", *, filtered: bool = True, fixed: bool = False
 ) -> Iterator[Stage | Gate]:
-    """Stages (as declared) and gates in order, those of parts and filters among them, under their full names.
+    """Yield stages (as declared) and gates in order, those of parts and filters among them,
+    under their full names.
 
-    filtered: with those behind filters. fixed: only what is about all records, whatever is released.
+    filtered: with those behind filters. fixed: only what is about all records, whatever is
+    released.
     """
     how = {"filtered": filtered, "fixed": fixed}
     shown = (e for e in plan if not (fixed and _is_of_some(e)))
@@ -300,13 +318,15 @@ def elements_of(
 
 
 def _is_of_some(element: Element) -> bool:
-    """Whether it is not about all records, or follows from what is released."""
+    """Return whether an element is not about all records, or follows from what is released."""
     listed = isinstance(element, Part) and element.on is not None
     return listed or isinstance(element, (Adaptive, Blocks))
 
 
 def _in_any_order(element: Element) -> bool:
-    """Whether what it releases is sure not to depend on the order of records; what is built later may ask anything."""
+    """Return whether what an element releases is sure not to depend on the order of records;
+    what is built later may ask anything.
+    """
     if isinstance(element, Part):  # which records are on a list of its own may depend on it
         return element.on is None and all(map(_in_any_order, element.plan))
     if isinstance(element, Stage):
@@ -315,19 +335,19 @@ def _in_any_order(element: Element) -> bool:
 
 
 def stages_of(plan: Plan, *, filtered: bool = True) -> tuple[Stage, ...]:
-    """The stages as declared before any data, in order, under their full names."""
+    """Return the stages as declared before any data, in order, under their full names."""
     every = elements_of(plan, filtered=filtered)
     return tuple(element for element in every if isinstance(element, Stage))
 
 
 def gates_of(plan: Plan, *, filtered: bool = True) -> list[Gate]:
-    """All gates, in order, with the full names of the stages they read."""
+    """Return all gates, in order, with the full names of the stages they read."""
     every = elements_of(plan, filtered=filtered)
     return [element for element in every if isinstance(element, Gate)]
 
 
 def filters_of(plan: Plan) -> Iterator[Filtered]:
-    """All filters, in order, as declared."""
+    """Yield all filters, in order, as declared."""
     for element in map(as_declared, plan):
         if isinstance(element, Filtered):
             yield element
@@ -338,7 +358,9 @@ def filters_of(plan: Plan) -> Iterator[Filtered]:
 
 
 def lists_of(plan: Plan, path: str = "") -> dict[str, Part]:
-    """Map each stage that runs on a list of the records, by its full name, to the outermost such part, as declared."""
+    """Map each stage that runs on a list of the records, by its full name, to the outermost
+    such part, as declared.
+    """
     found: dict[str, Part] = {}
     for element in map(as_declared, plan):
         if isinstance(element, Part) and element.on is not None:
@@ -351,12 +373,12 @@ def lists_of(plan: Plan, path: str = "") -> dict[str, Part]:
 
 
 def is_filtered(plan: Plan) -> bool:
-    """Whether something runs behind a filter."""
+    """Return whether something runs behind a filter."""
     return next(filters_of(plan), None) is not None
 
 
 def is_latent(plan: Plan) -> bool:
-    """Whether coins that are not released decide what later stages see."""
+    """Return whether coins that are not released decide what later stages see."""
     if is_filtered(plan):
         return True
     inner = (
@@ -366,18 +388,19 @@ def is_latent(plan: Plan) -> bool:
 
 
 def is_closed(plan: Plan) -> bool:
-    """Whether one noise law describes the whole output: a single stage, no gate."""
+    """Return whether one noise law describes the whole output: a single stage, no gate."""
     return len(plan) == 1 and isinstance(plan[0], Stage)
 
 
 def derive(
     plan: Plan, adjacency: AnyAdjacency, domain: Domain, path: str = ""
 ) -> Derivation[PrivacyClaim]:
-    """The claim about the whole transcript, by the rules alone; open, if something assumed is not paid for.
+    """Derive the claim about the whole transcript, by the rules alone; open, if something
+    assumed is not paid for.
 
-    path: of a chained block, under which it reads its own stages; what else it reads is looked at around it.
-    Raises ValueError for a plan without stages, with a repeated name, with a gate or an assumption on a
-    stage that comes later, or with an ``Unless`` that nothing needs.
+    path: of a chained block, under which it reads its own stages; what else it reads is looked
+    at around it. Raises ValueError for a plan without stages, with a repeated name, with a gate
+    or an assumption on a stage that comes later, or with an ``Unless`` that nothing needs.
     """
     _check_names(plan)
     parts, gates, before = [], [], dict[str, Stage]()
@@ -410,8 +433,8 @@ def derive(
 def _closed(name: str, found: Derivation[PrivacyClaim]) -> Derivation[PrivacyClaim]:
     if found.conclusion.hypotheses:
         raise ValueError(
-            f"The claim of the part {name!r} is open: {found.conclusion}. Give the part an Unless that pays for the "
-            "failure of each of these, or a gate that sees to it."
+            f"The claim of the part {name!r} is open: {found.conclusion}. Give the part an Unless "
+            "that pays for the failure of each of these, or a gate that sees to it."
         )
     return found
 
@@ -426,7 +449,8 @@ def _check_names(plan: Plan) -> None:
                 raise ValueError(f"a gate reads {element.stage!r}, which is not released before it")
             if (element.stage, element.reason) in gates:
                 raise ValueError(
-                    f"two gates on {element.stage!r} stop for the same reason, {element.reason!r}; say which is which."
+                    f"two gates on {element.stage!r} stop for the same reason, "
+                    f"{element.reason!r}; say which is which."
                 )
             gates.add((element.stage, element.reason))
             continue
@@ -445,7 +469,7 @@ def _check_names(plan: Plan) -> None:
 
 
 def _reads(element: Element) -> tuple[str, ...]:
-    """What it follows from, as declared."""
+    """Return the stages that an element follows from, as declared."""
     shown = as_declared(element)
     reads = shown.query.reads if isinstance(shown, Stage) else ()
     return reads + (element.numbers.reads if isinstance(element, Adaptive) else ())
@@ -460,8 +484,8 @@ def _require_read(element: Element, before: Mapping[str, Stage], path: str) -> N
     wrong += element.missing(before) if isinstance(element, Blocks) else ()
     for name in wrong:
         raise ValueError(
-            f"What follows from {name!r} is asked before it is released, or outside of its part; put it after the "
-            "stage, and name a part's stage as part[stage]."
+            f"What follows from {name!r} is asked before it is released, or outside of its part; "
+            "put it after the stage, and name a part's stage as part[stage]."
         )
 
 
@@ -472,23 +496,27 @@ def _require_released(
     for one in part.conclusion.hypotheses:
         if not isinstance(one, Absent) and one.stage not in before:
             raise ValueError(
-                f"The stage {name!r} rests on this: {one}. No stage before it is named {one.stage!r}."
+                f"The stage {name!r} rests on this: {one}. No stage before it is named "
+                f"{one.stage!r}."
             )
 
 
 def _own_stage(plan: Plan, unless: Unless) -> Stage:
-    """The stage of the plan itself, not of one behind a filter, whose number the event is about."""
+    """Return the stage of the plan itself, not of one behind a filter, whose number the event
+    is about.
+    """
     for shown in map(as_declared, plan):
         if isinstance(shown, Stage) and shown.name == unless.assumed.stage:
             return shown
     raise ValueError(
-        f"Unless {unless.assumed.negation}: this plan has no stage {unless.assumed.stage!r} whose noise could "
-        "say how likely that is."
+        f"Unless {unless.assumed.negation}: this plan has no stage {unless.assumed.stage!r} whose "
+        "noise could say how likely that is."
     )
 
 
 def with_stages(plan: Plan, change: Callable[[Stage], Stage]) -> Plan:
-    """The plan with ``change`` made to every stage, as declared and as built: how faults are planted.
+    """Return the plan with ``change`` made to every stage, as declared and as built: how faults
+    are planted.
 
     The change is shown a stage of a part under its full name.
     """
@@ -496,7 +524,7 @@ def with_stages(plan: Plan, change: Callable[[Stage], Stage]) -> Plan:
 
 
 def with_filters(plan: Plan, change: Callable[[Filter], Filter]) -> Plan:
-    """The plan with ``change`` made to every filter, as declared and as built."""
+    """Return the plan with ``change`` made to every filter, as declared and as built."""
     return _changed(plan, lambda one: one, change, "")
 
 
@@ -534,6 +562,6 @@ def _changed(
 
 
 def rescaled_stage(stage: Stage, factor: Fraction) -> Stage:
-    """The stage with the scale of its noise multiplied, where it has one."""
+    """Return the stage with the scale of its noise multiplied, where it has one."""
     noise = stage.noise.rescaled(factor)
     return stage if noise is None else replace(stage, noise=noise)

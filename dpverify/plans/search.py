@@ -1,9 +1,10 @@
 """Noisy binary search for many numbers at once: one stage a step, each built from those before it.
 
-A step asks of every coordinate on which side of a public threshold its records lie, and adds Gaussian
-noise. Which way a coordinate goes is decided by what was released, so it is post-processing; the next
-thresholds follow from that. What was decided so far is a node for each coordinate: 1 at the start, and
-from node v on to 2 v (below the threshold) or 2 v + 1 (above).
+A step asks of every coordinate on which side of a public threshold its records lie, and adds
+Gaussian noise. Which way a coordinate goes is decided by what was released, so it is
+post-processing; the next thresholds follow from that. What was decided so far is a node for
+each coordinate: 1 at the start, and from node v on to 2 v (below the threshold) or 2 v + 1
+(above).
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Search:
     """``steps`` steps for ``width`` coordinates. The stages are called "name 1", "name 2", ...
 
     A coordinate goes on from a threshold when the values released there add up to two standard
-    deviations of one of them, or at the third value, to the side of their sum; so a far median is
-    missed with a probability of about Phi(-2 - r), r = records / standard deviation, and a median at
-    the threshold costs two more steps. Sums of zero decide nothing.
+    deviations of one of them, or at the third value, to the side of their sum; so a far median
+    is missed with a probability of about Phi(-2 - r), r = records / standard deviation, and a
+    median at the threshold costs two more steps. Sums of zero decide nothing.
     """
 
     name: str
@@ -51,11 +52,13 @@ class Search:
             )
 
     def stage(self, step: int) -> str:
-        """The name of a step's stage, from 0 on."""
+        """Return the name of a step's stage, from 0 on."""
         return f"{self.name} {step + 1}"
 
     def nodes(self, steps: int) -> Released[Nodes]:
-        """What the first ``steps`` released values decide, shape (size, width); before the first they are all 1."""
+        """Return what the first ``steps`` released values decide, shape (size, width); before
+        the first they are all 1.
+        """
         names = tuple(map(self.stage, range(steps)))
         return Released(names, lambda before: self._decided(before, steps))
 
@@ -79,7 +82,7 @@ class Search:
         return nodes
 
     def middles(self, nodes: Sequence[int]) -> list[int]:
-        """The thresholds of a row of nodes, as integers between -2^steps and 2^steps.
+        """Return the thresholds of a row of nodes, as integers between -2^steps and 2^steps.
 
         The root's interval is all of that, and a node's is half of its parent's.
         """
@@ -96,7 +99,9 @@ class Search:
         noise: RoundedGaussian,
         before: Prefix | None = None,
     ) -> tuple[Built | Adaptive, ...]:
-        """One element a step. ``query`` is of the numbers before the search and its nodes, in a row."""
+        """Build one element a step. ``query`` is of the numbers before the search and its
+        nodes, in a row.
+        """
         earlier = Prefix() if before is None else before
 
         def element(step: int) -> Built | Adaptive:
@@ -108,7 +113,9 @@ class Search:
 
 
 def _node(released: Iterable[int]) -> int:
-    """The node of one coordinate after these values; ``_decided`` does the same for many at once."""
+    """Return the node of one coordinate after these values; ``_decided`` does the same for many
+    at once.
+    """
     node, total, tries = 1, 0, 0
     for value in released:
         total, tries = total + value, tries + 1
@@ -128,19 +135,21 @@ class Prefix:
     start: Row = ()
 
     def then(self, search: Search, steps: int) -> Prefix:
-        """With the nodes of a search after so many steps."""
+        """Return the prefix with the nodes of a search after so many steps."""
         return self.also(search.nodes(steps), (1,) * search.width)
 
     def also(self, numbers: Released[IntArray], start: Sequence[int]) -> Prefix:
-        """With more integers, as many as ``start`` has."""
+        """Return the prefix with more integers, as many as ``start`` has."""
         return Prefix((*self.numbers, numbers), (*self.start, *start))
 
     def row(self, before: Transcripts) -> Row:
-        """For one transcript."""
+        """Return the row of one transcript."""
         return tuple(map(int, joined(*self.numbers)(before)[0])) if self.numbers else ()
 
     def part(self, build: Callable[[Row], Built]) -> Built | Adaptive:
-        """What is built from them: declared as for the start; plain where they cannot change."""
+        """Build an element from the prefix: declared as for the start; plain where the numbers
+        cannot change.
+        """
         if not any(part.reads for part in self.numbers):
             return build(self.start)
         return Adaptive(build(self.start), joined(*self.numbers), build)

@@ -29,10 +29,11 @@ class QuantileChoice(Noise):
     """A cell t of lower..upper with probability proportional to e^(-score(t) / scale).
 
     score(t) = max(0, q #{z < t} - p n, p n - q #{z <= t}) for the sorted cells z that
-    ``QuantileScores`` gives. Cells between two neighboring records have one score, and a record's cell
-    has its own: such a group is chosen by its size times its weight, and then a cell in it uniformly,
-    so the cost follows n and not the number of cells. Where groups begin and end depends on the
-    records, but every cell keeps a positive probability for every dataset.
+    ``QuantileScores`` gives. Cells between two neighboring records have one score, and a
+    record's cell has its own: such a group is chosen by its size times its weight, and then a
+    cell in it uniformly, so the cost follows n and not the number of cells. Where groups begin
+    and end depends on the records, but every cell keeps a positive probability for every
+    dataset.
     """
 
     lower: int
@@ -50,7 +51,7 @@ class QuantileChoice(Noise):
         settle(self, scale=positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Exact draws (dpverify.randomness.choice), shape (size, 1)."""
+        """Draw exactly (dpverify.randomness.choice), shape (size, 1)."""
         return self._drawn(bits, center, size, None)
 
     def _drawn(self, bits: Bits, center: IntArray, size: int, weights: Weights | None) -> IntArray:
@@ -63,7 +64,9 @@ class QuantileChoice(Noise):
         return cells[:, np.newaxis]
 
     def check(self, query: Query) -> None:
-        """It scores what ``QuantileScores`` of the same grid and quantile gives, and nothing else."""
+        """Check that the query is ``QuantileScores`` of the same grid and quantile, and nothing
+        else.
+        """
         own = (self.lower, self.upper, self.numerator, self.denominator)
         if not isinstance(query, QuantileScores) or own != (
             query.lower,
@@ -72,12 +75,13 @@ class QuantileChoice(Noise):
             query.denominator,
         ):
             raise ValueError(
-                f"A choice among cells {self.lower}..{self.upper} for the quantile {self.numerator}/"
-                f"{self.denominator} needs the QuantileScores of just these, not {query}."
+                f"A choice among cells {self.lower}..{self.upper} for the quantile "
+                f"{self.numerator}/{self.denominator} needs the QuantileScores of just these, not "
+                f"{query}."
             )
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64."""
+        """Compute log-probabilities, for witnesses only: float64."""
         starts, sizes, scores = self._groups(center)
         rate = -float(min(1 / self.scale, _STEEPEST))
         weights = np.maximum(rate * scores.astype(np.float64), -1e300)
@@ -89,26 +93,27 @@ class QuantileChoice(Noise):
         return np.where(inside, found, -np.inf)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: exponential mechanism."""
+        """Derive the claim by the rule of the exponential mechanism."""
         return rules.exponential_mechanism(sensitivity, self.scale)
 
     def rescaled(self, factor: Fraction) -> Noise:
-        """The same choice of scale * factor."""
+        """Return the same choice of scale * factor."""
         return QuantileChoice(
             self.lower, self.upper, self.numerator, self.denominator, self.scale * factor
         )
 
     def dropped(self) -> Noise:
-        """A scale so small that only cells of the least score are left."""
+        """Return a choice of a scale so small that only cells of the least score are left."""
         return self.rescaled(Fraction(1, 10**4) / self.scale)
 
     def _groups(
         self, center: IntArray
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """First cell, number of cells and score of each group, in order.
+        """Return the first cell, number of cells and score of each group, in order.
 
-        They are in turn a stretch without records, which may be empty, and a record's cell; the first
-        and the last are stretches. The last that starts at or before a cell is the cell's group.
+        They are in turn a stretch without records, which may be empty, and a record's cell; the
+        first and the last are stretches. The last that starts at or before a cell is the cell's
+        group.
         """
         cells = center[0]
         counted = np.flatnonzero(np.diff(cells, prepend=self.lower - 1, append=self.upper + 1))
@@ -129,7 +134,8 @@ Grid = tuple[int, int, int, int]
 class QuantileChoices(Noise):
     """A ``QuantileChoice`` for each row of ``ColumnScores``, independently, all of one scale.
 
-    claimed: what is said of each, its bounded "range" or the "gaussian" DP that follows; all together compose.
+    claimed: what is said of each, its bounded "range" or the "gaussian" DP that follows; all
+    together compose.
     """
 
     grids: tuple[Grid, ...]
@@ -144,7 +150,7 @@ class QuantileChoices(Noise):
         settle(self, claimed=claimed)
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Exact draws, shape (size, choices)."""
+        """Draw exactly, shape (size, choices)."""
         choices = [(one, center[k : k + 1]) for k, one in enumerate(self._choices())]
         groups = (one._groups(row) for one, row in choices)
         weights = Weights.of(((scores, sizes) for _, sizes, scores in groups), 1 / self.scale)
@@ -152,14 +158,16 @@ class QuantileChoices(Noise):
         return np.concatenate(columns, axis=1)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64."""
+        """Compute log-probabilities, for witnesses only: float64."""
         total = np.zeros(len(outputs))
         for k, choice in enumerate(self._choices()):
             total += choice.log_probability(outputs[:, k : k + 1], center[k : k + 1])
         return total
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rules: exponential mechanism, its conversion, and their composition."""
+        """Derive the claim by the rules of the exponential mechanism, its conversion, and their
+        composition.
+        """
         each = rules.exponential_mechanism(sensitivity, self.scale)
         shown = each.conclusion.guarantee
         if self.claimed == "gaussian" and isinstance(shown, BoundedRange):
@@ -167,18 +175,20 @@ class QuantileChoices(Noise):
         return rules.adaptive_compose([each] * len(self.grids))
 
     def check(self, query: Query) -> None:
-        """It scores what ``ColumnScores`` of the same grids and quantiles gives, and nothing else."""
+        """Check that the query is ``ColumnScores`` of the same grids and quantiles, and nothing
+        else.
+        """
         if not isinstance(query, ColumnScores) or len(query.scores) != len(self.grids):
             raise ValueError(f"{len(self.grids)} choices need as many ColumnScores, not {query}.")
         for choice, (_, scored) in zip(self._choices(), query.scores, strict=True):
             choice.check(scored)
 
     def rescaled(self, factor: Fraction) -> Noise:
-        """The same choices of scale * factor."""
+        """Return the same choices of scale * factor."""
         return QuantileChoices(self.grids, self.scale * factor, self.claimed)
 
     def dropped(self) -> Noise:
-        """Of scales so small that only cells of the least score are left."""
+        """Return choices of scales so small that only cells of the least score are left."""
         return self.rescaled(Fraction(1, 10**4) / self.scale)
 
     def _choices(self) -> list[QuantileChoice]:

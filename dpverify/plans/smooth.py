@@ -21,7 +21,8 @@ _LEAST_RATE, _MOST_RATE = 1e-300, 1e300
 
 @dataclass(frozen=True, slots=True, init=False)
 class SmoothNoise(Noise):
-    """number + round(scale S / unit Z), Z standard Laplace, for every row (number, S) of the query's value.
+    """number + round(scale S / unit Z), Z standard Laplace, for every row (number, S) of the
+    query's value.
 
     A stage of it has no public standard deviation, for S follows the data.
     """
@@ -36,7 +37,7 @@ class SmoothNoise(Noise):
         settle(self, count=count)
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Exact draws (dpverify.randomness.rounded), shape (size, count)."""
+        """Draw exactly (dpverify.randomness.rounded), shape (size, count)."""
         columns = []
         for number, law in zip(center[:, 0].tolist(), self._laws(center), strict=True):
             noise = bits.noise(law, size)
@@ -46,7 +47,7 @@ class SmoothNoise(Noise):
         return np.stack(columns, axis=1)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64, from exact integer distances."""
+        """Compute log-probabilities, for witnesses only: float64, from exact integer distances."""
         total = np.zeros(len(outputs))
         for j, law in enumerate(self._laws(center)):
             distance = np.abs(outputs[:, j] - int(center[j, 0])).astype(np.float64)
@@ -57,12 +58,14 @@ class SmoothNoise(Noise):
         return total
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rules: smooth Laplace noise, and the composition of all columns."""
+        """Derive the claim by the rules of smooth Laplace noise, and of the composition of all
+        columns.
+        """
         each = rules.smooth_laplace(sensitivity, self.scale)
         return rules.adaptive_compose([each] * self.count)
 
     def check(self, query: Query) -> None:
-        """It needs numbers with a smooth scale each, in its own unit."""
+        """Check that the query gives numbers with a smooth scale each, in this noise's unit."""
         own = isinstance(query, SmoothMedians) and (query.unit, len(query.columns))
         if own != (self.unit, self.count):
             raise ValueError(
@@ -71,11 +74,11 @@ class SmoothNoise(Noise):
             )
 
     def rescaled(self, factor: Fraction) -> Noise:
-        """The same of scale * factor."""
+        """Return the same noise of scale * factor."""
         return SmoothNoise(self.scale * factor, self.unit, self.count)
 
     def dropped(self) -> Noise:
-        """A scale so small that only the numbers themselves are left."""
+        """Return noise of a scale so small that only the numbers themselves are left."""
         return self.rescaled(Fraction(1, 10**9) / self.scale)
 
     @property

@@ -1,4 +1,6 @@
-"""Laws of plans on records that are read chunk by chunk: which plans have one, and by how many passes."""
+"""Laws of plans on records that are read chunk by chunk: which plans have one, and by how many
+passes.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,15 @@ from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
 
 _INSTEAD = (
-    "Give one array that fits into memory, a sample that is drawn by a rule that does not look at the data, or a "
-    "mechanism of sums (docs/how_to/large_data.md lists them)."
+    "Give one array that fits into memory, a sample that is drawn by a rule that does not look at "
+    "the data, or a mechanism of sums (docs/how_to/large_data.md lists them)."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """How a plan reads chunks: what its first pass asks, and how many further passes it may need.
+    """Reading of chunks by a plan: what its first pass asks, and how many further passes it may
+    need.
 
     refusal: why it cannot, in words, or None.
     """
@@ -52,7 +55,9 @@ class Streaming:
 
 
 def streaming(plan: Plan, inside: Inside = (), path: str = "", built: bool = False) -> Streaming:
-    """Tell how a plan reads chunks, from the plan alone. built: it follows from what is released."""
+    """Tell how a plan reads chunks, from the plan alone. built: it follows from what is
+    released.
+    """
     found = Streaming()
     for element in plan:
         found += _of_element(element, inside, path, built)
@@ -106,23 +111,25 @@ class Job:
     domain: Domain
 
     def check(self, what: str) -> Streaming:
-        """Refuse, from the plan alone, what chunks do not suffice for. Raises TypeError before anything is read."""
+        """Refuse, from the plan alone, what chunks do not suffice for. Raises TypeError before
+        anything is read.
+        """
         found = streaming(self.plan)
         found.check(what)
         if self.chunks.source.spent:
             raise TypeError(f"{what}: {REMEDY}")
         if self.chunks.source.once and found.passes > 1:
             raise TypeError(
-                f"{what} reads the records up to {found.passes} times, for later stages follow from what earlier "
-                "ones released, and an iterator gives them once. Give a function that returns a fresh iterator, a list "
-                "of chunks, or files."
+                f"{what} reads the records up to {found.passes} times, for later stages follow "
+                "from what earlier ones released, and an iterator gives them once. Give a "
+                "function that returns a fresh iterator, a list of chunks, or files."
             )
         return found
 
 
 def laws(jobs: Sequence[tuple[Job, str]]) -> list[Law]:
-    """Give the laws of several plans, by one pass for all that share a source. Raises TypeError, from the plans alone,
-    and SourceFailed.
+    """Give the laws of several plans, by one pass for all that share a source. Raises
+    TypeError, from the plans alone, and SourceFailed.
     """
     checked = [job.check(what) for job, what in jobs]
     order = sorted(range(len(jobs)), key=lambda i: id(jobs[i][0].chunks.source))

@@ -1,4 +1,5 @@
-"""Iterators that chunks were taken from: they give them once, and nothing when they are asked again.
+"""Iterators that chunks were taken from: they give them once, and nothing when they are asked
+again.
 
 Whoever reads such an iterator a second time would release something about nobody, and not be told.
 """
@@ -14,14 +15,15 @@ from typing import Any
 _weak: dict[int, weakref.ref[Any]] = {}
 _strong: deque[Any] = deque(maxlen=64)  # Python's own iterators over lists and the like
 REMEDY = (
-    "These chunks came from an iterator and have been read. Give them anew: a list of chunks, or a function that "
-    "returns a fresh iterator each time."
+    "These chunks came from an iterator and have been read. Give them anew: a list of chunks, or "
+    "a function that returns a fresh iterator each time."
 )
 
 
 def take(chunks: Iterator[Any]) -> None:
-    """Remember that an iterator was read: for as long as it lives, or of those that cannot be referred to weakly the
-    last 64."""
+    """Remember that an iterator was read: for as long as it lives, or of those that cannot be
+    referred to weakly the last 64.
+    """
     key = id(chunks)
     try:
         _weak[key] = weakref.ref(chunks, lambda _: _weak.pop(key, None))

@@ -1,7 +1,7 @@
-"""What is asked of one chunk of records, and how the answers of all chunks are merged.
+"""Queries on one chunk of records, and how the answers of all chunks are merged.
 
-Nothing that is computed of a chunk raises: what goes wrong is a value, ``Refused``, for other people's code, with a record
-in its message, may have raised it on another machine.
+Nothing that is computed of a chunk raises: what goes wrong is a value, ``Refused``, for other
+people's code, with a record in its message, may have raised it on another machine.
 """
 
 from __future__ import annotations
@@ -22,18 +22,22 @@ NUMBERS = 1 << 17
 _MOST = 1 << 19
 """Numbers that functions are applied to at a time: a column of ten stays in a cache."""
 _KEPT = 31 << 20
-"""Bytes, never written to, whose release tells glibc not to hand the memory of every chunk back to the system."""
+"""Bytes, never written to, whose release tells glibc not to hand the memory of every chunk back
+to the system.
+"""
 Then = tuple[Callable[[Any], Any], ...]
 """Functions of a chunk that map each record by itself, in the order in which they are applied."""
 
 
 class Unfit(TypeError):
-    """A chunk that is refused for a public fact, which its text tells: raised by functions of a chunk."""
+    """A chunk that is refused for a public fact, which its text tells: raised by functions of a
+    chunk.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is asked of each chunk, and how its records are read."""
+    """Queries on each chunk, and how its records are read."""
 
     then: Then
     domain: Domain
@@ -43,7 +47,7 @@ class Reading:
 
     @property
     def key(self) -> Hashable:
-        """What decides the records: readings with one key share them."""
+        """Key of what decides the records: readings with one key share them."""
         return self.then, self.domain, self.domain.replacement
 
     def of_nobody(self) -> Sums:
@@ -54,7 +58,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What readings add up to over some chunks of so many rows, and the names of their columns where they have names."""
+    """Sums of what readings give over some chunks of so many rows, and the names of their
+    columns where they have names.
+    """
 
     sums: tuple[Sums, ...]
     names: tuple[str, ...] | None = None
@@ -63,9 +69,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a chunk was not counted, from public facts; without words where other people's code raised.
+    """Why a chunk was not counted, from public facts; without words where other people's code
+    raised.
 
-    placed: whether it is the mechanism that refuses the chunk, or a record by its place in the chunk.
+    placed: whether it is the mechanism that refuses the chunk, or a record by its place in the
+    chunk.
     """
 
     why: str = ""
@@ -78,11 +86,12 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Readings with what they share: a function that several of them begin with is applied once to a chunk, and records
-    that several of them ask are read once.
+    """Readings with what they share: a function that several of them begin with is applied once
+    to a chunk, and records that several of them ask are read once.
 
-    steps: functions, each with the place of what it is applied to: 0 is the chunk, and what the first one gives is 1.
-    views: places, with the domains by which they are read. asked: each reading with the number of its view.
+    steps: functions, each with the place of what it is applied to: 0 is the chunk, and what the
+    first one gives is 1. views: places, with the domains by which they are read. asked: each
+    reading with the number of its view.
     """
 
     steps: tuple[tuple[int, Callable[[Any], Any]], ...]
@@ -119,8 +128,9 @@ def tallied(readings: Readings, chunk: Any) -> Tally | Refused:
 
 
 def _pieces(chunk: Any, numbers: int) -> Iterator[tuple[int, Any]]:
-    """Cut a chunk in about so many numbers, and give each piece with the place of its first record. What is no chunk is left
-    as it is, to be refused."""
+    """Cut a chunk in about so many numbers, and give each piece with the place of its first
+    record. What is no chunk is left as it is, to be refused.
+    """
     library = type(chunk).__module__.partition(".")[0]
     known = library in ("numpy", "pandas", "polars", "pyarrow")
     rows, *columns = (getattr(chunk, "shape", ()) if known else ()) or (0,)
@@ -169,8 +179,8 @@ def _unfit(chunk: Any, domain: Domain) -> str | None:
     dimensions = getattr(chunk, "ndim", 2)
     if dimensions == 1 and domain.columns > 1 and len(chunk):
         return (
-            f"A chunk has 1 dimension, and a record has {domain.columns} columns; give chunks of shape "
-            f"(n, {domain.columns}), not records one by one."
+            f"A chunk has 1 dimension, and a record has {domain.columns} columns; give chunks of "
+            f"shape (n, {domain.columns}), not records one by one."
         )
     return None
 
@@ -185,7 +195,9 @@ def _names(chunk: Any) -> tuple[str, ...] | None:
 
 
 def merged(one: Tally | Refused, two: Tally | Refused) -> Tally | Refused:
-    """Add what two sets of chunks gave. Columns of other names, or in another order, are refused."""
+    """Add what two sets of chunks gave. Columns of other names, or in another order, are
+    refused.
+    """
     if isinstance(one, Refused) or isinstance(two, Refused):
         refused = [each for each in (one, two) if isinstance(each, Refused)]
         return next((each for each in refused if each.why), refused[0])

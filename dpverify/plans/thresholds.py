@@ -34,8 +34,8 @@ Shown = tuple[int, ...]
 class _Thresholded(Noise):
     """(key, count + noise) for every key that occurs and has count + noise >= threshold.
 
-    A draw is the tuple key, count, key, count, ... in the order of the query's keys, which increase; a
-    batch is an array of such tuples, shape (size,), dtype object.
+    A draw is the tuple key, count, key, count, ... in the order of the query's keys, which
+    increase; a batch is an array of such tuples, shape (size,), dtype object.
     """
 
     __slots__ = ()
@@ -47,7 +47,7 @@ class _Thresholded(Noise):
         """The noise on a count."""
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Independent noise on every key that occurs."""
+        """Draw independent noise on every key that occurs."""
         keys, counts = center[:, 0], center[:, 1]
         if not len(keys):
             return as_tuples(keys, np.zeros((size, 0), np.int64), np.zeros((size, 0), np.bool_))
@@ -55,15 +55,17 @@ class _Thresholded(Noise):
         return as_tuples(keys, noisy, np.asarray(noisy >= self.threshold, dtype=np.bool_))
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64. -inf for a key that does not occur, is out of place or twice,
-        and for a count below the threshold. Many draws are alike, so each is looked at once."""
+        """Compute log-probabilities, for witnesses only: float64. -inf for a key that does not
+        occur, is out of place or twice, and for a count below the threshold. Many draws are
+        alike, so each is looked at once.
+        """
         distinct, which = each_tuple_once(outputs)
         return self.log_probability_of_distinct(distinct, center)[which]
 
     def log_probability_of_distinct(
         self, outputs: Sequence[Shown], center: IntArray
     ) -> LogProbabilities:
-        """``log_probability``, one by one."""
+        """Compute ``log_probability``, one by one."""
         counts = center[:, 1]
         withheld = np.array([self._log_withheld(int(count)) for count in counts], dtype=np.float64)
         owner, places, values = shown_in(outputs, center)
@@ -78,21 +80,21 @@ class _Thresholded(Noise):
         return np.asarray(withheld.sum() + added, dtype=np.float64)
 
     def _log_withheld(self, count: int) -> float:
-        """ln P(count + noise < threshold)."""
+        """Compute ln P(count + noise < threshold)."""
         return float(np.log(max(self.below(self.threshold - count), 5e-324)))
 
     @abstractmethod
     def below(self, distance: int) -> float:
-        """P(noise < distance), for witnesses."""
+        """Compute P(noise < distance), for witnesses."""
 
     def dropped(self) -> Noise:
-        """Exact counts, the threshold kept."""
+        """Return exact counts, the threshold kept."""
         return ExactCounts(self.threshold)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class _Scaled(_Thresholded):
-    """With noise of a scale."""
+    """Thresholded noise with a scale."""
 
     scale: Fraction
     threshold: int
@@ -102,7 +104,7 @@ class _Scaled(_Thresholded):
         settle(self, threshold=threshold)
 
     def rescaled(self, factor: Fraction) -> Noise:
-        """The same threshold under noise of scale * factor."""
+        """Return the same threshold under noise of scale * factor."""
         return type(self)(self.scale * factor, self.threshold)
 
 
@@ -116,13 +118,15 @@ class ThresholdedLaplace(_Scaled):
         return DiscreteLaplace(self.scale)
 
     def below(self, distance: int) -> float:
-        """1 - q^distance / (1 + q) from 1 on, q = e^(-1 / scale); q^(1 - distance) / (1 + q) below."""
+        """Compute P(noise < distance): 1 - q^distance / (1 + q) from 1 on, q = e^(-1 / scale);
+        q^(1 - distance) / (1 + q) below.
+        """
         rate = float(min(1 / self.scale, Fraction(10**4)))
         tail = np.exp(-rate * max(distance, 1 - distance)) / (1 + np.exp(-rate))
         return float(1 - tail if distance >= 1 else tail)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: stability histogram."""
+        """Derive the claim by the rule of the stability histogram."""
         return rules.stability_histogram(sensitivity, scale=self.scale, threshold=self.threshold)
 
 
@@ -136,7 +140,7 @@ class LaplaceTest(ThresholdedLaplace):
     __slots__ = ()
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: propose-test-release."""
+        """Derive the claim by the rule propose-test-release."""
         return rules.propose_test_release(sensitivity, scale=self.scale, threshold=self.threshold)
 
 
@@ -150,7 +154,7 @@ class ThresholdedGaussian(_Scaled):
         return RoundedGaussian(self.scale)
 
     def below(self, distance: int) -> float:
-        """Phi((distance - 1/2) / scale)."""
+        """Compute P(noise < distance), which is Phi((distance - 1/2) / scale)."""
         return float(ndtr((distance - 0.5) / float(self.scale)))
 
     def undrawable(self) -> str:
@@ -158,7 +162,7 @@ class ThresholdedGaussian(_Scaled):
         return self.added.undrawable()
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """Rule: Gaussian stability histogram."""
+        """Derive the claim by the rule of the Gaussian stability histogram."""
         return rules.gaussian_stability_histogram(
             sensitivity, sigma=self.scale, threshold=self.threshold
         )
@@ -176,20 +180,20 @@ class ExactCounts(_Thresholded):
         raise TypeError("exact counts have no noise")
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """The counts that reach the threshold."""
+        """Return the counts that reach the threshold."""
         return np.fromiter([self._only(center)] * size, dtype=object, count=size)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """0 for the one possible output."""
+        """Return 0 for the one possible output, -inf for others."""
         only = self._only(center)
         return np.array([0.0 if row == only else -np.inf for row in outputs])
 
     def below(self, distance: int) -> float:
-        """Certain or impossible."""
+        """Return P(0 < distance): 1 or 0, certain or impossible."""
         return float(distance > 0)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-        """There is none."""
+        """Refuse: exact counts have no claim."""
         raise ValueError("exact counts promise nothing")
 
     def _only(self, center: IntArray) -> Shown:
@@ -203,7 +207,9 @@ _Kind = TypeVar("_Kind", bound=_Scaled)
 def rarely_surfacing(
     kind: type[_Kind], scale: Fraction, moves: Derivation[Sensitivity], delta: Fraction
 ) -> _Kind:
-    """Noise of this scale, with the least threshold for which the rule's delta is at most ``delta``."""
+    """Build noise of this scale, with the least threshold for which the rule's delta is at most
+    ``delta``.
+    """
 
     def holds(threshold: int) -> bool:
         try:
@@ -216,7 +222,7 @@ def rarely_surfacing(
 
 
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
-    """Each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
+    """Return each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
     if max(values.shape) <= _FEW and values.size <= _FEW:  # numpy's calls alone would take longer
         table = zip(values.tolist(), shown.tolist(), strict=True)
         flat = [compress(zip(keys.tolist(), row, strict=True), seen) for row, seen in table]
@@ -235,7 +241,9 @@ def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> Int
 
 
 def _distinct(block: IntArray) -> tuple[IntArray, NDArray[np.intp]]:
-    """The different rows of a table, and which of them each row is; all rows if they may be many."""
+    """Return the different rows of a table, and which of them each row is; all rows if they may
+    be many.
+    """
     low = block.min(axis=0)
     spans = [int(span) + 1 for span in block.max(axis=0) - low]
     if math.prod(spans) >= 1 << 62:
@@ -250,7 +258,9 @@ def _distinct(block: IntArray) -> tuple[IntArray, NDArray[np.intp]]:
 def shown_in(
     outputs: Sequence[Shown], center: IntArray
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], IntArray]:
-    """Of every shown pair: the output it is in, its key's row in the center (or -1), its value."""
+    """Return, for every shown pair, the output it is in, its key's row in the center (or -1),
+    and its value.
+    """
     flat = list(chain.from_iterable(outputs))
     row_of = {key: row for row, key in enumerate(center[:, 0].tolist())}
     places = np.array([row_of.get(key, -1) for key in flat[::2]], dtype=np.intp)
@@ -261,5 +271,5 @@ def shown_in(
 
 
 def least_threshold(holds: Callable[[int], bool]) -> int:
-    """The least threshold >= 2 for which a monotone condition holds."""
+    """Find the least threshold >= 2 for which a monotone condition holds."""
     return least_integer(holds, above=1)

@@ -1,4 +1,6 @@
-"""A map from the records to a list of records, in a plan: what runs on the list has its claim for lists."""
+"""A map from the records to a list of records, in a plan: what runs on the list has its claim
+for lists.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 
 
 class Transformation:
-    """Makes a list of the records, in a random order. Neither list nor order is released, only what a plan does with it.
+    """Makes a list of the records, in a random order. Neither list nor order is released, only
+    what a plan does with it.
 
     Its parameters are public, or follow from what was released before.
     """
@@ -18,14 +21,18 @@ class Transformation:
     __slots__ = ()
 
     within: ClassVar[Adjacency]
-    """How the lists of neighbors differ, if their orders are drawn together."""
+    """Adjacency of the lists of neighbors, if their orders are drawn together."""
 
     @abstractmethod
     def listed(self, records: Records) -> Records:
-        """The list before it is shuffled, records of the same domain: a function of the records alone."""
+        """Return the list before it is shuffled, records of the same domain: a function of the
+        records alone.
+        """
 
     @abstractmethod
     def carry(
         self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
     ) -> Derivation[PrivacyClaim]:
-        """The claim of map and inner plan together, from the inner one for lists that differ as ``within`` says."""
+        """Derive the claim of map and inner plan together, from the inner one for lists that
+        differ as ``within`` says.
+        """

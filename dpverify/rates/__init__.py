@@ -1,8 +1,9 @@
 """Rates: how the error of a mechanism goes with the number of records, the dimension, the budget.
 
-A claim says what is expected; measuring, fitting and judging say whether it is so, each with its
-confidence. What theory predicts comes from outside: nothing here reads a spec. An experiment sets several
-methods side by side at one guarantee, and says which of them has less error.
+A claim says what is expected; measuring, fitting and judging say whether it is so, each with
+its confidence. What theory predicts comes from outside: nothing here reads a spec. An
+experiment sets several methods side by side at one guarantee, and says which of them has less
+error.
 """
 
 from dpverify.rates.claims import (

@@ -1,4 +1,4 @@
-"""What is claimed of an error, as data: a metric, a variable that runs, an exponent, curves, a regime."""
+"""Claims about errors, as data: a metric, a variable that runs, an exponent, curves, a regime."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _INF = float("inf")
 class Exponent:
     """The error goes as variable^value, up to ``tolerance`` in the fitted slope.
 
-    It is claimed for values of the variable from ``start`` to ``end``: the regime, where one part of
-    the error dominates. drift: the planted fault is noise that grows as variable^drift besides; by
-    default twice the tolerance, more is needed where noise is not what dominates.
+    It is claimed for values of the variable from ``start`` to ``end``: the regime, where one
+    part of the error dominates. drift: the planted fault is noise that grows as variable^drift
+    besides; by default twice the tolerance, more is needed where noise is not what dominates.
     """
 
     value: float
@@ -42,7 +42,7 @@ class Exponent:
             raise ValueError(f"The regime from {self.start} to {self.end} is empty; give a range.")
 
     def covers(self, value: float) -> bool:
-        """Whether this value of the variable is in the regime."""
+        """Return whether this value of the variable is in the regime."""
         return self.start <= value <= self.end
 
 
@@ -50,10 +50,10 @@ class Exponent:
 class Curve:
     """A function of the mechanism's spec, and what it is called with, by name.
 
-    arguments: "parameters" (the mechanism's public ones), "records" (exact), names of the setting, or
-    of the claim's facts. beside: one of these that is added in squares, as the sampling error is to
-    that of noise; per: one that the sum is divided by, if any. margin: the factor that the measured
-    error may be off; a lower bound has none.
+    arguments: "parameters" (the mechanism's public ones), "records" (exact), names of the
+    setting, or of the claim's facts. beside: one of these that is added in squares, as the
+    sampling error is to that of noise; per: one that the sum is divided by, if any. margin: the
+    factor that the measured error may be off; a lower bound has none.
     """
 
     function: str
@@ -91,8 +91,9 @@ class Population:
 class RateFault:
     """A planted fault: what else the mechanism could do, or estimate, at one setting.
 
-    law: of (mechanism, data, value of the variable); None: the right one. estimate: of (mechanism,
-    transcript); None: the right one. grows: with the variable, so that it is looked for at the last value first.
+    law: of (mechanism, data, value of the variable); None: the right one. estimate: of
+    (mechanism, transcript); None: the right one. grows: with the variable, so that it is looked
+    for at the last value first.
     """
 
     name: str
@@ -103,7 +104,8 @@ class RateFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateClaim:
-    """How the error of a mechanism depends on one public number. Refused where it says nothing.
+    """Claim about how the error of a mechanism depends on one public number. A claim that says
+    nothing is refused.
 
     name: unique in its file. mechanism: from a setting. variable, values: what runs, in increasing
     order; setting: what else is fixed; ``n``, the number of records, is in one of them.
@@ -114,8 +116,8 @@ class RateClaim:
     lines: rates of others by name, drawn beside what is measured; nothing is compared with them.
     facts: of (setting, data, truth), numbers that curves need; the data are None for a Population.
     faults: the claim's own, beside the generic ones.
-    repeats: releases for each value in a quick run: half of them first, and up to four times as many where they leave
-    something open (``dpverify.rates.looking``).
+    repeats: releases for each value in a quick run: half of them first, and up to four times as
+    many where they leave something open (``dpverify.rates.looking``).
     by_column: ``error`` gives an array, one error for each column of a release, and repeats counts
     these. For noise that is independent and alike in all columns: then a few releases of many
     columns tell as much as many releases of one. Times sqrt(d) their rms is that of the distance.
@@ -145,7 +147,8 @@ class RateClaim:
         self._check_values()
         if self.repeats < FEWEST_REPEATS:
             raise ValueError(
-                f"{self.name}: repeats = {self.repeats}; an interval needs at least {FEWEST_REPEATS}."
+                f"{self.name}: repeats = {self.repeats}; an interval needs at least "
+                f"{FEWEST_REPEATS}."
             )
         if self.by_column and not isinstance(self.target, Empirical):
             raise ValueError(
@@ -156,8 +159,8 @@ class RateClaim:
             raise ValueError(f"{self.name}: nothing is claimed; give exponent, curve or upper.")
         if self.exponent is not None and len(self.regime) < _FEWEST_FOR_A_SLOPE:
             raise ValueError(
-                f"{self.name}: an exponent needs at least {_FEWEST_FOR_A_SLOPE} values in its regime; "
-                f"of {list(map(str, self.values))} it covers {len(self.regime)}."
+                f"{self.name}: an exponent needs at least {_FEWEST_FOR_A_SLOPE} values in its "
+                f"regime; of {list(map(str, self.values))} it covers {len(self.regime)}."
             )
 
     def _check_values(self) -> None:
@@ -166,8 +169,8 @@ class RateClaim:
         numbers = [float(value) for value in self.values]
         if numbers[0] <= 0 or any(b <= a for a, b in pairwise(numbers)):
             raise ValueError(
-                f"{self.name}: the values of {self.variable} are {list(map(str, self.values))}; give "
-                "positive numbers in increasing order."
+                f"{self.name}: the values of {self.variable} are {list(map(str, self.values))}; "
+                "give positive numbers in increasing order."
             )
         if self.variable in self.setting:
             raise ValueError(
@@ -188,9 +191,9 @@ class RateClaim:
 
     @property
     def intervals(self) -> int:
-        """How many confidence intervals a verdict rests on: one a value, and the slope's."""
+        """Number of confidence intervals that a verdict rests on: one a value, and the slope's."""
         return len(self.values) + (self.exponent is not None)
 
     def at(self, index: int) -> dict[str, Any]:
-        """The setting for one value of the variable."""
+        """Return the setting for one value of the variable."""
         return {**self.setting, self.variable: self.values[index]}

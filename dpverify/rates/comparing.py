@@ -1,12 +1,13 @@
 """Measuring an experiment: the errors of a method in a cell, and what they show of an order.
 
-All methods of a cell have the same datasets, so they are compared run by run, by a sign test: where the
-better one has the smaller error in at least half of all runs that could be made, its wins among N runs are
-at least binomial(N, 1/2), whatever the laws of the errors. An order is *shown* in a panel when in each
-cell the exact 95% interval of the share of wins is above 1/2; *refuted* when all cells of the panel
-together have so few wins as chance gives with probability alpha at most; and open otherwise. (Intervals
-of 20 runs a cell would never be as sure as alpha: even all 20 lost have probability 1e-6.) What is true is
-refuted with probability alpha at most, and what is false in a cell is shown with 1/40 at most.
+All methods of a cell have the same datasets, so they are compared run by run, by a sign test:
+where the better one has the smaller error in at least half of all runs that could be made, its
+wins among N runs are at least binomial(N, 1/2), whatever the laws of the errors. An order is
+*shown* in a panel when in each cell the exact 95% interval of the share of wins is above 1/2;
+*refuted* when all cells of the panel together have so few wins as chance gives with probability
+alpha at most; and open otherwise. (Intervals of 20 runs a cell would never be as sure as alpha:
+even all 20 lost have probability 1e-6.) What is true is refuted with probability alpha at most,
+and what is false in a cell is shown with 1/40 at most.
 """
 
 from __future__ import annotations
@@ -36,19 +37,23 @@ from dpverify.rates.measuring import SHOWN_ALPHA, words
 from dpverify.rates.metrics import Interval, order_statistics
 
 Errors = Callable[[str, str, int], Sequence[float]]
-"""Of a method or reference in a cell: (name, panel, index); none where it refuses."""
+"""Errors of a method or reference in a cell, by (name, panel, index); none where it refuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The errors of a method's runs, infinite where it abstained; none, and why, where it refuses."""
+    """The errors of a method's runs, infinite where it abstained; none, and why, where it
+    refuses.
+    """
 
     errors: tuple[float, ...]
     refused: str = ""
 
     @property
     def median(self) -> Interval:
-        """With order statistics that hold it with probability 95% or more; of equal errors, these."""
+        """The median, with order statistics that contain it with probability 95% or more; of
+        equal errors, these.
+        """
         if len(set(self.errors)) == 1:
             return Interval(self.errors[0], self.errors[0], self.errors[0])
         return order_statistics(np.array(self.errors), 0.5, SHOWN_ALPHA, least=-math.inf)
@@ -73,10 +78,10 @@ def measure_cell(
     seed: int,
     fault: RateFault | None = None,
 ) -> Cell:
-    """The errors of a method's runs. A planted fault changes the law, or the estimate.
+    """Measure the errors of a method's runs. A planted fault changes the law, or the estimate.
 
-    The data depend on the seed, the cell and the run, and not on the method. Raises ValueError for a
-    mechanism whose guarantee is not the experiment's, and for an error that is NaN.
+    The data depend on the seed, the cell and the run, and not on the method. Raises ValueError
+    for a mechanism whose guarantee is not the experiment's, and for an error that is NaN.
     """
     setting, method = experiment.at(panel, index), experiment.methods[name]
     made: Mechanism[object] | str = ""
@@ -106,7 +111,9 @@ def measure_cell(
 
 
 def made_for(experiment: Experiment, name: str, panel: str, index: int) -> Mechanism[object] | str:
-    """The mechanism of a cell, its guarantee checked; or why it refuses the setting (public facts)."""
+    """Return the mechanism of a cell, its guarantee checked; or why it refuses the setting
+    (public facts).
+    """
     setting, method = experiment.at(panel, index), experiment.methods[name]
     assert not isinstance(method, Baseline)
     try:
@@ -117,9 +124,9 @@ def made_for(experiment: Experiment, name: str, panel: str, index: int) -> Mecha
     wanted = (experiment.guarantee, experiment.adjacency, Status.PROVED)
     if (claim.guarantee, claim.adjacency, claim.status) != wanted:
         raise ValueError(
-            f"{experiment.name}: {name} is {claim.guarantee} under {claim.adjacency} ({claim.status}), and the "
-            f"experiment is about {experiment.guarantee} under {experiment.adjacency} (proved); compare "
-            "methods at one guarantee."
+            f"{experiment.name}: {name} is {claim.guarantee} under {claim.adjacency} "
+            f"({claim.status}), and the experiment is about {experiment.guarantee} under "
+            f"{experiment.adjacency} (proved); compare methods at one guarantee."
         )
     if made.adjacency is Adjacency.REPLACE and setting["n"] < made.fewest_records():
         return f"it needs at least {made.fewest_records()} records"
@@ -127,7 +134,8 @@ def made_for(experiment: Experiment, name: str, panel: str, index: int) -> Mecha
 
 
 def check_methods(experiment: Experiment, expected: type[Mechanism[object]]) -> None:
-    """Before anything is measured: every mechanism, in the first cell that it takes, has the guarantee.
+    """Check, before anything is measured, that every mechanism, in the first cell that it
+    takes, has the guarantee.
 
     Raises ValueError, also where one takes no cell at all, and where none is of the expected class.
     """
@@ -156,7 +164,7 @@ def _released(
     fault: RateFault | None,
     at: object,
 ) -> object:
-    """The value of one estimate, or an abstention; at: the value of the variable."""
+    """Return the value of one estimate, or an abstention; at: the value of the variable."""
     if fault is None or fault.law is None:
         law = mechanism.law(records)
     else:
@@ -172,7 +180,9 @@ def _released(
 def judge_order(
     experiment: Experiment, order: Order, panel: str, errors: Errors, alpha: float
 ) -> Judged:
-    """One panel of an order, by the sign test above. A tie is no win; where one refuses nothing is shown."""
+    """Judge one panel of an order, by the sign test above. A tie is no win; where one refuses
+    nothing is shown.
+    """
     cells = list[tuple[int, int, int]]()
     for index in [list(experiment.values).index(value) for value in order.where[panel]]:
         sides = [errors(name, panel, index) for name in (order.better, order.worse)]

@@ -1,6 +1,7 @@
 """Experiments: several methods on the same data, over a grid of public settings, at one guarantee.
 
-Plain data, like a claim. ``comparing`` measures it and judges its orders; nothing here reads a spec.
+Plain data, like a claim. ``comparing`` measures it and judges its orders; nothing here reads a
+spec.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dpverify.randomness import Bits
 from dpverify.rates.claims import RateFault, Setting
 
 FEWEST_RUNS = 6
-"""With fewer the median has no interval of 95%."""
+"""Fewest runs of a cell: with fewer the median has no interval of 95%."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is claimed: in each of these cells the better one has the smaller error in most runs.
+    """Claimed order: in each of these cells the better one has the smaller error in most runs.
 
-    better, worse: methods or references. where: values by panel; each panel is a comparison of its own.
-    fault: what the method ``faulty`` does wrong when the order has to be refuted, or the verdict is
-    POWERLESS.
+    better, worse: methods or references. where: values by panel; each panel is a comparison of
+    its own. fault: what the method ``faulty`` does wrong when the order has to be refuted, or
+    the verdict is POWERLESS.
     """
 
     better: str
@@ -88,13 +89,13 @@ class Order:
 
     @property
     def name(self) -> str:
-        """For people, and unique in an experiment."""
+        """Name for people, unique in an experiment."""
         return f"{self.better} below {self.worse}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quick:
-    """What a quick run keeps of an experiment."""
+    """Parts of an experiment that a quick run keeps."""
 
     panels: Sequence[str]
     values: Sequence[Any]
@@ -103,12 +104,14 @@ class Quick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Methods at one guarantee, their errors against ``variable`` in panels. Refused where it is unfair.
+    """Methods at one guarantee, their errors against ``variable`` in panels. Refused where it
+    is unfair.
 
-    methods: by name. panels: what is fixed in each, by name; ``n`` is there, or is the variable. draw: of
-    (setting, generator), the dataset of a run, the same one for all methods. error: of (value, truth), the
-    ``value`` of a mechanism's estimate or what a baseline gives; it may be negative (an excess).
-    guarantee, adjacency: every mechanism's claim. repeats: runs in each cell. quick: None for everything.
+    methods: by name. panels: what is fixed in each, by name; ``n`` is there, or is the
+    variable. draw: of (setting, generator), the dataset of a run, the same one for all methods.
+    error: of (value, truth), the ``value`` of a mechanism's estimate or what a baseline gives;
+    it may be negative (an excess). guarantee, adjacency: every mechanism's claim. repeats: runs
+    in each cell. quick: None for everything.
     """
 
     name: str
@@ -130,8 +133,8 @@ class Experiment:
         self._check_grid()
         if self.repeats < FEWEST_RUNS:
             raise ValueError(
-                f"{self.name}: repeats = {self.repeats}; the median of fewer than {FEWEST_RUNS} runs has no "
-                "interval. Give 20 or more."
+                f"{self.name}: repeats = {self.repeats}; the median of fewer than {FEWEST_RUNS} "
+                "runs has no interval. Give 20 or more."
             )
         if not any(map(is_private, self.methods.values())):
             raise ValueError(f"{self.name}: no method is a mechanism; there is nothing to compare.")
@@ -159,8 +162,8 @@ class Experiment:
         for name, setting in self.panels.items():
             if self.variable in setting or "n" not in {self.variable, *setting}:
                 raise ValueError(
-                    f"{self.name}: the panel {name!r} fixes {sorted(setting)}; it must fix n, and not "
-                    f"{self.variable}, which runs."
+                    f"{self.name}: the panel {name!r} fixes {sorted(setting)}; it must fix n, and "
+                    f"not {self.variable}, which runs."
                 )
 
     def _check_cells(self, panel: str, values: Sequence[Any], what: str) -> None:
@@ -177,8 +180,8 @@ class Experiment:
         faulty = self.methods.get(order.faulty)
         if order.faulty not in (order.better, order.worse) or not is_private(faulty):
             raise ValueError(
-                f"{self.name}: the planted fault of {order.name!r} is one of {order.faulty!r}; plant it in "
-                "a mechanism that the order is about, lest it could never be refuted."
+                f"{self.name}: the planted fault of {order.name!r} is one of {order.faulty!r}; "
+                "plant it in a mechanism that the order is about, lest it could never be refuted."
             )
         if not order.where:
             raise ValueError(f"{self.name}: {order.name!r} is about no panel; say where.")
@@ -201,15 +204,15 @@ class Experiment:
 
     @property
     def comparisons(self) -> int:
-        """How many a verdict rests on: a panel of an order each."""
+        """Number of comparisons that a verdict rests on: one for each panel of an order."""
         return sum(len(order.where) for order in self.orders)
 
     def at(self, panel: str, index: int) -> dict[str, Any]:
-        """The setting of a cell."""
+        """Return the setting of a cell."""
         return {**self.panels[panel], self.variable: self.values[index]}
 
     def reduced(self) -> Experiment:
-        """What a quick run does."""
+        """Return the experiment as a quick run does it."""
         quick = self.quick
         if quick is None:
             return self
@@ -229,12 +232,12 @@ class Experiment:
 
 
 def is_private(method: Method | None) -> bool:
-    """Whether it is a mechanism, which has a claim; baselines have none."""
+    """Return whether a method is a mechanism, which has a claim; baselines have none."""
     return method is not None and not isinstance(method, Baseline)
 
 
 def _within(cells: Mapping[str, Mapping[Any, float]], quick: Quick) -> dict[str, dict[Any, float]]:
-    """The cells of a quick run; panels with none are left out."""
+    """Return the cells of a quick run; panels with none are left out."""
     kept = {
         panel: {value: number for value, number in cells[panel].items() if value in quick.values}
         for panel in quick.panels
@@ -244,7 +247,7 @@ def _within(cells: Mapping[str, Mapping[Any, float]], quick: Quick) -> dict[str,
 
 
 def _kept(experiment: Experiment, quick: Quick) -> tuple[Order, ...]:
-    """The orders of which something is left, and that."""
+    """Return the orders of which a quick run keeps something, reduced to that."""
     known, found = {*quick.methods, *experiment.references}, list[Order]()
     for order in experiment.orders:
         where = {

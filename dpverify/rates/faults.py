@@ -21,23 +21,25 @@ from dpverify.rates.metrics import FEWEST_REPEATS
 LOST = Fraction(13, 10)
 """The factor of a constant that was lost on the way from the theory to the code."""
 _DRIFT = 2.0
-"""How many tolerances the slope is off in a fault of the exponent."""
+"""Number of tolerances by which the slope is off in a fault of the exponent."""
 _FEWER = 2
 _EARLY = 1 / 16
 """Share of alpha of each stage with fewer releases than all."""
 _MORE = (1, 0.5), (2, 0.25), (4, 0.25)
-"""How many times all releases the last stages have, and their shares of what is left of alpha."""
+"""For each of the last stages, the factor on the number of all releases, and the share of the
+remaining alpha.
+"""
 
 
 class Measured(Protocol):
     """Measures a planted fault."""
 
     def __call__(self, index: int, *, repeats: int, alpha: float) -> Row:
-        """The point of this index by so many releases, with its curves."""
+        """Return the point of this index by so many releases, with its curves."""
 
 
 def faults_of(claim: RateClaim) -> list[RateFault]:
-    """The generic faults that this claim says something about, then its own."""
+    """Return the generic faults that this claim says something about, then its own."""
     found = []
     if claim.curve is not None or claim.upper is not None:
         more = (
@@ -50,7 +52,7 @@ def faults_of(claim: RateClaim) -> list[RateFault]:
 
 
 def noise_times(factor: Fraction) -> RateFault:
-    """The noise of every stage is so many times what it should be."""
+    """Build the fault that multiplies the noise of every stage by this factor."""
 
     def law(mechanism: Mechanism[Any], data: Floats, value: Any) -> Law:
         return faulty_law(mechanism, data, rescaled(mechanism.fixed_plan, factor))
@@ -59,7 +61,7 @@ def noise_times(factor: Fraction) -> RateFault:
 
 
 def _drifting(claim: RateClaim, exponent: Exponent) -> RateFault:
-    """Noise that is right at the regime's start and grows from there on."""
+    """Build the fault whose noise is right at the regime's start and grows from there on."""
     drift = _DRIFT * exponent.tolerance if exponent.drift is None else exponent.drift
     first = float(claim.values[claim.regime[0]])
 
@@ -71,13 +73,13 @@ def _drifting(claim: RateClaim, exponent: Exponent) -> RateFault:
 
 
 def faulty_law(mechanism: Mechanism[Any], data: Floats, plan: Plan) -> Law:
-    """The law of another plan on the same data; it may have no claim at all."""
+    """Return the law of another plan on the same data; it may have no claim at all."""
     records = ingest(data, mechanism.domain)
     return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
 
 
 def rescaled(plan: Plan, factor: Fraction) -> Plan:
-    """The plan with the scale of every noise multiplied, where it has one."""
+    """Return the plan with the scale of every noise multiplied, where it has one."""
     return with_stages(plan, lambda stage: rescaled_stage(stage, factor))
 
 
@@ -91,8 +93,9 @@ def caught(
 ) -> str:
     """Name a comparison that is refuted under a planted fault; empty if none is.
 
-    In stages, few releases at one value first, as most faults are coarse; then all, and before a fault counts as missed
-    up to four times as many. All stages together refute what is right with probability at most alpha an interval.
+    In stages, few releases at one value first, as most faults are coarse; then all, and before
+    a fault counts as missed up to four times as many. All stages together refute what is right
+    with probability at most alpha an interval.
     """
     *early, (most, share) = stages(repeats)
     order = list(range(len(claim.values)))[:: -1 if fault.grows else 1]
@@ -106,7 +109,7 @@ def caught(
 
 
 def stages(repeats: int) -> Iterator[tuple[int, float]]:
-    """The releases at a value in each stage, and the stage's share of alpha."""
+    """Yield the releases at a value in each stage, and the stage's share of alpha."""
     sizes = [repeats]
     while sizes[0] >= 2 * FEWEST_REPEATS:
         sizes.insert(0, max(FEWEST_REPEATS, sizes[0] // _FEWER))
@@ -116,7 +119,9 @@ def stages(repeats: int) -> Iterator[tuple[int, float]]:
 
 
 def _refuted(claim: RateClaim, row: Callable[[int], Row], order: Sequence[int]) -> str:
-    """Look value by value until a comparison is refuted; then at the slope, if these are all values."""
+    """Look value by value until a comparison is refuted; then at the slope, if these are all
+    values.
+    """
     rows = dict[int, Row]()
     for index in order:
         rows[index] = row(index)

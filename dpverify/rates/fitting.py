@@ -32,13 +32,14 @@ class Slope:
 
 
 def fit(points: Sequence[Point]) -> Slope:
-    """The slope of ln(measured) against ln(value) by weighted least squares.
+    """Fit the slope of ln(measured) against ln(value) by weighted least squares.
 
-    The standard error of each logarithm is its 95% interval's length over that of a t interval, so the
-    slope's is propagated from them, and not guessed from how the few points scatter: curvature is the
-    tolerance's business (``misfit`` shows it). Interval: t with the releases of a point, less 1, as
-    degrees of freedom. Coverage: nominal, as far as the logarithms are normal.
-    Raises ValueError for fewer than 3 points, or where a point's interval is not positive and finite.
+    The standard error of each logarithm is its 95% interval's length over that of a t interval,
+    so the slope's is propagated from them, and not guessed from how the few points scatter:
+    curvature is the tolerance's business (``misfit`` shows it). Interval: t with the releases
+    of a point, less 1, as degrees of freedom. Coverage: nominal, as far as the logarithms are
+    normal. Raises ValueError for fewer than 3 points, or where a point's interval is not
+    positive and finite.
     """
     if len(points) < 3:
         raise ValueError(f"{len(points)} points have no slope to speak of; give at least 3.")

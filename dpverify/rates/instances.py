@@ -21,29 +21,31 @@ Generator = np.random.Generator
 
 
 def gaussian(rng: Generator, n: int, d: int, *, mean: float, deviation: float) -> Floats:
-    """Independent normal coordinates."""
+    """Draw independent normal coordinates."""
     return rng.normal(mean, deviation, (n, d))
 
 
 def gamma(rng: Generator, n: int, d: int, *, shape: float, scale: float) -> Floats:
-    """Independent gamma coordinates; of shape 1, exponential ones."""
+    """Draw independent gamma coordinates; of shape 1, exponential ones."""
     return rng.gamma(shape, scale, (n, d))
 
 
 def poisson(rng: Generator, n: int, d: int, *, rate: float) -> Floats:
-    """Independent counts of this rate."""
+    """Draw independent counts of this rate."""
     return rng.poisson(rate, (n, d)).astype(np.float64)
 
 
 def decaying(rng: Generator, n: int, d: int, *, mean: float, power: float) -> Floats:
-    """Independent normal coordinates of standard deviation j^-power in column j = 1, 2, ..."""
+    """Draw independent normal coordinates of standard deviation j^-power in column j = 1, 2, ..."""
     return mean + rng.normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power
 
 
 def few_large(
     rng: Generator, n: int, d: int, *, mean: float, deviation: float, count: int
 ) -> Floats:
-    """Independent normal coordinates: ``count`` of this deviation, the others of it divided by d."""
+    """Draw independent normal coordinates: ``count`` of this deviation, the others of it
+    divided by d.
+    """
     own = np.where(np.arange(d) < count, deviation, deviation / d)
     return mean + rng.normal(size=(n, d)) * own
 
@@ -51,13 +53,15 @@ def few_large(
 def geometric(
     rng: Generator, n: int, d: int, *, mean: float, deviation: float, ratio: float
 ) -> Floats:
-    """Independent normal coordinates of deviation, deviation ratio, deviation ratio^2, ..."""
+    """Draw independent normal coordinates of deviation, deviation ratio, deviation ratio^2, ..."""
     return mean + rng.normal(size=(n, d)) * (deviation * ratio ** np.arange(d))
 
 
 def products(rng: Generator, n: int, d: int, *, kappa: float) -> Floats:
-    """Outer products x x^T, row by row: x of k = sqrt(d) independent normal coordinates, the first of variance kappa,
-    the others of variance 1. Raises ValueError where d is no square."""
+    """Draw outer products x x^T, row by row: x of k = sqrt(d) independent normal coordinates,
+    the first of variance kappa, the others of variance 1. Raises ValueError where d is no
+    square.
+    """
     k = math.isqrt(d)
     if k * k != d:
         raise ValueError(f"d = {d}; outer products of k coordinates have k^2 columns.")
@@ -69,44 +73,50 @@ def products(rng: Generator, n: int, d: int, *, kappa: float) -> Floats:
 def contaminated(
     rng: Generator, n: int, d: int, *, mean: float, share: float, offset: float
 ) -> Floats:
-    """Normal coordinates of deviation 1, but for a share of the records (rounded down), which is
-    moved by ``offset`` in every coordinate."""
+    """Draw normal coordinates of deviation 1, but for a share of the records (rounded down),
+    which is moved by ``offset`` in every coordinate.
+    """
     found = rng.normal(mean, 1.0, (n, d))
     found[: int(share * n)] += offset
     return found
 
 
 def uniform(rng: Generator, n: int, d: int, *, low: float, high: float) -> Floats:
-    """Independent uniform coordinates."""
+    """Draw independent uniform coordinates."""
     return rng.uniform(low, high, (n, d))
 
 
 def evenly(rng: Generator, n: int, d: int, *, low: float, high: float) -> Floats:
-    """The middles of n equal parts of an interval, the same in every column; no chance in it."""
+    """Return the middles of n equal parts of an interval, the same in every column; no chance
+    in it.
+    """
     column = low + (np.arange(n) + 0.5) * ((high - low) / n)
     return np.repeat(column[:, np.newaxis], d, axis=1)
 
 
 def bernoulli(rng: Generator, n: int, d: int, *, share: float) -> Floats:
-    """Ones with probability ``share``, else zeros."""
+    """Draw ones with probability ``share``, else zeros."""
     return (rng.random((n, d)) < share).astype(np.float64)
 
 
 def student(
     rng: Generator, n: int, d: int, *, freedom: float, center: float, scale: float, within: float
 ) -> Floats:
-    """Heavy tails: center + scale t, t of Student's law, clipped at ``within`` from the center."""
+    """Draw heavy tails: center + scale t, t of Student's law, clipped at ``within`` from the
+    center.
+    """
     return center + np.clip(scale * rng.standard_t(freedom, (n, d)), -within, within)
 
 
 def lognormal(rng: Generator, n: int, d: int, *, deviation: float) -> Floats:
-    """Skewed heavy tails: exp(deviation z), z standard normal, independently in every
-    coordinate."""
+    """Draw skewed heavy tails: exp(deviation z), z standard normal, independently in every
+    coordinate.
+    """
     return np.exp(deviation * rng.normal(size=(n, d)))
 
 
 def sphere(rng: Generator, n: int, d: int, *, radius: float, offset: float) -> Floats:
-    """Uniform on a sphere about (offset, 0, ..., 0)."""
+    """Draw uniformly from a sphere about (offset, 0, ..., 0)."""
     found = rng.normal(size=(n, d))
     found *= radius / np.linalg.norm(found, axis=1, keepdims=True)
     found[:, 0] += offset
@@ -116,7 +126,8 @@ def sphere(rng: Generator, n: int, d: int, *, radius: float, offset: float) -> F
 def point_masses(
     rng: Generator, n: int, d: int, *, points: tuple[float, ...], shares: tuple[float, ...]
 ) -> Floats:
-    """Exactly round(share n) records at each point, what is left at the last; no chance in it.
+    """Return exactly round(share n) records at each point, what is left at the last; no chance
+    in it.
 
     For adversarial data: majorities, ties, records at the ends.
     """
@@ -137,9 +148,11 @@ def hidden(
     loss: float,
     epsilon: Any,
 ) -> Floats:
-    """2 loss / epsilon records at one point, the others half at each end; no chance in it.
+    """Return 2 loss / epsilon records at one point, the others half at each end; no chance in
+    it.
 
-    The hardest data for a median: what finds the point must tell it from every other one by ``loss``.
+    The hardest data for a median: what finds the point must tell it from every other one by
+    ``loss``.
     """
     inside = 2 * round(loss / float(epsilon))
     below = (n - inside) // 2
@@ -151,7 +164,9 @@ def hidden(
 
 
 def zipf(rng: Generator, n: int, d: int, *, bins: int, power: float, width: float) -> Floats:
-    """The middle of bin k = 0, 1, ..., bins - 1 of this width, with probability ~ (k + 1)^-power."""
+    """Draw the middle of bin k = 0, 1, ..., bins - 1 of this width, with probability ~ (k +
+    1)^-power.
+    """
     weights: Floats = np.arange(1, bins + 1, dtype=np.float64) ** -power
     return np.asarray((rng.choice(bins, (n, d), p=weights / weights.sum()) + 0.5) * width)
 
@@ -206,7 +221,7 @@ class Instance:
             raise ValueError(f"seed = {self.seed}; give an integer >= 0.")
 
     def data(self, setting: Mapping[str, Any], *stream: int) -> Floats:
-        """The records, shape (n, d), for the n and d (default 1) of a setting.
+        """Draw the records, shape (n, d), for the n and d (default 1) of a setting.
 
         Another ``stream`` gives another dataset of the same law; none is the instance's own.
         """

@@ -1,16 +1,18 @@
 """Verdicts: what the measured points show of a claim.
 
-A comparison ends in one of three ways. It is *shown* when the 95% interval lies within what is claimed,
-*refuted* when the interval of level 1 - alpha lies wholly outside, and open otherwise. The margin
-between the two keeps both errors rare: a mechanism at the edge of what is claimed is refuted with
-probability at most alpha (by the metric's coverage). What is left open is measured with more releases,
-up to four times as many as the claim says (``dpverify.rates.looking``). One whose error is as predicted
-is left open only if an end of an interval is wrong by a whole margin even then.
+A comparison ends in one of three ways. It is *shown* when the 95% interval lies within what is
+claimed, *refuted* when the interval of level 1 - alpha lies wholly outside, and open otherwise.
+The margin between the two keeps both errors rare: a mechanism at the edge of what is claimed is
+refuted with probability at most alpha (by the metric's coverage). What is left open is measured
+with more releases, up to four times as many as the claim says (``dpverify.rates.looking``). One
+whose error is as predicted is left open only if an end of an interval is wrong by a whole
+margin even then.
 
-Intervals of a root mean square lean on the normal law. Where a few errors carry the sum of squares none
-is stated (``Metric.measure``), and what is claimed of such a point, or of a slope through it, stays
-open: neither shown nor refuted. Tails that no release has met are not noticed: with errors that are
-large and so rare, an rms claim can be refuted, or shown, with more than the stated probability.
+Intervals of a root mean square lean on the normal law. Where a few errors carry the sum of
+squares none is stated (``Metric.measure``), and what is claimed of such a point, or of a slope
+through it, stays open: neither shown nor refuted. Tails that no release has met are not
+noticed: with errors that are large and so rare, an rms claim can be refuted, or shown, with
+more than the stated probability.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ Predicted = Callable[[Curve, Point], float]
 
 
 class Finding(Enum):
-    """How one comparison ended."""
+    """Outcome of one comparison."""
 
     SHOWN = "shown"
     REFUTED = "refuted"
@@ -64,19 +66,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What was measured: rows by value, the slope in the regime, every comparison."""
+    """Table of measurements: rows by value, the slope in the regime, every comparison."""
 
     rows: tuple[Row, ...]
     slope: Slope | None
     comparisons: tuple[Comparison, ...]
 
     def found(self, finding: Finding) -> list[str]:
-        """What ended in this way."""
+        """List the comparisons that ended in this way."""
         return [c.what for c in self.comparisons if c.finding is finding]
 
 
 def row_of(claim: RateClaim, point: Point, predicted: Predicted) -> Row:
-    """The point with the claim's curves."""
+    """Return the point with the claim's curves."""
     theory, upper, lower = (
         None if curve is None else predicted(curve, point)
         for curve in (claim.curve, claim.upper, claim.lower)
@@ -86,7 +88,7 @@ def row_of(claim: RateClaim, point: Point, predicted: Predicted) -> Row:
 
 
 def compare(claim: RateClaim, row: Row) -> list[Comparison]:
-    """One point against the curves."""
+    """Compare one point with the curves."""
     point, found = row.point, []
     at = f"at {claim.variable} = {point.value:g}{_CARRIED if _carried(claim, point) else ''}"
     if claim.curve is not None and row.predicted is not None:
@@ -104,7 +106,7 @@ def compare(claim: RateClaim, row: Row) -> list[Comparison]:
 
 
 def table_of(claim: RateClaim, rows: Sequence[Row]) -> Table:
-    """All comparisons of all points, and of their slope."""
+    """Collect all comparisons of all points, and of their slope."""
     found = [comparison for row in rows for comparison in compare(claim, row)]
     if claim.exponent is None:
         return Table(tuple(rows), None, tuple(found))
@@ -119,12 +121,12 @@ def table_of(claim: RateClaim, rows: Sequence[Row]) -> Table:
 
 
 def _carried(claim: RateClaim, point: Point) -> bool:
-    """Whether the point has no interval, since a few errors carry its sum of squares."""
+    """Return whether the point has no interval, since a few errors carry its sum of squares."""
     return claim.metric.kind == "rms" and point.low == 0 and point.high == math.inf
 
 
 def _within(measured: Point | Slope, low: float, high: float, what: str) -> Comparison:
-    """Whether an interval is within [low, high]."""
+    """Compare an interval with [low, high]."""
     if measured.surely_high < low or measured.surely_low > high:
         return Comparison(what, Finding.REFUTED)
     inside = low <= measured.low and measured.high <= high

@@ -1,9 +1,11 @@
-"""How many releases a point takes: few where a claim leaves much room, more where they leave something open.
+"""Numbers of releases at a point: few where a claim leaves much room, more where they leave
+something open.
 
-A point is looked at several times, each time with more releases, and alpha is divided among the looks. What is at
-the edge of what is claimed is shown at one of them with at most that many times 2.5%. Half of the claim's
-releases are enough where they show everything; otherwise there are as many as the claim says, then twice and four
-times as many, so that a claim that holds is left open only where four times its releases are too few.
+A point is looked at several times, each time with more releases, and alpha is divided among the
+looks. What is at the edge of what is claimed is shown at one of them with at most that many
+times 2.5%. Half of the claim's releases are enough where they show everything; otherwise there
+are as many as the claim says, then twice and four times as many, so that a claim that holds is
+left open only where four times its releases are too few.
 """
 
 from __future__ import annotations
@@ -18,15 +20,17 @@ from dpverify.rates.judging import Finding, Row, compare
 from dpverify.rates.metrics import FEWEST_REPEATS
 
 _MORE = (1, 2, 4)
-"""How many times a claim's releases the looks after the first one have."""
+"""For each look after the first one, its number of releases over the claim's."""
 _SURE = 5.5
-"""Standard errors of a slope that have room within its tolerance: 1.96 for its interval, the others for chance."""
+"""Standard errors of a slope that have room within its tolerance: 1.96 for its interval, the
+others for chance.
+"""
 _UNKNOWN = 1 / 3
 """Share of the tolerance that a slope may be off where its curve is not known beforehand."""
 
 
 def looks(repeats: int) -> Iterator[tuple[int, float]]:
-    """The numbers of releases of the looks at a point, each with its share of alpha."""
+    """Yield the numbers of releases of the looks at a point, each with its share of alpha."""
     sizes = [repeats // 2] if repeats >= 2 * FEWEST_REPEATS else []
     sizes += [more * repeats for more in _MORE]
     yield from ((size, 1 / len(sizes)) for size in sizes)
@@ -35,8 +39,8 @@ def looks(repeats: int) -> Iterator[tuple[int, float]]:
 def enough(claim: RateClaim, index: int, row: Row, slope: float | None) -> bool:
     """Say whether a point needs no more releases.
 
-    slope: of the claim's curve in its regime; None where that is not known beforehand. The closer it is to an
-    end of what is claimed, the more releases the points of the regime need.
+    slope: of the claim's curve in its regime; None where that is not known beforehand. The
+    closer it is to an end of what is claimed, the more releases the points of the regime need.
     """
     findings = [comparison.finding for comparison in compare(claim, row)]
     if Finding.REFUTED in findings:

@@ -1,4 +1,6 @@
-"""Measuring: many releases at one value of the variable, their errors, the metric with intervals."""
+"""Measuring: many releases at one value of the variable, their errors, the metric with
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from dpverify.randomness import SeededBits
 from dpverify.rates.claims import Empirical, RateClaim, RateFault
 
 SHOWN_ALPHA = 0.05
-"""Of the intervals that are shown, and by which a claim is said to hold."""
+"""Alpha of the intervals that are shown, and by which a claim is said to hold."""
 _BATCH = 1 << 20  # numbers that are drawn at a time
 
 
@@ -44,12 +46,12 @@ class Point:
     facts: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the point as plain data."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Point:
-        """From ``to_json``, also where infinities became text."""
+        """Read a point from ``to_json``, also where infinities became text."""
         facts = {name: float(fact) for name, fact in plain["facts"].items()}
         numbers: dict[str, Any] = {
             name: float(value) if isinstance(value, str) else value
@@ -68,11 +70,11 @@ def measure(
     seed: int,
     fault: RateFault | None = None,
 ) -> Point:
-    """The metric at value number ``index``, by ``repeats`` independent releases.
+    """Measure the metric at value number ``index``, by ``repeats`` independent releases.
 
-    Under an Empirical target the data are the instance's own and the releases are draws from one law;
-    under a Population target each release is from fresh data. A planted ``fault`` changes the law or
-    the estimate. The same arguments give the same point, in any process.
+    Under an Empirical target the data are the instance's own and the releases are draws from
+    one law; under a Population target each release is from fresh data. A planted ``fault``
+    changes the law or the estimate. The same arguments give the same point, in any process.
     """
     return Releases(claim, index, seed=seed, fault=fault).point(repeats, alpha)
 
@@ -105,7 +107,9 @@ class Releases:
         self._facts = {name: float(fact) for name, fact in facts.items()}
 
     def point(self, repeats: int, alpha: float) -> Point:
-        """The metric of the first ``repeats`` releases, with intervals of level 1 - alpha."""
+        """Return the metric of the first ``repeats`` releases, with intervals of level 1 -
+        alpha.
+        """
         claim, setting = self._claim, self._setting
         errors = self._of(repeats)
         metric = claim.metric.at(setting)
@@ -136,7 +140,8 @@ class Releases:
         shape = (columns,) if data is not None and claim.by_column else ()
         if any(np.shape(e) not in (shape, ()) for e in kept):
             raise ValueError(
-                f"{claim.name}: an error has not the shape {shape}; give a number, or with by_column=True one for each column."
+                f"{claim.name}: an error has not the shape {shape}; give a number, or with "
+                "by_column=True one for each column."
             )
         errors = np.concatenate([np.atleast_1d(e) for e in kept]).astype(np.float64)
         if np.isnan(errors).any() or (errors < 0).any():
@@ -183,5 +188,5 @@ class _Subject:
 
 
 def words(text: str) -> tuple[int, ...]:
-    """A name as numbers for a seed; none for none."""
+    """Return a name as numbers for a seed; none for an empty name."""
     return (int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]),) if text else ()

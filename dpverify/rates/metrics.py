@@ -1,4 +1,4 @@
-"""What is measured of a sample of errors, with confidence intervals of stated coverage."""
+"""Metrics of a sample of errors, with confidence intervals of stated coverage."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import scipy
 from dpverify.privacy.numbers import Floats
 
 FEWEST_REPEATS = 200
-"""Below it an interval of a root mean square says little."""
+"""Fewest errors; below it an interval of a root mean square says little."""
 LARGEST_SHARE = 0.05
-"""Of the sum of squares: where one error has more of it, the normal law says nothing of the mean."""
+"""Largest share of the sum of squares: where one error has more of it, the normal law says
+nothing of the mean.
+"""
 _KINDS = ("rms", "median", "quantile", "misses")
 
 
@@ -30,7 +32,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """The l_p distance of an estimate's value from the truth, as the ``error`` of a claim; p >= 1, or infinity."""
+    """The l_p distance of an estimate's value from the truth, as the ``error`` of a claim; p >=
+    1, or infinity.
+    """
 
     power: float = 2.0
 
@@ -46,7 +50,8 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Of errors e >= 0: "rms" (root mean square), "median", or "quantile" of a level in (0, 1).
+    """Metric of errors e >= 0: "rms" (root mean square), "median", or "quantile" of a level in
+    (0, 1).
 
     "misses" is the share of errors above ``beyond``; what abstains is a miss.
     tail: in place of a level, the name of a number t > 0 of the setting: the quantile that is
@@ -71,8 +76,8 @@ class Metric:
             raise ValueError(f"level = {self.level}, tail = {self.tail!r}: give one of them.")
         if (self.kind == "misses") is (self.beyond == math.inf):
             raise ValueError(
-                f"{self.kind!r} with beyond = {self.beyond}: misses are errors above a finite number, and no other "
-                "metric has one. Give beyond=4, say, for misses alone."
+                f"{self.kind!r} with beyond = {self.beyond}: misses are errors above a finite "
+                "number, and no other metric has one. Give beyond=4, say, for misses alone."
             )
 
     def __str__(self) -> str:
@@ -96,14 +101,16 @@ class Metric:
         return Metric(self.kind, -math.expm1(-t))
 
     def measure(self, errors: Floats, alpha: float) -> Interval:
-        """The metric of independent errors with a two-sided interval of level 1 - alpha.
+        """Compute the metric of independent errors with a two-sided interval of level 1 -
+        alpha.
 
-        rms: asymptotic (``mean_square``), and 0 to infinity where one error has over LARGEST_SHARE
-        of the sum of squares: a few errors then carry the mean, and nothing can be said of it. A
-        tail so rare that no error of it was drawn cannot be noticed: the true value may be far
-        above, and no interval from finitely many errors excludes it. Take the median where tails
-        are heavy. median, quantile: at least 1 - alpha for every law (``order_statistics``). misses: exact
-        for a binomial number (Clopper and Pearson). Raises ValueError where the level is still to be read from a setting.
+        rms: asymptotic (``mean_square``), and 0 to infinity where one error has over
+        LARGEST_SHARE of the sum of squares: a few errors then carry the mean, and nothing can
+        be said of it. A tail so rare that no error of it was drawn cannot be noticed: the true
+        value may be far above, and no interval from finitely many errors excludes it. Take the
+        median where tails are heavy. median, quantile: at least 1 - alpha for every law
+        (``order_statistics``). misses: exact for a binomial number (Clopper and Pearson).
+        Raises ValueError where the level is still to be read from a setting.
         """
         if self.tail:
             raise ValueError(f"The level follows {self.tail!r} of a setting; take .at(setting).")
@@ -121,25 +128,28 @@ RMS = Metric("rms")
 
 
 def _largest_share(errors: Floats) -> float:
-    """The largest square over the sum of all."""
+    """Return the largest square over the sum of all."""
     squares = np.square(errors)
     return float(squares.max() / squares.sum())
 
 
 def share(misses: int, n: int, alpha: float) -> Interval:
-    """The share of misses among n independent errors, with Clopper's and Pearson's interval of level 1 - alpha."""
+    """Compute the share of misses among n independent errors, with Clopper's and Pearson's
+    interval of level 1 - alpha.
+    """
     low = scipy.special.betaincinv(misses, n - misses + 1, alpha / 2) if misses else 0.0
     high = scipy.special.betaincinv(misses + 1, n - misses, 1 - alpha / 2) if misses < n else 1.0
     return Interval(misses / n, float(low), float(high))
 
 
 def mean_square(errors: Floats, alpha: float) -> Interval:
-    """The mean of e^2 with Hall's interval: Student's t, freed of the skewness of squares.
+    """Compute the mean of e^2 with Hall's interval: Student's t, freed of the skewness of
+    squares.
 
-    Squares of errors are far from symmetric, and their mean and variance go up and down together, so
-    that plain t intervals miss above. Hall's cubic transformation of t removes that to second order:
-    the coverage is 1 - alpha + O(1/N) for N independent errors with six moments. Source: P. Hall, On
-    the removal of skewness by transformation, JRSS B 54 (1992).
+    Squares of errors are far from symmetric, and their mean and variance go up and down
+    together, so that plain t intervals miss above. Hall's cubic transformation of t removes
+    that to second order: the coverage is 1 - alpha + O(1/N) for N independent errors with six
+    moments. Source: P. Hall, On the removal of skewness by transformation, JRSS B 54 (1992).
     """
     squares = np.square(errors)
     if not np.isfinite(squares).all():
@@ -155,19 +165,22 @@ def mean_square(errors: Floats, alpha: float) -> Interval:
 
 
 def _untransformed(z: float, skewness: float) -> float:
-    """The t whose transform t + a t^2 / 3 + a^2 t^3 / 27 + a / 6 is z; a = skewness / sqrt(N)."""
+    """Return the t whose transform t + a t^2 / 3 + a^2 t^3 / 27 + a / 6 is z; a = skewness /
+    sqrt(N).
+    """
     if abs(skewness) < 1e-9:
         return z
     return 3 / skewness * float(np.cbrt(1 + skewness * (z - skewness / 6)) - 1)
 
 
 def order_statistics(errors: Floats, level: float, alpha: float, *, least: float = 0.0) -> Interval:
-    """The quantile with the order statistics between which it lies with probability >= 1 - alpha.
+    """Compute the quantile with the order statistics between which it lies with probability >=
+    1 - alpha.
 
-    The number of errors at most (below) the quantile is at least (at most) binomial(N, level), for
-    every law of the errors, also one with atoms. An end that no order statistic reaches is ``least``
-    (what no error is below) or inf. An interval that is a single value, as of integers, is extended to
-    the next values that occur: a lattice resolves no more.
+    The number of errors at most (below) the quantile is at least (at most) binomial(N, level),
+    for every law of the errors, also one with atoms. An end that no order statistic reaches is
+    ``least`` (what no error is below) or inf. An interval that is a single value, as of
+    integers, is extended to the next values that occur: a lattice resolves no more.
     """
     ordered, n = np.sort(errors), len(errors)
     below = int(scipy.stats.binom.ppf(alpha / 2, n, level))  # P(B < below) <= alpha / 2

@@ -1,4 +1,4 @@
-"""What an audit's result says: to people in a line, to machines in full."""
+"""Judgments of audits: one line for people, everything for machines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from dpverify.suite.events import Judgment, Outcome
 
 
 def audited(result: AuditResult, unit: tuple[str, str], outcome: Outcome, verdict: str) -> Judgment:
-    """The judgment, with everything for machines. unit: its name, and the command that replays it."""
+    """Return the judgment of an audit, with everything for machines. unit: its name, and the
+    command that replays it.
+    """
     caught = sum(fault.caught for fault in result.faults)
     faults = f"; {caught}/{len(result.faults)} planted faults caught" if result.faults else ""
     best = result.strongest
@@ -66,7 +68,9 @@ def _explained(result: AuditResult) -> tuple[str, ...]:
 
 
 def proof_of(derivation: Derivation[Any]) -> dict[str, Any]:
-    """The derivation tree as plain data: what each node says, the rule that gave it, its premises."""
+    """Return the derivation tree as plain data: for each node its statement, the rule that gave
+    it, and its premises.
+    """
     shown = f"; shown by spec/{derivation.obligation}" if derivation.obligation else ""
     return {
         "statement": brief(str(derivation.conclusion)),

@@ -108,8 +108,8 @@ def explained(key: str, box: BlackBox) -> str:
             key,
             "",
             f"{entry['guarantee']} under {entry['adjacency']} [{ASSERTED}]",
-            f"   by {box.source}; nothing here derives it. An audit can refute the claim, and cannot "
-            "show it.",
+            f"   by {box.source}; nothing here derives it. An audit can refute the claim, and "
+            "cannot show it.",
             "",
             f"function: {entry['function']}, of audits/{key.partition(':')[0]}.py",
             f"attacked on: {'; '.join(entry['pairs'])}",
@@ -146,7 +146,8 @@ def text_digest_of(module: ModuleType) -> str:
 def _named_in(module: ModuleType) -> Iterator[ModuleType]:
     """Yield the modules that a module's names are, or come from, and those that its text imports.
 
-    Neither has the other: a name may be bound by no import, and a number does not say where it is from.
+    Neither has the other: a name may be bound by no import, and a number does not say where it
+    is from.
     """
     for value in list(vars(module).values()):
         kind = value if isinstance(value, (type, FunctionType)) else type(value)
@@ -186,7 +187,9 @@ def _is_installed(file: str) -> bool:
 
 @cache
 def _folders_of_installed() -> tuple[str, ...]:
-    """Return where installed packages and Python's own are; ``sysconfig`` works it out anew each time."""
+    """Return where installed packages and Python's own are; ``sysconfig`` works it out anew
+    each time.
+    """
     kinds = ("stdlib", "platstdlib", "purelib", "platlib")
     return tuple(f"{Path(sysconfig.get_path(kind)).resolve()}/" for kind in kinds)
 

@@ -1,7 +1,7 @@
 """Units that depend on what changed since the last commit, by imports, as sources show them.
 
-A quick first answer, not a proof: what a file reads at run time, other files than modules and the rates are not
-followed. CI runs everything.
+A quick first answer, not a proof: what a file reads at run time, other files than modules and
+the rates are not followed. CI runs everything.
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ class Changed:
         self.everything = any(file.name in _EVERYTHING for file in files)
         self.modules = {_module(file) for file in files if _is_module(file)}
         self._sources = Sources(root, find_root())
-        # the auditor and the judges import these packages for a version and a place, and no mechanism
+        # the auditor and the judges import these packages for a version and a place, and no
+        # mechanism
         places = dict.fromkeys(("dpverify", "dpverify.mechanisms"), frozenset[str]())
         self._judges = Sources(root, find_root(), _used=places)
         self._found = dict[tuple[str, str], set[str]]()
 
     def affected(self, units: Sequence[AnyUnit]) -> list[AnyUnit]:
-        """The units that depend on a module that changed; of black boxes all, since their code is anywhere."""
+        """Return the units that depend on a module that changed; of black boxes all, since
+        their code is anywhere.
+        """
         if self.everything:
             return list(units)
         # no audit and no proof rests on a rate, though rates are declared in the same files
@@ -61,10 +64,11 @@ class Changed:
         return unit.kind == "audit" and self._sources.file(f"spec.{name}") is None
 
     def affects(self, module: str) -> bool:
-        """True if a module, or one of those that it imports, changed; what it loads by name is not followed.
+        """Return whether a module, or one of those that it imports, changed; what it loads by
+        name is not followed.
 
-        One that imports the whole package depends on all of it, for it may read what is there; a helper does not that
-        asks for a version or a place alone.
+        One that imports the whole package depends on all of it, for it may read what is there;
+        a helper does not that asks for a version or a place alone.
         """
         found = self._judges.closure({module})
         own = {name for name in found if not name.startswith("dpverify.")}
@@ -83,7 +87,9 @@ class Changed:
         return self._under(kind, unit.name.partition(":")[0].replace("/", "."))
 
     def _under(self, kind: str, name: str) -> set[str]:
-        """Modules under an obligation, or under all attacks on a mechanism or all proofs of it."""
+        """Return the modules under an obligation, or under all attacks on a mechanism or all
+        proofs of it.
+        """
         if (kind, name) not in self._found:
             self._found[kind, name] = self._closure(kind, name)
         return self._found[kind, name]
@@ -102,13 +108,13 @@ class Changed:
 
 
 def _changed_in_the_package(root: Path) -> set[Path]:
-    """Files of this package, where a suite of one's own is judged by a checkout of it."""
+    """Return the changed files of this package, where a checkout of it judges another suite."""
     checkout = Path(dpverify.__file__).resolve().parent.parent
     return _changed_in(checkout) if checkout != root and (checkout / ".git").exists() else set()
 
 
 def _changed_in(folder: Path) -> set[Path]:
-    """Files that differ from the last commit, or are not in it, from this folder on."""
+    """Return the files that differ from the last commit, or are not in it, from this folder on."""
     found = set[Path]()
     for command in (
         ("diff", "--name-only", "--relative", "HEAD"),

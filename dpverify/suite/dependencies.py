@@ -1,9 +1,10 @@
 """Dependencies of the files of a suite, read from sources alone: nothing is imported or run.
 
-A module depends on every module that it imports, wherever in it, and on what these depend on. A name that a
-package merely passes on from another module is followed to that module, so that ``from dpverify.privacy import
-Adjacency`` reaches adjacency and not the whole kernel; a name that cannot be followed so reaches the whole
-package. What a package's ``__init__`` does besides counts only where the package itself is imported.
+A module depends on every module that it imports, wherever in it, and on what these depend on. A
+name that a package merely passes on from another module is followed to that module, so that
+``from dpverify.privacy import Adjacency`` reaches adjacency and not the whole kernel; a name
+that cannot be followed so reaches the whole package. What a package's ``__init__`` does besides
+counts only where the package itself is imported.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _THEORY = ("spec", "theory")
 _OF_A_SUITE = ("spec", "mechanisms", "audits", "tests")
 _PLACES = ("__file__", "__path__", "__version__")
 _PREFIX = "obligation_"
-"""With which the name of every obligation begins, in one piece wherever it is written."""
+"""Prefix of every obligation's name, in one piece wherever the name is written."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class Sources:
     _hashes: dict[str, str] = field(default_factory=dict)
 
     def file(self, module: str) -> Path | None:
-        """Where a module's source is; None if it is neither of the suite nor of this package."""
+        """Return the file of a module's source; None if the module is neither of the suite nor
+        of this package.
+        """
         if module not in self._files:
             self._files[module] = self._find(module)
         return self._files[module]
@@ -74,11 +77,11 @@ class Sources:
         return None
 
     def functions(self, module: str) -> tuple[str, ...]:
-        """Names of the functions defined at the top of a module that is there, in their order."""
+        """List the functions defined at the top of a module that is there, in their order."""
         return _functions(self.text(module))
 
     def text(self, module: str) -> str:
-        """The text of a module that is there, each line ended by a newline alone."""
+        """Return the text of a module that is there, each line ended by a newline alone."""
         if module not in self._texts:
             file = self.file(module)
             if file is None:
@@ -87,7 +90,7 @@ class Sources:
         return self._texts[module]
 
     def closure(self, modules: set[str]) -> set[str]:
-        """These modules and everything that they depend on."""
+        """Return these modules and everything that they depend on."""
         found, waiting = set(modules), list(modules)
         while waiting:
             new = self.uses(waiting.pop()) - found
@@ -96,7 +99,9 @@ class Sources:
         return found
 
     def digest(self, modules: set[str]) -> str:
-        """The same for the same names and texts of modules, wherever their files lie."""
+        """Hash these modules: the digest is the same for the same names and texts, wherever
+        their files lie.
+        """
         lines = [f"{module} {self._hash(module)}" for module in sorted(modules)]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -106,10 +111,12 @@ class Sources:
         return self._hashes[module]
 
     def stating(self, obligation: str) -> set[str]:
-        """The modules that state a lemma under this obligation: of the trusted core, and the suite's mechanisms.
+        """Return the modules that state a lemma under this obligation: of the trusted core, and
+        the suite's mechanisms.
 
-        A module does if one of its strings is the obligation's name, with or without the path before it. What a
-        format string inserts is known if it is a constant of the module, and could be anything if not.
+        A module does if one of its strings is the obligation's name, with or without the path
+        before it. What a format string inserts is known if it is a constant of the module, and
+        could be anything if not.
         """
         return {
             module
@@ -119,13 +126,13 @@ class Sources:
 
     @cached_property
     def _named(self) -> dict[str, tuple[re.Pattern[str], ...]]:
-        """What each module that names an obligation names, as patterns."""
+        """Patterns of the obligations that each module names, for the modules that name any."""
         naming = [module for module in self._stated() if _PREFIX in self.text(module)]
         found = {module: _names_in(self.text(module)) for module in naming}
         return {module: patterns for module, patterns in found.items() if patterns}
 
     def _stated(self) -> Iterator[str]:
-        """The modules in which lemmas may be stated."""
+        """Yield the modules in which lemmas may be stated."""
         folders = [(self.package, "dpverify.", folder) for folder in TRUSTED]
         for base, prefix, folder in (*folders, (self.root, "", "mechanisms")):
             for file in sorted((base / folder).rglob("*.py")):
@@ -133,7 +140,7 @@ class Sources:
                 yield prefix + ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def uses(self, module: str) -> frozenset[str]:
-        """The modules that a module imports, at its top or in a function."""
+        """Return the modules that a module imports, at its top or in a function."""
         if module not in self._used:
             found = set[str]()
             for node in _imports(self.text(module)):
@@ -151,14 +158,16 @@ class Sources:
         return _places_alone(self.text(module), package)
 
     def _loaded(self, alias: ast.alias) -> set[str]:
-        """What ``import a.b.c`` gives: each package on the way, too, unless it has a name of its own."""
+        """Return the modules that ``import a.b.c`` loads: each package on the way, too, unless
+        it has a name of its own.
+        """
         parts = alias.name.split(".")
         if alias.asname is not None:
             return {alias.name}
         return {".".join(parts[: i + 1]) for i in range(len(parts))}
 
     def _absolute(self, module: str, node: ast.ImportFrom) -> str:
-        """The module that an import is from, by its whole name."""
+        """Return the whole name of the module that an import is from."""
         if not node.level:
             return node.module or ""
         parts = module.split(".")
@@ -167,7 +176,9 @@ class Sources:
         return ".".join([*parts[: len(parts) - up], *(node.module or "").split(".")]).rstrip(".")
 
     def _defining(self, base: str, name: str) -> str:
-        """The module that defines a name imported from ``base``, or ``base`` where that is not plain."""
+        """Return the module that defines a name imported from ``base``, or ``base`` where that
+        is not plain.
+        """
         file, below = self.file(base), f"{base}.{name}"
         if file is not None and file.name == "__init__.py":
             text = self.text(base)
@@ -203,13 +214,13 @@ def _functions(text: str) -> tuple[str, ...]:
 
 @cache
 def _imports(text: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    """All imports, at the top or in a function."""
+    """Return all imports, at the top or in a function."""
     found = _statements(_tree(text))
     return tuple(node for node in found if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 def imports_at_the_top(text: bytes) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    """All imports but those in functions; none in what is no Python text."""
+    """Return all imports but those in functions; none in what is no Python text."""
     try:
         found = _statements(ast.parse(text), ast.FunctionDef, ast.AsyncFunctionDef)
         return tuple(node for node in found if isinstance(node, (ast.Import, ast.ImportFrom)))
@@ -219,12 +230,12 @@ def imports_at_the_top(text: bytes) -> tuple[ast.Import | ast.ImportFrom, ...]:
 
 @cache
 def _passed_on(text: str) -> tuple[ast.ImportFrom, ...]:
-    """The imports at the top by which a package passes names on."""
+    """Return the imports at the top by which a package passes names on."""
     return tuple(node for node in _tree(text).body if isinstance(node, ast.ImportFrom))
 
 
 def _statements(node: ast.AST, *closed: type[ast.stmt]) -> Iterator[ast.AST]:
-    """All statements in a node that can run, but for those in statements that are closed.
+    """Yield all statements in a node that can run, but for those in statements that are closed.
 
     Expressions, which hold most of a tree and no import, are not entered.
     """
@@ -236,7 +247,7 @@ def _statements(node: ast.AST, *closed: type[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """The children of a node, but for what is for type checkers alone."""
+    """Yield the children of a node, but for what is for type checkers alone."""
     if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
         yield from node.orelse
     else:
@@ -256,7 +267,7 @@ def _places_alone(text: str, name: str) -> bool:
 
 @cache
 def _bound(text: str) -> frozenset[str]:
-    """The names that a module gets otherwise than by ``from ... import``."""
+    """Return the names that a module gets otherwise than by ``from ... import``."""
     found = set[str]()
     for node in ast.walk(_tree(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -270,7 +281,7 @@ def _bound(text: str) -> frozenset[str]:
 
 @cache
 def _names_in(text: str) -> tuple[re.Pattern[str], ...]:
-    """Patterns of the obligations that strings of a module name."""
+    """Return patterns of the obligations that strings of a module name."""
     return tuple(_patterns(_tree(text)))
 
 
@@ -298,7 +309,7 @@ def _patterns(tree: ast.Module) -> Iterator[re.Pattern[str]]:
 
 
 def _pattern(part: ast.expr, constants: dict[str, str]) -> str:
-    """What a part of a format string is."""
+    """Return the pattern of a part of a format string."""
     if isinstance(part, ast.Constant):
         return re.escape(str(part.value))
     if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):

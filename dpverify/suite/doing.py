@@ -17,8 +17,10 @@ def results(
     engine: Engine,
     known: Callable[[AnyUnit], UnitFinished | None] = lambda unit: None,
 ) -> Iterator[UnitFinished]:
-    """Yield the known results, then those of all other units, done by the engine with ``do``, a function of a
-    module. Several workers begin with what was slow last time, so that none of them waits at the end."""
+    """Yield the known results, then those of all other units, done by the engine with ``do``, a
+    function of a module. Several workers begin with what was slow last time, so that none of
+    them waits at the end.
+    """
     earlier = {unit: found for unit in units if (found := known(unit)) is not None}
     yield from earlier.values()
     units, times = [unit for unit in units if unit not in earlier], Times()

@@ -45,7 +45,7 @@ class Entry:
 
 
 def key_of(name: str, configuration: Configuration) -> str:
-    """The ledger key of a configuration."""
+    """Return the ledger key of a configuration."""
     return f"{name}:{configuration.mechanism.adjacency}:{configuration.name}"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Outcome(Enum):
-    """How a unit of work ended; each has its exit code."""
+    """Outcome of a unit of work; each outcome has its exit code."""
 
     HELD = "held"
     REFUTED = "refuted"
@@ -34,11 +34,13 @@ _PRECEDENCE = (
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """Before the first unit. alpha: the false-alarm probability of everything the suite certifies.
+    """The event before the first unit. alpha: the false-alarm probability of everything the
+    suite certifies.
 
-    expected: seconds that units took last time, by kind and name, where that is known. shard: which of how many
-    this run is, "2/8". planned: every unit of all shards, by kind and name. code: digest of the package and of
-    the suite. asked: options that decide results, beside the seed.
+    expected: seconds that units took last time, by kind and name, where that is known. shard:
+    which of how many this run is, "2/8". planned: every unit of all shards, by kind and name.
+    code: digest of the package and of the suite. asked: options that decide results, beside the
+    seed.
     """
 
     command: str
@@ -71,7 +73,7 @@ class UnitFinished:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """What a judge says of a unit."""
+    """A judge's verdict on a unit, with its lines for people and its data."""
 
     outcome: Outcome
     verdict: str
@@ -83,7 +85,9 @@ class Judgment:
 def finished(
     kind: str, name: str, replay: str, judge: Callable[[], Judgment], *, asked: str = "measured"
 ) -> UnitFinished:
-    """The unit as judged, timed. Whatever goes wrong inside is an INVALID outcome, never a silent pass."""
+    """Return the unit as judged, timed. Whatever goes wrong inside is an INVALID outcome, never
+    a silent pass.
+    """
     start = perf_counter()
     try:
         found = judge()
@@ -97,7 +101,8 @@ def finished(
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """After the last unit, or where a run was stopped (``interrupted``): the counts so far are valid.
+    """After the last unit, or where a run was stopped (``interrupted``): the counts so far are
+    valid.
 
     ending: why it was stopped, where the exit code does not say so.
     """
@@ -116,7 +121,7 @@ _NAMES = {RunStarted: "run-started", UnitFinished: "unit-finished", RunFinished:
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """The event as plain data, with its kind under "event"."""
+    """Return the event as plain data, with its kind under "event"."""
     plain = asdict(event)
     if isinstance(event, UnitFinished):
         plain["outcome"] = str(event.outcome)
@@ -139,7 +144,9 @@ _MAY_BE_MISSING = ("summary",)
 
 
 def from_json(plain: Any) -> Event:
-    """Read what ``to_json`` wrote; what a later version has added is left out. Raises ValueError for anything else."""
+    """Read what ``to_json`` wrote; what a later version has added is left out. Raises
+    ValueError for anything else.
+    """
     name = plain.get("event") if isinstance(plain, dict) else None
     made = {name: of for of, name in _NAMES.items()}.get(name if isinstance(name, str) else "")
     if made is None:
@@ -170,7 +177,7 @@ def _read_back(name: str, annotation: str, value: Any) -> Any:
 
 
 def exit_code(outcomes: list[Outcome]) -> int:
-    """One exit code for all units: invalid, refuted, powerless, nothing collected, held."""
+    """Return one exit code for all units: invalid, refuted, powerless, nothing collected, held."""
     for outcome, code in _PRECEDENCE:
         if outcome in outcomes:
             return code

@@ -1,7 +1,8 @@
 """Experiments as units of work: the cells of a method, and planted faults, are measured apart.
 
-A panel's table is emitted as soon as its last cell is measured, and the verdict on the orders at the end, so
-a run that is stopped has reported whole panels. Cells are written down as the points of a rate are.
+A panel's table is emitted as soon as its last cell is measured, and the verdict on the orders
+at the end, so a run that is stopped has reported whole panels. Cells are written down as the
+points of a rate are.
 """
 
 from __future__ import annotations
@@ -44,31 +45,34 @@ class CellPart:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         if self.order:
             return f"{self.rate} fault of {self.order}"
         return f"{self.rate} {self.panel}, value {self.index}, {self.method}"
 
 
 def experiment_names(suite: Suite, names: Sequence[str]) -> list[str]:
-    """The experiments that these names, of mechanisms or experiments, select; no names: all."""
+    """List the experiments that these names, of mechanisms or experiments, select; no names:
+    all.
+    """
     return selected(suite.experiments, names)
 
 
 def chosen(suite: Suite, key: str, options: RateOptions) -> Experiment:
-    """The experiment, or what a quick run does of it."""
+    """Return the experiment, or its reduced form for a quick run."""
     experiment = suite.experiment(key)[1]
     return experiment.reduced() if options.quick else experiment
 
 
 def units_of(suite: Suite, names: Sequence[str], options: RateOptions) -> int:
-    """How many units are reported: panels and verdicts."""
+    """Count the units that are reported: panels and verdicts."""
     return sum(1 + len(chosen(suite, key, options).panels) for key in names)
 
 
 class ExperimentJudge:
-    """An experiment whose cells and faults come in, in any order: a panel is shown with its last cell, and the
-    orders are judged with the last part of all."""
+    """An experiment whose cells and faults come in, in any order: a panel is shown with its
+    last cell, and the orders are judged with the last part of all.
+    """
 
     def __init__(self, suite: Suite, key: str, options: RateOptions) -> None:
         entry, whole = suite.experiment(key)
@@ -109,22 +113,25 @@ class ExperimentJudge:
 
 
 def _check_runs(study: Study) -> None:
-    """Every comparison could be refuted: if all of its runs are lost, that has probability alpha at most."""
+    """Check that every comparison could be refuted: if all of its runs are lost, that has
+    probability alpha at most.
+    """
     experiment, needed = study.experiment, math.ceil(-math.log2(study.alpha))
     for order in experiment.orders:
         for panel, values in order.where.items():
             runs = len(values) * experiment.repeats
             if runs < needed:
                 raise ValueError(
-                    f"{experiment.name}: {order.name!r} has {runs} runs in {panel!r}, and at alpha = "
-                    f"{study.alpha:.1e} it takes {needed} to refute it; give more values, or repeats."
+                    f"{experiment.name}: {order.name!r} has {runs} runs in {panel!r}, and at alpha "
+                    f"= {study.alpha:.1e} it takes {needed} to refute it; give more values, or "
+                    "repeats."
                 )
 
 
 def _by(
     own: Sequence[CellPart], found: Mapping[str, UnitFinished]
 ) -> dict[str, list[UnitFinished]]:
-    """The finished cells of a panel by method, in the order of the values."""
+    """Group the finished cells of a panel by method, in the order of the values."""
     ordered = sorted(own, key=lambda part: part.index)
     return {
         method: [found[part.name] for part in ordered if part.method == method]
@@ -138,7 +145,7 @@ def _judged(
     faults: Sequence[CellPart],
     found: Mapping[str, UnitFinished],
 ) -> UnitFinished:
-    """The verdict on all orders."""
+    """Return the verdict on all orders."""
     errors = {
         (part.method, part.panel, part.index): cell_in(found[part.name].data).errors
         for part in cells
@@ -164,20 +171,22 @@ def _judged(
 
 
 def _numbers(experiment: Experiment, name: str, panel: str, index: int) -> list[float]:
-    """A reference as if every run had that error."""
+    """Return a reference's errors as if every run had its error."""
     number = experiment.references[name].numbers[panel][experiment.values[index]]
     return [number] * experiment.repeats
 
 
 def _parts(key: str, experiment: Experiment) -> tuple[list[CellPart], list[CellPart]]:
-    """Every cell, panel by panel; every order's fault."""
+    """List the parts: every cell, panel by panel, and every order's fault."""
     grid = product(experiment.panels, range(len(experiment.values)), experiment.methods)
     cells = [CellPart(key, panel, index, method) for panel, index, method in grid]
     return cells, [CellPart(key, order=order.name) for order in experiment.orders]
 
 
 def _alpha(suite: Suite, experiment: Experiment) -> float:
-    """TOTAL_ALPHA over all rates and experiments of the suite and all comparisons of this one."""
+    """Divide TOTAL_ALPHA over all rates and experiments of the suite and all comparisons of
+    this one.
+    """
     return TOTAL_ALPHA / (suite.measured * experiment.comparisons)
 
 
@@ -214,7 +223,9 @@ def _cell_data(part: CellPart, options: RateOptions) -> dict[str, Any]:
 
 @cache
 def _cell(part: CellPart, fault: RateFault | None, options: RateOptions) -> Cell:
-    """Kept, since several orders are about one cell, and may share a planted fault."""
+    """Measure a cell; the result is cached, since several orders are about one cell, and may
+    share a planted fault.
+    """
     return measure_cell(
         chosen(loaded(options.suite), part.rate, options),
         part.panel,
@@ -226,7 +237,7 @@ def _cell(part: CellPart, fault: RateFault | None, options: RateOptions) -> Cell
 
 
 def _fault_data(suite: Suite, part: CellPart, options: RateOptions) -> dict[str, Any]:
-    """Panel by panel, until the order is refuted in one."""
+    """Measure an order under its fault, panel by panel, until the order is refuted in one."""
     experiment = chosen(suite, part.rate, options)
     order = next(one for one in experiment.orders if one.name == part.order)
 
@@ -248,7 +259,7 @@ def _fault_data(suite: Suite, part: CellPart, options: RateOptions) -> dict[str,
 
 
 def key_of_cell(suite: Suite, part: CellPart, options: RateOptions) -> str:
-    """Everything a part depends on, hashed. A cell is the same in a quick run; a fault is not."""
+    """Hash everything that a part depends on. A cell is the same in a quick run; a fault is not."""
     experiment = chosen(suite, part.rate, options)
     text = [part.rate, part.order, str(experiment.repeats), str(options.seed)]
     text.append(rests_on(suite, part.rate))

@@ -76,7 +76,8 @@ class Unit:
 class Options:
     """Options that all units of one run share.
 
-    audits: among how many of them TOTAL_ALPHA is divided; None: counted, which loads every configuration.
+    audits: among how many of them TOTAL_ALPHA is divided; None: counted, which loads every
+    configuration.
     """
 
     suite: Path | None = None
@@ -88,13 +89,15 @@ class Options:
     audits: int | None = None
 
     def alpha(self, suite: Suite) -> float:
-        """The share of one audit."""
+        """Return the share of alpha of one audit."""
         return TOTAL_ALPHA / (certified_units(suite) if self.audits is None else self.audits)
 
     def extent(self, quick: int | None = None, *, longer: int | None = None) -> dict[str, Any]:
-        """How long an audit attacks: so many draws, or sequentially for so many seconds a unit.
+        """Return how long an audit attacks: so many draws, or sequentially for so many seconds
+        a unit.
 
-        quick: how many are enough for this unit under --quick, where it says so; longer: without it.
+        quick: how many are enough for this unit under --quick, where it says so; longer:
+        without it.
         """
         if self.seconds is None:
             own = quick is not None and self.trials == QUICK_TRIALS and not self.thorough
@@ -104,7 +107,7 @@ class Options:
         return {"trials": _ENDLESS, "sequential": True, "seconds": self.seconds, "curve": 0}
 
     def replay(self, unit: Work) -> str:
-        """The command that does this unit again."""
+        """Return the command that does this unit again."""
         suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
         if unit.kind in AUDITS:
             size = "" if self.trials == THOROUGH_TRIALS else f" --trials {self.trials}"
@@ -131,9 +134,11 @@ def run_unit(unit: Unit, options: Options) -> UnitFinished:
 
 
 def rests_on(suite: Suite, name: str) -> str:
-    """Hash the code outside of a suite of somebody's own that an audit, a rate or an experiment in it rests on.
+    """Hash the code outside of a suite of somebody's own that an audit, a rate or an experiment
+    in it rests on.
 
-    Empty for this package's suite, and for what measures the auditor: these rest on the package alone.
+    Empty for this package's suite, and for what measures the auditor: these rest on the package
+    alone.
     """
     file = name.partition(":")[0]
     if suite.root == find_root() or file not in _files_of_audits(suite):
@@ -146,10 +151,11 @@ def _files_of_audits(suite: Suite) -> list[str]:
 
 
 def code_behind(suite: Suite) -> str:
-    """Hash all code that results rest on: the package, the suite, and what files in its audits/ import.
+    """Hash all code that results rest on: the package, the suite, and what files in its audits/
+    import.
 
-    Runs of different code are not merged, and a cluster's workers need this one. Installed packages do not count,
-    since machines differ in those that no result rests on.
+    Runs of different code are not merged, and a cluster's workers need this one. Installed
+    packages do not count, since machines differ in those that no result rests on.
     """
     code = code_of(suite.root)
     if suite.root == find_root():
@@ -166,32 +172,32 @@ def loaded_suite(root: Path | None) -> Suite:
 
 
 def certified_units(suite: Suite) -> int:
-    """How many audits a full run does: TOTAL_ALPHA is divided among them, whichever are run."""
+    """Count the audits of a full run: TOTAL_ALPHA is divided among them, whichever are run."""
     audits = len(audited_keys(suite)) + len(traced_keys(suite))
     return audits + len(suite.exhibits) + len(suite.black_boxes)
 
 
 def audited_keys(of: Suite | Entry) -> list[str]:
-    """The configurations; what runs behind the filter of those that have one; openings."""
+    """List the configurations; what runs behind the filter of those that have one; openings."""
     keyed = of.configurations if isinstance(of, Suite) else of.keyed
     return [key + part for key, one in keyed.items() for part in attacked_in(one)]
 
 
 def traced_keys(of: Suite | Entry) -> list[str]:
-    """Those of the configurations that tracing attacks, too."""
+    """List those of the configurations that tracing attacks, too."""
     keyed = of.configurations if isinstance(of, Suite) else of.keyed
     return [key + TRACED for key, one in keyed.items() if one.traced is not None]
 
 
 def attacked_under(suite: Suite, key: str) -> tuple[Configuration, Attacked]:
-    """The configuration of one of ``audited_keys``, and what is attacked of it."""
+    """Return the configuration of one of ``audited_keys``, and what is attacked of it."""
     name = key.removesuffix(BEHIND_THE_FILTER).removesuffix(OPENING)
     configuration = suite.configuration(name)
     return configuration, attacked_in(configuration)[key.removeprefix(name)]
 
 
 def seed_of(unit_name: str, seed: int) -> int:
-    """Each unit's own seed: the run's seed and the unit's name, hashed."""
+    """Return the unit's seed: the run's seed and the unit's name, hashed."""
     digest = hashlib.sha256(f"{seed}/{unit_name}".encode()).digest()
     return int.from_bytes(digest[:8])
 
@@ -226,7 +232,9 @@ def judge_audit(suite: Suite, name: str, options: Options, parts: Together = _TO
 
 
 def _derived(subject: Any) -> dict[str, Any]:
-    """The derivation of a mechanism's claim; a part of a mechanism, and a function, has none of its own."""
+    """Return the derivation of a mechanism's claim; a part of a mechanism, and a function, has
+    none.
+    """
     return {"derivation": proof_of(subject.derivation)} if isinstance(subject, Mechanism) else {}
 
 
@@ -244,7 +252,9 @@ def _judge_box(suite: Suite, name: str, options: Options) -> Judgment:
 
 
 def not_planted(unseen: Mapping[str, float]) -> Iterator[str]:
-    """For each fault that an oracle needs too many draws for: its name, and how many."""
+    """Yield, for each fault that an oracle needs too many draws for, its name and how many
+    draws.
+    """
     for name, draws in unseen.items():
         needs = f"the best event needs {draws:,.0f} draws a side"
         yield f"not planted: {name} ({'no event shows it' if math.isinf(draws) else needs})"
@@ -262,8 +272,8 @@ def _judge_tracing(suite: Suite, name: str, options: Options) -> Judgment:
         seed=seed_of(name, options.seed),
     )
     summary = (
-        f"epsilon >= {result.epsilon:.3g} at delta {result.delta:.3g} (claimed: {result.claimed:.3g}) from "
-        f"{result.runs} runs; without noise >= {result.fault:.3g}"
+        f"epsilon >= {result.epsilon:.3g} at delta {result.delta:.3g} (claimed: "
+        f"{result.claimed:.3g}) from {result.runs} runs; without noise >= {result.fault:.3g}"
     )
     outcome = _OUTCOMES[result.verdict]
     details = () if outcome is Outcome.HELD else tuple(str(result).splitlines())
@@ -297,7 +307,10 @@ def _judge_obligation(suite: Suite, name: str, options: Options) -> Judgment:
         return Judgment(Outcome.INVALID, "INVALID", f"a lemma says something else: {reason}")
     known = lemmas.shipped(where) if is_borrowed(suite.root, where.partition(":")[0]) else None
     if known is not None:
-        summary = f"{known.cases:,} cases, checked for this build of dpverify ({lemmas.FILE}); not run again"
+        summary = (
+            f"{known.cases:,} cases, checked for this build of dpverify ({lemmas.FILE}); "
+            "not run again"
+        )
         return Judgment(Outcome.HELD, "HOLDS", summary, data={"cases": known.cases})
     try:
         cases = obligation()
@@ -309,7 +322,7 @@ def _judge_obligation(suite: Suite, name: str, options: Options) -> Judgment:
 
 
 def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
-    """The exact loss of every crafted pair, and why the claim holds for all others."""
+    """Judge the exact loss of every crafted pair, and say why the claim holds for all others."""
     mechanism = suite.configuration(name).mechanism
     claim = mechanism.claim
     about = {"guarantee": str(claim.guarantee), "adjacency": str(claim.adjacency)}
@@ -318,7 +331,7 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
 
 
 def _exact_profile(suite: Suite, name: str) -> Judgment:
-    """The exact loss of every crafted pair, both ways, against the claim."""
+    """Judge the exact loss of every crafted pair, both ways, against the claim."""
     configuration, entry = suite.configuration(name), suite.entries[name.partition(":")[0]]
     mechanism = configuration.mechanism
     if is_filtered(mechanism.fixed_plan):
@@ -353,7 +366,9 @@ def _exact_profile(suite: Suite, name: str) -> Judgment:
 
 
 def _size(loss: Any) -> Any:
-    """A rational loss, a real one (where totals are sums of exponentials), or None: unbounded."""
+    """Return a loss as a number: a rational loss, a real one (where totals are sums of
+    exponentials), or infinity for None, which is an unbounded loss.
+    """
     if isinstance(loss, Fraction):
         return mp.mpf(loss.numerator) / loss.denominator
     return mp.inf if loss is None else loss
@@ -367,8 +382,10 @@ _LOSS = {True: "largest exact loss", False: "losses of the stages add up to"}
 
 
 def _exact_pair(suite: Suite, mechanism: Any, p: Any, q: Any) -> tuple[Any, Any]:
-    """(largest loss, delta at the claim's epsilon): exact where one stage differs, else from the sum of
-    the stages' losses, which is what the transcript's loss can reach. Losses: as in ``_size``."""
+    """Compute (largest loss, delta at the claim's epsilon): exact where one stage differs, else
+    from the sum of the stages' losses, which is what the transcript's loss can reach. Losses:
+    as in ``_size``.
+    """
     if is_latent(mechanism.fixed_plan):  # lists in an order that nobody sees: drawn together
         try:
             p, q = p.aligned(q)
@@ -396,8 +413,10 @@ def _exact_pair(suite: Suite, mechanism: Any, p: Any, q: Any) -> tuple[Any, Any]
 
 
 def _mixed(suite: Suite, differing: list[tuple[Any, Any]], epsilon: Fraction) -> Any:
-    """At most the delta of stages of several kinds: squares of mu add up, so do bounds on the others'
-    losses, by which epsilon is less; keys that only one side has surface with the rest of delta."""
+    """Bound the delta of stages of several kinds: squares of mu add up, so do bounds on the
+    others' losses, by which epsilon is less; keys that only one side has surface with the rest
+    of delta.
+    """
     square, shift, missed = Fraction(0), Fraction(0), mp.mpf(0)
     for a, b in differing:
         if hasattr(a, "mu_squared"):
@@ -420,7 +439,7 @@ def _mixed(suite: Suite, differing: list[tuple[Any, Any]], epsilon: Fraction) ->
 
 
 def _judge_refinement(suite: Suite, name: str, options: Options) -> Judgment:
-    """All small instances by enumeration, all configurations by their facts."""
+    """Judge all small instances by enumeration, and all configurations by their facts."""
     if name == SHARED_LOOPS:
         return _judge_loops()
     entry = suite.entries[name]

@@ -1,6 +1,7 @@
 """Audits that are large, in parts that run apart: the subject and each planted fault at once.
 
-A part is plain data, as any unit, and its result the same as in one piece; the audit is judged from all of them.
+A part is plain data, as any unit, and its result the same as in one piece; the audit is judged
+from all of them.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class AuditOfParts:
 
 
 def is_large(suite: Suite, unit: Unit, options: Options) -> bool:
-    """Say whether draws times columns, over both sides of all pairs, reach LARGE. A bet on draws has no parts."""
+    """Say whether draws times columns, over both sides of all pairs, reach LARGE. A bet on
+    draws has no parts.
+    """
     if unit.kind != "audit" or options.seconds is not None:
         return False
     if unit.name.partition(":")[0] in suite.boxes:
@@ -78,7 +81,9 @@ def unit_results(
     engine: Engine,
     known: Callable[[Unit], UnitFinished | None],
 ) -> Iterator[UnitFinished]:
-    """Yield as ``results`` does, with the parts of what is large apart, if there is more than one worker."""
+    """Yield as ``results`` does, with the parts of what is large apart, if there is more than
+    one worker.
+    """
     large = [
         unit
         for unit in units
@@ -107,14 +112,18 @@ def unit_results(
 
 
 def _parts(suite: Suite, unit: Unit, options: Options) -> list[AuditPart]:
-    """The subject's, and one for each fault; where an oracle leaves faults out, the last have nothing to do."""
+    """List the subject's part, and one for each fault; where an oracle leaves faults out, the
+    last parts have nothing to do.
+    """
     _, attacked = attacked_under(suite, unit.name)
     count = 1 + len(attacked.planted(thorough=options.thorough))
     return [AuditPart(unit.name, number) for number in range(count)]
 
 
 def _joined(name: str, parts: Mapping[int, UnitFinished]) -> AuditOfParts:
-    """A part that failed is left out: it is done again, and fails for all to see."""
+    """Join the parts that gave a result. A part that failed is left out: it is done again, and
+    fails for all to see.
+    """
     given = {n: one.data["result"] for n, one in parts.items() if "result" in one.data}
     return AuditOfParts(name, given, sum(one.seconds for one in parts.values()))
 

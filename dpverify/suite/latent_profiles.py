@@ -21,7 +21,9 @@ from dpverify.suite.trees import Suite
 
 
 def judge_behind_the_filter(suite: Suite, entry: Entry, configuration: Configuration) -> Judgment:
-    """What runs behind a filter on its friendly pairs, both ways, at two points of its claim."""
+    """Judge what runs behind a filter on its friendly pairs, both ways, at two points of its
+    claim.
+    """
     part = KeptPart(configuration.mechanism)
     claimed, lines = part.claim.guarantee, [f"{p.name}: {_HIDDEN}" for p in configuration.pairs]
     worst, domain = (mp.mpf(-1), ""), part.domain
@@ -51,9 +53,11 @@ _DIGITS_OF_SUMS = 20
 
 
 def one_number_decides(plan: Plan) -> bool:
-    """Whether what is released decides the losses of what follows, so that these do not add up: a number
-    its scales, the place of a report which queries are left. In one unit stages have the same noise after every number,
-    and a number of millions of values is not summed over."""
+    """Return whether what is released decides the losses of what follows, so that these do not
+    add up: a number its scales, the place of a report which queries are left. In one unit
+    stages have the same noise after every number, and a number of millions of values is not
+    summed over.
+    """
     first, *later = stages_of(plan)
     if first.query.width not in (None, 1) or isinstance(first.query, OneUnit):
         return False
@@ -63,7 +67,7 @@ def one_number_decides(plan: Plan) -> bool:
 
 
 def summed(suite: Suite, p: Any, q: Any, epsilon: Fraction) -> Any:
-    """delta at epsilon, over all values of the number; hardly above the true one."""
+    """Compute delta at epsilon, over all values of the number; hardly above the true one."""
     with mp.workdps(_DIGITS_OF_SUMS):
         at = mp.mpf(epsilon.numerator) / epsilon.denominator
         return suite.theory["filtered_laws"].delta_of_transcripts(p, q, at)

@@ -1,13 +1,16 @@
-"""The file lemmas.toml: which obligations held, of how many cases, and the digest of the code they held for.
+"""The file lemmas.toml: which obligations held, of how many cases, and the digest of the code
+they held for.
 
-What a lemma says is proved by its obligation, which a release does not run. This file lets a reader of a claim
-see whether that was done for the code at hand. It is a record for people: no claim, and nothing in the
-ledger, depends on it, and ``dpverify prove`` runs every obligation of a suite's own files whatever it says. Only of
-what a suite borrows from this package is an obligation taken as it is recorded there, if that is of this code.
+What a lemma says is proved by its obligation, which a release does not run. This file lets a
+reader of a claim see whether that was done for the code at hand. It is a record for people: no
+claim, and nothing in the ledger, depends on it, and ``dpverify prove`` runs every obligation of
+a suite's own files whatever it says. Only of what a suite borrows from this package is an
+obligation taken as it is recorded there, if that is of this code.
 
-The digest of an obligation is that of its spec, of the modules of the trusted core that state a lemma under its
-name, and of everything that these import (dpverify/suite/dependencies.py). It is taken from sources alone, so
-it is the same in a checkout and in a wheel. It knows no versions of Python and of libraries.
+The digest of an obligation is that of its spec, of the modules of the trusted core that state a
+lemma under its name, and of everything that these import (dpverify/suite/dependencies.py). It
+is taken from sources alone, so it is the same in a checkout and in a wheel. It knows no
+versions of Python and of libraries.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from dpverify.suite.trees import Suite, find_root, is_borrowed, stems
 
 FILE = "lemmas.toml"
 _HEADER = """\
-# The obligations of this suite that held: a digest of the code that each depends on, and how many cases
+# The obligations of this suite that held: a digest of the code that each depends on, and how \
+many cases
 # it checked. Written by `dpverify prove --update`; no claim depends on this file.
 
 """
@@ -40,7 +44,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is recorded of an obligation that held. ``digest``: of the code that it depends on."""
+    """Record of an obligation that held. ``digest``: of the code that it depends on."""
 
     digest: str
     cases: int
@@ -54,7 +58,9 @@ class Build:
     _trees: dict[str, Sources] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find the files of spec/ as ``trees`` does: theory and transformations are ours where none are given."""
+        """Find the files of spec/ as ``trees`` does: theory and transformations are ours where
+        none are given.
+        """
         ours = find_root()
         own, shipped = Sources(self.root, ours), Sources(ours, ours)
         theory = self.root / "spec" / "theory"
@@ -70,7 +76,9 @@ class Build:
 
     @cached_property
     def obligations(self) -> tuple[str, ...]:
-        """Every obligation of the suite's own files, as lemmas name it, "theory/queries.py:obligation_count"."""
+        """Every obligation of the suite's own files, as lemmas name it,
+        "theory/queries.py:obligation_count".
+        """
         return tuple(
             f"{path}:{name}"
             for path, sources in self._trees.items()
@@ -85,20 +93,22 @@ class Build:
         return {name: self.digest(name) for name in self.obligations}
 
     def digest(self, obligation: str) -> str:
-        """The digest of one obligation that is there."""
+        """Return the digest of one obligation that is there."""
         return self._trees[obligation.partition(":")[0]].digest(self.modules(obligation))
 
     def modules(self, obligation: str) -> set[str]:
-        """Modules that an obligation depends on: its file, who states lemmas under it, all that they import."""
+        """Return the modules that an obligation depends on: its file, those that state lemmas
+        under it, all that they import.
+        """
         path = obligation.partition(":")[0]
         return self._trees[path].closure({_module(path), *self.stating(obligation)})
 
     def stating(self, obligation: str) -> set[str]:
-        """The modules that state a lemma under this obligation."""
+        """Return the modules that state a lemma under this obligation."""
         return self._trees[obligation.partition(":")[0]].stating(obligation)
 
     def status(self, recorded: Mapping[str, Checked], obligation: str) -> str:
-        """What a reader of a lemma is told of its obligation."""
+        """Describe the state of an obligation to a reader of its lemma."""
         if is_borrowed(self.root, obligation.partition(":")[0]):
             checked = shipped(obligation)
             return _NOT_CHECKED if checked is None else _shown_checked(checked)
@@ -126,7 +136,9 @@ def _ours() -> tuple[Build, Mapping[str, Checked]]:
 
 
 def shipped(obligation: str) -> Checked | None:
-    """Find what this package's own lemmas.toml has of an obligation in its own spec/; None unless it is of this code."""
+    """Find what this package's own lemmas.toml has of an obligation in its own spec/; None
+    unless it is of this code.
+    """
     build, recorded = _ours()
     known = recorded.get(obligation)
     if known is None or obligation not in build.obligations:
@@ -139,17 +151,17 @@ def _module(path: str) -> str:
 
 
 def name_of(unit: str) -> str:
-    """The obligation, as lemmas name it, that a unit of this name runs."""
+    """Return the obligation, as lemmas name it, that a unit of this name runs."""
     return unit.replace(":", ".py:")
 
 
 def path_of(root: Path) -> Path:
-    """Where a suite keeps the file: beside its ledger."""
+    """Return the path where a suite keeps the file: beside its ledger."""
     return root / FILE
 
 
 def read(path: Path) -> dict[str, Checked]:
-    """What is recorded, by obligation; nothing if there is no file yet.
+    """Return what is recorded, by obligation; nothing if there is no file yet.
 
     Raises ValueError when the file is not what ``write`` writes.
     """
@@ -168,8 +180,8 @@ def read(path: Path) -> dict[str, Checked]:
                 found[name] = Checked(digest, cases)
             case _:
                 raise ValueError(
-                    f"{path}: {name} = {entry!r}, and an entry is a digest and a number of cases; delete "
-                    "it and run `dpverify prove --update`."
+                    f"{path}: {name} = {entry!r}, and an entry is a digest and a number of cases; "
+                    "delete it and run `dpverify prove --update`."
                 )
     return found
 
@@ -177,14 +189,17 @@ def read(path: Path) -> dict[str, Checked]:
 def write(path: Path, entries: Mapping[str, Checked]) -> None:
     """Replace the file; a line an obligation, so that versions of it merge well."""
     lines = [
-        f"{json.dumps(name)} = {{ cases = {entries[name].cases}, digest = {json.dumps(entries[name].digest)} }}\n"
+        f"{json.dumps(name)} = {{ cases = {entries[name].cases}, digest = "
+        f"{json.dumps(entries[name].digest)} }}\n"
         for name in sorted(entries)
     ]
     path.write_text(_HEADER + "".join(lines), encoding="utf-8", newline="\n")
 
 
 def differences(recorded: Mapping[str, Checked], build: Build) -> dict[str, str]:
-    """How the file differs from the code: STALE, MISSING or STRAY for each obligation that is not up to date."""
+    """Return how the file differs from the code: STALE, MISSING or STRAY for each obligation
+    that is not up to date.
+    """
     found = {}
     for name in sorted({*recorded, *build.obligations}):
         if name not in build.digests:
@@ -197,32 +212,39 @@ def differences(recorded: Mapping[str, Checked], build: Build) -> dict[str, str]
 
 
 def check_readable(build: Build, suite: Suite, obligations: Iterable[str]) -> None:
-    """Raise ValueError unless sources show these obligations, and who states the lemmas of the suite's claims."""
+    """Raise ValueError unless sources show these obligations, and who states the lemmas of the
+    suite's claims.
+    """
     for name in obligations:
         if name not in build.digests:
             raise ValueError(
-                f"spec/{name} is not defined by a def at the top of its file, so what it depends on is not known; "
-                "define it there."
+                f"spec/{name} is not defined by a def at the top of its file, so what it depends "
+                "on is not known; define it there."
             )
     for configuration in suite.configurations.values():
         for lemma in configuration.mechanism.derivation.lemmas:
             if not build.stating(lemma.obligation):
                 raise ValueError(
-                    f"a lemma names spec/{lemma.obligation}, and no module of the trusted core or of mechanisms/ has "
-                    "that name in a string, so what the lemma depends on is not known; write the name out there."
+                    f"a lemma names spec/{lemma.obligation}, and no module of the trusted core or "
+                    "of mechanisms/ has that name in a string, so what the lemma depends on is "
+                    "not known; write the name out there."
                 )
 
 
 def shown(name: str, kind: str) -> str:
-    """A difference, for people."""
+    """Describe a difference, for people."""
     return f"{kind:<8} {name}: {_WHY[kind]}"
 
 
 class Recorder:
-    """A consumer that writes down each obligation that held, and removes each that did not, as it finishes."""
+    """A consumer that writes down each obligation that held, and removes each that did not, as
+    it finishes.
+    """
 
     def __init__(self, path: Path, build: Build) -> None:
-        """Obligations that no longer exist are dropped at once."""
+        """Read the recorded obligations of ``path``, and drop at once those that no longer
+        exist.
+        """
         self.path, self._digests = path, dict(build.digests)
         recorded = read(path)
         self.entries = {name: recorded[name] for name in recorded if name in self._digests}

@@ -1,4 +1,6 @@
-"""The auditor measures itself, in units of work: false alarms ("coverage"), and what it sees ("power")."""
+"""The auditor measures itself, in units of work: false alarms ("coverage"), and what it sees
+("power").
+"""
 
 from __future__ import annotations
 
@@ -41,21 +43,21 @@ _LESS = Fraction(1, 2)  # noise missing where the pair that shows it best is loo
 QUICK = Effort(few=QUICK_TRIALS, many=QUICK_TRIALS, deficits=5, faults=3, again=0)
 FULL = Effort(few=QUICK_TRIALS, many=THOROUGH_TRIALS, deficits=10, faults=10, again=10)
 _SAMPLES = {QUICK: 100_000, FULL: 400_000}
-"""Of the oracle, draws a side."""
+"""Draws of the oracle, on each side."""
 _COMPARED = {QUICK: (Fraction(3, 10),), FULL: (Fraction(1, 10), Fraction(3, 10))}
 """The deficits at which the draws needed are compared with an oracle's."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:
-    """What the units of one run share."""
+    """Options that the units of one run share."""
 
     suite: Path | None = None
     seed: int = 0
     quick: bool = False
 
     def replay(self, unit: Unit) -> str:
-        """The command that measures this unit again."""
+        """Return the command that measures this unit again."""
         suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
         size = " --quick" if self.quick else ""
         flag = "--self-check" if unit.kind == "coverage" else "--power"
@@ -63,19 +65,23 @@ class MeasureOptions:
 
 
 def coverage_units(names: Sequence[str] = ()) -> list[Unit]:
-    """One a case, those with most audits first, among these names; no names: all."""
+    """List one unit a case, those with most audits first, among these names; no names: all."""
     listed = sorted(cases().values(), key=lambda case: case.alpha)
     return [Unit("coverage", case.name) for case in listed if not names or case.name in names]
 
 
 def power_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
-    """One for every audit of a mechanism's claim, whose law is known, among these names; no names: all."""
+    """List one unit for every audit of a mechanism's claim, whose law is known, among these
+    names; no names: all.
+    """
     chosen = [unit.name for unit in audit_units(suite, names) if unit.kind == "audit"]
     return [Unit("power", name) for name in chosen if name.partition(":")[0] in suite.entries]
 
 
 def chance_of_failing_all(quick: bool) -> float:
-    """The most by which a sound auditor fails some case of the self-check: a sum over the cases."""
+    """Bound the probability that a sound auditor fails some case of the self-check: a sum over
+    the cases.
+    """
     return sum(chance_of_failing(repeats_of(case, quick), case.alpha) for case in cases().values())
 
 
@@ -89,7 +95,9 @@ def run_measuring(
     known: Mapping[str, UnitFinished] | None = None,
     shard: Shard = WHOLE,
 ) -> int:
-    """Measure all units but the ``known`` ones and return the exit code; after Ctrl-C what is there is valid."""
+    """Measure all units but the ``known`` ones and return the exit code; after Ctrl-C what is
+    there is valid.
+    """
     coverage = bool(units) and units[0].kind == "coverage"
     chance = chance_of_failing_all(options.quick) if coverage else TOTAL_ALPHA
     command = "self-check" if coverage else "power"
@@ -127,8 +135,8 @@ def _judge_coverage(name: str, options: MeasureOptions) -> Judgment:
     low, high = found.interval
     shared = f" of {found.choices:,} choices" if found.choices < found.repeats else ""
     summary = (
-        f"{found.alarms} false alarms in {found.repeats:,} audits{shared} at alpha {found.alpha:g} (95% "
-        f"interval {low:.2g}..{high:.2g}; at most {found.limit} pass)"
+        f"{found.alarms} false alarms in {found.repeats:,} audits{shared} at alpha {found.alpha:g} "
+        f"(95% interval {low:.2g}..{high:.2g}; at most {found.limit} pass)"
     )
     kinds = tuple(f"{kind} above the truth: {n}" for kind, n in sorted(found.kinds.items()))
     outcome = Outcome.HELD if found.passed else Outcome.REFUTED
@@ -164,7 +172,7 @@ class _Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Power:
-    """What was measured of one configuration."""
+    """Measurements of one configuration."""
 
     survey: Survey
     pair: str
@@ -225,7 +233,8 @@ def _power_summary(found: _Power) -> str:
     if found.faults:
         worst = max((fault.final for fault in found.faults), key=lambda final: 1 - final.rate)
         parts.append(
-            f"{len(found.faults)} planted faults, missed at most {worst.missed} of {worst.tried} times"
+            f"{len(found.faults)} planted faults, missed at most {worst.missed} of {worst.tried} "
+            "times"
         )
     for one in found.compared:
         if one.oracle is not None:

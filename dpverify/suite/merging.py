@@ -1,7 +1,8 @@
 """Results of several runs, shards of one or not, as those of one run.
 
-Runs are merged only if they were asked for the same: command, seed, sizes, code and suite. Then each unit has the
-same result wherever it was done, which is checked for units that several runs did.
+Runs are merged only if they were asked for the same: command, seed, sizes, code and suite. Then
+each unit has the same result wherever it was done, which is checked for units that several runs
+did.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Merged:
         return [name for name in self.started.planned if name not in self.units]
 
     def results(self) -> Iterator[UnitFinished]:
-        """Yield what was planned, in that order. Raises Unfinished at the end if something is missing."""
+        """Yield what was planned, in that order. Raises Unfinished at the end if something is
+        missing.
+        """
         for name in self.started.planned:
             if name in self.units:
                 yield self.units[name]
@@ -43,13 +46,15 @@ class Merged:
             named = ", ".join(self.missing[:_NAMED])
             more = f" and {len(self.missing) - _NAMED} more" if len(self.missing) > _NAMED else ""
             raise Unfinished(
-                f"{len(self.missing)} of {len(self.started.planned)} units are in none of the files "
-                f"({named}{more})"
+                f"{len(self.missing)} of {len(self.started.planned)} units are in none of the "
+                f"files ({named}{more})"
             )
 
 
 def merge(paths: Sequence[Path]) -> Merged:
-    """Read files of events. Raises NotEvents for other files, and NotOneRun where they do not fit together."""
+    """Read files of events. Raises NotEvents for other files, and NotOneRun where they do not
+    fit together.
+    """
     files = [read(path) for path in paths]
     first = _first(files)
     planned = dict.fromkeys(name for file in files for one in file.started for name in one.planned)
@@ -85,7 +90,9 @@ def _different(name: str, mine: object, theirs: object) -> str:
 
 
 def _by_name(files: Iterable[Stored]) -> dict[str, UnitFinished]:
-    """Return each unit once; a valid result goes before an invalid one. What is judged from parts is left out."""
+    """Return each unit once; a valid result goes before an invalid one. What is judged from
+    parts is left out.
+    """
     found: dict[str, UnitFinished] = {}
     for file in files:
         names = {name for one in file.started for name in one.planned}

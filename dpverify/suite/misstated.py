@@ -10,8 +10,10 @@ from dpverify.suite.trees import Suite
 
 
 def misstated(suite: Suite, obligation: str) -> Iterator[str]:
-    """For each lemma of the suite's configurations that names this obligation ("path.py:function") and
-    says something that it does not show: where, and how they differ."""
+    """Yield, for each lemma of the suite's configurations that names this obligation
+    ("path.py:function") and says something that the obligation does not show, where that is and
+    how they differ.
+    """
     shown = suite.obligation(obligation)
     for key, configuration in suite.configurations.items():
         for lemma in configuration.mechanism.derivation.nodes():
@@ -22,6 +24,6 @@ def misstated(suite: Suite, obligation: str) -> Iterator[str]:
 
 
 def why_not(lemma: AnyDerivation, obligation: object) -> str | None:
-    """None if the obligation shows what the lemma says; otherwise why not."""
+    """Return None if the obligation shows what the lemma says; otherwise why not."""
     premises = [premise.conclusion for premise in lemma.premises]
     return why_not_shown(lemma.conclusion, obligation, premises)

@@ -1,4 +1,4 @@
-"""What an experiment says: a table a panel, and the verdict on its orders."""
+"""Reports of an experiment: a table a panel, and the verdict on its orders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Study:
 
 
 def cell_in(data: Mapping[str, Any]) -> Cell:
-    """From a part's data, also where infinities became text."""
+    """Read a cell from a part's data, also where infinities became text."""
     return Cell(tuple(map(float, data["errors"])), str(data["refused"]))
 
 
@@ -40,7 +40,7 @@ def cell_in(data: Mapping[str, Any]) -> Cell:
 def panel_unit(
     study: Study, panel: str, parts: Mapping[str, Sequence[UnitFinished]]
 ) -> UnitFinished:
-    """A panel whose cells are all there, by method and in the order of the values."""
+    """Report a panel whose cells are all there, by method and in the order of the values."""
     name, everything = f"{study.key}, {panel}", [p for own in parts.values() for p in own]
     seconds = sum(part.seconds for part in everything)
     broken = [part for part in everything if part.outcome is not Outcome.HELD]
@@ -67,7 +67,9 @@ def panel_unit(
 def _table(
     experiment: Experiment, panel: str, cells: Mapping[str, Sequence[Cell]]
 ) -> tuple[str, ...]:
-    """A row a value, a column a method or reference; then who refuses, and why."""
+    """Build a table with a row a value and a column a method or reference; then who refuses,
+    and why.
+    """
     beside = {
         name: reference.numbers[panel]
         for name, reference in experiment.references.items()
@@ -84,13 +86,15 @@ def _table(
 
 
 def _header(experiment: Experiment, name: str) -> str:
-    """Baselines are marked as such."""
+    """Return a method's heading; baselines are marked as such."""
     mark = _MARKS.get(type(experiment.methods[name]))
     return name if mark is None else f"{name} ({mark})"
 
 
 def _shown(cell: Cell) -> str:
-    """Median, interval, runs, and how many of these abstained; a dash where it refuses."""
+    """Format a cell: median, interval, runs, and how many of these abstained; a dash where the
+    method refuses.
+    """
     if not cell.errors:
         return "-"
     median, runs = cell.median, len(cell.errors)
@@ -102,7 +106,7 @@ def _shown(cell: Cell) -> str:
 
 
 def _panel_data(study: Study, panel: str, cells: Mapping[str, Sequence[Cell]]) -> dict[str, Any]:
-    """All that a picture draws."""
+    """Return all that a picture draws."""
     experiment = study.experiment
     return {
         "experiment": study.key,
@@ -148,7 +152,7 @@ def verdict(
     seen: Mapping[str, str],
     invalid: str = "",
 ) -> UnitFinished:
-    """On the orders and their planted faults; or why none can be given."""
+    """Return the verdict on the orders and their planted faults, or why none can be given."""
     seconds = sum(part.seconds for part in parts.values())
     if invalid:
         return UnitFinished(
@@ -178,7 +182,7 @@ def verdict(
 
 
 def _left_out(study: Study) -> str:
-    """By a quick run."""
+    """Describe what a quick run leaves out."""
     named = (
         (kind, [str(name) for name in getattr(study.whole, kind) if name not in kept])
         for kind in ("panels", "values", "methods")
@@ -189,7 +193,9 @@ def _left_out(study: Study) -> str:
 
 
 def _details(study: Study, judged: Sequence[Judged], seen: Mapping[str, str]) -> tuple[str, ...]:
-    """What is compared, a line an order and panel, what was not seen, where numbers come from."""
+    """List what is compared, a line an order and panel, what was not seen, and where numbers
+    come from.
+    """
     experiment = study.experiment
     lines = [
         f"every mechanism is {experiment.guarantee} under {experiment.adjacency}, by its claim"
@@ -198,8 +204,8 @@ def _details(study: Study, judged: Sequence[Judged], seen: Mapping[str, str]) ->
         wins, runs = (sum(cell[i] for cell in one.cells) for i in (1, 2))
         least, at = min((won, experiment.values[index]) for index, won, _ in one.cells)
         lines.append(
-            f"{one.finding.value:<8} {one.order} in {one.panel}: {wins} of {runs} runs, at least {least} "
-            f"(at {experiment.variable} = {at})"
+            f"{one.finding.value:<8} {one.order} in {one.panel}: {wins} of {runs} runs, at least "
+            f"{least} (at {experiment.variable} = {at})"
         )
     lines += [f"missed fault: {_fault(experiment, name)}" for name, by in seen.items() if not by]
     lines += [f"caught fault: {_fault(experiment, name)}, {by}" for name, by in seen.items() if by]

@@ -31,10 +31,11 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class NumberedItem:
-    """One numbered item of a paper that this project implements, as ``numbered_items.toml`` lists it.
+    """One numbered item of a paper that this project implements, as ``numbered_items.toml``
+    lists it.
 
-    stated_as: "" if code states it; else the item under which it is stated, of this paper or "KEY, item".
-    why: why it is not stated apart, in place of that.
+    stated_as: "" if code states it; else the item under which it is stated, of this paper or
+    "KEY, item". why: why it is not stated apart, in place of that.
     """
 
     paper: str
@@ -45,7 +46,7 @@ class NumberedItem:
 
 @cache
 def numbered_items() -> tuple[NumberedItem, ...]:
-    """Every numbered item of the implemented papers, in the papers' order."""
+    """Return every numbered item of the implemented papers, in the papers' order."""
     text = (files("dpverify.suite") / "numbered_items.toml").read_text(encoding="utf-8")
     return tuple(
         NumberedItem(paper, item, entry.get("as", ""), entry.get("why", ""))
@@ -56,7 +57,8 @@ def numbered_items() -> tuple[NumberedItem, ...]:
 
 @cache
 def theorems() -> dict[str, tuple[str, ...]]:
-    """Of each rule the theorems that Coq has checked and that are tied to it; a rule that is missing rests on prose.
+    """Return, for each rule, the theorems that Coq has checked and that are tied to it; a rule
+    that is missing rests on prose.
 
     ``theorems.toml`` is written from the ties, in the checkout's tests.
     """
@@ -65,7 +67,9 @@ def theorems() -> dict[str, tuple[str, ...]]:
 
 
 def proof_at(place: str) -> str:
-    """Say which theorems of a kernel's rule Coq has checked, or that it is proved in prose; "" for any other place."""
+    """Say which theorems of a kernel's rule Coq has checked, or that it is proved in prose; ""
+    for any other place.
+    """
     path, _, name = place.rpartition(":")
     if not path.startswith("dpverify/privacy/rules/"):
         return ""
@@ -74,7 +78,9 @@ def proof_at(place: str) -> str:
 
 
 def missing_items(stated: Sequence[Statement]) -> list[str]:
-    """Numbered items that nothing states and nothing explains, and statements of items that no paper has."""
+    """List numbered items that nothing states and nothing explains, and statements of items
+    that no paper has.
+    """
     listed = {(item.paper, item.item) for item in numbered_items()}
     missing = []
     for item in numbered_items():
@@ -108,7 +114,8 @@ def _stated_by(item: NumberedItem, stated: Sequence[Statement]) -> bool:
 
 
 def statements(suite: Suite) -> list[Statement]:
-    """Every item marked with ``states`` in the rules and in spec/, and every exhibit, by paper.
+    """List every item marked with ``states`` in the rules and in spec/, and every exhibit, by
+    paper.
 
     An item's status is the worst that any place gives it.
     """
@@ -138,8 +145,9 @@ def _statement(stated: list[tuple[Source, str]]) -> Statement:
 
 
 def unsourced(suite: Suite) -> list[str]:
-    """Laws and bounds that say no source: there should be none. Our own suite has bounds of every mechanism; another
-    has those that it has."""
+    """List laws and bounds that say no source: there should be none. Our own suite has bounds
+    of every mechanism; another has those that it has.
+    """
     missing, has_all = [], suite.root == find_root()
     for entry in suite.entries.values():
         for name in ("law", "error_bound", "lower_bound"):
@@ -150,7 +158,7 @@ def unsourced(suite: Suite) -> list[str]:
 
 
 def _in_package(package: ModuleType) -> Iterator[tuple[Source, str]]:
-    """What a package exports, at the module that defines it."""
+    """Yield the sources that a package exports, at the module that defines them."""
     for name in package.__all__:
         item = getattr(package, name)
         path = f"{item.__module__.replace('.', '/')}.py" if hasattr(item, "__module__") else ""

@@ -1,4 +1,6 @@
-"""Rates and experiments in parts, measured apart, in any order and on any machine, and judged together."""
+"""Rates and experiments in parts, measured apart, in any order and on any machine, and judged
+together.
+"""
 
 from __future__ import annotations
 

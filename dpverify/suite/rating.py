@@ -40,7 +40,7 @@ from dpverify.suite.trees import Suite, load
 from dpverify.suite.verdicts import Run, curves_of, judge
 
 THOROUGH = 4
-"""How many times the releases of a quick run a full one makes."""
+"""Releases of a full run, in releases of a quick run."""
 _DIGITS = 30
 
 
@@ -55,7 +55,7 @@ class RatePart:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         return f"{self.rate} {self.fault or f'point {self.index}'}"
 
 
@@ -69,35 +69,35 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RateOptions:
-    """What the parts of one run share."""
+    """Options that the parts of one run share."""
 
     suite: Path | None = None
     seed: int = 0
     quick: bool = False
 
     def replay(self, part: Named) -> str:
-        """The command that does this part's rate again."""
+        """Return the command that does this part's rate again."""
         suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
         quick = " --quick" if self.quick else ""
         return f"dpverify rates {part.rate} --seed {self.seed}{quick}{suite}"
 
     def repeats(self, claim: RateClaim) -> int:
-        """Releases at each value."""
+        """Return the number of releases at each value."""
         return claim.repeats * (1 if self.quick else THOROUGH)
 
 
 def rate_names(suite: Suite, names: Sequence[str]) -> list[str]:
-    """The rates that these names, of mechanisms or rates, select; no names: all."""
+    """List the rates that these names, of mechanisms or rates, select; no names: all."""
     return selected(suite.rates, names)
 
 
 def selected(keys: Iterable[str], names: Sequence[str]) -> list[str]:
-    """Those of "mechanism:name" that a name is, or is the mechanism of; without names all."""
+    """List the keys "mechanism:name" that a name is, or is the mechanism of; without names all."""
     return [key for key in keys if not names or any(n in (key, key.split(":")[0]) for n in names)]
 
 
 def parts_of(rate: str, claim: RateClaim) -> list[RatePart]:
-    """Every point, every planted fault."""
+    """List the parts: every point, every planted fault."""
     points = [RatePart(rate, index) for index in range(len(claim.values))]
     return [*points, *(RatePart(rate, fault=fault.name) for fault in faults_of(claim))]
 
@@ -146,12 +146,14 @@ def _measured(part: RatePart, data: Mapping[str, Any]) -> Judgment:
 
 @cache
 def loaded(root: Path | None) -> Suite:
-    """The suite, once a process."""
+    """Load the suite, once a process."""
     return load(root)
 
 
 def _alpha(suite: Suite, claim: RateClaim) -> float:
-    """TOTAL_ALPHA over all rates and experiments of the suite and all intervals of this one."""
+    """Divide TOTAL_ALPHA over all rates and experiments of the suite and all intervals of this
+    one.
+    """
     return TOTAL_ALPHA / (suite.measured * claim.intervals)
 
 
@@ -186,7 +188,9 @@ class _Rows:
         return row_of(self._claim, point, lambda curve, at: self._at(index, curve, at.facts))
 
     def slope(self, index: int) -> float | None:
-        """The slope of the claim's curve from a value to an end of its regime; None if it depends on what is drawn."""
+        """Compute the slope of the claim's curve from a value to an end of its regime; None if
+        it depends on what is drawn.
+        """
         claim, curve = self._claim, self._claim.curve
         if claim.exponent is None or curve is None or index not in claim.regime:
             return None
@@ -198,7 +202,7 @@ class _Rows:
         return (heights[1] - heights[0]) / (values[1] - values[0])
 
     def _at(self, index: int, curve: Curve, facts: Mapping[str, float]) -> float:
-        """The curve there, computed once: it takes seconds where it is an integral."""
+        """Return the curve at a value, computed once: it takes seconds where it is an integral."""
         if (index, curve) not in self._known:
             found = _predicted(self._entry, self._claim, index, curve, facts)
             self._known[index, curve] = found
@@ -206,7 +210,7 @@ class _Rows:
 
 
 def _claim(suite: Suite, part: RatePart) -> RateClaim:
-    """The part's claim. Raises SuiteError if it is about another mechanism than its file."""
+    """Return the part's claim. Raises SuiteError if it is about another mechanism than its file."""
     entry, claim = suite.rate(part.rate)
     made = type(claim.mechanism(claim.at(part.index)))
     if made is not entry.mechanism:
@@ -226,7 +230,7 @@ def _fault_data(suite: Suite, part: RatePart, options: RateOptions) -> dict[str,
 def _predicted(
     entry: Entry, claim: RateClaim, index: int, curve: Curve, facts: Mapping[str, float]
 ) -> float:
-    """The spec's function of this name, at a point."""
+    """Compute the spec's function of this name, at a point."""
     function = getattr(entry.spec, curve.function, None)
     if not callable(function):
         raise SuiteError(f"spec/{entry.name}.py has no function {curve.function}")
@@ -253,7 +257,7 @@ def _predicted(
 
 
 def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
-    """Everything a part's result depends on, hashed: code, claim, instance, seed, size."""
+    """Hash everything that a part's result depends on: code, claim, instance, seed, size."""
     _, claim = suite.rate(part.rate)
     setting = {name: str(value) for name, value in claim.at(part.index).items()}
     text = [

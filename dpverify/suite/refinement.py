@@ -46,7 +46,7 @@ class RefinementFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """How much of a law was compared exactly."""
+    """Extent of an exact comparison of laws."""
 
     outcomes: int
     paths: int
@@ -56,9 +56,10 @@ class Refinement:
 def refine(spec: ModuleType, instance: SmallInstance) -> Refinement:
     """Enumerate every coin of the shipped sampler; every outcome must have the spec's mass.
 
-    Outcomes that no cut path leads to are equal as fractions, and make up at least 99% of the mass;
-    the rest are bracketed by the undecided mass. It is so for each of the stand-ins, and outcomes and paths count for each.
-    Where the instance says so drawn transcripts are followed instead. Raises RefinementFailed.
+    Outcomes that no cut path leads to are equal as fractions, and make up at least 99% of the
+    mass; the rest are bracketed by the undecided mass. It is so for each of the stand-ins, and
+    outcomes and paths count for each. Where the instance says so drawn transcripts are followed
+    instead. Raises RefinementFailed.
     """
     if instance.followed:
         return _followed(spec, instance)
@@ -91,9 +92,11 @@ class _Recorded(SeededBits):
 
 
 def _followed(spec: ModuleType, instance: SmallInstance) -> Refinement:
-    """Hold every released value less its noise against the spec's center after the same prefix, exactly.
+    """Hold every released value less its noise against the spec's center after the same prefix,
+    exactly.
 
-    Of a histogram the counts are the code's own; with the noise that was drawn they must be what was released.
+    Of a histogram the counts are the code's own; with the noise that was drawn they must be
+    what was released.
     """
     mechanism, compared = instance.mechanism, 0
     law = mechanism.law(list(instance.data))
@@ -119,19 +122,22 @@ def _followed(spec: ModuleType, instance: SmallInstance) -> Refinement:
             shipped, stated = _facts(own, center), expected(released[:i]).facts()
             if (name, stated) != (stage.name, shipped) or not agrees:
                 raise RefinementFailed(
-                    f"{instance.name}, transcript {seed}, {stage.name}: {shipped} in the code, {stated} in the spec"
+                    f"{instance.name}, transcript {seed}, {stage.name}: {shipped} in the code, "
+                    f"{stated} in the spec"
                 )
             compared += 1
         stopped = specified.stages[len(released) :]
         if stopped and stopped[0][1](released) is not None:
             raise RefinementFailed(
-                f"{instance.name}, transcript {seed}: the code stops before {stopped[0][0]}, the spec does not"
+                f"{instance.name}, transcript {seed}: the code stops before {stopped[0][0]}, the "
+                "spec does not"
             )
     return Refinement(compared, instance.followed, Fraction(1))
 
 
 def refine_loops() -> Refinement:
-    """The shipped rejection loop itself, on batches of two, against products of exact masses.
+    """Compare the shipped rejection loop itself, on batches of two, with products of exact
+    masses.
 
     Elsewhere a rejected path's mass is shared out instead of followed; here every retry runs, so
     the masses are brackets of width ``undecided``.
@@ -210,7 +216,9 @@ def _enumerated(
 
 
 def _formal_numbers(mechanism: Mechanism[Any], roots: tuple[Fraction, ...]) -> StandIns:
-    """``unit`` is a common multiple of the scales' numerators: every exponent becomes whole."""
+    """Build stand-ins for exponentials. ``unit`` is a common multiple of the scales'
+    numerators: every exponent becomes whole.
+    """
     scales = [
         Fraction(getattr(stage.noise, "scale", 1))
         for stage in stages_of(mechanism.fixed_plan)
@@ -220,7 +228,8 @@ def _formal_numbers(mechanism: Mechanism[Any], roots: tuple[Fraction, ...]) -> S
 
 
 def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequence[Dataset]) -> int:
-    """Sensitivities, and on each dataset every stage's center and noise, equal to the spec's.
+    """Compare sensitivities, and on each dataset every stage's center and noise, with the
+    spec's.
 
     Returns the number of comparisons. Raises RefinementFailed.
     """
@@ -268,7 +277,7 @@ _SAID_OF_FILTERS = ("strangers_share", "most_rows", "sigma", "threshold", "misse
 
 
 def _compare_filters(behind: Filtered, law: Law, specified: Any) -> int:
-    """The kind of filter, the numbers of friends that it is told, its parameters."""
+    """Compare the kind of filter, the numbers of friends that it is told, and its parameters."""
     told = law.degrees_for(behind.filter)
     own = [
         getattr(behind.filter, name) for name in _SAID_OF_FILTERS if hasattr(behind.filter, name)
@@ -285,7 +294,7 @@ def _facts(noise: Any, center: Any) -> tuple[Any, ...]:
 
 
 def exact_records(data: Dataset, domain: Domain) -> list[Any]:
-    """The records as exact rationals, non-finite ones replaced as the domain says.
+    """Return the records as exact rationals, non-finite ones replaced as the domain says.
 
     Rationals for one column, tuples of them for several.
     """

@@ -1,7 +1,9 @@
-"""Refutations that last: an exhibit's witness, kept in the suite and checked by the independent checker.
+"""Refutations that last: an exhibit's witness, kept in the suite and checked by the independent
+checker.
 
-The checker, spec/theory/check_witness.py, runs as anybody would run it. What it cannot check, of data that are
-told by digests, is said in the ledger; here these digests are compared with those of the exhibit's pairs.
+The checker, spec/theory/check_witness.py, runs as anybody would run it. What it cannot check,
+of data that are told by digests, is said in the ledger; here these digests are compared with
+those of the exhibit's pairs.
 """
 
 from __future__ import annotations
@@ -41,16 +43,16 @@ class Refutation:
 
     @property
     def refuted(self) -> bool:
-        """Whether it is."""
+        """The outcome of the attack: True if it refuted the exhibit's claim."""
         return self.result.verdict is Verdict.VIOLATED
 
     @property
     def path(self) -> str:
-        """Of its witness, from the suite's root."""
+        """Path of the witness, from the suite's root."""
         return path_of(self.name)
 
     def entry(self) -> dict[str, Any]:
-        """What the ledger says of it, but for the witness's digest and what that leaves open."""
+        """Return the ledger's entry, but for the witness's digest and what that leaves open."""
         found = facts(self.name, self.exhibit)
         if not self.refuted:
             del found["witness"]
@@ -64,7 +66,9 @@ class Unsound(Exception):
 
 
 def facts(name: str, exhibit: Exhibit) -> dict[str, Any]:
-    """The ledger's fields of an exhibit that is refuted, but for those that an attack finds."""
+    """Return the ledger's fields of an exhibit that is refuted, but for those that an attack
+    finds.
+    """
     claim = exhibit.claim.conclusion
     return {
         "guarantee": str(claim.guarantee),
@@ -78,17 +82,19 @@ def facts(name: str, exhibit: Exhibit) -> dict[str, Any]:
 
 
 def path_of(name: str) -> str:
-    """Where an exhibit's witness is, from the suite's root."""
+    """Return the path of an exhibit's witness, from the suite's root."""
     return f"{FOLDER}/{name}.json"
 
 
 def attack(suite: Suite) -> dict[str, Refutation]:
-    """Every exhibit by name, attacked with its quick draws."""
+    """Attack every exhibit with its quick draws, and return the results by name."""
     return {name: _attacked(name, exhibit) for name, exhibit in suite.exhibits.items()}
 
 
 def keep(suite: Suite, found: Refutation) -> dict[str, Any]:
-    """The ledger's entry with the digest of a witness in the suite; a file that shows it is left as it is."""
+    """Return the ledger's entry with the digest of a witness in the suite; a file that shows it
+    is left as it is.
+    """
     entry = found.entry()
     if not found.refuted:
         return entry
@@ -105,7 +111,9 @@ def keep(suite: Suite, found: Refutation) -> dict[str, Any]:
 
 
 def shown(suite: Suite, name: str, entry: Mapping[str, Any]) -> list[str]:
-    """What the checker leaves open of the witness of a refuted entry; Unsound if it does not show it."""
+    """Return what the checker leaves open of the witness of a refuted entry; raises Unsound if
+    the witness does not show it.
+    """
     file = suite.root / path_of(name)
     if DIGEST not in entry:
         raise Unsound("refuted, but no witness is recorded")
@@ -120,7 +128,7 @@ def shown(suite: Suite, name: str, entry: Mapping[str, Any]) -> list[str]:
 
 
 def strays(suite: Suite) -> list[str]:
-    """Files among the witnesses that are of no exhibit, from the suite's root."""
+    """List files among the witnesses that are of no exhibit, from the suite's root."""
     known = {path_of(name) for name in suite.exhibits}
     files = (f"{FOLDER}/{file.name}" for file in sorted((suite.root / FOLDER).glob("*")))
     return [file for file in files if file not in known]
@@ -138,7 +146,7 @@ def _rounded_down(epsilon: float) -> str:
 
 
 def _digest(file: Path) -> str:
-    """Of the file's bytes; Unsound if there is none."""
+    """Hash the file's bytes; raises Unsound if there is no file."""
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError:
@@ -146,7 +154,9 @@ def _digest(file: Path) -> str:
 
 
 def _require_same(witness: Any, name: str, entry: Mapping[str, Any], exhibit: Exhibit) -> None:
-    """That a witness is of this exhibit, claim, pair and bound; ValueError otherwise."""
+    """Require that a witness is of this exhibit, claim, pair and bound; raises ValueError
+    otherwise.
+    """
     (epsilon, _), *_ = witness["certificate"]["certified"]
     for what, said, own in (
         ("subject", witness["subject"], f"exhibits/{name}"),
@@ -165,7 +175,7 @@ def _require_same(witness: Any, name: str, entry: Mapping[str, Any], exhibit: Ex
 
 
 def _checked(file: Path) -> list[str]:
-    """What the checker could not check; Unsound if it refuses the witness."""
+    """List what the checker could not check; raises Unsound if it refuses the witness."""
     command = [sys.executable, str(find_root() / _CHECKER), str(file)]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode == _ACCEPTED:

@@ -67,8 +67,8 @@ def compared(
     before, after = (_units(events, which) for events, which in ((old, "OLD"), (new, "NEW")))
     if not before or before.keys().isdisjoint(after):
         raise ValueError(
-            f"OLD has {len(before)} finished units and NEW {len(after)}, and none of OLD's is in NEW: "
-            "there is nothing to compare. Give two runs of one command and one suite."
+            f"OLD has {len(before)} finished units and NEW {len(after)}, and none of OLD's is in "
+            "NEW: there is nothing to compare. Give two runs of one command and one suite."
         )
     lines = [*_notes(old, new)]
     for key in dict.fromkeys((*before, *after)):

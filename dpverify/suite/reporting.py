@@ -47,8 +47,8 @@ def started_by(
 ) -> RunStarted:
     """Return the first event of a run.
 
-    units: of all shards. reported: how many results it shows, if not one each. names: what was asked for, where
-    that decides more than the units.
+    units: of all shards. reported: how many results it shows, if not one each. names: what was
+    asked for, where that decides more than the units.
     """
     asked = {key: value for key, value in asdict(options).items() if key not in ("suite", "seed")}
     if names is not None:
@@ -82,9 +82,9 @@ def report(
 ) -> int:
     """Emit a run's events as its units finish, and return the exit code.
 
-    A unit of kind PART is a piece of another one: but in a shard, which judges nothing, it has no say in the exit
-    code or the counts. A consumer that cannot write does not end the run; raises ReportFailed at the end if it
-    still cannot.
+    A unit of kind PART is a piece of another one: but in a shard, which judges nothing, it has
+    no say in the exit code or the counts. A consumer that cannot write does not end the run;
+    raises ReportFailed at the end if it still cannot.
     """
     start, outcomes, emit = perf_counter(), list[Outcome](), _Emitting(consumers)
     stopped: tuple[int, str] | None = None
@@ -116,7 +116,9 @@ def report(
 
 
 class _Emitting:
-    """All consumers; one that cannot write is told of later events all the same, and may have kept what it could not."""
+    """All consumers; one that cannot write is told of later events all the same, and may have
+    kept what it could not.
+    """
 
     def __init__(self, consumers: Sequence[Consumer]) -> None:
         self._consumers = consumers
@@ -139,15 +141,16 @@ class _Emitting:
         """Raise ReportFailed for a consumer that could not take the last event."""
         for error in self._failing.values():
             raise ReportFailed(
-                f"{error}: that report is not complete; free space, and run it again, with --resume FILE "
-                "where there is a file of events."
+                f"{error}: that report is not complete; free space, and run it again, with "
+                "--resume FILE where there is a file of events."
             )
 
 
 class _Stopping:
     """Ctrl-C and SIGTERM while a run is reported: exceptions, but never in the middle of an event.
 
-    Outside of the main thread, and where Ctrl-C is ignored as in a shell's background job, nothing is changed.
+    Outside of the main thread, and where Ctrl-C is ignored as in a shell's background job,
+    nothing is changed.
     """
 
     def __init__(self) -> None:

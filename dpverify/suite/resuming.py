@@ -1,6 +1,7 @@
 """Runs that go on where an earlier one stopped: what its file of events has is not done again.
 
-A result is taken if it has the same key: a digest of what was asked, of the seed, and of the code that did it.
+A result is taken if it has the same key: a digest of what was asked, of the seed, and of the
+code that did it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "python-flint", "mpmath")
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What of the package a result depends on: folders, and files of ``suite`` that join them."""
+    """Parts of the package that a result depends on: folders, and files of ``suite`` that join
+    them.
+    """
 
     folders: tuple[str, ...]
     joining: tuple[str, ...]
@@ -60,15 +63,16 @@ def code_of(root: Path) -> str:
 
 
 def key_of(root: Path, code: Code, text: Sequence[str]) -> str:
-    """A digest of these words, of this code of the package, and of the suite in this folder."""
+    """Hash these words, this code of the package, and the suite in this folder."""
     return hashlib.sha256("\n".join([_digest_of(root, code), *text]).encode()).hexdigest()
 
 
 @cache
 def _digest_of(root: Path, code: Code) -> str:
-    """With the versions of the libraries below it.
+    """Hash the code, with the versions of the libraries below it.
 
-    Of the suite every file of the three trees counts, since an audit or a spec may import any other.
+    Of the suite every file of the three trees counts, since an audit or a spec may import any
+    other.
     """
     package = Path(dpverify.__file__).parent
     digest = hashlib.sha256(" ".join(f"{name} {version(name)}" for name in _LIBRARIES).encode())
@@ -88,7 +92,8 @@ def keyed(root: Path, unit: UnitFinished, options: Any, besides: str = "") -> Un
 
 
 def key_of_unit(root: Path, unit: Any, options: Any, besides: str = "") -> str:
-    """Of an audit, or a measurement of the auditor, with these options (a dataclass with ``suite``).
+    """Return the key of an audit, or of a measurement of the auditor, with these options (a
+    dataclass with ``suite``).
 
     besides: a digest of code outside of the package and the suite, where the unit rests on any.
     """
@@ -98,18 +103,20 @@ def key_of_unit(root: Path, unit: Any, options: Any, besides: str = "") -> str:
 
 
 def known_parts(path: Path, kind: str) -> dict[str, dict[str, Any]]:
-    """The data of all units of this kind in a file of events, by key. Raises NotEvents."""
+    """Return the data of all units of this kind in a file of events, by key. Raises NotEvents."""
     units = (unit for unit in read(path).units if unit.kind == kind)
     return parts_by_key(units)
 
 
 def parts_by_key(units: Iterable[UnitFinished]) -> dict[str, dict[str, Any]]:
-    """The data of these units by key; those whose worker died have none."""
+    """Return the data of these units by key; those whose worker died have none."""
     return {unit.data["key"]: dict(unit.data) for unit in units if _is_keyed(unit)}
 
 
 def known_units(path: Path) -> dict[str, UnitFinished]:
-    """The units in a file of events, by key, but for invalid ones, which are to be done again. Raises NotEvents."""
+    """Return the units in a file of events, by key, but for invalid ones, which are to be done
+    again. Raises NotEvents.
+    """
     return {
         unit.data["key"]: unit
         for unit in read(path).units

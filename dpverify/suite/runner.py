@@ -27,7 +27,7 @@ from dpverify.suite.trees import Suite, find_root, is_borrowed
 
 
 def audit_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
-    """The configurations and exhibits that these names select; no names: all of them."""
+    """List the configurations and exhibits that these names select; no names: all of them."""
     units = [Unit("audit", key) for key in (*audited_keys(suite), *suite.black_boxes)]
     units += [Unit("tracing", key) for key in traced_keys(suite)]
     units += [Unit("exhibit", f"exhibits/{name}") for name in suite.exhibits]
@@ -35,10 +35,12 @@ def audit_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
 
 
 def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
-    """Per mechanism: its obligations, those its lemmas name, exact profiles, the refinement.
+    """List, per mechanism, its obligations, those that its lemmas name, exact profiles, and the
+    refinement.
 
-    Without names also every other obligation in the suite's own spec/theory, and of this package's suite what all
-    mechanisms share. Of what a suite borrows from this package only lemmas that it rests on are units.
+    Without names also every other obligation in the suite's own spec/theory, and of this
+    package's suite what all mechanisms share. Of what a suite borrows from this package only
+    lemmas that it rests on are units.
     """
     units: list[Unit] = []
     if _is_ours(suite) and (not names or SHARED_LOOPS in names):
@@ -61,7 +63,7 @@ def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
 
 
 def _beside_mechanisms(suite: Suite) -> list[str]:
-    """The suite's own files of theory, as "theory/queries", and of transformations."""
+    """List the suite's own files of theory, as "theory/queries", and of transformations."""
     paths = [*(f"theory/{stem}" for stem in suite.theory), *suite.transformations]
     return [path for path in paths if not is_borrowed(suite.root, f"{path}.py")]
 
@@ -76,24 +78,26 @@ def _is_ours(suite: Suite) -> bool:
 
 
 def selects(names: Sequence[str], key: str) -> bool:
-    """Say whether one of these names is this key, or that of a mechanism or an adjacency before its colon."""
+    """Say whether one of these names is this key, or that of a mechanism or an adjacency before
+    its colon.
+    """
     return any(key == name or key.startswith(f"{name}:") for name in names)
 
 
 def selectable(suite: Suite) -> list[str]:
-    """Every name a command takes: mechanisms, configurations, exhibits."""
+    """List every name that a command takes: mechanisms, configurations, exhibits."""
     audited = [name for entry in suite.entries.values() for name in names_of(entry)]
     audited += [name for file, _ in suite.boxes.items() for name in names_of_boxes(suite, file)]
     return [*dict.fromkeys(audited), *(f"exhibits/{name}" for name in suite.exhibits)]
 
 
 def names_of(entry: Entry) -> Iterator[str]:
-    """The mechanism, with each adjacency, and each of its audits."""
+    """Yield the mechanism, with each adjacency, and each of its audits."""
     return _names(entry.name, [*audited_keys(entry), *traced_keys(entry)])
 
 
 def names_of_boxes(suite: Suite, file: str) -> Iterator[str]:
-    """The file, with each adjacency, and each of its black boxes."""
+    """Yield the file, with each adjacency, and each of its black boxes."""
     return _names(file, suite.boxed(file))
 
 
@@ -105,7 +109,9 @@ def _names(name: str, keys: Iterable[str]) -> Iterator[str]:
 
 
 def provable(suite: Suite) -> list[str]:
-    """Every name ``prove`` takes: mechanisms, configurations, the suite's own theory, of ours the shared loops."""
+    """List every name that ``prove`` takes: mechanisms, configurations, the suite's own theory,
+    of ours the shared loops.
+    """
     configured = dict.fromkeys(
         name for entry in suite.entries.values() for name in _names(entry.name, entry.keyed)
     )
@@ -124,8 +130,9 @@ def run(
     known: Mapping[str, UnitFinished] | None = None,
     shard: Shard = WHOLE,
 ) -> int:
-    """Do the shard's units but the ``known`` ones, by key, and return the exit code. A run that is stopped
-    leaves a valid partial report."""
+    """Do the shard's units but the ``known`` ones, by key, and return the exit code. A run that
+    is stopped leaves a valid partial report.
+    """
     alpha, own = TOTAL_ALPHA if command == "audit" else 0.0, shard.of(units)
     started = started_by(command, suite, units, options, alpha, shard)
     found = known_in(suite, known or {}, options)
@@ -135,7 +142,9 @@ def run(
 def known_in(
     suite: Suite, known: Mapping[str, UnitFinished], options: Any
 ) -> Callable[[Any], UnitFinished | None]:
-    """What an earlier run did of a unit, if it is among these, by key."""
+    """Return a function that gives an earlier run's result of a unit, if it is among these, by
+    key.
+    """
 
     def find(unit: Any) -> UnitFinished | None:
         return known.get(key_of_unit(suite.root, unit, options, rests_on(suite, unit.name)))

@@ -1,7 +1,8 @@
 """Shards: a run dealt to several machines, which know nothing of one another.
 
-Which units a shard has follows from the list of all units alone, or from it and a file of times that every shard is
-given; never from what this machine remembers, or shards would overlap. A unit's seed does not depend on its shard.
+Which units a shard has follows from the list of all units alone, or from it and a file of times
+that every shard is given; never from what this machine remembers, or shards would overlap. A
+unit's seed does not depend on its shard.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from dpverify.suite.engines import AnyUnit
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The ``index``-th of ``count`` shards, from 1. seconds: what units took, by kind and name, to balance by."""
+    """The ``index``-th of ``count`` shards, from 1. seconds: what units took, by kind and name,
+    to balance by.
+    """
 
     index: int = 1
     count: int = 1
@@ -26,8 +29,9 @@ class Shard:
     def of(self, units: Sequence[AnyUnit]) -> list[AnyUnit]:
         """Return the units of this shard, in their order.
 
-        Without times every ``count``-th one: neighbors in the list, audits of one mechanism say, take about as
-        long. With times the longest first, each to the shard that has least to do.
+        Without times every ``count``-th one: neighbors in the list, audits of one mechanism
+        say, take about as long. With times the longest first, each to the shard that has least
+        to do.
         """
         if not self.seconds:
             return list(units[self.index - 1 :: self.count])

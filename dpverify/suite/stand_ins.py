@@ -1,7 +1,8 @@
 """Rational stand-ins for what laws are made of, several of them at once.
 
-A law is a rational function of a root of exp(-1), and holds of the root if it holds of other numbers in its place. Shipped
-code that is enumerated runs once for all of these: its probabilities are then ``Several`` fractions.
+A law is a rational function of a root of exp(-1), and holds of the root if it holds of other
+numbers in its place. Shipped code that is enumerated runs once for all of these: its
+probabilities are then ``Several`` fractions.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ ROOTS = (Fraction(1, 2), Fraction(2, 5))
 
 
 class Undecidable(Exception):
-    """Stand-ins say nothing: a comparison holds for one and not for another, or an exponent is no multiple of the unit."""
+    """Stand-ins say nothing: a comparison holds for one and not for another, or an exponent is
+    no multiple of the unit.
+    """
 
 
 class Several:
-    """A number for each stand-in; arithmetic is by each, and a comparison is the same for all, or raises Undecidable.
+    """A number for each stand-in; arithmetic is by each, and a comparison is the same for all,
+    or raises Undecidable.
 
     Kept as flint's rationals, whose arithmetic takes an eighth of the time of Python's fractions.
     """
@@ -112,28 +116,30 @@ def _rational(number: Any) -> fmpq:
 
 
 def each_of(number: Any, count: int) -> tuple[Fraction, ...]:
-    """The number for each of so many stand-ins; a plain one is the same for all."""
+    """Return the number for each of so many stand-ins; a plain one is the same for all."""
     return number.each if isinstance(number, Several) else (number,) * count
 
 
 @dataclass(frozen=True, slots=True)
 class StandIns:
-    """exp(-g) becomes root^(g unit); rounded Gaussian noise, -1, 0, 1 with masses r/3, 1 - r, 2r/3
-    (not symmetric, so that a wrong sign shows). The same numbers are asked for over and over, and kept."""
+    """exp(-g) becomes root^(g unit); rounded Gaussian noise, -1, 0, 1 with masses r/3, 1 - r,
+    2r/3 (not symmetric, so that a wrong sign shows). The same numbers are asked for over and
+    over, and kept.
+    """
 
     roots: tuple[Fraction, ...]
     unit: int
     known: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(self, exponent: Fraction) -> Any:
-        """A power of the roots; raises Undecidable where there is none."""
+        """Return a power of the roots; raises Undecidable where there is none."""
         power = exponent * self.unit
         if power.denominator != 1:
             raise Undecidable(f"exp(-{exponent}) is not a power of the chosen root")
         return self._kept(power.numerator, lambda root: root**power.numerator)
 
     def rounded_gaussian(self, z: int, scale: Fraction) -> Any:
-        """One of the three masses, or 0."""
+        """Return one of the three masses, or 0."""
         if abs(z) > 1:
             return Fraction(0)
         return self._kept(("Gaussian", int(z)), lambda r: (r / 3, 1 - r, 2 * r / 3)[int(z) + 1])

@@ -11,7 +11,9 @@ from dpverify.suite.events import Event, RunFinished, RunStarted, UnitFinished, 
 
 
 class NotEvents(ValueError):
-    """A file that --jsonl did not write, or that was changed since; the message names file and line."""
+    """A file that --jsonl did not write, or that was changed since; the message names file and
+    line.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ class Stored:
 
 
 def read(path: Path) -> Stored:
-    """Read a file of events. Raises NotEvents; a last line that was cut off is left out, as a killed run leaves it."""
+    """Read a file of events. Raises NotEvents; a last line that was cut off is left out, as a
+    killed run leaves it.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:

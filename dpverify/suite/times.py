@@ -1,6 +1,8 @@
-"""How long units took last time on this machine: slow ones begin first, and the time left is known.
+"""Times that units took last time on this machine: slow ones begin first, and the time left is
+known.
 
-Kept in the user's cache, $XDG_CACHE_HOME or ~/.cache; where that cannot be read or written, nothing is known.
+Kept in the user's cache, $XDG_CACHE_HOME or ~/.cache; where that cannot be read or written,
+nothing is known.
 """
 
 from __future__ import annotations
@@ -23,19 +25,19 @@ class Times:
     """Seconds of units, by what was asked; the seed is left out."""
 
     def __init__(self) -> None:
-        """As the last run left them."""
+        """Load the times as the last run left them."""
         self._path = _path()
         self._known = _read(self._path)
         self._new = dict[str, float]()
 
     def slow_first(self, units: Sequence[AnyUnit], options: Any) -> list[AnyUnit]:
-        """Those of which nothing is known before all others, in their order."""
+        """Sort the units: those of which nothing is known before all others, in their order."""
         return sorted(
             units, key=lambda unit: -self._known.get(_asked(unit, options.replay(unit)), math.inf)
         )
 
     def expected(self, units: Sequence[Any], options: Any) -> dict[str, float]:
-        """Of those of which something is known, by kind and name."""
+        """Return the times of those units of which something is known, by kind and name."""
         asked = {f"{one.kind} {one.name}": _asked(one, options.replay(one)) for one in units}
         return {name: self._known[one] for name, one in asked.items() if one in self._known}
 
@@ -44,7 +46,7 @@ class Times:
         self._new[_asked(done, done.replay)] = round(done.seconds, 2)
 
     def save(self) -> None:
-        """Beside what other runs have written meanwhile; at once or not at all."""
+        """Write the times beside what other runs have written meanwhile; at once or not at all."""
         if not self._new:
             return
         with suppress(OSError):
@@ -65,7 +67,7 @@ def _path() -> Path:
 
 
 def _read(path: Path) -> dict[str, float]:
-    """Nothing if there is no such file, or another one."""
+    """Return the recorded times; nothing if there is no such file, or another one."""
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

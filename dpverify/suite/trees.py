@@ -105,7 +105,7 @@ class Suite:
         return {key: box for name, _ in self.boxes.items() for key, box in self.boxed(name).items()}
 
     def configuration(self, key: str) -> Configuration:
-        """The configuration of this ledger key; raises KeyError."""
+        """Return the configuration of this ledger key; raises KeyError."""
         return self.entries[key.partition(":")[0]].keyed[key]
 
     @property
@@ -147,11 +147,11 @@ class Suite:
 
     @property
     def measured(self) -> int:
-        """How many rates and experiments there are: these share the false alarms of ``rates``."""
+        """Number of rates and experiments: these share the false alarms of ``rates``."""
         return len(self.rates) + len(self.experiments)
 
     def obligation(self, where: str) -> Callable[[], int]:
-        """The obligation that a lemma names, as "theory/queries.py:obligation_count"."""
+        """Return the obligation that a lemma names, as "theory/queries.py:obligation_count"."""
         path, _, function = where.partition(":")
         stem = path.removesuffix(".py")
         module = (
@@ -174,8 +174,8 @@ def find_root(given: Path | None = None) -> Path:
     if given is not None:
         if not (given / "audits").is_dir():
             raise NoSuite(
-                f"{given} is no suite: it has no folder audits/. `dpverify init DIR` writes a suite "
-                "of your own."
+                f"{given} is no suite: it has no folder audits/. `dpverify init DIR` writes a "
+                "suite of your own."
             )
         return given.resolve()
     package = Path(dpverify.__file__).resolve().parent
@@ -243,7 +243,7 @@ def _by_kind(
 
 
 def stems(folder: Path) -> list[str]:
-    """The names of the files in a folder, without those that others of it share."""
+    """List the names of the files in a folder, without those that others of it share."""
     return sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
 
 
@@ -254,7 +254,9 @@ def _private_package(root: Path) -> str:
 
 
 def _provide_theory(base: str, root: Path) -> None:
-    """A suite without spec/theory/ has ours, under the same name: ``from .theory import laws``."""
+    """Provide our spec/theory/ for a suite without one, under the same name: ``from .theory
+    import laws``.
+    """
     name = f"{base}.spec.theory"
     if (root / "spec").is_dir():
         import_file(f"{base}.spec")
@@ -267,7 +269,7 @@ def _provide_theory(base: str, root: Path) -> None:
 
 
 def _provide(name: str, path: list[str]) -> None:
-    """A package of this name, whose modules are in the folders of ``path``."""
+    """Create a package of this name, whose modules are in the folders of ``path``."""
     if name not in sys.modules:
         package = ModuleType(name)
         package.__path__ = path
@@ -275,14 +277,15 @@ def _provide(name: str, path: list[str]) -> None:
 
 
 def _transformations(root: Path, base: str) -> Mapping[str, ModuleType]:
-    """The specs of this package's transformations: the suite's own, or else ours."""
+    """Return the specs of this package's transformations: the suite's own, or else ours."""
     names = stems(Path(dpverify.transformations.__path__[0]))
     if not _has_specs(root, names):
         if root != find_root():
             return _transformations(find_root(), _package_with_theory(find_root()))
         missing = next(name for name in names if not _has_specs(root, [name]))
         raise SuiteError(
-            f"transformations/{missing}.py has no spec/{missing}.py; a transformation is two files of one name."
+            f"transformations/{missing}.py has no spec/{missing}.py; a transformation is two "
+            "files of one name."
         )
     return LoadedLater(names, lambda name: import_file(f"{base}.spec.{name}"))
 

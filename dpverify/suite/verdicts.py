@@ -1,4 +1,6 @@
-"""The verdict on a rate from its measured parts: outcome, text for the terminal, data for a report."""
+"""The verdict on a rate from its measured parts: outcome, text for the terminal, data for a
+report.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from dpverify.suite.events import Outcome, UnitFinished
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Which rate was measured, with which seed, at which alpha an interval, and how to do it again."""
+    """Identity of a measurement: which rate, with which seed, at which alpha an interval, and
+    how to do it again.
+    """
 
     rate: str
     seed: int
@@ -30,7 +34,7 @@ class Run:
 
 
 def judge(claim: RateClaim, parts: Sequence[UnitFinished], run: Run) -> UnitFinished:
-    """The verdict on a rate whose parts are all there."""
+    """Return the verdict on a rate whose parts are all there."""
     seconds = sum(part.seconds for part in parts)
     broken = [part for part in parts if part.outcome is not Outcome.HELD]
     try:
@@ -104,7 +108,7 @@ def _summary(claim: RateClaim, table: Table, seen: Mapping[str, str]) -> str:
 
 
 def _details(claim: RateClaim, table: Table, seen: Mapping[str, str]) -> tuple[str, ...]:
-    """A line a value, then what was refuted, left open, or not seen."""
+    """List a line a value, then what was refuted, left open, or not seen."""
     header = f"{claim.variable:>12} {claim.metric!s:>12}  95% interval"
     lines = [f"{header:<50}{'theory':>10}{'ratio':>8}{'upper':>10}{'lower':>10}"]
     for row in table.rows:
@@ -126,7 +130,7 @@ def _shown(value: float | None, width: int) -> str:
 
 
 def _data(claim: RateClaim, table: Table, seen: Mapping[str, str], run: Run) -> dict[str, Any]:
-    """All that a report draws."""
+    """Return all that a report draws."""
     exponent = claim.exponent
     return {
         "variable": claim.variable,

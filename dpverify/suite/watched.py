@@ -1,4 +1,6 @@
-"""The shipped law as refinement enumerates it: what a filter kept is seen, and nothing is evaluated twice."""
+"""The shipped law as refinement enumerates it: what a filter kept is seen, and nothing is
+evaluated twice.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from dpverify.randomness.bits import BoolArray, IntArray
 
 
 def watched(mechanism: Mechanism[Any], data: list[Any]) -> tuple[Law, list[Any]]:
-    """The mechanism's law, and a list that holds which records were kept in the last draw."""
+    """Return the mechanism's law, and a list that holds which records were kept in the last
+    draw.
+    """
     kept: list[tuple[int, ...] | None] = [None]
     plan = with_filters(mechanism.fixed_plan, lambda base: _Watched(base, kept))
     records = ingest(data, mechanism.domain)
@@ -55,10 +59,11 @@ class _Watched(Filter):
 
 
 class _Remembering(Law):
-    """The shipped law, which evaluates a stage's query once for all paths of coins that lead to it alike.
+    """The shipped law, which evaluates a stage's query once for all paths of coins that lead to
+    it alike.
 
-    The exact value is a function of the records that are seen and of what was released before: no coins are at
-    hand where it is computed.
+    The exact value is a function of the records that are seen and of what was released before:
+    no coins are at hand where it is computed.
     """
 
     def __init__(self, mechanism: Mechanism[Any], plan: Plan, records: Records) -> None:

@@ -1,9 +1,10 @@
 """Engines: where the units of a run are done, each with the same results bit for bit.
 
-A unit is plain data, its seed follows from the run's seed and its name, and every engine computes in one
-thread, so an engine decides only when a unit is done. ``serial`` does units here, ``processes`` in worker
-processes of this machine, and ``cluster`` on a Dask cluster. Nothing here chooses which unit goes where:
-``concurrent.futures`` and the cluster's scheduler do.
+A unit is plain data, its seed follows from the run's seed and its name, and every engine
+computes in one thread, so an engine decides only when a unit is done. ``serial`` does units
+here, ``processes`` in worker processes of this machine, and ``cluster`` on a Dask cluster.
+Nothing here chooses which unit goes where: ``concurrent.futures`` and the cluster's scheduler
+do.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Replays(Protocol[Contravariant]):
 
 
 class Unfinished(Exception):
-    """Units are left that nobody will do, since the workers are gone, say; the message names the cause."""
+    """Units are left that nobody will do, since the workers are gone, say; the message names
+    the cause.
+    """
 
 
 class EngineRefused(ValueError):
@@ -65,8 +68,8 @@ class Engine(Protocol):
     ) -> Iterator[UnitFinished]:
         """Do all units, begun in this order, and yield each result as soon as it is there.
 
-        ``do`` is a function of a module, since other processes look it up by name. A unit that kills its
-        worker ATTEMPTS times is INVALID. Raises Unfinished if no worker is left.
+        ``do`` is a function of a module, since other processes look it up by name. A unit that
+        kills its worker ATTEMPTS times is INVALID. Raises Unfinished if no worker is left.
         """
 
     def __enter__(self: AnyEngine) -> AnyEngine:

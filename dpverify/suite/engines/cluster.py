@@ -45,10 +45,14 @@ _ALONE = "try a cluster whose workers have more memory"
 
 
 class Cluster:
-    """Units are done by the workers of a scheduler; a unit whose worker dies goes to another one."""
+    """Units are done by the workers of a scheduler; a unit whose worker dies goes to another
+    one.
+    """
 
     def __init__(self, address: str, code: str) -> None:
-        """Connect. code: digest of the code that workers must have. Raises EngineRefused."""
+        """Connect to the scheduler. code: digest of the code that workers must have. Raises
+        EngineRefused.
+        """
         self._address, self._code = address, code
         self._distributed = _imported()
         _hush()
@@ -84,7 +88,9 @@ class Cluster:
         self.workers = len(self._client.nthreads())
 
     async def _who_answers(self) -> str:
-        """Return "Scheduler", or what else there is; a client waits forever for what does not speak Dask's tongue."""
+        """Return "Scheduler", or what else there is; a client waits forever for what does not
+        speak Dask's tongue.
+        """
         comm = await self._distributed.comm.connect(self._address, timeout=REACHED_WITHIN)
         try:
             await comm.write({"op": "identity", "reply": True})
@@ -100,7 +106,8 @@ class Cluster:
     ) -> Iterator[UnitFinished]:
         """Yield results as they come; then do, one at a time, what dead workers had been given.
 
-        When a worker dies the scheduler blames all units that the worker had, also those that had not begun.
+        When a worker dies the scheduler blames all units that the worker had, also those that
+        had not begun.
         """
         suspects = list[AnyUnit]()
         for unit, done in self._results(units, do, options):
@@ -118,7 +125,9 @@ class Cluster:
         do: Callable[[AnyUnit, Any], UnitFinished],
         options: Replays[AnyUnit],
     ) -> Iterator[tuple[AnyUnit, UnitFinished | None]]:
-        """Yield each unit with its result, or with None where workers died that had been given it."""
+        """Yield each unit with its result, or with None where workers died that had been given
+        it.
+        """
         ready, token = SimpleQueue[Any](), uuid4().hex
         doing = {
             self._client.submit(
@@ -205,14 +214,18 @@ def _imported() -> Any:
 
 
 def _hush() -> None:
-    """Keep Dask's loggers silent: they show a traceback for each lost connection, and we say once what happened."""
+    """Keep Dask's loggers silent: they show a traceback for each lost connection, and we say
+    once what happened.
+    """
     for name in list(logging.root.manager.loggerDict):
         if name.partition(".")[0] == "distributed":
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Precision of mpmath belongs to the process: a worker with several threads does one unit at a time."""
+"""Precision of mpmath belongs to the process: a worker with several threads does one unit at a
+time.
+"""
 
 
 def _on_worker(
@@ -238,7 +251,9 @@ def _on_worker(
 
 @cache
 def _own_code(suite: Path | None) -> str:
-    """Hash the code as it is when this worker loads it: later changes do not reach a process that runs."""
+    """Hash the code as it is when this worker loads it: later changes do not reach a process
+    that runs.
+    """
     return code_behind(loaded_suite(suite))
 
 

@@ -1,7 +1,8 @@
 """The engine of worker processes on this machine.
 
-Each of N threads has a pool of one process. Where a process dies, the unit that killed it is known, no other unit
-is lost, and the thread starts another process. One pool of N processes breaks as a whole.
+Each of N threads has a pool of one process. Where a process dies, the unit that killed it is
+known, no other unit is lost, and the thread starts another process. One pool of N processes
+breaks as a whole.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _ALONE = "try --workers 1, or fewer workers"
 class Processes:
     """Units are done in so many processes, each of which loads the suite once.
 
-    one_here: a run of a single unit starts no process: it is done here, and what kills it kills the command.
+    one_here: a run of a single unit starts no process: it is done here, and what kills it kills
+    the command.
     """
 
     def __init__(self, workers: int, one_here: bool = False) -> None:
@@ -108,17 +110,19 @@ class Processes:
         self._threads.shutdown(wait=False, cancel_futures=True)
         for pool in list(self._pools):
             for process in list((pool._processes or {}).values()):
-                process.kill()  # what it does is given up; it may be in a loop that hears nothing else
+                # what it does is given up; it may be in a loop that hears nothing else
+                process.kill()
         self._threads.shutdown(wait=True)
         for pool in list(self._pools):
             pool.shutdown(wait=True)
 
 
 def _set_up_worker() -> None:
-    """Leave Ctrl-C to the parent, compute in one thread, and end with the parent, however that ends.
+    """Leave Ctrl-C to the parent, compute in one thread, and end with the parent, however that
+    ends.
 
-    Ctrl-C reaches the whole process group. Workers whose linear algebra takes all cores each slow one
-    another down up to twentyfold.
+    Ctrl-C reaches the whole process group. Workers whose linear algebra takes all cores each
+    slow one another down up to twentyfold.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"  # for what is loaded later
