@@ -1,4 +1,6 @@
-"""Filters and weights of records by their friends, and lists of a public size, with their stability as lemmas."""
+"""Filters and weights of records by their friends, and lists of a public size, with stability
+lemmas.
+"""
 
 from dpverify.transformations.basic_filter import BasicFilter
 from dpverify.transformations.degree_weights import Agreement, WeightedMean

@@ -1,4 +1,6 @@
-"""``basic_filter``: keep each record with a probability that grows with the number of its friends."""
+"""The basic filter: keep each record with a probability that grows with the number of its
+friends.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,15 @@ _STABILITY = Source(
 @states(_STABILITY)
 @dataclass(frozen=True, slots=True)
 class BasicFilter(Filter):
-    """Each of n records is kept with probability clip(2 degree / n - 1, 0, 1), independently.
+    """A filter that keeps each of n records with probability clip(2 degree / n - 1, 0, 1),
+    independently.
 
-    The degree is the number of its friends, itself included. The coin is an integer below n, compared
-    with 2 degree - n: exact. Any two records that can be kept have a common friend.
-    epsilon: claim the (epsilon, delta)-DP that the lift gives there, which composes; else its profile.
+    The degree is the number of a record's friends, itself included. The coin is an integer
+    below n, compared with 2 degree - n: exact. Any two records that can be kept have a common
+    friend.
+
+    epsilon: claim the (epsilon, delta)-DP that the lift gives there, which composes; else its
+    profile.
     """
 
     nearness: Nearness
@@ -39,11 +45,11 @@ class BasicFilter(Filter):
 
     @property
     def friendly(self) -> Friendly:
-        """Any two of them have a common friend."""
+        """Adjacency of the kept records, any two of which have a common friend."""
         return Friendly(self.nearness.predicate)
 
     def keep(self, bits: Bits, degrees: IntArray, size: int) -> BoolArray:
-        """Coins are drawn only where the outcome is open."""
+        """Keep records by their coins, which are drawn only where the outcome is open."""
         n = len(degrees)
         chances = np.clip(2 * degrees - n, 0, n)
         kept = np.zeros((size, n), dtype=np.bool_)
@@ -57,7 +63,10 @@ class BasicFilter(Filter):
     def lift(
         self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
     ) -> Derivation[PrivacyClaim]:
-        """Rule: friendly lift, on the lemma that keep-probabilities move by at most 2 (replace: 3)."""
+        """Lift the inner claim by the rule of the friendly lift.
+
+        It rests on the lemma that keep-probabilities move by at most 2 (replace: 3).
+        """
         stability = sensitivity_lemma(
             Quantity.of("the keep-probabilities of the basic filter", "KeepProbabilities"),
             norm=Norm.KEEP,

@@ -1,4 +1,4 @@
-"""``degree_weights``: each record counts by how many friends it has beyond half of all."""
+"""Degree weights: each record counts by how many friends it has beyond half of all records."""
 
 from __future__ import annotations
 
@@ -28,33 +28,36 @@ _SOURCE = Source(
     "OURS", "the mean by degree weights", note="the random filter's expectation in its place"
 )
 AGREEMENT = Handle("agreement")
-"""The stage that releases the agreement, which the mean reads."""
+"""Stage that releases the agreement, which the mean reads."""
 LEAST = 10
-"""The least released agreement with which a mean is released."""
+"""Least released agreement with which a mean is released."""
 
 
 def moves(adjacency: Adjacency) -> int:
-    """By how much the agreement moves between neighbors at most."""
+    """Return the maximum change in the agreement between neighbors."""
     return 5 if adjacency is Adjacency.ADD_REMOVE else 6
 
 
 def slack(adjacency: Adjacency) -> int:
-    """How far below both agreements the released one must be: a replacement is two steps."""
+    """Return how far below both agreements the released one must be: a replacement is two steps."""
     return 0 if adjacency is Adjacency.ADD_REMOVE else 2
 
 
 def reach(adjacency: Adjacency) -> Fraction:
-    """How far the mean moves between neighbors at most, in radii over the released agreement."""
+    """Return the maximum change in the mean between neighbors, in radii over the released
+    agreement.
+    """
     return Fraction(17, 16) if adjacency is Adjacency.ADD_REMOVE else Fraction(17, 8)
 
 
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
 class Agreement(Query):
-    """floor(2 K / n) - n minus a public ``shift``, K the sum of max(0, 2 degree - n); 0 for n = 0.
+    """Query for floor(2 K / n) - n minus a public ``shift``, K the sum of max(0, 2 degree - n);
+    0 for n = 0.
 
-    n where all records are friends; n (1 - 4 p) where a share p of the pairs is not; below 0 for
-    records that have no majority.
+    Without the shift it is n where all records are friends; n (1 - 4 p) where a share p of the
+    pairs is not; below 0 for records that have no majority.
     """
 
     nearness: Nearness
@@ -62,15 +65,17 @@ class Agreement(Query):
 
     @property
     def width(self) -> int:
-        """1."""
+        """Number of released integers: always 1."""
         return 1
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
-        """Shape (1,)."""
+        """Return the agreement minus the shift, shape (1,)."""
         return np.array([agreement_of(view.images(self.nearness)) - self.shift], np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """5; 6 under replace. Raises ValueError under any other adjacency."""
+        """Return a sensitivity of 5, or 6 under replace. Raises ValueError under any other
+        adjacency.
+        """
         if not isinstance(adjacency, Adjacency):
             raise ValueError(
                 f"the agreement moves under {adjacency}; it has a bound for inputs only."
@@ -94,10 +99,12 @@ class Agreement(Query):
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
 class WeightedMean(Query):
-    """The mean by degree weights in 2^-40 of its noise: round(2^40 m / (a R s / r)), ties to even.
+    """Query for the mean by degree weights in 2^-40 of its noise: round(2^40 m / (a R s / r)),
+    ties to even.
 
-    r: the released agreement (of the stage "agreement"), R the radius, s = ``spread``, a the reach of
-    this adjacency; the noise, of standard deviation a R s / r cells, is then 2^40 in this unit.
+    r: the released agreement (of the stage "agreement"), R the radius, s = ``spread``, a the
+    reach of this adjacency; the noise, of standard deviation a R s / r cells, is then 2^40 in
+    this unit.
     """
 
     nearness: Nearness
@@ -106,35 +113,40 @@ class WeightedMean(Query):
 
     @property
     def width(self) -> int:
-        """Of the images."""
+        """Number of released integers: the width of the images."""
         return self.nearness.width
 
     def noise(self, released: int) -> Fraction:
-        """The standard deviation of the noise, in cells."""
+        """Return the standard deviation of the noise, in cells."""
         return self.reach() * self.nearness.radius * self.spread / max(1, released)
 
     def reach(self) -> Fraction:
-        """In radii over the released agreement."""
+        """Maximum change in the mean, in radii over the released agreement."""
         return reach(self.adjacency)
 
     @property
     def below(self) -> Compared:
-        """That the released agreement is at most the smaller neighbor's, less ``slack``."""
+        """Hypothesis that the released agreement is at most the smaller neighbor's, less
+        ``slack``.
+        """
         words = f"the agreement (friends by {self.nearness.predicate})"
         agreement = Quantity.of(words, "Agreement", predicate=self.nearness.predicate)
         return Compared(AGREEMENT, Relation.AT_MOST, Side.SMALLER, agreement, slack(self.adjacency))
 
     def weighted_sum(self, images: Images) -> tuple[list[int], int]:
-        """The sum of the weighted images, and of the weights."""
+        """Return the sum of the weighted images, and of the weights."""
         return images.weighted_sum
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The agreement."""
+        """Name of the stage that is read: the agreement."""
         return (AGREEMENT,)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
-        """Shape (size, width). Exact: one rounding of a rational. Without weights: 0."""
+        """Return the scaled mean, shape (size, width); 0 without weights.
+
+        It is exact: one rounding of a rational.
+        """
         column = before[AGREEMENT][:, 0]
         sums, total = self.weighted_sum(view.images(self.nearness))
         if not total:
@@ -149,7 +161,9 @@ class WeightedMean(Query):
         return (found.astype(np.int64) if largest(found) < WORD else found)[which]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(2^40 / s + sqrt(width))^2, if the released agreement is at least 1 and ``below`` holds."""
+        """Return (2^40 / s + sqrt(width))^2, if the released agreement is at least 1 and
+        ``below`` holds.
+        """
         if adjacency is not self.adjacency:
             raise ValueError(f"the mean is in units for {self.adjacency}, not {adjacency}.")
         return sensitivity_lemma(
@@ -173,6 +187,6 @@ class WeightedMean(Query):
 
 
 def agreement_of(images: Images) -> int:
-    """floor(2 K / n) - n; 0 for nobody."""
+    """Return floor(2 K / n) - n; 0 for an empty dataset."""
     n = len(images.degrees)
     return 2 * images.weighted_sum[1] // n - n if n else 0

@@ -1,4 +1,4 @@
-"""``gaussian_filter``: keep each record whose noisy number of friends is large enough."""
+"""The Gaussian filter: keep each record whose noisy number of friends is large enough."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpverify.randomness.bits import BoolArray, IntArray
 
 _SPEC = "gaussian_filter.py"
 ROWS = Handle("rows")
-"""The stage that releases the number of rows, from which the filter's size is chosen."""
+"""Stage that releases the number of rows, from which the filter's size is chosen."""
 _SCORES = Source("OURS", "scores of friends and strangers, for records inside and outside")
 _FILTER = Source(
     "TCKMS22", "Section 4, the zCDP filter",
@@ -33,12 +33,16 @@ _FILTER = Source(
 @states(_FILTER)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianFilter(Filter):
-    """A record is kept where its score, with Gaussian noise, is above ``threshold``.
+    """A filter that keeps a record where its score, with Gaussian noise, is above ``threshold``.
 
-    score = p friends - (q - p) strangers, itself a friend; strangers_share = p / q <= 1/2. At most
-    ``most_rows`` records are assumed by the claim. sigma: the standard deviation of the noise on a
-    score. missed: the probability, over all records together, that one without a positive score is
-    kept. budget: the mu^2 that filter and inner plan may spend together; what the claim says.
+    score = p friends - (q - p) strangers, where a record is its own friend; strangers_share =
+    p / q <= 1/2.
+
+    most_rows: the claim assumes at most so many records.
+    sigma: the standard deviation of the noise on a score.
+    missed: the probability, over all records together, that one without a positive score is
+    kept.
+    budget: the mu^2 that filter and inner plan may spend together, which the claim states.
     """
 
     adjacency: Adjacency
@@ -64,15 +68,20 @@ class GaussianFilter(Filter):
 
     @property
     def friendly(self) -> Friendly:
-        """Any two of them have a common friend. Under add-remove each has few strangers; under replace
-        the old record and the new one have a common friend too."""
+        """Adjacency of the kept records, any two of which have a common friend.
+
+        Under add-remove each has few strangers; under replace the old record and the new one
+        have a common friend too.
+        """
         if self.adjacency is Adjacency.REPLACE:
             return Friendly(self.nearness.predicate, exchange=True)
         return Friendly(self.nearness.predicate, self.strangers)
 
     @property
     def strangers(self) -> int:
-        """Of a record of positive score, at most: it has fewer than p n / q."""
+        """Largest number of strangers of a record of positive score, which has fewer than p
+        n / q.
+        """
         p, q = self._weights
         return (p * self.most_rows - 1) // q
 
@@ -81,7 +90,7 @@ class GaussianFilter(Filter):
         return self.strangers_share.numerator, self.strangers_share.denominator
 
     def keep(self, bits: Bits, degrees: IntArray, size: int) -> BoolArray:
-        """Rounded Gaussian noise on every score."""
+        """Keep records by rounded Gaussian noise on every score."""
         p, q = self._weights
         scores = q * degrees - (q - p) * len(degrees)
         noise = bits.noise(RoundedGaussian(self.sigma), size * len(degrees))
@@ -91,8 +100,11 @@ class GaussianFilter(Filter):
     def lift(
         self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
     ) -> Derivation[PrivacyClaim]:
-        """Rule: noisy degree lift, if there are at most ``most_rows`` records. Raises ValueError for another
-        adjacency, predicate or threshold."""
+        """Lift the inner claim by the rule of the noisy degree lift, if there are at most
+        ``most_rows`` records.
+
+        Raises ValueError for another adjacency, predicate or threshold.
+        """
         if inner.conclusion.adjacency != self.friendly or adjacency is not self.adjacency:
             raise ValueError(f"{inner.conclusion} is not about {self.friendly}.")
         missed = kept_by_noise(
@@ -108,7 +120,9 @@ class GaussianFilter(Filter):
         return noisy_degree_lift(inner, inside, outside, missed, budget=self.budget)
 
     def _few(self, domain: Domain) -> tuple[Compared, ...]:
-        """That there are at most ``most_rows`` records, unless the domain says so."""
+        """Return the hypothesis that there are at most ``most_rows`` records, unless the domain
+        says so.
+        """
         if domain.most_rows is not None and domain.most_rows <= self.most_rows:
             return ()
         return (enough_rows(value=self.most_rows),)
@@ -120,8 +134,11 @@ class GaussianFilter(Filter):
         hypotheses: tuple[Hypothesis, ...],
         keeps: Friendly | None,
     ) -> Derivation[Sensitivity]:
-        """Add-remove: a friend's score falls by p, a stranger's rises by q - p; fewer than p n / q
-        strangers inside. Replace: by q or not at all."""
+        """Return the sensitivity of the scores of the other records.
+
+        Add-remove: a friend's score falls by p, a stranger's rises by q - p; fewer than p n / q
+        strangers inside. Replace: by q or not at all.
+        """
         p, q = self._weights
         value = q * q * self.most_rows
         if self.adjacency is Adjacency.ADD_REMOVE:
@@ -143,8 +160,11 @@ class GaussianFilter(Filter):
         )
 
     def _score(self, domain: Domain) -> Derivation[Sensitivity]:
-        """How far above 0 the score of a record is that has too few friends on one of the two sides: at most
-        ``margin``, for it is at most 0 on the other."""
+        """Bound how far above 0 the score of a record is that has too few friends on one of the
+        two sides.
+
+        It is at most ``margin``, for it is at most 0 on the side with too few friends.
+        """
         p, q = self._weights
         return sensitivity_lemma(
             Quantity.of("the score of a record that has too few friends", "FewFriends", p=p, q=q),
@@ -159,7 +179,8 @@ class GaussianFilter(Filter):
 
 
 def enough_rows(*, slack: int = 0, value: int | None = None) -> Compared:
-    """That the released number of rows, with ``slack``, is at least the larger neighbor's.
+    """Return the hypothesis that the released number of rows, with ``slack``, is at least the
+    larger neighbor's.
 
     value: the number that a filter was built for, in place of the released one.
     """
@@ -168,7 +189,9 @@ def enough_rows(*, slack: int = 0, value: int | None = None) -> Compared:
 
 
 def margin(strangers_share: Fraction, adjacency: Adjacency) -> int:
-    """By how much a record's score may exceed 0 though on the other side it does not: the removal of
-    a stranger adds q - p, a friend in place of a stranger q."""
+    """Return the most by which a record's score may exceed 0 though on the other side it does not.
+
+    The removal of a stranger adds q - p, a friend in place of a stranger q.
+    """
     p, q = strangers_share.numerator, strangers_share.denominator
     return q - p if adjacency is Adjacency.ADD_REMOVE else q

@@ -1,8 +1,9 @@
-"""``soft_core``: each record counts in full from a public share of friends on, and not up to half of them.
+"""The soft core: each record counts in full from a public share of friends on, and not up to
+half of them.
 
-Where a share gamma of the records are outliers, inliers count in full if that share is at most 1 - gamma. Then
-what is lost of the agreement is what the outliers have, where ``degree_weights`` loses three times as much.
-For replace alone.
+Where a share gamma of the records are outliers, inliers count in full if that share is at most
+1 - gamma. Then the agreement loses what the outliers have, where ``degree_weights`` loses three
+times as much. For replace alone.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _FINEST = 100  # so that a record's weight fits a word whatever n
 
 
 def checked_full(full: Fraction) -> Fraction:
-    """A share of friends from which on a record may count in full; ValueError for any other."""
+    """Return a share of friends from which on a record may count in full; ValueError for any
+    other.
+    """
     if not Fraction(1, 2) < full <= 1 or full.denominator > _FINEST:
         raise ValueError(
             f"full = {full}; give a rational above 1/2 and at most 1 of denominator at most "
@@ -47,21 +50,23 @@ def checked_full(full: Fraction) -> Fraction:
 
 
 def moves(full: Fraction) -> int:
-    """By how much the agreement moves under replace at most."""
+    """Return the maximum change in the agreement under replace."""
     return math.ceil(2 + 4 / (2 * full - 1))
 
 
 def reach(full: Fraction) -> Fraction:
-    """How far the mean moves under replace at most, in radii over the released agreement."""
+    """Return the maximum change in the mean under replace, in radii over the released agreement."""
     return (1 + (Fraction(3, 2) - full) ** 2 / 4) / (full - Fraction(1, 2))
 
 
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
 class SoftAgreement(Query):
-    """floor(2 N) - n minus a public ``shift``, N the sum of weights, 1 for a record that counts in full.
+    """Query for floor(2 N) - n minus a public ``shift``, N the sum of weights, 1 for a record
+    that counts in full.
 
-    n where all do; n (1 - 2 gamma) where a share gamma has no weight; 0 for nobody.
+    Without the shift it is n where all do; n (1 - 2 gamma) where a share gamma has no weight;
+    0 for an empty dataset.
     """
 
     nearness: Nearness
@@ -70,16 +75,16 @@ class SoftAgreement(Query):
 
     @property
     def width(self) -> int:
-        """1."""
+        """Number of released integers: always 1."""
         return 1
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
-        """Shape (1,)."""
+        """Return the agreement minus the shift, shape (1,)."""
         value = agreement_of(view.images(self.nearness), self.full) - self.shift
         return np.array([value], np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """ceil(2 + 4 / (2 full - 1)). Raises ValueError under any adjacency but replace."""
+        """Return ceil(2 + 4 / (2 full - 1)). Raises ValueError under any adjacency but replace."""
         _require_replace(adjacency)
         return sensitivity_lemma(
             Quantity.of(
@@ -101,17 +106,17 @@ class SoftAgreement(Query):
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
 class SoftMean(WeightedMean):
-    """``WeightedMean`` by the soft core's weights, with its reach."""
+    """The ``WeightedMean`` by the soft core's weights, with its reach."""
 
     full: Fraction
 
     def reach(self) -> Fraction:
-        """In radii over the released agreement."""
+        """Maximum change in the mean, in radii over the released agreement."""
         return reach(self.full)
 
     @property
     def below(self) -> Compared:
-        """That the released agreement is at most the smaller neighbor's."""
+        """Hypothesis that the released agreement is at most the smaller neighbor's."""
         words = f"the agreement from {self.full} of all on (friends by {self.nearness.predicate})"
         agreement = Quantity.of(
             words, "SoftAgreement", predicate=self.nearness.predicate, full=self.full
@@ -119,11 +124,15 @@ class SoftMean(WeightedMean):
         return Compared(AGREEMENT, Relation.AT_MOST, Side.SMALLER, agreement)
 
     def weighted_sum(self, images: Images) -> tuple[list[int], int]:
-        """By the soft core's integers."""
+        """Return the sum weighted by the soft core's integers, and the sum of these."""
         return images.soft_sum(self.full)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(2^40 / s + sqrt(width))^2, if the released agreement is at least 1 and ``below`` holds. Raises ValueError under any adjacency but replace."""
+        """Return (2^40 / s + sqrt(width))^2, if the released agreement is at least 1 and
+        ``below`` holds.
+
+        Raises ValueError under any adjacency but replace.
+        """
         _require_replace(adjacency)
         return sensitivity_lemma(
             Quantity.of(
@@ -147,7 +156,7 @@ class SoftMean(WeightedMean):
 
 
 def agreement_of(images: Images, full: Fraction) -> int:
-    """floor(2 N) - n; 0 for nobody."""
+    """Return floor(2 N) - n; 0 for an empty dataset."""
     n = len(images.degrees)
     top = (2 * full.numerator - full.denominator) * n
     return 2 * images.soft_sum(full)[1] // top - n if n else 0

@@ -1,4 +1,4 @@
-"""``truncation``: the records inside a box, as a list of a public size."""
+"""Truncation: the records inside a box, as a list of a public size."""
 
 from __future__ import annotations
 
@@ -25,11 +25,17 @@ _LIST = Source(
 @states(_LIST)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation(Transformation):
-    """The first ``size`` records inside a box, filled up with ``pad`` where there are fewer, in a random order.
+    """The first ``size`` records inside a box, filled up with ``pad`` where there are fewer, in
+    a random order.
 
-    Mechanisms for lists of a public length, private under replace alone, run on it under either adjacency, at no loss.
-    low, high: the box, a float for each column, both ends inside. size: from 1 to 2^24, public or from what was released before: not
-    from how many records there are under add-remove, nor from how many are inside. pad: a public record inside.
+    Mechanisms for lists of a public length, private under replace alone, run on it under either
+    adjacency, at no loss.
+
+    low, high: the box, a float for each column, both ends inside.
+    size: from 1 to 2^24, public or from what was released before: not from how many records
+    there are under add-remove, nor from how many are inside.
+    pad: a public record inside.
+
     Raises ValueError for an empty box, a pad outside, another size.
     """
 
@@ -53,7 +59,9 @@ class Truncation(Transformation):
             raise ValueError(f"size = {self.size}; give a public number from 1 to 2^24.")
 
     def listed(self, records: Records) -> Records:
-        """In their order, then pads. Floats are compared, which does not round."""
+        """Return the records in their order, then pads. Floats are compared, which does not
+        round.
+        """
         inside = np.all((records >= self.low) & (records <= self.high), axis=1)
         kept = records[np.flatnonzero(inside)[: self.size]]
         return np.concatenate([kept, np.tile(self.pad, (self.size - len(kept), 1))])
@@ -61,7 +69,11 @@ class Truncation(Transformation):
     def carry(
         self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
     ) -> Derivation[PrivacyClaim]:
-        """Rule: coupled map. Raises ValueError for a box of other columns, and for a size that the domain does not have."""
+        """Carry the inner claim over by the rule of the coupled map.
+
+        Raises ValueError for a box of other columns, and for a size that the domain does not
+        have.
+        """
         if domain.columns != len(self.low) or (domain.most_rows or MOST_LISTED) < self.size:
             raise ValueError(
                 f"A list of {self.size} records of {len(self.low)} columns, for {domain}: give a "

@@ -1,4 +1,4 @@
-"""The mean of records that agree, as a plan: how a budget is shared, from public numbers."""
+"""Plans for the mean of records that agree: how a budget is shared, from public numbers."""
 
 from dpverify.transformations.means.basic import BasicCoreMean
 from dpverify.transformations.means.gaussian import GaussianCoreMean

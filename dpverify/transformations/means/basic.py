@@ -1,4 +1,4 @@
-"""The mean of what ``BasicFilter`` keeps."""
+"""The mean of the records that ``BasicFilter`` keeps."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _COUNT_SHARE, _AT_ROWS = 1.5, 2000.0  # measured: the least error at (1, 1e-6)
 
 @dataclass(frozen=True, slots=True)
 class BasicCoreMean:
-    """Discrete Laplace noise on the number kept, Gaussian noise of spread ``multiplier`` on the mean.
+    """A plan with discrete Laplace noise on the number kept, Gaussian noise of spread
+    ``multiplier`` on the mean.
 
-    The scale of the former is 1.5 (n_max / 2000)^(1/3) multipliers, within [1/2, 8]. epsilon: see
-    ``BasicFilter``.
+    The scale of the former is 1.5 (n_max / 2000)^(1/3) multipliers, within [1/2, 8]. epsilon:
+    see ``BasicFilter``.
     """
 
     adjacency: Adjacency
@@ -42,32 +43,34 @@ class BasicCoreMean:
 
     @property
     def noise(self) -> DiscreteLaplace:
-        """On the number of kept records."""
+        """Noise on the number of kept records."""
         share = min(max(_COUNT_SHARE * (self.n_max / _AT_ROWS) ** (1 / 3), 0.5), 8.0)
         return DiscreteLaplace(self.multiplier * Fraction(round(16 * share), 16))
 
     @property
     def shift(self) -> int:
-        """By how much the number is lowered, so that it rarely reaches the true one."""
+        """Amount by which the number is lowered, so that it rarely reaches the true one."""
         return least_shift(self.noise, self.tail)
 
     @property
     def plan(self) -> Plan:
-        """The filter, and what runs behind it."""
+        """Plan of the filter, and what runs behind it."""
         inner = kept_plan(self.nearness, self.noise, self.shift, self.tail, self._mean)
         return (Filtered("core", BasicFilter(self.nearness, self.epsilon), inner),)
 
     def noise_of(self, transcript: Transcripts) -> Fraction:
-        """The standard deviation of the released mean, in cells."""
+        """Return the standard deviation of the released mean, in cells."""
         return KeptMean(self.nearness, self.multiplier, transcript.number(KEPT)).noise
 
     def expected_noise(self, n: int) -> float:
-        """The mean's noise in radii where n records agree."""
+        """Return the mean's noise in radii where n records agree."""
         left = n - self.shift
         return 2 * float(self.multiplier) / left if left > 0 else math.inf
 
     def minimum_n(self, beta: Fraction) -> int:
-        """For records that are all friends: then all are kept."""
+        """Return the least n at which a mean is released, for records that are all friends:
+        then all are kept.
+        """
         shift, noise = self.shift, self.noise
         return least(lambda n: n >= shift and noise.falls_short(n - shift, beta))
 

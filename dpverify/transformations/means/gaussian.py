@@ -1,4 +1,4 @@
-"""The mean of what ``GaussianFilter`` keeps."""
+"""The mean of the records that ``GaussianFilter`` keeps."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SIXTEENTH = 16
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What is done once the (noisy) number of rows is known."""
+    """Choices that are made once the (noisy) number of rows is known."""
 
     filter: GaussianFilter
     spread: Fraction
@@ -64,12 +64,12 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class GaussianCoreMean:
-    """mu^2 = 1 / multiplier^2, shared by the number of rows (under replace it is public), the noisy
-    scores, the number of kept records and their mean.
+    """A plan that shares mu^2 = 1 / multiplier^2 among the number of rows
+    (under replace it is public), the noisy scores, the number of kept records and their mean.
 
-    Shares: of each number (5 / (mu n_max))^(2/3), where its shift costs as much as its noise saves,
-    the number of rows half as much; of the scores what leaves room for records that all agree, with
-    the share of strangers that gives the least noise on the mean.
+    Each number's share is (5 / (mu n_max))^(2/3), where its shift costs as much as its noise
+    saves; the number of rows has half as much. The scores' share leaves room for records that
+    all agree, with the share of strangers that gives the least noise on the mean.
     """
 
     adjacency: Adjacency
@@ -80,7 +80,9 @@ class GaussianCoreMean:
 
     @property
     def plan(self) -> Plan:
-        """The number of rows, then what depends on it: the filter, and what runs behind it."""
+        """Plan of the number of rows, then what depends on it: the filter, and what runs behind
+        it.
+        """
         first = self._least_rows
         keys = Released((ROWS,), lambda before: self._keys(before[ROWS][:, 0])[:, np.newaxis])
         enough = enough_rows(slack=self._added)
@@ -96,12 +98,12 @@ class GaussianCoreMean:
         )
 
     def noise_of(self, transcript: Transcripts) -> Fraction:
-        """The standard deviation of the released mean, in cells."""
+        """Return the standard deviation of the released mean, in cells."""
         setting = self._setting(self._key(transcript.number(ROWS)))
         return self._query(setting, transcript.number(KEPT)).noise
 
     def expected_noise(self, n: int) -> float:
-        """The mean's noise in radii where n records agree."""
+        """Return the mean's noise in radii where n records agree."""
         if n < self._least_rows + self._rows_shift:
             return math.inf
         setting = self._setting(_rounded_up(n + self._rows_shift))
@@ -111,8 +113,11 @@ class GaussianCoreMean:
         return float(self._query(setting, left).noise / self.nearness.radius)
 
     def minimum_n(self, beta: Fraction) -> int:
-        """For records that are all friends: the gates on the rows and on the kept records, a third of
-        beta each, and Hoeffding's bound on how many are lost to the noise on the scores."""
+        """Return the least n at which a mean is released, for records that are all friends.
+
+        The gates on the rows and on the kept records may fail with a third of beta each, and so
+        may Hoeffding's bound on how many records are lost to the noise on the scores.
+        """
         third, first = beta / 3, self._least_rows
         noise = self._count_noise
 
@@ -148,12 +153,16 @@ class GaussianCoreMean:
         return KeptMean(self.nearness, setting.spread, released, strangers)
 
     def _key(self, released: int) -> int:
-        """At least the number of rows, up to the chance of ``tail``; rounded up, so there are few."""
+        """Return at least the number of rows, up to the chance of ``tail``; rounded up, so
+        there are few.
+        """
         return _rounded_up(max(self._least_rows, released + self._added))
 
     @property
     def _added(self) -> int:
-        """What is added to a released number of rows, so that it is rarely below the larger neighbor's."""
+        """Number added to a released number of rows, so that it is rarely below the larger
+        neighbor's.
+        """
         return 1 + self._rows_shift
 
     def _keys(self, released: IntArray) -> IntArray:
@@ -206,14 +215,14 @@ class GaussianCoreMean:
 
     @property
     def _block(self) -> Fraction:
-        """What filter, number and mean may spend together."""
+        """Budget (mu^2) that filter, number and mean may spend together."""
         if self.adjacency is Adjacency.REPLACE:
             return self._mu_squared
         return self._mu_squared - 1 / self._rows_noise.scale**2
 
     @property
     def _least_rows(self) -> int:
-        """The fewest rows for which the scores have room."""
+        """Least number of rows for which the scores have room."""
         return _fewest(self)
 
 
@@ -229,7 +238,8 @@ def _fewest(core: GaussianCoreMean) -> int:
 
 @lru_cache(maxsize=4096)
 def _settings(core: GaussianCoreMean, most_rows: int) -> _Setting | None:
-    """The filter of the least noise on the mean for at most so many rows; None where there is no room.
+    """Return the filter of the least noise on the mean for at most so many rows; None where
+    there is no room.
 
     Floats propose; what is claimed is computed by ``GaussianFilter`` from what is proposed.
     """
@@ -259,7 +269,7 @@ def _settings(core: GaussianCoreMean, most_rows: int) -> _Setting | None:
 def _proposals(
     core: GaussianCoreMean, most_rows: int
 ) -> Iterator[tuple[float, Fraction, float, float]]:
-    """(noise on the mean, share of strangers, sigma, room)."""
+    """Yield (noise on the mean, share of strangers, sigma, room)."""
     block = float(core._block)
     rows = most_rows - 1 - core._rows_shift - math.ceil(2 * core._rows_deviation)
     count = 1 / float(core._count_noise.scale) ** 2
@@ -281,17 +291,19 @@ def _proposals(
 
 
 def _filter_cost(share: Fraction, adjacency: Adjacency) -> int:
-    """Of one row, in squared units of a score (GaussianFilter)."""
+    """Return the cost of one row, in squared units of a score (GaussianFilter)."""
     p, q = share.numerator, share.denominator
     return p * (q - p) if adjacency is Adjacency.ADD_REMOVE else q * q
 
 
 def _sixteenths(value: float) -> Fraction:
-    """Rounded down, but not to nothing: more noise than its share needs."""
+    """Round down to sixteenths, but not to nothing: more noise than its share needs."""
     return Fraction(max(1, math.floor(_SIXTEENTH * value)), _SIXTEENTH)
 
 
 def _rounded_up(rows: int) -> int:
-    """To a multiple of 2^k with at most 9 bits before it: few different numbers, none below."""
+    """Round up to a multiple of 2^k with at most 9 bits before it: few different numbers, none
+    below.
+    """
     step = 1 << max(0, rows.bit_length() - _KEY_BITS)
     return -(-rows // step) * step

@@ -1,4 +1,4 @@
-"""What both plans need: the released number of kept records, and their mean."""
+"""Parts that both plans need: the released number of kept records, and their mean."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ TOO_FEW = "too few records that agree"
 
 
 def least_shift(noise: Noise, rare: Fraction) -> int:
-    """The least t >= 1 with P(noise <= -t) <= rare; the noise is symmetric."""
+    """Return the least t >= 1 with P(noise <= -t) <= rare; the noise is symmetric."""
     return least(lambda t: noise.falls_short(t, rare))
 
 
 def least(holds: Callable[[int], bool]) -> int:
-    """The least t >= 1 from which on ``holds`` is true."""
+    """Return the least t >= 1 from which on ``holds`` is true."""
     return least_integer(holds, above=0)
 
 
 def kept_plan(
     nearness: Nearness, noise: Noise, shift: int, tail: Fraction, mean: Callable[[int], Stage]
 ) -> Plan:
-    """The number of kept records minus ``shift`` with noise; where it is positive, their mean."""
+    """Plan the number of kept records minus ``shift`` with noise; where it is positive, their
+    mean.
+    """
     below, released = below_kept(KEPT, nearness), Released((KEPT,), lambda before: before[KEPT])
     return (
         Stage(KEPT, KeptCount(nearness, shift), noise),
@@ -50,7 +52,8 @@ def kept_plan(
 
 
 def spread_for(mu_squared: Fraction, width: int) -> Fraction:
-    """The least spread, about, with (1 / spread + sqrt(width) 2^-40)^2 <= mu^2, as short a rational.
+    """Return about the least spread with (1 / spread + sqrt(width) 2^-40)^2 <= mu^2, as short a
+    rational.
 
     Raises ValueError where the rounding alone takes more.
     """

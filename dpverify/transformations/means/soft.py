@@ -12,7 +12,10 @@ from dpverify.transformations.soft_core import SoftAgreement, SoftMean, checked_
 
 @dataclass(frozen=True, slots=True)
 class SoftCoreMean(WeightedCoreMean):
-    """``WeightedCoreMean`` where records count in full from the share ``full`` of all on; replace alone."""
+    """The ``WeightedCoreMean`` by a soft core, for replace alone.
+
+    full: records count in full from this share of all on.
+    """
 
     full: Fraction
 
@@ -21,20 +24,20 @@ class SoftCoreMean(WeightedCoreMean):
 
     @property
     def moves(self) -> int:
-        """By how much the agreement moves at most."""
+        """Maximum change in the agreement between neighboring datasets."""
         return moves(self.full)
 
     @property
     def slack(self) -> int:
-        """None: the bound needs no way over n - 1 records."""
+        """Zero: replacement is bounded directly, without removing and re-adding a record."""
         return 0
 
     @property
     def agreement(self) -> Query:
-        """Of the first stage."""
+        """Query for the agreement released in the first stage."""
         return SoftAgreement(self.nearness, self.full, self.shift)
 
     @property
     def query(self) -> SoftMean:
-        """The mean's."""
+        """Query for the mean."""
         return SoftMean(self.nearness, self.spread, self.adjacency, self.full)

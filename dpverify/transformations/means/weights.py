@@ -26,10 +26,10 @@ _LARGEST_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class WeightedCoreMean:
-    """mu^2 = 1 / multiplier^2, shared by the noisy agreement and the mean.
+    """A plan that shares mu^2 = 1 / multiplier^2 between the noisy agreement and the mean.
 
-    The agreement's share is (g z multiplier / n_max)^(2/3), g by how much it moves and z the quantile
-    of ``tail``: there its shift costs as much as its noise saves.
+    The agreement's share is (g z multiplier / n_max)^(2/3), g the most that it moves and z the
+    quantile of ``tail``: there its shift costs as much as its noise saves.
     """
 
     adjacency: Adjacency
@@ -40,7 +40,9 @@ class WeightedCoreMean:
 
     @property
     def plan(self) -> Plan:
-        """The agreement, lowered so that it is rarely above the true ones; then the mean."""
+        """Plan of the agreement, lowered so that it is rarely above the true ones; then the
+        mean.
+        """
         return (
             Stage(AGREEMENT, self.agreement, self.noise),
             Gate(AGREEMENT, LEAST, TOO_FEW),
@@ -50,33 +52,33 @@ class WeightedCoreMean:
 
     @property
     def moves(self) -> int:
-        """By how much the agreement moves at most."""
+        """Maximum change in the agreement between neighboring datasets."""
         return moves(self.adjacency)
 
     @property
     def slack(self) -> int:
-        """How far below both agreements the released one must be."""
+        """Amount by which the released agreement must be below both agreements."""
         return slack(self.adjacency)
 
     @property
     def agreement(self) -> Query:
-        """Of the first stage."""
+        """Query for the agreement released in the first stage."""
         return Agreement(self.nearness, self.shift)
 
     @property
     def query(self) -> WeightedMean:
-        """The mean's."""
+        """Query for the mean."""
         return WeightedMean(self.nearness, self.spread, self.adjacency)
 
     @property
     def spread(self) -> Fraction:
-        """Of the mean's noise, from what the agreement leaves of mu^2."""
+        """Spread of the mean's noise, from what the agreement leaves of mu^2."""
         left = 1 / self.multiplier**2 - (self.moves / self.noise.scale) ** 2
         return spread_for(left, self.nearness.width)
 
     @property
     def noise(self) -> RoundedGaussian:
-        """On the agreement."""
+        """Noise on the agreement."""
         moved = self.moves
         quantile = -NormalDist().inv_cdf(float(self.tail))
         share = (moved * quantile * float(self.multiplier) / self.n_max) ** (2 / 3)
@@ -85,21 +87,25 @@ class WeightedCoreMean:
 
     @property
     def shift(self) -> int:
-        """g + t with P(noise >= t + 1) <= tail: a release above an agreement that is g less needs that."""
+        """Amount by which the agreement is lowered: g + t, and the slack.
+
+        t has P(noise >= t + 1) <= tail: a release above an agreement that is g less needs that
+        noise.
+        """
         noise = self.noise
         above = least(lambda t: noise.falls_short(t + 1, self.tail))
         return self.moves + above + self.slack
 
     def noise_of(self, transcript: Transcripts) -> Fraction:
-        """The standard deviation of the released mean, in cells."""
+        """Return the standard deviation of the released mean, in cells."""
         return self.query.noise(transcript.number(AGREEMENT))
 
     def expected_noise(self, n: int) -> float:
-        """The mean's noise in radii where n records agree."""
+        """Return the mean's noise in radii where n records agree."""
         left = n - self.shift
         return float(self.query.noise(left) / self.nearness.radius) if left >= LEAST else math.inf
 
     def minimum_n(self, beta: Fraction) -> int:
-        """For records that are all friends."""
+        """Return the least n at which a mean is released, for records that are all friends."""
         noise, least_left = self.noise, LEAST + self.shift
         return least(lambda n: noise.falls_short(n - least_left + 1, beta))
