@@ -18,8 +18,8 @@ _PLAIN = (int, float, complex, str, bytes, bool, Fraction, Decimal, type(None))
 
 
 def remembers_nothing(function: Callable[..., Any]) -> bool:
-    """Whether it surely cannot: it uses builtins, numeric libraries and constants, no closure
-    and no default.
+    """Return whether the function surely remembers nothing: it uses builtins, numeric libraries
+    and constants, no closure and no default.
 
     A False says nothing. Noise of numpy's is drawn anew or from a seed that is set anew, but
     never kept.
@@ -41,7 +41,7 @@ def remembers_nothing(function: Callable[..., Any]) -> bool:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code, and that of functions made in it."""
+    """Yield the code, and that of functions made in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

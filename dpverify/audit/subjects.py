@@ -62,7 +62,8 @@ def claimed_of(
 
 
 def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarantee]:
-    """The claim, and the guarantee that is tested: of ours, what its stages compose to.
+    """Return the claim and the guarantee that is tested: for one of ours, what its stages
+    compose to.
 
     A whole profile can be tested where it is easiest to refute; the (epsilon, delta) that it was
     converted to can be out of reach of any number of draws.
@@ -97,7 +98,7 @@ class Fresh:
     make: Callable[[], Callable[[Any], Any]]
 
     def __call__(self, data: Any) -> Any:
-        """The output of a new function."""
+        """Return the output of a new function."""
         return self.make()(data)
 
     @property
@@ -107,8 +108,8 @@ class Fresh:
 
 
 def subject_of(subject: Any, fresh: Any, vectorized: bool) -> Any:
-    """What is audited: the subject, or what a factory makes. Raises TypeError unless one of
-    them is given.
+    """Return what is audited: the subject, or what a factory makes. Raises TypeError unless one
+    of them is given.
     """
     if fresh is None:
         if subject is None:
@@ -130,8 +131,8 @@ def planted_in(
     step: float = 0.0,
     counted: Counter | None = None,
 ) -> list[tuple[str, Target]]:
-    """The planted faults by name; by default the generic ones of ours. step, counted: as in
-    ``target_of``.
+    """Return the planted faults by name; by default the generic ones of ours. step, counted: as
+    in ``target_of``.
     """
     if faults is None:
         faults = generic_faults(subject, thorough=thorough) if is_ours(subject) else []
@@ -150,10 +151,9 @@ def _faulty(fault: Fault, counted: Counter | None) -> Target:
 def target_of(
     subject: Any, vectorized: bool, step: float = 0.0, counted: Counter | None = None
 ) -> Target:
-    """How to draw from the subject. step: to which a function's floats are rounded, as of
-    ``CallableDraws``.
-    counted: told of the draws of a mechanism; a function's calls are counted where it is
-    wrapped (``Meter``).
+    """Return how to draw from the subject. step: to which a function's floats are rounded, as
+    in ``CallableDraws``. counted: told of the draws of a mechanism; a function's calls are
+    counted where it is wrapped (``Meter``).
 
     Raises TypeError for what is neither ours nor a function.
     """
@@ -168,7 +168,7 @@ def target_of(
 
 
 def name_of(subject: Any) -> str:
-    """What a report calls the subject: its own name, a function's, or its class's."""
+    """Return the subject's name for a report: its own name, a function's, or its class's."""
     own = getattr(subject, "name", None)
     if isinstance(own, str) and own:
         return own
@@ -176,5 +176,5 @@ def name_of(subject: Any) -> str:
 
 
 def is_ours(subject: Any) -> bool:
-    """Whether it is one of our mechanisms, whose law is known."""
+    """Return whether the subject is one of our mechanisms, whose law is known."""
     return isinstance(subject, (Mechanism, KeptPart, Opening))

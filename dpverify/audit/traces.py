@@ -49,7 +49,7 @@ class Score:
     at: float
 
     def of(self, scores: Floats) -> float:
-        """The average over a run's scores."""
+        """Return the average over a run's scores."""
         if self.kind == "above":
             return float(np.mean(scores > self.at))
         low = -self.at if self.kind == "signed" else 0.0
@@ -66,7 +66,7 @@ class Score:
         return half * (2 if self.kind == "signed" else 1) * (1 + _OUTWARD)
 
     def allowed(self, epsilons: Floats, delta: float) -> Floats:
-        """The most that the mean may be under each claim; rounded up."""
+        """Return the largest mean that each claim allows; rounded up."""
         if self.kind == "signed":
             most = np.sinh(epsilons) * self.expected + (1 + np.exp(-epsilons)) * delta
         else:
@@ -110,8 +110,8 @@ class Trace:
     without: int = 0
 
     def add(self, scores: Floats | None, distance: float) -> None:
-        """One run. scores: of its n records, None where there is no estimate; distance: of the
-        estimate from the truth.
+        """Add one run. scores: of its n records, None where there is no estimate; distance: of
+        the estimate from the truth.
         """
         self.without += scores is None
         if scores is None or distance == 0:
@@ -123,13 +123,15 @@ class Trace:
 
     @property
     def estimate(self) -> float:
-        """asinh(mean score / mean |score| without the record), over all runs: not a bound."""
+        """Estimate of epsilon over all runs, not a bound: asinh(mean score / mean |score|
+        without the record).
+        """
         return (
             math.asinh(self.drift / (math.sqrt(2 / math.pi) * self.spread)) if self.spread else 0.0
         )
 
     def bet(self, points: Sequence[Point], alpha: float) -> Certified:
-        """The bound that is the most above its claim; all of them hold but for ``alpha``."""
+        """Return the bound that is the most above its claim; all of them hold but for ``alpha``."""
         found = [self._at(point, alpha / len(points)) for point in points]
         return max(found, key=lambda one: one.epsilon - one.claimed)
 
@@ -156,18 +158,19 @@ class Trace:
 
 
 def _first_open(wealth: Wealth, alpha: float) -> int:
-    """The first claim of the grid that is not refuted yet."""
+    """Return the first claim of the grid that is not refuted yet."""
     refuted = wealth.peak >= -math.log(alpha)
     return len(refuted) - 1 if refuted.all() else int(np.argmin(refuted))
 
 
 def _promises(payoffs: Floats, least: Floats) -> Floats:
-    """The log growth that the past would have had with each score at its best stake."""
+    """Return the log growth that the past would have had with each score at its best stake."""
     return np.asarray(np.log1p(best_stakes(payoffs, least) * payoffs).sum(axis=0))
 
 
 def best_stakes(payoffs: Floats, least: Floats) -> Floats:
-    """The stakes of largest log growth on these payoffs and one of the worst run (Kelly 1956).
+    """Return the stakes of largest log growth on these payoffs and one of the worst run (Kelly
+    1956).
 
     payoffs: shape (runs, k), for k claims or scores; least: shape (k,), below 0. 0 where
     nothing is to be won.

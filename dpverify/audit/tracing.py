@@ -32,7 +32,7 @@ FEWEST_RUNS = 20
 
 @dataclass(frozen=True, slots=True)
 class TracingResult(Asked):
-    """What tracing certified. ``alpha``: the chance that ``epsilon`` is above the truth.
+    """Result of tracing. ``alpha``: the probability that ``epsilon`` is above the truth.
 
     epsilon: a lower bound on any epsilon that the subject has at ``delta``; 0 where nothing is
     shown.
@@ -60,7 +60,7 @@ class TracingResult(Asked):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the verdict is CONSISTENT."""
+        """True if the verdict is CONSISTENT."""
         return self.verdict is Verdict.CONSISTENT
 
     @property
@@ -154,8 +154,8 @@ def audit_tracing(
 def _runs(
     subject: Any, instance: Instance, runs: int, seed: int, traced: tuple[Trace, Trace]
 ) -> Iterator[tuple[Trace, Floats | None, float]]:
-    """(whose, scores, distance) of every run: the subject's, and on the same records those of
-    the estimate without noise.
+    """Yield (whose, scores, distance) of every run: the subject's, and on the same records
+    those of the estimate without noise.
     """
     for run in range(runs):
         rng = np.random.default_rng((seed, run))
@@ -174,7 +174,7 @@ def _runs(
 def _estimate(
     subject: Any, records: Floats, shape: tuple[int, ...], address: tuple[int, int]
 ) -> Floats | None:
-    """Of this shape; None where there is no estimate, or none that is finite."""
+    """Return an estimate of this shape; None where there is no estimate, or none that is finite."""
     if isinstance(subject, Mechanism):
         drawn = subject.law(records).sample(SeededBits(*address), 1)
         made = subject.estimate(drawn[0])
@@ -192,7 +192,7 @@ def _estimate(
 
 
 def _claim_of(subject: Any, claim: Any, adjacency: Adjacency | None) -> tuple[Guarantee, Adjacency]:
-    """The guarantee and the adjacency; TypeError or ValueError where they are missing."""
+    """Return the guarantee and the adjacency; TypeError or ValueError where they are missing."""
     if not isinstance(subject, Mechanism) and (isinstance(subject, type) or not callable(subject)):
         raise TypeError(
             f"{subject!r} is neither a mechanism nor a function of an array of records."

@@ -1,4 +1,4 @@
-"""How private a pair of laws is in truth: what no certified bound on it may exceed.
+"""True privacy of a pair of laws, which no certified bound on it may exceed.
 
 Closed forms in float64, for laws that the auditor measures itself on.
 """
@@ -29,11 +29,13 @@ class Truth(ABC):
 
     @abstractmethod
     def delta_at(self, epsilon: float) -> float:
-        """The largest P(S) - e^epsilon Q(S), epsilon >= 0."""
+        """Return the largest P(S) - e^epsilon Q(S), epsilon >= 0."""
 
     @abstractmethod
     def epsilon_at(self, delta: float) -> float:
-        """The largest ln((P(S) - delta) / Q(S)): the least epsilon that holds with this delta."""
+        """Return the largest ln((P(S) - delta) / Q(S)): the least epsilon that holds with this
+        delta.
+        """
 
     @property
     @abstractmethod
@@ -47,7 +49,7 @@ class Truth(ABC):
 
     @property
     def everywhere(self) -> float:
-        """What delta stays at, however large epsilon is."""
+        """Limit of delta for large epsilon."""
         return 0.0
 
 
@@ -59,14 +61,14 @@ class Finite(Truth):
     other: tuple[float, ...]
 
     def delta_at(self, epsilon: float) -> float:
-        """A sum over the values where P > e^epsilon Q."""
+        """Sum over the values where P > e^epsilon Q."""
         return max(
             math.fsum(max(p - math.exp(epsilon) * q, 0.0) for p, q in zip(a, b, strict=True))
             for a, b in self._directions
         )
 
     def epsilon_at(self, delta: float) -> float:
-        """Over the events {P / Q >= t}, which are the best (Neyman, Pearson 1933)."""
+        """Search the events {P / Q >= t}, which are the best (Neyman, Pearson 1933)."""
         return max(_largest_ratio(*_curve(a, b), delta) for a, b in self._directions)
 
     @property
@@ -98,12 +100,14 @@ class Gaussian(Truth):
     mean: float
 
     def delta_at(self, epsilon: float) -> float:
-        """Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu). Balle, Wang 2018."""
+        """Return Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu). Balle,
+        Wang 2018.
+        """
         at, half = epsilon / self.mean, self.mean / 2
         return float(ndtr(half - at) - math.exp(epsilon) * ndtr(-half - at))
 
     def epsilon_at(self, delta: float) -> float:
-        """By bisection, from above."""
+        """Return epsilon by bisection, from above."""
         return _solved(self, delta)
 
     @property
@@ -113,7 +117,7 @@ class Gaussian(Truth):
 
     @property
     def rho(self) -> float:
-        """mu^2 / 2: the divergence of every order a is a mu^2 / 2."""
+        """The rho mu^2 / 2: the divergence of every order a is a mu^2 / 2."""
         return self.mean**2 / 2
 
 
@@ -124,23 +128,23 @@ class Laplace(Truth):
     shift: float
 
     def delta_at(self, epsilon: float) -> float:
-        """1 - e^((epsilon - shift) / 2), of the event {x >= (shift + epsilon) / 2}."""
+        """Return 1 - e^((epsilon - shift) / 2), of the event {x >= (shift + epsilon) / 2}."""
         return max(0.0, -math.expm1((epsilon - self.shift) / 2))
 
     def epsilon_at(self, delta: float) -> float:
-        """The profile's inverse; negative where no epsilon >= 0 is needed."""
+        """Return the profile's inverse; negative where no epsilon >= 0 is needed."""
         return self.shift + 2 * math.log1p(-delta)
 
     @property
     def mu(self) -> float:
-        """At the event {x >= shift / 2}: there the trade-off curve is furthest from the
+        """The mu of the event {x >= shift / 2}: there the trade-off curve is furthest from the
         diagonal.
         """
         return float(2 * ndtri(-math.expm1(-self.shift / 2) + math.exp(-self.shift / 2) / 2))
 
     @property
     def rho(self) -> float:
-        """From the Renyi divergences of Mironov 2017, Proposition 6."""
+        """The rho from the Renyi divergences of Mironov 2017, Proposition 6."""
 
         def moments(a: Floats) -> Floats:
             up = np.log(a) + (a - 1) * self.shift
@@ -153,7 +157,9 @@ class Laplace(Truth):
 
 @lru_cache(maxsize=1024)
 def _solved(truth: Truth, delta: float) -> float:
-    """The least epsilon with delta_at(epsilon) <= delta, from above; inf if there is none."""
+    """Return the least epsilon with delta_at(epsilon) <= delta, from above; inf if there is
+    none.
+    """
     if delta <= 0:
         return math.inf
     low, high = 0.0, 1.0
@@ -168,7 +174,7 @@ def _solved(truth: Truth, delta: float) -> float:
 
 
 def _curve(own: tuple[float, ...], other: tuple[float, ...]) -> tuple[Floats, Floats]:
-    """(Q, P) of the events {P / Q >= t}, from nothing to everything."""
+    """Return (Q, P) of the events {P / Q >= t}, from nothing to everything."""
     p, q = np.array(own), np.array(other)
     kept = (p > 0) | (q > 0)
     p, q = p[kept], q[kept]
@@ -187,7 +193,7 @@ def _largest_ratio(q: Floats, p: Floats, delta: float) -> float:
 
 
 def _steepest(q: Floats, p: Floats) -> float:
-    """The largest Phi^-1(P) - Phi^-1(Q) on the curve through these points."""
+    """Return the largest Phi^-1(P) - Phi^-1(Q) on the curve through these points."""
     if q[1] == 0 and p[1] > 0:
         return math.inf
     pieces = np.linspace(0, 1, _ALONG + 2)[1:]
@@ -209,7 +215,7 @@ def _finite_rho(own: tuple[float, ...], other: tuple[float, ...]) -> float:
 
 
 def _largest_slope(moments: Callable[[Floats], Floats]) -> float:
-    """The largest of ln E_Q[(dP/dQ)^a] / (a (a - 1)) over a > 1, on ever finer grids of
+    """Return the largest of ln E_Q[(dP/dQ)^a] / (a (a - 1)) over a > 1, on ever finer grids of
     ln(a - 1).
     """
     low, high, best = math.log(1e-7), math.log(1e4), 0.0

@@ -18,9 +18,10 @@ _LARGEST = 700.0
 
 
 def unsettled(certificates: Sequence[Certificate]) -> tuple[Certificate, ...]:
-    """The events that would break the claim if probabilities were as they were counted, and
-    hardly are so by chance: seen often on one side and never on the other, or more often than
-    the claim allows by three standard errors."""
+    """Return the events that would break the claim if probabilities were as they were counted,
+    and hardly are so by chance: seen often on one side and never on the other, or more often
+    than the claim allows by three standard errors.
+    """
     return tuple(one for one in certificates if not one.refuted and _stands_out(one))
 
 
@@ -37,8 +38,9 @@ def _stands_out(seen: Certificate) -> bool:
 
 
 def draws_to_decide(seen: Certificate, guarantee: Guarantee, alpha: float) -> float:
-    """About how many draws a side refute the claim at this level if the event stays as common
-    on both sides as it was; infinite where more than ``MOST_DRAWS`` would be needed."""
+    """Estimate how many draws a side refute the claim at this level if the event stays as
+    common on both sides as it was; infinite where more than ``MOST_DRAWS`` would be needed.
+    """
 
     def decided(draws: int) -> bool:
         hits, others = (
@@ -60,7 +62,7 @@ def draws_to_decide(seen: Certificate, guarantee: Guarantee, alpha: float) -> fl
 
 
 def shown(certificates: Sequence[Certificate], guarantee: Guarantee, alpha: float) -> Iterator[str]:
-    """A line for each of them, the most striking first."""
+    """Yield a line for each of them, the most striking first."""
     order = sorted(unsettled(certificates), key=lambda one: (one.other_hits, -one.hits))
     for one in order:
         needed = draws_to_decide(one, guarantee, alpha)

@@ -1,4 +1,4 @@
-"""What an audit concludes, and how a test asks for it: by name, never as a truth value."""
+"""Verdicts of audits, and how a test asks for one: by name, never as a truth value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Never
 
 
 class Verdict(Enum):
-    """What an audit found. Only VIOLATED is a proof (up to alpha)."""
+    """Verdict of an audit. Only VIOLATED is a proof (up to alpha)."""
 
     CONSISTENT = "CONSISTENT"
     VIOLATED = "VIOLATED"
@@ -49,7 +49,7 @@ class Asked:
 
     @property
     def is_consistent(self) -> bool:
-        """Whether nothing speaks against the claim, and this silence counts."""
+        """True if nothing speaks against the claim, and this silence counts."""
         raise NotImplementedError
 
     def require_consistent(self) -> None:

@@ -44,7 +44,8 @@ class Asked:
     answer: Array
 
     def stays(self, other: Asked) -> bool:
-        """Whether this and another question get the answers they got, whichever a coin asks again.
+        """Return whether this and another question get the answers they got, whichever a coin
+        asks again.
 
         Answers that drift with the calls pass for those of the question with probability 2^-20.
         """
@@ -59,8 +60,8 @@ class Asked:
 
 @dataclass(slots=True)
 class _Log:
-    """What was seen, kind by kind: how many variants differed, and the first and largest of
-    them; how many did not.
+    """Log of what was seen, by kind: how many variants differed, the first and largest of them,
+    and how many did not.
     """
 
     same: int = 0
@@ -85,7 +86,7 @@ class _Log:
             self.same += 1
 
     def finding(self, attack: str, reproduce: str) -> Finding:
-        """Found if anything differed."""
+        """Return the finding: ``found`` if anything differed."""
         lines = list(self.proofs)
         for kind, cases in self.seen.items():
             largest = max(gap for _, gap in cases)
@@ -110,7 +111,8 @@ def order_dependence(
     permutations: int = 20,
     seed: int = 0,
 ) -> Finding:
-    """Does a query of a multiset of records change with their order, memory layout or threads?
+    """Test whether a query of a multiset of records changes with their order, memory layout or
+    threads.
 
     query: a deterministic function of an array of records (the first axis), returning numbers.
     record, sensitivity, norm (1, 2 or inf): how far the record may move the answer, exactly, when
@@ -148,7 +150,8 @@ def batch_dependence(
     thread_limit: ThreadLimit | None = None,
     seed: int = 0,
 ) -> Finding:
-    """Does a row-by-row map give one record other bits in another batch, position or layout?
+    """Test whether a row-by-row map gives one record other bits in another batch, position or
+    layout.
 
     rowwise: maps an array of records, shape (n, ...), to an array of n results, each of its own
     record. record: of dtype and shape as it will be used; the others are its entries, shuffled.
@@ -178,7 +181,9 @@ def batch_dependence(
 
 
 def same_bits(left: Array, right: Array) -> bool:
-    """Whether two arrays have one type, one shape and the same bits (Python objects: are equal)."""
+    """Return whether two arrays have one type, one shape and the same bits (Python objects: are
+    equal).
+    """
     if left.dtype != right.dtype or left.shape != right.shape:
         return False
     if left.dtype == object:
@@ -187,7 +192,7 @@ def same_bits(left: Array, right: Array) -> bool:
 
 
 def layouts(rows: Array) -> Iterator[tuple[str, Array]]:
-    """The same records, differently laid out in memory."""
+    """Yield the same records, differently laid out in memory."""
     yield "in Fortran order", np.asfortranarray(rows)
     wide = np.repeat(rows, 2, axis=0)
     yield "every other row of a larger array", wide[::2]
@@ -198,7 +203,7 @@ def layouts(rows: Array) -> Iterator[tuple[str, Array]]:
 
 
 def _base(ask: Ask, log: _Log) -> Asked | None:
-    """The answer to compare with; None, and a problem, without a deterministic one."""
+    """Return the answer to compare with; None, and a problem, without a deterministic one."""
     first, second = attempt(ask), attempt(ask)
     for answer in (first, second):
         if isinstance(answer, Exception):
@@ -211,7 +216,9 @@ def _base(ask: Ask, log: _Log) -> Asked | None:
 
 
 def _variants(rows: Array, permutations: int, seed: int) -> Iterator[tuple[str, str, Array]]:
-    """The same multiset of records: what was done to it, which one, and the array."""
+    """Yield the same multiset of records, with the kind of change, which one it is, and the
+    array.
+    """
     yield "permuted", "reversed", rows[::-1].copy()
     rng = np.random.default_rng(seed)
     for index in range(permutations):
@@ -277,7 +284,7 @@ def _insert(
 
 
 def _moved(base: Array, answer: Any, norm: float) -> Fraction:
-    """The exact distance, squared for norm 2. Raises ValueError where it is not finite."""
+    """Return the exact distance, squared for norm 2. Raises ValueError where it is not finite."""
     new = np.asarray(answer)
     if new.shape != base.shape:
         raise ValueError(f"the answer's shape went from {base.shape} to {new.shape}")
@@ -291,12 +298,14 @@ def _moved(base: Array, answer: Any, norm: float) -> Fraction:
 
 
 def _answer(query: Query, rows: Array) -> Array:
-    """A copy: a query may fill one array at every call, and all its answers would be equal."""
+    """Return a copy of the answer: a query may fill one array at every call, and all its
+    answers would be equal.
+    """
     return np.array(query(rows))
 
 
 def _of_copy(query: Query, rows: Array) -> Array:
-    """The answer to a copy of the records, which the query may alter."""
+    """Return the answer to a copy of the records, which the query may alter."""
     return _answer(query, rows.copy())
 
 
@@ -305,7 +314,7 @@ def _one(rowwise: Query, batch: Array, at: int) -> Any:
 
 
 def _largest_gap(left: Array, right: Array) -> float:
-    """The largest difference of entries; infinity where they cannot be compared."""
+    """Return the largest difference of entries; infinity where they cannot be compared."""
     if left.shape != right.shape:
         return math.inf
     with np.errstate(all="ignore"):

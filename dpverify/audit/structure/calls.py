@@ -1,4 +1,5 @@
-"""How an attack on values calls a function on two datasets, and certifies what tells them apart.
+"""Calls of a function on two datasets by an attack on values, and certificates of what tells
+them apart.
 
 The side of each call is a fair coin, as in an audit: what drifts with the calls (a clock, a
 counter, a public center) does not look like the side then. Noise that calls share would; it is
@@ -60,7 +61,7 @@ class Called:
 
     @property
     def problem(self) -> str:
-        """How many calls raised an exception, and the first one; "" if none did."""
+        """Number of calls that raised an exception, with the first one, as text; "" if none did."""
         raised = Counter[str]()
         for side in self.sides:
             for label, number in side.coded.counts().items():
@@ -70,15 +71,15 @@ class Called:
         return f"{raised.total()} of {made} calls raised {first}"[:250] if raised else ""
 
     def until(self, share: float) -> tuple[int, int]:
-        """How many outputs of either side the first calls gave, as many calls as this share of
-        all.
+        """Return how many outputs of either side the first calls gave, as many calls as this
+        share of all.
         """
         made = int(self.sizes[: round(share * len(self.sizes))].sum())
         right = int(np.count_nonzero(self.order[:made]))
         return made - right, right
 
     def require_fresh(self) -> None:
-        """Raises InvalidRun where outputs share noise, or where noise may have been drawn once."""
+        """Raise InvalidRun where outputs share noise, or where noise may have been drawn once."""
         refuse_constant("given", self.laws, self.sides)
         watch = Watch(self.laws)
         watch.take(self.sides)
@@ -110,8 +111,8 @@ def called(
 
 
 def _asked(release: Callable[..., Any], data: Any, size: int, vectorized: bool) -> Any:
-    """What a call gives: one output, or an array or list of so many; an exception stands for
-    each if it raised one.
+    """Return what a call gives: one output, or an array or list of so many; if it raised an
+    exception, that stands for each.
     """
     if not vectorized:
         return as_it_is(attempt(release, data))
@@ -137,8 +138,8 @@ class Sides:
     called: Called
 
     def parts(self) -> Iterator[list[Draws]]:
-        """Of either side what the first quarter of the calls gave, the second, and the other
-        half.
+        """Yield, for either side, what the first quarter of the calls gave, the second, and the
+        other half.
         """
         cuts = [self.called.until(share) for share in (0.0, 0.25, 0.5, 1.0)]
         for start, end in pairwise(cuts):
@@ -149,8 +150,8 @@ class Sides:
 
 
 def certify(sides: Sides, claim: Guarantee, alpha: float) -> tuple[Certificate, Certificate]:
-    """Both directions: events learned on a quarter of the calls, chosen on another, certified
-    on the rest.
+    """Certify both directions: events learned on a quarter of the calls, chosen on another,
+    certified on the rest.
 
     Both hold together with probability 1 - alpha: of single calls and a claim without delta
     whatever drifts (``witnesses.guesses``). Raises InvalidRun where outputs share noise.
@@ -169,7 +170,7 @@ def certify(sides: Sides, claim: Guarantee, alpha: float) -> tuple[Certificate, 
 def _certificate(
     sides: Sides, side: int, witness: Witness, final: list[Draws], alpha: float, claim: Guarantee
 ) -> Certificate:
-    """That of one event. Raises InvalidRun where it refutes the claim but comes in runs, or in
+    """Certify one event. Raises InvalidRun where it refutes the claim but comes in runs, or in
     some batches more.
     """
     called = sides.called
@@ -193,7 +194,7 @@ def _certificate(
 
 
 def _named(event: str, names: tuple[str, ...]) -> str:
-    """In the words of the features: they are all that is looked at."""
+    """Return an event in the words of the features: they are all that is looked at."""
     event = event.replace("the exact output", " and ".join(names))
     for index, name in enumerate(names):
         event = event.replace(f"number {index} ", f"{name} ")

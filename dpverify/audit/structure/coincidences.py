@@ -1,4 +1,6 @@
-"""When are equal outputs no coincidence? A bound from the release's own repetitions."""
+"""Bounds on coincidence: how many equal outputs in a row are none, from the release's own
+repetitions.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _DIGITS = 9  # of differences: equal ones of outputs about different centers may
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """How many equal outputs in a row are no coincidence.
+    """Yardstick for how many equal outputs in a row are no coincidence.
 
     collision: two independent outputs agree with at most this probability (confidence
     1 - alpha/2, together with beside and differences). beside: the same of outputs without
@@ -35,7 +37,9 @@ class Yardstick:
     differences: float = 0.0
 
     def needed(self, comparisons: int) -> float:
-        """The fewest equal outputs in a row that happen anywhere with probability <= alpha / 2."""
+        """Return the least length of a run of equal outputs that happens anywhere with
+        probability <= alpha / 2.
+        """
         if max(self.collision, self.beside, self.differences) >= 1:
             return math.inf
         rare = math.log(self.alpha / 2 / comparisons)
@@ -43,7 +47,7 @@ class Yardstick:
         return max(size * math.ceil(rare / math.log(chance)) for chance, size in looks if chance)
 
     def problem(self, draws: int, comparisons: int) -> str:
-        """What to say where ``draws`` outputs are too few; "" where they are enough."""
+        """Return what to say where ``draws`` outputs are too few; "" where they are enough."""
         needed = self.needed(comparisons)
         if needed <= draws:
             return ""
@@ -53,12 +57,12 @@ class Yardstick:
 
 
 def sequence(release: Callable[[], Any], draws: int) -> list[str]:
-    """The outputs as comparable texts, in order."""
+    """Return the outputs as comparable texts, in order."""
     return [key(attempt(release)) for _ in range(draws)]
 
 
 def measured(release: Callable[[], Any], draws: int, alpha: float) -> tuple[list[str], Yardstick]:
-    """Further outputs as comparable texts, and the yardstick that they give."""
+    """Return further outputs as comparable texts, and the yardstick that they give."""
     keys, rows = [], []
     for _ in range(2 * max(PAIRS, draws)):
         output = attempt(release)
@@ -70,7 +74,8 @@ def measured(release: Callable[[], Any], draws: int, alpha: float) -> tuple[list
 
 
 def yardstick(keys: Sequence[str], alpha: float, numbers: Floats | None = None) -> Yardstick:
-    """From independent outputs, an even number: Clopper-Pearson over disjoint pairs.
+    """Make a yardstick from independent outputs, an even number: Clopper-Pearson over disjoint
+    pairs.
 
     numbers: what the outputs consist of, shape (outputs, numbers), if that is numbers. Objects
     that were made alike may be at the same place of a clock or counter, or of a center that
@@ -95,7 +100,7 @@ def _collision(look: Sequence[Any], alpha: float) -> float:
 
 
 def _numbers(output: Any) -> Floats | None:
-    """The numbers that an output consists of; None where it is something else."""
+    """Return the numbers that an output consists of; None where it is something else."""
     array = attempt(np.asarray, output)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
         return None
@@ -103,7 +108,9 @@ def _numbers(output: Any) -> Floats | None:
 
 
 def in_common(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many outputs the two sequences share from the start; calls that raised share nothing."""
+    """Return how many outputs the two sequences share from the start; calls that raised share
+    nothing.
+    """
     for index, (a, b) in enumerate(zip(left, right, strict=False)):
         if a != b or a.startswith(_RAISED):
             return index
@@ -111,7 +118,9 @@ def in_common(left: Sequence[str], right: Sequence[str]) -> int:
 
 
 def key(output: Any) -> str:
-    """Equal exactly for outputs of equal content: the bits of numbers, else ``repr``."""
+    """Return a text that is equal exactly for outputs of equal content: the bits of numbers,
+    else ``repr``.
+    """
     if isinstance(output, BaseException):
         return raised(output)
     array = attempt(np.asarray, output)
@@ -121,11 +130,11 @@ def key(output: Any) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """How an exception stands among outputs."""
+    """Return the text that stands for an exception among outputs."""
     return f"{_RAISED}{describe(error)}"
 
 
 def exceptions(keys: Sequence[str]) -> str:
-    """How many of these stand for exceptions, and the first; "" if none does."""
+    """Return how many of these stand for exceptions, and the first; "" if none does."""
     failed = [text for text in keys if text.startswith(_RAISED)]
     return f"{len(failed)} of {len(keys)} calls {failed[0]}" if failed else ""

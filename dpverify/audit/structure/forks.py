@@ -72,7 +72,9 @@ def shared_state_after_fork(
 def _facts(
     drawn: list[tuple[str, list[str]]], measure: Yardstick, problems: list[str]
 ) -> list[str]:
-    """Which two processes drew the same; without any, a problem if the draws cannot tell."""
+    """Return which two processes drew the same; without any, note a problem if the draws cannot
+    tell.
+    """
     pairs = list(combinations(drawn, 2))
     facts = []
     for (one, left), (two, right) in pairs:
@@ -85,7 +87,9 @@ def _facts(
 
 
 def _child(release: Callable[[], Any], draws: int) -> tuple[int, int]:
-    """Fork; the child writes its outputs into a pipe and ends. Its process id and the pipe."""
+    """Fork a child that writes its outputs into a pipe and ends; return its process id and the
+    pipe.
+    """
     reading, writing = os.pipe()
     with warnings.catch_warnings():  # idle threads of numeric libraries make newer Pythons warn
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -111,13 +115,15 @@ def _draw_and_end(release: Callable[[], Any], draws: int, writing: int) -> NoRet
 
 
 def _strictly(release: Callable[[], Any], draws: int) -> list[str] | str:
-    """The outputs, or what the first call raised: a source that refuses to be shared does."""
+    """Return the outputs, or what the first call raised, as a source that refuses to be shared
+    does.
+    """
     keys = sequence(release, draws)
     return exceptions(keys) or keys
 
 
 def _read(process: int, pipe: int, seconds: float) -> list[str] | str:
-    """What a child wrote, or what went wrong in it."""
+    """Return what a child wrote, or what went wrong in it."""
     message, end = b"", time.monotonic() + seconds
     try:
         while True:

@@ -1,5 +1,5 @@
-"""Which floats can a float formula for Laplace noise reach? Their set is porous, and moves with
-the center.
+"""Reachable floats: the set that a float formula for Laplace noise can reach is porous, and
+moves with the center.
 
 An inverse-CDF sampler makes its noise of a uniform u = j 2^-53, so an output y around a center
 a has at most a few candidates j near 2^53 exp(-|y - a| / scale): all within ``WINDOW`` are
@@ -19,7 +19,7 @@ from dpverify.privacy.numbers import Floats
 
 Hits = NDArray[np.bool_]
 Formula = Callable[[Floats, Floats, float], Hits]
-"""(outputs, centers, scale) -> which outputs it can reach; shape (n,) each."""
+"""Function (outputs, centers, scale) -> which outputs the formula can reach; shape (n,) each."""
 
 WINDOW = 40
 _GRID = 2.0**53
@@ -28,7 +28,9 @@ _AT_ONCE = 1 << 14
 
 
 def reachable(formula: Formula, outputs: Floats, centers: Floats, scale: float) -> Hits:
-    """Which outputs the formula reaches from their centers, shape (n,); never where not finite."""
+    """Return which outputs the formula reaches from their centers, shape (n,); never where not
+    finite.
+    """
     found = np.zeros(len(outputs), dtype=np.bool_)
     with np.errstate(all="ignore"):
         for start in range(0, len(outputs), _AT_ONCE):
@@ -38,7 +40,9 @@ def reachable(formula: Formula, outputs: Floats, centers: Floats, scale: float) 
 
 
 def numpy_laplace(outputs: Floats, centers: Floats, scale: float) -> Hits:
-    """numpy's Generator.laplace: loc + scale log(2u) for u < 1/2, else loc - scale log(2 - 2u)."""
+    """Test numpy's Generator.laplace: loc + scale log(2u) for u < 1/2, else loc - scale
+    log(2 - 2u).
+    """
     y, a = outputs[:, np.newaxis], centers[:, np.newaxis]
     half = _tail(y, a, scale) / 2
     low = _near(half)
@@ -49,22 +53,22 @@ def numpy_laplace(outputs: Floats, centers: Floats, scale: float) -> Hits:
 
 
 def textbook(outputs: Floats, centers: Floats, scale: float) -> Hits:
-    """center +- scale log(u), every operation rounded."""
+    """Test center +- scale log(u), every operation rounded."""
     y, a = outputs[:, np.newaxis], centers[:, np.newaxis]
     noise = scale * np.log(_near(_tail(y, a, scale)))
     return np.asarray(((a + noise == y) | (a - noise == y)).any(axis=1), dtype=np.bool_)
 
 
 def quotient(outputs: Floats, centers: Floats, scale: float) -> Hits:
-    """center +- log(u) / epsilon with epsilon = 1 / scale."""
+    """Test center +- log(u) / epsilon with epsilon = 1 / scale."""
     y, a = outputs[:, np.newaxis], centers[:, np.newaxis]
     noise = np.log(_near(_tail(y, a, scale))) / (1.0 / scale)
     return np.asarray(((a + noise == y) | (a - noise == y)).any(axis=1), dtype=np.bool_)
 
 
 def fused(outputs: Floats, centers: Floats, scale: float) -> Hits:
-    """center +- scale log(u) rounded once, as compilers do where the processor multiplies and
-    adds.
+    """Test center +- scale log(u) rounded once, as compilers do where the processor multiplies
+    and adds.
     """
     y, a = outputs[:, np.newaxis], centers[:, np.newaxis]
     logs = np.log(_near(_tail(y, a, scale)))
@@ -87,13 +91,17 @@ def _tail(y: Floats, a: Floats, scale: float) -> Floats:
 
 
 def _near(u: Floats) -> Floats:
-    """The multiples of 2^-53 in (0, 1] around each u, shape (n, 2 WINDOW + 1); NaN outside."""
+    """Return the multiples of 2^-53 in (0, 1] around each u, shape (n, 2 WINDOW + 1); NaN
+    outside.
+    """
     j = np.rint(_GRID * u) + np.arange(-WINDOW, WINDOW + 1)
     return np.where((j >= 1) & (j <= _GRID), j / _GRID, np.nan)
 
 
 def _multiply_add(x: float, y: Floats, z: Floats) -> Floats:
-    """x y + z rounded once (but for ties of the second order), by error-free transformations."""
+    """Compute x y + z rounded once (but for ties of the second order), by error-free
+    transformations.
+    """
     product = x * y
     total = z + product
     back = total - z

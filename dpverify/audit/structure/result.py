@@ -1,4 +1,4 @@
-"""What the structure attacks return, and how they call what they attack."""
+"""Results of the structure attacks, and the calls that they make."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEWEST_DRAWS = 100
 
 @dataclass(frozen=True, slots=True)
 class Finding(Asked):
-    """What one attack saw.
+    """Result of one attack.
 
     found: whether the implementation betrays something. Silence is evidence, not a proof.
     evidence: what was seen, and on which inputs.
@@ -36,7 +36,7 @@ class Finding(Asked):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the attack looked everywhere and found nothing."""
+        """True if the attack looked everywhere and found nothing."""
         return not self.found and not self.problem
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Finding(Asked):
 
 
 def check_draws(draws: int, alpha: float) -> None:
-    """Raises ValueError for too few draws or an alpha that is no probability."""
+    """Raise ValueError for too few draws or an alpha that is no probability."""
     if draws < FEWEST_DRAWS:
         raise ValueError(f"draws = {draws}; at least {FEWEST_DRAWS} are needed to say a thing.")
     if not 0 < alpha < 1:
@@ -67,7 +67,9 @@ def check_draws(draws: int, alpha: float) -> None:
 
 
 def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What the call returns, or the exception that it raised: that can leak like any output."""
+    """Return what the call returns, or the exception that it raised: that can leak like any
+    output.
+    """
     try:
         return function(*arguments)
     except MemoryError:  # where memory ends says nothing of the function
@@ -77,5 +79,5 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """One line."""
+    """Describe an exception in one line."""
     return f"{type(error).__name__}: {error}".replace("\n", " ")[:200]

@@ -51,7 +51,7 @@ class _Case:
             self.facts.append(f"{what} (the first {shared} outputs are equal)")
 
     def finding(self, silence: str, alpha: float, call: str) -> Finding:
-        """Found if there is a fact."""
+        """Return the finding: ``found`` if there is a fact."""
         if not self.facts:
             self.problems.append(self.measure.problem(len(self.observed), self.comparisons))
         text = "; ".join(self.facts) or silence
@@ -68,7 +68,8 @@ def predictable_seeding(
     draws: int = 100,
     alpha: float = 1e-6,
 ) -> Finding:
-    """Can the noise be had again: from a fresh object, a fresh process, a global or guessable seed?
+    """Test whether the noise can be had again: from a fresh object, a fresh process, a global
+    or guessable seed.
 
     make_release() makes what is attacked, as its users do by default; release() is one output.
     model(generator): one release from a numpy generator; the seeds 0..seeds-1, the clock around the
@@ -104,7 +105,7 @@ def predictable_seeding(
 
 
 def _others(case: _Case, make_release: Make, processes: bool) -> None:
-    """A second object, the global generators, and fresh processes."""
+    """Compare with a second object, the global generators, and fresh processes."""
     draws = len(case.observed)
     case.compare(
         "two fresh objects give the same noise", case.observed, _fresh(make_release, draws)
@@ -124,7 +125,9 @@ def _fresh(make_release: Make, draws: int) -> list[str]:
 
 
 def _after_seeding(name: str, seed: int, make_release: Make, draws: int) -> list[str]:
-    """Outputs of a fresh object after seeding a global generator, whose state is put back."""
+    """Return outputs of a fresh object after seeding a global generator, whose state is put
+    back.
+    """
     # The attack is on this very state.
     before = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
@@ -145,7 +148,7 @@ def _in_a_process(make_release: Make, draws: int) -> list[str]:
 
 
 def _guesses(seeds: int, before: float, after: float) -> list[int]:
-    """Small seeds, and the clock around the making in seconds and milliseconds."""
+    """Return guesses: small seeds, and the clock around the making in seconds and milliseconds."""
     guesses = list(range(seeds))
     for unit in (1, 1000):
         guesses += range(int(unit * before) - _CLOCK, int(unit * after) + _CLOCK + 1)
@@ -153,7 +156,7 @@ def _guesses(seeds: int, before: float, after: float) -> list[int]:
 
 
 def _generators(guesses: list[int]) -> Iterator[tuple[str, Any]]:
-    """Generators that an attacker would guess, with their names; two a seed."""
+    """Yield generators that an attacker would guess, with their names; two a seed."""
     for seed in guesses:
         yield f"default_rng({seed})", np.random.default_rng(seed)
         yield f"RandomState({seed % 2**32})", np.random.RandomState(seed % 2**32)

@@ -28,7 +28,7 @@ def timing(
     threshold: float = 0.05,
     alpha: float = 1e-6,
 ) -> Finding:
-    """Does the running time of a call correlate with the size of the noise in it?
+    """Test whether the running time of a call correlates with the size of the noise in it.
 
     release(size) returns ``size`` numbers; it is called ``draws`` times with size ``batch``,
     and the noise of a call is the sum of |output - center|. Found: Pearson's or Spearman's
@@ -65,8 +65,8 @@ def timing(
 
 
 def correlations(seconds: Floats, noise: Floats) -> tuple[float, float]:
-    """Pearson's and Spearman's, of times without their trend and extremes; 0 where nothing
-    varies.
+    """Return Pearson's and Spearman's correlations of times without their trend and extremes; 0
+    where nothing varies.
     """
     level = _without_trend(seconds)
     clipped = np.clip(level, *np.quantile(level, [_CLIPPED, 1 - _CLIPPED]))
@@ -76,7 +76,9 @@ def correlations(seconds: Floats, noise: Floats) -> tuple[float, float]:
 
 
 def swap_test(seconds: Floats, noise: Floats) -> float:
-    """An upper bound of the two-sided p-value under swaps of adjacent noises; shape (n,) each."""
+    """Return an upper bound of the two-sided p-value under swaps of adjacent noises; shape (n,)
+    each.
+    """
     even = len(seconds) // 2 * 2
     # what is done to the times alone keeps the test exact: the swaps are of noises
     slower, larger = (
@@ -98,7 +100,9 @@ def _without_trend(seconds: Floats) -> Floats:
 def _measure(
     release: Callable[[int], Any], center: float, draws: int, batch: int
 ) -> tuple[Floats, Floats, Floats] | str:
-    """Seconds, noise and the fixed loop's seconds, shape (draws,) each; or what went wrong."""
+    """Return seconds, noise and the fixed loop's seconds, shape (draws,) each; or what went
+    wrong.
+    """
     seconds, noise, loop = np.zeros(draws), np.zeros(draws), np.zeros(draws)
     for i in range(draws):
         start = time.perf_counter()

@@ -41,7 +41,8 @@ def membership(
     seed: int = 0,
     formulas: Mapping[str, Formula] = FORMULAS,
 ) -> Finding:
-    """Is an output one that float Laplace noise can reach from one center and not from the other?
+    """Test whether an output is one that float Laplace noise can reach from one center and not
+    from the other.
 
     release(data) returns a number or an array of them; vectorized: release(data, size), that
     many. The side of each call (of each batch) is a coin, from ``seed``; what drifts with the
@@ -84,7 +85,8 @@ def lowest_set_bit(
     vectorized: bool = False,
     seed: int = 0,
 ) -> Finding:
-    """Does the exponent of the outputs' lowest set bit show which number noise was added to?
+    """Test whether the exponent of the outputs' lowest set bit shows which number noise was
+    added to.
 
     A float sum has no bits finer than both terms have: noise added to 1 none below 2^-53. The
     threshold is learned on half of the draws.
@@ -116,7 +118,7 @@ def lowest_set_bit(
 
 
 def lowest_bit_exponent(values: Floats) -> Floats:
-    """e with x an odd multiple of 2^e, for each finite float64 x; 2000 for zero."""
+    """Return e with x an odd multiple of 2^e, for each finite float64 x; 2000 for zero."""
     mantissas, exponents = np.frexp(values)
     integers = np.ldexp(mantissas, 53).astype(np.int64)
     lowest = (integers & -integers).astype(np.float64)
@@ -125,7 +127,7 @@ def lowest_bit_exponent(values: Floats) -> Floats:
 
 
 def _bits(numbers: Floats, offsets: tuple[float, ...]) -> Floats:
-    """Shape (size, 2 + len(offsets)): the least over each output's numbers."""
+    """Return the least exponents over each output's numbers, shape (size, 2 + len(offsets))."""
     if not numbers.shape[1]:
         return np.zeros((len(numbers), 2 + len(offsets)))
     lowest = lowest_bit_exponent(numbers)
@@ -141,8 +143,8 @@ def _explained(
     scale: float,
     formulas: Mapping[str, Formula],
 ) -> Floats:
-    """Shape (size, formulas): 1 where only the left center explains an output, -1 the right,
-    else 0.
+    """Return 1 where only the left center explains an output, -1 for the right, else 0; shape
+    (size, formulas).
     """
     columns = []
     for formula in formulas.values():
@@ -181,7 +183,7 @@ def _example(batch: Draws, explained: Floats) -> str:
 
 
 def _sides(names: tuple[str, ...], made: Called, scored: list[Floats]) -> Sides:
-    """The outputs with their features."""
+    """Return the outputs with their features."""
     left, right = (Draws(side.labels, one) for side, one in zip(made.sides, scored, strict=True))
     return Sides(names, left, right, made)
 
@@ -189,7 +191,9 @@ def _sides(names: tuple[str, ...], made: Called, scored: list[Floats]) -> Sides:
 def _concluded(
     attack: str, sides: Sides, claim: Guarantee, alpha: float, seen: str, reproduce: str
 ) -> Finding:
-    """A finding if a certificate refutes the claim; ``seen`` is what to say besides."""
+    """Return a finding, ``found`` if a certificate refutes the claim; ``seen`` is what to say
+    besides.
+    """
     problem = sides.called.problem
     try:
         certificates = certify(sides, claim, alpha)

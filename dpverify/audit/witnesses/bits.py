@@ -69,7 +69,7 @@ class _Bit:
 
 @dataclass(frozen=True, slots=True)
 class _Remainder:
-    """Of the number in a column, as a multiple of 2^unit."""
+    """Remainder of the number in a column, as a multiple of 2^unit."""
 
     column: int
     modulus: int
@@ -98,7 +98,7 @@ class _Remainder:
 def low_bits(
     columns: list[int], own: Draws, other: Draws, cells: int, most: int
 ) -> list[Candidate]:
-    """Bits and remainders that differ plainly, the most telling ones.
+    """Return bits and remainders that differ plainly, the most telling ones.
 
     columns: which are looked at closely; all others with few draws. cells: about how many
     numbers are looked at.
@@ -151,8 +151,8 @@ def _telling_bits(
 
 
 def _form(values: Floats) -> tuple[int | None, float]:
-    """The unit of which all are multiples, None where they need the mantissa; and which bits
-    are low.
+    """Return the unit of which all are multiples, None where they need the mantissa; and which
+    bits are low.
     """
     unit = int(lowest_bit(values).min())
     if np.abs(values).max() >= np.ldexp(float(_LARGEST), unit):
@@ -162,7 +162,7 @@ def _form(values: Floats) -> tuple[int | None, float]:
 
 
 def _words(values: Floats, unit: int | None) -> NDArray[np.int64]:
-    """The bits themselves. What is too large for integers is cut off there."""
+    """Return the bits themselves. What is too large for integers is cut off there."""
     if unit is None:
         return np.ascontiguousarray(values).view(np.int64)
     with np.errstate(all="ignore"):
@@ -171,7 +171,7 @@ def _words(values: Floats, unit: int | None) -> NDArray[np.int64]:
 
 
 def _ones(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many words have each bit set, from the lowest on."""
+    """Return how many words have each bit set, from the lowest on."""
     octets = np.ascontiguousarray(words, dtype="<i8").view(np.uint8).reshape(-1, 8)
     counts: NDArray[np.int64] = np.unpackbits(octets, axis=1, bitorder="little").sum(
         axis=0, dtype=np.int64

@@ -66,7 +66,7 @@ class _Levels:
     apart: Ranks
 
     def bent(self, bends: list[float]) -> _Fit:
-        """A logistic regression on a curve with these bends."""
+        """Fit a logistic regression on a curve with these bends."""
         slopes = [np.maximum(self.scores - bend, 0.0) for bend in bends]
         basis = np.column_stack([np.ones_like(self.scores), self.scores, *slopes])
         alone = np.zeros((len(basis), len(self.apart)))
@@ -92,13 +92,14 @@ class _Fit:
     likely: float
 
     def errors(self) -> Floats:
-        """Standard errors of the odds."""
+        """Return the standard errors of the odds."""
         spread = np.linalg.solve(self.curvature, self.basis.T).T
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", self.basis, spread)))
 
 
 def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve | None:
-    """The curve, from scores of draws that did not make the score; None if these contradict it.
+    """Return the curve, from scores of draws that did not make the score; None if these
+    contradict it.
 
     bends: how many it may have. Of about 1% of the scores that it fits it is refused, by
     chi-square over levels of the score.
@@ -118,7 +119,7 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
 
 
 def _repeated(scores: Floats) -> tuple[Ranks, Ranks]:
-    """The first and the last rank of every score that many of the draws have."""
+    """Return the first and the last rank of every score that many of the draws have."""
     last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
     first = np.append(0, last[:-1] + 1)
     many = last + 1 - first >= _ATOM * len(scores)
@@ -126,8 +127,8 @@ def _repeated(scores: Floats) -> tuple[Ranks, Ranks]:
 
 
 def _curve(scores: Floats, sides: Floats, ends: Ranks, apart: Ranks, bends: int) -> Curve | None:
-    """The curve through levels that end at these ranks of decreasing scores; None if the draws
-    contradict it.
+    """Return the curve through levels that end at these ranks of decreasing scores; None if the
+    draws contradict it.
 
     sides: 1 for draws of the own side. apart: levels whose odds are their own.
     """
@@ -161,8 +162,9 @@ def _curve(scores: Floats, sides: Floats, ends: Ranks, apart: Ranks, bends: int)
 def _simplest(
     levels: _Levels, possible: list[float], most: int
 ) -> tuple[Floats, Floats, int, float]:
-    """The odds and their errors by a line, or by a curve with those bends that make them
-    evidently likelier; how many bends it has, and the logarithm of its likelihood."""
+    """Return the odds and their errors by a line, or by a curve with those bends that make them
+    evidently likelier; how many bends it has, and the logarithm of its likelihood.
+    """
     bends: list[float] = []
     best = levels.bent(bends)
     while len(bends) < most:
@@ -179,7 +181,7 @@ def _simplest(
 
 
 def _ends(scores: Floats) -> Ranks:
-    """The last rank of every level of decreasing scores; equal scores are of one level."""
+    """Return the last rank of every level of decreasing scores; equal scores are of one level."""
     ranks, size = [], float(_RAREST)
     while size < len(scores):
         ranks.append(int(size) - 1)
@@ -190,8 +192,8 @@ def _ends(scores: Floats) -> Ranks:
 
 
 def _fitted(basis: Floats, hits: Floats, both: Floats) -> tuple[Floats, Floats]:
-    """The logarithm of the own side's odds at every level, by logistic regression, and the
-    curvature at the last step.
+    """Return the logarithm of the own side's odds at every level, by logistic regression, and
+    the curvature at the last step.
 
     basis: shape (levels, numbers).
     """

@@ -64,19 +64,19 @@ class Witness:
         return text.format(threshold=f"{self.sign * self.threshold:.6g}")
 
     def is_same_as(self, other: Witness) -> bool:
-        """Whether both are the same event."""
+        """Return whether both are the same event."""
         mine, its = ((one.candidate, one.sign, one.threshold) for one in (self, other))
         return mine == its
 
     def happens(self, scores: Floats) -> NDArray[np.bool_]:
-        """In which of the draws with these scores (the candidate's) the event happens."""
+        """Return in which of the draws with these scores (the candidate's) the event happens."""
         if self.sign > 0:
             return np.asarray(scores >= self.threshold, dtype=np.bool_)
         return np.asarray(scores <= -self.threshold, dtype=np.bool_)
 
     def happenings(self, draws: Draws, scores: dict[int, Floats]) -> list[NDArray[np.bool_]]:
-        """In which of these draws the event happens, alone in a list; and no guess at the other
-        side.
+        """Return in which of these draws the event happens, alone in a list; there is no guess
+        at the other side.
 
         scores: of these draws by the id of a candidate, so that events of one candidate share
         them.
@@ -84,7 +84,7 @@ class Witness:
         return [self.happens_in(draws, scores), np.zeros(len(draws), dtype=np.bool_)]
 
     def happens_in(self, draws: Draws, scores: dict[int, Floats]) -> NDArray[np.bool_]:
-        """In which of these draws it happens. scores: as in ``happenings``."""
+        """Return in which of these draws the event happens. scores: as in ``happenings``."""
         key = id(self.candidate)
         if key not in scores:
             scores[key] = self.candidate.score(draws)
@@ -116,7 +116,7 @@ class _Scored:
 
 
 def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
-    """The best score there is where both laws are known (Neyman, Pearson 1933)."""
+    """Return the best score there is where both laws are known (Neyman, Pearson 1933)."""
 
     def score(draws: Draws) -> Floats:
         own, other = left.log_likelihood(draws), right.log_likelihood(draws)
@@ -130,7 +130,7 @@ def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What there is to be certified in one direction.
+    """Options for what is certified in one direction.
 
     witnesses: the most promising, the best first, each of another candidate. suspect: of one
     (epsilon, delta), the event of the largest signed root, in standard errors above the claim,
@@ -162,7 +162,7 @@ class _Scores:
         return [np.concatenate([one.by(candidate) for one in batches]) for batches in sides]
 
     def fresh_by(self, candidate: Candidate) -> list[Floats]:
-        """Those of the fresh draws alone, on which all candidates are judged alike."""
+        """Return the scores of the fresh draws alone, on which all candidates are judged alike."""
         sizes = [sum(map(len, batches)) for batches in self.fresh]
         return [one[:size] for one, size in zip(self.by(candidate), sizes, strict=True)]
 
@@ -179,7 +179,7 @@ def choose(
     task: Task,
     learned_on: tuple[Draws, Draws] | None = None,
 ) -> tuple[Witness, Witness]:
-    """The most promising event for either direction: left over right, right over left."""
+    """Return the most promising event for either direction: left over right, right over left."""
     ours, theirs = ranked(left, right, candidates, task, learned_on)
     return ours.witnesses[0], theirs.witnesses[0]
 
@@ -193,7 +193,7 @@ def ranked(
     most: int = 1,
     contenders: int = CONTENDERS,
 ) -> tuple[Options, Options]:
-    """The ``most`` promising events for either direction, and the most suspicious one.
+    """Return the ``most`` promising events for either direction, and the most suspicious one.
 
     ``left`` and ``right`` are batches of draws that no candidate has learned from; those that did
     not learn are judged on ``learned_on`` as well. A candidate with ``both_signs=False`` rises
@@ -222,8 +222,9 @@ def ranked(
 def _judged(
     scores: _Scores, candidates: Iterable[Candidate], task: Task
 ) -> tuple[tuple[list[Witness], list[Witness]], list[Witness | None]]:
-    """Every candidate at the threshold that promises most, for either direction; and the
-    largest signed roots."""
+    """Return every candidate at the threshold that promises most, for either direction; and the
+    largest signed roots.
+    """
     found: tuple[list[Witness], list[Witness]] = ([], [])
     suspects: list[Witness | None] = [None, None]
     most_yet = [-np.inf, -np.inf]
@@ -256,7 +257,7 @@ def _witness(candidate: Candidate, sign: int, chosen: Chosen, handicap: float) -
 
 
 def _larger(before: Witness | None, now: Witness) -> Witness | None:
-    """The one of the larger promise, the plainer one first; only positive ones count."""
+    """Return the one of the larger promise, the plainer one first; only positive ones count."""
     least = 0.0 if before is None else before.promise + _PLAINER
     return now if now.promise > least and now.threshold < np.inf else before
 
@@ -268,7 +269,7 @@ def _with(
     scores: _Scores,
     task: Task,
 ) -> Witness:
-    """The witness with another threshold or aim, from its scores."""
+    """Return the witness with another threshold or aim, from its scores."""
     if witness.aim.impossible or witness.promise == -np.inf:
         return witness
     sides = [witness.sign * one for one in scores.by(witness.candidate)]
@@ -278,7 +279,7 @@ def _with(
 
 
 def _finished(witness: Witness, side: int, scores: _Scores, task: Task) -> Witness:
-    """With its final threshold and share."""
+    """Return the witness with its final threshold and share."""
     if not task.refute or witness.promise < -_HOPELESS:
         plain = replace(task, refute=False)
         witness = _with(witness, _along_its_curve, side, scores, plain)
@@ -292,8 +293,8 @@ def _along_its_curve(chosen: Chosen, own: Floats, other: Floats, task: Task) -> 
 def _compared(
     best: Witness, found: Sequence[Witness], side: int, scores: _Scores, task: Task, number: int
 ) -> Witness:
-    """Of those that promise nearly as much as the best the one that is worth most, the plainest
-    where several are worth the same.
+    """Return the witness that is worth most, among those that promise nearly as much as the
+    best; the plainest where several are worth the same.
 
     Without those whose curves of odds make the sides of all draws far less likely than another's:
     rare events are too few to tell scores by, and a score that tells more does so far out as well.
@@ -326,7 +327,9 @@ def _compared(
 
 
 def _foremost(found: Sequence[Witness], task: Task, most: int) -> list[Witness]:
-    """The plainest of the most promising, and next to it others that are not the same event."""
+    """Return the plainest of the most promising, and next to it others that are not the same
+    event.
+    """
     best = _nothing(task)
     for witness in found:
         if witness.promise > best.promise + _PLAINER:
@@ -342,7 +345,9 @@ def _foremost(found: Sequence[Witness], task: Task, most: int) -> list[Witness]:
 def along_curve(
     witness: Witness, own: Draws, other: Draws, task: Task, size: int
 ) -> tuple[Witness, ...]:
-    """Events of the same score at other thresholds: from rare to common on the other side."""
+    """Return events of the same score at other thresholds: from rare to common on the other
+    side.
+    """
     if not size:
         return ()
     scores = [witness.sign * witness.candidate.score(draws) for draws in (own, other)]

@@ -20,7 +20,7 @@ _MOVES = 0.5  # of the rows, at least, in which a clock has moved on
 
 
 def clocks_of(own: Draws, other: Draws) -> list[int]:
-    """The columns that are clocks on both sides, in the order of the calls."""
+    """Return the columns that are clocks on both sides, in the order of the calls."""
     width = min(own.numbers.shape[1], other.numbers.shape[1])
     if width < 2 or min(len(own), len(other)) < _FEWEST:
         return []
@@ -34,14 +34,16 @@ def clocks_of(own: Draws, other: Draws) -> list[int]:
 
 
 def without(draws: Draws, columns: list[int]) -> Draws:
-    """The same draws with 0 in these columns, without ``raw``."""
+    """Return the same draws with 0 in these columns, without ``raw``."""
     numbers = draws.numbers.copy()
     numbers[:, [j for j in columns if j < numbers.shape[1]]] = 0.0
     return Draws(draws.coded, numbers, kinds=draws.kinds, marks=draws.marks)
 
 
 def unclocked(candidates: list[Candidate], columns: list[int]) -> list[Candidate]:
-    """Candidates learned without these columns, so that their scores leave them out as well."""
+    """Return candidates learned without these columns, so that their scores leave them out as
+    well.
+    """
     last: list[tuple[Draws, Draws]] = []  # scores of one batch share what is made of it
 
     def bare(draws: Draws) -> Draws:

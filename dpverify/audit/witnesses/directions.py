@@ -28,14 +28,16 @@ TELLING = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """center, scale: shape (width,), from draws of both sides."""
+    """Scaling of numbers by center and scale, both of shape (width,), from draws of both sides."""
 
     center: Floats
     scale: Floats
 
     @classmethod
     def of(cls, own: Floats, other: Floats) -> Scaling:
-        """The median, and half the distance of the 16% and 84% quantiles; not of all the rows."""
+        """Estimate the median, and half the distance of the 16% and 84% quantiles, from some of
+        the rows.
+        """
         most = max(100, _FOR_SCALES // max(1, own.shape[1]))
         rows = np.concatenate([own[:most], other[:most]])
         if not rows.size:
@@ -50,7 +52,7 @@ class Scaling:
         return cls(center, np.where(scale > _LEAST_SCALE, scale, 1.0))
 
     def apply(self, numbers: Floats) -> Floats:
-        """The same shape."""
+        """Scale the numbers, which keep their shape."""
         with np.errstate(all="ignore"):
             scaled = numbers - self.center
             scaled /= self.scale
@@ -60,7 +62,8 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """What two samples of scaled vectors say of their laws. All of shape (width,).
+    """Moments of two samples of scaled vectors, from which their laws are judged. All of shape
+    (width,).
 
     t, t_variance: differences of means and of variances, in standard errors.
     variance: within the sides, pooled.
