@@ -1,1 +1,1 @@
-"""The attacks: for each mechanism its configurations, crafted pairs and own planted faults."""
+"""Attacks on every mechanism: its configurations, crafted pairs and planted faults of its own."""

@@ -32,7 +32,7 @@ def attacked(
     *faults: Callable[[Any], Fault],
     quick_trials: int,
 ) -> Configuration:
-    """A configuration with these faults planted in the mechanism."""
+    """Build a configuration with these faults planted in the mechanism."""
     return Configuration(
         name=name,
         mechanism=mechanism,
@@ -46,7 +46,8 @@ def attacked(
 
 
 def changed(mechanism: Mechanism[Any], change: Change, names: tuple[str, ...]) -> Plan:
-    """Every stage whose name begins like one of these is changed, as declared and as built."""
+    """Return the plan with ``change`` applied to every noisy stage whose name begins with one of
+    ``names``."""
 
     def one(stage: Stage) -> Stage:
         open_ = not stage.name.startswith(names) or isinstance(stage.noise, NoNoise)
@@ -56,7 +57,7 @@ def changed(mechanism: Mechanism[Any], change: Change, names: tuple[str, ...]) -
 
 
 def rescaled(stage: Stage, factor: Fraction) -> Stage:
-    """With other noise."""
+    """Return the stage with its noise multiplied by ``factor``."""
     noise = stage.noise.rescaled(factor)
     assert noise is not None
     return dataclasses.replace(stage, noise=noise)
@@ -71,27 +72,27 @@ def _total(stage: Stage) -> tuple[OneUnit, ScaledSum]:
 
 
 def _searches(mechanism: Mechanism[Any]) -> int:
-    """How many stages compare with thresholds."""
+    """Count the stages that compare records with thresholds."""
     queries: list[Any] = [stage.query for stage in stages_of(mechanism.fixed_plan)]
     return sum(isinstance(getattr(query, "query", None), SideCounts) for query in queries)
 
 
 def unpaid_steps(mechanism: Mechanism[Any]) -> Fault:
-    """Every step has the noise that would do for the only one."""
+    """Give every step of the searches the noise that would suffice for a single step."""
     factor = Fraction(_searches(mechanism) ** -0.5)
     plan = changed(mechanism, lambda stage: rescaled(stage, factor), _SEARCHES)
     return plan_fault("pays for one step alone", mechanism, plan)
 
 
 def one_column(mechanism: Mechanism[Any]) -> Fault:
-    """Every step has the noise of a single column, though a record moves all of them."""
+    """Give every step the noise of a single column, although a record moves all columns."""
     factor = Fraction(mechanism.columns() ** -0.5)
     plan = changed(mechanism, lambda stage: rescaled(stage, factor), _SEARCHES)
     return plan_fault("pays for one column alone", mechanism, plan)
 
 
 def unpaid_weight(mechanism: Mechanism[Any]) -> Fault:
-    """Noise for the sum alone, R instead of sqrt(R^2 + w^2)."""
+    """Add noise for the sum alone: for the sensitivity R instead of sqrt(R^2 + w^2)."""
 
     def change(stage: Stage) -> Stage:
         query, total = _total(stage)
@@ -105,7 +106,7 @@ def unpaid_weight(mechanism: Mechanism[Any]) -> Fault:
 
 
 def exact_number(mechanism: Mechanism[Any]) -> Fault:
-    """As if it were public, to compare with half of it."""
+    """Release the exact number of records, as if it were public, to compare with half of it."""
     _, total = _total(stages_of(mechanism.fixed_plan)[-1])
     exact = Stage("exact", Faulty(total, lambda rows: [len(rows)]), NoNoise())
     plan = (exact, *mechanism.fixed_plan)
@@ -113,7 +114,7 @@ def exact_number(mechanism: Mechanism[Any]) -> Fault:
 
 
 def exact_medians(mechanism: Mechanism[Any]) -> Fault:
-    """The sum is taken about the medians of the data themselves."""
+    """Take the sum about the exact medians of the data."""
 
     def change(stage: Stage) -> Stage:
         query, total = _total(stage)
@@ -141,7 +142,8 @@ _NAN, _FAR, _TINY = float("nan"), 1e308, 5e-324
 
 
 def line_added() -> tuple[NeighboringPair, ...]:
-    """About 0 with a reach of 4: at thresholds, far away, where order could matter, and nobody."""
+    """List pairs about 0 with a reach of 4: at thresholds, far away, reordered, and with an
+    empty side."""
     return (
         added("a record far above enters", [0.0] * 4, _FAR),
         added("everything shifts by a place", [_FAR, -_FAR] * 6, _FAR),
@@ -156,10 +158,10 @@ def line_added() -> tuple[NeighboringPair, ...]:
 
 
 def plane_replaced() -> tuple[NeighboringPair, ...]:
-    """About (1, -3) with a reach of 8: from one corner to the opposite, and by less than a cell.
+    """List pairs about (1, -3) with a reach of 8: between opposite corners, and within a cell.
 
-    The first record is 10 expected norms away, for deviations of 4 and 8; what replaces it lies
-    opposite, less than 4 of them away.
+    The first pair's record is 10 expected norms away, for deviations of 4 and 8; the record that
+    replaces it lies on the opposite side, less than 4 expected norms away.
     """
     corner, crowd = (41.0, 77.0), [(1.0, -3.0)] * 5
     low, high = (-4.0, -8.0), (6.0, 2.0)

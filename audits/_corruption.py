@@ -1,10 +1,12 @@
-"""Data a tenth of which are outliers, and the experiment of DH20 with them: ``robust_mean`` beside others.
+"""Data a tenth of which are outliers: DH20's experiment, with ``robust_mean`` beside other methods.
 
-Normal records of deviation 1 about (1, ..., 1), of which a tenth is replaced. "mixed" is DH20's corruption:
-half of the outliers are uniform on {0, 1}^d, the other half at (12, -2, 0, ...). Two are harder. "hidden":
-moved by 0.9 sqrt(d) in one random direction. "far": moved by 1e4 in every column.
+Normal records of deviation 1 about (1, ..., 1), of which a tenth is replaced. "mixed" is DH20's
+corruption: half of the outliers are uniform on {0, 1}^d, the other half are at (12, -2, 0, ...).
+Two kinds are harder. "hidden": outliers moved by 0.9 sqrt(d) in one random direction. "far":
+outliers moved by 1e4 in every column.
 
-DH20 is A. Dhar and J. Huang, Designing Differentially Private Estimators in High Dimensions (2020).
+DH20 is A. Dhar and J. Huang, Designing Differentially Private Estimators in High Dimensions
+(2020).
 """
 
 from __future__ import annotations
@@ -49,12 +51,12 @@ CORRUPTIONS = ("mixed", "hidden", "far")
 
 
 def records(n: int, d: int, kind: str, rng: np.random.Generator, share: float = SHARE) -> Floats:
-    """Shape (n, d); the kind may be "clean", too."""
+    """Draw normal records with outliers of this kind, shape (n, d); "clean" means no outliers."""
     return corrupted(rng.normal(1.0, 1.0, (n, d)), kind, rng, share)
 
 
 def corrupted(clean: Floats, kind: str, rng: np.random.Generator, share: float = SHARE) -> Floats:
-    """The same records with the first tenth (or another share) of them replaced."""
+    """Return a copy of the records in which the first tenth (or ``share``) are outliers."""
     found, (n, d) = clean.copy(), clean.shape
     k = round(share * n)
     if kind == "mixed":
@@ -80,19 +82,19 @@ def _panel(kind: str, n: int) -> str:
 
 
 def _draw(setting: Setting, rng: np.random.Generator) -> Drawn:
-    """The truth is the error of the mean of the records as they were."""
+    """Draw the data; the truth is the error of the mean of the records before corruption."""
     clean = rng.normal(1.0, 1.0, (setting["n"], setting["d"]))
     off = float(np.linalg.norm(clean.mean(axis=0) - 1))
     return Drawn(corrupted(clean, setting["kind"], rng), off)
 
 
 def _excess(value: Any, clean: float) -> float:
-    """How much farther from (1, ..., 1) than the mean of the records as they were."""
+    """Return how much farther the value is from (1, ..., 1) than the mean of the clean records."""
     return float(np.linalg.norm(np.asarray(value) - 1)) - clean
 
 
 def _made(kind: type[Mechanism[Any]], own: Callable[[int, int], Mapping[str, Any]]) -> Any:
-    """Of a setting; own: parameters from n and d."""
+    """Build the mechanism's constructor for a setting; ``own`` maps n and d to its parameters."""
 
     def make(setting: Setting) -> Mechanism[Any]:
         given = own(setting["n"], setting["d"])
@@ -102,7 +104,10 @@ def _made(kind: type[Mechanism[Any]], own: Callable[[int, int], Mapping[str, Any
 
 
 def _filtered(gamma: Callable[[int], float]) -> Refuted:
-    """The coded filter and a vector of noise, as the exhibits have them: epsilon = 1, tau = 1 / n. gamma: of n."""
+    """Run the coded filter and add Gaussian noise, as the exhibits do: epsilon = 1, tau = 1 / n.
+
+    ``gamma`` maps n to the corrupt share.
+    """
 
     def value(setting: Setting, data: Floats, bits: Bits) -> Floats:
         cells = _robust.released(data, 1, bits, _robust.as_coded, gamma(len(data)))
@@ -126,7 +131,8 @@ METHODS = {
     "algorithm 1": _filtered(lambda n: SHARE),
     "algorithm 2": _filtered(lambda n: 1 / n),
 }
-"""``RobustMean`` and ``RefinedMean`` are told the deviations, the two others that means are within 100 of 0. The algorithms are DH20's."""
+"""``RobustMean`` and ``RefinedMean`` are told the deviations, the two others that means are
+within 100 of 0. The algorithms are DH20's."""
 
 # (n, d): error of Algorithm 1, of Algorithm 2, of the mean of the records as they were.
 _VECTORS = {
@@ -152,13 +158,13 @@ _PRINTED = {  # as the files print it: spectral norms, with a d x d matrix of no
     (10_000, 400): (1145, 273.5),
 }
 _RUN = (
-    "medians of 5 (n = 100), 3 (n = 1000) and 1 (n = 10000) runs of DH20's MATLAB files, unchanged, under "
-    "GNU Octave 7.3, with eps = 1, tau = 1 / n and C = 0.5"
+    "medians of 5 (n = 100), 3 (n = 1000) and 1 (n = 10000) runs of DH20's MATLAB files, "
+    "unchanged, under GNU Octave 7.3, with eps = 1, tau = 1 / n and C = 0.5"
 )
 
 
 def _reference(algorithm: int, errors: Mapping[tuple[int, int], Any], how: str) -> Reference:
-    """The excess in each panel of DH20's own corruption."""
+    """Give the published excess error in each panel of DH20's own corruption."""
     numbers = {
         _panel("mixed", n): {
             d: errors[n, d][algorithm - 1] - _VECTORS[n, d][2] for m, d in errors if m == n
@@ -178,7 +184,7 @@ REFERENCES = {
 
 
 def _order(better: str, worse: str, faulty: str, fault: RateFault, cells: Any) -> Order:
-    """cells: (kind, n, the dimensions)."""
+    """Claim which method is better; ``cells`` lists (kind, n, the dimensions)."""
     where = {_panel(kind, n): d for kind, n, d in cells}
     return Order(better=better, worse=worse, where=where, faulty=faulty, fault=fault)
 

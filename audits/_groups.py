@@ -29,7 +29,7 @@ _CANDIDATES = 6000
 
 
 def parts_of(mechanism: GroupVotes) -> tuple[Stage, GroupBuckets, Any]:
-    """The only stage, its query and its noise."""
+    """Return the mechanism's only stage, its query and its noise."""
     (stage,) = mechanism.fixed_plan
     assert isinstance(stage, Stage)
     query, noise = stage.query, stage.noise
@@ -42,9 +42,9 @@ def parts_of(mechanism: GroupVotes) -> tuple[Stage, GroupBuckets, Any]:
 
 
 class Crafted:
-    """Records that are put into groups on purpose: the hash is public.
+    """Records chosen for the group into which the public hash puts them.
 
-    near, far: by group, records about 0 and about 3 2^17.
+    near, far: by group, records about 0 and records about 3 2^17.
     """
 
     def __init__(self, mechanism: GroupVotes | GroupBuckets) -> None:
@@ -60,13 +60,14 @@ class Crafted:
         return [rows[members].tolist() for members in self.query.members(rows)]
 
     def groups(self, alone: int, spread: int) -> Rows:
-        """A near record in each of the last groups; beside it a far one in ``spread`` of them."""
+        """Put a near record in each of the last groups, and a far one beside it in ``spread`` of
+        them."""
         last = range(self.query.groups - alone - spread, self.query.groups)
         rows = [self.near[group][0] for group in last]
         return rows + [self.far[group][0] for group in last[alone:]]
 
     def twin(self) -> tuple[int, Rows]:
-        """A group that holds a near record twice and a far one, with a statistic of zero."""
+        """Find a group with a near record twice and a far one, so that its statistic is zero."""
         for group, near in enumerate(self.near):
             far = self.far[group][-1]  # candidates are in their order in the group
             for row in near:
@@ -77,8 +78,11 @@ class Crafted:
 
 
 def _rows(query: GroupBuckets, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Records of these numbers in all columns; where numbers of reports are voted for, 0 in the last, so that
-    two reports are worth it where there is any variance, and one where there is none."""
+    """Repeat each value in all columns.
+
+    Where numbers of reports are voted for, the last column is 0, so that two reports are
+    worthwhile where there is any variance, and one where there is none.
+    """
     rows = np.repeat(values[:, np.newaxis], query.columns, axis=1)
     if isinstance(query.statistic, ReportsWorth):
         rows[:, -1] = 0.0
@@ -86,7 +90,8 @@ def _rows(query: GroupBuckets, values: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def pairs_added(mechanism: GroupVotes | GroupBuckets) -> tuple[NeighboringPair, ...]:
-    """A group moves, between large buckets or to a new one; equal records stand next to each other."""
+    """List pairs in which a group's vote moves, between large buckets or to a new one, and one
+    in which equal records stand next to each other."""
     crafted = Crafted(mechanism)
     m = crafted.query.groups
     side_by_side = _rows(crafted.query, np.array([0.0, 0.0, 1.0, 1.0] * (m // 2))).tolist()
@@ -98,7 +103,7 @@ def pairs_added(mechanism: GroupVotes | GroupBuckets) -> tuple[NeighboringPair, 
 
 
 def pairs_replaced(mechanism: GroupVotes | GroupBuckets) -> tuple[NeighboringPair, ...]:
-    """Two groups move alike, between large buckets or to a new one."""
+    """List pairs in which two groups' votes move alike, between large buckets or to a new one."""
     crafted = Crafted(mechanism)
     m = crafted.query.groups
     group, twins = crafted.twin()
@@ -117,16 +122,16 @@ def pairs_replaced(mechanism: GroupVotes | GroupBuckets) -> tuple[NeighboringPai
 
 @dataclass(frozen=True, slots=True)
 class GroupsByIndex(GroupBuckets):
-    """The first two records are a group, the next two another."""
+    """Groups by position: the first two records are a group, the next two another."""
 
     def members(self, records: Records) -> list[NDArray[np.intp]]:
-        """Beyond the last group the first is next."""
+        """Assign records in pairs to the groups in turn, from the first again after the last."""
         labels = np.arange(len(records)) // 2 % self.groups
         return [np.flatnonzero(labels == group) for group in range(self.groups)]
 
 
 def _faults(mechanism: GroupVotes) -> list[Fault]:
-    """The mechanism's own: on the threshold, and on what decides a record's group."""
+    """Plant faults in the threshold and in the rule that decides a record's group."""
     stage, query, noise = parts_of(mechanism)
     fields = [getattr(query, field.name) for field in dataclasses.fields(query)]
 
@@ -147,7 +152,7 @@ def _faults(mechanism: GroupVotes) -> list[Fault]:
 
 
 def configuration(name: str, mechanism: GroupVotes) -> Configuration:
-    """With the pairs of its adjacency and its own faults."""
+    """Build a configuration with the pairs of the mechanism's adjacency and its own faults."""
     adding = mechanism.adjacency is Adjacency.ADD_REMOVE
     pairs: Sequence[NeighboringPair] = (pairs_added if adding else pairs_replaced)(mechanism)
     return Configuration(
@@ -163,17 +168,18 @@ def configuration(name: str, mechanism: GroupVotes) -> Configuration:
 
 
 def factor_off(value: float, truth: float) -> float:
-    """By which factor a positive number is off, at least 1; infinite for a number that is not positive."""
+    """Return the factor, at least 1, by which a value is off; infinite if it is not positive."""
     return max(value / truth, truth / value) if value > 0 else math.inf
 
 
 def enough_groups(noise: Any, allowed: float) -> int:
-    """The least number of groups whose common bucket is withheld with probability at most ``allowed``."""
+    """Find the fewest groups whose common bucket is withheld with probability at most
+    ``allowed``."""
     return least_integer(lambda m: noise.below(noise.threshold - m) <= allowed, above=0)
 
 
 def few_groups(mechanism: Any, data: ArrayLike, value: Any) -> Law:
-    """A planted fault: half of the groups, and the threshold for all of them."""
+    """Plant a fault: half of the groups, with the threshold for all of them."""
     (stage,) = mechanism.fixed_plan
     query = dataclasses.replace(stage.query, groups=stage.query.groups // 2)
     plan = (dataclasses.replace(stage, query=query),)
@@ -182,16 +188,18 @@ def few_groups(mechanism: Any, data: ArrayLike, value: Any) -> Law:
 
 FEW_GROUPS = RateFault(name="half of the groups", law=few_groups)
 SHARE_MISSED = 0.8
-"""Of beta: the groups of a rate miss with this probability, so that 1.3 times the noise misses too often."""
+"""Of beta: the groups of a rate miss with this probability, so that 1.3 times the noise misses
+too often."""
 DEVIATION = 2**0.5  # the variance is 2, in the middle of [1, 4)
 
 
 def rates(kind: type[GroupVotes], truth: float, **fixed: Any) -> tuple[RateClaim, ...]:
-    """Groups in proportion to ln(1 / (delta beta)) / epsilon give an answer within a factor of 4, but with probability
-    beta: over epsilon, delta, ln(1 / beta) and d.
+    """Claim the number of groups that suffices for an answer within a factor of 4.
 
-    The groups are the fewest for which it may hold: all of them but rare ones name one bucket, which is withheld with
-    probability 0.8 beta. truth: what is estimated, for columns of variance 2.
+    Groups in proportion to ln(1 / (delta beta)) / epsilon give such an answer except with
+    probability beta; the claims vary epsilon, delta, ln(1 / beta) and d. Each uses the fewest
+    groups for which this may hold: all but a few groups name one bucket, which is withheld with
+    probability 0.8 beta. truth: the estimated quantity, for columns of variance 2.
     """
 
     def made(setting: Mapping[str, Any], groups: int | None) -> GroupVotes:
@@ -224,7 +232,8 @@ def rates(kind: type[GroupVotes], truth: float, **fixed: Any) -> tuple[RateClaim
             upper=Curve(function="allowed", arguments=("t",), margin=1.0),
             faults=(FEW_GROUPS,),
             repeats=10_000,
-            source="DJYZZ24, Lemmas 4.5 and 4.6: groups in proportion to log(1 / (delta beta)) / epsilon",
+            source="DJYZZ24, Lemmas 4.5 and 4.6: groups in proportion to log(1 / (delta beta)) "
+            "/ epsilon",
         )
 
     return (

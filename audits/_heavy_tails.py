@@ -1,4 +1,4 @@
-"""Rates of ``clipped_mean`` for heavy tails, of which it is told a second moment."""
+"""Rates of ``clipped_mean`` for heavy-tailed data with a known second moment."""
 
 from __future__ import annotations
 

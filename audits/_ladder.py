@@ -1,4 +1,5 @@
-"""A mean whose radius is voted for, attacked: a record that moves a vote, and votes on the edge between two rungs."""
+"""Attacks on a mean whose radius is voted for: a record that moves a vote, and votes on the edge
+between two rungs."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from ._rescaled_faults import at, crowd
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _FEW, _MANY = 60, 2000
 _EDGE = 4
-"""So many of 1000 pairs above the stated rung leave a lower one for the rest; with one more it is refused."""
+"""So many of 1000 pairs above the stated rung leave a lower one for the rest; with one more it
+is refused."""
 _LAGS = 8
 
 
@@ -41,7 +43,8 @@ def _votes(mechanism: RescaledMean) -> tuple[Stage, PairRungs]:
 
 
 def _overlapping(mechanism: RescaledMean) -> Fault:
-    """Every record votes with the next eight of the list: one more changes all of these pairs."""
+    """Let every record vote with each of the next eight; one more record changes all these
+    pairs."""
     stage, query = _votes(mechanism)
 
     def value(base: PairRungs, view: View, before: Transcripts) -> IntArray:
@@ -57,7 +60,7 @@ def _overlapping(mechanism: RescaledMean) -> Fault:
 
 
 def _from_the_data(mechanism: RescaledMean) -> Fault:
-    """The votes are released with noise, and the rung follows from those without."""
+    """Release noisy votes, but choose the rung from the exact ones."""
     stage, query = _votes(mechanism)
 
     def law(data: ArrayLike) -> Law:
@@ -74,7 +77,7 @@ def _from_the_data(mechanism: RescaledMean) -> Fault:
 
 
 def _moving(mechanism: RescaledMean, base: Any) -> tuple[float, ...]:
-    """A record two rungs up that changes its group's pair; by the hash of a few that look alike one does."""
+    """Find a record two rungs up that changes the vote of its pair, among 200 similar ones."""
     _, query = _votes(mechanism)
     before = query.evaluate(View(ingest(base, mechanism.domain)))
     for record in (at(mechanism, 1.5 + 0.001 * i) for i in range(200)):
@@ -85,7 +88,7 @@ def _moving(mechanism: RescaledMean, base: Any) -> tuple[float, ...]:
 
 
 def _voting() -> Configuration:
-    """Nine tenths of mu^2 for the votes, and so few records that no mean is taken."""
+    """Attack the votes: they have nine tenths of mu^2, and records are too few for a mean."""
     mechanism = _laddered(ADD, n_max=_FEW, ladder_multiplier=Fraction(5, 4))
     same = crowd(mechanism, (0, _FEW))
     two = crowd(mechanism, (0, _FEW // 2), (3, _FEW // 2))
@@ -104,7 +107,10 @@ def _voting() -> Configuration:
 
 
 def _in_pairs(records: list[Any]) -> list[Any]:
-    """An even number of records in an order in which those two after two are paired, the first with place 0."""
+    """Order the records so that consecutive ones are paired, the first pair with place 0.
+
+    The number of records is even.
+    """
     pairs = scattered(len(records)).reshape(-1, 2).tolist()
     pairs.sort(key=lambda places: 0 not in places)
     placed = dict(zip((place for places in pairs for place in places), records, strict=True))
@@ -112,7 +118,8 @@ def _in_pairs(records: list[Any]) -> list[Any]:
 
 
 def _averaging() -> Configuration:
-    """A 20th for the votes, most of the rest for the mean, on whatever rung they decide."""
+    """Attack the mean on whatever rung is chosen: a 20th of mu^2 is for the votes, most of the
+    rest for the mean."""
     mechanism = _laddered(REPLACE, n_max=_MANY)
     same, rung = crowd(mechanism, (0, _MANY)), 2.0**-4
     far = at(mechanism, 3)
@@ -143,7 +150,8 @@ def _laddered(adjacency: Adjacency, **own: Any) -> RescaledMean:
 
 
 def configurations() -> tuple[Configuration, ...]:
-    """The votes by themselves, by a hash; and the mean after votes of pairs by place."""
+    """Return the attack on the votes of pairs by a hash, and on the mean after votes of pairs by
+    place."""
     return _voting(), _averaging()
 
 
@@ -151,7 +159,8 @@ def configurations() -> tuple[Configuration, ...]:
 
 
 def followed(make: Any, **own: Any) -> Iterator[SmallInstance]:
-    """Records on three scales, some of them equal, under either adjacency and on several rungs."""
+    """Yield records on three scales, some of them equal, under either adjacency and on several
+    rungs."""
     line = (0.0, 0.1, 1.0, 3.0, 50.0, 1e308) + (0.2, 0.2) * 30
     datasets: dict[str, Any] = {"near": (0.0, 0.01) * 40, "scattered": line, "nobody": ()}
     for adjacency in Adjacency:

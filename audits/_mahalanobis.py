@@ -15,12 +15,12 @@ _DELTA = Fraction(1, 10**6)
 
 
 def _deviations(d: int) -> list[float]:
-    """List the columns' deviations of the instance, 1 / j."""
+    """List the standard deviations of the instance's columns, 1 / j."""
     return [1.0 / j for j in range(1, d + 1)]
 
 
 def _made(setting: Mapping[str, Any]) -> RescaledMean:
-    """Take the square of the covariance for the matrix."""
+    """Build the mechanism for the instance's covariance and the Mahalanobis metric."""
     return RescaledMean.for_budget(
         ApproxDP(setting["epsilon"], setting["delta"]),
         adjacency=setting["adjacency"],

@@ -18,7 +18,7 @@ Value = Callable[[Any, View, Transcripts], Any]
 
 @dataclass(frozen=True, slots=True)
 class Faulty(Query):
-    """Another value after the same transcript; it has no sensitivity that anybody has proved."""
+    """A query with another value after the same transcript, and without a proved sensitivity."""
 
     base: Query
     value: Value
@@ -27,23 +27,26 @@ class Faulty(Query):
 
     @classmethod
     def of(cls, base: Any, value: Value, columns: int | None = None, *reading: str) -> Self:
-        """In place of ``base``; of as many columns unless said otherwise. reading: stages besides those of the base."""
+        """Replace the value of ``base``, with as many columns unless given.
+
+        reading: stages that are read besides those of ``base``.
+        """
         return cls(base, value, base.width if columns is None else columns, (*base.reads, *reading))
 
     @property
     def width(self) -> int:
-        """Of the value."""
+        """Number of columns of the faulty value."""
         return self.columns
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the right query reads, and what else was said."""
+        """Names of the stages that are read: those of the right query, and any added ones."""
         return self.reading
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
-        """The faulty value."""
+        """Compute the faulty value."""
         return np.asarray(self.value(self.base, view, before))
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """None."""
+        """Refuse: a planted fault has no proved sensitivity."""
         raise ValueError("a planted fault has no proved sensitivity")

@@ -1,4 +1,4 @@
-"""Planted faults of ``rescaled_mean``, and where its pairs put their records."""
+"""Planted faults of ``rescaled_mean``, and the places of its crafted records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FROZEN = 30
 
 
 class Weighed(Images):
-    """Records with other weights."""
+    """Images of records with faulty weights."""
 
     def __init__(self, images: Images, weigh: Weigh) -> None:
         super().__init__(images.records, images.nearness)
@@ -50,26 +50,26 @@ class Weighed(Images):
 
     @cached_property
     def degrees(self) -> IntArray:
-        """The right ones."""
+        """The right numbers of friends."""
         found: IntArray = self._right.degrees  # type: ignore[attr-defined]
         return found
 
     @cached_property
     def excess(self) -> IntArray:
-        """The other weights."""
+        """The faulty weights, computed from the right numbers of friends."""
         found: IntArray = self._weigh(self.degrees)  # type: ignore[attr-defined]
         return found
 
 
 class OtherView(View):
-    """The same records, with other images."""
+    """A view of the same records with other images."""
 
     def __init__(self, view: View, change: Callable[[Images], Images]) -> None:
         super().__init__(view.records)
         self._right, self._change = view, change
 
     def images(self, nearness: Nearness) -> Images:
-        """The changed ones, once for each map."""
+        """Return the changed images, computed once for each map."""
         return self.once(nearness, lambda: self._change(self._right.images(nearness)))
 
 
@@ -93,7 +93,7 @@ def _weights(name: str, mechanism: RescaledMean, weigh: Weigh) -> Fault:
 
 
 def hard_threshold(mechanism: RescaledMean) -> Fault:
-    """A majority of friends, or nothing."""
+    """Weigh a record 1 if a majority are its friends, and 0 otherwise."""
 
     def weigh(degrees: IntArray) -> IntArray:
         return np.asarray(np.where(2 * degrees > len(degrees), len(degrees), 0))
@@ -102,7 +102,7 @@ def hard_threshold(mechanism: RescaledMean) -> Fault:
 
 
 def square_root(mechanism: RescaledMean) -> Fault:
-    """As steep as can be where a record begins to count."""
+    """Weigh records by a square root, whose slope is unbounded where a record begins to count."""
 
     def weigh(degrees: IntArray) -> IntArray:
         n = len(degrees)
@@ -112,7 +112,8 @@ def square_root(mechanism: RescaledMean) -> Fault:
 
 
 def frozen_half(mechanism: RescaledMean) -> Fault:
-    """Records without a majority count, once there are more than expected."""
+    """Compare with half of the expected number of records, so that records without a majority
+    count once there are more than expected."""
 
     def weigh(degrees: IntArray) -> IntArray:
         return np.asarray(np.clip(2 * degrees - FROZEN, 0, len(degrees)))
@@ -121,7 +122,8 @@ def frozen_half(mechanism: RescaledMean) -> Fault:
 
 
 def no_shift(mechanism: RescaledMean) -> Fault:
-    """A number above the true one decides the noise, and whether there is a mean at all."""
+    """Leave out the shift, so that an overestimated number decides the noise and whether a mean
+    is released."""
 
     def change(query: Query) -> Query:
         if isinstance(query, (Agreement, KeptCount)):
@@ -133,7 +135,8 @@ def no_shift(mechanism: RescaledMean) -> Fault:
 
 
 def radius_by_rows(mechanism: RescaledMean, rows: int) -> Fault:
-    """lambda n / rows: one record more, and all who are a little farther apart become friends."""
+    """Take the radius lambda n / rows, so that one more record makes friends of all who are
+    slightly farther apart."""
 
     def law(data: ArrayLike) -> Law:
         records = ingest(data, mechanism.domain)
@@ -151,29 +154,29 @@ Keep = Callable[[IntArray], BoolArray]
 
 @dataclass(frozen=True, slots=True)
 class FaultyFilter(Filter):
-    """Another rule, without chance. No lift is proved of it."""
+    """A filter with another, deterministic rule, of which no lift is proved."""
 
     base: Filter
     rule: Keep
 
     @property
     def nearness(self) -> Nearness:  # type: ignore[override]
-        """The right one."""
+        """The nearness of the right filter."""
         return self.base.nearness
 
     @property
     def friendly(self) -> Friendly:
-        """What the inner plan goes on to claim."""
+        """The property on which the inner plan's claim relies."""
         return self.base.friendly
 
     def keep(self, bits: Bits, degrees: IntArray, size: int) -> BoolArray:
-        """The same records in every row."""
+        """Keep the same records in every row."""
         return np.tile(self.rule(degrees), (size, 1))
 
     def lift(
         self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
     ) -> Derivation[PrivacyClaim]:
-        """As before: the fault is in what it does."""
+        """Lift as the right filter does: the fault is in the records kept, not in the claim."""
         return self.base.lift(inner, adjacency, domain)
 
 
@@ -183,17 +186,18 @@ def _filtered(name: str, mechanism: RescaledMean, rule: Keep) -> Fault:
 
 
 def keeps_everything(mechanism: RescaledMean) -> Fault:
-    """A record from far away moves the mean by as much."""
+    """Keep every record, so that a far one moves the mean by its distance."""
     return _filtered("keeps everything", mechanism, lambda d: np.ones(len(d), np.bool_))
 
 
 def keeps_majorities(mechanism: RescaledMean) -> Fault:
-    """No chance in it: one record may turn half of them."""
+    """Keep exactly the records with a majority of friends: one record may change half of them."""
     return _filtered("keeps by a hard threshold", mechanism, lambda d: 2 * d > len(d))
 
 
 def keeps_by_frozen_half(mechanism: RescaledMean) -> Fault:
-    """Two groups that have no friends in common may both be kept."""
+    """Keep by half of the expected number, so that two groups without common friends may both be
+    kept."""
     return _filtered("n / 2 frozen", mechanism, lambda d: 2 * d > FROZEN)
 
 
@@ -204,8 +208,10 @@ _WITHIN = 1 - 2.0**-30
 
 
 def place(mechanism: RescaledMean, radii: float) -> tuple[float, ...]:
-    """A record whose image is so many radii from that of 0, along the first coordinate; a hair less,
-    so that rounding to the grid makes nobody a stranger."""
+    """Return a record whose image is ``radii`` radii from that of 0, along the first coordinate.
+
+    It is slightly nearer than that, so that rounding to the grid makes nobody a stranger.
+    """
     d = len(mechanism.matrix)
     away = np.zeros(d)
     away[0] = radii * float(Fraction(mechanism.radius)) * _WITHIN
@@ -217,13 +223,14 @@ def place(mechanism: RescaledMean, radii: float) -> tuple[float, ...]:
 
 
 def crowd(mechanism: RescaledMean, *groups: tuple[float, int]) -> Floats:
-    """So many records at each of these places (in radii; an infinity is 1e308), shape (n, d)."""
+    """Place the given number of records at each distance (in radii; infinity means 1e308), shape
+    (n, d)."""
     rows = [np.tile(at(mechanism, radii), (count, 1)) for radii, count in groups]
     return np.concatenate([np.zeros((0, len(mechanism.matrix))), *rows])
 
 
 def at(mechanism: RescaledMean, radii: float) -> tuple[float, ...]:
-    """One record there."""
+    """Return one record at this distance in radii; infinity means 1e308."""
     if math.isinf(radii):
         return (math.copysign(1e308, radii),) * len(mechanism.matrix)
     return place(mechanism, radii)

@@ -1,5 +1,5 @@
-"""Rates of ``rescaled_mean``: noise and error against every number of Theorem 3.1, by weights and
-by the seed's coins."""
+"""Rates of ``rescaled_mean``: noise and error against every parameter of Theorem 3.1, for
+weights and for the filter that draws coins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOURCE = "DJYZZ24, Theorem 3.1, with the constants of this project"
 
 
 def _made(setting: Setting, covariance: list[float], **own: Any) -> RescaledMean:
-    """Make it with M the covariance, and n_max the number of records."""
+    """Build the mechanism with M the covariance and ``n_max`` the number of records."""
     delta = Fraction(1, 10 ** setting.get("digits", 6))
     return RescaledMean.for_budget(
         ApproxDP(setting["epsilon"], delta),
@@ -31,22 +31,22 @@ def _made(setting: Setting, covariance: list[float], **own: Any) -> RescaledMean
 
 
 def _for_decaying(setting: Setting) -> RescaledMean:
-    """M = diag(1 / i^2)."""
+    """Build the mechanism for M = diag(1 / i^2)."""
     return _made(setting, [1.0 / (i + 1) ** 2 for i in range(setting["d"])])
 
 
 def _by_coins(setting: Setting) -> RescaledMean:
-    """The same with the filter of Algorithm 1."""
+    """Build the mechanism for M = diag(1 / i^2), with the filter of Algorithm 1."""
     return _made(setting, [1.0 / (i + 1) ** 2 for i in range(setting["d"])], filter="basic")
 
 
 def _for_round(setting: Setting) -> RescaledMean:
-    """M = I."""
+    """Build the mechanism for M = I."""
     return _made(setting, [1.0] * setting["d"])
 
 
 def _for_few(setting: Setting) -> RescaledMean:
-    """Some large variances, the others 1 / d^2 of these."""
+    """Build the mechanism for ``count`` variances of 1 and all others 1 / d^2."""
     d, count = setting["d"], setting["count"]
     return _made(setting, [1.0 if i < count else 1.0 / d**2 for i in range(d)])
 
@@ -56,13 +56,14 @@ def _distance(estimate: Any, truth: Any) -> float:
 
 
 def _sampling(setting: Setting) -> float:
-    """The root mean squared error of the mean itself: sqrt(tr S / n)."""
+    """Return the root mean squared error of the mean without noise: sqrt(tr S / n)."""
     trace = sum(1.0 / (i + 1) ** 2 for i in range(setting["d"]))
     return float(np.sqrt(trace / setting["n"]))
 
 
 def _sampling_quantile(setting: Setting) -> float:
-    """Give what the error of the mean itself exceeds with probability exp(-log_inverse_beta), S = I."""
+    """Return what the error of the mean without noise exceeds with probability
+    exp(-log_inverse_beta), for S = I."""
     level = 2 * float(
         special.gammaincinv(setting["d"] / 2, 1 - np.exp(-setting["log_inverse_beta"]))
     )
@@ -79,7 +80,7 @@ _QUANTILE = Metric("quantile", tail="log_inverse_beta")
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """The noise of decaying variances, by weights, unless said."""
+    """Claim the noise for decaying variances and weights; ``claimed`` overrides any of these."""
     own: dict[str, Any] = {
         "mechanism": _for_decaying,
         "instance": _DECAYING,

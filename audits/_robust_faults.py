@@ -1,4 +1,4 @@
-"""Planted faults of ``robust_mean``'s stages about a released region."""
+"""Planted faults in the stages of ``robust_mean`` that follow a released region."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from ._moving import Faulty
 
 @dataclass(frozen=True, slots=True, init=False)
 class OnlyOccupied(RoundedGaussian):
-    """Noise on the bins in which there is somebody, and none on the others."""
+    """Gaussian noise on occupied bins, and none on empty ones."""
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Empty bins stay at 0."""
+        """Draw noisy counts; empty bins stay at 0."""
         noisy = RoundedGaussian(self.scale).sample(bits, center, size)
         return np.where(center == 0, 0, noisy)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """-inf where an empty bin shows anybody."""
+        """Return log probabilities: -inf where an empty bin shows a count."""
         empty = np.broadcast_to(center == 0, outputs.shape)
         shown = np.where(empty, np.broadcast_to(center, outputs.shape), outputs)
         own = RoundedGaussian(self.scale).log_probability(shown, center)
@@ -41,7 +41,7 @@ class OnlyOccupied(RoundedGaussian):
 
 
 def changed(mechanism: RobustMean, stage: str, **parts: Any) -> Plan:
-    """The plan with parts of one stage replaced."""
+    """Return the plan with parts of one stage replaced."""
     return with_stages(
         mechanism.fixed_plan,
         lambda one: dataclasses.replace(one, **parts) if one.name == stage else one,
@@ -49,12 +49,13 @@ def changed(mechanism: RobustMean, stage: str, **parts: Any) -> Plan:
 
 
 def query_of(mechanism: RobustMean, name: str) -> Any:
-    """Of the stage of that name."""
+    """Return the query of the stage with this name."""
     return next(s.query for s in stages_of(mechanism.fixed_plan) if s.name == name)
 
 
 def unmasked(mechanism: RobustMean) -> Fault:
-    """A far record's square is as large as it likes."""
+    """Take the moments of records outside the ball too, so that a far record's square is
+    unbounded."""
     query = query_of(mechanism, "moments")
 
     def value(base: MovingMoments, view: View, before: Transcripts) -> IntArray:
@@ -95,7 +96,7 @@ def as_they_are(mechanism: RobustMean) -> Fault:
 
 
 def occupied(mechanism: RobustMean) -> Fault:
-    """An empty bin stays empty."""
+    """Leave empty bins without noise."""
     noise = next(s.noise for s in stages_of(mechanism.fixed_plan) if s.name == "histogram")
     assert isinstance(noise, RoundedGaussian)
     plan = changed(mechanism, "histogram", noise=OnlyOccupied(noise.scale))
@@ -103,7 +104,7 @@ def occupied(mechanism: RobustMean) -> Fault:
 
 
 def exact_number(mechanism: RobustMean) -> Fault:
-    """As if the number between the slabs were public."""
+    """Release the number of records between the slabs exactly, as if it were public."""
     query = query_of(mechanism, "sum and count")
 
     def value(base: SlabSum, view: View, before: Transcripts) -> IntArray:
@@ -118,13 +119,14 @@ def exact_number(mechanism: RobustMean) -> Fault:
 def with_exact(before: Transcripts, exact: Mapping[str, IntArray]) -> Transcripts:
     """Put exact values in place of released ones.
 
-    What was computed of the released ones is left behind: a batch that keeps it would answer with it.
+    Values computed from the released ones are discarded: a batch that kept them would answer
+    with them.
     """
     return dataclasses.replace(before, values={**before.values, **exact}, known=None)
 
 
 def exactly_cut(mechanism: RobustMean) -> Fault:
-    """As if the histograms were public once they have been released."""
+    """Cut slabs by the exact histograms, as if their release made them public."""
     query, histogram = query_of(mechanism, "sum and count"), query_of(mechanism, "histogram")
 
     def value(base: SlabSum, view: View, before: Transcripts) -> IntArray:

@@ -1,8 +1,9 @@
-"""``robust_mean`` as it is shipped, attacked: a soft core in a plane, under replace, along two directions.
+"""Attacks on ``robust_mean`` as it is shipped: a soft core in a plane, under replace, along two
+directions.
 
-In deviations friends are within 4, the ball is a little more than 3, and records are drawn in to
-three quarters of it. A crowd on the first axis shows the directions, the axes; a group at its end
-shows a tail, so that a slab is cut.
+In units of a deviation, friends are within 4, the ball's radius is slightly more than 3, and
+records are drawn in to three quarters of it. A crowd on the first axis makes the axes the
+directions; a group at its end makes a tail, so that a slab is cut.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Row = tuple[float, float]
 
 
 def _mechanism() -> RobustMean:
-    """The stages in the middle have most of mu^2, so that each shows: those attacked here alone."""
+    """Build the mechanism with most of mu^2 for the middle stages, the only ones attacked here."""
     return RobustMean.for_budget(
         ApproxDP(8, "1e-6"),
         adjacency=Adjacency.REPLACE,
@@ -50,13 +51,14 @@ def _at(degrees: float, length: float = 0.982 * _BALL) -> Row:
 
 
 def _crowd(others: int = 1) -> list[Row]:
-    """Nearly all records, on either side of zero on the first axis; room for so many others."""
+    """Place nearly all records on either side of zero on the first axis, leaving ``others`` out."""
     half, odd = divmod(_N - others, 2)
     return [(-0.5, 0.0)] * half + [(0.5, 0.0)] * half + [(0.0, 0.0)] * odd
 
 
 def _pairs() -> tuple[NeighboringPair, ...]:
-    """From axis to axis all second moments change, and the bins along both: with signs changed, too."""
+    """List pairs from axis to axis, which change all second moments and the bins along both
+    axes, also with signs changed."""
     far = [_at(45, 1.9 * _RADIUS)] * (_N // 10)
     same = [(0.0, 0.0)] * (_N - 1)
     return (
@@ -68,7 +70,8 @@ def _pairs() -> tuple[NeighboringPair, ...]:
 
 
 def configuration(name: str) -> Configuration:
-    """The first two stages' missing noise shows in ``soft-core``, and the sum's there and on the line."""
+    """Build the configuration; missing noise in the first two stages shows in ``soft-core``, and
+    missing noise in the sum shows there and in ``line``."""
     mechanism = _mechanism()
     return Configuration(
         name=name,

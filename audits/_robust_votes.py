@@ -1,7 +1,9 @@
-"""``robust_mean`` with votes for the farthest column, attacked: a soft core in a plane, under replace.
+"""Attacks on ``robust_mean`` with votes for the farthest column: a soft core in a plane, under
+replace.
 
-In deviations friends are within 5 and the ball is a little more than 3. Half of a crowd is on either axis, and
-so votes for it; a group at the end of the first one is cut off where its votes are too many.
+In units of a deviation, friends are within 5 and the ball's radius is slightly more than 3. Half
+of a crowd is on each axis, and so votes for it; a group at the end of the first axis is cut off
+where its votes are too many.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ def _made(n_max: int, **own: Any) -> dict[str, Any]:
 
 
 def _mechanism() -> RobustMean:
-    """The votes have most of mu^2: those attacked here, and the sum in the boxes that they show."""
+    """Build the mechanism with most of mu^2 for the votes, which are attacked here, with the sum
+    in the boxes that they choose."""
     return RobustMean.for_budget(
         ApproxDP(8, "1e-6"), **_made(_N, gamma=Fraction(1, 10), shares=_SHARES)
     )
@@ -54,7 +57,8 @@ def _mechanism() -> RobustMean:
 
 
 def _crowd(n: int, away: float = 1.0) -> list[Row]:
-    """Place as many on either side of zero on either axis; what is left over on the second one."""
+    """Place equally many records on either side of zero on each axis; the remainder goes on the
+    second."""
     quarter = n // 4
     first = [(away, 0.0)] * quarter + [(-away, 0.0)] * quarter
     second = [(0.0, away)] * quarter + [(0.0, -away)] * (n - 3 * quarter)
@@ -62,7 +66,7 @@ def _crowd(n: int, away: float = 1.0) -> list[Row]:
 
 
 def _group(count: int) -> list[Row]:
-    """At both ends of the first axis, out of the box of a cut column."""
+    """Place records at both ends of the first axis, outside the box of a cut column."""
     return [(3.1, 0.0)] * (count // 2) + [(-3.1, 0.0)] * (count - count // 2)
 
 
@@ -79,7 +83,7 @@ def _pairs() -> tuple[NeighboringPair, ...]:
 
 
 def _each_coordinate(mechanism: RobustMean) -> Fault:
-    """Votes of a record weigh as much as the coordinate that it names has halves of deviations."""
+    """Weigh a record's vote by the size of the coordinate it names, in half deviations."""
     query = query_of(mechanism, "votes")
 
     def value(base: FarthestColumns, view: View, before: Transcripts) -> IntArray:
@@ -103,7 +107,7 @@ def _each_coordinate(mechanism: RobustMean) -> Fault:
 
 
 def _exactly_named(mechanism: RobustMean) -> Fault:
-    """Run as if the votes were public once they have been released."""
+    """Choose boxes by the exact votes, as if their release made them public."""
     query, votes = query_of(mechanism, "sum and count"), query_of(mechanism, "votes")
 
     def value(base: SlabSum, view: View, before: Transcripts) -> IntArray:
@@ -116,7 +120,7 @@ def _exactly_named(mechanism: RobustMean) -> Fault:
 
 
 def configuration(name: str) -> Configuration:
-    """The other stages' missing noise shows in ``soft-core``."""
+    """Build the configuration; missing noise in the other stages shows in ``soft-core``."""
     mechanism = _mechanism()
     return Configuration(
         name=name,
@@ -129,7 +133,7 @@ def configuration(name: str) -> Configuration:
 
 
 def small() -> SmallInstance:
-    """A column that some of the votes' outcomes cut, and others do not."""
+    """Return an instance in which some outcomes of the votes cut a column and others do not."""
     group = 38
     mechanism = RobustMean(
         **_made(

@@ -37,13 +37,13 @@ def _fault(name: str, mechanism: BernoulliMean, plan: Plan) -> Fault:
 
 
 def _public_number(mechanism: BernoulliMean) -> Fault:
-    """The plan of the other adjacency: the number of records as it is."""
+    """Plant the plan of the other adjacency, which releases the exact number of records."""
     plan = (Stage("count", Count(), NoNoise()), *mechanism.fixed_plan)
     return _fault("releases the number without noise", mechanism, plan)
 
 
 def _unpaid_number(mechanism: BernoulliMean) -> Fault:
-    """Noise for the sum alone, 1 instead of sqrt(2)."""
+    """Add noise for the sum alone: for the sensitivity 1 instead of sqrt(2)."""
     (stage,) = mechanism.fixed_plan
     assert isinstance(stage, Stage)
     noise = stage.noise.rescaled(Fraction(70710678, 10**8))

@@ -12,7 +12,8 @@ from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, RateCla
 
 
 def _pairs_added(low: float, high: float, least: int) -> tuple[NeighboringPair, ...]:
-    """The sum moves most when a bound enters; the gate, around ``least``; order, by a shift."""
+    """List pairs: a bound enters, which moves the sum most; around ``least``, the gate; a shift
+    of the order."""
     middle, alternating = [(low + high) / 2] * 40, [high, low] * 20
     return (
         added("the upper bound enters", middle, high),
@@ -103,7 +104,7 @@ def _heights(setting: Mapping[str, Any]) -> BoundedMean:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Heavy tails within the bounds; the error is about the mean of the data."""
+    """Claim the error about the mean of the data, for heavy tails within the bounds."""
     tails = {"freedom": 2.0, "center": 170.0, "scale": 8.0, "within": 30.0}
     own: dict[str, Any] = {
         "exponent": Exponent(value=-1, tolerance=0.05),

@@ -86,7 +86,8 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         curve=Curve(function="expected_error", arguments=("parameters",)),
         lower=Curve(function="lower_bound", arguments=("parameters", "epsilon")),
         repeats=2000,
-        source="DMNS06, Section 3: noise of the sensitivity over epsilon, whatever n is; HT10 for the lower bound",
+        source="DMNS06, Section 3: noise of the sensitivity over epsilon, whatever n is; HT10 "
+        "for the lower bound",
         **claimed,
     )
 

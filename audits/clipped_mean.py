@@ -40,31 +40,32 @@ Value = Callable[[Records], Any]
 
 @dataclass(frozen=True, slots=True)
 class Faulty(VectorQuery):
-    """Another value for the same records; it has no sensitivity that anybody has proved."""
+    """A query with another value of the same records, and without a proved sensitivity."""
 
     base: VectorQuery
     value: Value
 
     @property
     def width(self) -> int:
-        """That of the right query."""
+        """Number of columns, as for the right query."""
         return self.base.width
 
     def largest(self, rows: int) -> int:
-        """The faults below stay within eight times what is right."""
+        """Bound the faulty values: within eight times the right bound."""
         return 8 * self.base.largest(rows)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """The faulty value."""
+        """Compute the faulty value."""
         return np.asarray(self.value(view.records), np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """None."""
+        """Refuse: a planted fault has no proved sensitivity."""
         raise ValueError("a planted fault has no proved sensitivity")
 
 
 def _noisy(mechanism: ClippedMean) -> tuple[Stage, OneUnit, Any]:
-    """The noisy stage, its query, and within it the query of records (with center and radius)."""
+    """Return the noisy stage, its query, and the query of records inside it (with center and
+    radius)."""
     stage = mechanism.fixed_plan[-1]
     assert isinstance(stage, Stage)
     assert isinstance(stage.query, OneUnit)
@@ -80,14 +81,15 @@ def _value_fault(name: str, mechanism: ClippedMean, value: Value) -> Fault:
 
 
 def _counted(mechanism: ClippedMean, vectors: NDArray[Any]) -> list[int]:
-    """The sum of vectors, with their number where the mechanism releases it with noise."""
+    """Sum the vectors, and append their weighted number where the mechanism releases a noisy
+    one."""
     _, query, _ = _noisy(mechanism)
     weight = getattr(query.query, "weight", None)
     return [*vectors.sum(axis=0).tolist(), *([] if weight is None else [weight * len(vectors)])]
 
 
 def _box(mechanism: ClippedMean) -> Fault:
-    """A corner of the box is sqrt(d) radii away."""
+    """Clip each coordinate to a box, whose corners are sqrt(d) radii away."""
     _, _, total = _noisy(mechanism)
 
     def value(records: Records) -> list[int]:
@@ -98,7 +100,7 @@ def _box(mechanism: ClippedMean) -> Fault:
 
 
 def _own_center(mechanism: ClippedMean) -> Fault:
-    """The first record moves the vectors of all others."""
+    """Take the first record for the center, so that it moves the vectors of all others."""
     _, _, total = _noisy(mechanism)
 
     def value(records: Records) -> list[int]:
@@ -109,7 +111,8 @@ def _own_center(mechanism: ClippedMean) -> Fault:
 
 
 def _late_matrix(mechanism: ClippedMean) -> Fault:
-    """Inside is decided before the matrix: with a norm above 1 it brings records out of the ball."""
+    """Decide which records are inside before applying the matrix, whose norm above 1 takes some
+    of them out of the ball."""
     _, _, total = _noisy(mechanism)
     radius = math.floor(Fraction(mechanism.radius) / Fraction(2) ** total.exponent)
 
@@ -122,7 +125,7 @@ def _late_matrix(mechanism: ClippedMean) -> Fault:
 
 
 def _unpaid_weight(mechanism: ClippedMean) -> Fault:
-    """Noise for the sum alone, R instead of sqrt(R^2 + w^2)."""
+    """Add noise for the sum alone: for the sensitivity R instead of sqrt(R^2 + w^2)."""
     stage, query, total = _noisy(mechanism)
     assert isinstance(query.query, (WithCount, MaskedSum))
     ratio = Fraction(total.radius**2, total.radius**2 + query.query.weight**2)
@@ -133,21 +136,21 @@ def _unpaid_weight(mechanism: ClippedMean) -> Fault:
 
 
 def _exact_gate(mechanism: ClippedMean) -> Fault:
-    """Whether it abstains then tells the number of records."""
+    """Abstain by the exact number of records, which abstaining then reveals."""
     return _leak(
         "abstains by the exact number", mechanism, lambda rows: [len(rows) >= mechanism.at_least]
     )
 
 
 def _exact_number(mechanism: ClippedMean) -> Fault:
-    """As if the number inside were public, as that of all records is."""
+    """Release the number inside exactly, as if it were public like the number of all records."""
     _, query, _ = _noisy(mechanism)
     name = "releases the number inside without noise"
     return _leak(name, mechanism, lambda rows: query.query.evaluate(View(rows))[-1:])
 
 
 def _leak(name: str, mechanism: ClippedMean, value: Value) -> Fault:
-    """The right plan, after a value that is released as it is."""
+    """Plant the right plan after a value that is released exactly."""
     _, query, _ = _noisy(mechanism)
     exact = Stage("exact", Faulty(query.query, value), NoNoise())
     return plan_fault(name, mechanism, (exact, *mechanism.fixed_plan))
@@ -167,7 +170,7 @@ def _nobody(record: tuple[float, ...]) -> NeighboringPair:
 
 
 def _ball_added() -> tuple[NeighboringPair, ...]:
-    """About _CENTER with radius 32: out of every corner, at the gate, and where order could matter."""
+    """List pairs about _CENTER with radius 32: beyond every corner, at the gate, and reordered."""
     corner, opposite = (_FAR, _FAR, _FAR), (-_FAR, _FAR, -_FAR)
     edge, crowd = (202.0, 70.0, 30.0), [_CENTER] * 20
     return (
@@ -181,7 +184,8 @@ def _ball_added() -> tuple[NeighboringPair, ...]:
 
 
 def _ball_replaced() -> tuple[NeighboringPair, ...]:
-    """About (1, -3) with radius 2: the sum moves by 2 R at most, and not for a step within a cell."""
+    """List pairs about (1, -3) with radius 2: the sum moves by at most 2 R, and not for a step
+    within a cell."""
     right, left, corner = (3.0, -3.0), (-1.0, -3.0), (_FAR, _FAR)
     return (
         replaced("by its mirror image in the center", [right] * 20, left),
@@ -198,7 +202,7 @@ _CELL = 2.0**-22
 
 
 def _ellipse_added() -> tuple[NeighboringPair, ...]:
-    """About (1, -3), {|A (x - center)| <= 1}: in the shortest direction, to within a cell."""
+    """List pairs for {|A (x - (1, -3))| <= 1}: in the shortest direction, to within a cell."""
     crowd, tip = [(1.0, -3.0)] * 20, (0.0, -1.0)
     return (
         added("in the direction of the largest singular value", crowd, (1.5, -3.0)),
@@ -212,7 +216,7 @@ def _ellipse_added() -> tuple[NeighboringPair, ...]:
 
 
 def _interval_replaced() -> tuple[NeighboringPair, ...]:
-    """About 0 with radius 1 (2^20 cells): leaving, turning, and what is decided by one cell."""
+    """List pairs about 0 with radius 1 (2^20 cells): leaving, crossing, and decided by one cell."""
     cell = 2.0**-20
     return (
         replaced("from end to end", [1.0] * 20, -1.0),
@@ -252,7 +256,8 @@ _DISK = _mean(_APPROX, REPLACE, (1.0, -3.0), radius=2, nonfinite="replace")
 _ELLIPSE = _mean(
     _GAUSSIAN, ADD, (1.0, -3.0), radius=1, matrix=_STRETCHED, outside="mask", at_least=10
 )
-# With the default weight the other adjacency needs the same noise to 2^-20: no fault to plant there.
+# With the default weight the other adjacency needs the same noise to 2^-20: no fault to plant
+# there.
 _INTERVAL = _mean(_APPROX, REPLACE, (0.0,), radius=1, outside="mask", count_weight=1)
 
 _TRACED = _mean(_APPROX, REPLACE, (0.0,) * 200, radius=20)
@@ -315,7 +320,7 @@ def _clipped(setting: Mapping[str, Any]) -> ClippedMean:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Vectors inside the unit ball; the error is the distance from their mean."""
+    """Claim the distance from the data's mean, for vectors inside the unit ball."""
     inside = {"radius": 0.5, "offset": 0.4}
     own: dict[str, Any] = {
         "error": Distance(),
@@ -336,7 +341,8 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
 
 
 def _truncated(setting: Mapping[str, Any]) -> ClippedMean:
-    """Take 2: outer products in a ball for the largest variance, six deviations wide."""
+    """Build the mechanism for outer products, in a ball of six deviations of the largest
+    variance."""
     return ClippedMean(
         adjacency=REPLACE,
         noise_multiplier=Fraction(1),
@@ -346,7 +352,8 @@ def _truncated(setting: Mapping[str, Any]) -> ClippedMean:
 
 
 def _relative(estimate: Any, truth: Any) -> float:
-    """The Frobenius norm of their difference after the true covariance, kappa and ones, becomes the identity."""
+    """Measure the Frobenius norm of the error after mapping the true covariance, kappa and ones,
+    to the identity."""
     kappa, moments = truth
     deviations = np.ones(math.isqrt(moments.size))
     deviations[0] = math.sqrt(kappa)

@@ -130,7 +130,8 @@ def _alike(setting: Mapping[str, Any]) -> CoordinatewiseMean:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Normal records of standard deviation 1 about 1; the error is the distance from their mean."""
+    """Claim the distance from the data's mean, for normal records of standard deviation 1 about
+    1."""
     own: dict[str, Any] = {
         "target": Empirical(lambda mechanism, data: data.mean(axis=0)),
         "curve": Curve(function="expected_error", arguments=("parameters", "n")),
@@ -164,7 +165,9 @@ RATES = (
         exponent=Exponent(value=0.78, tolerance=0.1),
         repeats=300,
     ),
-    _rate(  # noise has the same law in every column, so that a few releases tell its length; 0.98 by the radius's logarithm
+    # Noise has the same law in every column, so that a few releases show its length; the radius's
+    # logarithm makes the slope 0.98.
+    _rate(
         "noise-against-d, many columns",
         "d",
         (1024, 4096, 16_384),

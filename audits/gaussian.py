@@ -1,9 +1,10 @@
 """Attacks on ``gaussian``.
 
-No pair moves all stages most at once. So each of two configurations gives most of mu^2 to other stages, and its pairs
-and generic faults are of those; the rounds of signs, the searches for lengths, the moments and the count are attacked
-where ``sign_covariance`` and ``gaussian_covariance`` are. Many records make what is not attacked nearly certain, so that few
-transcripts lead to different parts.
+No pair moves all stages most at once. So two configurations give most of mu^2 to different
+stages, which their pairs and generic faults attack; the rounds of signs, the searches for
+lengths, the moments and the count are attacked where ``sign_covariance`` and
+``gaussian_covariance`` are. Many records make the stages that are not attacked nearly certain,
+so that few transcripts lead to different parts.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _FITTED = frozenset({f"{FIT}/mean"})
 
 
 def _scaled(name: str, which: frozenset[str], factor: Fraction) -> Callable[[Gaussian], Fault]:
-    """These stages with less noise."""
+    """Multiply the noise of the stages ``which`` by ``factor``."""
 
     def fault(mechanism: Gaussian) -> Fault:
         def change(stage: Stage) -> Stage:
@@ -46,7 +47,7 @@ def _scaled(name: str, which: frozenset[str], factor: Fraction) -> Callable[[Gau
 
 
 def _own_center(mechanism: Gaussian) -> Fault:
-    """Everything after the searches is about the first record, so all others turn with it."""
+    """Center everything after the searches at the first record, with which all others change."""
 
     def law(data: ArrayLike) -> FaultyLaw:
         records = ingest(data, mechanism.domain)
@@ -65,7 +66,7 @@ _AROUND = [(3048.0, 2048.0), (1048.0, 2048.0), (2048.0, 3048.0), (2048.0, 1048.0
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """A record far out moves the counts of all columns, and of lengths."""
+    """List pairs in which a far record moves the counts of all columns and of lengths."""
     equal = [(1.0, -1.0)] * 2000
     return (
         added("a record far above enters", equal, (_FAR, _FAR)),
@@ -81,7 +82,8 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """About (2048, 2048): opposite records, orthogonal ones, one at the center."""
+    """List pairs about (2048, 2048): a record by the opposite one, by an orthogonal one, by the
+    center."""
     crowd = _AROUND * 500
     return (
         replaced("the opposite record", crowd, (-_FAR, 2048.0)),
@@ -91,7 +93,8 @@ def _replaced() -> tuple[NeighboringPair, ...]:
 
 
 def _made(adjacency: Adjacency, multiplier: str, **shares: str) -> Gaussian:
-    """Of two columns, within 4096 cells, with one step a search; matrices to a quarter of their trace."""
+    """Build the mechanism for two columns within 4096 cells, one step a search, and matrices to
+    a quarter of their trace."""
     coarse: dict[str, Any] = {"cell": 1, "bound": 4096.0, "rounds": 1, "precision": 2}
     coarse |= {"center_steps": 1, "spread_steps": 1, "scale_steps": 1}
     coarse |= {f"{name}_share": Fraction(share) for name, share in shares.items()}
@@ -170,7 +173,7 @@ SMALL = (
 
 
 def _normal(setting: Mapping[str, Any]) -> Gaussian:
-    """Of few steps and one round: the records are white."""
+    """Build the mechanism with few steps and one round, which suffices for white records."""
     return Gaussian(
         adjacency=setting["adjacency"],
         noise_multiplier=Fraction(setting["noise_multiplier"]),
@@ -185,14 +188,15 @@ def _normal(setting: Mapping[str, Any]) -> Gaussian:
 
 
 def _apart(estimate: Any, truth: Any) -> float:
-    """sqrt(2 |mean|^2 + |covariance - identity|_F^2): twice the root of the relative entropy, to first order."""
+    """Return sqrt(2 |mean|^2 + |covariance - identity|_F^2): twice the root of the relative
+    entropy, to first order."""
     d = len(truth)
     far = np.linalg.norm(estimate.value - np.eye(d))
     return float(np.hypot(np.sqrt(2) * np.linalg.norm(estimate.location - truth), far))
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Standard normal records about 1."""
+    """Claim the error for standard normal records about 1."""
     return RateClaim(
         name=name,
         mechanism=_normal,

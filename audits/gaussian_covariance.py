@@ -1,8 +1,8 @@
 """Attacks on ``gaussian_covariance``.
 
-Each configuration gives most of mu^2 to few stages, and its generic faults are of those; the rounds of signs are attacked
-where ``sign_covariance`` is. Many equal records make what is not attacked nearly certain, so that few transcripts
-lead to different maps.
+Each configuration gives most of mu^2 to few stages, which its generic faults attack; the rounds
+of signs are attacked where ``sign_covariance`` is. Many equal records make the stages that are
+not attacked nearly certain, so that few transcripts lead to different maps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Planted = Callable[[GaussianCovariance], Fault]
 
 
 def _changed(name: str, change: Callable[[Any], Any], *, planted: str) -> Planted:
-    """Another query at one stage."""
+    """Plant another query at one stage."""
 
     def fault(mechanism: GaussianCovariance) -> Fault:
         def changed(stage: Stage) -> Stage:
@@ -54,7 +54,7 @@ def _changed(name: str, change: Callable[[Any], Any], *, planted: str) -> Plante
 
 
 def _scaled(name: str, factor: Fraction, *, planted: str) -> Planted:
-    """One stage with less noise."""
+    """Multiply the noise of one stage by ``factor``."""
 
     def fault(mechanism: GaussianCovariance) -> Fault:
         def changed(stage: Stage) -> Stage:
@@ -66,7 +66,7 @@ def _scaled(name: str, factor: Fraction, *, planted: str) -> Planted:
 
 
 def _after(query: Any, records: Records, number: int) -> list[int]:
-    """The query's value after the first map, with this reach or threshold."""
+    """Evaluate the query after the first map, with this reach or threshold."""
     rows = np.array([[*start(query.rows), number]])
     public = Released((), lambda before: (rows, np.zeros(1, np.intp)))
     own = dataclasses.replace(query, maps=public, moved=False)
@@ -75,14 +75,14 @@ def _after(query: Any, records: Records, number: int) -> list[int]:
 
 
 def _lengths(query: Any, records: Records) -> list[int]:
-    """Squared lengths in the first map's images, in order of size, of at most the farthest reach."""
+    """Sort the squared lengths of the images under the first map, limited to the farthest reach."""
     cells: Integers = to_cells(records, query.exponent, query.center)
     squares = squared_norms(cells).tolist()
     return sorted(min(int(one) << (2 * START_BITS), FARTHEST**2) for one in squares)
 
 
 def _exact_scale(query: SecondMoments) -> Faulty:
-    """Clips to twice the exact median of lengths: one record more may take it from one length to another."""
+    """Clip to twice the exact median length, which one more record may move to another length."""
 
     def value(records: Records) -> list[int]:
         squares = _lengths(query, records)
@@ -93,7 +93,8 @@ def _exact_scale(query: SecondMoments) -> Faulty:
 
 
 def _exact_moments(query: LengthSides) -> Faulty:
-    """Its ellipsoid is of the exact moments, which one outlier makes larger than all equal records."""
+    """Choose the ellipsoid by the exact moments, which one outlier makes larger than all equal
+    records."""
 
     def value(records: Records) -> list[int]:
         squares = _lengths(query, records)
@@ -104,14 +105,14 @@ def _exact_moments(query: LengthSides) -> Faulty:
 
 
 def _exact_number(mechanism: GaussianCovariance) -> Fault:
-    """Whether it abstains then tells the number of records."""
+    """Compare the exact number of records with the least, so that abstaining reveals it."""
     value = Faulty(_sides(mechanism), lambda records: [len(records) >= mechanism.least()])
     plan = (Stage("exact", value, NoNoise()), *mechanism.fixed_plan)
     return plan_fault("compares with the exact number", mechanism, plan)
 
 
 def _sides(mechanism: GaussianCovariance) -> LengthSides:
-    """A query of one number."""
+    """Return a query with one value."""
     stage = mechanism.fixed_plan[-1]
     assert isinstance(stage, Stage)
     assert isinstance(stage.query, OneUnit)
@@ -141,7 +142,8 @@ _LINE = [(64.0, 64.0), (512.0, 512.0)] * 550
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """About (0, 0): a record far out on an axis moves every stage as far as any can."""
+    """List pairs about (0, 0): a far record on an axis moves every stage as far as any record
+    can."""
     return (
         added("a record on an axis", _EQUAL, (_FAR, 0.0)),
         added("across a line, farther than half of all", _LINE, (_FAR, -_FAR)),
@@ -154,7 +156,7 @@ _OUT = [(_FAR, -3.0), *_AROUND]
 
 
 def _opposite() -> tuple[NeighboringPair, ...]:
-    """About (1, -3): what moves a mean most."""
+    """List pairs about (1, -3) that move a mean most."""
     return (
         replaced("the opposite record", _OUT, (-_FAR, -3.0)),
         replaced("an outlier by the center", _OUT, (1.0, -3.0)),
@@ -163,7 +165,7 @@ def _opposite() -> tuple[NeighboringPair, ...]:
 
 
 def _orthogonal() -> tuple[NeighboringPair, ...]:
-    """About (1, -3): what moves second moments most."""
+    """List pairs about (1, -3) that move second moments most."""
     return (
         replaced("one axis for another", _OUT, (1.0, _FAR)),
         replaced("a NaN", _OUT, (_NAN, 0.0)),
@@ -172,7 +174,8 @@ def _orthogonal() -> tuple[NeighboringPair, ...]:
 
 
 def _masked(mechanism: GaussianCovariance) -> tuple[NeighboringPair, ...]:
-    """A record at the ball's edge counts as much as any; one beyond it is left out of the moments."""
+    """List pairs at the ball's edge: a record there counts as much as any; one beyond it is left
+    out of the moments."""
     edge = 64.0 * mechanism.whitened().bound(octave_of(1101)) ** 0.5
     inside = float(int(edge))
     return (
@@ -184,7 +187,8 @@ def _masked(mechanism: GaussianCovariance) -> tuple[NeighboringPair, ...]:
 
 
 def _made(adjacency: Adjacency, **parameters: Any) -> GaussianCovariance:
-    """Of two columns, a cell of 1, one step; matrices to a quarter of their trace."""
+    """Build the mechanism for two columns, a cell of 1, one step, and matrices to a quarter of
+    their trace."""
     coarse: dict[str, Any] = {"cell": 1, "rounds": 1, "precision": 2, "scale_steps": 1}
     return GaussianCovariance(
         adjacency=adjacency,
@@ -320,7 +324,8 @@ SMALL = (
 
 
 def _normal(setting: Mapping[str, Any]) -> GaussianCovariance:
-    """Without rounds, a public deviation; with them none."""
+    """Build the mechanism: with a public deviation if there are no rounds, and without one
+    otherwise."""
     rounds = setting["rounds"]
     return GaussianCovariance(
         adjacency=setting["adjacency"],
@@ -334,12 +339,12 @@ def _normal(setting: Mapping[str, Any]) -> GaussianCovariance:
 
 
 def _apart(estimate: Any, truth: Any) -> float:
-    """The Frobenius norm of their difference where the truth is the identity."""
+    """Measure the Frobenius norm of the error after mapping the truth to the identity."""
     return float(np.linalg.norm(np.linalg.solve(truth, estimate.value) - np.eye(len(truth))))
 
 
 def _without_noise(mechanism: Any, data: Any) -> Any:
-    """The normal law that fits the exact moments of records clipped where the mechanism clips them."""
+    """Fit the normal law to the exact moments of records clipped where the mechanism clips them."""
     d, square = mechanism.columns(), mechanism.whitened().bound(octave_of(len(data)))
     kept = data / np.maximum(1, np.linalg.norm(data, axis=1, keepdims=True) / square**0.5)
     moments = kept.T @ kept / (len(data) * square)
@@ -351,7 +356,7 @@ def _without_noise(mechanism: Any, data: Any) -> Any:
 def _rate(
     name: str, variable: str, values: tuple[Any, ...], curve: str, **claimed: Any
 ) -> RateClaim:
-    """Standard normal records about a public center."""
+    """Claim the error for standard normal records about a public center."""
     return RateClaim(
         name=name,
         mechanism=_normal,

@@ -39,7 +39,7 @@ Planted = Callable[[GaussianMean], Fault]
 
 
 def _heavy_number(mechanism: GaussianMean) -> Fault:
-    """The number of records weighs three radii, for which the noise does not do."""
+    """Weigh the number of records by three radii, for which the noise does not suffice."""
 
     def change(stage: Stage) -> Stage:
         query: Any = stage.query
@@ -52,7 +52,8 @@ def _heavy_number(mechanism: GaussianMean) -> Fault:
 
 
 def _own_center(mechanism: GaussianMean) -> Fault:
-    """The last ball is about the mean of the records themselves, which so moves what each contributes."""
+    """Center the last ball at the mean of the records, which changes what each record
+    contributes."""
 
     def change(stage: Stage) -> Stage:
         query: Any = stage.query
@@ -78,7 +79,7 @@ def _own_center(mechanism: GaussianMean) -> Fault:
 
 
 def _own_plane(mechanism: GaussianMean) -> Fault:
-    """Which records count depends on all of them: those on one side of their own mean."""
+    """Keep the records on one side of their own mean, so that each decides which others count."""
 
     def change(stage: Stage) -> Stage:
         query: Any = stage.query
@@ -99,7 +100,7 @@ def _own_plane(mechanism: GaussianMean) -> Fault:
 
 
 def _own_map(mechanism: GaussianMean) -> Fault:
-    """Images are about the records' own mean, so that one record moves all of them."""
+    """Take images about the records' own mean, so that one record moves all of them."""
 
     def change(stage: Stage) -> Stage:
         query: Any = stage.query
@@ -125,7 +126,7 @@ _UNEVEN = [-3.0, _PLACE] * 100 + [_PLACE] * 4400  # the lower ones all in even p
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """An end of the ball, nobody, what is no number."""
+    """List pairs: an end of the ball, an empty side, NaN."""
     return (
         added("a far record enters", _EQUAL, _FAR),
         added("on the other side", _EQUAL, -_FAR),
@@ -138,7 +139,8 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """One end of the ball, which is 4.3 long, for the other; one that counts for one that does not."""
+    """List pairs: an end of the ball, of radius 4.3, by the other; a record that counts by one
+    that does not."""
     low, high = (_PLACE - 4.2, -_PLACE), (_PLACE + 4.2, -_PLACE)
     return (
         replaced("one end for the other", [low, *_CROWD], high),
@@ -153,8 +155,8 @@ _EDGE = 1.5  # of a half-space, on the grid
 
 
 def _kept() -> tuple[NeighboringPair, ...]:
-    """One end of the ball for the other, along the plane; on the plane or beyond it; in the ball
-    and the half-space or in the ball alone."""
+    """List pairs at the ball and at the half-space: one end of the ball by the other along the
+    plane, a record on the plane by one beyond it, and a record in both by one in the ball alone."""
     low, high = (_PLACE, -_PLACE - 4.2), (_PLACE, -_PLACE + 4.2)
     return (
         replaced("one end for the other", [low, *_CROWD], high),
@@ -165,7 +167,7 @@ def _kept() -> tuple[NeighboringPair, ...]:
 
 
 def _mapped() -> tuple[NeighboringPair, ...]:
-    """At the ball's ends by whitened length; what is no number."""
+    """List pairs at the ball's ends by whitened length, and with NaN."""
     return (
         replaced(
             "end to end of the short axis", [(_PLACE + 3, -_PLACE - 3), *_CROWD], (-_FAR, _FAR)
@@ -183,7 +185,11 @@ def _attacked(
     faults: Sequence[Planted],
     **parameters: Any,
 ) -> Configuration:
-    """One stage with most of mu^2; many equal records make the others nearly certain, so that few transcripts have balls of their own."""
+    """Attack one stage that has most of mu^2.
+
+    Many equal records make the other stages nearly certain, so that few transcripts have balls
+    of their own.
+    """
     search = "side 1" in which
     shares: dict[str, Any] = {"search_share": Fraction(9, 10) if search else Fraction(1, 50)}
     mechanism = GaussianMean(
@@ -325,7 +331,8 @@ def _made(setting: Mapping[str, Any]) -> GaussianMean:
 
 
 def _without_noise(mechanism: GaussianMean, data: Any) -> Any:
-    """The mean about which these records, limited to the last ball, have the mean zero: by a few steps from their own."""
+    """Find the mean about which these records, limited to the last ball, have mean zero, by a
+    few steps from their own mean."""
     d, center = mechanism.columns(), data.mean(axis=0)
     radius = mechanism._length(octave_of(float(len(data))))
     law = response_of(d, radius, mechanism.outside)
@@ -341,7 +348,8 @@ def _without_noise(mechanism: GaussianMean, data: Any) -> Any:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Standard normal records about (3, ..., 3), searched for from -16 to 16; the same ones in every release."""
+    """Claim the error for standard normal records about (3, ..., 3), searched for from -16 to
+    16; every release has the same records."""
     own: dict[str, Any] = {
         "target": Empirical(_without_noise),
         "curve": Curve(function="noise_error", arguments=("parameters", "n"), margin=1.14),

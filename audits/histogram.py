@@ -30,10 +30,10 @@ _EIGHT = tuple(map(float, range(9)))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _ClosedBins(BinCounts):
-    """Bins that hold both of their edges, so that a record on an edge is in two: planted."""
+    """Bins that hold both of their edges, so that a record on an edge is counted twice: planted."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Count what is on an inner edge once more, in the bin below."""
+        """Count each record on an inner edge a second time, in the bin below."""
         (edges,) = self.axes
         assert isinstance(edges, tuple)
         found = BinCounts.evaluate(self, view).copy()
@@ -43,7 +43,7 @@ class _ClosedBins(BinCounts):
 
 
 def _closed_bins(mechanism: Histogram) -> Fault:
-    """Ask closed bins under the same noise."""
+    """Ask for closed bins under the same noise."""
 
     def change(query: BinCounts) -> BinCounts:
         return _ClosedBins(query.axes, query.strategies, query.norm, query.other)
@@ -52,7 +52,7 @@ def _closed_bins(mechanism: Histogram) -> Fault:
 
 
 def _heavy_ancestor(mechanism: Histogram) -> Fault:
-    """Make the sums of the upper level three times as heavy as the sensitivity has it."""
+    """Make the sums of the upper level three times as heavy as the sensitivity allows for."""
 
     def change(query: BinCounts) -> BinCounts:
         (tree,) = query.strategies
@@ -220,8 +220,10 @@ def _counted(mechanism: Histogram, data: Any) -> Any:
 
 
 def _of_all_ranges(estimate: Any, truth: Any) -> float:
-    """The root mean squared error of the ranges: (P_j - P_i)^2 over all i < j, P the errors of sums
-    from 0 on."""
+    """Return the root mean squared error of all range counts.
+
+    It averages (P_j - P_i)^2 over all i < j, where P are the errors of the cumulative sums.
+    """
     below = np.concatenate([[0.0], np.cumsum(estimate.value - truth)])
     pairs = len(below) * float(below @ below) - float(below.sum()) ** 2
     return float(np.sqrt(2 * pairs / (len(below) * (len(below) - 1))))

@@ -33,7 +33,7 @@ def _changed(mechanism: HistogramGaussian, change: Callable[[Stage], Stage], *na
 
 
 def _low_threshold(name: str) -> Planted:
-    """A key that one record holds is shown more often than delta allows."""
+    """Lower the threshold, so that a key of one record is shown more often than delta allows."""
 
     def planted(mechanism: HistogramGaussian) -> Fault:
         def change(stage: Stage) -> Stage:
@@ -48,16 +48,16 @@ def _low_threshold(name: str) -> Planted:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Overlapping(PairOctaves):
-    """Of every record and the next one: planted."""
+    """Octaves of every record and the next one, in overlapping pairs: planted."""
 
     def keys(self, view: View) -> Integers:
-        """Those of both ways to pair records."""
+        """Return the keys of both ways to pair consecutive records."""
         both = [PairOctaves.keys(self, View(view.records[start:])) for start in (0, 1)]
         return np.concatenate(both)
 
 
 def _overlapping(mechanism: HistogramGaussian) -> Fault:
-    """Every record in two pairs: replacing it moves four counts."""
+    """Pair every record twice, so that replacing it moves four counts."""
 
     def change(stage: Stage) -> Stage:
         assert isinstance(stage.query, PairOctaves)
@@ -72,14 +72,14 @@ class _AboutTheFirst(ClampedSquares):
     """Squares about the first record: planted."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """The released mean is not looked at."""
+        """Sum squares about the first record, and ignore the released mean."""
         cells = quantize(view.records[:, 0], self.lower, self.upper, self.exponent)
         total = int(((cells - cells[0]) ** 2).sum())
         return np.full((len(before), 1), total)
 
 
 def _own_center(mechanism: HistogramGaussian) -> Fault:
-    """Squares about a record: all of them move with it."""
+    """Take squares about a record, which moves all of them."""
 
     def change(stage: Stage) -> Stage:
         asked = stage.query
@@ -94,14 +94,16 @@ def _own_center(mechanism: HistogramGaussian) -> Fault:
 # --- pairs --------------------------------------------------------------------------------------
 
 _FAR, _NAN = 1e308, float("nan")
-# Thousands of equal records: ties are the fullest octave and 0 is the fullest bin, for certain; bins are 4 wide.
+# Thousands of equal records: ties are the fullest octave and 0 is the fullest bin, for certain;
+# bins are 4 wide.
 _EQUAL = [0.0] * 4000
 _APART = [0.0, 1.0] * 60 + [0.0, 9.0] * 60
 _FEW = [20.0] * 120 + [40.0] * 120
 
 
 def _pairs(which: str) -> tuple[NeighboringPair, ...]:
-    """What moves a stage most: a pair to another octave, a record to another bin, one end for the other."""
+    """List the pairs that move the stage ``which`` most: a pair to another octave, a record to
+    another bin, one end by the other."""
     found: dict[str, tuple[NeighboringPair, ...]] = {
         OCTAVES: (
             replaced("a pair to another octave", [*_APART, *_EQUAL], 9.0, at=1),
@@ -124,7 +126,11 @@ def _pairs(which: str) -> tuple[NeighboringPair, ...]:
 
 
 def _attacked(which: str, *faults: Planted) -> Configuration:
-    """One stage with most of epsilon; squares with a mean that is at either end, for its noise is many times the range."""
+    """Attack one stage that has most of epsilon.
+
+    Squares are attacked with a released mean at either end, for its noise is many times the
+    range.
+    """
     places = (OCTAVES, BINS, MEAN, SQUARES)
     shares: dict[str, Fraction] = {name: Fraction(1, 50) for name in places}
     if which == SQUARES:
@@ -186,7 +192,10 @@ def _line(setting: Mapping[str, Any]) -> HistogramGaussian:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """The mean's noise: normal records of deviation 1.04, whose differences are from 1 to 2 most often, so that a width is 4."""
+    """Claim the mean's noise for normal records of deviation 1.04.
+
+    Their differences are mostly from 1 to 2, so that the width is 4.
+    """
     return RateClaim(
         name=name,
         mechanism=_line,

@@ -63,7 +63,7 @@ class _OneQuartile(QuartileBins):
 
 
 class _ManyRecords(QuartileBins):
-    """Distances so large that the value is released whatever it is."""
+    """Distances so large that every value is released."""
 
     __slots__ = ()
 
@@ -101,14 +101,14 @@ def _faults(mechanism: InterquartileRange, *names: str) -> list[Fault]:
 
 
 def _crowd(place: float, least: int) -> list[float]:
-    """Put so many records at one place that it takes about ``least`` to move a quartile away from
-    it."""
+    """Place so many records at one point that about ``least`` must change to move a quartile
+    away."""
     return [place] * (4 * least)
 
 
 def _cliff(least: int) -> list[float]:
-    """Put the upper quartile in a crowd, the lower one at a record of its own, with others far
-    below it."""
+    """Put the upper quartile in a crowd and the lower one at a single record, with the others
+    far below."""
     return [0.0] * (least - 1) + [30.0] + [40.0] * (3 * least)
 
 
@@ -200,7 +200,7 @@ def _made(setting: Mapping[str, Any]) -> InterquartileRange:
 
 
 def _off(estimate: Any, truth: float) -> float:
-    """Measure the logarithm of the factor that the estimate is off by."""
+    """Measure the logarithm of the factor by which the estimate is off."""
     return abs(math.log(estimate.value / truth))
 
 
@@ -210,8 +210,8 @@ def _apart(mechanism: InterquartileRange, data: NDArray[np.float64]) -> float:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **setting: Any) -> RateClaim:
-    """Claim, of normal records, the share of releases that abstain, for no other is off by more
-    than a step."""
+    """Claim the share of releases that abstain, for normal records; no other release is off by
+    more than a step."""
     return RateClaim(
         name=name,
         mechanism=_made,

@@ -29,7 +29,7 @@ Change = Callable[[Stage], Stage]
 
 
 def _changed(mechanism: IterativeMean, change: Change) -> Plan:
-    """Every noisy stage changed, as declared and as built."""
+    """Return the plan with ``change`` applied to every noisy stage."""
     return with_stages(
         mechanism.fixed_plan, lambda s: s if isinstance(s.noise, NoNoise) else change(s)
     )
@@ -46,7 +46,7 @@ def _rescaled(stage: Stage, factor: Fraction) -> Stage:
 
 
 def _unpaid_steps(mechanism: IterativeMean) -> Fault:
-    """Every step has the noise that would do for the only one."""
+    """Give every step the noise that would suffice for a single step."""
     one = dataclasses.replace(mechanism, steps=1, shares=None, budget=None)
     (alone,) = (stage.query for stage in _noisy(one))
 
@@ -61,13 +61,13 @@ def _unpaid_steps(mechanism: IterativeMean) -> Fault:
 
 
 def _total(query: OneUnit) -> Any:
-    """The sum within, with center and radius."""
+    """Return the sum inside the query, with its center and radius."""
     inner: Any = query.query
     return getattr(inner, "query", inner)
 
 
 def _unpaid_weight(mechanism: IterativeMean) -> Fault:
-    """Noise for the sums alone, R instead of sqrt(R^2 + w^2)."""
+    """Add noise for the sums alone: for the sensitivity R instead of sqrt(R^2 + w^2)."""
 
     def change(stage: Stage) -> Stage:
         assert isinstance(stage.query, OneUnit)
@@ -79,7 +79,7 @@ def _unpaid_weight(mechanism: IterativeMean) -> Fault:
 
 
 def _own_center(mechanism: IterativeMean) -> Fault:
-    """The last step clips about the first record, which so moves the vectors of all others."""
+    """Clip about the first record in the last step, which moves the vectors of all others."""
     last = _noisy(mechanism)[-1].name
 
     def change(stage: Stage) -> Stage:
@@ -104,7 +104,7 @@ def _own_center(mechanism: IterativeMean) -> Fault:
 
 
 def _exact_gate(mechanism: IterativeMean) -> Fault:
-    """Whether a ball shrinks then tells the number of records."""
+    """Shrink a ball by the exact number of records, which the shrinking then reveals."""
     query = _noisy(mechanism)[0].query
     assert isinstance(query, OneUnit)
     value = Faulty(query.query, lambda records: [len(records) >= mechanism.at_least])
@@ -119,7 +119,8 @@ _CENTER = 10.0
 
 
 def _line_added() -> tuple[NeighboringPair, ...]:
-    """About 10, in a first ball of radius 64: far out in every step, in balls that shrink and move."""
+    """List pairs about 10, in a first ball of radius 64: far out in every step, in balls that
+    shrink and move."""
     crowd = [_CENTER] * 150
     return (
         added("an outlier enters", crowd, _FAR),
@@ -134,7 +135,7 @@ def _line_added() -> tuple[NeighboringPair, ...]:
 
 
 def _plane_replaced() -> tuple[NeighboringPair, ...]:
-    """About (1, -3), {|A (x - center)| <= 60}: by its opposite, in the direction of each axis."""
+    """List pairs for {|A (x - (1, -3))| <= 60}: a record by its opposite, along each axis."""
     far, center = (_FAR, 0.0), (1.0, -3.0)
     return (
         replaced("an outlier by the opposite one", [far] + [center] * 900, (-_FAR, 0.0)),
@@ -254,7 +255,8 @@ def _three_steps(setting: Mapping[str, Any]) -> IterativeMean:
 def _rate(
     name: str, variable: str, values: tuple[Any, ...], curve: str, **claimed: Any
 ) -> RateClaim:
-    """Standard normal vectors about (2, ..., 2), in a public ball of radius 30 about 0."""
+    """Claim the error for standard normal vectors about (2, ..., 2), in a public ball of radius
+    30 about 0."""
     return RateClaim(
         name=name,
         mechanism=_three_steps,

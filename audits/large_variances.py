@@ -1,8 +1,8 @@
 """Attacks on ``large_variances``.
 
-The worst pairs, as for ``sparse_vector``, have answers that rise and are not reported, then some that fall
-and are. A record that enters a group may do both: its records are paired otherwise, so that the variances
-rise in some columns and fall in others.
+The worst pairs, as for ``sparse_vector``, have answers that rise and are not reported, followed
+by answers that fall and are reported. A record that enters a group may do both: its records are
+then paired differently, so that the variances rise in some columns and fall in others.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ._groups import DEVIATION, SHARE_MISSED, GroupsByIndex, factor_off
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _LEVEL = 4**11
 _FAR = (2.4 * _LEVEL) ** 0.5
-"""A pair that is so far apart has a variance of 1.2 levels, with another pair that is not, of 0.6; one that
-is sqrt(2) times as far apart has 1.2 with another pair."""
+"""A pair that is so far apart has a variance of 1.2 levels, with another pair that is not, of
+0.6; one that is sqrt(2) times as far apart has 1.2 with another pair."""
 _CANDIDATES = 2000
 Row = list[float]
 
@@ -39,10 +39,10 @@ Row = list[float]
 
 
 class Crafted:
-    """Records that are put into groups on purpose: the hash is public.
+    """Records chosen for the group into which the public hash puts them.
 
-    By group: still, near 0 in every column; up, far out in the first third of the columns; down, in the
-    others; entering: the same two kinds, farther out.
+    By group: still, near 0 in every column; up, far out in the first third of the columns; down,
+    far out in the others; entering: the same two kinds, farther out.
     """
 
     def __init__(self, mechanism: LargeVariances | UnknownCovarianceMean) -> None:
@@ -58,16 +58,20 @@ class Crafted:
         return [rows[members].tolist() for members in self.grouping.members(rows)]
 
     def filled(self, ups: int, downs: int, *, without: tuple[int, ...] = ()) -> list[Row]:
-        """A still record in each group but some; beside it one of up in ``ups``, and in other groups one of
-        down in ``downs`` of these."""
+        """Put a still record in each group not in ``without``, an up record beside it in ``ups``
+        groups, and a down record in ``downs`` other groups."""
         groups = [g for g in range(self.grouping.groups) if g not in without]
         rows = [self.still[g][0] for g in groups]
         rows += [self.up[g][0] for g in groups[:ups]]
         return rows + [self.down[g][0] for g in groups[-downs:]] if downs else rows
 
     def swap(self, *, rise: bool, without: int = -1) -> tuple[list[Row], Row, int]:
-        """Records of one group, and one that enters it: then the first columns rise above the level and the
-        others fall below it; or, unless ``rise``, the other way around. Then the group's number."""
+        """Find records of one group and a record that enters it; return them and the group's
+        number.
+
+        The entering record raises the first columns above the level and lowers the others below
+        it; without ``rise``, the other way around.
+        """
         enter, there = self.entering[not rise], self.down if rise else self.up
         for group in range(self.grouping.groups):
             base = [*self.still[group][:2], there[group][0]]
@@ -90,7 +94,8 @@ class Crafted:
 def pairs_of(
     mechanism: LargeVariances | UnknownCovarianceMean,
 ) -> tuple[NeighboringPair, ...]:
-    """Answers about the threshold that move against each other; crowds; nobody."""
+    """List pairs with answers about the threshold that move against each other, crowds, and an
+    empty side."""
     crafted, d, least = Crafted(mechanism), mechanism.d, mechanism.ladder().threshold
     m = crafted.grouping.groups
     base, entering, group = crafted.swap(rise=True)
@@ -117,7 +122,7 @@ def pairs_of(
 
 
 def by_index(mechanism: LargeVariances | UnknownCovarianceMean) -> Fault:
-    """The first two records are a group, the next two another."""
+    """Group records by position: the first two are a group, the next two another."""
 
     def indexed(stage: Stage) -> Stage:
         query = stage.query
@@ -132,7 +137,8 @@ def by_index(mechanism: LargeVariances | UnknownCovarianceMean) -> Fault:
 
 
 def _halved(mechanism: LargeVariances) -> Fault:
-    """Noise on answers for moves of one sign; or under replace, all noise for one group."""
+    """Halve the noise on answers, as if all moved with one sign; under replace, all noise, as
+    for one group."""
     adding = mechanism.adjacency is ADD
 
     def halved(stage: Stage) -> Stage:
@@ -199,9 +205,11 @@ _LEVEL_ASKED = 16
 
 
 def _groups_for(setting: Mapping[str, Any]) -> int:
-    """With noise of 2 / epsilon on the threshold and 4 / epsilon on d answers of 0, two fifths of the groups off.
+    """Choose the number of groups so that noise rarely reaches two fifths of them.
 
-    Some noise of an answer reaches it with probability d 2/3 e^(-epsilon m / 10) at most, about; 0.8 beta here.
+    The noise has scales of 2 / epsilon on the threshold and 4 / epsilon on d answers of 0. Some
+    answer's noise reaches the threshold with probability about d 2/3 e^(-epsilon m / 10) at
+    most, which is set to 0.8 beta.
     """
     beta = math.exp(-setting["t"])
     chance = SHARE_MISSED * beta / (setting["d"] * 2 / 3)
@@ -222,7 +230,7 @@ def _ladder(setting: Mapping[str, Any]) -> LargeVariances:
 
 
 def _few_groups(mechanism: LargeVariances, data: Any, value: Any) -> Any:
-    """A planted fault: half of the groups, and a threshold of two fifths of these."""
+    """Plant a fault: half of the groups, with a threshold of two fifths of these."""
     half = dataclasses.replace(mechanism, groups=mechanism.ladder().grouping.groups // 2)
     return FaultyLaw(half.fixed_plan, ingest(data, half.domain), half.adjacency, half.domain)
 
@@ -244,7 +252,8 @@ def _rate(variable: str, values: tuple[Any, ...]) -> RateClaim:
         upper=Curve(function="allowed", arguments=("t",), margin=1.0),
         faults=(RateFault(name="half of the groups", law=_few_groups),),
         repeats=10_000,
-        source="DJYZZ24, Lemma 4.7, and DR14, Theorem 3.24: log(d / beta) / epsilon groups find what is large",
+        source="DJYZZ24, Lemma 4.7, and DR14, Theorem 3.24: log(d / beta) / epsilon groups find "
+        "what is large",
     )
 
 

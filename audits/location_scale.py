@@ -53,7 +53,7 @@ def _asking(stage: Stage, query: StepMoments) -> Stage:
 
 
 def _one_moment(mechanism: LocationScale) -> Fault:
-    """The last moments with the noise that would do for the first of them."""
+    """Give the last moments the noise that would suffice for the first of them."""
 
     def change(stage: Stage) -> Stage:
         asked = _asked(stage)
@@ -67,7 +67,7 @@ def _one_moment(mechanism: LocationScale) -> Fault:
 
 
 def _free_number(mechanism: LocationScale) -> Fault:
-    """The number weighs twice as much, for which the noise does not do."""
+    """Double the weight of the number, for which the noise does not suffice."""
 
     def change(stage: Stage) -> Stage:
         asked = _asked(stage)
@@ -79,7 +79,7 @@ def _free_number(mechanism: LocationScale) -> Fault:
 
 
 def _unpaid_steps(mechanism: LocationScale) -> Fault:
-    """Every step of a search has the noise that would do for the only one."""
+    """Give every step of a search the noise that would suffice for a single step."""
     every = [stage.name for stage in stages_of(mechanism.fixed_plan)]
     names = [name for name in every if name.startswith(("side", "spread"))]
     steps = {kind: sum(s.startswith(kind) for s in names) for kind in ("side", "spread")}
@@ -91,7 +91,7 @@ def _unpaid_steps(mechanism: LocationScale) -> Fault:
 
 
 def _exact_number(mechanism: LocationScale) -> Fault:
-    """The interval's length follows from the exact number."""
+    """Choose the interval's length by the exact number of records."""
     plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
     return plan_fault("takes the exact number", mechanism, plan)
 
@@ -101,7 +101,7 @@ class _OwnEdges(StepMoments):
     """Edges about the records' own mean, as far as twice their deviation: planted."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """What was released is not looked at."""
+        """Evaluate the moments at edges from the data, and ignore what was released."""
         values = np.clip(view.records[:, 0], -1e100, 1e100)
         middle, far = (values.mean(), 2 * values.std() + 1) if len(values) else (0.0, 1.0)
         count = self.cells + 2 * (self.outside == "mask")
@@ -114,7 +114,7 @@ class _OwnEdges(StepMoments):
 
 
 def _own_edges(mechanism: LocationScale) -> Fault:
-    """The interval follows from the data, so that one far record moves all others."""
+    """Choose the interval from the data, so that one far record moves all others."""
 
     def change(stage: Stage) -> Stage:
         asked = _asked(stage)
@@ -133,7 +133,8 @@ _LOW, _HIGH = 0.4, 2.0  # of what is kept: the interval ends there
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """What lies beyond every interval moves all stages as far as they go."""
+    """List pairs with a record beyond every interval, which moves all stages as far as any
+    record can."""
     return (
         added("an outlier enters", _EQUAL, _FAR),
         added("around the least number", [1.1] * 4499, -_FAR, at=4499),
@@ -145,9 +146,8 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """One end for the other moves sides and first moments; for the middle, distances and second
-    moments.
-    """
+    """List pairs: one end by the other moves sides and first moments; an end by the middle moves
+    distances and second moments."""
     return (
         replaced("one end for the other", [_FAR, *_EQUAL], -_FAR),
         replaced("an outlier by the middle", [_FAR, *_EQUAL], 1.1),
@@ -157,9 +157,8 @@ def _replaced() -> tuple[NeighboringPair, ...]:
 
 
 def _kept() -> tuple[NeighboringPair, ...]:
-    """Records exactly at the ends of what was kept, of which the lower counts and the upper does
-    not.
-    """
+    """List pairs at the ends of the kept interval, of which the lower counts and the upper does
+    not."""
     return (
         replaced("the lower end by the middle", [_LOW, *_EQUAL], 1.2),
         replaced("just inside by just outside", [math.nextafter(_HIGH, 0), *_EQUAL], _HIGH),
@@ -174,9 +173,11 @@ def _attacked(
     *faults: Planted,
     **parameters: Any,
 ) -> Configuration:
-    """One stage, which has most of mu^2 (a first step of a search: with its other steps). Many
-    equal records make the others nearly certain, so that few transcripts lead to different
-    intervals."""
+    """Attack one stage that has most of mu^2 (for a search's first step: with its other steps).
+
+    Many equal records make the other stages nearly certain, so that few transcripts lead to
+    different intervals.
+    """
     order = ("side 1", "spread 1", "warm moments", "moments")
     own: dict[str, Any] = {"family": NormalFamily(), "ranges": ((0.9, 1.2), (0.5, 1.0))}
     mechanism = LocationScale(
@@ -259,9 +260,8 @@ def _made(setting: Mapping[str, Any]) -> LocationScale:
 
 
 def _without_noise(mechanism: Any, data: Any) -> tuple[float, float]:
-    """Location and scale of the law that has the exact moments in the interval that is best for
-    the data's own mean and deviation.
-    """
+    """Fit location and scale to the exact moments in the interval that is best for the data's
+    own mean and deviation."""
     near = Law(float(data.mean()), float(data.std()))
     where = mechanism._frames().best(near, octave_of(float(len(data))))
     s = where.steps(data[:, 0])
@@ -273,12 +273,14 @@ def _without_noise(mechanism: Any, data: Any) -> tuple[float, float]:
 
 
 def _off(estimate: Any, truth: tuple[float, float]) -> float:
-    """Of the mean in deviations, which are 1, and of the logarithm of the deviation, together."""
+    """Combine the mean's error in deviations, which are 1, and the error of the deviation's
+    logarithm."""
     return math.hypot(estimate.location - truth[0], math.log(estimate.scale / truth[1]))
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Of noise: normal records of mean 1.3 and deviation 1, the same ones in every release."""
+    """Claim the noise for normal records of mean 1.3 and deviation 1; every release has the same
+    records."""
     return RateClaim(
         name=name,
         mechanism=_made,

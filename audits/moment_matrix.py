@@ -81,7 +81,7 @@ def _no_number(mechanism: MomentMatrix) -> Fault:
 
 
 def _no_products(mechanism: MomentMatrix) -> Fault:
-    """Pay for squares alone, as for columns that are released one by one without their products."""
+    """Pay for squares alone, as if columns were released one by one without their products."""
     name = "pays for half of each product"
     return _unpaid(name, mechanism, above=_noisy(mechanism)[2].above // 2)
 
@@ -95,7 +95,8 @@ _LOW, _HIGH = (0.0, -3.0, 150.0), (120.0, 5.0, 200.0)
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """Between _LOW and _HIGH: corners, from far outside too, and the middle, which counts as a number."""
+    """List pairs between _LOW and _HIGH: corners, also from far outside, and the middle, which
+    still counts in the number."""
     middle, edge = (60.0, 1.0, 175.0), (120.0, 5.0, 175.0)
     return (
         added("a corner enters", [middle] * 20, _HIGH),
@@ -112,7 +113,8 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """Between -1 and 1 in a ball of radius 1: diagonals and axes, which are all clipped to it."""
+    """List pairs between -1 and 1 in a ball of radius 1: diagonals and axes, all clipped to the
+    ball."""
     diagonal, opposite, axis = (1.0, 1.0, 1.0), (-1.0, -1.0, -1.0), (0.0, 0.0, -1.0)
     return (
         replaced("a diagonal by an axis", [diagonal] * 20, axis),
@@ -154,9 +156,10 @@ _LAPLACE = MomentMatrix.for_budget(
 
 
 def _interval() -> tuple[NeighboringPair, ...]:
-    """Between 0 and 8: a bound moves all three numbers, the middle the number of records alone.
+    """List pairs between 0 and 8: a bound moves all three numbers, the middle the number of
+    records alone.
 
-    Of more columns the events of the largest losses are too rare to be counted.
+    For more columns the events of the largest losses are too rare to be counted.
     """
     return (
         added("a bound enters", [4.0] * 8, 8.0),
@@ -213,18 +216,19 @@ def _unit_box(setting: Mapping[str, Any]) -> MomentMatrix:
 
 
 def _sums(mechanism: MomentMatrix, data: Any) -> Any:
-    """The number of records and the second moments, without privacy."""
+    """Return the number of records and the second moments, without privacy."""
     return len(data), data.T @ data / len(data)
 
 
 def _off(estimate: Any, truth: Any) -> float:
-    """The Frobenius norm of the difference of the second moments, both divided by the true number."""
+    """Measure the Frobenius norm of the error of the second moments, both divided by the true
+    number."""
     n, moments = truth
     return float(np.linalg.norm(estimate.value[1:, 1:] / n - moments))
 
 
 def _coefficients(mechanism: MomentMatrix, data: Any) -> Any:
-    """The least squares coefficients of the last column on the others."""
+    """Return the least squares coefficients of the last column on the others."""
     centered = data - data.mean(axis=0)
     return np.linalg.lstsq(centered[:, :-1], centered[:, -1], rcond=None)[0]
 
@@ -235,7 +239,7 @@ def _far(estimate: Any, truth: Any) -> float:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Independent uniform columns; the error is that of the second moments."""
+    """Claim the error of the second moments, for independent uniform columns."""
     own: dict[str, Any] = {
         "target": Empirical(_sums),
         "error": _off,

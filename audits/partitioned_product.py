@@ -34,13 +34,14 @@ def _changed(mechanism: PartitionedProduct, change: Callable[[Stage], Stage], *n
 
 
 def _one_vector(mechanism: PartitionedProduct) -> Fault:
-    """Noise for R, where one vector for another moves sqrt(2) R."""
+    """Add noise for R, where replacing one vector by another moves the sum by sqrt(2) R."""
     plan = _changed(mechanism, lambda s: rescaled_stage(s, Fraction(70, 99)), _FIRST, _ROUND, _LAST)
     return plan_fault("takes the length of one vector", mechanism, plan)
 
 
 def _centered(mechanism: PartitionedProduct) -> Fault:
-    """Bits count up or down by vectors as long as the radius: opposite ones are two radii apart, not sqrt(2)."""
+    """Count bits up or down by vectors as long as the radius, whose opposites are two radii
+    apart, not sqrt(2)."""
 
     def change(stage: Stage) -> Stage:
         assert isinstance(stage.query, OneUnit)
@@ -61,13 +62,13 @@ def _centered(mechanism: PartitionedProduct) -> Fault:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Overlapping:
-    """By index, but from another block on for a first record whose first bit is one: planted."""
+    """Blocks by position, rotated if the first record's first bit is one: planted."""
 
     by: ClassVar[Literal["index"]] = "index"
     blocks: int
 
     def labels(self, records: Records) -> NDArray[np.int64]:
-        """From the places, and from one record for all."""
+        """Label records by position and by the first record's first bit."""
         found = np.arange(len(records)) % self.blocks
         if len(records) and records[0, 0] > 0.5:
             found = (found + 1) % self.blocks
@@ -75,7 +76,8 @@ class _Overlapping:
 
 
 def _rotated(mechanism: PartitionedProduct) -> Fault:
-    """The first record's first bit says where the blocks begin, so that replacing it moves all of them."""
+    """Let the first record's first bit decide where the blocks begin, so that replacing it moves
+    all of them."""
 
     def rotated(element: Any) -> Any:
         if not isinstance(element, Blocks):
@@ -93,7 +95,8 @@ _ZEROS, _ONES, _APART = (0.0, 0.0), (_FAR, 1.0), ((1.0, 0.0), (0.0, 1.0))
 
 
 def _pairs() -> tuple[NeighboringPair, ...]:
-    """Three records, one a block; of each block a pair that moves it, by as much as two records can in half of all draws."""
+    """List pairs of three records, one a block: for each block a pair that moves it by as much
+    as two records can in half of all draws."""
     return (
         replaced("all bits, in the first block", [_ONES, _ZEROS, _ZEROS], _ZEROS),
         replaced("one bit for another in the round", [_ZEROS, _APART[0], _ZEROS], _APART[1], at=1),
@@ -104,7 +107,8 @@ def _pairs() -> tuple[NeighboringPair, ...]:
     )
 
 
-# Published radii for such a failure and one record a block are one bit long, so that noise is no larger than it has to be.
+# Published radii for such a failure and one record a block are one bit long, so that noise is no
+# larger than it has to be.
 _MECHANISM = PartitionedProduct.for_budget(
     GaussianDP("3/2"), adjacency=REPLACE, d=2, failure="999/1000", at_least=1, nonfinite="replace"
 )
@@ -167,12 +171,13 @@ def _even(setting: Mapping[str, Any]) -> PartitionedProduct:
 
 
 def _of_round(mechanism: Any, data: Any) -> Any:
-    """Shares in the block of the first round, which settles all bits that are about as likely as not."""
+    """Return the shares in the block of the first round, which settles all bits that are about
+    as likely as not."""
     return (data[1 :: mechanism.blocks] > 0.5).mean(axis=0)
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Bits as likely as not: signs of normal numbers about 1/2."""
+    """Claim the error for bits of probability 1/2: signs of normal numbers about 1/2."""
     return RateClaim(
         name=name,
         mechanism=_even,

@@ -24,20 +24,20 @@ _STEP = 7
 
 
 class _GapsAlike(QuantileChoice):
-    """Multiplicities forgotten: a gap between records, or a record's cell, is chosen by its score alone,
-    then a cell in it."""
+    """A choice that ignores lengths: a gap between records, or a record's cell, is chosen by its
+    score alone, then a cell in it."""
 
     __slots__ = ()
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """A gap, then one of its cells."""
+        """Draw a gap, then one of its cells."""
         starts, sizes, scores = self._groups(center)
         filled = np.flatnonzero(sizes)
         gaps = filled[Choice(scores[filled].tolist(), 1 / self.scale).draw(bits, size)]
         return self._within(bits, starts, sizes, gaps)[:, np.newaxis]
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """The gap's, over how many cells it has."""
+        """Divide the gap's probability by its number of cells."""
         starts, sizes, scores = self._groups(center)
         filled = sizes > 0
         weights = np.where(filled, np.exp(-scores / float(self.scale)), 0.0)
@@ -54,18 +54,19 @@ class _GapsAlike(QuantileChoice):
 
 
 class _StepsFromARecord(QuantileChoice):
-    """A uniform number of limited resolution is added to the record below: only every seventh cell
-    after it can come out, as only some floats can where a uniform float is added to a record."""
+    """A uniform number of limited resolution added to the record below: only every seventh cell
+    after it can come out, just as only some floats can where a uniform float is added to a
+    record."""
 
     __slots__ = ()
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Rounded down to a step from the gap's first cell."""
+        """Draw a cell, and round it down to a step from the gap's first cell."""
         cells = QuantileChoice.sample(self, bits, center, size)
         return cells - self._beyond(cells, center)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """All cells of a step together; the last step of a gap may be shorter."""
+        """Add up the cells of a step; the last step of a gap may be shorter."""
         own = QuantileChoice.log_probability(self, outputs, center)
         starts, sizes, _ = self._groups(center)
         place = _places(starts, outputs)
@@ -80,19 +81,20 @@ class _StepsFromARecord(QuantileChoice):
 
 
 class _ARecordItself(QuantileChoice):
-    """The record next to the chosen cell comes out, as where values of the data are interpolated."""
+    """A choice that returns the record next to the chosen cell, as where values of the data are
+    interpolated."""
 
     __slots__ = ()
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """The nearest record from there on, or the upper bound."""
+        """Draw a cell, and return the next record from there on, or the upper bound."""
         cells = QuantileChoice.sample(self, bits, center, size)
         ends = np.append(center[0], self.upper)
         snapped: IntArray = ends[np.searchsorted(center[0], cells, side="left")]
         return snapped
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """The sum over its gap; impossible elsewhere."""
+        """Add up a record's gap; any other value is impossible."""
         own = QuantileChoice.log_probability(self, outputs, center)
         ends = np.unique(np.append(center[0], self.upper))
         firsts = np.append(self.lower, ends[:-1] + 1)
@@ -105,13 +107,13 @@ class _ARecordItself(QuantileChoice):
 
 
 def _places(starts: IntArray, cells: IntArray) -> IntArray:
-    """The group of each cell."""
+    """Return the group of each cell."""
     found: IntArray = np.searchsorted(starts, cells[:, 0], side="right") - 1
     return found
 
 
 def _faults(mechanism: PrivateQuantile) -> list[Fault]:
-    """The mechanism's own; ``half`` is the factor 2 of the exponential mechanism forgotten."""
+    """Plant faults in the choice; ``half`` forgets the factor 2 of the exponential mechanism."""
     (stage,) = mechanism.fixed_plan
     assert isinstance(stage, Stage)
     noise = stage.noise
@@ -214,7 +216,7 @@ def _median(setting: Mapping[str, Any]) -> PrivateQuantile:
 
 
 def _rank_error(estimate: Any, ordered: Any) -> float:
-    """How far n / 2 is from the ranks of the released value, in shares of n."""
+    """Return the distance of n / 2 from the ranks of the released value, as a share of n."""
     below, up_to = (int(np.searchsorted(ordered, estimate.value, side)) for side in _SIDES)
     return max(0.0, below / len(ordered) - 0.5, 0.5 - up_to / len(ordered))
 

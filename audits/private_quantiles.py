@@ -35,12 +35,12 @@ _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
 
 class _AtTrueRanks(BlockScores):
-    """Blocks end where their share of the records does, and not where that was released."""
+    """Blocks that end at the true ranks of their shares, and not at the released edges."""
 
     __slots__ = ()
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
-        """The right value, with other edges."""
+        """Compute the right scores, and replace the edges by records at the true ranks."""
         value = BlockScores.evaluate(self, view, before).copy()
         placed = value[0, self.edges :]
         if self.edges and len(placed):
@@ -50,7 +50,7 @@ class _AtTrueRanks(BlockScores):
 
 
 def _faults(mechanism: PrivateQuantiles) -> list[Fault]:
-    """The mechanism's own: what each record adds to other blocks than its own."""
+    """Plant a fault in how records add to blocks other than their own."""
 
     def planted(name: str, change: Callable[[Stage], Stage]) -> Fault:
         plan = with_stages(
@@ -84,7 +84,7 @@ _PLAIN: dict[str, Any] = {"levels": QUARTILES, "noise_multiplier": 1}
 
 
 def _many(counts: Mapping[float, int]) -> list[float]:
-    """So many records at each place."""
+    """List the given number of records at each place."""
     return [place for place, count in counts.items() for _ in range(count)]
 
 
@@ -154,7 +154,7 @@ SMALL = (
 
 
 def even(count: int) -> tuple[Fraction, ...]:
-    """So many levels, as far apart from each other as from the ends."""
+    """Return ``count`` levels with equal distances from each other and from 0 and 1."""
     return tuple(Fraction(k, count + 1) for k in range(1, count + 1))
 
 
@@ -169,7 +169,8 @@ def _together(setting: Mapping[str, Any]) -> PrivateQuantiles:
 
 
 def _rank_errors(value: Any, ordered: Floats) -> Floats:
-    """How far each level's rank is from those of the released value, in shares of the records."""
+    """Return each level's distance from the ranks of its released value, as shares of the
+    records."""
     levels = np.arange(1, len(value) + 1) / (len(value) + 1)
     below, up_to = (np.searchsorted(ordered, value, side) / len(ordered) for side in _SIDES)
     errors: Floats = np.maximum(0.0, np.maximum(below - levels, levels - up_to))
@@ -232,16 +233,16 @@ RATES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Apart(Mechanism[QuantilesEstimate]):
-    """Each quantile released by ``PrivateQuantile``, all from the same records; then in order."""
+    """Quantiles released one by one with ``PrivateQuantile`` from the same records, then sorted."""
 
     levels: tuple[Fraction, ...]
 
     def plan(self) -> Plan:
-        """A part for each quantile."""
+        """Return a part for each quantile."""
         return tuple(one.part(f"{k}") for k, one in enumerate(self._each()))
 
     def estimate(self, transcript: Transcripts) -> QuantilesEstimate:
-        """The values in increasing order."""
+        """Return the values in increasing order."""
         each = enumerate(self._each())
         values: list[Any] = [one.estimate(transcript.within(f"{k}")) for k, one in each]
         return QuantilesEstimate(
@@ -259,7 +260,8 @@ _LEVELS = (3, 9, 31)
 
 
 def _draw(setting: Mapping[str, Any], rng: np.random.Generator) -> Drawn:
-    """Skewed records with many equal ones, between 0 and 1, all in the middle of a cell of the grid."""
+    """Draw skewed records between 0 and 1, many of them equal, all in the middle of a cell of
+    the grid."""
     records = np.minimum(rng.lognormal(-3.0, 1.0, setting["n"]), 1.0)
     records[: setting["n"] // 4] = 0.0625
     records = np.rint(records * 2.0**20) / 2.0**20

@@ -40,7 +40,7 @@ def _sums(stage: Stage) -> BitSums:
 
 
 def _unpaid_stages(mechanism: ProductDistribution) -> Fault:
-    """Each stage has the noise that would do for the only one."""
+    """Give each stage the noise that would suffice for a single stage."""
 
     def change(stage: Stage) -> Stage:
         share = mechanism.coarse_share if stage.name == "coarse" else 1 - mechanism.coarse_share
@@ -52,13 +52,14 @@ def _unpaid_stages(mechanism: ProductDistribution) -> Fault:
 
 
 def _one_vector(mechanism: ProductDistribution) -> Fault:
-    """Noise for R, where one vector for another moves sqrt(2) R."""
+    """Add noise for R, where replacing one vector by another moves the sum by sqrt(2) R."""
     plan = _changed(mechanism, lambda s: rescaled_stage(s, Fraction(70, 99)), "coarse", "fine")
     return plan_fault("takes the length of one vector", mechanism, plan)
 
 
 def _free_number(mechanism: ProductDistribution) -> Fault:
-    """Noise for the bits' share alone of a joint release whose number weighs a hundred times as much."""
+    """Add noise for the bits' share alone to a joint release whose number weighs a hundred times
+    as much."""
 
     def change(stage: Stage) -> Stage:
         heavy = dataclasses.replace(_sums(stage), weight=4 * _sums(stage).radius)
@@ -77,7 +78,8 @@ def _seen(sums: BitSums, records: Records) -> list[int]:
 
 
 def _centered(mechanism: ProductDistribution) -> Fault:
-    """Bits count up or down by vectors as long as the radius: opposite ones are two radii apart, not sqrt(2)."""
+    """Count bits up or down by vectors as long as the radius, whose opposites are two radii
+    apart, not sqrt(2)."""
 
     def change(stage: Stage) -> Stage:
         sums = _sums(stage)
@@ -96,7 +98,7 @@ def _centered(mechanism: ProductDistribution) -> Fault:
 
 
 def _unclipped(mechanism: ProductDistribution) -> Fault:
-    """A record of ones counts a whole radius in every column."""
+    """Count a whole radius in every column for a record of ones."""
 
     def change(stage: Stage) -> Stage:
         sums = dataclasses.replace(_sums(stage), clipped=False)
@@ -111,7 +113,7 @@ def _unclipped(mechanism: ProductDistribution) -> Fault:
 
 
 def _exact_gate(mechanism: ProductDistribution) -> Fault:
-    """As if the number were public."""
+    """Divide by the exact number, as if it were public."""
     value = Faulty(_sums(mechanism.fixed_plan[0]), lambda records: [len(records)])  # type: ignore[arg-type]
     plan = (Stage("exact", value, NoNoise()), *mechanism.fixed_plan)
     return plan_fault("divides by the exact number", mechanism, plan)
@@ -123,7 +125,8 @@ _NAN, _FAR = float("nan"), 1e308
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """A record of ones, of zeros, nobody; what is no bit."""
+    """List pairs: a record of ones, a record of zeros, an empty side, and values that are not
+    bits."""
     return (
         added("a record of ones enters", [(0.0, 1.0)] * 6, (_FAR, 1.0)),
         added("a record of zeros", [(1.0, 1.0)] * 6, (-_FAR, 0.5)),
@@ -138,7 +141,8 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """All bits turn; one bit; half of them are even, so that exact sums turn."""
+    """List pairs: all bits change; one bit changes; a column is evenly split, so that its exact
+    sum changes sides."""
     rare = [(0.0, 0.0)] * 200
     even = [(1.0, 0.0), (0.0, 1.0)] * 100
     return (
@@ -214,7 +218,7 @@ def _shares(mechanism: Any, data: Any) -> Any:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Bits as likely as not: signs of normal numbers about 1/2."""
+    """Claim the error for bits of probability 1/2: signs of normal numbers about 1/2."""
     return RateClaim(
         name=name,
         mechanism=_even,

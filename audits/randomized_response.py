@@ -81,7 +81,7 @@ _SHARE = 0.2
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """The share of category 1, beside which only 0 occurs."""
+    """Claim the error of the share of category 1, for records in categories 0 and 1."""
     own: dict[str, Any] = {
         "target": Empirical(lambda mechanism, data: float(data.mean())),
         "curve": Curve(function="expected_error", arguments=("parameters", "n", "share")),

@@ -47,12 +47,13 @@ def _value_fault(name: str, mechanism: RefinedMean, value: Value) -> Fault:
 
 
 def _placed(query: MovingSum, place: Any, view: View, before: Transcripts) -> IntArray:
-    """The right sum, somewhere else."""
+    """Compute the right sum about another point or within another radius."""
     return dataclasses.replace(query, place=Released(query.reads, place)).evaluate(view, before)
 
 
 def _own_center(mechanism: RefinedMean) -> Fault:
-    """One record moves the mean by a part of a radius, and with it who is inside."""
+    """Take the exact mean for the center: one record moves it by part of a radius, and so
+    changes who is inside."""
 
     def value(query: MovingSum, view: View, before: Transcripts) -> IntArray:
         sums, total = view.images(query.nearness).weighted_sum
@@ -67,7 +68,7 @@ def _own_center(mechanism: RefinedMean) -> Fault:
 
 
 def _own_radius(mechanism: RefinedMean) -> Fault:
-    """The farthest record decides in which unit all others are released."""
+    """Let the farthest record decide in which unit all others are released."""
 
     def value(query: MovingSum, view: View, before: Transcripts) -> IntArray:
         images = view.images(query.nearness).images
@@ -84,12 +85,12 @@ def _own_radius(mechanism: RefinedMean) -> Fault:
 
 
 class _Clipping(MovingSum):
-    """The sum of all records, each drawn in to twice the radius, and their number."""
+    """A sum of all records, each drawn in to twice the radius, and their number."""
 
     def totals(
         self, images: Images, points: Integers, radii: Integers, before: Transcripts
     ) -> tuple[Integers, Integers]:
-        """As those of the records inside."""
+        """Sum the records clipped to twice the radius, and count all of them."""
         records, limits = images.distinct, 2.0 * radii.astype(np.float64)
         sums = np.zeros(points.shape, np.int64)
         for vector, often in zip(records.vectors, records.counts, strict=True):
@@ -101,7 +102,7 @@ class _Clipping(MovingSum):
 
 
 def _clips(mechanism: RefinedMean) -> Fault:
-    """Records outside are drawn in to twice the radius: they move the sum by twice its bound."""
+    """Draw records outside in to twice the radius, so that they move the sum by twice its bound."""
 
     def value(query: MovingSum, view: View, before: Transcripts) -> IntArray:
         clipping = _Clipping(query.nearness, query.spread, query.adjacency, query.place)
@@ -111,7 +112,7 @@ def _clips(mechanism: RefinedMean) -> Fault:
 
 
 def _exact_number(mechanism: RefinedMean) -> Fault:
-    """As if the number inside were public."""
+    """Release the number inside exactly, as if it were public."""
     stage, query = _last(mechanism)
 
     def value(base: MovingSum, view: View, before: Transcripts) -> IntArray:
@@ -125,9 +126,10 @@ def _exact_number(mechanism: RefinedMean) -> Fault:
     return plan_fault("releases the number inside without noise", mechanism, plan)
 
 
-# --- pairs --------------------------------------------------------------------------------------
-# After the map the radius of friends is 1 and that of the ball about 1.02: a record at 1 is a friend of
-# a crowd at 0, one at 1.003 is a stranger inside the ball.
+# --- pairs
+# -------------------------------------------------------------------------------------- After
+# the map the radius of friends is 1 and that of the ball about 1.02: a record at 1 is a friend
+# of a crowd at 0, one at 1.003 is a stranger inside the ball.
 
 _FAR = 8e307
 _STRANGER = 1.003
@@ -141,7 +143,10 @@ def _on_a_line(x: float, _: float) -> tuple[float, ...]:
 
 
 def _pairs_added(to: To, n: int, edge: float, least: int) -> tuple[NeighboringPair, ...]:
-    """edge: radius of the ball. least: so many friends that the first stage is about to abstain."""
+    """List pairs of add/remove neighbors.
+
+    edge: radius of the ball. least: so many friends that the first stage is about to abstain.
+    """
     zero, crowd = to(0.0, 0.0), [to(0.0, 0.0)] * n
     rim = [zero] * (n - _RIM) + [to(2 * edge + 0.5 / n, 0.0)] * _RIM
     return (
@@ -154,7 +159,7 @@ def _pairs_added(to: To, n: int, edge: float, least: int) -> tuple[NeighboringPa
 
 
 def _pairs_replaced(to: To, n: int, edge: float, least: int) -> tuple[NeighboringPair, ...]:
-    """As before."""
+    """List pairs of replace neighbors; the parameters are those of ``_pairs_added``."""
     zero, crowd = to(0.0, 0.0), [to(0.0, 0.0)] * (n - 1)
     rim = [zero] * (n - _RIM - 1) + [to(2 * edge, 0.0)] * _RIM
     return (
@@ -179,7 +184,7 @@ def _opening_replaced(to: To, n: int) -> tuple[NeighboringPair, ...]:
 def _attacked(
     name: str, adjacency: Adjacency, to: To, n: int, epsilon: int, **own: Any
 ) -> Configuration:
-    """Center and sum have about half of mu^2 each, so that both show."""
+    """Attack center and sum, each with about half of mu^2, so that a fault in either shows."""
     mechanism = RefinedMean.for_budget(
         ApproxDP(epsilon, "1e-6"),
         adjacency=adjacency,
@@ -258,7 +263,8 @@ SMALL = (
 
 
 def _refined(setting: Mapping[str, Any]) -> RefinedMean:
-    """M is the data's covariance; the radii do not depend on n, so that the error is noise over n."""
+    """Build the mechanism with M the data's covariance and radii that do not depend on n, so
+    that the error is noise over n."""
     deviations = np.arange(1, setting["d"] + 1, dtype=np.float64) ** -setting["power"]
     return RefinedMean(
         adjacency=setting["adjacency"],
@@ -273,7 +279,7 @@ def _refined(setting: Mapping[str, Any]) -> RefinedMean:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Normal data of covariance M about 3 in each coordinate; the error is a distance."""
+    """Claim the distance for normal data of covariance M about 3 in each coordinate."""
     own: dict[str, Any] = {
         "error": lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
     }
@@ -289,12 +295,12 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
 
 
 def _mean_and_sampling(mechanism: RefinedMean, data: Any) -> tuple[Any, float]:
-    """Of these records, and how far from their law's the mean of so many is: sqrt(tr M / n)."""
+    """Return the records' mean, and its expected distance from the law's mean: sqrt(tr M / n)."""
     return data.mean(axis=0), math.sqrt(float(np.sum(mechanism.matrix)) / len(data))
 
 
 def _beside_sampling(estimate: Any, known: tuple[Any, float]) -> float:
-    """The distance from the mean of the records, over the sampling error."""
+    """Return the distance from the mean of the records, over the sampling error."""
     mean, sampling = known
     return float(np.linalg.norm(estimate.value - mean)) / sampling
 

@@ -26,9 +26,9 @@ _N = 4000
 
 
 def _added(mechanism: RescaledMean, n: int, least: int) -> tuple[NeighboringPair, ...]:
-    """Where the mean moves most, and where the agreement or the number kept does.
+    """List pairs in which the mean moves most, and in which the agreement or the number kept does.
 
-    least: of friends at one place for which a released number without noise passes the gate.
+    least: the number of friends at one place for which a noiseless release passes the gate.
     """
 
     def pair(name: str, record: float, *groups: tuple[float, int]) -> NeighboringPair:
@@ -71,7 +71,8 @@ def _replaced(mechanism: RescaledMean, n: int, least: int) -> tuple[NeighboringP
 
 
 def _friendly(mechanism: RescaledMean, n: int, least: int) -> tuple[NeighboringPair, ...]:
-    """All kept: one record more, as far from the others as a common friend allows."""
+    """List pairs in which all records are kept and one more is as far from the others as a
+    common friend allows."""
     filter_ = filtered_of(mechanism.fixed_plan).filter
     strangers = filter_.friendly.strangers
     neighbors = FriendlyNeighbors(filter_.nearness, len(mechanism.matrix), strangers)
@@ -116,7 +117,8 @@ _OF_FILTERS: tuple[Planted, ...] = (
 def _by_weights(
     name: str, mechanism: RescaledMean, n: int = _N, *more: NeighboringPair, **planted: Any
 ) -> Configuration:
-    """The agreement's noise is attacked apart: what moves it most does not move the mean."""
+    """Attack the weighted mean; the agreement's noise is attacked apart, for the pairs that move
+    it most do not move the mean."""
     core: Any = mechanism.core()
     add = mechanism.adjacency is ADD
     pairs = (_added if add else _replaced)(mechanism, n, core.shift + 10)
@@ -135,7 +137,8 @@ def _by_weights(
 
 
 _FEW = 1100
-"""n_max where the agreement has a share that shows 5 in place of 6, and the mean one that shows 0.7."""
+"""n_max where the agreement has a share that shows 5 in place of 6, and the mean one that shows
+0.7."""
 
 
 _SHOWING_FILTERS = ("two groups", "stranger", "nobody", "only record", "least number")
@@ -150,7 +153,11 @@ def _filtered(
     *planted: Planted,
     opening: bool = False,
 ) -> Configuration:
-    """shift: of the number kept, so that friendly ones are released from shift + 1 on."""
+    """Attack the mean after a filter.
+
+    shift: subtracted from the number kept, so that friendly records are released from shift + 1
+    on.
+    """
     add = mechanism.adjacency is ADD
     every = (_added if add else _replaced)(mechanism, n, least)
     pairs = [pair for pair in every if any(word in pair.name for word in _SHOWING_FILTERS)]

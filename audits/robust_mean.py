@@ -25,9 +25,11 @@ from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
-# --- pairs --------------------------------------------------------------------------------------
-# In deviations the radius of friends is 1 and that of the ball a little more than 0.99: a record there
-# is a friend of a crowd at 0, and moves the mean, the moments, a bin and the sum by as much as any.
+# --- pairs
+# -------------------------------------------------------------------------------------- In
+# deviations the radius of friends is 1 and that of the ball a little more than 0.99: a record
+# there is a friend of a crowd at 0, and moves the mean, the moments, a bin and the sum by as
+# much as any.
 
 _RIM = 0.985
 _FAR = 8e307
@@ -36,7 +38,7 @@ _SHARES = tuple(map(Fraction, ("0.26", "0.21", "0.31", "0.22")))
 
 
 def _pairs(least: int) -> tuple[NeighboringPair, ...]:
-    """least: so many friends that the first stage is about to abstain."""
+    """List pairs; ``least`` is so many friends that the first stage is about to abstain."""
     crowd = [0.0] * _N
     return (
         added("a friend on the rim of the ball", crowd, _RIM),
@@ -46,7 +48,7 @@ def _pairs(least: int) -> tuple[NeighboringPair, ...]:
 
 
 def _attacked(name: str) -> Configuration:
-    """Every stage has about a quarter of mu^2, so that each shows."""
+    """Attack every stage with about a quarter of mu^2, so that a fault in each shows."""
     mechanism = RobustMean.for_budget(
         ApproxDP(16, "1e-6"),
         adjacency=ADD,
@@ -73,12 +75,13 @@ def _attacked(name: str) -> Configuration:
 
 
 class Steep(SoftMean):
-    """By weights that are in full for half as many friends beyond half of all; its reach is as claimed."""
+    """A mean whose weights reach 1 for half as many friends beyond half of all; the claimed
+    reach is unchanged."""
 
     __slots__ = ()
 
     def weighted_sum(self, images: Images) -> tuple[list[int], int]:
-        """By those weights."""
+        """Sum the records by the steeper weights."""
         return images.soft_sum(_half_as_far(self.full))
 
 
@@ -87,7 +90,7 @@ def _half_as_far(full: Fraction) -> Fraction:
 
 
 def _steeper(mechanism: RobustMean) -> Fault:
-    """Of both stages."""
+    """Plant the steeper weights in both stages."""
     query = query_of(mechanism, "mean")
     parts = (getattr(query, field.name) for field in dataclasses.fields(query))
     agreement = query_of(mechanism, "agreement")
@@ -106,14 +109,16 @@ _MANY = 4000
 
 
 def _three(side: int) -> list[float]:
-    """So many records on either side of the others, who alone know all."""
+    """Place ``side`` records on either side of the others, who alone are friends of all."""
     return [-1.0] * side + [0.0] * (_MANY - 2 * side) + [1.0] * side
 
 
 def _soft(name: str) -> Configuration:
-    """From one side to the other: who knows it changes, so that those of one side count more, and others less.
+    """Attack a soft core by a record that goes from one side to the other.
 
-    With a tenth on each side the mean moves by 9/10 of its reach, and the sum by nearly all of it.
+    Its friends change, so that the records of one side gain weight and those of the other lose
+    weight. With a tenth on each side the mean moves by 9/10 of its reach, and the sum by nearly
+    all of it.
     """
     mechanism = RobustMean.for_budget(
         ApproxDP(8, "1e-6"),
@@ -220,7 +225,7 @@ SMALL = (
 
 
 def _robust(setting: Mapping[str, Any]) -> RobustMean:
-    """The radii do not depend on n, so that the error is noise over n."""
+    """Build the mechanism with radii that do not depend on n, so that the error is noise over n."""
     d = setting["d"]
     return RobustMean(
         adjacency=setting["adjacency"],
@@ -238,7 +243,7 @@ def _robust(setting: Mapping[str, Any]) -> RobustMean:
 
 
 def _rate(name: str, values: tuple[Any, ...], setting: Mapping[str, Any], **own: Any) -> RateClaim:
-    """Normal data about 3 in each coordinate; the error is a distance."""
+    """Claim the distance for normal data about 3 in each coordinate."""
     given: dict[str, Any] = {
         "variable": "n",
         "error": lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
@@ -254,23 +259,23 @@ def _rate(name: str, values: tuple[Any, ...], setting: Mapping[str, Any], **own:
 
 
 def _inliers(n: int) -> int:
-    """Of n records, of which a tenth is far away."""
+    """Return the number of inliers among n records, of which a tenth is far away."""
     return n - n // 10
 
 
 def _sampling(d: int, n: int) -> float:
-    """How far the inliers' mean is from their law's: sqrt(d / inliers)."""
+    """Return the distance of the inliers' mean from the law's mean: sqrt(d / inliers)."""
     return math.sqrt(d / _inliers(n))
 
 
 def _mean_and_sampling(mechanism: RobustMean, data: Any) -> tuple[Any, float]:
-    """The mean of the inliers, which come last, and how far it is from their law's."""
+    """Return the mean of the inliers, which come last, and its distance from the law's mean."""
     n, d = data.shape
     return data[-_inliers(n) :].mean(axis=0), _sampling(d, n)
 
 
 def _beside_sampling(estimate: Any, known: tuple[Any, float]) -> float:
-    """The distance from the mean of the inliers, over its sampling error."""
+    """Return the distance from the mean of the inliers, over its sampling error."""
     mean, sampling = known
     return float(np.linalg.norm(estimate.value - mean)) / sampling
 
@@ -318,7 +323,9 @@ RATES = (
         exponent=Exponent(value=1, tolerance=0.05),
         repeats=400,
     ),
-    _rate(  # outliers inside the ball, which nothing cuts, to near the limit: the mean leans by gamma times their distance
+    # Outliers inside the ball, nearly as many as the limit allows, which nothing cuts: the mean is
+    # biased by gamma times their distance.
+    _rate(
         "error-against-gamma",
         tuple(map(Fraction, ("1/50", "3/50", "11/100", "18/100"))),
         {"n": 1000, "d": 3, "noise_multiplier": "5", "adjacency": ADD, "directions": 0},

@@ -35,7 +35,7 @@ def _changed(mechanism: ScaleFamily, change: Callable[[Stage], Stage], *names: s
 
 
 def _unpaid_steps(mechanism: ScaleFamily) -> Fault:
-    """Every step of the search has the noise that would do for the only one."""
+    """Give every step of the search the noise that would suffice for a single step."""
     names = [s.name for s in stages_of(mechanism.fixed_plan) if s.name.startswith("scale")]
     root = Fraction(1 / math.sqrt(len(names)))
     plan = _changed(mechanism, lambda s: rescaled_stage(s, root), *names)
@@ -43,14 +43,15 @@ def _unpaid_steps(mechanism: ScaleFamily) -> Fault:
 
 
 def _free_number(mechanism: ScaleFamily) -> Fault:
-    """Noise for the statistics alone, of a release whose number weighs three quarters as much again."""
+    """Add noise for the statistics alone to a release whose number weighs three quarters as much
+    again."""
     share = Fraction(7, 10) if mechanism.adjacency is ADD else Fraction(1, 2)
     plan = _changed(mechanism, lambda s: rescaled_stage(s, share), STATISTICS)
     return plan_fault("does not pay for the number", mechanism, plan)
 
 
 def _exact_number(mechanism: ScaleFamily) -> Fault:
-    """The interval's length follows from the exact number."""
+    """Choose the interval's length by the exact number of records."""
     plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
     return plan_fault("takes the exact number", mechanism, plan)
 
@@ -60,7 +61,7 @@ class _OwnEdges(StepSums):
     """Edges up to twice the records' mean: planted."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """What was released is not looked at."""
+        """Evaluate the sums at edges from the data, and ignore what was released."""
         values = np.clip(view.records[:, 0], 0, 1e300)
         top = 2 * float(values.mean()) if len(values) else 1.0
         count = self.cells + 2 * (self.outside == "mask")
@@ -73,7 +74,7 @@ class _OwnEdges(StepSums):
 
 
 def _own_edges(mechanism: ScaleFamily) -> Fault:
-    """The interval follows from the data, so that one far record moves all others."""
+    """Choose the interval from the data, so that one far record moves all others."""
 
     def change(stage: Stage) -> Stage:
         assert isinstance(stage.query, OneUnit)
@@ -95,12 +96,13 @@ _EQUAL = [
 ] * 4600  # on no threshold of the search, far from where quarter octaves of numbers begin
 
 
-# All of those below the median in even places: one more record in front turns what even places have more than odd ones.
+# All of those below the median in even places: one more record in front turns what even places
+# have more than odd ones.
 _UNEVEN = [0.1, 1.3] * 100 + [1.3] * 4400
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """An end of the interval, nobody, what is no number."""
+    """List pairs: an end of the interval, an empty side, NaN."""
     return (
         added("a far record enters", _EQUAL, _FAR),
         added("the lower end", _EQUAL, 0.0),
@@ -113,7 +115,7 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """One end for the other; one that counts for one that does not."""
+    """List pairs: one end by the other; a record that counts by one that does not."""
     return (
         replaced("one end for the other", [0.0, *_EQUAL], _FAR),
         replaced("the lower end by one outside", [0.0, *_EQUAL], -_FAR),
@@ -130,7 +132,11 @@ def _attacked(
     faults: Sequence[Planted],
     **parameters: Any,
 ) -> Configuration:
-    """One stage with most of mu^2; many equal records make the others nearly certain, so that few transcripts have edges of their own."""
+    """Attack one stage that has most of mu^2.
+
+    Many equal records make the other stages nearly certain, so that few transcripts have edges
+    of their own.
+    """
     search = Fraction(24, 29) if "scale 1" in which else Fraction(1, 50)
     mechanism = ScaleFamily(
         adjacency=adjacency,
@@ -205,7 +211,8 @@ def _made(setting: Mapping[str, Any]) -> ScaleFamily:
 
 
 def _without_noise(mechanism: ScaleFamily, data: Any) -> float:
-    """The scale for which the family has the exact mean, of records limited about where they have to be by their own mean."""
+    """Fit the scale to the exact mean of the records, limited where their own mean puts the
+    limit."""
     law, near = Limited(1.0, mechanism.outside), float(data.mean())
     top = near * mechanism._cut(octave_of(float(len(data))))
     kept = np.minimum(data, top) if mechanism.outside == "clip" else data[data < top]
@@ -214,7 +221,8 @@ def _without_noise(mechanism: ScaleFamily, data: Any) -> float:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Of noise: exponential records of scale 27, searched for from 4 to 64; the same ones in every release."""
+    """Claim the noise for exponential records of scale 27, searched for from 4 to 64; every
+    release has the same records."""
     return RateClaim(
         name=name,
         mechanism=_made,

@@ -1,5 +1,4 @@
-"""Attacks on whole sessions: an analyst who chooses each question after seeing the answers before
-it."""
+"""Attacks on whole sessions: an analyst chooses each question after seeing the answers so far."""
 
 from __future__ import annotations
 
@@ -45,8 +44,8 @@ def _number(answer: Answer) -> float:
 
 
 def adaptive(data: Any, rng: np.random.Generator) -> tuple[float, float]:
-    """Count a group; ask of it, or of everybody, what its size suggests, until the budget is
-    gone."""
+    """Count a group, then ask about the group or about everybody as its size suggests, until the
+    budget is spent."""
     session = _session(data, rng)
     first = session.count(where={"group": [1]}, share="1/2").value
     if first > _FEW:
@@ -55,7 +54,8 @@ def adaptive(data: Any, rng: np.random.Generator) -> tuple[float, float]:
 
 
 def limits_that_are_not_held(data: Any, rng: np.random.Generator) -> float:
-    """Answer one question of eight times mu: what 64 that each get the whole budget tell together."""
+    """Answer one question at eight times mu: as much as 64 questions reveal that each spend the
+    whole budget."""
     return float(_session(data, rng, budget=GaussianDP(8)).count(share=1).value)
 
 
@@ -68,29 +68,28 @@ def order_by_records(data: Any, rng: np.random.Generator) -> str:
 
 
 def groups_that_occur(data: Any, rng: np.random.Generator) -> tuple[float, ...]:
-    """An answer for each group that has a record."""
+    """Answer for each group that has a record, and so reveal which groups occur."""
     session, present = _session(data, rng), set(np.asarray(data).reshape(-1, 2)[:, 1])
     found = session.count(by="group", share=1)
     return tuple(float(group) for group in found if group in present)
 
 
 def errors_that_tell(data: Any, rng: np.random.Generator) -> str:
-    """A refusal that depends on how many records a condition keeps."""
+    """Refuse depending on how many records a condition keeps."""
     kept = _table(data).select("x").where("group", among=[1])
     return "too few records" if len(kept.records) < 1 else "fine"
 
 
 def masked(data: Any, rng: np.random.Generator) -> tuple[float, ...]:
-    """Under replace, a mean and a sum of those whom a condition keeps: a replaced record may come
-    or go."""
+    """Ask, under replace, for a mean and a sum of records that a condition keeps: a replaced
+    record may enter or leave."""
     session = _session(data, rng, _REPLACE)
     mean = _number(session.mean("x", where={"group": [1]}, share="1/2"))
     return mean, round(session.sum("x", by="group", share="1/2")[1].value, 3)
 
 
 def kept_for_one_step(data: Any, rng: np.random.Generator) -> float:
-    """A count of the kept records that pays for one step where a replacement is two, eight times
-    over."""
+    """Count the kept records eight times, paying for one step where a replacement is two."""
     session = _session(data, rng, _ADD)
     count = session.count(where={"group": [1]}, share=1).value
     other = session.table.select("x").where("group", among=[1]).records
@@ -98,7 +97,7 @@ def kept_for_one_step(data: Any, rng: np.random.Generator) -> float:
 
 
 def mean_of_a_public_number(data: Any, rng: np.random.Generator) -> float:
-    """The mean of those who are kept, divided by how many there are as if that were public."""
+    """Divide the sum of the kept records by their exact number, as if it were public."""
     kept = _table(data).select("x").where("group", among=[1]).records
     noise = float(rng.normal())
     return round((float(kept.sum()) + noise) / max(1, len(kept)) + 100 * len(kept), 2)
@@ -129,6 +128,7 @@ BLACK_BOXES = (
         faults=(kept_for_one_step, mean_of_a_public_number),
         seeded=True,
         quick_trials=200,
-        source="the filter of approximate Gaussian differential privacy; records left out under replace",
+        source="the filter of approximate Gaussian differential privacy; records left out under "
+        "replace",
     ),
 )

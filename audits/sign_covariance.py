@@ -30,7 +30,7 @@ _FINE = 30
 
 
 def _changed(mechanism: SignCovariance, change: Change) -> Plan:
-    """Every noisy stage changed."""
+    """Return the plan with ``change`` applied to every noisy stage."""
     return with_stages(
         mechanism.fixed_plan, lambda s: s if isinstance(s.noise, NoNoise) else change(s)
     )
@@ -49,21 +49,21 @@ def _moments(stage: Stage) -> SecondMoments:
 
 
 def _of_data(stage: Stage, value: Callable[[Records], list[int]]) -> Stage:
-    """The stage's value from the records alone."""
+    """Replace the stage's value by a function of the records alone."""
     assert isinstance(stage.query, OneUnit)
     wrong = dataclasses.replace(stage.query, query=Faulty(stage.query.query, value))
     return dataclasses.replace(stage, query=wrong)
 
 
 def _seen(moments: SecondMoments, records: Records, matrix: Any) -> list[int]:
-    """The second moments after a map of one's own."""
+    """Return the second moments after the given map."""
     public = Released((), lambda before: (np.array([np.ravel(matrix)]), np.zeros(1, np.intp)))
     found: list[int] = dataclasses.replace(moments, maps=public).evaluate(View(records)).tolist()
     return found
 
 
 def _unpaid_rounds(mechanism: SignCovariance) -> Fault:
-    """Every round has the noise that would do for the only one."""
+    """Give every round the noise that would suffice for a single round."""
     one = dataclasses.replace(mechanism, rounds=1, shares=None, budget=None)
     alone = next(s for s in stages_of(one.fixed_plan) if not isinstance(s.noise, NoNoise)).query
     assert isinstance(alone, OneUnit)
@@ -77,13 +77,15 @@ def _unpaid_rounds(mechanism: SignCovariance) -> Fault:
 
 
 def _one_outer_product(mechanism: SignCovariance) -> Fault:
-    """Noise for R^2, where one outer product for another moves sqrt(2) R^2."""
+    """Add noise for R^2, where replacing one outer product by another moves the sum by sqrt(2)
+    R^2."""
     plan = _changed(mechanism, lambda stage: _rescaled(stage, Fraction(70, 99)))
     return plan_fault("takes the length of one outer product", mechanism, plan)
 
 
 def _free_trace(mechanism: SignCovariance) -> Fault:
-    """Noise as if the trace did not count: an outer product without its trace is shorter by 1 / d of the square."""
+    """Add noise as if the trace did not count: an outer product without its trace has a squared
+    length smaller by the share 1 / d."""
     d = len(mechanism.center) + (mechanism.scale is not None)
     factor = Fraction((1 - 1 / d) ** 0.5)
     plan = _changed(mechanism, lambda stage: _rescaled(stage, factor))
@@ -91,7 +93,7 @@ def _free_trace(mechanism: SignCovariance) -> Fault:
 
 
 def _exact_map(mechanism: SignCovariance) -> Fault:
-    """The last round's map follows from the first moments without their noise."""
+    """Compute the last round's map from the first moments without their noise."""
     last = stages_of(mechanism.fixed_plan)[-1].name
 
     def change(stage: Stage) -> Stage:
@@ -111,7 +113,8 @@ def _exact_map(mechanism: SignCovariance) -> Fault:
 
 
 def _own_center(mechanism: SignCovariance) -> Fault:
-    """The last round takes the first record for the center, which turns the signs of all others."""
+    """Take the first record for the center of the last round, which turns the signs of all
+    others."""
     last = stages_of(mechanism.fixed_plan)[-1].name
 
     def change(stage: Stage) -> Stage:
@@ -129,7 +132,7 @@ def _own_center(mechanism: SignCovariance) -> Fault:
 
 
 def _exact_gate(mechanism: SignCovariance) -> Fault:
-    """Whether a map changes then tells the number of records."""
+    """Change a map by the exact number of records, which the change then reveals."""
     least = mechanism.at_least or 1
     query = stages_of(mechanism.fixed_plan)[0].query
     assert isinstance(query, OneUnit)
@@ -145,7 +148,8 @@ _CROWD = [(1.0, 0.0), (0.0, 1.0)]
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """About (0, 0): whatever the map, one sign enters; on an axis it moves as far as any can."""
+    """List pairs about (0, 0): whatever the map, one sign enters; on an axis it moves the
+    moments as far as any record can."""
     return (
         added("a record on an axis", _CROWD * 6, (_FAR, 0.0)),
         added("around the least number", [(1.0, 0.0)] * 3, (0.0, -1.0), at=3),
@@ -161,7 +165,7 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """About (1, -3), with an unknown center: one sign for an orthogonal one."""
+    """List pairs about (1, -3), with an unknown center: one sign by an orthogonal one."""
     center, far, across = (1.0, -3.0), (_FAR, -3.0), (1.0, _FAR)
     crowd = [(2.0, -3.0), (1.0, -2.0)] * 200
     return (
@@ -245,14 +249,15 @@ def _three_rounds(setting: Mapping[str, Any]) -> SignCovariance:
 
 
 def _apart(estimate: Any, truth: Any) -> float:
-    """The Frobenius norm of their difference where the truth is the identity, each with a trace of d there."""
+    """Measure the Frobenius norm of the error after mapping the truth to the identity, both
+    scaled to trace d."""
     d = len(truth)
     found = np.linalg.solve(truth, estimate.value)
     return float(np.linalg.norm(found * d / np.trace(found) - np.eye(d)))
 
 
 def _tyler(mechanism: Any, data: Any) -> Any:
-    """The estimator without noise: the published iteration to its end."""
+    """Return Tyler's estimator without noise: the published iteration, run to convergence."""
     found = np.eye(data.shape[1])
     for _ in range(25):
         lengths = np.einsum("ij,ij->i", data, np.linalg.solve(found, data.T).T)
@@ -264,7 +269,7 @@ def _tyler(mechanism: Any, data: Any) -> Any:
 def _rate(
     name: str, variable: str, values: tuple[Any, ...], curve: str, **claimed: Any
 ) -> RateClaim:
-    """Standard normal vectors."""
+    """Claim the error for standard normal vectors."""
     return RateClaim(
         name=name,
         mechanism=_three_rounds,

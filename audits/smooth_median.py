@@ -27,34 +27,35 @@ REPLACE = Adjacency.REPLACE
 
 
 class _LocalSensitivity(SmoothMedians):
-    """The scale is how far one replaced record can move this median: the classic error."""
+    """Scales by the local sensitivity, how far one replaced record can move this median: the
+    classic error."""
 
     __slots__ = ()
 
     def scales(self, around: NDArray[np.int64]) -> NDArray[Any]:
-        """A_0 alone."""
+        """Return A_0 alone."""
         middle = around.shape[1] // 2
         return SmoothMedians.scales(self, around[:, middle - 1 : middle + 2])
 
 
 class _FastWeights(SmoothMedians):
-    """Weights that fall by the fourth power of what the claim says."""
+    """Weights that are the fourth powers of those the claim requires."""
 
     __slots__ = ()
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """Every fourth one."""
+        """Every fourth of the right weights."""
         return SmoothMedians.weights.fget(self)[::4]  # type: ignore[attr-defined,no-any-return]
 
 
 class _EndsForgotten(SmoothMedians):
-    """Windows end where the records end, as if there were no bounds beyond."""
+    """Windows that end where the records end, as if no bounds lay beyond."""
 
     __slots__ = ()
 
     def around(self, cells: NDArray[np.int64], reach: int) -> NDArray[np.int64]:
-        """The least and the largest record again, in place of the bounds."""
+        """Pad with the least and the largest record in place of the bounds."""
         ends = [np.repeat(cells[:, [at]], reach, axis=1) for at in (0, -1)]
         start = (cells.shape[1] + 1) // 2 - 1
         padded = np.concatenate([ends[0], cells, ends[1]], axis=1)
@@ -62,12 +63,12 @@ class _EndsForgotten(SmoothMedians):
 
 
 class _AnotherRank(SmoothMedians):
-    """The scale is that of the record after the median."""
+    """Scales of the record after the median."""
 
     __slots__ = ()
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """Windows about rank m + 1."""
+        """Compute the scales for windows about rank m + 1."""
         cells = self.cells(view.records)
         reach = min(len(self.weights), cells.shape[1] + 1) + 1
         around = self.around(cells, reach)
@@ -75,17 +76,17 @@ class _AnotherRank(SmoothMedians):
 
 
 class _TellsTheScale(SmoothNoise):
-    """How large the noise is comes out with the medians."""
+    """Noise that is released together with its scale."""
 
     __slots__ = ()
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """The scales beside the medians."""
+        """Draw noisy medians, and append their scales."""
         noisy = SmoothNoise.sample(self, bits, center, size)
         return np.concatenate([noisy, np.tile(center[:, 1], (size, 1))], axis=1)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """Impossible with another scale."""
+        """Return log probabilities: -inf for any other scale."""
         own = SmoothNoise.log_probability(self, outputs[:, : self.count], center)
         right = (outputs[:, self.count :] == center[:, 1]).all(axis=1)
         return np.where(right, own, -np.inf)
@@ -121,15 +122,16 @@ _FAR = 1e308
 
 
 def _halving(upper: float) -> list[float]:
-    """Records whose distances from the middle halve from one to the next: every window matters alike."""
+    """List records whose distances from the middle halve one after the other, so that every
+    window matters alike."""
     middle = upper / 2
     steps = [upper * 0.5**k for k in range(2, 6)]
     return [middle, *(middle + side * step for step in steps for side in (-1, 1))]
 
 
 def _pairs(upper: float) -> tuple[NeighboringPair, ...]:
-    """Between 0 and ``upper``; the first attains both the largest shift and, at decay 1/2, the largest
-    dilation."""
+    """List pairs between 0 and ``upper``; the first attains the largest shift and, at decay 1/2,
+    the largest dilation."""
     middle = upper / 2
     return (
         replaced("the only record, from the middle to an end", [middle], -_FAR),
@@ -251,7 +253,7 @@ def _medians(mechanism: SmoothMedian, data: NDArray[np.float64]) -> NDArray[np.f
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Even records on 0..1; the error is the distance from their median."""
+    """Claim the distance from the records' median, for evenly spaced records on 0..1."""
     own: dict[str, Any] = {
         "mechanism": _by_budget,
         "curve": Curve(function="expected_error", arguments=("parameters", "records")),

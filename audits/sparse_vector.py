@@ -1,11 +1,12 @@
 """Attacks on ``sparse_vector``.
 
-The worst pairs have queries that rise and are not reported, then queries that fall and are: the answers
-"below" move the threshold along, and the report pays twice. Under add-remove nothing falls beside what
-rises; there the report is on a query that stays.
+The worst pairs have queries that rise and are not reported, followed by queries that fall and
+are reported: the answers "below" let the threshold's noise shift, and the report pays twice.
+Under add/remove nothing falls while something rises; there the report is on a query that stays.
 
-Of scales 2 / epsilon and 4 / epsilon a threshold whose noise is not drawn anew after a report is no fault:
-c reports lose (c + 1) / 2 epsilon, less than c epsilon. It is one where reports have no limit.
+At scales 2 / epsilon and 4 / epsilon it is no fault to keep the threshold's noise after a
+report: c reports lose (c + 1) / 2 epsilon, less than c epsilon. It is one where reports have no
+limit.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ _NONE = Fraction(1, 2**10)  # a scale at which noise is 0
 
 
 class _CountBeside(AboveThreshold):
-    """The noisy answer that reached the threshold is released beside its index (0 if there is none)."""
+    """A test that releases the noisy answer that reached the threshold beside its index (0 if
+    none did)."""
 
     __slots__ = ()
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Shape (size, 2)."""
+        """Draw indices and noisy answers, shape (size, 2)."""
         answers = center[self.start :]
         levels = self.threshold + DiscreteLaplace(self.scale).draw(bits, size)
         noise = DiscreteLaplace(self.query_scale).draw(bits, size * len(answers))
@@ -50,7 +52,8 @@ class _CountBeside(AboveThreshold):
         return np.column_stack([place + self.start, values])
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """Given the value v, the threshold's noise is at most v - threshold."""
+        """Sum over the threshold's noise, which is at most v - threshold given the released
+        value v."""
         values, log_level, gaps, rate = self.round_of(center).levels()
         below, _ = log_sides(gaps + values[:, np.newaxis], rate)
         before = np.cumsum(np.column_stack([np.zeros(len(values)), below]), axis=1)
@@ -66,18 +69,18 @@ class _CountBeside(AboveThreshold):
 
 
 class _OneThreshold(AboveThreshold):
-    """Every query is answered, against one noisy threshold, however many are above."""
+    """A test that answers every query against one noisy threshold, however many are above it."""
 
     __slots__ = ()
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Answers 0 and 1, shape (size, queries)."""
+        """Draw answers 0 and 1, shape (size, queries)."""
         levels = self.threshold + DiscreteLaplace(self.scale).draw(bits, size)
         noise = DiscreteLaplace(self.query_scale).draw(bits, size * len(center))
         return (noise.reshape(size, -1) + center >= levels[:, np.newaxis]).astype(np.int64)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """Level by level of the threshold's noise; each combination of answers once."""
+        """Sum over the levels of the threshold's noise, once for each combination of answers."""
         values, log_level, gaps, rate = self.round_of(center).levels()
         below, above = log_sides(gaps + values[:, np.newaxis], rate)
         _, first, which = np.unique(
@@ -90,7 +93,7 @@ class _OneThreshold(AboveThreshold):
 
 
 def _faults(mechanism: SparseVector) -> list[Fault]:
-    """The mechanism's own: which noise is missing, what else is released, when it stops."""
+    """Plant faults: missing noise, additional releases, and a missing limit of reports."""
     first = stages_of(mechanism.fixed_plan)[0]
     noise = first.noise
     assert isinstance(noise, AboveThreshold)
@@ -143,8 +146,11 @@ def _high(number: int) -> tuple[Count, ...]:
 
 
 def _next(answers: tuple[bool, ...]) -> Count:
-    """Four counts of small records, one of large ones, again, then of large ones; how wide follows from
-    the reports so far."""
+    """Choose the next query: four counts of small records, then one of large ones; again; then
+    counts of large ones.
+
+    The interval's width follows from the reports so far.
+    """
     place, reports = len(answers), sum(answers)
     if place % 5 == 4 or place >= 10:
         return Count(within=(50.0, 60.0 + reports))
@@ -214,7 +220,8 @@ def _reader(setting: Mapping[str, Any]) -> SparseVector:
 
 
 def _off(estimate: Any, counts: Any) -> float:
-    """How far the count that was reported is from the threshold; if none was, the largest."""
+    """Return the distance of the reported count from the threshold; without a report, of the
+    largest count."""
     return float(abs(counts[estimate.above[0] if estimate.above else -1] - counts[-1] // 2))
 
 

@@ -30,12 +30,12 @@ _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
 
 class _ExactWhereShown(ThresholdedLaplace):
-    """Noise decides whether a key is shown, but its count is released as it is."""
+    """Noise that decides whether a key is shown, while the shown count is exact."""
 
     __slots__ = ()
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """The exact counts of the keys whose noisy ones reach the threshold."""
+        """Return the exact counts of the keys whose noisy counts reach the threshold."""
         noisy = self.added.sample(bits, center[:, 1], size)
         values = np.broadcast_to(center[:, 1], noisy.shape)
         return as_tuples(center[:, 0], values, np.asarray(noisy >= self.threshold, dtype=np.bool_))
@@ -43,7 +43,7 @@ class _ExactWhereShown(ThresholdedLaplace):
     def log_probability_of_distinct(
         self, outputs: Sequence[Shown], center: IntArray
     ) -> LogProbabilities:
-        """Shown or withheld by noise; any other count is impossible."""
+        """Return log probabilities of keys shown or withheld by noise; -inf for any other count."""
         counts = center[:, 1]
         withheld = np.array([self.below(self.threshold - int(c)) for c in counts])
         owner, places, values = shown_in(outputs, center)
@@ -56,12 +56,12 @@ class _ExactWhereShown(ThresholdedLaplace):
 
 
 class _ShownByExactCount(ThresholdedLaplace):
-    """Exact counts decide which keys are shown, with noise."""
+    """Noise on the shown counts, while exact counts decide which keys are shown."""
 
     __slots__ = ()
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Noise on the keys whose exact counts reach the threshold."""
+        """Add noise to the keys whose exact counts reach the threshold."""
         large = center[center[:, 1] >= self.threshold]
         if not len(large):
             return as_tuples(large[:, 0], np.zeros((size, 0)), np.zeros((size, 0), np.bool_))
@@ -71,7 +71,7 @@ class _ShownByExactCount(ThresholdedLaplace):
     def log_probability_of_distinct(
         self, outputs: Sequence[Shown], center: IntArray
     ) -> LogProbabilities:
-        """Those keys, all of them."""
+        """Return log probabilities; -inf unless exactly the keys with large counts are shown."""
         large = center[center[:, 1] >= self.threshold]
         owner, places, values = shown_in(outputs, large)
         terms, known = np.full(len(owner), -np.inf), np.flatnonzero(places >= 0)
@@ -87,7 +87,7 @@ _ZERO = np.zeros(1, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class _ByArrival(Query):
-    """The same counts, keys in the order in which their first records came."""
+    """The right counts, with keys in the order of their first records."""
 
     base: KeyedCounts
 
@@ -95,21 +95,21 @@ class _ByArrival(Query):
 
     @property
     def width(self) -> None:
-        """As many as surface."""
+        """None: the number of keys depends on the data."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (bins, 2)."""
+        """Count records by key, shape (bins, 2)."""
         table = self.base.evaluate(view)
         _, first = np.unique(self.base.bins(view.records[:, 0]), return_index=True)
         return table[np.argsort(first)]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """What is claimed of the sorted one."""
+        """Claim the sensitivity of the sorted table."""
         return self.base.sensitivity(adjacency, domain)
 
 
 def _faults(mechanism: StabilityHistogram) -> list[Fault]:
-    """The mechanism's own: on the threshold, on what is shown, on the order."""
+    """Plant faults in the threshold, in the shown values and in the order of keys."""
     (stage,) = mechanism.fixed_plan
     assert isinstance(stage, Stage)
     noise, query = stage.noise, stage.query
@@ -159,7 +159,7 @@ def _threshold(mechanism: StabilityHistogram) -> int:
 
 
 def _pairs_added(least: int) -> tuple[NeighboringPair, ...]:
-    """Bins of width 10 with edges at multiples of it; ``least`` is the threshold."""
+    """List pairs for bins of width 10 with edges at its multiples; ``least`` is the threshold."""
     crowd = [5.0] * 40
     return (
         added("a large bin grows and comes first", crowd + [-5.0] * 30, -5.0),
@@ -233,12 +233,12 @@ def _bins(mechanism: StabilityHistogram, data: Any) -> dict[float, int]:
 
 
 def _of_the_first(estimate: Any, bins: dict[float, int]) -> float:
-    """Of the count of the first bin, as a share of all records."""
+    """Measure the error of the first bin's count, as a share of all records."""
     return float(abs(estimate.counts.get(0.0, 0) - bins[0.0]) / sum(bins.values()))
 
 
 def _of_the_worst(estimate: Any, bins: dict[float, int]) -> float:
-    """Of the worst count; what is withheld counts as 0."""
+    """Measure the largest error of a count; a withheld count is 0."""
     return float(max(abs(estimate.counts.get(edge, 0) - count) for edge, count in bins.items()))
 
 
@@ -257,29 +257,30 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
 
 
 def _shares(estimate: Any, bins: int) -> Any:
-    """The released counts as shares of their sum, of bins 0, 1, ...; negative ones are kept."""
+    """Return the released counts of bins 0, 1, ... as shares of their sum; negative counts are
+    kept."""
     counts = np.array([estimate.counts.get(float(k), 0) for k in range(bins)], dtype=np.float64)
     return counts / counts.sum() if counts.sum() > 0 else counts
 
 
 def _variation(estimate: Any, bins: int) -> float:
-    """The total variation from the uniform law."""
+    """Measure the total variation distance from the uniform law."""
     return float(np.abs(_shares(estimate, bins) - 1 / bins).sum()) / 2
 
 
 def _kolmogorov(estimate: Any, bins: int) -> float:
-    """The Kolmogorov distance from the uniform law."""
+    """Measure the Kolmogorov distance from the uniform law."""
     return float(np.abs(np.cumsum(_shares(estimate, bins) - 1 / bins)).max())
 
 
 def _off_location(estimate: Any, truth: float) -> float:
-    """Measure how far the fullest bin's middle is from the records; infinitely far without a bin."""
+    """Measure the distance of the fullest bin's middle from the truth; infinite without a bin."""
     fullest = max(estimate.counts, key=estimate.counts.__getitem__, default=math.inf)
     return abs(float(fullest) + 0.5 - truth)
 
 
 def _learned(name: str, distance: Any) -> RateClaim:
-    """A uniform law on 16 bins, learned from records; most of the error is noise at first."""
+    """Claim the error of learning a uniform law on 16 bins; at first most of the error is noise."""
     return RateClaim(
         name=f"{name}-against-n",
         mechanism=_histogram,

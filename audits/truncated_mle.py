@@ -50,7 +50,7 @@ def _changed(mechanism: TruncatedMle, change: Callable[[Stage], Stage], *names: 
 
 
 def _unpaid_steps(mechanism: TruncatedMle) -> Fault:
-    """Every step of the search has the noise that would do for the only one."""
+    """Give every step of the search the noise that would suffice for a single step."""
     names = [s.name for s in stages_of(mechanism.fixed_plan) if s.name.startswith("parameter")]
     root = Fraction(1 / math.sqrt(len(names)))
     plan = _changed(mechanism, lambda s: rescaled_stage(s, root), *names)
@@ -58,7 +58,7 @@ def _unpaid_steps(mechanism: TruncatedMle) -> Fault:
 
 
 def _free_number(mechanism: TruncatedMle) -> Fault:
-    """The number weighs twice the range, for which the noise does not do."""
+    """Weigh the number by twice the range, for which the noise does not suffice."""
 
     def change(stage: Stage) -> Stage:
         query: Any = stage.query
@@ -70,7 +70,7 @@ def _free_number(mechanism: TruncatedMle) -> Fault:
 
 
 def _exact_number(mechanism: TruncatedMle) -> Fault:
-    """The interval's length follows from the exact number."""
+    """Choose the interval's length by the exact number of records."""
     plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
     return plan_fault("takes the exact number", mechanism, plan)
 
@@ -80,7 +80,7 @@ class _OwnEdges(StepSums):
     """Edges about the records' own mean, as far as twice their deviation: planted."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """What was released is not looked at."""
+        """Evaluate the sums at edges from the data, and ignore what was released."""
         values = np.clip(view.records[:, 0], -1e100, 1e100)
         middle, far = (values.mean(), 2 * values.std() + 1) if len(values) else (0.0, 1.0)
         count = self.cells + 2 * (self.outside == "mask")
@@ -93,7 +93,7 @@ class _OwnEdges(StepSums):
 
 
 def _own_edges(mechanism: TruncatedMle) -> Fault:
-    """The interval follows from the data, so that one far record moves all others."""
+    """Choose the interval from the data, so that one far record moves all others."""
 
     def change(stage: Stage) -> Stage:
         query = stage.query
@@ -110,7 +110,7 @@ def _own_edges(mechanism: TruncatedMle) -> Fault:
 
 
 def _unpaid_gradients(mechanism: TruncatedMle) -> Fault:
-    """Every gradient has the noise that would do for the only one."""
+    """Give every gradient the noise that would suffice for a single gradient."""
     names = [name for run in mechanism.descent().stages() for name in run]
     root = Fraction(1 / math.sqrt(mechanism.steps))
     plan = _changed(mechanism, lambda s: rescaled_stage(s, root), *names)
@@ -118,7 +118,7 @@ def _unpaid_gradients(mechanism: TruncatedMle) -> Fault:
 
 
 class _InOrder(FaultyLaw):
-    """Lists are in the order of the records: planted."""
+    """A law whose lists keep the order of the records: planted."""
 
     def _parts(
         self, part: Part, place: Place, live: NDArray[np.intp], bits: Bits
@@ -129,7 +129,7 @@ class _InOrder(FaultyLaw):
 
 
 class _Overlapping(FaultyLaw):
-    """Every chunk is the whole list: planted."""
+    """A law in which every chunk is the whole list: planted."""
 
     def _blocks_in(self, blocks: Blocks, place: Place) -> Iterator[Place]:
         for part in blocks.parts:
@@ -138,7 +138,7 @@ class _Overlapping(FaultyLaw):
 
 
 def _faulty(mechanism: TruncatedMle, name: str, kind: type[Law]) -> Fault:
-    """The same plan under another law."""
+    """Run the same plan under another law."""
 
     def law(data: Any) -> Law:
         records = ingest(data, mechanism.domain)
@@ -151,12 +151,14 @@ def _faulty(mechanism: TruncatedMle, name: str, kind: type[Law]) -> Fault:
 
 _NAN, _FAR = float("nan"), 1e308
 _EQUAL = [4.0] * 4600
-# All of those above the median in even places: one more record in front turns what even places have more than odd ones.
+# All of those above the median in even places: one more record in front turns what even places
+# have more than odd ones.
 _UNEVEN = [9.0, 4.0] * 100 + [4.0] * 4400
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """Both ends of the interval, nobody, what is no number, what the law never has."""
+    """List pairs: both ends of the interval, an empty side, NaN, and a value outside the
+    family's support."""
     return (
         added("a far record enters", _EQUAL, _FAR),
         added("one below the support", _EQUAL, -_FAR),
@@ -169,7 +171,8 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """One end for the other; one that counts for one that does not; no count at all."""
+    """List pairs: one end by the other; a record that counts by one that does not; a count by a
+    number that is none."""
     return (
         replaced("one end for the other", [0.0, *_EQUAL], 8.0),
         replaced("the lower end by one outside", [0.0, *_EQUAL], -_FAR),
@@ -186,7 +189,11 @@ def _attacked(
     faults: Sequence[Planted],
     **parameters: Any,
 ) -> Configuration:
-    """One stage with most of mu^2; many equal records make the others nearly certain, so that few transcripts have edges of their own."""
+    """Attack one stage that has most of mu^2.
+
+    Many equal records make the other stages nearly certain, so that few transcripts have edges
+    of their own.
+    """
     search = Fraction(24, 29) if "parameter 1" in which else Fraction(1, 50)
     mechanism = TruncatedMle(
         adjacency=adjacency,
@@ -210,9 +217,11 @@ def _attacked(
 
 
 def _chunks() -> Configuration:
-    """Two chunks of a short list; in its own order one is of large records, the other of small ones.
+    """Attack two chunks of a short list; in its given order one has the large records, the other
+    the small ones.
 
-    Which chunk a record is in hides half of what it does, so the noise of the sums is attacked in the list that is not divided.
+    A record's unknown chunk hides half of its effect, so the noise of the sums is attacked in
+    the list that is not divided.
     """
     mechanism = TruncatedMle(
         adjacency=REPLACE,
@@ -330,7 +339,8 @@ SMALL = (
 
 
 def _made(setting: Mapping[str, Any]) -> TruncatedMle:
-    """Exponential records, or counts where the setting says so, at a multiplier or a budget."""
+    """Build the mechanism for exponential records, or for counts where the setting says so, from
+    a multiplier or a budget."""
     counts = setting.get("counts", False)
     own: dict[str, Any] = {
         "adjacency": setting["adjacency"],
@@ -346,7 +356,8 @@ def _made(setting: Mapping[str, Any]) -> TruncatedMle:
 
 
 def _without_noise(mechanism: TruncatedMle, data: Any) -> float:
-    """The natural parameter for which the family has the exact mean, of records limited about where they have to be by their own mean."""
+    """Fit the natural parameter to the exact mean of the records, limited where their own mean
+    puts the interval."""
     family = mechanism.family
     near = family.natural(float(data.mean()))
     frame = truncated_mle.frame_of(mechanism, near, octave_of(float(len(data))))
@@ -373,7 +384,7 @@ _POISSON: dict[str, Any] = {
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Of noise: exponential records of scale 27; the same ones in every release."""
+    """Claim the noise for exponential records of scale 27; every release has the same records."""
     own: dict[str, Any] = {
         "instance": _EXPONENTIAL,
         "target": Empirical(_without_noise),

@@ -44,7 +44,7 @@ def _asked(stage: Stage) -> ClippedMoments:
 def _as_if(
     mechanism: UnivariateGaussian, name: str, moved: Callable[[ClippedMoments], int]
 ) -> Fault:
-    """The last moments with noise for another squared sensitivity."""
+    """Give the last moments the noise for another squared sensitivity."""
 
     def change(stage: Stage) -> Stage:
         asked = _asked(stage)
@@ -55,12 +55,12 @@ def _as_if(
 
 
 def _one_moment(mechanism: UnivariateGaussian) -> Fault:
-    """Noise for the first moment alone."""
+    """Add noise for the first moment alone."""
     return _as_if(mechanism, "pays for the first moment", lambda q: (q.linear * q.turn) ** 2)
 
 
 def _unpaid_steps(mechanism: UnivariateGaussian) -> Fault:
-    """Every step of a search has the noise that would do for the only one."""
+    """Give every step of a search the noise that would suffice for a single step."""
     every = [stage.name for stage in stages_of(mechanism.fixed_plan)]
     names = [name for name in every if name.startswith(("side", "spread"))]
     steps = {kind: sum(s.startswith(kind) for s in names) for kind in ("side", "spread")}
@@ -72,7 +72,8 @@ def _unpaid_steps(mechanism: UnivariateGaussian) -> Fault:
 
 
 def _exact_frame(mechanism: UnivariateGaussian) -> Fault:
-    """The last moments are about the records' own middle, in their own unit, which one outlier moves."""
+    """Take the last moments about the records' own middle, in their own unit, which one outlier
+    moves."""
 
     def change(stage: Stage) -> Stage:
         asked = _asked(stage)
@@ -101,7 +102,7 @@ def _about(asked: ClippedMoments, records: Records, frame: tuple[int, int]) -> l
 
 
 def _exact_number(mechanism: UnivariateGaussian) -> Fault:
-    """As if the number were public."""
+    """Divide by the exact number, as if it were public."""
     plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
     return plan_fault("divides by the exact number", mechanism, plan)
 
@@ -113,7 +114,8 @@ _EQUAL = [1.1] * 5000  # on no threshold of either search
 
 
 def _added() -> tuple[NeighboringPair, ...]:
-    """What lies beyond every frame moves all stages as far as they go."""
+    """List pairs with a record beyond every frame, which moves all stages as far as any record
+    can."""
     return (
         added("an outlier enters", _EQUAL, _FAR),
         added("around the least number", [1.1] * 4499, -_FAR, at=4499),
@@ -125,7 +127,8 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """One end for the other moves sides and first moments; for the middle, distances and second moments."""
+    """List pairs: one end by the other moves sides and first moments; an end by the middle moves
+    distances and second moments."""
     return (
         replaced("one end for the other", [_FAR, *_EQUAL], -_FAR),
         replaced("an outlier by the middle", [_FAR, *_EQUAL], 1.1),
@@ -134,8 +137,8 @@ def _replaced() -> tuple[NeighboringPair, ...]:
     )
 
 
-# Few stages have most of mu^2; many equal records make the others nearly certain, so that few transcripts lead to
-# different frames. A reach of four cells: 4 and 5 steps.
+# Few stages have most of mu^2; many equal records make the others nearly certain, so that few
+# transcripts lead to different frames. A reach of four cells: 4 and 5 steps.
 _COARSE: Any = {"cell": 1.0, "reach": 4, "at_least": 4500, "nonfinite": "replace"}
 
 
@@ -146,7 +149,7 @@ def _attacked(
     which: str,
     *faults: Planted,
 ) -> Configuration:
-    """One stage, which has most of mu^2 (a first step of a search: with its other steps)."""
+    """Attack one stage that has most of mu^2 (for a search's first step: with its other steps)."""
     order = ("side 1", "spread 1", "warm moments", "moments")
     shares = tuple(Fraction(47 if name == which else 1, 50) for name in order)
     mechanism = UnivariateGaussian(
@@ -223,7 +226,8 @@ def _line(setting: Mapping[str, Any]) -> UnivariateGaussian:
 
 
 def _without_noise(mechanism: Any, data: Any) -> tuple[float, float]:
-    """Mean and deviation of the normal law that has the exact clipped moments about the data's own mean, in their own deviation."""
+    """Fit mean and deviation to the exact clipped moments about the data's own mean, in units of
+    their own deviation."""
     mean, deviation = float(data.mean()), float(data.std())
     z = (data[:, 0] - mean) / deviation
     moments = [np.clip(z, -LAST.turn, LAST.turn).mean(), np.minimum(z * z, LAST.edge**2).mean()]
@@ -234,7 +238,8 @@ def _without_noise(mechanism: Any, data: Any) -> tuple[float, float]:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Of noise: normal records of standard deviation 1, the same ones in every release; a mean is known to twice its size."""
+    """Claim the noise for normal records of standard deviation 1; every release has the same
+    records, and the mean is known to twice its size."""
     return RateClaim(
         name=name,
         mechanism=_line,
@@ -251,7 +256,8 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
 
 
 def _off(estimate: Any, truth: tuple[float, float]) -> float:
-    """Of the mean in deviations, which are 1, and of the logarithm of the deviation, together."""
+    """Combine the mean's error in deviations, which are 1, and the error of the deviation's
+    logarithm."""
     return math.hypot(estimate.value - truth[0], math.log(estimate.deviation / truth[1]))
 
 

@@ -1,9 +1,9 @@
 """Attacks on ``unknown_covariance_mean``.
 
-No pair moves all stages most at once, so each of three configurations gives most of mu^2 to other stages,
-and its pairs and generic faults are of those. A missing share of the agreement's noise, which is a small
-part of the center's, is planted where ``refined_mean`` is attacked, and one of a report's, whose loss is that
-of no Gaussian part, in ``large_variances``.
+No pair moves all stages most at once, so three configurations give most of mu^2 to different
+stages, which their pairs and generic faults attack. Two faults are planted elsewhere: missing
+noise on the agreement, a small part of the center's budget, where ``refined_mean`` is attacked;
+and missing noise on a report, whose loss has no Gaussian part, in ``large_variances``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _QUICK = 12_000
 
 
 def _one_group(mechanism: UnknownCovarianceMean) -> Fault:
-    """Under replace: noise for the group that a record enters, and none for the one that it leaves."""
+    """Plant, under replace, noise for the group that a record enters and none for the one it
+    leaves."""
 
     def change(stage: Any) -> Any:
         groups = isinstance(stage.query, (LevelCounts, GroupBuckets))
@@ -54,7 +55,7 @@ def _one_group(mechanism: UnknownCovarianceMean) -> Fault:
 
 
 def _exact_sum(mechanism: UnknownCovarianceMean) -> Fault:
-    """The votes for the other columns' sum are released as they are."""
+    """Release the votes for the other columns' sum exactly."""
 
     def change(stage: Any) -> Any:
         if stage.name != "others":
@@ -65,7 +66,8 @@ def _exact_sum(mechanism: UnknownCovarianceMean) -> Fault:
 
 
 def _own_variances(mechanism: UnknownCovarianceMean) -> Fault:
-    """M is of the records' own variances: the units in which all others are released follow each record."""
+    """Take M from the records' own variances, so that each record changes the units of all
+    others."""
 
     def law(data: ArrayLike) -> FaultyLaw:
         records = ingest(data, mechanism.domain)
@@ -95,7 +97,8 @@ def _made(adjacency: Adjacency, multiplier: str, **own: Any) -> UnknownCovarianc
 
 
 def _voting() -> Configuration:
-    """Under replace, nearly all of mu^2 for the two votes: of one column they are the same."""
+    """Attack the two votes under replace, with nearly all of mu^2; for one column both votes are
+    the same."""
     mechanism = _made(
         REPLACE,
         "3/5", d=1, n_max=1600, reports=1, reach="1/1000",
@@ -114,7 +117,11 @@ def _voting() -> Configuration:
 
 
 def _climbing() -> Configuration:
-    """Nearly all of mu^2 for one report, and few friends, so that no mean is taken; as many groups in it as vote, so that votes find its level."""
+    """Attack one report that has nearly all of mu^2.
+
+    Friends are too few for a mean; the ladder has as many groups as vote, so that the votes find
+    its level.
+    """
     mechanism = _made(
         ADD,
         "1/3", d=3, n_max=600, groups=300, reports=1, depth=2, reach="1/1000",
@@ -132,7 +139,8 @@ def _climbing() -> Configuration:
 
 
 def _averaging() -> Configuration:
-    """Nearly all of mu^2 for center and sum, about half each; friends only as far as the radius."""
+    """Attack center and sum, which have nearly all of mu^2, about half each; friends reach only
+    as far as the radius."""
     n = 4000
     mechanism = _made(
         ADD,
@@ -180,7 +188,8 @@ CONFIGURATIONS = (_voting(), _climbing(), traced(_averaging(), _TRACED, n=150, c
 
 
 def _small(adjacency: Adjacency, **own: Any) -> UnknownCovarianceMean:
-    """Two groups vote, and surface together; noise of a report of scale 1/8 and 1/4."""
+    """Build an instance in which two groups vote and surface together; a report has noise of
+    scales 1/8 and 1/4."""
     given: dict[str, Any] = {
         "noise_multiplier": Fraction(1, 32 if adjacency is ADD else 64),
         "n_max": 4,
@@ -207,7 +216,7 @@ SMALL = (
 
 
 def _unknown(setting: Mapping[str, Any]) -> UnknownCovarianceMean:
-    """Of fixed n_max, so that the radius does not follow n."""
+    """Build the mechanism with a fixed ``n_max``, so that the radius does not depend on n."""
     return UnknownCovarianceMean(
         adjacency=setting["adjacency"],
         noise_multiplier=Fraction(setting["noise_multiplier"]),
@@ -246,7 +255,7 @@ def _rate(
     curve: Curve = _ALIKE_CURVE,
     **claimed: Any,
 ) -> RateClaim:
-    """Normal columns about 3 of variances in the middle of a level; the error is a distance."""
+    """Claim the distance for normal columns about 3, with variances in the middle of a level."""
     claimed.setdefault("target", Empirical(lambda mechanism, data: data.mean(axis=0)))
     return RateClaim(
         name=name,

@@ -77,7 +77,8 @@ CONFIGURATIONS = (
 
 
 def _small(adjacency: Adjacency, multiplier: str, **own: Any) -> VarianceAwareMean:
-    """A step's scale is one record, and two decide: by one unit of noise, which is all there is."""
+    """Build an instance in which a step's scale is one record and two records decide, by one
+    unit of noise, which is all there is."""
     base: dict[str, Any] = {
         "center": (0.0,),
         "reach": 2,
@@ -130,7 +131,8 @@ def _decaying(setting: Mapping[str, Any]) -> VarianceAwareMean:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Normal records of standard deviations 1, 1/2, 1/3, ... about 1; the distance from their mean."""
+    """Claim the distance from the data's mean, for normal records of standard deviations 1, 1/2,
+    1/3, ... about 1."""
     own: dict[str, Any] = {
         "target": Empirical(lambda mechanism, data: data.mean(axis=0)),
         "curve": Curve(function="expected_error", arguments=("parameters", "n", "multiple")),

@@ -28,7 +28,7 @@ REPLACE = Adjacency.REPLACE
 
 
 def _exact_range(mechanism: WinsorizedMean) -> Fault:
-    """The range is that of the quartiles of the data themselves."""
+    """Take the range between the exact quartiles of the data."""
     quartiles = mechanism.fixed_plan[0]
     assert isinstance(quartiles, Stage)
     scores: Any = quartiles.query
@@ -62,8 +62,11 @@ _FAR = 1e308
 
 
 def _end_to_end() -> NeighboringPair:
-    """On 0..6 the sum moves by a whole range, whatever that is; both quartiles' scores go up in the cells on one
-    side of the others and down on the other."""
+    """Return a pair on 0..6 that moves the sum by a whole range, whatever the range is.
+
+    Both quartiles' scores rise in the cells on one side of the other records and fall on the
+    other.
+    """
     return replaced("from end to end, past the others", [-_FAR, *[3.0] * 3], _FAR)
 
 
@@ -173,7 +176,8 @@ def _winsorized(setting: Mapping[str, Any]) -> WinsorizedMean:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Normal records of standard deviation 1 about 1; the error is the distance from their mean."""
+    """Claim the distance from the data's mean, for normal records of standard deviation 1 about
+    1."""
     own: dict[str, Any] = {
         "target": Empirical(lambda mechanism, data: data.mean(axis=0)),
         "curve": Curve(function="expected_error", arguments=("parameters", "n")),

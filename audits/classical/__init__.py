@@ -1,9 +1,9 @@
 """The classical benchmark of auditors: sound and broken mechanisms of the literature, as exhibits.
 
-Their noise is numpy's, with noisy values rounded to multiples of 2^-20 so that floats add no leak of
-their own. Their parameters are those in print (epsilon = .1 unless they say otherwise), and each record
-says exactly how private its mechanism is and on which neighbors. None is importable from dpverify,
-and none is to be released with.
+Their noise is numpy's, with noisy values rounded to multiples of 2^-20 so that floats add no
+leak of their own. Their parameters are those in print (epsilon = .1 unless they say otherwise),
+and each record says exactly how private its mechanism is and on which neighbors. None is
+importable from dpverify, and none is to be released with.
 """
 
 from .counts import LAPLACE, NOISY_HIST_1, NOISY_HIST_2

@@ -1,7 +1,7 @@
-"""Noisy counts: one answer, and a histogram of five bins. One answer moves by at most 1.
+"""Noisy counts: one answer, and a histogram of five bins. An answer moves by at most 1.
 
-The densities' ratio is exp(d / scale) where an output lies beyond both centers, d the move. The event
-{output 0 <= the smaller center} has probability 1/2 and attains it.
+The densities' ratio is exp(d / scale) where an output lies beyond both centers, d the move. The
+event {output 0 <= the smaller center} has probability 1/2 and attains it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ONE_BIN = QueryMoves(by=1, at_once=1)
 
 def _with_laplace(scale: float) -> Function:
     def noisy(data: Dataset, size: int, generator: np.random.Generator) -> Outputs:
-        """Shape (size, answers), or (size,) for a single one."""
+        """Return noisy answers, shape (size, answers), or (size,) for a single one."""
         answers = np.asarray(data, dtype=np.float64)
         outputs = rounded(answers + generator.laplace(scale=scale, size=(size, len(answers))))
         return outputs[:, 0] if len(answers) == 1 else outputs

@@ -19,19 +19,19 @@ _SCALES = 40
 
 
 def laplace_cdf(x: ArrayLike, scale: float) -> Floats:
-    """P(L <= x) for Laplace noise L."""
+    """Return P(L <= x) for Laplace noise L."""
     values = np.asarray(x, dtype=np.float64) / scale
     half = np.exp(-np.abs(values)) / 2
     return np.where(values < 0, half, 1 - half)
 
 
 def exponential_cdf(x: ArrayLike, scale: float) -> Floats:
-    """P(E <= x) for exponential noise E of mean ``scale``."""
+    """Return P(E <= x) for exponential noise E of mean ``scale``."""
     return -np.expm1(-np.maximum(np.asarray(x, dtype=np.float64), 0.0) / scale)
 
 
 def under_laplace(scale: float, kinks: Iterable[float], given: Callable[[Floats], Floats]) -> float:
-    """The expectation of ``given(r)`` over Laplace noise r; ``given`` is smooth between the kinks."""
+    """Integrate ``given(r)`` over Laplace noise r; ``given`` is smooth between the kinks."""
     steps = scale * np.arange(-_SCALES, _SCALES + 1)
     return _integral([*steps, *kinks], lambda r: np.exp(-np.abs(r) / scale) / 2 / scale * given(r))
 
@@ -39,7 +39,7 @@ def under_laplace(scale: float, kinks: Iterable[float], given: Callable[[Floats]
 def under_exponential(
     scale: float, kinks: Iterable[float], given: Callable[[Floats], Floats]
 ) -> float:
-    """The same over exponential noise of mean ``scale``."""
+    """Integrate ``given(r)`` over exponential noise r of mean ``scale``."""
     steps = scale * np.arange(_SCALES + 1)
     inside = [kink for kink in kinks if kink > 0]
     return _integral([*steps, *inside], lambda r: np.exp(-r / scale) / scale * given(r))

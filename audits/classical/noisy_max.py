@@ -39,7 +39,7 @@ def _noisy(data: Dataset, size: int, generator: np.random.Generator, kind: Noise
 
 def _winner(kind: Noise) -> Function:
     def report(data: Dataset, size: int, generator: np.random.Generator) -> Outputs:
-        """Who wins, shape (size,), from 0."""
+        """Return who wins, from 0, shape (size,)."""
         winners: Outputs = _noisy(data, size, generator, kind).argmax(axis=1)
         return winners
 
@@ -48,14 +48,15 @@ def _winner(kind: Noise) -> Function:
 
 def _largest(kind: Noise) -> Function:
     def report(data: Dataset, size: int, generator: np.random.Generator) -> Outputs:
-        """The largest noisy value, shape (size,)."""
+        """Return the largest noisy value, shape (size,)."""
         return rounded(_noisy(data, size, generator, kind).max(axis=1))
 
     return report
 
 
 def wins(data: Dataset, who: int, kind: Noise) -> float:
-    """P(``who`` wins), exactly: over its noise x, the product of P(q_i + noise <= q_who + x)."""
+    """Return P(``who`` wins), exactly: over its noise x, the product of
+    P(q_i + noise <= q_who + x)."""
     others = [answer - data[who] for i, answer in enumerate(data) if i != who]
 
     def given(x: Floats) -> Floats:
@@ -66,7 +67,7 @@ def wins(data: Dataset, who: int, kind: Noise) -> float:
 
 
 def largest_at_most(data: Dataset, value: ArrayLike, kind: Noise) -> Floats:
-    """P(the largest noisy value is at most ``value``), exactly: a product."""
+    """Return P(the largest noisy value is at most ``value``), exactly: a product."""
     factors = [_CDF[kind](np.subtract(value, answer), SCALE) for answer in data]
     product: Floats = np.prod(factors, axis=0)
     return product
@@ -76,9 +77,9 @@ _NOBODY_AHEAD = [0.0] * QUERIES
 _ONE_DOWN = [-1.0] + [1.0] * (QUERIES - 1)
 _BEHIND = [-100.0] + [0.0] * (QUERIES - 1)
 
-# The first is overtaken: its noise has to make up for 2 more, which costs exp(2 / scale) where the
-# noise's tail is exponential. It always is beyond the other answers. Laplace noise reaches the same in
-# the limit of an answer far behind, where it is rare that it wins.
+# The first is overtaken: its noise has to make up for 2 more, which costs exp(2 / scale) where
+# the noise's tail is exponential. It always is beyond the other answers. Laplace noise reaches
+# the same in the limit of an answer far behind, where it is rare that it wins.
 RNM_1 = Classical(
     name="RNM1",
     function=_winner("laplace"),
@@ -102,8 +103,8 @@ RNM_2 = Classical(
     source=_SOURCE,
 )
 
-# Each factor of P(largest <= x) falls by exp(1 / scale) for x below all answers: 5 / 20 in all a step, on the
-# event {largest <= 0}, of probability 1/32.
+# Each factor of P(largest <= x) falls by exp(1 / scale) for x below all answers: 5 / 20 in all a
+# step, on the event {largest <= 0}, of probability 1/32.
 RNM_3 = Classical(
     name="RNM3",
     function=_largest("laplace"),
@@ -116,9 +117,9 @@ RNM_3 = Classical(
     source=_SOURCE,
 )
 
-# Nothing comes out below the largest answer: values between the old one and the new one are impossible
-# afterwards. They are likely where no other answer is near: (1 - e^-1/20) (1 - e^-1)^4 = .0078 on the
-# first pair, 1 - e^-1/20 = .0488 on the second.
+# Nothing comes out below the largest answer: values between the old one and the new one are
+# impossible afterwards. They are likely where no other answer is near: (1 - e^-1/20)
+# (1 - e^-1)^4 = .0078 on the first pair, 1 - e^-1/20 = .0488 on the second.
 RNM_4 = Classical(
     name="RNM4",
     function=_largest("exponential"),

@@ -1,4 +1,4 @@
-"""What the classical benchmark knows of one mechanism."""
+"""The record of one mechanism in the classical benchmark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _CELL = 2.0**-20
 CLAIMED = "0.1"
 """What all of them claim, but for RAPPOR."""
 STEPS = 8
-"""Between far pairs. More make the other side's hits rare, fewer divide errors by less: 6 to 10 are alike."""
+"""Between far pairs. More make the other side's hits rare, fewer divide errors by less: 6 to 10
+are alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,14 +32,16 @@ class Classical:
 
     function: f(data, size, generator), ``size`` outputs along the first axis.
     epsilon: the pure guarantee that it claims.
-    steps: how many, each to a neighbor, lead from one side of a pair to the other.
-    pairs: crafted, the worst first; of one step they are neighbors, and their adjacency is the claim's.
-    truth: the largest epsilon of any event on these pairs, a step, exactly; inf for an impossible event.
+    steps: how many steps, each to a neighbor, lead from one side of a pair to the other.
+    pairs: crafted, the worst first; of one step they are neighbors, and their adjacency is the
+    claim's.
+    truth: the largest epsilon of any event on these pairs, per step, exactly; inf for an
+    impossible event.
     supremum: the same over all neighbors.
-    published: the best certified lower bound in print: 2 * 10^8 draws a side, wrong with probability
-    .1 at most (Bichsel, Steffen, Bogunovic, Vechev 2021).
-    reach: what our bound should be from 2 * 10^6 calls in all, wrong with probability .05 at most; None
-    where it is enough to be right about the claim.
+    published: the best certified lower bound in print: 2 * 10^8 draws a side, wrong with
+    probability .1 at most (Bichsel, Steffen, Bogunovic, Vechev 2021).
+    reach: what our bound should be from 2 * 10^6 calls in all, wrong with probability .05 at
+    most; None where it is enough to be right about the claim.
     """
 
     name: str
@@ -54,31 +57,34 @@ class Classical:
 
     @property
     def claim(self) -> PureDP:
-        """The guarantee that is tested: what the claimed one means for so many steps.
+        """The guarantee that is tested: what the claimed one implies for ``steps`` steps.
 
-        A bound on its epsilon, divided by the steps, holds for some neighbors on the way. The errors of an
-        estimate are divided as well, so that as many draws show more.
+        A bound on its epsilon, divided by the steps, holds for at least one neighboring pair
+        between the sides. The errors of an estimate are divided as well, so that as many draws
+        show more.
         """
         return PureDP(self.epsilon).for_group(self.steps)
 
     @property
     def correct(self) -> bool:
-        """Whether the claim is true. A supremum is rounded by a float's last bits at most."""
+        """True if the claim is true; a supremum is rounded by a float's last bits at most."""
         return self.supremum <= float(PureDP(self.epsilon).epsilon) * (1 + 1e-12)
 
     def subject(self, seed: int) -> Subject:
-        """The mechanism as f(data, size) on a generator of its own, from ``seed``."""
+        """Return the mechanism as f(data, size), on a generator of its own from ``seed``."""
         generator = np.random.default_rng(seed)
         return lambda data, size: self.function(data, size, generator)
 
 
 def several(name: str, left: Sequence[float], moves: Sequence[int]) -> NeighboringPair:
-    """Query answers ``STEPS`` steps apart, in each of which an answer moves by 1, 0 or -1."""
+    """Return query answers ``STEPS`` steps apart, in each of which an answer moves by 1, 0 or
+    -1."""
     far = [STEPS * move for move in moves]
     return moved(name, left, far, QueryMoves(by=STEPS))
 
 
 def rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """To multiples of 2^-20: the lower bits of answer + noise give the answer away, and an audit sees it."""
+    """Round to multiples of 2^-20: the lower bits of answer + noise reveal the answer, and an
+    audit sees it."""
     result: NDArray[np.float64] = np.round(values / _CELL) * _CELL
     return result

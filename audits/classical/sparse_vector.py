@@ -1,13 +1,13 @@
 """The sparse vector technique, six times: ten queries, all of which may move by 1.
 
-An answer is TRUE when query plus noise reaches a noisy threshold. One noise rho is for the threshold,
-a fresh noise nu for each query; the first, second, third and fourth variant stop after the first TRUE
-(c = 1) and answer ABORT from then on. Scales are for epsilon = .1.
+An answer is TRUE when query plus noise reaches a noisy threshold. One noise rho is for the
+threshold, a fresh noise nu for each query; the first, second, third and fourth variant stop
+after the first TRUE (c = 1) and answer ABORT from then on. Scales are for epsilon = .1.
 
-Given rho the answers are independent, so the probability of a sequence is one integral over rho. A
-FALSE loses at most exp(1 / scale of nu) when its query moves up by 1, a TRUE as much when it moves
-down. Where the threshold's noise is shifted along by 1 (which costs 1 / scale of rho), a FALSE loses
-nothing and a TRUE twice as much: this is what a sound variant pays, once.
+Given rho the answers are independent, so the probability of a sequence is one integral over rho.
+A FALSE loses at most exp(1 / scale of nu) when its query moves up by 1, a TRUE as much when it
+moves down. Where the threshold's noise is shifted along by 1 (which costs 1 / scale of rho), a
+FALSE loses nothing and a TRUE twice as much: this is what a sound variant pays, once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ QUERIES = 10
 
 @dataclass(frozen=True, slots=True)
 class SparseVector:
-    """A variant: its threshold and scales; ``nu`` = 0 for queries without noise."""
+    """A variant of the technique: its threshold and scales; ``nu`` = 0 for queries without
+    noise."""
 
     threshold: float
     rho: float
@@ -38,7 +39,7 @@ class SparseVector:
     stops: bool = True
 
     def __call__(self, data: Dataset, size: int, generator: np.random.Generator) -> Outputs:
-        """Sequences of FALSE, TRUE, ABORT, shape (size, queries)."""
+        """Draw sequences of FALSE, TRUE and ABORT, shape (size, queries)."""
         above = self._above(self._noisy(data, size, generator), size, generator)
         answers = above.astype(np.int8)
         if self.stops:
@@ -47,7 +48,7 @@ class SparseVector:
         return answers
 
     def probability(self, data: Dataset, answers: Sequence[int]) -> float:
-        """P(the answers), exactly; ABORT at the end may be left out."""
+        """Return P(the answers), exactly; ABORT at the end may be left out."""
         known = [(q, a) for q, a in zip(data, answers, strict=False) if a != ABORT]
 
         def given(rho: Floats) -> Floats:
@@ -75,12 +76,12 @@ class SparseVector:
 
 @dataclass(frozen=True, slots=True)
 class ValueInstead(SparseVector):
-    """Reports the noisy query itself where it should say TRUE."""
+    """A variant that reports the noisy query itself where it should say TRUE."""
 
     def __call__(self, data: Dataset, size: int, generator: np.random.Generator) -> Outputs:
-        """How many FALSE come first, then the value (0 if there is none), shape (size, 2).
+        """Draw the number of FALSE, then the value (0 if there is none), shape (size, 2).
 
-        This is the sequence FALSE ... FALSE, value, ABORT ... ABORT, written shortly.
+        This encodes the sequence FALSE ... FALSE, value, ABORT ... ABORT.
         """
         noisy = self._noisy(data, size, generator)
         above = self._above(noisy, size, generator)
@@ -91,7 +92,8 @@ class ValueInstead(SparseVector):
         return np.stack([first, np.where(found, values, 0.0)], axis=1)
 
     def value_at_most(self, data: Dataset, first: int, value: float) -> float:
-        """P(exactly ``first`` answers are FALSE, then a value of at most ``value``), exactly."""
+        """Return P(exactly ``first`` answers are FALSE, then a value of at most ``value``),
+        exactly."""
         query = data[first]
 
         def given(rho: Floats) -> Floats:
@@ -120,7 +122,8 @@ _FIVE_AND_FIVE = moved("five go up, five down", _queries((10, 0.0)), _queries((5
 
 
 def _crossing(up: int, start: float) -> NeighboringPair:
-    """The first ``up`` queries go from ``start`` below the threshold to above it, the others back."""
+    """Move the first ``up`` queries from ``start`` below the threshold to above it, the others
+    back."""
     down = QUERIES - up
     name = f"{up} cross the threshold, {down} the other way"
     return several(name, _queries((up, -start), (down, start)), [1] * up + [-1] * down)
@@ -147,9 +150,10 @@ SVT_2 = Classical(
     source="Lyu, Su, Li 2017, algorithm 2",
 )
 
-# A value shows that the threshold lies below it. Below all queries every FALSE before it loses exp(1 / 20)
-# a step when its query goes up, and the value's own density when its query goes down: at most 10 / 20. Between
-# neighbors such events are rare and hard to find; of probability 10^-3 they lose .32.
+# A value shows that the threshold lies below it. Below all queries every FALSE before it loses
+# exp(1 / 20) a step when its query goes up, and the value's own density when its query goes
+# down: at most 10 / 20. Between neighbors such events are rare and hard to find; of probability
+# 10^-3 they lose .32.
 SVT_3 = Classical(
     name="SVT3",
     function=ValueInstead(threshold=0.0, rho=20.0, nu=20.0),
@@ -161,8 +165,8 @@ SVT_3 = Classical(
     source="Lyu, Su, Li 2017, algorithm 3",
 )
 
-# The threshold's shift costs 1 / 40, the TRUE 2 * 3 / 40: 7 / 40. After nine FALSE and a TRUE nearly all of
-# that is lost at every step.
+# The threshold's shift costs 1 / 40, the TRUE 2 * 3 / 40: 7 / 40. After nine FALSE and a TRUE
+# nearly all of that is lost at every step.
 SVT_4 = Classical(
     name="SVT4",
     function=SparseVector(threshold=0.0, rho=40.0, nu=40.0 / 3.0),
@@ -175,9 +179,10 @@ SVT_4 = Classical(
     source="Lyu, Su, Li 2017, algorithm 4",
 )
 
-# Without noise of their own the answers compare the queries with one threshold: of two queries at most
-# the larger one reaches it. Two queries 2 apart that meet exclude the answer that the threshold lies
-# between them: .0487. A ladder of such pairs, every other step of which closes, excludes .22 in all.
+# Without noise of their own the answers compare the queries with one threshold: of two queries
+# at most the larger one reaches it. Two queries 2 apart that meet exclude the answer that the
+# threshold lies between them: .0487. A ladder of such pairs, every other step of which closes,
+# excludes .22 in all.
 SVT_5 = Classical(
     name="SVT5",
     function=SparseVector(threshold=0.0, rho=20.0, nu=0.0, stops=False),
@@ -196,8 +201,8 @@ SVT_5 = Classical(
     source="Lyu, Su, Li 2017, algorithm 5",
 )
 
-# Every answer loses exp(1 / 20) a step, and none is followed by ABORT: 10 / 20 in the limit of queries that
-# are far apart. Near each other the most telling answers are likelier.
+# Every answer loses exp(1 / 20) a step, and none is followed by ABORT: 10 / 20 in the limit of
+# queries that are far apart. Near each other the most telling answers are likelier.
 SVT_6 = Classical(
     name="SVT6",
     function=SparseVector(threshold=0.0, rho=20.0, nu=20.0, stops=False),

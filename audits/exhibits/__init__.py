@@ -1,1 +1,1 @@
-"""Claims that are false, kept to be refuted. None of them is importable from dpverify."""
+"""False claims, kept to be refuted. None of them is importable from dpverify."""

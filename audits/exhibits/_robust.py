@@ -1,9 +1,9 @@
 """A robust mean that is filtered, and Gaussian noise as wide as its accuracy on good data.
 
 Dhar and Huang take the filter of Diakonikolas, Kamath, Kane, Li, Moitra and Stewart, which has a
-small error on samples of a Gaussian, twice that error for a global sensitivity, and add Gaussian noise.
-Data need not be a sample of a Gaussian. Means and noise are multiples of 2^-10, so that what is
-refuted is the claim and not the last bits of floats.
+small error on samples of a Gaussian, twice that error for a global sensitivity, and add Gaussian
+noise. Data need not be a sample of a Gaussian. Means and noise are multiples of 2^-10, so that
+what is refuted is the claim and not the last bits of floats.
 """
 
 from __future__ import annotations
@@ -33,22 +33,25 @@ _TAIL = 2.5
 
 
 def bound(gamma: float) -> float:
-    """The error that the paper states for good samples of N(mu, I), a fraction gamma corrupt."""
+    """Return the error that the paper states for good samples of N(mu, I), a fraction gamma
+    corrupt."""
     kappa = (gamma + math.sqrt(2) * gamma + math.sqrt(2 * gamma)) / (1 - 2 * gamma)
     stopped = 2 * gamma * math.sqrt(FACTOR * math.log(1 / gamma))
     return (3 + 2 * math.sqrt(gamma)) * kappa + stopped
 
 
 def noise_scale(gamma: float, tau: float, epsilon: float = 1.0) -> float:
-    """The standard deviation of the noise in every coordinate: the sensitivity is twice the bound."""
+    """Return the noise's standard deviation in every coordinate: the sensitivity is twice the
+    bound."""
     return math.sqrt(8 * math.log(1.25 / tau)) / epsilon * bound(gamma)
 
 
 def as_coded(rows: Rows, gamma: float, tau: float) -> Rows:
-    """The filter as its authors and the paper's authors wrote it, step by step; shape (d,).
+    """Run the filter step by step as its authors and the paper's authors coded it, shape (d,).
 
-    A two-sided distance is held against a one-sided tail, the row at which the test fails is kept,
-    and rows are never pruned beforehand. The mean of what is left. Undefined where d gamma = tau.
+    A two-sided distance is compared with a one-sided tail, the row at which the test fails is
+    kept, and rows are never pruned beforehand. The result is the mean of the remaining rows.
+    Undefined where d gamma = tau.
     """
     while True:
         n, d = rows.shape
@@ -69,11 +72,13 @@ def as_coded(rows: Rows, gamma: float, tau: float) -> Rows:
 
 
 def as_published(rows: Rows, gamma: float, tau: float) -> Rows:
-    """The filter as its authors published it, constants where they left some open; shape (d,).
+    """Run the filter as its authors published it, with their constants where some are left open,
+    shape (d,).
 
-    Rows without half of all within 4 sqrt(d ln(n / tau)) are pruned. Then, while the covariance is
-    off the identity, rows beyond a threshold along the worst direction go, as far as a threshold
-    shows too heavy a tail. Where none does, which the paper excludes for good samples, it stops.
+    Rows without half of all rows within 4 sqrt(d ln(n / tau)) are pruned. Then, while the
+    covariance is off the identity, rows beyond a threshold along the worst direction are
+    removed, as long as a threshold shows too heavy a tail. Where none does, which the paper
+    excludes for good samples, the filter stops.
     """
     rows = _pruned(rows, 4 * math.sqrt(rows.shape[1] * math.log(len(rows) / tau)))
     while True:
@@ -91,7 +96,8 @@ def as_published(rows: Rows, gamma: float, tau: float) -> Rows:
 
 
 def _top(centered: Rows, about_identity: bool = False) -> tuple[float, Rows]:
-    """The largest eigenvalue of the scatter, or the one furthest from 1 less 1; and its vector."""
+    """Return an eigenvalue and its vector: the largest of the scatter, or the one furthest from
+    1, less 1."""
     n, d = centered.shape
     scatter = centered.T @ centered / n - (np.eye(d) if about_identity else 0)
     values, vectors = np.linalg.eigh(scatter)
@@ -106,7 +112,7 @@ def _pruned(rows: Rows, radius: float) -> Rows:
 
 
 def _threshold(distance: Rows, slack: float, gamma: float, tau: float, d: int) -> float:
-    """T + slack for the least T at a row with more rows beyond it than a good sample has."""
+    """Return T + slack for the least T at a row with more rows beyond it than a good sample has."""
     n = len(distance)
     t = distance - slack
     with np.errstate(divide="ignore"):
@@ -118,7 +124,8 @@ def _threshold(distance: Rows, slack: float, gamma: float, tau: float, d: int) -
 
 
 def released(rows: Any, size: int, bits: Bits, filtered: Filter, gamma: float) -> Any:
-    """``size`` outputs of the mean and its noise, tau = 1 / n, epsilon = 1; cells, shape (size, d)."""
+    """Draw ``size`` outputs of the mean and its noise, tau = 1 / n, epsilon = 1; cells, shape
+    (size, d)."""
     given = np.asarray(rows, dtype=np.float64)
     tau = 1 / len(given)
     center = np.rint(filtered(given, gamma, tau) * CELL).astype(np.int64)
@@ -128,13 +135,14 @@ def released(rows: Any, size: int, bits: Bits, filtered: Filter, gamma: float) -
 
 
 def pair(name: str, sides: tuple[Rows, Rows]) -> NeighboringPair:
-    """Neighbors under replace, from what the functions below return."""
+    """Build neighbors under replace from the result of one of the functions below."""
     left, right = sides
     return NeighboringPair(name=name, left=left, right=right, adjacency=Adjacency.REPLACE)
 
 
 def clusters(n: int, d: int, distance: float, seed: int) -> tuple[Rows, Rows]:
-    """Neighbors: (n + 1) / 2 rows about 0 and the rest about distance e1; then one goes over.
+    """Return neighbors: (n + 1) / 2 rows about 0 and the rest about distance e1; one row changes
+    sides.
 
     The spread is 1/10 in every coordinate, in whole cells.
     """
@@ -146,7 +154,8 @@ def clusters(n: int, d: int, distance: float, seed: int) -> tuple[Rows, Rows]:
 
 
 def at_the_stopping_rule(n: int, d: int, gamma: float) -> tuple[Rows, Rows]:
-    """Neighbors of length about 2: 45% of the rows at b e1, one fewer or more, and the rest at 0.
+    """Return neighbors of length about 2: 45% of the rows at b e1, one fewer or more, the rest
+    at 0.
 
     b is halfway between the two values at which the filter stops at once.
     """
@@ -161,7 +170,7 @@ def at_the_stopping_rule(n: int, d: int, gamma: float) -> tuple[Rows, Rows]:
 
 
 def one_outlier(n: int, d: int, distance: float, seed: int) -> tuple[Rows, Rows]:
-    """Neighbors: a sample of N(0, I) in whole cells, and one row of it at distance e1."""
+    """Return neighbors: a sample of N(0, I) in whole cells, and one of its rows at distance e1."""
     rows = np.rint(np.random.default_rng(seed).standard_normal((n, d)) * CELL) / CELL
     other = rows.copy()
     other[0] = 0
@@ -170,7 +179,7 @@ def one_outlier(n: int, d: int, distance: float, seed: int) -> tuple[Rows, Rows]
 
 
 def resampled(n: int, d: int, seed: int) -> tuple[Rows, Rows]:
-    """Neighbors: a sample of N(0, I) in whole cells, one row of it drawn again."""
+    """Return neighbors: a sample of N(0, I) in whole cells, and one of its rows drawn again."""
     drawn = np.rint(np.random.default_rng(seed).standard_normal((n + 1, d)) * CELL) / CELL
     other = drawn[:n].copy()
     other[0] = drawn[n]

@@ -1,4 +1,5 @@
-"""What the exhibits of Winsorized means share: this package's mean with other constants, and one pair."""
+"""Shared parts of the exhibits of Winsorized means: this package's mean with other constants,
+and one pair."""
 
 from __future__ import annotations
 
@@ -32,10 +33,11 @@ MEAN = WinsorizedMean.for_budget(
 def released(
     data: Any, size: int, bits: Bits, *, quartiles: Fraction, noise: Fraction
 ) -> Sequence[Any]:
-    """Both quartiles, and whether the noisy sum of the clipped records is below the range's middle,
-    which is enough.
+    """Release both quartiles, and whether the noisy sum of the clipped records is below the
+    range's middle.
 
-    The scales of the choices and of the noise are multiplied by these.
+    This is enough to refute the claim. The scales of the choices and of the noise are multiplied
+    by the given factors.
     """
     law = _law(tuple(data), quartiles, noise)
     values = law.sample(bits, size).values
@@ -45,7 +47,7 @@ def released(
 
 @lru_cache(maxsize=4)
 def _law(data: tuple[Any, ...], quartiles: Fraction, noise: Fraction) -> Law:
-    """Once for a dataset: a sum has a stage for every two quartiles."""
+    """Return the law, cached for a dataset: a sum has a stage for every two quartiles."""
 
     def change(stage: Stage) -> Stage:
         return rescaled_stage(stage, quartiles if stage.name == "quartiles" else noise)
@@ -57,12 +59,13 @@ def _law(data: tuple[Any, ...], quartiles: Fraction, noise: Fraction) -> Law:
 def exhibit(
     name: str, function: Any, statement: str, why: str, quick_trials: int | None = None
 ) -> Exhibit:
-    """Claimed as (2, 0)-DP; one of four records goes from the upper end to the lower one.
+    """Claim (2, 0)-DP, for one of four records that goes from the upper end to the lower one.
 
-    Every cell then has one more record below. Where those are too few for a quartile, its score gets better
-    by one, and where they are too many, worse by one. The other three lie so that each quartile
-    is drawn from the cells above with more than 80%; so a cell below gains nearly twice what one rank is
-    worth, once in its own weight and once in the sum of all. And the mean moves by its whole range.
+    Every cell then has one more record below. Where those are too few for a quartile, its score
+    improves by one; where they are too many, it worsens by one. The other three records lie so
+    that each quartile is drawn from the cells above with more than 80%. A cell below therefore
+    gains nearly twice what one rank is worth, once in its own weight and once in the sum of all.
+    And the mean moves by its whole range.
     """
     return Exhibit(
         name=name,

@@ -21,7 +21,7 @@ GAMMA = 1 / N
 
 
 def clean_mean(data: Any, size: int, bits: Bits) -> Sequence[Any]:
-    """The coded filter at gamma = 1/n, plus the noise of Algorithm 2; in cells of 2^-10."""
+    """Run the coded filter at gamma = 1/n and add the noise of Algorithm 2; in cells of 2^-10."""
     outputs: Sequence[Any] = released(data, size, bits, as_coded, GAMMA)
     return outputs
 

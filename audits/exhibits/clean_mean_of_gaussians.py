@@ -1,8 +1,8 @@
 """Algorithm 2 on what it was made for: a sample of N(0, I), one record of it drawn again.
 
-Nobody attacks. With so few records the covariance is never near I, so the filter drops good ones,
-and which ones depends on every record; a third of such pairs violate the claim, this one the most of
-150.
+Nobody attacks. With so few records the covariance is never near I, so the filter drops good
+ones, and which ones depends on every record; a third of such pairs violate the claim, this one
+the most of 150.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GAMMA = 1 / N
 
 
 def clean_mean_of_gaussians(data: Any, size: int, bits: Bits) -> Sequence[Any]:
-    """The coded filter at gamma = 1/n, plus the noise of Algorithm 2; in cells of 2^-10."""
+    """Run the coded filter at gamma = 1/n and add the noise of Algorithm 2; in cells of 2^-10."""
     outputs: Sequence[Any] = released(data, size, bits, as_coded, GAMMA)
     return outputs
 

@@ -17,7 +17,8 @@ GAMMA = 1 / N
 
 
 def clean_mean_published(data: Any, size: int, bits: Bits) -> Sequence[Any]:
-    """The published filter at gamma = 1/n, plus the noise of Algorithm 2; in cells of 2^-10."""
+    """Run the published filter at gamma = 1/n and add the noise of Algorithm 2; in cells of
+    2^-10."""
     outputs: Sequence[Any] = released(data, size, bits, as_published, GAMMA)
     return outputs
 

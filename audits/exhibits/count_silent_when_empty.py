@@ -19,7 +19,7 @@ from dpverify.randomness import Bits, discrete_laplace
 
 
 def count_silent_when_empty(data: Sequence[Any], size: int, bits: Bits) -> Sequence[int]:
-    """len(data) plus noise of scale 1, or plain 0 on empty data."""
+    """Return len(data) plus noise of scale 1, or plain 0 on empty data."""
     if len(data) == 0:
         return np.zeros(size, dtype=np.int64).tolist()
     noisy: list[int] = (len(data) + discrete_laplace(bits, Fraction(1), size)).tolist()

@@ -1,7 +1,9 @@
-"""The noisy number of Algorithm 1 with its displayed constants: epsilon behind the filter, epsilon claimed.
+"""The noisy number of Algorithm 1 with its displayed constants: epsilon behind the filter,
+epsilon claimed.
 
-A record without friends and a clique: with it every other record is dropped with a small probability of its own,
-without it none is. The number that is kept is a Poisson number short, which epsilon-DP noise does not hide.
+A record without friends and a clique: with it every other record is dropped with a small
+probability of its own, without it none is. The number that is kept is a Poisson number short,
+which epsilon-DP noise does not hide.
 """
 
 from __future__ import annotations
@@ -23,8 +25,11 @@ _LAMBDA = 1.0
 
 
 def displayed_constants(data: Sequence[Any], size: int, bits: Bits) -> Sequence[int]:
-    """|C| - ln(1 / delta) / epsilon, rounded, plus discrete Laplace noise of scale 1 / epsilon; C is what
-    BasicFilter keeps with the predicate |x - y| <= 1."""
+    """Return |C| - ln(1 / delta) / epsilon, rounded, plus discrete Laplace noise of scale
+    1 / epsilon.
+
+    C is what BasicFilter keeps with the predicate |x - y| <= 1.
+    """
     records = np.sort(np.asarray(data, dtype=np.float64).reshape(-1))
     n = len(records)
     high = np.searchsorted(records, records + _LAMBDA, side="right")
@@ -53,6 +58,6 @@ EXHIBIT = Exhibit(
         ),
     ),
     pairs=(added("a record without friends joins a clique", [0.0] * 399, 1e6),),
-    why="with a record without friends each of the others is dropped with probability 2 / n, so two are "
-    "missing on average; without it none is",
+    why="with a record without friends each of the others is dropped with probability 2 / n, so "
+    "two are missing on average; without it none is",
 )

@@ -20,7 +20,7 @@ GAMMA = 0.1
 
 
 def filtered_mean(data: Any, size: int, bits: Bits) -> Sequence[Any]:
-    """The coded filter at gamma = 1/10, plus the noise of Algorithm 1; in cells of 2^-10."""
+    """Run the coded filter at gamma = 1/10 and add the noise of Algorithm 1; in cells of 2^-10."""
     outputs: Sequence[Any] = released(data, size, bits, as_coded, GAMMA)
     return outputs
 
@@ -38,5 +38,6 @@ EXHIBIT = Exhibit(
         pair("two clusters", clusters(N, 1, 208.0, seed=0)),
         pair("one outlier", one_outlier(N, 1, 1e6, seed=0)),
     ),
-    why="of two clusters of nearly equal size one record decides which is kept, however far apart they are",
+    why="of two clusters of nearly equal size one record decides which is kept, however far "
+    "apart they are",
 )

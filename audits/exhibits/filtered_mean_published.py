@@ -20,7 +20,8 @@ GAMMA = 0.1
 
 
 def filtered_mean_published(data: Any, size: int, bits: Bits) -> Sequence[Any]:
-    """The published filter at gamma = 1/10, plus the noise of Algorithm 1; in cells of 2^-10."""
+    """Run the published filter at gamma = 1/10 and add the noise of Algorithm 1; in cells of
+    2^-10."""
     outputs: Sequence[Any] = released(data, size, bits, as_published, GAMMA)
     return outputs
 

@@ -1,8 +1,9 @@
-"""Gaussian noise of the textbook's scale, with a pure claim: its tails are too thin for any epsilon without a delta.
+"""Gaussian noise of the textbook's scale, with a pure claim: no epsilon holds without a delta.
 
-DH20's Fact 2.1 drops the delta from the theorem that it quotes. The noise has the variance 2 ln(1.25 / delta) / epsilon^2
-of a count, at epsilon = 1 and delta = 1/2; beyond t the odds of two neighbors are exp((t - 1/2) / variance), without
-bound. Here an event of probability 0.07 on one side has a loss of 1.66.
+Its tails are too thin. DH20's Fact 2.1 drops the delta from the theorem that it quotes. The
+noise has the variance 2 ln(1.25 / delta) / epsilon^2 of a count, at epsilon = 1 and delta = 1/2;
+beyond t the odds of two neighbors are exp((t - 1/2) / variance), without bound. Here an event of
+probability 0.07 on one side has a loss of 1.66.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DEVIATION = math.sqrt(2 * math.log(1.25 / 0.5))
 
 
 def gaussian_noise_is_pure(data: Sequence[Any], size: int, bits: Bits) -> Sequence[int]:
-    """len(data) plus Gaussian noise, in cells of 2^-10."""
+    """Return len(data) plus Gaussian noise, in cells of 2^-10."""
     noise = rounded_gaussian(bits, Fraction(round(DEVIATION * CELL)), size)
     noisy: list[int] = (len(data) * CELL + np.asarray(noise, dtype=np.int64)).tolist()
     return noisy
@@ -40,6 +41,7 @@ EXHIBIT = Exhibit(
         source=Source("DH20", "Fact 2.1", SourceStatus.REFUTED),
     ),
     pairs=(added("nobody against somebody", [], 170.0),),
-    why="far out in the tail the odds of two normal laws grow without bound, so no epsilon holds without a delta",
+    why="far out in the tail the odds of two normal laws grow without bound, so no epsilon "
+    "holds without a delta",
     quick_trials=200_000,
 )

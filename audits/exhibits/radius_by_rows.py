@@ -1,7 +1,8 @@
 """A radius that grows with the number of rows: one record more, and everybody agrees.
 
-"Pairs are within lambda(n) with high probability" is a statement about the data, so lambda looks like a
-number to compute from n. Under add-remove it tells n, and decides for all pairs at once who is friends.
+"Pairs are within lambda(n) with high probability" is a statement about the data, so lambda looks
+like a number to compute from n. Under add-remove it tells n, and decides for all pairs at once
+who is friends.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ _N = 1000
 
 
 def _radius(n: int) -> float:
-    """sqrt(2) + 2 sqrt(ln(n^2 / beta)), beta = 1/20: of normal records of variance 1, in one dimension."""
+    """Return sqrt(2) + 2 sqrt(ln(n^2 / beta)), beta = 1/20, for normal records of variance 1 in
+    one dimension."""
     return math.sqrt(2) + 2 * math.sqrt(math.log(20 * max(n, 1) ** 2))
 
 
 def radius_by_rows(data: Sequence[Any], size: int, bits: Bits) -> Sequence[Any]:
-    """Whether a mean is released, by ``RescaledMean`` with that radius."""
+    """Return whether ``RescaledMean`` with that radius releases a mean."""
     records = np.asarray(data, dtype=np.float64).reshape(-1, 1)
     mechanism = RescaledMean.for_budget(
         ApproxDP(1, "1e-6"),
@@ -58,6 +60,6 @@ EXHIBIT = Exhibit(
         ),
     ),
     pairs=(added("half of them apart by lambda", [0.0] * (_N // 2) + [_APART] * (_N // 2), 0.0),),
-    why="the two halves are friends with the record and strangers without it: only with it a mean is "
-    "released",
+    why="the two halves are friends with the record and strangers without it: only with it a "
+    "mean is released",
 )
