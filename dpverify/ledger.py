@@ -1,4 +1,4 @@
-"""The ledger claims.toml: what is promised, reviewed by people; and the code held against it."""
+"""The ledger claims.toml: the promises, reviewed by people; and the code compared with it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _HEADER = """\
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How the code differs from the ledger in one entry. ``breaking``: a promise got weaker."""
+    """A difference between the code and the ledger in one entry. ``breaking``: a promise got
+    weaker.
+    """
 
     key: str
     kind: str
@@ -49,10 +51,10 @@ KINDS = {
     "NOISIER": "the noise multiplier is more than 1% larger",
     "NOISE": "another noise multiplier",
     "WITNESS": "a refuted claim's witness is missing, changed or refused; breaking",
-    "a field": "of any other field its name, as DOMAIN or LEMMAS; breaking for ADJACENCY, DOMAIN, REFUTED_ON, ROUNDED, "
-    "and where one of FAULTS or PAIRS is gone or CERTIFIED_EPSILON is less",
+    "a field": "of any other field its name, as DOMAIN or LEMMAS; breaking for ADJACENCY, DOMAIN, "
+    "REFUTED_ON, ROUNDED, and where one of FAULTS or PAIRS is gone or CERTIFIED_EPSILON is less",
 }
-"""Names of differences, and their meanings. Every one of them makes ``claims --check`` exit with 1."""
+"""Names of differences, and their meanings. Each makes ``claims --check`` exit with 1."""
 _ALWAYS_BREAKING = {"adjacency", "domain", "refuted_on", "rounded"}
 _ATTACKED_WITH = ("faults", "pairs")
 """Parts of a black box, and what a check of its claim loses where one of them is gone."""
@@ -60,12 +62,12 @@ _TRUST = ["refuted", ASSERTED, "conjectured", "proved"]
 
 
 def path_of(suite: Suite) -> Path:
-    """Where a suite keeps its ledger."""
+    """Return where a suite keeps its ledger."""
     return suite.root / "claims.toml"
 
 
 def read(path: Path) -> dict[str, Entry]:
-    """The recorded entries by key; none if there is no ledger yet.
+    """Return the recorded entries by key; none if there is no ledger yet.
 
     Raises ValueError when the file is not TOML.
     """
@@ -90,8 +92,11 @@ def write(path: Path, entries: Mapping[str, Entry]) -> None:
 def promised(
     suite: Suite, refuted: Mapping[str, Refutation], recorded: Mapping[str, Entry]
 ) -> dict[str, Entry]:
-    """Entries as the code has them now; of false claims as they are ``refuted``, or else on the pair and
-    beyond the bound that are recorded, which are the witness's (``unshown``)."""
+    """Return the entries as the code has them now.
+
+    False claims are as they are ``refuted``, or else on the pair and beyond the bound that are
+    recorded, which are the witness's (``unshown``).
+    """
     names = (*suite.entries, *suite.boxes)
     entries = {key: one for name in names for key, one in claims_of(suite, name).items()}
     for name, exhibit in suite.exhibits.items():
@@ -103,7 +108,7 @@ def promised(
 
 
 def claims_of(suite: Suite, name: str) -> dict[str, Entry]:
-    """Entries of one mechanism, or of one file of black boxes, as the code has them."""
+    """Return the entries of one mechanism, or of one file of black boxes, as the code has them."""
     if name in suite.boxes:
         return {key: black_boxes.entry_of(box) for key, box in suite.boxed(name).items()}
     entry = suite.entries[name]
@@ -113,13 +118,17 @@ def claims_of(suite: Suite, name: str) -> dict[str, Entry]:
 def with_witnesses(
     suite: Suite, current: Mapping[str, Entry], refuted: Mapping[str, Refutation]
 ) -> dict[str, Entry]:
-    """The same with the digests of the witnesses, which are written where none shows what is promised."""
+    """Return the same entries with the digests of the witnesses, which are written where none
+    shows what is promised.
+    """
     kept = {f"exhibits/{name}": refutations.keep(suite, one) for name, one in refuted.items()}
     return {**current, **kept}
 
 
 def unshown(suite: Suite, recorded: Mapping[str, Entry]) -> list[Difference]:
-    """Refuted entries whose witness is missing, was changed, is of something else, or is refused."""
+    """Return refuted entries whose witness is missing, was changed, is of something else, or is
+    refused.
+    """
     found: list[Difference] = []
     for name in sorted(suite.exhibits):
         key = f"exhibits/{name}"
@@ -139,7 +148,7 @@ def unshown(suite: Suite, recorded: Mapping[str, Entry]) -> list[Difference]:
 
 
 def compare(recorded: Mapping[str, Entry], current: Mapping[str, Entry]) -> list[Difference]:
-    """Every difference, by key."""
+    """Return every difference, by key."""
     found: list[Difference] = []
     for key in sorted({*recorded, *current}):
         if key not in current:

@@ -28,15 +28,18 @@ def neighboring_datasets(
     """Draw neighboring datasets of a domain: pairs with ``left`` and ``right``, in either order.
 
     adjacency: ADD_REMOVE, REPLACE, ``QueryMoves`` for vectors of query answers, or ``Steps``.
-    domain: a ``Domain`` is all of what a claim covers, in up to 20 records; a ``Box`` adds bounds, integers
-    and other numbers of records. Vectors of answers need a ``Box`` with bounds.
-    Datasets are lists of numbers for one column, else arrays of shape (n, columns), as in ``templates``.
-    Among them are the empty dataset, a single record, duplicates, bounds, 1e308, subnormal numbers, -0.0,
-    the ends of integer types, and NaN and infinities where the domain has them. Failing examples shrink
-    towards few records of zeros. From 9 columns on, a record is constant but for 8 of its columns.
+    domain: a ``Domain`` is all of what a claim covers, in up to 20 records; a ``Box`` adds
+    bounds, integers and other numbers of records. Vectors of answers need a ``Box`` with
+    bounds.
 
-    Raises ImportError without Hypothesis, TypeError for a relation of one's own, and ValueError for a box
-    whose numbers of records leave no room for neighbors.
+    Datasets are lists of numbers for one column, else arrays of shape (n, columns), as in
+    ``templates``. Among them are the empty dataset, a single record, duplicates, bounds, 1e308,
+    subnormal numbers, -0.0, the ends of integer types, and NaN and infinities where the domain
+    has them. Failing examples shrink towards few records of zeros. From 9 columns on, a record
+    is constant but for 8 of its columns.
+
+    Raises ImportError without Hypothesis, TypeError for a relation of one's own, and ValueError
+    for a box whose numbers of records leave no room for neighbors.
     """
     try:
         from hypothesis import strategies as st
@@ -73,7 +76,9 @@ def _box_of(domain: Domain | Box) -> Box:
 
 
 def _draw_added(draw: DrawFn, adjacency: Neighboring, box: Box, steps: int) -> NeighboringPair:
-    """Draw a common part, and records that one of the sides has besides: one, or up to ``steps``."""
+    """Draw a common part, and records that one of the sides has besides: one, or up to
+    ``steps``.
+    """
     from hypothesis import strategies as st
 
     fewest, most = box.sizes
@@ -128,7 +133,9 @@ def _pair(adjacency: Neighboring, box: Box, left: list[Any], right: list[Any]) -
 
 
 def _repeating(draw: DrawFn, box: Box) -> SearchStrategy[Record]:
-    """Records of which some are drawn again and again, since ties and duplicates break things."""
+    """Make a strategy for records of which some are drawn again and again, since ties and
+    duplicates break things.
+    """
     from hypothesis import strategies as st
 
     record = st.composite(_draw_record)(box)
@@ -150,7 +157,10 @@ def _draw_record(draw: DrawFn, box: Box) -> Record:
 
 
 def _number(box: Box, column: int) -> SearchStrategy[Any]:
-    """Numbers of one column, the nasty ones often; shrinks towards 0 or the bound that is nearest."""
+    """Make a strategy for numbers of one column, the nasty ones often.
+
+    It shrinks towards 0 or the bound that is nearest.
+    """
     from hypothesis import strategies as st
 
     nasty: list[Any]
@@ -171,7 +181,7 @@ def _number(box: Box, column: int) -> SearchStrategy[Any]:
 
 
 def _end(bound: Any, column: int) -> Any:
-    """A column's bound as it was given, exactly: an integer may be none of the floats."""
+    """Return a column's bound as it was given, exactly: an integer may be none of the floats."""
     return bound[column] if isinstance(bound, Sequence) else bound
 
 

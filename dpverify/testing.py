@@ -1,7 +1,9 @@
-"""Assertions for test suites: audits that raise an AssertionError, with a readable report, unless they pass.
+"""Assertions for test suites: audits that raise an AssertionError, with a readable report,
+unless they pass.
 
-None of them needs pytest. In a test that pytest runs with the plugin, an audit is seeded by the test's
-name, its failure ends with the command that runs this test again, and ``--dp-report`` has it.
+None of them needs pytest. In a test that pytest runs with the plugin, an audit is seeded by the
+test's name, its failure ends with the command that runs this test again, and ``--dp-report``
+has it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ P = ParamSpec("P")
 R = TypeVar("R", AuditResult, SensitivityResult, CalibrationResult)
 
 QUICK_TRIALS, QUICK_CALLS = 20_000, 4_000
-"""Draws a side and pair, and evaluations of a query, under ``--dp-quick``, at most."""
+"""Largest numbers under ``--dp-quick``: of draws for each side and pair, and of evaluations of
+a query.
+"""
 _DEFAULT_CALLS = 20_000
 _PLUGIN = "_dpverify_pytest"
 _ROOM = 80  # characters for a dataset
@@ -47,8 +51,9 @@ _ROOM = 80  # characters for a dataset
 class Finding:
     """A finding of one assertion, for reports.
 
-    facts: what was claimed, what was seen, on which pair, how likely a sound subject shows that, and how to
-    run it again: "claim", "seen", "pair", "chance", "replay". result: None where ``error`` was raised instead.
+    facts: what was claimed, what was seen, on which pair, how likely a sound subject shows
+    that, and how to run it again: "claim", "seen", "pair", "chance", "replay".
+    result: None where ``error`` was raised instead.
     """
 
     kind: Kind
@@ -89,7 +94,7 @@ class RunningTest(Protocol):
         """Return the command that runs this test again."""
 
     def record(self, finding: Finding) -> None:
-        """Keep what was found."""
+        """Keep a finding."""
 
 
 def _taking_arguments_of(
@@ -105,12 +110,13 @@ def _taking_arguments_of(
 
 @_taking_arguments_of(audit)
 def assert_private(*given: Any, **options: Any) -> AuditResult:
-    """Audit a privacy claim, and raise NotConsistent (an AssertionError) unless it comes out CONSISTENT.
+    """Audit a privacy claim, and raise NotConsistent (an AssertionError) unless it comes out
+    CONSISTENT.
 
-    Takes the arguments of ``dpverify.audit.audit``, with its defaults, and returns its result. Without
-    planted ``faults`` the verdict of a function is at best POWERLESS, which fails: give ``faults``.
-    Raises AssertionError where the run is invalid (all calls failed, or outputs share noise), and what
-    ``audit`` raises for wrong arguments.
+    Takes the arguments of ``dpverify.audit.audit``, with its defaults, and returns its result.
+    Without planted ``faults`` the verdict of a function is at best POWERLESS, which fails: give
+    ``faults``. Raises AssertionError where the run is invalid (all calls failed, or outputs
+    share noise), and what ``audit`` raises for wrong arguments.
     """
     __tracebackhide__ = True
     return _checked("audit", audit, given, options)
@@ -118,9 +124,11 @@ def assert_private(*given: Any, **options: Any) -> AuditResult:
 
 @_taking_arguments_of(audit_sensitivity)
 def assert_sensitivity(*given: Any, **options: Any) -> SensitivityResult:
-    """Search for neighbors that move a query by more than it declares, and raise NotConsistent if there are.
+    """Search for neighbors that move a query by more than it declares, and raise NotConsistent
+    if there are any.
 
-    Takes the arguments of ``dpverify.audit.audit_sensitivity``, with its defaults, and returns its result.
+    Takes the arguments of ``dpverify.audit.audit_sensitivity``, with its defaults, and returns
+    its result.
     """
     __tracebackhide__ = True
     return _checked("sensitivity", audit_sensitivity, given, options)
@@ -128,9 +136,11 @@ def assert_sensitivity(*given: Any, **options: Any) -> SensitivityResult:
 
 @_taking_arguments_of(audit_calibration)
 def assert_calibrated(*given: Any, **options: Any) -> CalibrationResult:
-    """Compare the scale of noise with what is claimed, exactly, and raise NotConsistent unless it suffices.
+    """Compare the scale of noise with the claimed one, exactly, and raise NotConsistent unless
+    it suffices.
 
-    Takes the arguments of ``dpverify.audit.audit_calibration`` and returns its result; nothing is drawn.
+    Takes the arguments of ``dpverify.audit.audit_calibration`` and returns its result; nothing
+    is drawn.
     """
     __tracebackhide__ = True
     return _checked("calibration", audit_calibration, given, options)
@@ -197,7 +207,9 @@ def _verdict_of(result: Result) -> str:
 
 
 def _facts_of(result: Result) -> dict[str, str]:
-    """Return what was claimed, what was seen, on which pair, and how likely a sound subject shows that."""
+    """Return what was claimed, what was seen, on which pair, and how likely a sound subject
+    shows that.
+    """
     if isinstance(result, AuditResult):
         return _facts_of_audit(result)
     if isinstance(result, SensitivityResult):

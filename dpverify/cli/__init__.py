@@ -1,4 +1,6 @@
-"""The command line: list, audit, prove, rates, merge, explain, papers, claims, report, init, compare."""
+"""The command line: list, audit, prove, rates, merge, explain, papers, claims, report, init,
+compare.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,13 @@ __all__ = ["UsageError", "main"]
 
 
 class _OurConsole(Console):
-    """rich ends the process with exit code 1 when its output is closed; here 1 means refuted."""
+    """A console that leaves a closed output to ``main``.
+
+    rich ends the process with exit code 1 when its output is closed; here 1 means refuted.
+    """
 
     def on_broken_pipe(self) -> None:
-        """Leave it to ``main``."""
+        """Leave the broken pipe to ``main``."""
         raise BrokenPipeError
 
 
@@ -88,5 +93,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _papers(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """What the suite states, collected here and shown there."""
+    """Show what the suite states, collected here and shown there."""
     return reading.show_papers(statements(suite), unsourced(suite))

@@ -1,4 +1,4 @@
-"""``compare``: two runs, and what got worse from one to the other."""
+"""The command ``compare``: two runs, and what got worse from one to the other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _limit(text: str) -> tuple[str, Fraction]:
-    """An argument type: a metric and a share, as epsilon:5%."""
+    """Parse an argument that is a metric and a share, as epsilon:5%."""
     match = re.fullmatch(r"([a-z]+):(\d+(?:\.\d+)?)%", text)
     if match is None or match[1] not in METRICS:
         raise argparse.ArgumentTypeError(
@@ -55,7 +55,7 @@ def _limit(text: str) -> tuple[str, Fraction]:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Print the table of differences, and say whether one of them fails."""
+    """Print the table of differences; the exit code says whether one of them fails."""
     asked: list[tuple[str, Fraction]] = options.fail or []
     for metric, times in Counter(metric for metric, _ in asked).items():
         if times > 1:

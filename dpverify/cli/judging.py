@@ -1,4 +1,6 @@
-"""``audit`` and ``prove``: what attacks and what proves, in units of work; and what was proved for this build."""
+"""The commands ``audit`` and ``prove``, in units of work, and the file of what was proved for
+this build.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,8 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     recording = proofs.add_mutually_exclusive_group()
     recording.add_argument(
         "--update", action="store_true",
-        help=f"obligations alone, those that {FILE} has not for this code; and write down which held",
+        help=f"obligations alone, those that {FILE} has not for this code; and write down which "
+        "held",
     )  # fmt: skip
     recording.add_argument(
         "--check", action="store_true",
@@ -125,13 +128,13 @@ def audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
 
 
 def _earlier(options: argparse.Namespace) -> dict[str, UnitFinished]:
-    """Read before consumers are made: --jsonl may be the same file."""
+    """Read earlier results before consumers are made: --jsonl may be the same file."""
     path = resumed_from(options)
     return {} if path is None else known_units(path)
 
 
 def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """``--self-check`` and ``--power``."""
+    """Measure the auditor, for ``--self-check`` and ``--power``."""
     flag = "--self-check" if options.self_check else "--power"
     if options.changed:
         raise UsageError(f"{flag} measures the auditor, whatever changed: leave --changed out.")
@@ -214,7 +217,9 @@ def _update(options: argparse.Namespace, suite: Suite, console: Console) -> int:
 
 
 def check_lemmas(options: argparse.Namespace) -> int:
-    """Hold the file of checked obligations against the code, from sources alone: nothing is loaded or run."""
+    """Compare the file of checked obligations with the code, from sources alone: nothing is
+    loaded or run.
+    """
     if options.names:
         raise UsageError(f"--check is of all obligations: leave {' '.join(options.names)} out.")
     root = find_root(options.suite)

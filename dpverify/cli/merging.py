@@ -1,4 +1,4 @@
-"""``merge``: the results of shards as those of one run."""
+"""The command ``merge``: the results of shards as those of one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rates``: the error of every mechanism against theory, and beside others."""
+"""The command ``rates``: the error of every mechanism against theory, and beside others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--quick", action="store_true",
-        help=f"1/{THOROUGH} of the releases, experiments in their cheapest panels: every planted fault caught",
+        help=f"1/{THOROUGH} of the releases, experiments in their cheapest panels: every planted "
+        "fault caught",
     )  # fmt: skip
     add_seed(parser)
     add_parallel(parser)
@@ -63,7 +64,7 @@ def rates(options: argparse.Namespace, suite: Suite, console: Console) -> int:
 
 
 def whole_units(consumer: Consumer) -> Consumer:
-    """Without the parts, which are for resuming."""
+    """Return a consumer that leaves out the parts, which are for resuming."""
 
     def take(event: Event) -> None:
         if not (isinstance(event, UnitFinished) and event.kind == PART):

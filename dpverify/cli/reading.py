@@ -1,6 +1,8 @@
-"""``list``, ``explain``, ``papers``, ``claims``: what is there, and what it rests on.
+"""The commands ``list``, ``explain``, ``papers`` and ``claims``: what there is, and what it
+rests on.
 
-What is only read is not built: ``list`` shows the ledger, ``explain`` loads the mechanisms that it is asked for.
+What is only read is not built: ``list`` shows the ledger, ``explain`` loads the mechanisms that
+it is asked for.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ def add_list(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def list_everything(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """A table of configurations and exhibits; of what the ledger has nothing of, as the code has it."""
+    """Print a table of configurations and exhibits; where the ledger has no entry, as the code
+    has it.
+    """
     recorded = ledger.read(ledger.path_of(suite))
     rows = [("configuration", "claim", "status", "source")]
     for name in (*suite.entries, *suite.boxes):
@@ -81,7 +85,10 @@ def list_everything(options: argparse.Namespace, suite: Suite, console: Console)
 
 
 def _row(key: str, entry: ledger.Entry) -> tuple[str, str, str, str]:
-    """Of an entry that may have been written by hand; `claims --check` says what is missing there."""
+    """Return the row of an entry that may have been written by hand.
+
+    `claims --check` says what is missing there.
+    """
     claim, status, source = (str(entry.get(k, "?")) for k in ("guarantee", "status", "source"))
     if status != ASSERTED:  # of papers their keys are enough
         source = ", ".join(dict.fromkeys(re.split(r"[ ,]", one)[0] for one in source.split("; ")))
@@ -93,7 +100,9 @@ def _name(key: str) -> str:
 
 
 def _check_explained(names: Sequence[str], suite: Suite) -> None:
-    """UsageError for a name that is not known; everything is loaded only to say what is near it."""
+    """Raise UsageError for a name that is not known; everything is loaded only to say what is
+    near it.
+    """
     for name in names:
         kind, _, exhibit = name.partition("/")
         if kind == "exhibits":
@@ -107,7 +116,9 @@ def _check_explained(names: Sequence[str], suite: Suite) -> None:
 
 
 def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """The derivation trees of the named configurations, and why the named exhibits are false."""
+    """Print the derivation trees of the named configurations, and why the named exhibits are
+    false.
+    """
     _check_explained(options.names, suite)
     build, checked = lemmas.Build(suite.root), lemmas.read(lemmas.path_of(suite.root))
     asked = [name for name in suite.entries if name in {_name(name) for name in options.names}]
@@ -149,7 +160,7 @@ def _print_costs(derivation: Derivation[PrivacyClaim], delta: Fraction) -> None:
 
 
 def show_papers(stated: Sequence[Statement], missing: Sequence[str]) -> int:
-    """Every item of every paper with its places; then the places that say no source."""
+    """Print every item of every paper with its places; then the places that say no source."""
     for key, group in groupby(stated, key=lambda item: item.paper):
         paper = PAPERS[key]
         print(f"{key}  {paper.authors}: {paper.title}. {paper.where}.")
@@ -167,7 +178,9 @@ def show_papers(stated: Sequence[Statement], missing: Sequence[str]) -> int:
 
 
 def _print_unstated(paper: str) -> None:
-    """The paper's numbered items that have no statement of their own, and where to look instead."""
+    """Print the paper's numbered items that have no statement of their own, and where to look
+    instead.
+    """
     for item in numbered_items():
         if item.paper == paper and (item.stated_as or item.why):
             where = f"see {item.stated_as}" if item.stated_as else f"not stated: {item.why}"
@@ -175,7 +188,9 @@ def _print_unstated(paper: str) -> None:
 
 
 def claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """Compare the code with the ledger, and the ledger with its witnesses; or attack false claims and write both."""
+    """Compare the code with the ledger, and the ledger with its witnesses; or attack false
+    claims and write both.
+    """
     path, refuted = ledger.path_of(suite), attack(suite) if options.update else {}
     recorded = ledger.read(path)
     current = ledger.promised(suite, refuted, recorded)
@@ -201,7 +216,7 @@ def claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
 
 
 def _print_witnesses(recorded: Mapping[str, ledger.Entry]) -> None:
-    """How many were checked, and what of them the checker cannot."""
+    """Print how many witnesses were checked, and which parts of them the checker cannot check."""
     witnessed = {key: entry.get(OPEN, []) for key, entry in recorded.items() if DIGEST in entry}
     in_part = {key: left for key, left in witnessed.items() if left}
     print(

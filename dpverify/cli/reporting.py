@@ -1,4 +1,4 @@
-"""``report``: the HTML report of runs whose events were kept."""
+"""The command ``report``: the HTML report of runs whose events were kept."""
 
 from __future__ import annotations
 

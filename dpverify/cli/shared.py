@@ -1,4 +1,4 @@
-"""What the commands share: how one is declared, names, consumers, exit codes in words."""
+"""Parts that the commands share: how one is declared, names, consumers, exit codes in words."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ exit codes:
 
 
 class UsageError(Exception):
-    """The command line asks for something that is not there."""
+    """An error: the command line asks for something that is not there."""
 
 
 def add_command(
@@ -60,9 +60,10 @@ def add_command(
     names: bool = False,
     besides: str = "",
 ) -> argparse.ArgumentParser:
-    """Declare a command about a suite; ``names``: it takes any number of NAMEs, by default everything.
+    """Declare a command about a suite; ``names``: it takes any number of NAMEs, by default
+    everything.
 
-    besides: what its help says after the exit codes.
+    besides: the text that its help adds after the exit codes.
     """
     parser = _declared(commands, name, summary, example, EXIT_CODES + besides)
     parser.set_defaults(command=function)
@@ -86,7 +87,7 @@ def add_standalone(
     example: str,
     codes: str = EXIT_CODES,
 ) -> argparse.ArgumentParser:
-    """Declare a command that needs no suite. codes: what its exit codes mean."""
+    """Declare a command that needs no suite. codes: the meanings of its exit codes."""
     parser = _declared(commands, name, summary, example, codes)
     parser.set_defaults(standalone=function)
     return parser
@@ -107,7 +108,9 @@ def _declared(
 
 
 def add_parallel(parser: argparse.ArgumentParser) -> None:
-    """``--workers``, ``--cluster``, ``--shard`` and ``--jsonl``, for what runs units of work and emits events."""
+    """Add ``--workers``, ``--cluster``, ``--shard`` and ``--jsonl``, for commands that run
+    units of work and emit events.
+    """
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", type=at_least(1), metavar="N", help="default: one a core")
     where.add_argument(
@@ -127,7 +130,7 @@ def add_parallel(parser: argparse.ArgumentParser) -> None:
 
 
 def add_changed(parser: argparse.ArgumentParser) -> None:
-    """``--changed``, for what runs units that depend on files."""
+    """Add ``--changed``, for commands that run units that depend on files."""
     parser.add_argument(
         "--changed", action="store_true",
         help="only what depends, by imports, on files that differ from the last commit",
@@ -135,12 +138,12 @@ def add_changed(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(options: argparse.Namespace, suite: Suite, units: list[Unit]) -> list[Unit]:
-    """Those units that ``--changed`` leaves."""
+    """Return those units that ``--changed`` leaves."""
     return Changed(suite.root).affected(units) if options.changed else units
 
 
 def add_resume(parser: argparse.ArgumentParser) -> None:
-    """``--resume``, for what takes long."""
+    """Add ``--resume``, for commands that take long."""
     parser.add_argument(
         "--resume", type=Path, metavar="FILE",
         help="events of an earlier run with the same seed and code; what it did is not done again",
@@ -148,7 +151,7 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
 
 
 def resumed_from(options: argparse.Namespace) -> Path | None:
-    """The file of --resume, which needs the seed of its run."""
+    """Return the file of --resume, which needs the seed of its run."""
     path: Path | None = options.resume
     if path is not None and not path.is_file():
         raise UsageError(f"--resume {path} is not a file.")
@@ -158,19 +161,21 @@ def resumed_from(options: argparse.Namespace) -> Path | None:
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
-    """``--seed``, for what draws."""
+    """Add ``--seed``, for commands that draw."""
     parser.add_argument("--seed", type=at_least(0), metavar="N", help="default: fresh, and printed")
 
 
 def seed_from(options: argparse.Namespace) -> int:
-    """As given, else fresh."""
+    """Return the seed that is given, else a fresh one."""
     return secrets.randbelow(2**32) if options.seed is None else int(options.seed)
 
 
 def check_names(
     names: Sequence[str], known: Sequence[str], *, listed: str = "see `dpverify list`."
 ) -> None:
-    """Raise UsageError for a name that is not known, with the nearest ones, or where they are ``listed``."""
+    """Raise UsageError for a name that is not known, with the nearest ones, or where they are
+    ``listed``.
+    """
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
@@ -184,7 +189,9 @@ def check_names(
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
-    """End with wrong usage if a command was given what it does not take, with the nearest options."""
+    """End with wrong usage if a command was given what it does not take, with the nearest
+    options.
+    """
     if unknown:
         options = parser._option_string_actions  # argparse has no public name for them
         near = difflib.get_close_matches(unknown[0], options, n=1)
@@ -195,8 +202,10 @@ def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> N
 def consumers_of(
     options: argparse.Namespace, console: Console, *, show_details: bool
 ) -> list[Consumer]:
-    """The terminal, and a consumer for each file or folder that is asked for. Raises UsageError where one cannot be
-    written."""
+    """Return the terminal, and a consumer for each file or folder that is asked for.
+
+    Raises UsageError where one cannot be written.
+    """
     consumers: list[Consumer] = [Terminal(console, show_details=show_details)]
     resumed: Path | None = getattr(options, "resume", None)
     for option, consumer in _WRITERS.items():
@@ -217,8 +226,11 @@ _WRITERS: dict[str, Callable[[Path], Consumer]] = {
 
 
 def check_outputs(options: argparse.Namespace) -> None:
-    """Raise UsageError before anything is loaded or run if two outputs are one file, or if one that appears at the
-    end of the run could not be written then."""
+    """Raise UsageError before anything is loaded or run for outputs that would fail later.
+
+    These are two outputs that are one file, and a file that appears at the end of the run and
+    could not be written then.
+    """
     asked = {option: getattr(options, option, None) for option in (*_WRITERS, "output")}
     paths = {option: path for option, path in asked.items() if path is not None}
     for option, path in paths.items():
@@ -238,7 +250,8 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _keys(path: Path, seed: int) -> set[str]:
-    """Keys of the results that a run which goes on in this file must not lose; invalid ones are done again.
+    """Return keys of the results that a run which goes on in this file must not lose; invalid
+    ones are done again.
 
     Raises UsageError for results of another seed, none of which the run would take or keep.
     """
@@ -293,7 +306,7 @@ def shard_of(options: argparse.Namespace) -> Shard:
 
 
 def _index_and_count(text: str) -> tuple[int, int]:
-    """An argument type: 2/8, the second of eight."""
+    """Parse an argument that is a part of several: 2/8, the second of eight."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 2/8 for the second of eight")
@@ -301,7 +314,7 @@ def _index_and_count(text: str) -> tuple[int, int]:
 
 
 def duration(text: str) -> float:
-    """An argument type: a time such as 90s, 10m or 2h, in seconds."""
+    """Parse an argument that is a time such as 90s, 10m or 2h, in seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
     if match is None or float(match[1]) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90s, 10m or 2h")
@@ -309,7 +322,7 @@ def duration(text: str) -> float:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """An argument type: a whole number of at least this."""
+    """Return a parser of an argument that is a whole number of at least this."""
 
     def parse(text: str) -> int:
         try:

@@ -1,4 +1,4 @@
-"""``init``: a working suite of one's own, to change."""
+"""The command ``init``: a working suite of one's own, to change."""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Return the lines. width: of the terminal; None: there is none, and columns are as wide as they need."""
+    """Return the lines of a table.
+
+    width: the terminal's; None: there is none, and columns are as wide as they need.
+    """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines = [
         "  ".join(cell.ljust(w) for cell, w in zip(row, (*widths, 0), strict=True)).rstrip()
@@ -30,7 +33,9 @@ def table(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
 
 
 def _stacked(names: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """Return a row as its first cell that says anything, and below it each other one with the column's name."""
+    """Return a row as its first cell that says anything, and below it each other one with the
+    column's name.
+    """
     first = next((place for place, cell in enumerate(row) if cell), 0)
     lines = textwrap.wrap(row[first], width, subsequent_indent=_INDENT) or [""]
     for name, cell in zip(names[first + 1 :], row[first + 1 :], strict=True):

@@ -1,1 +1,3 @@
-"""Consumers of the event stream: the terminal, JSON lines, JUnit XML, an HTML page, and evidence of violations."""
+"""Consumers of the event stream: the terminal, JSON lines, JUnit XML, an HTML page, and
+evidence of violations.
+"""

@@ -1,4 +1,4 @@
-"""A file for every violation: its witness, to be checked by others."""
+"""The evidence consumer: a file for every violation, with its witness, to be checked by others."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dpverify.suite.events import Event, UnitFinished
 
 
 class Evidence:
-    """A consumer that writes FOLDER/NAME.json for each unit with a witness; makes the folder at once.
+    """A consumer that writes FOLDER/NAME.json for each unit with a witness; makes the folder at
+    once.
 
-    What cannot be written is kept and tried again with each event.
+    A file that cannot be written is kept and tried again with each event.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""Figures of a report as plain data, drawn by ``svg`` in a page, or by any other renderer elsewhere."""
+"""Figures of a report as plain data, drawn by ``svg`` in a page, or by any other renderer
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,17 @@ Points = tuple[Point, ...]
 Look = Literal[
     "claim", "certified", "fitted", "upper", "lower", "refuted", "nothing", "other", "another"
 ]
-"""Roles of what is drawn; each has its color, its dashes and its marker."""
+"""Role of a part of a figure; each role has its color, its dashes and its marker."""
 _SMALLEST, _LARGEST = 1e-300, 1e300  # on an axis
 _NONE = "\N{EN DASH}"  # in a table
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A name and a range, on a logarithmic axis if ``log``. Raises ValueError for a range that has no places."""
+    """A name and a range, on a logarithmic axis if ``log``.
+
+    Raises ValueError for a range that has no places.
+    """
 
     label: str
     low: float
@@ -34,10 +39,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Something drawn, with its line in the legend: a line, marks, or areas around marks.
+    """A part of a figure, with its line in the legend: a line, marks, or areas around marks.
 
-    bars: of each mark, the lower and the upper end of its interval. areas: outer corners of regions that reach from
-    their mark to the right and upward.
+    bars: of each mark, the lower and the upper end of its interval.
+    areas: outer corners of regions that reach from their mark to the right and upward.
     """
 
     label: str
@@ -50,7 +55,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The numbers of a figure, for readers and for screen readers. texts: how many columns come before them."""
+    """The numbers of a figure, for readers and for screen readers.
+
+    texts: the number of columns of text that come before them.
+    """
 
     caption: str
     header: tuple[str, ...]
@@ -71,9 +79,10 @@ class Figure:
 
 
 def figures_of(data: Mapping[str, Any]) -> Iterator[Figure]:
-    """Draw what a unit's data have: of an audit two figures, of a rate one, of anything else none.
+    """Yield the figures of a unit's data: of an audit two, of a rate one, of anything else none.
 
-    Data of another version may lack a piece or spell it differently; then its figure is left out.
+    Data of another version may lack a piece or spell it differently; then its figure is left
+    out.
     """
     for make in (tradeoff, profile, rate):
         try:
@@ -86,7 +95,9 @@ def figures_of(data: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def tradeoff(data: Mapping[str, Any]) -> Figure:
-    """Type II error against type I error: the claim's curve, and every certified event with its region."""
+    """Plot type II error against type I error: the claim's curve, and every certified event
+    with its region.
+    """
     profile_points = [(number(e), number(d)) for e, d, *_ in data["profile"]]
     events = [one for one in data["curve"] if one["draws"] and one["other_draws"]]
     regions = {id(one): area for one, area in zip(data["curve"], data["regions"], strict=True)}
@@ -115,8 +126,11 @@ def tradeoff(data: Mapping[str, Any]) -> Figure:
 
 
 def claimed_tradeoff(profile_points: Sequence[Point], steps: int = 24) -> Points:
-    """The least type II errors that points (epsilon, delta) of a profile allow: 1 - delta - e^epsilon alpha, and
-    the mirror image, for a claim holds in both directions."""
+    """Return the least type II errors that points (epsilon, delta) of a profile allow.
+
+    They are 1 - delta - e^epsilon alpha, and the mirror image, for a claim holds in both
+    directions.
+    """
     lines = [(math.exp(min(e, 700.0)), 1 - d) for e, d in profile_points]
 
     def least(alpha: float) -> float:
@@ -152,7 +166,9 @@ def _events(events: Sequence[Mapping[str, Any]], regions: Mapping[int, Any]) -> 
 
 
 def profile(data: Mapping[str, Any]) -> Figure:
-    """Delta against epsilon on a logarithmic axis: the claim above, what was certified below."""
+    """Plot delta against epsilon on a logarithmic axis: the claim above, the certified points
+    below.
+    """
     points = [(number(e), number(c), number(s)) for e, c, s in data["profile"]]
     low = 10.0 ** math.floor(math.log10(max(1e-9, _least(points))))
     claimed = _falling([(e, c) for e, c, _ in points], low)
@@ -172,12 +188,12 @@ def profile(data: Mapping[str, Any]) -> Figure:
 
 
 def _least(points: Sequence[tuple[float, float, float]]) -> float:
-    """The smallest delta that is drawn."""
+    """Return the smallest delta that is drawn."""
     return min((d for _, *deltas in points for d in deltas if d > 0), default=0.1)
 
 
 def _falling(points: Sequence[Point], low: float) -> Points:
-    """Down to the lower end of the axis, once."""
+    """Return the points down to the lower end of the axis, which is met once."""
     above = [point for point in points if point[1] > low]
     ends = [e for e, d in points if d <= low and above and e > above[-1][0]][:1]
     return (*above, *((e, low) for e in ends))
@@ -187,7 +203,7 @@ def _falling(points: Sequence[Point], low: float) -> Points:
 
 
 def rate(data: Mapping[str, Any]) -> Figure:
-    """Error against the variable: measured with intervals, theory, upper and lower bounds."""
+    """Plot error against the variable: measured with intervals, theory, upper and lower bounds."""
     points, what = data["points"], str(data["variable"])
     layers = [_measured(points), *_fitted(data)]
     names: tuple[tuple[str, str, Look], ...] = (
@@ -233,7 +249,9 @@ def _measured(points: Sequence[Mapping[str, Any]]) -> Layer:
 
 
 def _fitted(data: Mapping[str, Any]) -> Iterator[Layer]:
-    """The fitted power of the variable, through the center of the points that it was fitted to."""
+    """Yield the fitted power of the variable, through the center of the points that it was
+    fitted to.
+    """
     slope, exponent = data["slope"], data["exponent"] or {}
     start, end = number(exponent.get("start", 0.0)), number(exponent.get("end", math.inf))
     logs = [
@@ -259,7 +277,9 @@ def _slope(data: Mapping[str, Any]) -> str:
 
 
 def _axis(label: str, values: Sequence[float]) -> Axis:
-    """Logarithmic where all values are positive, between the round numbers around them."""
+    """Make an axis, logarithmic where all values are positive, between the round numbers around
+    them.
+    """
     known = [value for value in values if math.isfinite(value)]
     low, high = min(known), max(known)
     if low <= 0:
@@ -274,12 +294,14 @@ def _axis(label: str, values: Sequence[float]) -> Axis:
 
 
 def number(value: Any) -> float:
-    """A number, also where JSON has an infinity as text."""
+    """Read a number, also where JSON has an infinity as text."""
     return float(value)
 
 
 def digits(value: Any) -> str:
-    """Write a number with four significant digits; of what is no number a dash, or what it says."""
+    """Write a number with four significant digits; what is no number as a dash, or as it is
+    written.
+    """
     try:
         shown = number(value)
     except (TypeError, ValueError, OverflowError):

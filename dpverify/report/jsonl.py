@@ -1,4 +1,7 @@
-"""One JSON object a line, written as the events come: a stopped run leaves a readable file, read back here."""
+"""JSON lines: one object a line, written as the events come.
+
+A stopped run leaves a readable file, which ``dpverify.suite`` reads back.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,14 @@ class InUse(OSError):
 
 
 class JsonLines:
-    """A consumer that writes to a file, which no other run may write meanwhile; closed after the last event.
+    """A consumer that writes to a file, which no other run may write meanwhile; closed after
+    the last event.
 
-    What cannot be written, since the disk is full, say, is kept and tried again with each event. held: keys of
-    results that the file has and that this run emits first. Until they are written, the run writes beside the
-    file and leaves that as it is.
+    Lines that cannot be written, since the disk is full, say, are kept and tried again with
+    each event.
+
+    held: keys of results that the file has and that this run emits first. Until they are
+    written, the run writes beside the file and leaves that as it is.
     """
 
     def __init__(self, path: Path, held: Collection[str] = ()) -> None:
@@ -61,7 +67,9 @@ class JsonLines:
             os.close(self._file)
 
     def _look(self, event: Event, beside: Path) -> None:
-        """Put what was written beside the file in its place, as soon as it says as much."""
+        """Put the file that was written beside in its place, as soon as it has all results that
+        are held.
+        """
         key = event.data.get("key") if isinstance(event, UnitFinished) else None
         ended = isinstance(event, RunFinished) and not event.interrupted
         if not self._held or ended or (key is not None and key not in self._held):
@@ -84,7 +92,10 @@ class JsonLines:
 
 
 def _opened(path: Path) -> int:
-    """Open a file and lock it. Raises InUse where another run has it, and OSError where it cannot be written."""
+    """Open a file and lock it.
+
+    Raises InUse where another run has it, and OSError where it cannot be written.
+    """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
     if fcntl is None:
         return file
@@ -99,7 +110,7 @@ def _opened(path: Path) -> int:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinities: they become the strings "inf" and "-inf"."""
+    """Replace infinities, which JSON has not, by the strings "inf" and "-inf"."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

@@ -22,7 +22,9 @@ _ELEMENTS = {
 
 
 class JUnit:
-    """A consumer that writes JUnit XML after the last event; also after Ctrl-C, of what there is."""
+    """A consumer that writes JUnit XML after the last event; also after Ctrl-C, of the units
+    that finished.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,7 +42,7 @@ class JUnit:
             self._units.append(event)
 
     def _suites(self, end: RunFinished) -> Element:
-        """One suite with all units, under the element that readers expect around it."""
+        """Make one suite with all units, under the element that readers expect around it."""
         command = self._started.command if self._started else "report"
         numbers = _counts(self._units, end.seconds)
         suite = tag(
@@ -55,7 +57,7 @@ class JUnit:
         return tag("testsuites", suite, name="dpverify", **numbers)
 
     def _about(self, end: RunFinished) -> Iterator[tuple[str, str]]:
-        """Say what a reader should know of the run; of one that was stopped, that it was."""
+        """Yield what a reader should know of the run; if it was stopped, that it was."""
         if self._started is not None:
             yield "version", self._started.version
             yield "seed", str(self._started.seed)
@@ -77,10 +79,14 @@ def _counts(units: Sequence[UnitFinished], seconds: float) -> dict[str, str]:
 
 
 def _case(unit: UnitFinished) -> Element:
-    """A test case: its facts as properties, what went wrong with the line that replays it, its details."""
+    """Make a test case: its facts as properties, a failure with the line that replays it, its
+    details.
+    """
     ended = _ELEMENTS.get(unit.outcome)
     lines = [*unit.details, f"replay: {unit.replay}"]
-    wrong = tag(ended, "\n".join(lines), message=f"{unit.verdict}: {unit.summary}") if ended else None  # fmt: skip
+    wrong = (
+        tag(ended, "\n".join(lines), message=f"{unit.verdict}: {unit.summary}") if ended else None
+    )
     if wrong is not None and ended != "skipped":
         wrong.set("type", unit.verdict)
     return tag(
@@ -95,7 +101,9 @@ def _case(unit: UnitFinished) -> Element:
 
 
 def _facts(unit: UnitFinished) -> Iterator[tuple[str, str]]:
-    """Claim, bound and false-alarm probability where the unit has them; verdict and replay line always."""
+    """Yield claim, bound and false-alarm probability where the unit has them; verdict and
+    replay line always.
+    """
     yield "verdict", unit.verdict
     data = unit.data
     if "guarantee" in data:

@@ -1,4 +1,4 @@
-"""HTML, SVG and XML as trees of the standard library, so that whatever a result says is escaped."""
+"""Trees of HTML, SVG and XML by the standard library, so that whatever a result says is escaped."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Element:
     """Make an element. A child or an attribute that is None is left out.
 
-    Attributes are written as Python allows: ``class_`` is "class" and ``aria_label`` is "aria-label". True
-    stands for the attribute's own name, False leaves it out.
+    Attributes are written as Python allows: ``class_`` is "class" and ``aria_label`` is
+    "aria-label". True stands for the attribute's own name, False leaves it out.
     """
     made = Element(name)
     for key, value in attributes.items():
@@ -29,7 +29,9 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
 
 
 def clean(text: str) -> str:
-    """Replace the characters that no XML document may contain, such as those of a terminal's colors."""
+    """Replace the characters that no XML document may contain, such as those of a terminal's
+    colors.
+    """
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -39,7 +41,7 @@ def html(root: Element) -> str:
 
 
 def xml(root: Element) -> str:
-    """Write a document of XML, a line an element."""
+    """Write a document of XML, one line for each element."""
     indent(root)
     body = tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'

@@ -26,7 +26,9 @@ _WORST_FIRST = (Outcome.INVALID, Outcome.REFUTED, Outcome.POWERLESS, Outcome.HEL
 
 
 class HtmlReport:
-    """A consumer that writes a page after the last event; also after Ctrl-C, of what there is."""
+    """A consumer that writes a page after the last event; also after Ctrl-C, of the units that
+    finished.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,11 +56,15 @@ def page(events: Sequence[Event]) -> str:
         verdict_table(units, anchors),
         *_claims(units, anchors),
     )
-    return html(tag("html", _head(), tag("body", main, tag("script", _asset("page.js"))), lang="en"))  # fmt: skip
+    return html(
+        tag("html", _head(), tag("body", main, tag("script", _asset("page.js"))), lang="en")
+    )
 
 
 def _head() -> Element:
-    """Write the head, with a policy that forbids every request, and all scripts and styles but the page's."""
+    """Write the head, with a policy that forbids every request, and all scripts and styles but
+    the page's.
+    """
     style = _asset("page.css")
     policy = (
         f"default-src 'none'; img-src data:; style-src {_digest(style)}; "
@@ -85,7 +91,7 @@ def _digest(text: str) -> str:
 
 
 def _runs(events: Sequence[Event]) -> list[Element]:
-    """A line for each run; its end is the next one in the stream."""
+    """Write a line for each run; its end is the next one in the stream."""
     lines = list[Element]()
     for i, event in enumerate(events):
         if isinstance(event, RunStarted):
@@ -96,13 +102,16 @@ def _runs(events: Sequence[Event]) -> list[Element]:
 
 
 def _anchors(units: Sequence[UnitFinished]) -> dict[str, str]:
-    """The place of each section in the page, by the name of its units."""
+    """Return the place of each section in the page, by the name of its units."""
     named = dict.fromkeys(unit.name for unit in units if has_section(unit))
     return {name: f"c{i}" for i, name in enumerate(named)}
 
 
 def _claims(units: Sequence[UnitFinished], anchors: dict[str, str]) -> list[Element]:
-    """The sections, under a heading for each mechanism; in its first place is what went worst."""
+    """Write the sections, under a heading for each mechanism.
+
+    A mechanism's place is that of its first section, which is its worst outcome.
+    """
     of = {name: [unit for unit in units if unit.name == name] for name in anchors}
     parts, groups = list[Element](), dict[str, list[str]]()
     for name in anchors:
@@ -117,5 +126,7 @@ def _claims(units: Sequence[UnitFinished], anchors: dict[str, str]) -> list[Elem
 
 
 def _group(name: str) -> str:
-    """The mechanism that a configuration, an obligation or a rate belongs to; the file of a test."""
+    """Return the mechanism that a configuration, an obligation or a rate belongs to; the file
+    of a test.
+    """
     return "exhibits" if name.startswith("exhibits/") else name.partition(":")[0]

@@ -1,4 +1,6 @@
-"""A bar for what takes long: on a terminal a bar with the time left, elsewhere nothing."""
+"""A progress bar for long computations: on a terminal a bar with the time left, elsewhere
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 @contextmanager
 def progress_bar(what: str = "counting friends") -> Iterator[Callable[[int, int], None]]:
-    """Give what it yields to a release: ``mean.release(data, progress=bar)``.
+    """Yield a function to give to a release: ``mean.release(data, progress=bar)``.
 
     For the data's owner: how fast it goes depends on the data.
     """

@@ -22,7 +22,10 @@ def check_writable(path: Path) -> None:
 
 
 def save(path: Path, text: str) -> None:
-    """Replace the file by this text in one step, so that nobody reads a part of it. Raises OSError naming the file."""
+    """Replace the file by this text in one step, so that nobody reads a part of it.
+
+    Raises OSError naming the file.
+    """
     try:
         _replace(path.resolve(), text)  # a link stays one
     except OSError as error:
@@ -42,7 +45,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _umask() -> int:
-    """The process's mask, which can be read only by setting it."""
+    """Return the process's mask, which can be read only by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

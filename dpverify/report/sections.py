@@ -1,4 +1,4 @@
-"""Parts of the HTML report: what ran, the table of verdicts, and a section for each claim."""
+"""Parts of the HTML report: the runs, the table of verdicts, and a section for each claim."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNS = {
     Outcome.POWERLESS: "?",
     Outcome.INVALID: "!",
 }
-"""Beside the word and the color; powerless: nothing is known."""
+"""Signs beside the word and the color of an outcome; powerless: nothing is known."""
 _KINDS = {
     "audit": "Audit", "exhibit": "Exhibit", "profile": "Exact loss", "obligation": "Obligation",
     "refinement": "Refinement", "rate": "Rate", "experiment": "Experiment",
@@ -28,7 +28,10 @@ _KINDS = {
 
 
 def brief(text: str) -> str:
-    """Shorten long fractions, where the text has any: a text of others may look like a fraction and be none."""
+    """Shorten long fractions, where the text has any.
+
+    A text by others may look like a fraction and be none.
+    """
     try:
         return numbers.brief(text)
     except ArithmeticError:
@@ -36,13 +39,13 @@ def brief(text: str) -> str:
 
 
 def badge(unit: UnitFinished) -> Element:
-    """The verdict, as a sign, a word and a color."""
+    """Write the verdict, as a sign, a word and a color."""
     sign = tag("span", SIGNS[unit.outcome], aria_hidden="true")
     return tag("span", sign, f" {unit.verdict}", class_=f"badge {unit.outcome}")
 
 
 def breakable(name: str) -> Iterator[Child]:
-    """A name that may be broken between its parts, on a narrow screen."""
+    """Yield a name that may be broken between its parts, on a narrow screen."""
     first, *others = re.split(r"(?<=[:/])", name)
     yield first
     for other in others:
@@ -51,7 +54,7 @@ def breakable(name: str) -> Iterator[Child]:
 
 
 def run_line(run: RunStarted, end: RunFinished | None) -> Element:
-    """One line about a run; says so where it was stopped or cut off."""
+    """Write one line about a run; it says so where the run was stopped or cut off."""
     parts = [f"dpverify {run.version} {run.command}", f"{run.units} units"]
     if run.alpha:
         parts += [f"seed {run.seed}", f"false alarms of the whole suite ≤ {run.alpha:g}"]
@@ -68,7 +71,7 @@ def run_line(run: RunStarted, end: RunFinished | None) -> Element:
 
 
 def counts(units: Sequence[UnitFinished]) -> Element:
-    """Show how many units ended how."""
+    """Write how many units had each outcome."""
     tiles = []
     for outcome in Outcome:
         number = sum(unit.outcome is outcome for unit in units)
@@ -87,7 +90,7 @@ def meanings() -> Element:
 
 
 def verdict_table(units: Sequence[UnitFinished], anchors: Mapping[str, str]) -> Element:
-    """Every unit with its verdict; those with a section lead there."""
+    """List every unit with its verdict; those with a section link to it."""
     names = (("Verdict", ""), ("Unit", ""), ("Kind", "wide"), ("Seconds", "wide number"))
     head = tag("tr", *(tag("th", name, scope="col", class_=look or None) for name, look in names))
     rows = [_row(unit, anchors.get(unit.name)) for unit in units]
@@ -111,13 +114,17 @@ def _row(unit: UnitFinished, anchor: str | None) -> Element:
 
 
 def has_section(unit: UnitFinished) -> bool:
-    """Say whether there is more to show of a unit than its row: a figure, a proof, or what went wrong."""
+    """Return whether there is more to show of a unit than its row: a figure, a proof, or what
+    went wrong.
+    """
     more = {"derivation", "curve", "points", "orders"} & set(unit.data)
     return bool(more) or unit.outcome is not Outcome.HELD
 
 
 def claim_section(name: str, units: Sequence[UnitFinished], anchor: str) -> Element:
-    """Everything about one claim: facts, figures with their numbers, the derivation, replay lines."""
+    """Write everything about one claim: facts, figures with their numbers, the derivation,
+    replay lines.
+    """
     data = [unit.data for unit in units]
     figures = [figure for one in data for figure in figures_of(one)]
     drawn = [_figure(figure, f"{anchor}f{i}") for i, figure in enumerate(figures)]
@@ -141,7 +148,9 @@ def _kind(unit: UnitFinished) -> str:
 
 
 def _claim(data: Sequence[Mapping[str, Any]], proof: Any) -> Element | None:
-    """The claim, once for all units of this name: what was derived, and the stronger guarantee that was attacked."""
+    """Write the claim, once for all units of this name: what was derived, and the stronger
+    guarantee that was attacked.
+    """
     known = [one for one in data if "guarantee" in one]
     tested = dict.fromkeys(f"{one['guarantee']} under {one.get('adjacency', '?')}" for one in known)
     derived = str(proof.get("statement", "")) if isinstance(proof, Mapping) else ""
@@ -185,7 +194,7 @@ def _said(unit: UnitFinished) -> Iterator[tuple[str, str]]:
 
 
 def _faults(unit: UnitFinished) -> Iterator[Element]:
-    """The planted faults, folded where all were caught."""
+    """Write the planted faults, folded where all were caught."""
     given = unit.data.get("faults")
     planted = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
     if planted:
@@ -212,7 +221,7 @@ def _numbers(tables: Sequence[Table], anchor: str) -> Element:
 
 
 def _table(table: Table, name: str) -> Element:
-    """A table that scrolls by itself where it is too wide; by keyboard, too."""
+    """Write a table that scrolls by itself where it is too wide; by keyboard, too."""
     head = tag("tr", *(tag("th", cell, scope="col") for cell in table.header))
     rows = (tag("tr", *(tag("td", cell) for cell in row)) for row in table.rows)
     caption = tag("caption", table.caption, id=name)
@@ -224,7 +233,9 @@ def _table(table: Table, name: str) -> Element:
 def _derivation(proof: Mapping[str, Any]) -> Element:
     size = _size(proof)
     steps = f"{size} step{'s' * (size != 1)}"
-    return tag("details", tag("summary", f"Derivation, {steps}"), tag("ul", _node(proof), class_="tree"))  # fmt: skip
+    return tag(
+        "details", tag("summary", f"Derivation, {steps}"), tag("ul", _node(proof), class_="tree")
+    )
 
 
 _DEEPEST = 80  # of proofs that are shown: several times as deep as any of ours
@@ -236,7 +247,7 @@ def _premises(proof: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _size(proof: Mapping[str, Any]) -> int:
-    """The number of nodes, which may be nested deeper than calls may be."""
+    """Return the number of nodes, which may be nested deeper than calls may be."""
     left, size = [proof], 0
     while left:
         size, premises = size + 1, _premises(left.pop())
@@ -245,7 +256,7 @@ def _size(proof: Mapping[str, Any]) -> int:
 
 
 def _node(proof: Mapping[str, Any], depth: int = 1) -> Element:
-    """A statement with the rule that gave it; its premises fold away under it."""
+    """Write a statement with the rule that gave it; its premises fold away under it."""
     said = str(proof.get("statement", "?"))
     rule = tag("span", f"by {brief(str(proof.get('rule', '?')))}", class_="rule")
     premises = [_node(one, depth + 1) for one in _premises(proof)] if depth < _DEEPEST else []

@@ -19,7 +19,11 @@ _Place = Callable[[Point], tuple[float, float]]
 
 
 def draw(figure: Figure, name: str) -> Element:
-    """Draw a figure. ``name`` is unique in the page: its title and description are told by it."""
+    """Draw a figure.
+
+    ``name`` is unique in the page: the ids of the figure's title and description are made from
+    it.
+    """
     height = _PLOT + _LEGEND * len(figure.layers) + 6
 
     def place(point: Point) -> tuple[float, float]:
@@ -40,7 +44,9 @@ def draw(figure: Figure, name: str) -> Element:
 
 
 def ticks(axis: Axis) -> list[float]:
-    """Round numbers within the axis: powers of ten, or 1, 2 and 5 times these where they are few."""
+    """Return round numbers within the axis: powers of ten, or 1, 2 and 5 times these where they
+    are few.
+    """
     if not axis.log:
         raw = (axis.high - axis.low) / _TICKS
         unit = 10.0 ** math.floor(math.log10(raw))
@@ -66,7 +72,7 @@ def _share(axis: Axis, value: float) -> float:
 
 
 def _axes(figure: Figure, place: _Place) -> list[Element]:
-    """Grid lines in one path, numbers, and the names of both axes."""
+    """Draw grid lines in one path, numbers, and the names of both axes."""
     bottom, right = _PLOT - _BELOW, _WIDTH - _RIGHT
     grid, numbers = list[str](), list[Element]()
     for value in ticks(figure.x):
@@ -80,10 +86,20 @@ def _axes(figure: Figure, place: _Place) -> list[Element]:
     across, up = (_LEFT + right) / 2, (_TOP + bottom) / 2
     names = (
         tag("text", figure.x.label, x=across, y=_PLOT - 9, text_anchor="middle"),
-        tag("text", figure.y.label, transform=f"translate(11 {up}) rotate(-90)", text_anchor="middle"),
-    )  # fmt: skip
+        tag(
+            "text",
+            figure.y.label,
+            transform=f"translate(11 {up}) rotate(-90)",
+            text_anchor="middle",
+        ),
+    )
     frame = f"M{_LEFT} {_TOP}V{bottom}H{right}"
-    return [tag("path", d="".join(grid), class_="grid"), tag("path", d=frame, class_="frame"), *numbers, *names]  # fmt: skip
+    return [
+        tag("path", d="".join(grid), class_="grid"),
+        tag("path", d=frame, class_="frame"),
+        *numbers,
+        *names,
+    ]
 
 
 def _number(value: float, x: float, y: float, anchor: str) -> Element:
@@ -91,7 +107,7 @@ def _number(value: float, x: float, y: float, anchor: str) -> Element:
 
 
 def _text(value: float) -> str:
-    """A tick's number, short: 0.001, 10⁻⁶, 20 000."""
+    """Write a tick's number, short: 0.001, 10⁻⁶, 20 000."""
     exponent = math.log10(abs(value)) if value else 0.0
     if abs(value) >= 1e5 or 0 < abs(value) < 1e-3:
         power = math.floor(exponent + 1e-9)
@@ -102,13 +118,15 @@ def _text(value: float) -> str:
 
 
 def _layer(layer: Layer, place: _Place) -> list[Element]:
-    """Areas first, then the line, then intervals and marks in one path each."""
+    """Draw areas first, then the line, then intervals and marks in one path each."""
     parts: list[Element] = []
     areas = "".join(_area(mark, corners, place) for mark, corners in layer.areas)
     if areas:
         parts.append(tag("path", d=areas, class_=f"area {layer.look}"))
     if layer.line:
-        parts.append(tag("path", d=_path([place(p) for p in layer.line]), class_=f"line {layer.look}"))  # fmt: skip
+        parts.append(
+            tag("path", d=_path([place(p) for p in layer.line]), class_=f"line {layer.look}")
+        )
     bars = "".join(
         _path([place((x, low)), place((x, high))])
         for (x, _), (low, high) in zip(layer.marks, layer.bars, strict=False)
@@ -122,7 +140,7 @@ def _layer(layer: Layer, place: _Place) -> list[Element]:
 
 
 def _area(mark: Point, corners: Sequence[Point], place: _Place) -> str:
-    """From the mark upward, down the stairs of the corners, and back at the mark's height.
+    """Draw from the mark upward, down the stairs of the corners, and back at the mark's height.
 
     Steps that nobody could see are left out, by a wider one in their place.
     """
@@ -149,7 +167,9 @@ def _short(pixels: float) -> str:
 
 
 def _mark(layer: Layer, x: float, y: float) -> str:
-    """A cross for what refutes; for anything else a point, which a round line cap makes a disk."""
+    """Draw a cross for what refutes; for anything else a point, which a round line cap makes a
+    disk.
+    """
     if layer.look == "refuted":
         s, size = _SIZE, 2 * _SIZE
         left, top, bottom = _short(x - s), _short(y - s), _short(y + s)
@@ -158,7 +178,7 @@ def _mark(layer: Layer, x: float, y: float) -> str:
 
 
 def _legend(layer: Layer, y: float) -> Element:
-    """A sample as it is drawn, and what it stands for."""
+    """Draw a sample of the layer, and its label."""
     middle = _LEFT + 12
     sample = Layer(
         "",

@@ -1,6 +1,8 @@
-"""The terminal: a progress bar where there is one, a line per finished unit, a summary in words.
+"""The terminal consumer: a progress bar where there is one, a line per finished unit, a summary
+in words.
 
-The bar grows by the time that units took last time, so that the time left is of what is left.
+The bar grows by the time that units took last time, so that the time left is that of the units
+left.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dpverify.audit.verdicts import MEANING
 from dpverify.suite.events import EXIT_EMPTY, Event, Outcome, RunFinished, RunStarted, UnitFinished
 
 _BESIDE_THE_BAR = 42
-"""Columns of a terminal that are left for the numbers beside the bar."""
+"""Number of columns of a terminal that are left for the numbers beside the bar."""
 _MARKS = {
     Outcome.HELD: "[green]ok  [/]",
     Outcome.REFUTED: "[bold red]FAIL[/]",
@@ -99,9 +101,14 @@ class Terminal:
             self._progress.update(task.id, advance=share, done=task.fields["done"] + 1)
 
     def _print_unit(self, event: UnitFinished) -> None:
-        """Print a line, or on a terminal that is too narrow for it a line and an indented paragraph."""
+        """Print a line, or on a terminal that is too narrow for it a line and an indented
+        paragraph.
+        """
         first = f"{_MARKS[event.outcome]} {event.kind:<10} {escape(event.name)}"
-        second = f"[bold]{escape(event.verdict)}[/]  {escape(event.summary)}  [dim]{event.seconds:.1f}s[/]"
+        second = (
+            f"[bold]{escape(event.verdict)}[/]  {escape(event.summary)}  "
+            f"[dim]{event.seconds:.1f}s[/]"
+        )
         whole = Text.from_markup(f"{first}  {second}")
         if not self._console.is_terminal or len(whole) <= self._console.width:
             self._console.print(whole, highlight=False, soft_wrap=True)
