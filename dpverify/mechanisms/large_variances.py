@@ -48,7 +48,7 @@ class LargeVariancesEstimate(Result):
         return self.variances
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: levels have no noise, and the number of groups above a level is not
+        """Return None: levels have no noise, and the number of groups above a level is not
         released.
 
         ``LargeVariances.minimum_n`` promises, for enough records, that each level is right up to

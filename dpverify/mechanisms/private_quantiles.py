@@ -37,7 +37,7 @@ class QuantilesEstimate(Result):
     levels: tuple[float, ...]
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: how far in value a rank is off depends on the density of the private
+        """Return None: how far in value a rank is off depends on the density of the private
         records.
 
         The error in ranks is known beforehand: ``PrivateQuantiles.rank_error``. Raises TypeError

@@ -36,8 +36,8 @@ class MediansEstimate(Result):
     value: Floats
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: the noise's scale follows the data and is not released, so any distance may
-        be likely or unlikely.
+        """Return None: the noise's scale depends on the data and is not released, so any distance
+        may be likely or unlikely.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """

@@ -75,7 +75,7 @@ class SparseEstimate(Result):
         return self.above
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None: places have no noise, and the distances of the queries' answers from the
+        """Return None: places have no noise, and the distances of the queries' answers from the
         threshold are not released.
 
         Raises TypeError or ValueError for a level outside (0, 1).

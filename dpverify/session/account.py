@@ -1,5 +1,4 @@
-"""The account that a session spends from: a privacy filter whose limits are fixed before the first
-answer."""
+"""A session's account: a privacy filter whose limits are fixed before the first answer."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ class BudgetExceeded(AccountError):
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """A line of the account: what was asked, the guarantee that its answer has, and what that
-    costs.
+    """A line of the account: the request, the guarantee of its answer, and the cost of that.
 
     number counts from 1. An answer may be missing: what was spent is never given back.
     """
@@ -57,19 +55,19 @@ class Spend:
 class Account:
     """A budget, and every request that was paid from it.
 
-    budget: the guarantee of all answers together, under ``adjacency``. Requests may be chosen after
-    seeing answers.
-    path: a file on a local POSIX file system, which is made, or resumed if it holds this very
+    budget: the guarantee of all answers together, under ``adjacency``. Requests may be chosen
+    after seeing answers.
+    path: a file on a local POSIX file system. The file is made, or resumed if it holds this very
     account. Several processes may spend from it at once. Without a path the account lives in this
     process's memory alone.
-    schema: a public text that says what the table is; an account is resumed for the same schema
+    schema: a public text that describes the table; an account is resumed for the same schema
     only.
-    accounting: "gaussian" adds up mu^2 and additive deltas, "epsilon" adds up epsilons and deltas;
-    by default "epsilon" for a pure budget and "gaussian" for all others.
-    additive_delta: how much of an ApproxDP budget's delta is for requests that have a delta beside
+    accounting: "gaussian" adds up mu^2 and additive deltas, "epsilon" adds up epsilons and
+    deltas; by default "epsilon" for a pure budget and "gaussian" for all others.
+    additive_delta: the part of an ApproxDP budget's delta for requests that have a delta beside
     their Gaussian curve (thresholds, gates); a tenth unless it is given.
 
-    The file holds public texts only: budgets, costs, requests. No answer is in it, and nothing of
+    The file holds public texts only: budgets, costs, requests. It holds no answer, and nothing of
     the data.
     """
 
@@ -112,15 +110,16 @@ class Account:
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str]) -> Account:
-        """Open an account that is there, with the budget and all else that it was opened with."""
+        """Open an existing account, with the budget and all else that it was opened with."""
         made = cls.__new__(cls)
         made._set(OnDisk(path).named())
         return made
 
     @staticmethod
     def mend(path: str | os.PathLike[str]) -> str:
-        """Finish or cut off a last line that a killed process left torn; say which, in the file
-        too."""
+        """Finish or cut off a last line that a killed process left torn; say which, also in the
+        file.
+        """
         return OnDisk.mend(path)
 
     def _set(self, journal: Journal) -> None:
@@ -144,17 +143,19 @@ class Account:
 
     @property
     def unit(self) -> Unit:
-        """What the account adds up: "gaussian" or "epsilon"."""
+        """Sums that the account keeps: "gaussian" or "epsilon"."""
         return self._unit.unit
 
     def cost_of(self, guarantee: Guarantee) -> Cost:
-        """Compute what a request with this guarantee costs. Raises ValueError where it has no cost
-        in this unit."""
+        """Compute the cost of a request with this guarantee. Raises ValueError where it has no
+        cost in this unit.
+        """
         return self._unit.cost_of(guarantee)
 
     def fraction(self, share: Exact, of_delta: Exact = 0) -> Guarantee:
-        """Name the guarantee that costs this share of the whole budget, and this share of its
-        additive delta."""
+        """Return the guarantee that costs this share of the whole budget and this share of its
+        additive delta.
+        """
         return self._unit.guarantee_of(share_of(self.limit, share, of_delta))
 
     def spend(
@@ -162,9 +163,11 @@ class Account:
     ) -> Spend:
         """Write down a request before it is answered; when this returns, the line is on disk.
 
-        what: the request as a public text. derivation: of the claim that the answer has this
-        guarantee; kept in memory, for ``derivation``. Raises BudgetExceeded if less is left, and
-        AccountError if the line cannot be written; then nothing may be read from the data.
+        what: the request as a public text.
+        derivation: a derivation of the claim that the answer has this guarantee; it is kept in
+        memory, for ``derivation``.
+        Raises BudgetExceeded if less is left, and AccountError if the line cannot be written;
+        then nothing may be read from the data.
         """
         cost = self._unit.cost_of(guarantee)
         if not isinstance(what, str):
@@ -189,8 +192,9 @@ class Account:
         return spend
 
     def attach(self, number: int, derivation: Derivation[PrivacyClaim]) -> None:
-        """Give back the derivation of a request that another process spent, made again from its
-        text."""
+        """Put back the derivation of a request that another process spent, made again from its
+        text.
+        """
         spend = next((spend for spend in self.log if spend.number == number), None)
         if spend is None:
             raise ValueError(f"There is no spend number {number} in this account.")
@@ -201,9 +205,9 @@ class Account:
         """Write down the first and only request, which gets the whole budget as it was given,
         before it is answered.
 
-        It was fixed before any answer, so its claim may be of the budget itself, which is more
-        than the limits of both sums imply together. Raises BudgetExceeded if anything was spent;
-        after it nothing is left.
+        The request was fixed before any answer, so its claim may be that of the budget itself,
+        which is more than the limits of both sums together imply. Raises BudgetExceeded if
+        anything was spent before; afterwards nothing is left.
         """
         self._refuse_another(derivation, self.budget)
 
@@ -232,7 +236,7 @@ class Account:
 
     @property
     def derivation(self) -> Derivation[PrivacyClaim]:
-        """All requests so far as one derivation of the budget, whatever of it was spent.
+        """Derivation of the budget from all requests so far, however little of it was spent.
 
         Raises AccountError where nothing was spent, and where other processes spent requests whose
         derivations were not given back by ``attach``.
@@ -260,7 +264,7 @@ class Account:
 
     @property
     def log(self) -> tuple[Spend, ...]:
-        """All spends in their order, those of other processes too."""
+        """All spends in their order, including those of other processes."""
         return _spends(self._journal.lines())
 
     @property
@@ -270,7 +274,7 @@ class Account:
 
     @property
     def left(self) -> Guarantee | None:
-        """Guarantee that would spend all that is left; None if that is nothing."""
+        """Guarantee that would spend all that is left; None if nothing is left."""
         rest = Cost(*map(_shorter, self.limit.less(self.used)))
         return self._unit.guarantee_of(rest) if rest.amount > 0 else None
 
@@ -314,7 +318,7 @@ class Account:
 
 
 def _spends(lines: list[Line]) -> tuple[Spend, ...]:
-    """Read the spends; the header is none, nor is a line about a file that was mended."""
+    """Read the spends; neither the header nor a line about mending is one."""
     return tuple(_spend_of(line) for line in lines if "spend" in line)
 
 
@@ -335,7 +339,9 @@ def _sum(log: tuple[Spend, ...]) -> Cost:
 
 
 def _shorter(value: Fraction) -> Fraction:
-    """Round a long number from 0 on down to 200 significant bits; a short one stays as it is."""
+    """Round a long number that is at least 0 down to 200 significant bits; a short one stays as
+    it is.
+    """
     over, under = value.numerator.bit_length(), value.denominator.bit_length()
     if max(over, under) <= _LONG:
         return value

@@ -61,7 +61,7 @@ class Accounting(ABC):
 
     @abstractmethod
     def guarantee_of(self, cost: Cost) -> Guarantee:
-        """Name the guarantee that costs this much."""
+        """Return the guarantee that costs this much."""
 
     def show(self, cost: Cost) -> str:
         """Write a cost for people: both amounts, to six digits."""
@@ -77,11 +77,11 @@ class Gaussian(Accounting):
     symbol = "mu^2"
 
     def limit_of(self, budget: Guarantee, additive_delta: Fraction | None) -> Cost:
-        """Split an (epsilon, delta) budget between the Gaussian curve and the additive part; others
-        are what they are.
+        """Split an (epsilon, delta) budget between the Gaussian curve and the additive part;
+        other budgets need no split.
 
-        Of ApproxDP(epsilon, delta) the additive part is a tenth, unless it is given, and mu is the
-        largest for which both together imply the budget.
+        The additive part of ApproxDP(epsilon, delta) is a tenth of delta, unless it is given, and
+        mu is the largest for which both together imply the budget.
         """
         if isinstance(budget, ZeroConcentratedDP) and not additive_delta:
             return Cost(2 * budget.rho, Fraction(0))
@@ -119,7 +119,7 @@ class Gaussian(Accounting):
             ) from None
 
     def guarantee_of(self, cost: Cost) -> Guarantee:
-        """Name approximate GDP of these parameters, GDP without a delta."""
+        """Return approximate GDP of these parameters, or GDP without a delta."""
         return _gaussian(*cost) if cost.amount else _event(cost.delta)
 
 
@@ -151,7 +151,7 @@ class Epsilon(Accounting):
         return Cost(guarantee.largest_loss, Fraction(0))
 
     def guarantee_of(self, cost: Cost) -> Guarantee:
-        """Name (epsilon, delta)-DP of these parameters, pure without a delta."""
+        """Return (epsilon, delta)-DP of these parameters, or pure DP without a delta."""
         if not cost.amount:
             return _event(cost.delta)
         return ApproxDP(*cost) if cost.delta else PureDP(cost.amount)
@@ -164,7 +164,7 @@ def _gaussian(mu_squared: Fraction, delta: Fraction) -> Guarantee:
 
 
 def _event(delta: Fraction) -> Guarantee:
-    """Name what holds but for an event of this probability, and is perfectly private else."""
+    """Return the guarantee of perfect privacy except for an event of this probability."""
     return Profile([], delta) if delta else PerfectPrivacy()
 
 
@@ -172,8 +172,7 @@ _ALL: dict[Unit, Accounting] = {one.unit: one for one in (Gaussian(), Epsilon())
 
 
 def accounting_for(budget: Guarantee, named: Unit | None) -> Accounting:
-    """Choose the unit: the one that is named, else epsilon for pure budgets and Gaussian for all
-    others."""
+    """Choose the unit: the named one, else epsilon for pure budgets and Gaussian for all others."""
     if not isinstance(budget, Guarantee):
         raise TypeError(f"budget = {budget!r} is not a guarantee; write ApproxDP(1, '1e-6').")
     unit = named or ("epsilon" if isinstance(budget, PureDP) else "gaussian")

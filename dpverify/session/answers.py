@@ -39,10 +39,11 @@ class NoAnswer(ValueError):
 class Answer:
     """One private answer of a session.
 
-    ``question`` is what was asked, ``mechanism`` what answered (its public parameters), ``why`` the
-    public rule by which it was chosen, ``spend`` what it cost, ``derivation`` why that is so, about
-    the table. ``released`` is the mechanism's own result, or ``Abstained``. ``value``, ``result``,
-    ``interval`` and ``standard_deviation`` raise ``NoAnswer`` after an abstention.
+    ``question`` is the question, ``mechanism`` the mechanism that answered (its public
+    parameters), ``why`` the public rule by which it was chosen, ``spend`` the cost, and
+    ``derivation`` the proof of this cost, about the table. ``released`` is the mechanism's own
+    result, or ``Abstained``. ``value``, ``result``, ``interval`` and ``standard_deviation`` raise
+    ``NoAnswer`` after an abstention.
     """
 
     question: str
@@ -81,11 +82,11 @@ class Answer:
         return self.result.standard_deviation
 
     def interval(self, level: Exact = 0.95, **how: bool) -> Any:
-        """Compute (low, high) with the value without noise in it at this level, as the mechanism's
-        result does.
+        """Compute (low, high) that holds the value without noise at this level, as the
+        mechanism's result does.
 
-        how: what the result's ``interval`` takes, as ``sampling=True`` for a mean. Raises NoAnswer
-        after an abstention.
+        how: options of the result's ``interval``, as ``sampling=True`` for a mean. Raises
+        NoAnswer after an abstention.
         """
         return self.result.interval(level, **how)
 
@@ -97,8 +98,9 @@ class Answer:
         return draw(self, axes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it in plain JSON types: what was asked, of which mechanism, at which cost, and the
-        result."""
+        """Return the answer in plain JSON types: the question, the mechanism, the cost and the
+        result.
+        """
         return {
             "question": self.question,
             "mechanism": type(self.mechanism).__name__,
@@ -124,8 +126,9 @@ class Answer:
         )
 
     def items(self) -> Iterable[tuple[Any, Answer]]:
-        """Give each group's public value with its answer. Raises TypeError for an answer that is
-        not of groups."""
+        """Return each group's public value with its answer. Raises TypeError for an answer that
+        is not of groups.
+        """
         raise self._alone()
 
     def __bool__(self) -> bool:
@@ -183,14 +186,14 @@ class GroupedAnswer(Answer):
         raise TypeError("Draw a group by itself: answer['north'].plot().")
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all groups in plain JSON types."""
+        """Return all groups in plain JSON types."""
         return {
             "question": self.question,
             "groups": [[k, one.to_dict()] for k, one in self.items()],
         }
 
     def items(self) -> Iterable[tuple[Any, Answer]]:
-        """Give each group's public value with its answer, in the declared order."""
+        """Return each group's public value with its answer, in the declared order."""
         return tuple(self.released.items())
 
     def __getitem__(self, group: Any) -> Answer:
@@ -210,7 +213,7 @@ class GroupedAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answers(Mapping[str, Answer]):
-    """The answers of a plan, by question, with what they cost together and why that is so."""
+    """The answers of a plan by question, with their joint cost and its derivation."""
 
     spend: Spend
     derivation: Derivation[PrivacyClaim]
@@ -244,8 +247,8 @@ class ColumnMean(Result):
     ``lower`` and ``upper``.
 
     ``standard_deviation`` counts the noise only; ``count`` is the (noisy or public) number of
-    records. ``spread`` is the part of that deviation that the sum's noise has, ``along`` the one of
-    the count's noise, of ``count_deviation`` records.
+    records. ``spread`` is the part of that deviation due to the sum's noise, ``along`` the part
+    due to the count's noise, of ``count_deviation`` records.
     """
 
     value: float
@@ -266,11 +269,11 @@ class ColumnMean(Result):
         )
 
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
-        """Compute (low, high), between the bounds, with the mean of the clamped records in it.
+        """Compute (low, high), between the bounds, that holds the mean of the clamped records.
 
-        sampling: with the mean of the population of clamped records in it, from which the records
-        are independent draws, by Hoeffding's inequality; what may fail is divided among the two and
-        the number of records.
+        sampling: hold the mean of the population of clamped records instead, from which the
+        records are independent draws, by Hoeffding's inequality. The allowed failure is divided
+        among the noise, the sampling and the number of records.
         """
         tail = tail_of(level, 1 + sampling * (1 + (self.count_deviation > 0)))
         one = VectorMeanEstimate(
@@ -295,8 +298,9 @@ class ColumnMean(Result):
 class Quantiles:
     """Several quantiles of one column, as the result of one question, in increasing order.
 
-    ``value`` are those that were released, sorted, which moves none of them farther from the true
-    ones than the farthest was: true quantiles are in order. ``released`` are the same as they came.
+    ``value`` are the released quantiles, sorted. True quantiles are in order, so sorting moves no
+    quantile farther from the truth than the farthest was before. ``released`` are the same in the
+    order of their release.
     """
 
     released: tuple[float, ...]
@@ -307,16 +311,17 @@ class Quantiles:
         return tuple(sorted(self.released))
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None, as a single quantile does: how far in value a rank is off depends on the
-        private records."""
+        """Return None, as a single quantile does: how far in value a rank is off depends on the
+        private records.
+        """
 
     def to_dict(self) -> dict[str, Any]:
-        """Give them in plain JSON types."""
+        """Return the quantiles in plain JSON types."""
         return {"result": "Quantiles", "released": list(self.released)}
 
 
 def _shown(answer: Answer) -> str:
-    """The value, with its deviation where it has a single one."""
+    """Write the value, with its standard deviation where it has a single one."""
     result, value = answer.released, answer.released.value
     if isinstance(result, (Histogram, Top)):
         return str(result)

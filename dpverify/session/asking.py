@@ -1,5 +1,6 @@
-"""The questions that can be asked of a table, one method each: of a session, which answers at once,
-or of a plan."""
+"""The questions about a table, one method each: for a session, which answers at once, and for a
+plan.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ Reply = TypeVar("Reply", covariant=True)
 
 
 class Asking(ABC, Generic[Reply]):
-    """The questions. What ``share`` and ``budget`` mean, and what is given back, says the class
-    that answers them."""
+    """The questions, one method each. The class that answers them says what ``share`` and
+    ``budget`` mean, and what is returned.
+    """
 
     __slots__ = ()
 
@@ -64,10 +66,10 @@ class Asking(ABC, Generic[Reply]):
         by: str | None = None,
         **given: Any,
     ) -> Reply:
-        """Average one column, or several at once, between declared bounds.
+        """Estimate the mean of one column, or of several at once, between declared bounds.
 
-        given: further parameters of the mechanism that is chosen, ``BoundedMean`` or
-        ``ClippedMean``, as at_least=20.
+        given: further parameters of the chosen mechanism, ``BoundedMean`` or ``ClippedMean``, as
+        at_least=20.
         """
         return self._ask(question_of("mean", columns, where, by, given), share, budget)
 
@@ -94,8 +96,8 @@ class Asking(ABC, Generic[Reply]):
         by: str | None = None,
     ) -> Reply:
         """Find the standard deviation of a column between its declared bounds, from a released
-        variance; 0 where noise made that negative, with an interval that says how large it may
-        be.
+        variance. It is 0 where noise made the variance negative, with an interval that says how
+        large it may be.
         """
         return self._ask(question_of("standard_deviation", column, where, by), share, budget)
 
@@ -167,12 +169,12 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Count the records in disjoint public bins, for the price of one count under add-remove.
 
-        columns: of one column, or of several each combination of their bins. bins: a number of
-        equal ones between the declared bounds, or all edges; of a Category its values are the
-        bins. Of several columns also by name, bins={"age": 10, "pay": [0, 500, 8000]}. ranges:
-        release what gives ranges of many bins with little noise (``result.range``), where single
-        bins have more: of one column up to 1.8 times as much under Gaussian noise, and 2.9 times
-        under Laplace noise.
+        columns: one column, or several for each combination of their bins.
+        bins: a number of equal bins between the declared bounds, or all edges; a Category's bins
+        are its values. For several columns also by name, bins={"age": 10, "pay": [0, 500, 8000]}.
+        ranges: release what gives ranges of many bins with little noise (``result.range``).
+        Single bins then have more noise: for one column up to 1.8 times as much under Gaussian
+        noise, and 2.9 times under Laplace noise.
         """
         if not isinstance(ranges, (bool, np.bool_)):
             raise TypeError(f"ranges = {ranges!r:.60}; give True or False.")
@@ -293,10 +295,11 @@ class Asking(ABC, Generic[Reply]):
         by: str | None = None,
         **given: Any,
     ) -> Reply:
-        """Average columns of which a share of the records may be anything (a tenth, or ``gamma``).
+        """Estimate the means of columns where a share of the records may be anything (a tenth, or
+        ``gamma``).
 
-        deviations: a public standard deviation of each column's typical records. given: further
-        parameters of ``RobustMean``.
+        deviations: a public standard deviation of each column's typical records.
+        given: further parameters of ``RobustMean``.
         """
         given = {"deviations": _plain(deviations)} | given
         return self._ask(question_of("robust_mean", columns, where, by, given), share, budget)
@@ -325,7 +328,7 @@ def question_of(
     by: str | None,
     given: Mapping[str, Any] | None = None,
 ) -> Question:
-    """Make a question of what a method was given. Raises TypeError for columns that are no names,
+    """Make a question of a method's arguments. Raises TypeError for columns that are no names,
     and for a ``where`` that is no mapping.
     """
     if not isinstance(columns, Iterable):
@@ -337,8 +340,9 @@ def question_of(
 
 
 def levels_of(levels: Any) -> list[Any]:
-    """List the quantiles that ``levels`` stands for: these, or so many evenly spaced ones. Raises
-    TypeError for anything else."""
+    """List the quantiles that ``levels`` stands for: the given ones, or this many evenly spaced
+    ones. Raises TypeError for anything else.
+    """
     listed = _plain(levels)
     if isinstance(listed, int) and not isinstance(listed, bool) and listed >= 1:
         return [f"{k}/{listed + 1}" for k in range(1, listed + 1)]
@@ -351,7 +355,9 @@ def levels_of(levels: Any) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Give public numbers as a list, and a single one or a text as it is, numpy's and pandas' too."""
+    """Convert public numbers, also numpy's and pandas', to a list; a single one, or a text, stays
+    as it is.
+    """
     if hasattr(value, "tolist"):
         value = value.tolist()
     single = isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)

@@ -1,5 +1,6 @@
-"""From a part of the account to a calibrated mechanism: before a record is read, from public
-numbers alone."""
+"""Calibration of mechanisms to a part of the account, before a record is read, from public
+numbers alone.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from dpverify.session.choices import Choice
 
 
 def share_of(share: Exact | None) -> Fraction | None:
-    """Read a share, a float as the decimal number that it is written as: ten times 0.1 is the
-    whole.
+    """Read a share; a float counts as the decimal number that it is written as, so ten times 0.1
+    is the whole.
 
     Raises TypeError or ValueError outside (0, 1].
     """
@@ -43,7 +44,7 @@ def additive_part(account: Account, share: Fraction | None) -> Fraction:
 def wholes_of(
     account: Account, share: Fraction | None, budget: Guarantee | None, parts: int
 ) -> list[Callable[[], Guarantee]]:
-    """Give the guarantees that each part of an answer may have, to be tried in this order."""
+    """Return the guarantees that each part of an answer may have, to be tried in this order."""
     if (share is None) == (budget is None):
         raise ValueError(
             "Say what the answer may cost: share='1/3' (of the whole budget as it was at the "
@@ -77,11 +78,13 @@ def calibrated(
 
 
 class NoHalf(ValueError):
-    """A guarantee of which no half is known."""
+    """A guarantee whose half is unknown."""
 
 
 def one_step(whole: Guarantee, steps: int) -> Guarantee:
-    """Give a guarantee two steps of which are at most ``whole``; for one step that itself."""
+    """Return a guarantee of which two steps are at most ``whole``; for one step ``whole``
+    itself.
+    """
     if steps == 1:
         return whole
     if isinstance(whole, PureDP):
@@ -105,7 +108,7 @@ def one_step(whole: Guarantee, steps: int) -> Guarantee:
 def _made(
     kind: type[Mechanism[Any]], budget: Guarantee, adjacency: Adjacency, given: Mapping[str, Any]
 ) -> Mechanism[Any]:
-    """Calibrate, or take what was calibrated before for the same plain parameters."""
+    """Calibrate, or reuse an earlier calibration for the same plain parameters."""
     try:
         key = _key(given)
     except TypeError:
@@ -141,8 +144,9 @@ def _key(value: Any) -> Any:
 def _calibrate(
     kind: type[Mechanism[Any]], budget: Guarantee, adjacency: Adjacency, given: Mapping[str, Any]
 ) -> Mechanism[Any]:
-    """Calibrate, and see that its law can be built at all: refusals come before a spend, not
-    after."""
+    """Calibrate, and check that the law can be built at all: refusals come before a spend, not
+    after.
+    """
     own = sorted(given.keys() & {"adjacency", "noise_multiplier", "budget"})
     if own:
         raise TypeError(

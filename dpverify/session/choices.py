@@ -1,4 +1,4 @@
-"""Which mechanism answers which question: a public rule, from declared types, the adjacency and the
+"""Public rules that choose a mechanism for a question, from declared types, the adjacency and the
 unit of the account.
 
 Nothing here looks at a record, and nothing that was released decides. An account that adds up
@@ -39,11 +39,12 @@ _CELLS = 1 << 20  # of a declared range, where a mechanism asks for a cell
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A mechanism's class with its public parameters, and in words by which rule it was chosen.
+    """A mechanism's class with its public parameters, and the rule by which it was chosen, in
+    words.
 
-    masking: a public value to which this mechanism, with these parameters in place of its own,
-    gives no weight: under replace the records that are left out count as it, so that a replaced
-    record is one step and not two.
+    masking: a public value, with the parameters, in place of the mechanism's own, under which the
+    mechanism gives this value no weight. Under replace the records that are left out count as it,
+    so that a replaced record is one step and not two.
     """
 
     kind: type[Mechanism[Any]]
@@ -52,15 +53,18 @@ class Choice:
     masking: tuple[float, Mapping[str, Any]] | None = None
 
     def masked(self) -> Choice:
-        """Make the choice for records of which those left out count as the value of no weight."""
+        """Return the choice under which records that are left out count as the value of no
+        weight.
+        """
         assert self.masking is not None
         why = f"{self.why}; a record that is left out has no weight"
         return Choice(self.kind, {**self.parameters, **self.masking[1]}, why)
 
 
 def bounds_of(column: str, kind: ColumnType, wanted: str) -> tuple[float, float]:
-    """Give a column's declared bounds. Raises TypeError for what is no number, ValueError for a
-    number without bounds."""
+    """Return a column's declared bounds. Raises TypeError for what is no number, ValueError for a
+    number without bounds.
+    """
     if isinstance(kind, Boolean):
         return 0.0, 1.0
     if not isinstance(kind, Number):
@@ -79,14 +83,14 @@ def bounds_of(column: str, kind: ColumnType, wanted: str) -> tuple[float, float]
 
 
 def count(unit: Unit) -> Choice:
-    """Choose for a number of records."""
+    """Choose a mechanism for a number of records."""
     noise = noise_of(unit)
     why = f"a count takes {noise} noise"
     return Choice(NoisyCount, {"noise": noise}, why, (1.0, {"within": (-0.5, 0.5)}))
 
 
 def total(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction) -> Choice:
-    """Choose for the sum of one column."""
+    """Choose a mechanism for the sum of one column."""
     ((column, kind),) = types.items()
     low, high = bounds_of(column, kind, "the sum")
     given = {"lower": low, "upper": high, "noise": noise_of(unit)}
@@ -96,7 +100,7 @@ def total(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction) -> Choic
 
 
 def mean(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
-    """Choose for the mean of one or several columns."""
+    """Choose a mechanism for the mean of one or several columns."""
     low, high = _box(types, "the mean")
     if unit == "epsilon" and len(low) == 1:
         bounds = {"lower": low[0], "upper": high[0]}
@@ -116,8 +120,8 @@ def mean(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: 
 
 
 def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
-    """Choose for all first and second moments, and what follows from them: ``target``, ``ridge``
-    and ``k`` are of that.
+    """Choose a mechanism for all first and second moments, and for what follows from them, which
+    ``target``, ``ridge`` and ``k`` describe.
     """
     low, high = _box(types, "moments")
     own = {name: value for name, value in given.items() if name not in ("target", "ridge", "k")}
@@ -132,7 +136,7 @@ def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **give
 
 
 def quantile(column: str, kind: ColumnType, at: Any) -> Choice:
-    """Choose for a quantile of one column."""
+    """Choose a mechanism for a quantile of one column."""
     low, high = bounds_of(column, kind, "a quantile")
     given: dict[str, Any] = {"lower": low, "upper": high, "quantile": at}
     if isinstance(kind, (Integer, Boolean)):
@@ -143,8 +147,9 @@ def quantile(column: str, kind: ColumnType, at: Any) -> Choice:
 def quantiles(
     column: str, kind: ColumnType, levels: Sequence[Any], unit: Unit, adjacency: Adjacency
 ) -> Sequence[Choice]:
-    """Choose for several quantiles of one column: three different ones or more together, where that
-    is nearer than each by itself at the same cost, by the noise alone."""
+    """Choose mechanisms for several quantiles of one column: three different ones or more
+    together, where that is nearer than each by itself at the same cost, by the noise alone.
+    """
     exactly = sorted({as_written(level, "at") for level in levels})
     if len(exactly) < _FEWEST_TOGETHER or len(exactly) < len(levels):
         return [quantile(column, kind, level) for level in levels]
@@ -160,8 +165,8 @@ def quantiles(
 def _nearer_together(
     given: Mapping[str, Any], apart: Sequence[Choice], unit: Unit, adjacency: Adjacency
 ) -> bool:
-    """Compare root mean squares over the quantiles: of so many rounds each has its part of the
-    cost, as each quantile has.
+    """Compare root mean squares over the quantiles, together and apart: rounds share the cost as
+    single quantiles do.
     """
     own: dict[str, Any] = {"adjacency": adjacency, "noise_multiplier": 1}
     together = PrivateQuantiles(**given, **own)
@@ -173,7 +178,7 @@ def _nearer_together(
 
 
 def gaussian(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
-    """Choose for the mean and covariance of normal records, one column or several."""
+    """Choose a mechanism for the mean and covariance of normal records, one column or several."""
     low, high = _box(types, "a normal law")
     cells = [(b - a) / _CELLS for a, b in zip(low, high, strict=True)]
     why = (
@@ -189,8 +194,9 @@ def gaussian(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **giv
 def robust_mean(
     types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any
 ) -> Choice:
-    """Choose for a mean of which a share of the records may be anything. delta: the additive part
-    of what it may cost."""
+    """Choose a mechanism for a mean where a share of the records may be anything. delta: the
+    additive part of the cost.
+    """
     if "deviations" not in given:
         raise ValueError(
             "robust_mean needs deviations=[...], a public standard deviation of each column's "
@@ -227,8 +233,8 @@ def choose(
     """Choose a mechanism, or several for several quantiles, by the kind of question and the
     declared types.
 
-    delta: the additive part of what the answer may cost, where mu^2 adds up. adjacency: that of the
-    mechanism. Raises TypeError or ValueError.
+    delta: the additive part of what the answer may cost, where mu^2 adds up. adjacency: that of
+    the mechanism. Raises TypeError or ValueError.
     """
     kind, given = question.kind, dict(question.given)
     if kind == "release":
@@ -252,7 +258,7 @@ def choose(
 
 
 def _by_name(kind: Any, given: Mapping[str, Any]) -> Choice:
-    """Take a mechanism that was named. Raises TypeError for what is none."""
+    """Check a mechanism that was named. Raises TypeError for anything else."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         name = getattr(kind, "__name__", type(kind).__name__)  # and no address in memory
         raise TypeError(f"mechanism = {name}; give a mechanism's class, for example BoundedMean.")
@@ -260,8 +266,9 @@ def _by_name(kind: Any, given: Mapping[str, Any]) -> Choice:
 
 
 def edges_of(column: str, kind: ColumnType, bins: int | Sequence[float] | None) -> list[float]:
-    """Give the public edges of a histogram's bins, from the first to the last. Raises TypeError or
-    ValueError."""
+    """Return the public edges of a histogram's bins, from the first to the last. Raises TypeError
+    or ValueError.
+    """
     low, high = bounds_of(column, kind, "a histogram")
     if bins is None:
         raise ValueError(
@@ -317,7 +324,7 @@ def _box(types: Mapping[str, ColumnType], wanted: str) -> tuple[list[float], lis
 
 
 def noise_of(unit: Unit) -> str:
-    """Give the noise that suits what the account adds up."""
+    """Return the noise that suits the account's unit."""
     return "laplace" if unit == "epsilon" else "gaussian"
 
 
@@ -326,5 +333,5 @@ def _columns(low: Sequence[Any]) -> str:
 
 
 def _root_up(d: int) -> float:
-    """A float no smaller than the square root."""
+    """Return a float no smaller than the square root."""
     return math.nextafter(math.sqrt(d), math.inf)

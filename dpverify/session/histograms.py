@@ -15,12 +15,11 @@ from dpverify.privacy.numbers import Exact, Floats
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Histogram:
-    """Noisy counts of public bins that are disjoint and hold every record: name of the bin ->
-    count.
+    """Noisy counts of disjoint public bins that hold every record: name of the bin -> count.
 
-    A name is a declared value, or (low, high) for the numbers low <= x < high, in the last bin also
-    x = high; of several columns a tuple with a name for each. Counts are unbiased, and may be
-    negative.
+    A name is a declared value, or (low, high) for the numbers low <= x < high, in the last bin
+    also x = high; for several columns a tuple with a name for each. Counts are unbiased, and may
+    be negative.
 
     counts: the released counts. values: for each column its declared values, or None where it has
     edges.
@@ -40,8 +39,9 @@ class Histogram:
 
     @property
     def value(self) -> dict[Any, Any]:
-        """The counts, unbiased: as they were released, or, asked with ranges=True, those of least
-        squares."""
+        """The unbiased counts: the released ones, or, asked with ranges=True, those of least
+        squares.
+        """
         if self.counts.strategy == "identity":
             return dict(zip(self.names, self.counts.released, strict=False))
         return self._named(self.counts.value)
@@ -100,7 +100,9 @@ class Histogram:
         return self._named(self.counts.consistent(total))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it in plain JSON types: a list of names with counts, and what was released."""
+        """Return the histogram in plain JSON types: a list of names with counts, and what was
+        released.
+        """
         counts = [[_plain(name), count] for name, count in self.value.items()]
         return {"result": "Histogram", "counts": counts, "released": self.counts.to_dict()}
 
@@ -146,17 +148,18 @@ class Top:
     def interval(self, level: Exact = 0.95) -> Any:
         """Compute two mappings by value, to the low and the high end of each count's interval.
 
-        At this level for all values of the column together, by Bonferroni's bound, shown or not.
+        The level is for all values of the column together, shown or not, by Bonferroni's bound.
         """
         ends = self.histogram.interval(level, simultaneous=True)
         low, high = ({name: end[name] for name in self.value} for end in ends)
         return low, high
 
     def surely(self, level: Exact = 0.95) -> list[Any]:
-        """List the values that are among the ``k`` most frequent, all of them at this level
-        together.
+        """List the values that are among the ``k`` most frequent, all of them together at this
+        level.
 
-        Of such a value fewer than k others have an interval that reaches the low end of its own.
+        A value is listed if fewer than k others have an interval that reaches the low end of its
+        own.
         """
         low, high = self.histogram.interval(level, simultaneous=True)
         return [
@@ -166,7 +169,7 @@ class Top:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it in plain JSON types."""
+        """Return the values in plain JSON types."""
         return {"result": "Top", "k": self.k, "histogram": self.histogram.to_dict()}
 
     def __str__(self) -> str:
@@ -184,7 +187,7 @@ def bin_name(name: Any) -> str:
 
 
 def _ends(end: Any, values: tuple[Any, ...] | None) -> Any:
-    """Give a declared value as the range of its place. Raises ValueError for what is none."""
+    """Return a declared value as the range of its place. Raises ValueError for what is none."""
     if values is None:
         return end
     if end not in values:

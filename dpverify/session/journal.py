@@ -32,12 +32,13 @@ class AccountError(RuntimeError):
 
 
 class CorruptAccount(AccountError):
-    """A file that no account has written this way, or that has changed since."""
+    """A file that no account has written in this form, or that has changed since."""
 
 
 class Journal(ABC):
-    """Lines in their order, of which none is ever changed or taken back; the first one is the
-    header."""
+    """Lines in their order, none of which is ever changed or taken back; the first one is the
+    header.
+    """
 
     @abstractmethod
     def lines(self) -> list[Line]:
@@ -45,8 +46,9 @@ class Journal(ABC):
 
     @abstractmethod
     def add(self, decide: Decide) -> Line:
-        """Add the line that ``decide`` makes of all lines so far; nothing is added where it
-        raises."""
+        """Add the line that ``decide`` makes of all lines so far; where it raises, nothing is
+        added.
+        """
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -100,9 +102,7 @@ class OnDisk(Journal):
         return made.named()
 
     def named(self) -> OnDisk:
-        """Sync the folder, so that the file keeps its name: whoever made it may not have done so
-        yet.
-        """
+        """Sync the folder, so that the file keeps its name: its maker may not have done so yet."""
         try:
             _sync_folder(self.path.parent)
         except OSError as error:
@@ -141,11 +141,11 @@ class OnDisk(Journal):
 
     @classmethod
     def mend(cls, path: str | os.PathLike[str]) -> str:
-        """Finish or cut off a last line that a killed process left torn; say which, in the file
-        too.
+        """Finish or cut off a last line that a killed process left torn; say which, also in the
+        file.
 
-        No record was read for a line that is torn, because it was not synced. A line that lacks its
-        end of line alone is kept. Raises CorruptAccount where any other line is wrong.
+        No record was read for a torn line, because it was not synced. A line that lacks only its
+        end of line is kept. Raises CorruptAccount where any other line is wrong.
         """
         journal = cls(path)
         with journal._locked() as file:
@@ -171,8 +171,9 @@ class OnDisk(Journal):
             return done
 
     def _make(self, header: Line) -> None:
-        """Write the header to a file beside, then give that the name, which fails if the name is
-        taken."""
+        """Write the header to a temporary file in the same folder, then link it to the name,
+        which fails if the name is taken.
+        """
         folder = self.path.parent
         beside = folder / f".{self.path.name}.{os.getpid()}.{threading.get_ident()}.new"
         try:
@@ -195,8 +196,9 @@ class OnDisk(Journal):
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Hold the file alone: against threads, forks and other processes, each of which opens it
-        anew."""
+        """Hold the file alone, against threads, forks and other processes, each of which opens it
+        anew.
+        """
         try:
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK)
         except OSError as error:
@@ -226,8 +228,9 @@ class OnDisk(Journal):
         return self._check(_content(file))
 
     def _check(self, content: bytes) -> list[Line]:
-        """Read lines, each of which must be as this module writes it, after all that this process
-        has seen."""
+        """Read lines, each of which must be as this module writes it and come after all that this
+        process has seen.
+        """
         known = content.startswith(self._content)  # then what is new is checked alone
         lines, chain = (list(self._lines), self._chain) if known else (list[Line](), "")
         *new, torn = content[len(self._content) if known else 0 :].split(b"\n")

@@ -1,4 +1,4 @@
-"""Variances and covariances of columns with bounds, as a matrix of noisy moments says them."""
+"""Variances and covariances of columns with bounds, from a matrix of noisy moments."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dpverify.privacy.numbers import Exact, Floats
 class Deviation:
     """A private standard deviation of one column: the root of the released variance.
 
-    Where noise made the variance negative the value is 0: nothing larger than the noise was found,
-    and ``interval`` says how large the deviation may be. ``moments`` has the variance and the mean.
+    Where noise made the variance negative the value is 0: the deviation cannot be told from
+    noise, and ``interval`` says how large it may be. ``moments`` has the variance and the mean.
     """
 
     moments: Moments
@@ -35,12 +35,14 @@ class Deviation:
         return float(self.moments.standard_deviation) / (2 * value) if value else math.inf
 
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
-        """Compute (low, high): the roots of the variance's interval, which holds as often."""
+        """Compute (low, high): the roots of the ends of the variance's interval, with the same
+        level.
+        """
         low, high = self.moments.interval(level)
         return math.sqrt(low), math.sqrt(high)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it in plain JSON types."""
+        """Return the deviation in plain JSON types."""
         return {"result": "Deviation", "moments": self.moments.to_dict()}
 
     def __repr__(self) -> str:
@@ -49,11 +51,11 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Moments:
-    """A private variance of one column, or covariance matrix of several, of the records between the
-    declared bounds.
+    """A private variance of one column, or covariance matrix of several, of the records between
+    the declared bounds.
 
-    ``moments`` is the released matrix of moments, which answers more at no cost. The divisor is the
-    number of records, not one less. A matrix may have negative eigenvalues, see ``positive``.
+    ``moments`` is the released matrix of moments, which answers more at no cost. The divisor is
+    the number of records, not one less. A matrix may have negative eigenvalues, see ``positive``.
     ``standard_deviation`` and intervals are to first order in the noise.
     """
 
@@ -95,13 +97,14 @@ class Moments:
         return (low, high) if len(low) > 1 else (float(low[0, 0]), max(0.0, float(high[0, 0])))
 
     def positive(self) -> Any:
-        """Compute the nearest matrix without negative eigenvalues; small ones are raised, so it is
-        biased there."""
+        """Compute the nearest matrix without negative eigenvalues; it is biased where small ones
+        are raised.
+        """
         values, vectors = np.linalg.eigh(np.atleast_2d(self._matrix()))
         return vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it in plain JSON types."""
+        """Return the moments in plain JSON types."""
         return {"result": "Moments", "moments": self.moments.to_dict()}
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ def draw(answer: Answer, axes: Any = None) -> Any:
 
 
 def _bars(result: Histogram | Top, axes: Any) -> None:
-    """A bar for each bin, with the interval of its count."""
+    """Draw a bar for each bin, with the interval of its count."""
     low, high = result.interval(0.95)  # of Top for all values at once
     counts = result.value
     places = np.arange(len(counts))
@@ -50,7 +50,7 @@ def _bars(result: Histogram | Top, axes: Any) -> None:
 
 
 def _interval(answer: Answer, axes: Any) -> None:
-    """Each number of the value, with its interval where there is one."""
+    """Draw each number of the value, with its interval where there is one."""
     values, ends = np.atleast_1d(np.asarray(answer.value, np.float64)), answer.interval(0.95)
     if values.ndim > 1:
         axes.imshow(values)

@@ -1,5 +1,6 @@
-"""A plan: questions that are fixed before any of them is answered share a budget under their full
-profile."""
+"""Plans: questions that are fixed before any of them is answered share a budget under their joint
+profile.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +36,16 @@ from dpverify.tables import Table
 
 
 class Plan(Asking[str]):
-    """Several questions that are answered together, by ``answer``; until then nothing is spent, or
-    read but for the number of rows of a table of chunks under replace.
+    """Several questions that are answered together, by ``answer``.
+
+    Until then nothing is spent, and nothing is read except the number of rows of a table of
+    chunks under replace.
 
     The methods are a session's; ``share`` is a weight here, 1 by default: a question of weight 2
-    has half the noise of one of weight 1 (in epsilon or in mu). How many questions there are is
-    known before the first answer, so the noise is chosen by
-    that: Laplace or Gaussian, whichever has the smaller deviation, and calibrated to the profile of
-    all of them together. A plan that is the first and only request of an account gets its whole
-    budget as it was given, delta included.
+    has half the noise of one of weight 1 (in epsilon or in mu). The number of questions is known
+    before the first answer, so the noise is chosen by it: Laplace or Gaussian, whichever has the
+    smaller deviation, calibrated to the joint profile of all questions. A plan that is the first
+    and only request of an account gets its whole budget as it was given, delta included.
     """
 
     __slots__ = ("_account", "_asked", "_bits", "_table")
@@ -53,7 +55,7 @@ class Plan(Asking[str]):
         self._asked: list[tuple[Question, Fraction]] = []
 
     def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> str:
-        """Keep a question, and give the name that its answer will have."""
+        """Keep a question, and return the name that its answer will have."""
         if budget is not None:
             raise ValueError(
                 "A question of a plan has a weight, share=2 for half the noise, and no budget."
@@ -95,7 +97,7 @@ class Plan(Asking[str]):
 
     def derivation_of(self, spend: Spend) -> Derivation[PrivacyClaim]:
         """Derive again what an earlier process answered, from the account's text, which replaces
-        what was asked here.
+        the questions asked here.
 
         Raises ValueError for a text that is no plan's.
         """
@@ -111,8 +113,9 @@ class Plan(Asking[str]):
     def _made(
         self, part: Fraction, first: bool
     ) -> tuple[Guarantee, list[Prepared], Derivation[PrivacyClaim]]:
-        """Calibrate to the whole budget, or to a share of it, with a share of its delta only where
-        there is need of one."""
+        """Calibrate to the whole budget, or to a share of it, with a share of its delta only
+        where that is needed.
+        """
         if first:
             return (self._account.budget, *self._calibrated(self._account.budget))
         try:
@@ -123,12 +126,12 @@ class Plan(Asking[str]):
             return (beside, *self._calibrated(beside))
 
     def _calibrated(self, whole: Guarantee) -> tuple[list[Prepared], Derivation[PrivacyClaim]]:
-        """Calibrate all questions with the noise of smaller deviation, and derive ``whole`` of them
-        together.
+        """Calibrate all questions with the noise of smaller deviation, and derive ``whole`` for
+        all of them together.
 
-        Gaussian noise beside quantiles: their choices have a bounded range, which is worth a mu of
-        half of it in a profile with others, and less alone; so they get a range of 2 mu where that
-        can be.
+        Where quantiles stand beside Gaussian noise: their choices have a bounded range, which is
+        worth a mu of half of it in a profile with others, and less alone. So they get a range of
+        2 mu where that can be.
         """
         refusal: ValueError | None = None
         for unit, ranges in self._ways(whole):
@@ -147,8 +150,9 @@ class Plan(Asking[str]):
         raise refusal
 
     def _ways(self, whole: Guarantee) -> list[tuple[Unit, bool]]:
-        """Order the ways to make noise, best first, by the deviation of a count: Laplace noise has
-        the root of two scales."""
+        """Order the ways to make noise, best first, by the standard deviation of a count; Laplace
+        noise has sqrt(2) times its scale.
+        """
         if not isinstance(whole, (PureDP, ApproxDP)):
             return [("gaussian", False)]  # and a range enters a Gaussian guarantee as a mu
         weights = [weight for _, weight in self._asked]
@@ -170,7 +174,7 @@ _Part = Callable[[Fraction], Guarantee]
 
 
 def _part(unit: Unit, question: Question, ranges: bool) -> _Part:
-    """Give the guarantee that a question's part of the budget is, from its amount."""
+    """Return the guarantee of a question's part of the budget, from its amount."""
     if unit == "epsilon":
         return PureDP
     if ranges and question.kind in _CHOICES and not isinstance(question.given.get("at"), list):
@@ -179,8 +183,9 @@ def _part(unit: Unit, question: Question, ranges: bool) -> _Part:
 
 
 def _least(whole: Guarantee, parts: Sequence[_Part], weights: Sequence[Fraction]) -> Fraction:
-    """Compute the least scale of noise for which the parts, of amounts weight / scale, are at most
-    ``whole`` together."""
+    """Compute the least scale of noise for which the parts, of amounts weight / scale, together
+    are at most ``whole``.
+    """
 
     def made(scale: Fraction) -> Guarantee:
         each = [part(weight / scale) for part, weight in zip(parts, weights, strict=True)]

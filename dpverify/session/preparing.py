@@ -1,5 +1,6 @@
-"""From a question to what answers it, without reading a record: mechanisms, disjoint selections,
-one derivation."""
+"""Preparation of an answer, without reading a record: mechanisms, disjoint selections, one
+derivation.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ from dpverify.tables import Selection, Table
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One release: of which group, on which selection."""
+    """One release: its group and its selection."""
 
     group: Any
     selection: Selection
@@ -50,14 +51,16 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Releases of one mechanism on selections that no record is in two of, or on a single one."""
+    """Releases of one mechanism on disjoint selections, or on a single one."""
 
     mechanism: Mechanism[Any]
     pieces: tuple[Piece, ...]
     disjoint: bool
 
     def derivation(self, adjacency: Adjacency) -> Derivation[PrivacyClaim]:
-        """Derive what they claim of the table together: the dearest of them, once."""
+        """Derive the joint claim of the releases about the table: the dearest one's claim, paid
+        once.
+        """
         own = self.mechanism.derivation
         if not self.disjoint:
             return self.pieces[0].selection.carry(own, adjacency)
@@ -67,8 +70,9 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question with its mechanisms, calibrated, and the claim of its answer. Nothing was read or
-    released."""
+    """A question with its calibrated mechanisms and the claim of its answer. Nothing was read or
+    released.
+    """
 
     question: Question
     together: tuple[Together, ...]
@@ -83,13 +87,14 @@ class Prepared:
 
     @property
     def selects(self) -> bool:
-        """Tell whether a record can be left out of an answer: then how many count is private under
-        replace too."""
+        """Tell whether a record can be left out of an answer: then the number that count is
+        private under replace too.
+        """
         return self.together[0].disjoint or self.together[0].pieces[0].selection.conditions != ()
 
     def expected_error(self, n: int) -> float:
-        """Predict the root mean square of the noise, as the mechanism does; of counts that of
-        one, of a covariance for a mean in the middle of the bounds.
+        """Predict the root mean square of the noise, as the mechanism does; for counts that of
+        one count, for a covariance with the mean in the middle of the bounds.
         """
         each = [one.mechanism.expected_error(n) for one in self.together]
         found = math.hypot(*each) / math.sqrt(len(each))  # of one mechanism, what it says itself
@@ -106,17 +111,20 @@ class Prepared:
         return found / len(half) * float(half @ half)
 
     def chunks(self) -> list[tuple[Mechanism[Any], Chunks]]:
-        """Give each mechanism with what it reads chunk by chunk; nothing for a table in memory."""
+        """Return each mechanism with what it reads chunk by chunk; nothing for a table in
+        memory.
+        """
         pairs = [(one, piece) for one in self.together for piece in one.pieces]
         if not pairs or pairs[0][1].selection.table.chunks is None:
             return []
         return [(one.mechanism, piece.selection.records) for one, piece in pairs]
 
     def release(self, bits: Bits | None, laws: Iterator[Law]) -> dict[Any, Any]:
-        """Draw all releases, and give the result of each group. Reads records: only after the
-        spend.
+        """Draw all releases, and return the result of each group. Records are read, so only after
+        the spend.
 
-        laws: of what is read chunk by chunk, in the order of ``chunks``, by one pass for all.
+        laws: the laws of what is read chunk by chunk, in the order of ``chunks``, by one pass for
+        all.
         """
         found: dict[Any, list[Any]] = {}
         for together in self.together:
@@ -138,12 +146,12 @@ class Prepared:
         return Quantiles(tuple(map(_value, released)))
 
     def _bounds(self) -> list[tuple[float, float]]:
-        """Give the declared bounds of the question's columns."""
+        """Return the declared bounds of the question's columns."""
         types = self.together[0].pieces[0].selection.types
         return [bounds_of(name, kind, self.question.kind) for name, kind in types.items()]
 
     def _scalar(self, released: Any) -> Any:
-        """Give the mean of a single column as a number, and what follows from moments."""
+        """Return the mean of a single column as a number, and what follows from moments."""
         if isinstance(released, MomentMatrixEstimate):
             return self._of_moments(released)
         if self.question.kind != "mean" or not isinstance(released, VectorMeanEstimate):
@@ -154,7 +162,7 @@ class Prepared:
         return ColumnMean.of(released, low, high)
 
     def _of_moments(self, released: MomentMatrixEstimate) -> Any:
-        """Give what follows from released moments, by the question's kind."""
+        """Return what follows from released moments, by the question's kind."""
         kind, given = self.question.kind, self.question.given
         if kind in _OF_SPREAD:
             found = Moments(released)
@@ -178,7 +186,7 @@ def prepare(
     share: Fraction | None,
     budget: Guarantee | None,
 ) -> Prepared:
-    """Choose mechanisms for a question, calibrate them to its part of the budget, derive the
+    """Choose mechanisms for a question, calibrate them to its part of the budget, and derive the
     answer's claim.
 
     Raises TypeError or ValueError, from public facts alone: declared types, the adjacency, the
@@ -225,22 +233,25 @@ def prepare(
 
 
 def _needed(pieces: Sequence[Piece], adjacency: Adjacency) -> Adjacency:
-    """Give the adjacency that the mechanism is for: add-remove where a record can change the group."""
+    """Return the adjacency that the mechanism needs: add-remove where a record can change its
+    group.
+    """
     if len(pieces) > 1:
         return Adjacency.ADD_REMOVE
     return pieces[0].selection.adjacency_needed(adjacency)
 
 
 def _unit_of(budget: Guarantee | None) -> Unit | None:
-    """Tell which noise suits a budget of its own; None for those that either does."""
+    """Return the unit whose noise suits a budget of its own; None for budgets that either suits."""
     if isinstance(budget, PureDP):
         return "epsilon"
     return "gaussian" if isinstance(budget, (GaussianDP, ZeroConcentratedDP)) else None
 
 
 def _masked(piece: Piece, chosen: Sequence[Choice]) -> tuple[tuple[Piece, ...], Sequence[Choice]]:
-    """Under replace, let records that are left out count as a value of no weight, where the
-    mechanism has one."""
+    """Let records that are left out under replace count as a value of no weight, where the
+    mechanism has one.
+    """
     masking = chosen[0].masking
     if masking is None or not piece.selection.leaves_out:
         return (piece,), chosen
@@ -249,7 +260,9 @@ def _masked(piece: Piece, chosen: Sequence[Choice]) -> tuple[tuple[Piece, ...], 
 
 
 def _refuse_too_few(question: Question, made: Sequence[Mechanism[Any]], rows: int) -> None:
-    """Refuse under replace, where the number of rows is public, before anything is spent."""
+    """Refuse too few records under replace, where the number of rows is public, before anything
+    is spent.
+    """
     fewest = max(mechanism.fewest_records() for mechanism in made)
     if rows < fewest:
         raise ValueError(
@@ -260,7 +273,9 @@ def _refuse_too_few(question: Question, made: Sequence[Mechanism[Any]], rows: in
 
 
 def _refuse_all_at_once(question: Question, made: Sequence[Mechanism[Any]]) -> None:
-    """Refuse what does not add up over the chunks of a table, before anything is spent."""
+    """Refuse a mechanism that does not add up over the chunks of a table, before anything is
+    spent.
+    """
     for mechanism in made:
         try:
             streaming(mechanism.fixed_plan).check(type(mechanism).__name__)

@@ -20,13 +20,12 @@ _SHOWN = 120  # characters of a parameter that the account's log shows
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: ``kind`` of ``columns``, of the records that ``where`` keeps, for each value
-    of ``by``.
+    """A question: ``kind`` of ``columns``, of the records that ``where`` keeps, for each value of
+    ``by``.
 
-    where: from a column to a list of declared values, or to a pair (low, high), both ends of which
-    belong to it.
-    given: further public parameters. Nothing of it may follow from the data but by released
-    answers.
+    where: from a column to a list of declared values, or to a pair (low, high), both ends of
+    which belong to it.
+    given: further public parameters. They may depend on the data through released answers only.
     """
 
     kind: str
@@ -102,7 +101,7 @@ def read_question(text: str) -> tuple[Question, Fraction | None, str | None]:
 
 
 def _plain(value: Any) -> Any:
-    """Give a public parameter in JSON's types, shortened where it is long."""
+    """Convert a public parameter to JSON's types, shortened where it is long."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

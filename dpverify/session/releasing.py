@@ -14,14 +14,15 @@ from dpverify.session.preparing import Prepared
 
 
 class ReleaseFailed(RuntimeError):
-    """A release that stopped after its budget was spent; which error it was is not said, for
-    records may have decided it."""
+    """A release that stopped after its budget was spent. The error is not shown, since records
+    may have decided it.
+    """
 
 
 def released(made: Sequence[Prepared], bits: Bits | None) -> list[dict[Any, Any]]:
-    """Release after the spend: all that is read chunk by chunk in one pass.
+    """Release after the spend; everything that is read chunk by chunk is read in one pass.
 
-    Raises ReleaseFailed, with no trace of the records, for whatever error there was.
+    Raises ReleaseFailed, with no trace of the records, whatever the error was.
     """
     results: list[dict[Any, Any]] = []
     why = _DECIDED
@@ -46,7 +47,7 @@ _DECIDED = (
 
 
 def answered(prepared: Prepared, spend: Spend, found: Mapping[Any, Any]) -> Answer:
-    """Make an answer of released results: of one, or of one for each group."""
+    """Make an answer of released results: of one result, or of one for each group."""
 
     def one(question: str, result: Any, kind: type[Answer] = Answer) -> Answer:
         return kind(question, prepared.mechanism, prepared.why, spend, prepared.derivation, result)

@@ -25,21 +25,22 @@ from dpverify.tables import Table
 class Session(Asking[Answer]):
     """Private answers about one table, paid for from one account.
 
-    table: a ``Table``. budget: what all answers together may reveal; requests may be chosen after
-    seeing answers.
+    table: a ``Table``. budget: the guarantee of all answers together; requests may be chosen
+    after seeing answers.
     adjacency: ``Adjacency.ADD_REMOVE`` (the number of rows is private) or ``REPLACE`` (it is
     public).
-    account: a file that every spend is written to before a record is read, or an open ``Account``;
-    without it the account is in memory, and ends with the process. accounting: "gaussian" (mu^2
-    adds up, Gaussian noise: better for many or for wide questions) or "epsilon" (epsilon adds up,
-    Laplace noise: better for a few); by default "epsilon" for PureDP budgets alone. additive_delta:
-    see ``Account``. bits: a seeded source, in tests.
+    account: a file that every spend is written to before a record is read, or an open
+    ``Account``; without it the account is in memory, and ends with the process.
+    accounting: "gaussian" (mu^2 adds up, Gaussian noise: better for many or for wide questions)
+    or "epsilon" (epsilon adds up, Laplace noise: better for a few); by default "epsilon" for
+    PureDP budgets alone.
+    additive_delta: see ``Account``. bits: a seeded source, in tests.
 
     Every question takes ``share`` ("1/3" of the whole budget as it was at the beginning) or
-    ``budget`` (a guarantee), and ``where`` (from a column to a list of values, or to a pair (low,
+    ``budget`` (a guarantee), ``where`` (from a column to a list of values, or to a pair (low,
     high)) and ``by`` (a Category or Boolean: an answer for each declared value, for the price of
     one under add-remove). Refusals come before the spend; a spend is never given back. Raises
-    TypeError or ValueError for bad parameters, ``BudgetExceeded`` for what is not left,
+    TypeError or ValueError for bad parameters, ``BudgetExceeded`` where too little is left,
     ``ReleaseFailed``.
     """
 
@@ -84,8 +85,9 @@ class Session(Asking[Answer]):
     def resume(
         cls, account: str | os.PathLike[str], table: Table, *, bits: Bits | None = None
     ) -> Session:
-        """Go on with an account on disk: its budget, adjacency and all that was spent. Raises
-        ValueError for another table."""
+        """Resume an account on disk: its budget, adjacency and all that was spent. Raises
+        ValueError for another table.
+        """
         made = cls.__new__(cls)
         made._open(table, Account.resume(account), bits)
         return made
@@ -103,7 +105,7 @@ class Session(Asking[Answer]):
             )
         self.table, self.account, self._bits = table, account, bits
 
-    # --- before and after --------------------------------------------------------------------------
+    # --- before and after -------------------------------------------------------------------------
 
     def expected_error(
         self,
@@ -117,13 +119,14 @@ class Session(Asking[Answer]):
         by: str | None = None,
         **given: Any,
     ) -> float:
-        """Predict the root mean square of an answer's noise, from public numbers; nothing is
-        spent, or read but for the number of rows of a table of chunks under replace.
+        """Predict the root mean square of an answer's noise, from public numbers. Nothing is
+        spent, and nothing is read except the number of rows of a table of chunks under replace.
 
-        kind: the name of a question, as "mean"; given: what else the question takes. n: a public
-        guess of the number of records that count; by default the number of rows under replace,
-        where it is public. In the unit that the mechanism's ``expected_error`` names. Raises
-        ValueError where nothing can be said without the data.
+        kind: the name of a question, as "mean". given: the question's other arguments.
+        n: a public guess of the number of records that count; by default the number of rows under
+        replace, where it is public.
+        The result is in the unit that the mechanism's ``expected_error`` names. Raises ValueError
+        where nothing can be said without the data.
         """
         if kind == "quantiles":
             kind, given = "quantile", given | {"at": levels_of(given.pop("levels", None))}
@@ -143,7 +146,8 @@ class Session(Asking[Answer]):
 
     def plan(self) -> Plan:
         """Begin a plan: several questions that are fixed before any of them is answered, for less
-        noise in each."""
+        noise in each.
+        """
         return Plan(self.table, self.account, self._bits)
 
     @property
@@ -159,7 +163,7 @@ class Session(Asking[Answer]):
 
     @property
     def derivation(self) -> Derivation[PrivacyClaim]:
-        """The whole session as one derivation: each answer's claim, under the filter that adds them
+        """Derivation of the whole session: each answer's claim, under the filter that adds them
         up.
 
         Raises AccountError where nothing was spent, and for questions of earlier processes that
@@ -187,7 +191,7 @@ class Session(Asking[Answer]):
 
     def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Answer:
         """Prepare, spend, release, in this order. A spend is on disk before a record is read;
-        files that have changed are refused before it.
+        changed files are refused before the spend.
         """
         prepared = self._prepared(question, share, budget)
         shown = prepared.derivation

@@ -30,11 +30,11 @@ from dpverify.tables import Boolean, Category, ColumnType, Integer, Selection, T
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Public bins for a question: a selection with a column for each axis, and the mechanism that
-    counts.
+    """Public bins for a question: a selection with a column for each axis, and the counting
+    mechanism.
 
-    groups: the declared values of ``by``, whose axis is the first; None without. values: of the
-    other axes, declared values or None for edges.
+    groups: the declared values of ``by``, whose axis is the first; None without. values: for the
+    other axes, declared values, or None for edges.
     """
 
     selection: Selection
@@ -49,7 +49,7 @@ class Tally:
         return prod(map(bins_of, self.choice.parameters["axes"]))
 
     def results(self, released: BinsEstimate) -> dict[Any, Any]:
-        """Give the result of each group, or of all records under None."""
+        """Return the result of each group, or of all records under None."""
         if self.groups is None:
             return {None: self._shown(Histogram(released, self.values))}
         own = np.array(released.released, object).reshape(len(self.groups), -1).tolist()
@@ -102,7 +102,7 @@ _OF_BINS = ("histogram", "top")
 
 
 def _top_of(question: Question, table: Table) -> int:
-    """Give k of a question for the k most frequent values. Raises TypeError or ValueError."""
+    """Return k of a question for the k most frequent values. Raises TypeError or ValueError."""
     k, kinds = whole(question.given["k"], "k"), [*map(table.type_of, question.columns)]
     if len(kinds) != 1 or not isinstance(kinds[0], (Category, Boolean)):
         raise TypeError(
@@ -125,8 +125,9 @@ def _why(axes: list[Axis], unit: Unit, given: Mapping[str, Any]) -> str:
 
 
 def _bins_of(question: Question, column: str, kind: ColumnType) -> Any:
-    """Give what was said of the bins of a column: of several columns by name, or a number for all
-    of them."""
+    """Return the bins that were given for a column: for several columns by name, or one number
+    for all of them.
+    """
     bins = question.given.get("bins")
     if not isinstance(bins, Mapping):
         listed = isinstance(kind, (Category, Boolean))
@@ -138,7 +139,7 @@ def _bins_of(question: Question, column: str, kind: ColumnType) -> Any:
 
 
 def _axis(column: str, kind: ColumnType, bins: Any) -> tuple[Axis, tuple[Any, ...] | None]:
-    """Give a column's bins, with their names where they are declared values."""
+    """Return a column's bins, with their names where they are declared values."""
     if isinstance(kind, (Category, Boolean)):
         if bins is not None:
             raise ValueError(
@@ -153,7 +154,7 @@ def _axis(column: str, kind: ColumnType, bins: Any) -> tuple[Axis, tuple[Any, ..
 
 
 def _require_whole(column: str, edges: list[float]) -> None:
-    """Refuse a bin without a whole number."""
+    """Refuse a bin that contains no whole number."""
     for i, (low, high) in enumerate(pairwise(edges), 1):
         last = i + 1 == len(edges)
         if math.ceil(low) > (math.floor(high) if last else math.ceil(high) - 1):

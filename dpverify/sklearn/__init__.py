@@ -1,4 +1,4 @@
-"""Private estimators in scikit-learn's shapes: ``fit`` is one release, and what follows costs
+"""Private estimators in the form of scikit-learn's: ``fit`` is one release; all else costs
 nothing.
 
 docs/how_to/sklearn.md says which of scikit-learn's checks privacy forbids, and why.

@@ -1,4 +1,4 @@
-"""What the estimators share: a budget, public bounds, one release for each ``fit``."""
+"""The base of the estimators: a budget, public bounds, one release for each ``fit``."""
 
 from __future__ import annotations
 
@@ -23,20 +23,24 @@ class NoRelease(ValueError):
 
 
 class SecondRelease(UserWarning):
-    """A second ``fit`` of one object: what both released costs what their claims compose to."""
+    """A second ``fit`` of one object: both releases together cost the composition of their
+    claims.
+    """
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """What ``fit`` of every private estimator does: one release of ``MomentMatrix``.
+    """The base of all private estimators, whose ``fit`` is one release of ``MomentMatrix``.
 
-    ``claim_`` and ``derivation_`` are of the last ``fit``, ``derivations_`` of all. ``estimate_``
-    is what was released. A model says nothing of its records beyond that, but ``score`` and
-    ``predict`` of private records are functions of these.
+    ``claim_`` and ``derivation_`` are those of the last ``fit``, ``derivations_`` those of all.
+    ``estimate_`` is the released matrix. A model itself says nothing of its records beyond that,
+    but the outputs of ``score`` and ``predict`` on private records are functions of these
+    records.
     """
 
     def _release(self, columns: Floats, low: Any, high: Any, bits: Bits | None) -> None:
-        """Release the moments of the columns between these bounds. Raises TypeError or ValueError,
-        before a bit is drawn, for parameters that are missing or make no sense."""
+        """Release the moments of the columns between these bounds. Raises TypeError or
+        ValueError, before a bit is drawn, for parameters that are missing or make no sense.
+        """
         for name in ("budget", "adjacency"):
             if getattr(self, name) is None:
                 raise ValueError(
@@ -68,18 +72,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def derivation_(self) -> Derivation[PrivacyClaim]:
-        """The derivation of what the last ``fit`` released."""
+        """Derivation of the last ``fit``'s release."""
         check_is_fitted(self, "mechanism_")
         return self.mechanism_.derivation
 
     @property
     def claim_(self) -> PrivacyClaim:
-        """The privacy claim of the last ``fit``."""
+        """Privacy claim of the last ``fit``."""
         return self.derivation_.conclusion
 
     def _moments(self) -> MomentMatrixEstimate:
-        """Give what was released. Raises NotFittedError before ``fit``, NoRelease after an
-        abstention."""
+        """Return the released moments. Raises NotFittedError before ``fit``, NoRelease after an
+        abstention.
+        """
         check_is_fitted(self, "mechanism_")
         if isinstance(self.estimate_, Abstained):
             raise NoRelease(
@@ -89,7 +94,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return self.estimate_
 
     def _records(self, X: Any) -> Floats:
-        """Read records to predict or transform, of the columns that were fitted."""
+        """Read records to predict or transform, with the columns that were fitted."""
         check_is_fitted(self, "mechanism_")
         return self._read(X, reset=False)
 
@@ -111,8 +116,9 @@ def targets_of(y: Any) -> Floats:
 
 
 def _quietly(read: Callable[[], Any], name: str) -> Floats:
-    """Read by scikit-learn, and repeat of what it refuses only words that show no record: of other
-    shapes and of complex numbers it shows the records, of texts numpy does."""
+    """Read by scikit-learn, and repeat from its refusals only words that show no record: for
+    other shapes and complex numbers scikit-learn shows the records, for texts numpy does.
+    """
     try:
         return np.asarray(read())
     except (TypeError, ValueError, OverflowError) as error:
@@ -142,7 +148,7 @@ _SHOW_NOTHING = (
 def bounds_of(given: Any, columns: int, name: str) -> tuple[list[float], list[float]]:
     """Read (low, high), each a number for all columns or a list with one for each.
 
-    Of two columns [(0, 1), (5, 10)] could be either all lower and all upper bounds or a pair for
+    For two columns [(0, 1), (5, 10)] could be either all lower and all upper bounds or a pair for
     each column, so there only a tuple of two lists or arrays is read. Raises TypeError or
     ValueError.
     """

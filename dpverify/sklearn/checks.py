@@ -1,6 +1,4 @@
-"""Which of scikit-learn's checks privacy forbids, for
-``check_estimator(expected_failed_checks=...)``.
-"""
+"""Checks of scikit-learn that privacy forbids, for ``check_estimator``'s expected_failed_checks."""
 
 from __future__ import annotations
 

@@ -22,10 +22,11 @@ from dpverify.sklearn.base import PrivateEstimator, bounds_of, targets_of
 class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """Private linear regression with an intercept, for one target or several.
 
-    budget, adjacency: what each ``fit`` may cost, between which datasets. feature_bounds,
-    target_bounds: public (low, high), each a number or one for each column; what is beyond counts
-    as the bound, and predictions stay between the targets'. radius, at_least: of
-    ``MomentMatrix``. A ridge follows from the noise, see ``MomentMatrixEstimate.regression``.
+    budget, adjacency: the guarantee of each ``fit``, and the pairs of datasets that it is about.
+    feature_bounds, target_bounds: public (low, high), each a number or one for each column.
+    Values beyond count as the bound, and predictions stay between the targets' bounds.
+    radius, at_least: as for ``MomentMatrix``. A ridge follows from the noise, see
+    ``MomentMatrixEstimate.regression``.
 
     After ``fit``: ``coef_``, ``intercept_``, ``regression_`` (a ``RegressionEstimate``, with
     intervals), ``claim_``, ``derivation_``. Where the mechanism abstained, these and ``predict``
@@ -78,23 +79,25 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         return moments.regression(k if self._single else places, ridge=self._ridge(moments, k))
 
     def _ridge(self, moments: MomentMatrixEstimate, k: int) -> Any:
-        """What is added to the variance of each feature, in units of its bounds; None: chosen."""
+        """Return the addition to the variance of each feature, in units of its bounds; None:
+        chosen from the noise.
+        """
         return None
 
     @property
     def regression_(self) -> RegressionEstimate:
-        """The fit with its intervals. Raises NoRelease after an abstention."""
+        """Regression estimate with its intervals. Raises NoRelease after an abstention."""
         self._moments()
         return self._regression
 
     @property
     def coef_(self) -> Floats:
-        """The coefficients, shape (k,), or (t, k) for several targets."""
+        """Coefficients, shape (k,), or (t, k) for several targets."""
         return self.regression_.value
 
     @property
     def intercept_(self) -> Any:
-        """The intercept, or one for each target."""
+        """Intercept, or one for each target."""
         return self.regression_.intercept
 
     def predict(self, X: Any) -> Floats:
@@ -103,7 +106,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         return fit.predict(self._records(X))
 
     def __sklearn_tags__(self) -> Any:
-        """Say that there may be several targets, and that noise may leave a poor fit."""
+        """Return the tags: several targets are allowed, and noise may leave a poor fit."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True
@@ -111,11 +114,10 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
 
 class Ridge(LinearRegression):
-    """Private ridge regression: what least squares with ``alpha`` |w|^2 added minimizes, of the
-    released moments.
+    """Private ridge regression: it minimizes the released squared error plus ``alpha`` |w|^2.
 
     alpha: as in scikit-learn, the penalty of the coefficients' squares beside the sum of squared
-    errors. Else as ``LinearRegression``, whose ridge follows from the noise.
+    errors. All else is as for ``LinearRegression``, whose ridge follows from the noise.
     """
 
     def __init__(
@@ -144,5 +146,5 @@ class Ridge(LinearRegression):
             raise ValueError(f"alpha = {self.alpha} is negative or no number; give 0 or more.")
 
     def _ridge(self, moments: MomentMatrixEstimate, k: int) -> Any:
-        """alpha over the number of records, in units of each feature's bounds."""
+        """Return alpha over the number of records, in units of each feature's bounds."""
         return (self.alpha / (moments.count * moments.half[:k] ** 2)).tolist()

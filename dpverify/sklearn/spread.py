@@ -17,7 +17,7 @@ from dpverify.sklearn.base import PrivateEstimator, bounds_of
 
 
 class _Transformer(TransformerMixin, PrivateEstimator):  # type: ignore[misc]
-    """A transformer that one release of the features' moments decides."""
+    """A transformer that depends on one release of the features' moments."""
 
     def fit(self, X: Any, y: Any = None, *, bits: Bits | None = None) -> Self:
         """Release the moments of the features; ``y`` is not read.
@@ -42,9 +42,11 @@ class _Transformer(TransformerMixin, PrivateEstimator):  # type: ignore[misc]
 class PCA(ClassNamePrefixFeaturesOutMixin, _Transformer):  # type: ignore[misc]
     """Private principal components.
 
-    n_components: how many, at most the number of columns; None: all. budget, adjacency: what each
-    ``fit`` may cost, between which datasets. bounds: public (low, high), each a number or one for
-    each column; what is beyond counts as the bound. radius, at_least: of ``MomentMatrix``.
+    n_components: number of components, at most that of columns; None: all.
+    budget, adjacency: the guarantee of each ``fit``, and the pairs of datasets that it is about.
+    bounds: public (low, high), each a number or one for each column; values beyond count as the
+    bound.
+    radius, at_least: as for ``MomentMatrix``.
 
     After ``fit``: ``components_``, ``explained_variance_``, ``explained_variance_ratio_``,
     ``mean_``, ``estimate_``, ``principal_components_`` (with angles by which noise turns them),
@@ -81,28 +83,28 @@ class PCA(ClassNamePrefixFeaturesOutMixin, _Transformer):  # type: ignore[misc]
 
     @property
     def principal_components_(self) -> ComponentsEstimate:
-        """The components with their errors. Raises NoRelease after an abstention."""
+        """Components with their errors. Raises NoRelease after an abstention."""
         self._moments()
         return self._components
 
     @property
     def components_(self) -> Floats:
-        """The directions, shape (k, d)."""
+        """Directions of the components, shape (k, d)."""
         return self.principal_components_.value
 
     @property
     def explained_variance_(self) -> Floats:
-        """The variance along each, shape (k,)."""
+        """Variance along each component, shape (k,)."""
         return self.principal_components_.variances
 
     @property
     def explained_variance_ratio_(self) -> Floats:
-        """Its share of the variance in all directions, shape (k,)."""
+        """Each component's share of the variance in all directions, shape (k,)."""
         return self.principal_components_.shares
 
     @property
     def mean_(self) -> Floats:
-        """The mean of each column, shape (d,)."""
+        """Mean of each column, shape (d,)."""
         return self.principal_components_.mean
 
     @property
@@ -115,16 +117,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, _Transformer):  # type: ignore[misc]
         return found.transform(self._records(X))
 
     def inverse_transform(self, X: Any) -> Floats:
-        """Give the points of the space that these projections stand for."""
+        """Return the points of the space that these projections stand for."""
         return np.asarray(np.asarray(X, np.float64) @ self.components_ + self.mean_)
 
 
 class StandardScaler(OneToOneFeatureMixin, _Transformer):  # type: ignore[misc]
     """Private standardization: columns less their means, over their standard deviations.
 
-    with_mean, with_std: which of both to do. Else as ``PCA``. A column whose variance noise hides
-    (the released one is below a standard deviation of its noise) is divided by that deviation's
-    root.
+    with_mean, with_std: which of both to do. All else is as for ``PCA``. A column whose variance
+    is hidden by noise (the released one is below a standard deviation of its noise) is divided by
+    that deviation's root.
 
     After ``fit``: ``mean_``, ``var_``, ``scale_``, ``estimate_``, ``claim_``, ``derivation_``.
     Where the mechanism abstained, these and ``transform`` raise NoRelease.
@@ -151,17 +153,17 @@ class StandardScaler(OneToOneFeatureMixin, _Transformer):  # type: ignore[misc]
 
     @property
     def mean_(self) -> Floats:
-        """The mean of each column, shape (d,)."""
+        """Mean of each column, shape (d,)."""
         return self._moments().mean
 
     @property
     def var_(self) -> Floats:
-        """The variance of each column, shape (d,)."""
+        """Variance of each column, shape (d,)."""
         return np.diag(self._moments().covariance)
 
     @property
     def scale_(self) -> Floats:
-        """What each column is divided by, shape (d,), above 0."""
+        """Divisor of each column, shape (d,), above 0."""
         noise = np.diag(self._moments().covariance_deviation)
         found = np.sqrt(np.maximum(self.var_, noise))
         return np.asarray(np.where(found > 0, found, 1.0))
@@ -174,7 +176,7 @@ class StandardScaler(OneToOneFeatureMixin, _Transformer):  # type: ignore[misc]
         return np.asarray(found / self.scale_ if self.with_std else found)
 
     def inverse_transform(self, X: Any) -> Floats:
-        """Give the records that these standardized ones stand for."""
+        """Return the records that these standardized ones stand for."""
         found = np.asarray(X, np.float64)
         found = found * self.scale_ if self.with_std else found
         return np.asarray(found + self.mean_ if self.with_mean else found)

@@ -1,5 +1,6 @@
-"""Tables of named columns: data of any kind in, records for mechanisms out, each row read on its
-own."""
+"""Tables of named columns: data of any kind in, records for mechanisms out, each row read by
+itself.
+"""
 
 from dpverify.tables.selection import Selection
 from dpverify.tables.table import Table

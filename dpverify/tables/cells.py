@@ -1,9 +1,10 @@
-"""Single cells as numbers and as texts, whatever they hold, each on its own.
+"""Single cells as numbers and as texts, whatever they hold, each by itself.
 
-The same value gives the same number however it is stored, for what is beside it may decide how: a
-missing value makes pandas store integers as floats, a word makes every number of a file a text, a
-complex number makes an array complex. So text counts as the number that it spells, a truth value
-and its word as 0 or 1, and a complex number without an imaginary part as a real one.
+The same value gives the same number however it is stored, since other cells of its column may
+decide its storage: a missing value makes pandas store integers as floats, a word makes every
+number of a file a text, a complex number makes an array complex. So text counts as the number
+that it spells, a truth value and its word as 0 or 1, and a complex number without an imaginary
+part as a real one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _BLANK = " \t\r\n"
 
 
 class Numbers(dict[str, Floats]):
-    """The numbers of columns by their names, the rows of one array. complete: whether none is NaN."""
+    """The numbers of columns by name, the rows of one array. complete: whether none of them is
+    NaN.
+    """
 
     def __init__(self, names: Sequence[str], rows: Floats, complete: bool) -> None:
         super().__init__(zip(names, rows, strict=True))
@@ -36,9 +39,9 @@ class Numbers(dict[str, Floats]):
 
 
 def numbers(cells: Cells, out: Floats | None = None) -> Floats:
-    """Convert cells to the nearest float64: NaN for what is no finite real number.
+    """Convert cells to the nearest float64, and to NaN where a cell is no finite real number.
 
-    out: an array for them; by default a new one.
+    out: an array for the numbers; by default a new one.
     """
     if not isinstance(cells, np.ndarray):
         listed = numbers_of([_bare(cell) for cell in cells])
@@ -56,24 +59,28 @@ def without_signs(cells: Floats, out: Floats | None = None) -> Floats:
 
 
 def any_missing(found: Floats) -> bool:
-    """Tell whether a number is NaN: then the least of all is."""
+    """Tell whether a number is NaN. Then the least of all is NaN."""
     return bool(np.isnan(found.min(initial=0.0)))
 
 
 def texts(cells: list[Any]) -> list[str | None]:
-    """Give the text of each cell that is one, without blanks around it; None for all others."""
+    """Return the text of each cell that is a text, without blanks around it; None for all
+    others.
+    """
     return [_text(cell) for cell in cells]
 
 
 def spelled(text: str) -> float | None:
-    """Give the number that a text spells in decimal digits, 1 for true and 0 for false; None for
-    any other."""
+    """Return the number that a text spells in decimal digits, 1 for true and 0 for false; None
+    for any other text.
+    """
     return float(text) if _NUMBER.fullmatch(text) else _TRUTH.get(text.lower())
 
 
 def _text(cell: Any) -> str | None:
-    """Read text or UTF-8 bytes. A cell's type is asked, never the cell, which may be code that is
-    not ours."""
+    """Read text or UTF-8 bytes. Only the cell's type is asked, never the cell, which may run
+    foreign code.
+    """
     kind = type(cell)
     if kind is str:
         return str(cell).strip(_BLANK)
@@ -88,7 +95,9 @@ def _text(cell: Any) -> str | None:
 
 
 def _bare(cell: Any) -> Any:
-    """Give the number that a text spells, or the real part of what has no other; else the cell."""
+    """Return the number that a text spells, or the real part of a complex number without an
+    imaginary part; else the cell.
+    """
     kind = type(cell)
     if kind is float or kind is int:
         return cell

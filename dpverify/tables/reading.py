@@ -1,8 +1,8 @@
-"""Columns of cells out of whatever holds a table. Only public facts decide an exception.
+"""Columns of cells, read from any container of a table. Only public facts decide an exception.
 
-Public are the type of the container, the names of its columns and, of an array, its dimensions. How
-a column is stored is not: one record can decide it. So every way of storing a cell gives the same
-number in the end (see ``cells``).
+The type of the container, the names of its columns and, for an array, its dimensions are public.
+How a column is stored is not: one record can decide it. So every way of storing a cell gives the
+same number in the end (see ``cells``).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from dpverify.tables.reading_frames import frame_cells, frame_columns, is_column
 def columns_of(
     data: Any, wanted: tuple[str, ...], names: Sequence[str] | None = None
 ) -> dict[str, Cells]:
-    """Give the cells of each wanted column, all of them of one length. Raises TypeError or
-    ValueError, from public facts alone."""
+    """Return the cells of each wanted column, all of the same length. Raises TypeError or
+    ValueError, from public facts alone.
+    """
     order = _order(names, wanted)
     if is_frame(data) or isinstance(data, Mapping):
         if names is not None:
@@ -47,7 +48,7 @@ def columns_of(
 
 
 def cells_of(column: Any, name: str) -> Cells:
-    """Give the cells of a single column. Raises TypeError for what is no column."""
+    """Return the cells of a single column. Raises TypeError for what is no column."""
     if is_column(column):
         return frame_cells(column)
     if isinstance(column, np.ndarray):
@@ -69,8 +70,9 @@ def _order(names: Sequence[str] | None, wanted: tuple[str, ...]) -> tuple[str, .
 
 
 def _there(wanted: tuple[str, ...], given: Iterable[Any]) -> tuple[str, ...]:
-    """Return the wanted columns, each of which is there once. Raises ValueError, which does not
-    list what is there: names that were read from a file without a line of names are a record."""
+    """Return the wanted columns, each of which must be there once. Raises ValueError, whose text
+    does not list the names there: names read from a file without a line of names are a record.
+    """
     names = list(given)
     for name in wanted:
         if names.count(name) != 1:
@@ -90,8 +92,9 @@ def _refuse_masks(array: Any) -> None:
 
 
 def _of_numpy(column: Any) -> Cells:
-    """Give the cells of an array of one dimension: a fresh array of floats where it holds real
-    numbers, else a list."""
+    """Return the cells of an array of one dimension: a fresh array of floats where it holds real
+    numbers, else a list.
+    """
     return column.astype(np.float64) if column.dtype.kind in "biuf" else list(column)
 
 
@@ -117,14 +120,14 @@ def _of_array(data: Any, wanted: tuple[str, ...], order: tuple[str, ...]) -> dic
 
 
 def _of_rows(rows: list[Any], wanted: tuple[str, ...], order: tuple[str, ...]) -> dict[str, Cells]:
-    """Give the cells of a list of rows, each of which is looked at alone."""
+    """Return the cells of a list of rows, each of which is looked at alone."""
     places = [order.index(name) for name in wanted]
     found: list[list[Any]] = [_row(row, wanted, places, len(order)) for row in rows]
     return {name: [row[i] for row in found] for i, name in enumerate(wanted)}
 
 
 def _row(row: Any, wanted: tuple[str, ...], places: list[int], width: int) -> list[Any]:
-    """Give the wanted cells of one row; all are missing where it is no row of that width."""
+    """Return the wanted cells of one row; all are missing where it is no row of that width."""
     try:
         kind = type(row)
         if issubclass(kind, Mapping):

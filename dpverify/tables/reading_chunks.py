@@ -1,4 +1,4 @@
-"""Tables that are read chunk by chunk: the same function of each row as for one in memory."""
+"""Tables that are read chunk by chunk: the same function of each row as for a table in memory."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from dpverify.tables.types import ColumnType
 
 @dataclass(frozen=True, slots=True)
 class Encode:
-    """The function that reads rows as numbers: of each declared column, each cell by itself.
+    """The function that reads rows as numbers: each cell of each declared column by itself.
 
-    names: of all columns of an array, in order; None for those that are declared.
+    names: names of all columns of an array, in order; None for the declared ones.
     """
 
     columns: tuple[tuple[str, ColumnType], ...]
     names: tuple[str, ...] | None = None
 
     def numbers(self, data: Any) -> Iterator[tuple[str, Floats]]:
-        """Give each column's numbers, with what is missing filled. Raises TypeError or ValueError,
-        from public facts alone."""
+        """Yield each column's numbers, with missing cells filled. Raises TypeError or ValueError,
+        from public facts alone.
+        """
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a conversion does to one record stays silent
             cells = columns_of(data, tuple(name for name, _ in self.columns), self.names)
@@ -44,7 +45,7 @@ class Encode:
                 yield column, _fill(kind, kind.encode(cells.pop(column)))
 
     def _of_chunk(self, chunk: Any) -> Numbers:
-        """Give what ``numbers`` gives, as the rows of one array."""
+        """Return the columns that ``numbers`` yields as the rows of one array."""
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             names = tuple(name for name, _ in self.columns)
@@ -68,10 +69,10 @@ class Encode:
         return self._of_chunk(chunk)
 
     def streamed(self, data: Any) -> Chunks | None:
-        """Give what is read chunk by chunk as numbers of columns; None for what is in memory.
+        """Return what is read chunk by chunk as numbers of columns; None for data in memory.
 
         Raises TypeError for an iterator, which could be read for one question only, and TypeError
-        or ValueError for a collection of Dask without the columns that were declared.
+        or ValueError for a collection of Dask without the declared columns.
         """
         chunks = chunks_in(data)
         if chunks is None:
@@ -87,7 +88,9 @@ class Encode:
         return chunks.mapped(self)
 
     def _check_collection(self, data: Any) -> None:
-        """Refuse what is no table by what Dask says of it, before anything is asked or spent."""
+        """Refuse a collection that is no table, by what Dask says of it, before anything is asked
+        or spent.
+        """
         named, flat = getattr(data, "columns", None), getattr(data, "ndim", 1) != 2
         expected = len(self.names or self.columns)
         if flat or (named is None and data.shape[1] != expected):
@@ -107,15 +110,16 @@ class Encode:
 
 
 def _fill(kind: ColumnType, found: Floats) -> Floats:
-    """Fill what is missing of a column."""
+    """Fill the missing numbers of a column."""
     if any_missing(found):
         found[np.isnan(found)] = kind.fill
     return found
 
 
 def rows_of(chunks: Chunks) -> int:
-    """Count the rows of a table of chunks, by a pass over them unless its files say it. Raises
-    SourceFailed."""
+    """Count the rows of a table of chunks, by a pass over them unless its files tell the number.
+    Raises SourceFailed.
+    """
     known = known_rows(chunks.source)
     if known is not None:
         return known

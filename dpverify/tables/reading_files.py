@@ -1,12 +1,12 @@
-"""Columns of files. Of a CSV file a line is a record, whatever it holds.
+"""Columns of files. In a CSV file each line is a record, whatever it holds.
 
-The rule for CSV files: the bytes are cut at each line feed, before anything else is looked at, and
-each line is decoded and divided by itself. So no record can swallow, shift or spoil another one: a
-quotation mark that is never closed, a line with too many or too few cells, bytes that are no text,
-a cell of any length make the cells of their own line missing, and nothing else. An empty line is a
-record too. In return a quoted cell cannot contain a line feed: where one person's record spans
-several lines they are several records, all of them missing, and the file is to be read by a library
-that joins them, and its frame given to ``Table``.
+The rule for CSV files: the bytes are cut at each line feed, before anything else is looked at,
+and each line is decoded and divided by itself. So no record can swallow, shift or spoil another
+one. A quotation mark that is never closed, a line with too many or too few cells, bytes that are
+no text, or a cell of any length make the cells of their own line missing, and nothing else. An
+empty line is a record too. The price is that a quoted cell cannot contain a line feed: one
+person's record that spans several lines becomes several records, all of them missing. Read such a
+file by a library that joins these lines, and give its frame to ``Table``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def csv_columns(
     delimiter: str,
     encoding: str,
 ) -> dict[str, list[str | None]]:
-    """Give the cells of each wanted column of a CSV file. The first line has the names, unless they
-    are given.
+    """Return the cells of each wanted column of a CSV file. The first line has the names, unless
+    they are given.
 
     Raises TypeError or ValueError for options and names, and OSError for the file.
     """
@@ -90,8 +90,9 @@ def parquet_table(path: str | PathLike[str], wanted: tuple[str, ...]) -> Any:
 
 
 def parquet_files(path: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
-    """List files: a single one, those of a list, or those of a folder that end in .parquet, by
-    name. Raises ValueError for none, and for one twice, whose rows would count twice.
+    """List the files: a single one, those of a list, or those of a folder that end in .parquet,
+    by name. Raises ValueError for none, and for a file that is listed twice, whose rows would
+    count twice.
     """
     paths = [path] if isinstance(path, (str, PathLike)) else list(path)
     found: list[Path] = []

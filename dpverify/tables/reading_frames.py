@@ -1,5 +1,5 @@
 """Columns of data frames of pandas and polars and of tables of pyarrow, without importing any of
-the three.
+these libraries.
 
 How a column is stored decides no exception: dates, lists and whatever else holds no numbers, texts
 or truth values is missing in every row.
@@ -34,7 +34,7 @@ def is_column(data: Any) -> bool:
 
 
 def _library_of(data: Any, classes: dict[str, tuple[str, ...]]) -> str:
-    """Name the library one of whose classes this is of; an empty text stands for none."""
+    """Name the library that has this object's class; an empty text stands for none."""
     for library, names in classes.items():
         module = sys.modules.get(library)  # whose data has been made has been imported
         if module is not None and isinstance(data, tuple(getattr(module, n) for n in names)):
@@ -48,7 +48,7 @@ def names_of(frame: Any) -> list[Any]:
 
 
 def frame_columns(frame: Any, names: Sequence[str]) -> dict[str, Cells]:
-    """Give the cells of a frame's columns, each of which it has once."""
+    """Return the cells of a frame's columns, each of which the frame has once."""
     if _library_of(frame, _FRAMES) == "pyarrow":
         there = frame.schema.names
         return {name: _of_arrow(frame.column(there.index(name))) for name in names}
@@ -56,7 +56,7 @@ def frame_columns(frame: Any, names: Sequence[str]) -> dict[str, Cells]:
 
 
 def frame_cells(column: Any) -> Cells:
-    """Give the cells of a column of one of these libraries."""
+    """Return the cells of a column of one of these libraries."""
     library = _library_of(column, _COLUMNS)
     if library == "pyarrow":
         return _of_arrow(column)
@@ -64,7 +64,7 @@ def frame_cells(column: Any) -> Cells:
 
 
 def _nothing(column: Any) -> Cells:
-    """Give as many missing cells as the column has."""
+    """Return as many missing cells as the column has."""
     return np.full(len(column), np.nan)
 
 
@@ -99,8 +99,9 @@ def _of_polars(column: Any) -> Cells:
 
 
 def _of_arrow(column: Any) -> Cells:
-    """Give the cells of an array of Arrow. Texts are taken as bytes, for Arrow lets them be no
-    UTF-8."""
+    """Return the cells of an array of Arrow. Texts are taken as bytes, since Arrow allows texts
+    that are no UTF-8.
+    """
     arrow = sys.modules["pyarrow"]
     if column.type == arrow.float64():
         return np.asarray(column.to_numpy(**_copied(column)))
@@ -128,6 +129,7 @@ def _of_arrow(column: Any) -> Cells:
 
 
 def _copied(column: Any) -> dict[str, bool]:
-    """Give the option by which an array that is not chunked becomes one of numpy, missing cells
-    too."""
+    """Return the option by which an array that is not chunked becomes one of numpy, also with
+    missing cells.
+    """
     return {} if hasattr(column, "chunks") else {"zero_copy_only": False}

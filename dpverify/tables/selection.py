@@ -1,5 +1,6 @@
-"""Columns of a table, with some records left out: a public function of each record, and what it
-does to claims."""
+"""Selections: columns of a table with some records left out, by a public function of each record,
+and their effect on claims.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A public condition on one column: its number is among several, or from low to high."""
+    """A public condition on one column: its number is among several, or between low and high."""
 
     column: str
     among: tuple[float, ...] = ()
@@ -30,7 +31,7 @@ class Condition:
     words: str = ""
 
     def holds(self, values: Floats) -> NDArray[np.bool_]:
-        """Tell of each number whether it meets the condition; NaN does not."""
+        """Tell for each number whether it meets the condition; NaN does not."""
         if self.among:
             return np.isin(values, self.among)
         met: NDArray[np.bool_] = (values >= self.low) & (values <= self.high)
@@ -39,7 +40,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The function of each row that a selection is: from the numbers of columns to the kept
+    """The function of each row that makes a selection: from the numbers of columns to the kept
     records.
     """
 
@@ -48,7 +49,7 @@ class Keep:
     filling: float | None
 
     def __call__(self, numbers: Mapping[str, Floats]) -> Floats:
-        """Give the kept records in order, shape (n, number of columns)."""
+        """Return the kept records in order, shape (n, number of columns)."""
         n = len(next(iter(numbers.values())))
         kept = np.ones(n, bool)
         for one in self.conditions:
@@ -63,8 +64,8 @@ class Keep:
         return np.where(kept[:, np.newaxis], found, self.filling)
 
     def _columns(self, numbers: Mapping[str, Floats]) -> Floats:
-        """Give the columns beside each other, each in one piece; not in a copy where they are
-        already.
+        """Return the columns beside each other, each contiguous; without a copy where they
+        already are.
         """
         if isinstance(numbers, Numbers) and tuple(numbers) == self.columns:
             return numbers.rows.T
@@ -87,7 +88,7 @@ class Selection:
 
     @property
     def types(self) -> dict[str, ColumnType]:
-        """The declared types of the selected columns."""
+        """Declared types of the selected columns."""
         return {name: self.table.columns[name] for name in self.columns}
 
     @property
@@ -99,7 +100,7 @@ class Selection:
 
     @property
     def why(self) -> str:
-        """The function of one record, in words."""
+        """Description of the function of one record, in words."""
         read = ", ".join(f"{name} ({kind})" for name, kind in self.types.items())
         kept = "".join(f"; kept where {one.words}" for one in self.conditions)
         filled = "" if self.filling is None else f"; any other record as {self.filling!r}"
@@ -107,8 +108,8 @@ class Selection:
 
     @property
     def records(self) -> Any:
-        """The kept records as mechanisms take them, shape (n, number of columns), or in chunks of
-        such: as secret as the data.
+        """Kept records as mechanisms take them, shape (n, number of columns), or in chunks of
+        such; as secret as the data.
 
         A category's value is its place in the declared list, a truth value is 0 or 1. Without
         columns each record is a single 0, to be counted.
@@ -126,11 +127,12 @@ class Selection:
         among: Iterable[Any] | None = None,
         between: tuple[float, float] | None = None,
     ) -> Selection:
-        """Keep the records whose value of a column is one of public values, or from one public
-        bound to another.
+        """Keep the records whose value of a column is one of public values, or between two public
+        bounds.
 
-        among: declared values of a Category or a Boolean, or whole numbers of an Integer. between:
-        both ends belong to it. Raises TypeError or ValueError, from public facts alone.
+        among: declared values of a Category or a Boolean, or whole numbers of an Integer.
+        between: (low, high), both of which belong to the range.
+        Raises TypeError or ValueError, from public facts alone.
         """
         kind = self.table.type_of(column)
         if (among is None) == (between is None):
@@ -141,11 +143,11 @@ class Selection:
         return replace(self, conditions=(*self.conditions, made))
 
     def by(self, column: str) -> dict[Any, Selection]:
-        """Divide the records by a column's declared values: a selection for each, and no record is
-        in two.
+        """Divide the records by a column's declared values: a selection for each value, all
+        disjoint.
 
-        Every declared value has one, whether it occurs or not. Raises TypeError unless the column
-        is a Category or a Boolean.
+        Every declared value has a selection, whether it occurs or not. Raises TypeError unless
+        the column is a Category or a Boolean.
         """
         kind = self.table.type_of(column)
         if self.filling is not None:
@@ -161,32 +163,34 @@ class Selection:
         return {value: self.where(column, among=[value]) for value in kind.values}
 
     def filled(self, value: float) -> Selection:
-        """Count each record that would be left out as one of this public value in every column, so
-        that none is left out.
+        """Count each record that would be left out as this public value in every column, so that
+        none is left out.
 
-        A query that such a record adds nothing to, as a sum for the value 0, is paid for once under
-        replace too. Raises TypeError or ValueError for what is no finite number.
+        A query to which such a record adds nothing, as a sum for the value 0, is then paid for
+        once under replace too. Raises TypeError or ValueError for what is no finite number.
         """
         return replace(self, filling=Number().number(value, "filled"))
 
     def adjacency_needed(self, adjacency: Adjacency) -> Adjacency:
-        """Give the adjacency that a mechanism on these records needs for a claim under
+        """Return the adjacency that a mechanism on these records needs for a claim under
         ``adjacency``.
 
-        Add-remove wherever a record can be left out: how many are kept is private under either.
+        It is add-remove wherever a record can be left out: the number of kept records is private
+        under either.
         """
         return Adjacency.ADD_REMOVE if self.leaves_out else adjacency
 
     def steps(self, adjacency: Adjacency) -> int:
-        """Count the steps that a claim is paid for: 2 where a replaced record may be left out, else
-        1."""
+        """Return the number of steps that a claim is paid for: 2 where a replaced record may be
+        left out, else 1.
+        """
         return 2 if self.leaves_out and adjacency is Adjacency.REPLACE else 1
 
     def carry(
         self, derivation: Derivation[PrivacyClaim], adjacency: Adjacency
     ) -> Derivation[PrivacyClaim]:
-        """Derive what a mechanism that is run on these records claims of the table, under
-        ``adjacency``.
+        """Derive the claim about the table, under ``adjacency``, of a mechanism that runs on
+        these records.
 
         derivation: the mechanism's own, under ``adjacency_needed(adjacency)``. Raises ValueError
         for a mechanism that takes another number of columns, or is for another adjacency.

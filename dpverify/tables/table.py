@@ -33,17 +33,19 @@ class Table:
     """Named columns of declared types: a snapshot, which nothing changes afterwards.
 
     data: a data frame of pandas or polars, a table of pyarrow, a mapping from names to columns, a
-    numpy array (a structured one, or one of rows), or a list of rows, each a mapping or a sequence;
-    or ``Chunks`` or a Dask data frame, for data larger than memory: then it is read chunk by chunk
-    whenever a question is answered, by mechanisms whose queries add up, and must not change.
-    columns: the declared type of each column that is to be used; others are not read. names: the
-    names of the columns of an array or of rows, in order; by default those of ``columns``. name:
-    the table's own, by which claims about two tables are told apart.
+    numpy array (a structured one, or one of rows), or a list of rows, each a mapping or a
+    sequence. For data larger than memory, ``Chunks`` or a Dask data frame: it is read chunk by
+    chunk whenever a question is answered, by mechanisms whose queries add up, and must not
+    change.
+    columns: the declared type of each column to use; others are not read.
+    names: the names of the columns of an array or of rows, in order; by default those of
+    ``columns``.
+    name: the table's name, by which claims about two tables are told apart.
 
-    What a row holds decides no exception, no warning and no other row: a cell that is no value of
-    its column's declared type is missing. The columns' names and types are public, all else is
-    private: under add-remove the number of rows too, so that a table has no ``len``. Raises
-    TypeError or ValueError for what is no table and for columns that are not there.
+    The values of a row decide no exception, no warning and no other row: a cell that is no value
+    of its column's declared type is missing. The columns' names and types are public, all else is
+    private: under add-remove the number of rows too, so a table has no ``len``. Raises TypeError
+    or ValueError for what is no table and for columns that are not there.
     """
 
     __slots__ = ("_chunks", "_columns", "_domain", "_numbers", "_rows")
@@ -88,10 +90,11 @@ class Table:
         """Read a CSV file: each line is a record, whatever it holds, so that no record can change
         how another one is read.
 
-        A line with a quotation mark that is not closed, with another number of cells than there are
-        columns, or that is not text in the encoding is a record whose cells are all missing. A
-        quoted cell cannot contain a line break. names: of all columns, in order, for a file whose
-        first line does not have them. name: the table's, by default the file's without its ending.
+        A line is a record whose cells are all missing if it has a quotation mark that is not
+        closed, another number of cells than there are columns, or bytes that are no text in the
+        encoding. A quoted cell cannot contain a line break.
+        names: names of all columns, in order, for a file whose first line does not have them.
+        name: the table's name, by default the file's without its ending.
         Raises TypeError, ValueError or OSError.
         """
         declared = declared_columns(columns)
@@ -107,13 +110,14 @@ class Table:
         name: str | None = None,
         in_memory: bool = True,
     ) -> Self:
-        """Read a Parquet file, by pyarrow; or, in_memory=False, read it chunk by chunk when a
+        """Read a Parquet file, by pyarrow; with in_memory=False, read it chunk by chunk when a
         question is answered.
 
-        Of several files (a list of them, or a folder of files that end in .parquet) the rows are
-        those of all together, in_memory=False alone. Files that change after they were opened are
-        refused. name: the table's, by default the file's without its ending. Raises ImportError
-        without pyarrow, TypeError, ValueError or OSError.
+        Several files (a list of them, or a folder of files that end in .parquet) make one table
+        of all their rows, with in_memory=False alone. Files that change after they were opened
+        are refused.
+        name: the table's name, by default the file's without its ending.
+        Raises ImportError without pyarrow, TypeError, ValueError or OSError.
         """
         declared = declared_columns(columns)
         if not in_memory:
@@ -132,24 +136,26 @@ class Table:
 
     @property
     def name(self) -> str:
-        """The table's name."""
+        """Name of the table."""
         return self._domain.name
 
     @property
     def columns(self) -> Mapping[str, ColumnType]:
-        """The declared type of each column."""
+        """Declared type of each column."""
         return self._columns
 
     @property
     def domain(self) -> TableDomain:
-        """The datasets that claims about this table cover: all tables of its name, columns and
-        types."""
+        """Datasets that claims about this table cover: all tables of its name, columns
+        and types.
+        """
         return self._domain
 
     @property
     def private_number_of_rows(self) -> int:
-        """The number of rows: public under replace alone, and then only if no row was left out
-        before."""
+        """Number of rows: public under replace alone, and then only if no row was left out
+        before.
+        """
         if self._chunks is None:
             return len(next(iter(self._numbers.values())))
         if self._rows is None:
@@ -158,8 +164,9 @@ class Table:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all values, as secret as the data: who has it can test guesses. Never write
-        or show it."""
+        """Digest of all values, as secret as the data: with it guesses can be tested. Never write
+        or show it.
+        """
         digest = hashlib.sha256(repr(self._domain).encode())
         self._refuse_chunks("fingerprint")
         for found in self._numbers.values():
@@ -167,20 +174,22 @@ class Table:
         return digest.hexdigest()
 
     def numbers(self, column: str) -> Floats:
-        """Give the numbers of a column, read only, as secret as the data: NaN where a missing cell
-        leaves its record out."""
+        """Return the numbers of a column, read only, as secret as the data: NaN where a missing
+        cell leaves its record out.
+        """
         self.type_of(column)
         self._refuse_chunks("numbers")
         return self._numbers[column]
 
     @property
     def chunks(self) -> Chunks | None:
-        """The numbers of all columns in chunks, as secret as the data; None for a table in memory."""
+        """Numbers of all columns in chunks, as secret as the data; None for a table in memory."""
         return self._chunks
 
     def require_unchanged(self) -> None:
-        """Refuse files that are gone or not what they were when they were opened, without reading
-        them. Raises SourceFailed."""
+        """Refuse files that are gone or have changed since they were opened, without reading
+        them. Raises SourceFailed.
+        """
         if self._chunks is not None:
             require_unchanged(self._chunks.source)
 
@@ -192,7 +201,7 @@ class Table:
             )
 
     def type_of(self, column: str) -> ColumnType:
-        """Give a column's declared type. Raises ValueError for a column that was not declared."""
+        """Return a column's declared type. Raises ValueError for a column that was not declared."""
         if not isinstance(column, str) or column not in self._columns:
             raise ValueError(
                 f"The table {self.name!r} has no column {column!r}; it was declared with "
@@ -201,8 +210,9 @@ class Table:
         return self._columns[column]
 
     def select(self, *columns: str) -> Selection:
-        """Select columns by name, in this order; none, to count records. Raises ValueError for
-        unknown or repeated names."""
+        """Select columns by name, in this order; without names, to count records. Raises
+        ValueError for unknown or repeated names.
+        """
         for column in columns:
             self.type_of(column)
         if len(set(columns)) < len(columns):

@@ -1,7 +1,8 @@
-"""Declared types of columns: which cells are values, which are missing, and what becomes of these.
+"""Declared types of columns: which cells are values, which are missing, and what a missing cell
+counts as.
 
-A type is declared and never guessed: a guess from the values would be a release of them. Reading a
-cell looks at that cell alone and at the declared type.
+A type is declared and never guessed: a guess from the values would be a release of them. Reading
+a cell looks at that cell alone and at the declared type.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _BOUNDS = "low and high"
 class ColumnType(ABC):
     """A declared type. Every cell is a value of it, as a number, or missing.
 
-    missing: what a missing cell counts as, a public value of the type; or "leave out", which leaves
-    the record out of every selection that has the column.
+    missing: the public value of the type that a missing cell counts as; or "leave out", which
+    leaves the record out of every selection that has the column.
     """
 
     __slots__ = ()
@@ -34,11 +35,13 @@ class ColumnType(ABC):
 
     @abstractmethod
     def encode(self, cells: Cells, out: Floats | None = None) -> Floats:
-        """Give each cell's number, NaN where it is missing, in ``out`` or in a new array."""
+        """Return each cell's number, NaN where it is missing, in ``out`` or in a new array."""
 
     @abstractmethod
     def number(self, value: Any, column: str) -> float:
-        """Give the number of a public value. Raises TypeError or ValueError, naming the column."""
+        """Return the number of a public value. Raises TypeError or ValueError, naming the
+        column.
+        """
 
     @property
     def leaves_out(self) -> bool:
@@ -47,7 +50,7 @@ class ColumnType(ABC):
 
     @property
     def fill(self) -> float:
-        """The number that a missing cell counts as; NaN where its record is left out."""
+        """Number that a missing cell counts as; NaN where its record is left out."""
         return float("nan") if self.leaves_out else self.number(self.missing, "missing")
 
     def _missing_text(self) -> str:
@@ -57,12 +60,14 @@ class ColumnType(ABC):
 @sealed
 @dataclass(frozen=True, slots=True)
 class Number(ColumnType):
-    """Real numbers. Between public bounds: a value beyond one counts as the bound.
+    """Real numbers, clamped to public bounds where these are given.
 
-    Text that spells a number counts as this number. Missing: NaN, infinities, and whatever is no
-    number. low, high: public bounds, chosen without looking at the data; without them values are as
-    they are. missing: a public number, within the bounds; or "leave out". Raises TypeError or
-    ValueError for others.
+    Text that spells a number counts as this number. NaN, infinities, and whatever is no number
+    are missing.
+    low, high: public bounds, chosen without looking at the data; a value beyond one counts as the
+    bound. Without bounds values are as they are.
+    missing: a public number, within the bounds; or "leave out".
+    Raises TypeError or ValueError for others.
     """
 
     low: float | None = None
@@ -83,8 +88,9 @@ class Number(ColumnType):
             settle(self, missing=self.number(self.missing, "missing"))
 
     def encode(self, cells: Cells, out: Floats | None = None) -> Floats:
-        """Give each cell's number, moved to the nearer bound if it is beyond, NaN where it is
-        missing."""
+        """Return each cell's number, moved to the nearer bound if it is beyond, NaN where it is
+        missing.
+        """
         if self.low is None or self.high is None:
             return numbers(cells, out)
         if isinstance(cells, np.ndarray) and _all_between(cells, self.low, self.high):
@@ -93,7 +99,7 @@ class Number(ColumnType):
         return np.clip(found, self.low, self.high, out=found)
 
     def number(self, value: Any, column: str) -> float:
-        """Give a public number as a float within the bounds. Raises TypeError or ValueError."""
+        """Return a public number as a float within the bounds. Raises TypeError or ValueError."""
         found = numbers([value])[0]
         if isinstance(value, (str, bytes, bool, np.bool_)) or np.isnan(found):
             raise TypeError(f"{column}: {value!r} is no finite number; give one, for example 0.0.")
@@ -110,7 +116,9 @@ class Number(ColumnType):
 
 
 def _all_between(cells: Floats, low: float, high: float) -> bool:
-    """Tell whether all cells are; NaN, which the least or the largest then is, is not."""
+    """Tell whether all cells are between low and high; with a NaN, which makes the least and the
+    largest NaN, they are not.
+    """
     return bool(cells.size and cells.min() >= low and cells.max() <= high)
 
 
@@ -135,14 +143,15 @@ class Integer(Number):
                 )
 
     def encode(self, cells: Cells, out: Floats | None = None) -> Floats:
-        """Give each whole number, moved to the nearer bound if it is beyond, NaN where a cell is
-        missing."""
+        """Return each whole number, moved to the nearer bound if it is beyond, NaN where a cell
+        is missing.
+        """
         found = numbers(cells, out)
         found[np.floor(found) != found] = np.nan
         return found if self.low is None else np.clip(found, self.low, self.high, out=found)
 
     def number(self, value: Any, column: str) -> float:
-        """Give a whole number as a float within the bounds. Raises TypeError or ValueError."""
+        """Return a whole number as a float within the bounds. Raises TypeError or ValueError."""
         found = Number.number(self, value, column)
         if not found.is_integer():
             raise ValueError(f"{column}: {value!r} is not whole; give a whole number.")
@@ -156,10 +165,10 @@ class _Listed(ColumnType):
 
     @abstractmethod
     def places(self) -> dict[str | float, float]:
-        """Give the place of each text and of each number that stands for a value."""
+        """Return the place of each text and of each number that stands for a value."""
 
     def encode(self, cells: Cells, out: Floats | None = None) -> Floats:
-        """Give the place of each cell's value in the public list, NaN where it is missing."""
+        """Return the place of each cell's value in the public list, NaN where it is missing."""
         places = self.places()
         found = _look_up(numbers(cells), places, out)
         if isinstance(cells, list):
@@ -184,8 +193,9 @@ class Category(_Listed):
     """Values from a public list of texts or whole numbers; whatever is not listed is missing.
 
     Text is compared without blanks around it. A text that spells a number and the number are the
-    same value, for how a column is stored may follow from a single record. missing: one of the
-    values, or "leave out". Raises TypeError or ValueError for values that are no such list.
+    same value, since a single record may decide how a column is stored.
+    missing: one of the values, or "leave out".
+    Raises TypeError or ValueError for values that are no such list.
     """
 
     values: tuple[str | int, ...]
@@ -202,11 +212,11 @@ class Category(_Listed):
             self.number(missing, "missing")
 
     def places(self) -> dict[str | float, float]:
-        """Give the place of each listed text and number."""
+        """Return the place of each listed text and number."""
         return {_key(value): float(place) for place, value in enumerate(self.values)}
 
     def number(self, value: Any, column: str) -> float:
-        """Give the place of a listed value. Raises ValueError for any other."""
+        """Return the place of a listed value. Raises ValueError for any other."""
         place = None if isinstance(value, bool) else self.places().get(_key(value))
         if place is None:
             raise ValueError(f"{column}: {value!r} is not among the declared values {self.values}.")
@@ -217,7 +227,7 @@ class Category(_Listed):
 
 
 def _key(value: Any) -> str | float:
-    """Give what two values have in common if no cell could tell them apart."""
+    """Return a key that two values share if no cell could tell them apart."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise TypeError(
             f"{value!r} is a {type(value).__name__}; a category's values are texts or whole "
@@ -256,11 +266,11 @@ class Boolean(_Listed):
             self.number(self.missing, "missing")
 
     def places(self) -> dict[str | float, float]:
-        """Give 1 for the number 1 and 0 for the number 0."""
+        """Return 1 for the number 1 and 0 for the number 0."""
         return {0.0: 0.0, 1.0: 1.0}
 
     def number(self, value: Any, column: str) -> float:
-        """Give 1 for True and 0 for False. Raises ValueError for anything else."""
+        """Return 1 for True and 0 for False. Raises ValueError for anything else."""
         if not isinstance(value, bool):
             raise ValueError(f"{column}: {value!r} is neither True nor False.")
         return float(value)

@@ -600,7 +600,7 @@ def test_intervals_that_cannot_be_are_none() -> None:
     )
     for result in none:
         assert result.interval() is None
-        assert (result.interval.__doc__ or "").startswith("Give None: ")
+        assert (result.interval.__doc__ or "").startswith("Return None: ")
 
 
 def test_extreme_noise_gives_wide_intervals_and_no_errors() -> None:
