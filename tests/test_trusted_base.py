@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from dpverify.privacy import rules
+from dpverify.privacy import rules, sources_of
 from dpverify.suite import papers as suite_papers
 from dpverify.suite.dependencies import TRUSTED
 
@@ -63,10 +63,17 @@ def test_the_theorems_that_users_see_are_those_that_are_tied() -> None:
 
 
 def test_a_rule_is_said_to_be_proved_by_coq_or_in_prose() -> None:
-    place = "dpverify/privacy/rules/{}.py:{}".format
-    assert "compose_dominated" in suite_papers.proof_at(place("composition", "adaptive_compose"))
-    assert suite_papers.proof_at(place("noise", "discrete_gaussian")) == "proved in prose"
-    assert suite_papers.proof_at("spec/bounded_mean.py:law") == ""
+    place, said = "dpverify/privacy/rules/{}.py:{}".format, suite_papers.proof_at
+    composed = place("composition", "adaptive_compose")
+    assert "compose_dominated" in said(composed, "DR14", "Theorem B.1")
+    assert said(composed, "BS16", "composition of zCDP") == "proved in prose"
+    assert said(place("noise", "discrete_gaussian"), "CKS20", "Theorem 14") == "proved in prose"
+    assert said("spec/bounded_mean.py:law", "DR14", "Theorem B.1") == ""
+
+
+def test_what_is_in_prose_beside_theorems_is_stated_by_a_rule_that_has_theorems() -> None:
+    sources = [s for name in suite_papers.theorems() for s in sources_of(getattr(rules, name))]
+    assert {(source.paper, source.item) for source in sources} > suite_papers.IN_PROSE
 
 
 def test_lines_of_code_leave_out_what_explains() -> None:

@@ -168,7 +168,7 @@ def show_papers(stated: Sequence[Statement], missing: Sequence[str]) -> int:
             note = f" ({item.note})" if item.note else ""
             print(f"  {item.item}: {item.status.value}{note}")
             for place in item.places:
-                proof = proof_at(place)
+                proof = proof_at(place, item.paper, item.item)
                 print(f"      {place}{proof and f' ({proof})'}")
         _print_unstated(key)
         print()

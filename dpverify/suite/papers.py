@@ -66,14 +66,23 @@ def theorems() -> dict[str, tuple[str, ...]]:
     return {rule: tuple(found) for rule, found in tomllib.loads(text).items()}
 
 
-def proof_at(place: str) -> str:
-    """Say which theorems of a kernel's rule Coq has checked, or that it is proved in prose; ""
-    for any other place.
+IN_PROSE = frozenset(
+    {
+        ("BS16", "composition of zCDP"),
+        ("OURS", "AboveThreshold of queries that move one way has a bounded range"),
+    }
+)
+"""Items of rules that have theorems, none of which is about this item."""
+
+
+def proof_at(place: str, paper: str, item: str) -> str:
+    """Say which theorems of a kernel's rule Coq has checked, or that an item that the rule
+    states is proved in prose; "" for any other place.
     """
     path, _, name = place.rpartition(":")
     if not path.startswith("dpverify/privacy/rules/"):
         return ""
-    found = theorems().get(name)
+    found = () if (paper, item) in IN_PROSE else theorems().get(name)
     return f"in Coq: {', '.join(found)}; the rest in prose" if found else "proved in prose"
 
 
