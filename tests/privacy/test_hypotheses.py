@@ -162,6 +162,19 @@ def test_an_event_s_own_hypotheses_come_in_addition() -> None:
         rules.add_delta_event(rules.compose(quiet, alone), rare)
 
 
+def test_what_the_coins_decide_is_bounded_under_no_hypotheses() -> None:
+    """Left: "a", certainly. Right: "a" or "b", each as often; the event happens where "b" does.
+
+    Under "not b" the event never happens, and without it both give "a": the claim at no cost. But
+    under "not b" the laws have masses of 1 and 1/2.
+    """
+    released = rules.discrete_laplace(lemma(1, shift=40, hypotheses=(HIDDEN,)), 1)
+    rare = rules.released_event(AT_MOST, released, probability="1e-9")
+    claim = rules.compose(released, conjectured(GaussianDP(1), hypotheses=(AT_MOST,)))
+    with pytest.raises(ValueError, match="needs a bound under no hypotheses"):
+        rules.add_total_variation_event(claim, rare)
+
+
 def test_a_gate_takes_away_what_it_sees_to() -> None:
     gated = conjectured(GaussianDP(1), hypotheses=(GATED, AT_MOST))
     assert rules.passed_gate(gated, "number", 3).conclusion.hypotheses == {AT_MOST}

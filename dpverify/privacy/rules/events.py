@@ -88,8 +88,14 @@ def add_total_variation_event(
 
     Under the hypothesis the claim is about a mechanism that can be coupled with this one so
     that both give the same output where it holds. The cost is (1 + e^epsilon) times the event's
-    probability, at the final epsilon.
+    probability, at the final epsilon. A bound that itself holds under hypotheses is refused: the
+    other mechanism may give outputs at which they hold where this one's are such that they fail.
     """
+    if event.conclusion.hypotheses:
+        raise ValueError(
+            f"{event.conclusion}: how far two mechanisms are apart needs a bound under no "
+            "hypotheses; prove it without them."
+        )
     return _discharged(_with_tv, claim, event, "a total variation event", _TOTAL_VARIATION)
 
 
