@@ -11,7 +11,16 @@ import pytest
 from dpverify import privacy
 
 from .coq import examples
-from .coq.__main__ import AXIOMS, FILES, HERE, rests_on, theorems, unproved
+from .coq.__main__ import (
+    AXIOMS,
+    FILES,
+    HERE,
+    printed_ties,
+    rests_on,
+    taken_for_granted,
+    theorems,
+    unproved,
+)
 from .coq.tie import Tie
 from .coq.ties import TIES
 
@@ -42,6 +51,30 @@ EXAMPLES = [(tie.theorem, example) for tie in TIES for example in tie.examples()
 
 def test_nothing_is_left_out_of_the_proofs() -> None:
     assert unproved() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("Lemma x : p.\nProof. Admitted.", ["Admitted"]),
+        ("Lemma x : p. (* (* *) Proof. by admit.", ["admit"]),
+        ("Axioms (x : p) (y : q).", ["Axioms"]),
+        ("Unset Guard Checking.\nFixpoint f n := f n.", ["Unset Guard Checking"]),
+        ("#[bypass_check(universes)] Definition x := y.", ["bypass_check"]),
+        ("(* No Axiom is left. *) Lemma admitted : p.", []),
+    ],
+)
+def test_what_is_taken_for_granted_is_found(source: str, found: list[str]) -> None:
+    assert taken_for_granted(source) == found
+
+
+def test_ties_are_written_in_terms_of_the_files_to_be_believed() -> None:
+    """A notation of another file would let a weaker theorem be tied in the same words."""
+    imported = re.findall(r"^(?:Require )?Import (.*)\.$", printed_ties(), re.MULTILINE)
+    assert imported == [" ".join(BELIEVED), "GRing.Theory Num.Theory Order.Theory"]
+    named = re.findall(r" := @(\w+)\.\w+\.$", printed_ties(), re.MULTILINE)
+    assert len(named) == 2 * len(TIES)
+    assert {*named} <= {*FILES}
 
 
 def test_every_file_of_proofs_is_compiled() -> None:
@@ -127,6 +160,19 @@ def test_the_page_on_proofs_names_every_twin_and_example() -> None:
     )
     named = set(re.findall(r"`(\w+_(?:twin|example))`", page))
     assert named == {name for _, name in theorems() if name.endswith(("_twin", "_example"))}
+
+
+def test_the_page_on_proofs_has_the_sizes_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "proofs.md").read_text(
+        encoding="utf-8"
+    )
+    lines = sum((HERE / f"{file}.v").read_text(encoding="utf-8").count("\n") for file in FILES)
+    proved = [name for _, name in theorems()]
+    kinds = [sum(name.endswith(kind) for name in proved) for kind in ("_example", "_twin")]
+    others = len(proved) - len(TIES) - sum(kinds)
+    of_all = f"{len(proved)} theorems in {len(FILES)} files of {round(lines, -2):,} lines"
+    numbers = re.findall(r"\d+", page.partition(of_all)[2])[:4]
+    assert numbers == [str(one) for one in (len(TIES), *kinds, others)]
 
 
 @pytest.mark.parametrize(("theorem", "hypothesis"), HYPOTHESES, ids=lambda v: getattr(v, "term", v))

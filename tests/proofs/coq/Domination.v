@@ -1,4 +1,4 @@
-(** Composition by domination, Gaussian differential privacy from three premises, and the filter. *)
+(** Composition by domination. *)
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.
 From mathcomp Require Import ring.

@@ -1,4 +1,4 @@
-(** Gaussian differential privacy from three premises about Gaussian pairs, its approximate form, and
+(** Gaussian differential privacy from four premises about Gaussian pairs, its approximate form, and
     the privacy filter: steps that are chosen after seeing what the earlier ones released. *)
 
 From mathcomp Require Import all_ssreflect ssralg ssrnum order.

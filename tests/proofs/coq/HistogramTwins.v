@@ -143,11 +143,11 @@ Qed.
 
 Theorem stability_histogram_twin : ~ forall (t d : Q) (moved : nat) (cell : nat -> bool -> Q)
     (count : seq nat -> unit -> nat),
-  1 <= t -> 0 <= d -> thresholded false t cell ->
+  1 <= t -> 0 <= d <= 1 -> thresholded false t cell ->
   (forall D E, add_remove D E -> (distance_of [:: tt] count D E <= moved)%N) ->
   private (@add_remove nat) (t ^+ moved) d (released [:: tt] cell count).
 Proof.
-move=> /(_ 1 0 1%N half_said (fun D _ => size D) (lexx _) (lexx _)) twin.
+move=> /(_ 1 0 1%N half_said (fun D _ => size D) (lexx _) isT) twin.
 have th : thresholded false (1 : Q) half_said.
   split=> //; split; first exact: half_said_laws.
   by move=> n m s _; rewrite expr1n mul1r addr0.

@@ -61,7 +61,7 @@ End OneOutput.
 Definition doubled (_ : unit) (_ : unit) : Q := 2.
 
 Theorem post_process_twin : ~ forall (t d : Q) (M N : mechanism nat Q unit_eqType)
-    (K : unit -> unit -> Q), 0 <= t -> (forall D, image (M D) K (N D)) ->
+    (K : unit -> unit -> Q), 0 <= t -> has_laws M -> (forall D, image (M D) K (N D)) ->
   private (@add_remove nat) t d M -> private (@add_remove nat) t d N.
 Proof.
 pose f n : Q := if n is 0%N then 0 else 1.
@@ -72,7 +72,8 @@ have tot (m : Q) : total (fun x : unit => m * doubled x tt) (m * 2) \/ m < 0.
 move=> /(_ 1 1 (of_size f) (of_size (fun n => f n * 2)) doubled ler01).
 have im D : image (of_size f D) doubled (of_size (fun n => f n * 2) D).
   by case; rewrite /of_size /f; case: (size D) => [|n]; [case: (tot 0) | case: (tot 1)].
-move=> /(_ im) twin; have : private (@add_remove nat) 1 1 (of_size f).
+have lM : has_laws (of_size f) by apply: of_size_laws => -[|n].
+move=> /(_ lM im) twin; have : private (@add_remove nat) 1 1 (of_size f).
   by apply: private_of_size => // -[|n] /=; split.
 move=> /twin; apply: (@not_private_of_size _ 1 1 _ 0) => //.
 Qed.
@@ -102,31 +103,36 @@ Qed.
 
 (** group_privacy: deltas of later steps grow, they do not only add up. *)
 Theorem group_privacy_twin : ~ forall (t d : Q) (M : mechanism nat Q unit_eqType) k,
-  0 <= t -> private (@add_remove nat) t d M ->
+  0 <= t -> has_laws M -> private (@add_remove nat) t d M ->
   private (steps (@add_remove nat) k) (t ^+ k) (k%:R * d) M.
 Proof.
-pose f n : Q := match n with 0%N => 3%:R | 1%N => 1 | _ => 0 end.
-move=> /(_ 2%:R 1 (of_size f) 2%N isT) twin.
-have pM : private (@add_remove nat) 2%:R 1 (of_size f).
+pose f n : Q := match n with 0%N => 3%:R / 4%:R | 1%N => 1 / 4%:R | _ => 0 end.
+move=> /(_ 2%:R (1 / 4%:R) (of_size f) 2%N isT) twin.
+have lM : has_laws (of_size f) by apply: of_size_laws => -[|[|n]].
+have pM : private (@add_remove nat) 2%:R (1 / 4%:R) (of_size f).
   by apply: private_of_size => // -[|[|n]].
 have far : steps (@add_remove nat) 2 [::] [:: 0%N; 0%N].
   exists [:: 0%N]; split; first by right; exists [::], 0%N, [::].
   by exists [:: 0%N; 0%N]; split=> //; right; exists [::], 0%N, [:: 0%N].
-by have := twin pM _ _ far [:: tt] isT; rewrite /mass !big_seq1.
+by have := twin lM pM _ _ far [:: tt] isT; rewrite /mass !big_seq1.
 Qed.
 
 (** change_adjacency: a replacement is paid for twice. *)
 Theorem change_adjacency_twin : ~ forall (t d : Q) (M : mechanism nat Q unit_eqType),
-  0 <= t -> private (@add_remove nat) t d M -> private (@replace nat) t d M.
+  0 <= t -> has_laws M -> private (@add_remove nat) t d M -> private (@replace nat) t d M.
 Proof.
-pose g (D : seq nat) : Q := if D is [:: x] then (if x == 0%N then 4%:R else 1) else 2%:R.
+pose g (D : seq nat) : Q := if D is [:: x] then (if x == 0%N then 1 else 1 / 4%:R) else 1 / 2%:R.
 move=> /(_ 2%:R 0 (fun D _ => g D) isT) twin.
+have lM : has_laws (fun D (_ : unit) => g D).
+  have g01 D : 0 <= g D <= 1 by case: D => [|x [|y D]] //=; case: (x == _).
+  move=> D; have /andP[g0 g1] := g01 D; split=> // s /units[->|->];
+    by rewrite /mass ?big_nil ?big_seq1.
 have pM : private (@add_remove nat) 2%:R 0 (fun D (_ : unit) => g D).
   move=> D E near; apply: close_units => //; have := size_step near.
   case: D {near} => [|x [|y D]]; case: E => [|x' [|y' E]] /=; try (by case);
     by move=> _; rewrite addr0; try case: (_ == 0%N).
 have far : replace [:: 0%N] [:: 1%N] by exists [::], 0%N, 1%N, [::].
-by have := twin pM _ _ far [:: tt] isT; rewrite /mass !big_seq1.
+by have := twin lM pM _ _ far [:: tt] isT; rewrite /mass !big_seq1.
 Qed.
 
 (** parallel by value: a replaced record changes two blocks. *)

@@ -101,6 +101,6 @@ def statement(tie: Tie) -> str:
     return f"{numbers} {found}, {of_first}{rest}{TOLD[tie.name]}"
 
 
-def definition(tie: Tie) -> str:
-    """Print what Coq must accept: the example, at the statement that is printed here."""
-    return f"Definition met_{tie.name} : {statement(tie)} := @{tie.name}_example."
+def definition(tie: Tie, file: str) -> str:
+    """Print what Coq must accept: the example, of this file, at the statement that is printed here."""
+    return f"Definition met_{tie.name} : {statement(tie)} := @{file}.{tie.name}_example."
