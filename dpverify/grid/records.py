@@ -279,8 +279,11 @@ def _described(
 
 
 _TYPES = {str: "U", bytes: "S", complex: "c"}
+NUMBERED = "Record "
+"""The first word of a refusal that names a record by its number."""
 _NO_RECORD = (
-    "Record {} {}. Refusing it reveals that it is there: clean the data by a rule that looks at "
+    NUMBERED
+    + "{} {}. Refusing it reveals that it is there: clean the data by a rule that looks at "
     "each record alone and give a float64 array, or build the mechanism with "
     "nonfinite='replace', which counts such a record as a fixed public one."
 )

@@ -114,7 +114,8 @@ class LocalChunks(Source):
             found = ask(chunk)
             if isinstance(found, Refused):
                 before = total.rows if isinstance(total, Tally) else 0
-                found = found.within(f"chunk {place}, before which {before} records are")
+                more = f", before which {before} records are" if found.numbered else ""
+                found = found.within(f"chunk {place}{more}")
             total = found if total is None else merged(total, found)
             if isinstance(total, Refused):
                 break

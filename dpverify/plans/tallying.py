@@ -15,6 +15,7 @@ import numpy as np
 
 from dpverify.grid import NOTHING, Transcripts, View, ingest
 from dpverify.grid.chunked import Ask, Sums, sums_of
+from dpverify.grid.records import NUMBERED
 from dpverify.privacy import Domain
 
 NUMBERS = 1 << 17
@@ -74,10 +75,13 @@ class Refused:
 
     placed: whether it is the mechanism that refuses the chunk, or a record by its place in the
     chunk.
+    numbered: whether it is a record, so that its place among all may be told. Where a public fact
+    about a chunk is the reason, the number of records before it stays private.
     """
 
     why: str = ""
     placed: bool = False
+    numbered: bool = False
 
     def within(self, which: str) -> Refused:
         """Say which chunk it is."""
@@ -162,7 +166,8 @@ def _tallied(readings: Readings, start: int, chunk: Any) -> Tally | Refused:
             try:
                 view = View(ingest(piece, domain, first=start + begins))
             except (TypeError, ValueError) as refusal:  # its text is ours, see ``ingest``
-                return Refused(str(refusal), placed=True)
+                why = str(refusal)
+                return Refused(why, placed=True, numbered=why.startswith(NUMBERED))
             for i, one in own:
                 sums = sums_of(view, one.asks, one.before, one.digested)
                 found[i] = found[i] + sums if begins else sums

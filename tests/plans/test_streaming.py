@@ -394,6 +394,22 @@ def test_a_record_that_is_refused_is_refused_in_words() -> None:
         strict.release(iter([many]), NoBits())
 
 
+@pytest.mark.parametrize("nonfinite", ["refuse", "replace"])
+@pytest.mark.parametrize("odd", [np.zeros((1, 3)), np.array([["a", "b"]])], ids=["wide", "text"])
+def test_a_chunk_that_is_refused_does_not_tell_how_many_records_there_are(
+    nonfinite: Any, odd: Any
+) -> None:
+    mechanism = ClippedMean(
+        center=(0.0, 1.0), radius=2.0, adjacency=ADD, noise_multiplier=1, nonfinite=nonfinite
+    )
+    told = set()
+    for rows in (ROWS, ROWS[:-1]):
+        with pytest.raises(SourceFailed, match=r"^In chunk 1: The data h") as caught:
+            mechanism.release(iter([rows, odd]), NoBits())
+        told.add(str(caught.value))
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize("data", [{"a": [1.0]}, "x.parquet", 3, frames()[0]], ids=repr)
 def test_what_is_no_source_is_refused(data: Any) -> None:
     with pytest.raises(TypeError, match="no source of chunks"):
