@@ -104,8 +104,8 @@ def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
 
 
 def standardized(seen: Certificate, guarantee: Guarantee) -> float:
-    """By how many standard errors the event's shares are above what refutes the claim, as if
-    counts were normal.
+    """Return by how many standard errors the event's shares are above what refutes the claim,
+    as if counts were normal.
     """
     p, q = seen.hits / seen.draws, seen.other_hits / seen.other_draws
     most = -math.inf

@@ -1,4 +1,4 @@
-"""What is audited, and against which claim: our mechanisms, exhibits, any function."""
+"""Subjects of audits and the claims that are tested: our mechanisms, exhibits, any function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpverify.privacy import (
 )
 
 Target = Callable[[Any], AuditedLaw]
-"""From a dataset to what is drawn from."""
+"""Function from a dataset to what is drawn from."""
 Counter = Callable[[int], object]
 """Told how many more draws are done."""
 
@@ -32,7 +32,9 @@ Counter = Callable[[int], object]
 def claimed_of(
     subject: Any, claim: Any, pairs: Sequence[NeighboringPair]
 ) -> tuple[Guarantee, Neighboring]:
-    """What is tested, and the adjacency; TypeError or ValueError where the pairs do not fit."""
+    """Return what is tested, and the adjacency; TypeError or ValueError where the pairs do not
+    fit.
+    """
     stated, tested = _stated(subject, claim)
     if not pairs:
         raise ValueError("There are no pairs; give at least one NeighboringPair to compare.")

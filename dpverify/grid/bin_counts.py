@@ -118,7 +118,7 @@ class BinCounts(Query):
         return True
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """Shape (width,), exact for every n."""
+        """Return the counts, shape (width,), exact for every n."""
         counts, outside = self.counts(view.records)
         found: Integers = counts.astype(object) if _is_large(self, len(view)) else counts
         for axis, strategy in enumerate(self.strategies):
@@ -144,8 +144,10 @@ class BinCounts(Query):
         return counted.reshape(shape), len(records) - len(kept)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: the length of a column of the product, or the weight of those outside;
-        replace: of two columns with the least in common, or of one and that weight."""
+        """Bound the sensitivity. Add-remove: the length of a column of the product, or the
+        weight of those outside; replace: of two columns with the least in common, or of one and
+        that weight.
+        """
         return _moves(self, adjacency, domain)
 
 
@@ -188,7 +190,9 @@ def _exact(axis: Axis) -> Any:
 
 
 def _is_large(query: BinCounts, rows: int) -> bool:
-    """Whether an entry may leave 62 bits: no sum of a matrix's row is above bins times 2^20."""
+    """Return whether an entry may leave 62 bits: no sum of a matrix's row is above bins times
+    2^20.
+    """
     entries = prod(max(one.described[2]) for one in query.strategies)
     return max(entries, query.other) * rows >= WORD
 

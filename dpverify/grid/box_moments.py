@@ -84,12 +84,12 @@ class BoxMoments(VectorQuery):
         return True
 
     def largest(self, rows: int) -> int:
-        """A bound for every entry of so many records."""
+        """Return a bound for every entry of so many records."""
         far = max(self.side, self.constant) if self.clipped else self.side << 42
         return rows * max(self.diagonal, self.above) * far**2
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """Shape (width,), exact for every n."""
+        """Return the moments, shape (width,), exact for every n."""
         rows, h = len(self.low) + 1, self.constant
         total: Integers = np.zeros((rows, rows), self._kind(len(view)))
         for square, sums in self._sums(view.records):
@@ -101,13 +101,15 @@ class BoxMoments(VectorQuery):
         return np.asarray((total * weights.astype(total.dtype))[upper][int(not self.counted) :])
 
     def _kind(self, rows: int) -> Any:
-        """Where every entry of so many records, with its weight, is below 2^62 so is what leads
-        to it.
+        """Return int64 where it suffices: where every entry of so many records, with its
+        weight, is below 2^62, so is what leads to it.
         """
         return np.int64 if self.largest(rows) < WORD else object
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """``moved_squared`` or ``moved``; spec/theory/box_moments.py proves them."""
+        """Return the sensitivity, ``moved_squared`` or ``moved``; spec/theory/box_moments.py
+        proves them.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         d = len(self.low)
@@ -134,7 +136,7 @@ class BoxMoments(VectorQuery):
         )
 
     def unclipped(self) -> Query:
-        """The same sum without bounds, clamped to the outer box of the grid only."""
+        """Return the same sum without bounds, clamped to the outer box of the grid only."""
         return replace(self, clipped=False)
 
     def _sums(self, records: Records) -> Iterator[tuple[Integers, Integers]]:

@@ -19,7 +19,7 @@ _NORMAL = 1022
 
 
 def power_of_two(cell: Exact) -> Fraction:
-    """The cell as a rational. Raises ValueError unless it is a power of two."""
+    """Return the cell as a rational. Raises ValueError unless it is a power of two."""
     value = exact(cell, "cell")
     parts = (value.numerator, value.denominator)
     if value <= 0 or any(part & (part - 1) for part in parts):
@@ -28,7 +28,7 @@ def power_of_two(cell: Exact) -> Fraction:
 
 
 def floor_log2(value: Fraction) -> int:
-    """The largest k with 2^k <= value, for a value above 0."""
+    """Return the largest k with 2^k <= value, for a value above 0."""
     k = value.numerator.bit_length() - value.denominator.bit_length()
     return k if Fraction(2) ** k <= value else k - 1
 
@@ -39,7 +39,8 @@ def quantize(
     upper: int | NDArray[np.int64],
     exponent: int | NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """clamp(round(x / 2^exponent), lower, upper) for each x, exactly; |lower|, |upper| <= 2^53.
+    """Return clamp(round(x / 2^exponent), lower, upper) for each x, exactly; |lower|,
+    |upper| <= 2^53.
 
     ``exponent`` and the bounds are one for all, or one a column.
     """
@@ -70,7 +71,7 @@ def float_cells(
 
 
 def interval(lower: Any, upper: Any, name: str) -> tuple[float, float]:
-    """The bounds as floats. Raises unless they are finite numbers with lower < upper."""
+    """Return the bounds as floats. Raises unless they are finite numbers with lower < upper."""
     low, high = (_bound(bound, name) for bound in (lower, upper))
     if not low < high:
         how = "equal" if low == high else "reversed"

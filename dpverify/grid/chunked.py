@@ -47,8 +47,8 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sums:
-    """What queries add up to over some chunks: as secret as the data; its repr shows nothing of
-    them.
+    """Sums of what queries add up to over some chunks: as secret as the data; the repr shows
+    nothing of them.
 
     digest: of all records in any order, modulo 2^64, by which a second pass sees that records
     changed.

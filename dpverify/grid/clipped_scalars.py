@@ -94,7 +94,7 @@ class ClippedMoments(VectorQuery):
         return self.turn, self.edge, self.linear, self.square, self.offset, self.weight
 
     def moved(self, adjacency: Adjacency) -> int:
-        """The squared L2 sensitivity, which is the same for every frame."""
+        """Return the squared L2 sensitivity, which is the same for every frame."""
         return moved_squared(*self._shape, adjacency)
 
     @property
@@ -104,18 +104,19 @@ class ClippedMoments(VectorQuery):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the frame follows from."""
+        """Stages that the frame follows from."""
         return self.frame.reads
 
     def largest(self, rows: int) -> int:
-        """The most that a record adds to a sum, for each; without clipping, as far as the grid
-        goes.
+        """Return the most that so many records add to a sum, for each; without clipping, as far
+        as the grid goes.
         """
         far = self.edge if self.clipped else 1 << 56
         return rows * max(self.linear * far, self.square * far**2, self.weight)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width), exact for every n; draws with one frame share the work.
+        """Return the sums, shape (size, width), exact for every n; draws with one frame share
+        the work.
 
         Raises ValueError for what is no frame.
         """
@@ -155,8 +156,8 @@ class ClippedMoments(VectorQuery):
         return [self.linear * first, self.square * (second - self.offset * len(z)), *counted]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """The largest squared length of what a record adds (add-remove), or of what two add,
-        subtracted (replace).
+        """Return the largest squared length of what a record adds (add-remove), or of what two
+        add, subtracted (replace).
         """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
@@ -179,7 +180,7 @@ class ClippedMoments(VectorQuery):
         )
 
     def unclipped(self) -> Query:
-        """The sums of z and z^2 as they are."""
+        """Return the sums of z and z^2 as they are."""
         return replace(self, clipped=False)
 
 

@@ -50,7 +50,7 @@ _BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays 
 
 @dataclass(frozen=True, slots=True)
 class SideCounts(VectorQuery):
-    """For each coordinate, how many records lie above its threshold, minus how many lie below.
+    """Numbers of records above each coordinate's threshold, minus those below.
 
     With ``lows``: how many lie outside the interval from low to high, minus how many lie
     inside. A record at an end counts as neither. The difference needs no number of records to
@@ -77,11 +77,11 @@ class SideCounts(VectorQuery):
         return len(self.highs)
 
     def largest(self, rows: int) -> int:
-        """All records on one side."""
+        """Return the bound for all records on one side."""
         return rows
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (width,): comparisons of floats, which do not round."""
+        """Return the counts, shape (width,), from comparisons of floats, which do not round."""
         _check_columns(view.records, self.width)
         highs, total = np.array(self.highs), np.zeros(self.width, np.int64)
         lows = None if self.lows is None else np.array(self.lows)
@@ -93,7 +93,9 @@ class SideCounts(VectorQuery):
         return total
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """A record counts -1, 0 or 1 in each of d coordinates: add-remove d; replace 4 d."""
+        """Return the sensitivity: a record counts -1, 0 or 1 in each of d coordinates, so
+        add-remove d; replace 4 d.
+        """
         what = "thresholds" if self.lows is None else "intervals"
         value = self.width * (4 if adjacency is Adjacency.REPLACE else 1)
         words = f"the records on either side of {self.width} public {what}"
@@ -125,7 +127,9 @@ class Stretch:
             )
 
     def images(self, records: Records) -> Iterator[Integers]:
-        """The records' images, in order, some records at a time; below 2^47 in every coordinate."""
+        """Yield the records' images, in order, some records at a time; below 2^47 in every
+        coordinate.
+        """
         _check_columns(records, len(self.center))
         center, factors = np.array(self.center, np.int64), np.array(self.factors, np.int64)
         exponents = np.array(self.exponents)
@@ -138,7 +142,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class NormCounts(VectorQuery):
-    """How many records have a norm, after a ``stretch``, up to each of some increasing edges.
+    """Numbers of records whose norm, after a ``stretch``, is up to each of some increasing edges.
 
     A record counts at the first edge that its norm does not exceed; beyond the last, in a place
     of its own at the end.
@@ -161,11 +165,11 @@ class NormCounts(VectorQuery):
         return len(self.edges) + 1
 
     def largest(self, rows: int) -> int:
-        """All records at one edge."""
+        """Return the bound for all records at one edge."""
         return rows
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (width,): decided in integers."""
+        """Return the counts, shape (width,), decided in integers."""
         squares, counts = np.array(self.edges, np.int64) ** 2, np.zeros(self.width, np.int64)
         for image in self.stretch.images(view.records):
             norms = np.minimum(squared_norms(image), int(squares[-1]) + 1).astype(np.int64)
@@ -173,7 +177,9 @@ class NormCounts(VectorQuery):
         return counts
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """A record is in one place: add-remove 1; replace 2, out of one and into another."""
+        """Return the sensitivity: a record is in one place, so add-remove 1; replace 2, out of
+        one and into another.
+        """
         value = 2 if adjacency is Adjacency.REPLACE else 1
         words = f"the numbers of records by {len(self.edges)} public radii about a public center"
         text = Quantity.of(words, "NormCounts")
@@ -200,14 +206,14 @@ class _ClippedSum(VectorQuery):
 
     @abstractmethod
     def clip(self, image: Integers) -> Integers:
-        """Each row moved to where no coordinate is above the radius, or nearer."""
+        """Move each row to where no coordinate is above the radius, or nearer."""
 
     def largest(self, rows: int) -> int:
-        """The radius for each record; without clipping, as far as the outer box goes."""
+        """Return the radius for each record; without clipping, as far as the outer box goes."""
         return rows * (self.radius if self.clipped else 2 * OUTER_BOX * _LARGEST_FACTOR)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (width,), exact for every n."""
+        """Return the sum, shape (width,), exact for every n."""
         total: Integers = np.zeros(self.width, object)
         for image in self.stretch.images(view.records):
             total += column_sums(self.clip(image) if self.clipped else image)
@@ -215,7 +221,7 @@ class _ClippedSum(VectorQuery):
         return np.array(total.tolist(), kind)
 
     def unclipped(self) -> Query:
-        """The same sum, clamped to the outer box of the grid only."""
+        """Return the same sum, clamped to the outer box of the grid only."""
         return replace(self, clipped=False)
 
 
@@ -226,11 +232,13 @@ class ScaledSum(_ClippedSum):
     """
 
     def clip(self, image: Integers) -> Integers:
-        """To the ball."""
+        """Clip each row to the ball."""
         return clip_to_ball(image, self.radius)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: one vector, R^2; replace: one vector for another, (2R)^2."""
+        """Return the squared sensitivity. Add-remove: one vector, R^2; replace: one vector for
+        another, (2R)^2.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         value = self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
@@ -269,16 +277,16 @@ class ScaledMaskedSum(_ClippedSum):
         return len(self.stretch.center) + 1
 
     def clip(self, image: Integers) -> Integers:
-        """Only those inside, and in the public set."""
+        """Return only the rows inside the ball, and in the public set."""
         inside = image[inside_ball(image, self.radius)]
         return inside if self.kept is None else inside[self.kept.holds(inside)]
 
     def largest(self, rows: int) -> int:
-        """The radius or the weight for each record."""
+        """Return the radius or the weight for each record."""
         return max(_ClippedSum.largest(self, rows), rows * self.weight)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """Shape (width,), exact for every n."""
+        """Return the sum and the number, shape (width,), exact for every n."""
         total: Integers = np.zeros(self.width - 1, object)
         number = 0
         for image in self.stretch.images(view.records):
@@ -289,7 +297,9 @@ class ScaledMaskedSum(_ClippedSum):
         return np.array([*total.tolist(), self.weight * number], kind)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """One record in or out: R^2 + w^2. Replace may also move one within: (2R)^2."""
+        """Return the squared sensitivity: one record in or out, R^2 + w^2. Replace may also
+        move one within: (2R)^2.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         value = self.radius**2 + self.weight**2
@@ -319,12 +329,12 @@ class BoxSum(_ClippedSum):
             raise ValueError(f"norm = {self.norm}; a clipped sum has one in L1 or squared L2.")
 
     def clip(self, image: Integers) -> Integers:
-        """To the box."""
+        """Clip each row to the box."""
         return clip_to_box(image, self.radius)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """A coordinate moves by R, or by 2R under replace; d of them add up, or their squares
-        do.
+        """Return the sensitivity: a coordinate moves by R, or by 2R under replace; d of them
+        add up, or their squares do.
         """
         if not self.clipped:
             raise ValueError(UNCLIPPED)

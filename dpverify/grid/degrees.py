@@ -1,4 +1,4 @@
-"""How many rows lie within a radius of each row: exact neighbor counts, never an n x n matrix.
+"""Exact neighbor counts: how many rows lie within a radius of each row, without an n x n matrix.
 
 Distances are compared in integers, or in float64 where every partial sum is one. The predicate is a
 function of two rows alone, and symmetric; order, batch, blocks and threads never show in a count.
@@ -69,7 +69,7 @@ _BLOCK = 1 << 20  # numbers that are mapped at a time
 def degrees(
     rows: ArrayLike, radius: int, progress: Callable[[int, int], None] | None = None
 ) -> NDArray[np.int64]:
-    """How many rows, the row itself included, lie within ``radius`` of each row: shape (n,).
+    """Count the rows, the row itself included, that lie within ``radius`` of each row: shape (n,).
 
     rows: integers of any size, shape (n, d). The count of row i is #{j :
     |y_i - y_j| <= radius}, exact, with the boundary included. ``progress(done, n)`` is called
@@ -100,7 +100,7 @@ def degrees(
 
 
 def friends(left: ArrayLike, right: ArrayLike, radius: int) -> NDArray[np.bool_]:
-    """Where a row of ``left`` is within ``radius`` of the same row of ``right``, shape (n,).
+    """Return where a row of ``left`` is within ``radius`` of the same row of ``right``, shape (n,).
 
     Both of shape (n, d), integers of any size. Errors: as for ``degrees``.
     """

@@ -77,7 +77,7 @@ class Moments:
 
     @classmethod
     def of(cls, own: Floats, other: Floats) -> Moments:
-        """From shape (size, width) each, sizes at least 1."""
+        """Compute the moments of two samples, of shape (size, width) each, sizes at least 1."""
         sides = own, other
         m = own.mean(axis=0), other.mean(axis=0)
         squares = [(side - mean) ** 2 for side, mean in zip(sides, m, strict=True)]
@@ -94,19 +94,19 @@ class Moments:
 
     @property
     def noise(self) -> float:
-        """What the largest of so many t is without any difference, about."""
+        """Size, about, of the largest of so many t without any difference."""
         return math.sqrt(2 * math.log(max(2, len(self.t))))
 
     def differ(self) -> NDArray[np.bool_]:
-        """In which columns the means or the variances differ beyond noise; of a single one it
-        is less that counts.
+        """Return in which columns the means or the variances differ beyond noise; of a single
+        one it is less that counts.
         """
         limit = max(TELLING, self.noise) if len(self.t) > 1 else self.noise
         found: NDArray[np.bool_] = (np.abs(self.t) > limit) | (np.abs(self.t_variance) > limit)
         return found
 
     def kept(self) -> Floats:
-        """The difference of means without what may be noise."""
+        """Return the difference of means without what may be noise."""
         difference = self.means[0] - self.means[1]
         sizes = np.abs(self.t)
         share = np.maximum(0.0, 1 - self.noise / np.maximum(sizes, self.noise))
@@ -120,7 +120,7 @@ def _errors(difference: Floats, error: Floats) -> Floats:
 
 
 def linear(scaling: Scaling, weights: Floats, start: float = 0.0) -> Score:
-    """start + sum of weights times scaled numbers."""
+    """Return a score: start + sum of weights times scaled numbers."""
     used = np.flatnonzero(weights)
     part = Scaling(scaling.center[used], scaling.scale[used])
     w = weights[used]
@@ -134,14 +134,14 @@ def linear(scaling: Scaling, weights: Floats, start: float = 0.0) -> Score:
 
 
 def plain_linear(weights: Floats) -> Score:
-    """The sum of weights times numbers, as they are."""
+    """Return a score: the sum of weights times numbers, as they are."""
     return lambda draws: by_rows(draws.columns(len(weights)), lambda rows: rows @ weights)
 
 
 def evident_steps(own: Floats, other: Floats) -> Score | None:
-    """Of sums that run on: the projection on the evident differences of the steps from number
-    to number, each of which may have noise of its own; None without any. own, other: shape
-    (size, width), as they are.
+    """Return a score for sums that run on: the projection on the evident differences of the
+    steps from number to number, each of which may have noise of its own; None without any. own,
+    other: shape (size, width), as they are.
     """
     steps = [tame(np.diff(tame(side), axis=1)) for side in (own, other)]
     scaling = Scaling.of(*steps)
@@ -159,7 +159,7 @@ def evident_steps(own: Floats, other: Floats) -> Score | None:
 
 
 def whitened(own: Floats, other: Floats, difference: Floats) -> Floats:
-    """The inverse of the pooled covariance times the difference (Fisher 1936).
+    """Return the inverse of the pooled covariance times the difference (Fisher 1936).
 
     Correlations are shrunk by width / size: all of them where there are as many columns as draws.
     """
@@ -173,13 +173,15 @@ def whitened(own: Floats, other: Floats, difference: Floats) -> Floats:
 
 
 def distance(score: Score, own: Draws, other: Draws) -> Score:
-    """How far a score is from its mean: tells spreads apart."""
+    """Return how far a score is from its mean, which tells spreads apart."""
     middle = float(np.mean(np.concatenate([score(own), score(other)])))
     return lambda draws: np.abs(score(draws) - middle)
 
 
 def diagonal_quadratic(scaling: Scaling, moments: Moments) -> Score:
-    """The log-ratio of Gaussians of independent columns, of those that differ beyond noise."""
+    """Return the log-ratio of Gaussians of independent columns, of those that differ beyond
+    noise.
+    """
     used = np.flatnonzero(moments.differ())
     part = Scaling(scaling.center[used], scaling.scale[used])
     m = [mean[used] for mean in moments.means]
@@ -196,7 +198,9 @@ def diagonal_quadratic(scaling: Scaling, moments: Moments) -> Score:
 
 
 def full_quadratic(scaling: Scaling, own: Floats, other: Floats) -> Score:
-    """The log-ratio of Gaussians with covariances of their own; scaled numbers of both sides."""
+    """Return the log-ratio of Gaussians with covariances of their own; scaled numbers of both
+    sides.
+    """
     means, inverses, logs = [], [], []
     for side in (own, other):
         covariance = np.atleast_2d(np.cov(side, rowvar=False, bias=True))

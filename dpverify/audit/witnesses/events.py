@@ -27,15 +27,17 @@ _REPEATED, _FEWER = 10, 4  # pairs of equal outputs on one side; how many times 
 
 
 def text_event(name: str, column: Column, text: Any, found: float) -> Candidate:
-    """That a text is this one. found: how telling that is, positive where likelier on the own
-    side.
+    """Return the event that a text is this one. found: how telling that is, positive where
+    likelier on the own side.
     """
     shown = "a number" if text == PLAIN else str(text)
     return event(f"{name} is", shown, lambda draws: column(draws).are(text).astype(float), found)
 
 
 def kind_event(kind: str, found: float) -> Candidate:
-    """That the call raises an exception of this kind, or gives an output of this type and shape."""
+    """Return the event that the call raises an exception of this kind, or gives an output of
+    this type and shape.
+    """
     raised = kind.removeprefix(EXCEPTION)
     if raised == kind:
         return replace(event(_OF_KIND, kind, _is_of(kind), found), fitted=False)
@@ -51,12 +53,16 @@ def _is_of(kind: str) -> Score:
 
 
 def is_about_kinds(text: str) -> bool:
-    """Whether an event, or one of the two of a guess, is about exceptions, types or shapes."""
+    """Return whether an event, or one of the two of a guess, is about exceptions, types or
+    shapes.
+    """
     return _ABOUT_KINDS.search(text) is not None
 
 
 def event(what: str, value: str, score: Score, found: float) -> Candidate:
-    """That it happens, or that it does not where it is the less likely on the own side."""
+    """Return the event that something happens, or that it does not where it is the less likely
+    on the own side.
+    """
     shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
     shown = shown.replace("{", "{{").replace("}", "}}")
     if found > 0:
@@ -65,23 +71,25 @@ def event(what: str, value: str, score: Score, found: float) -> Candidate:
 
 
 def equals(j: int, value: float) -> Score:
-    """1 where the number at one place is this one."""
+    """Return a score: 1 where the number at one place is this one."""
     return lambda draws: (draws.column(j) == value).astype(np.float64)
 
 
 def somewhere(value: float, width: int) -> Score:
-    """1 where one of the first ``width`` numbers is this one (0 where there are fewer)."""
+    """Return a score: 1 where one of the first ``width`` numbers is this one (0 where there are
+    fewer).
+    """
     return lambda draws: np.any(draws.columns(width) == value, axis=1).astype(np.float64)
 
 
 def is_print(value: np.uint64) -> Score:
-    """1 for outputs with this fingerprint."""
+    """Return a score: 1 for outputs with this fingerprint."""
     return lambda draws: (fingerprints(draws) == value).astype(np.float64)
 
 
 def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
-    """That an output is one of those that only the own side gave while learning: for noise of
-    few seeds.
+    """Yield the event that an output is one of those that only the own side gave while
+    learning: for noise of few seeds.
 
     Where outputs repeat within the sides, and far less often across them.
     """
@@ -106,15 +114,17 @@ def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
 
 
 def first_prints(draws: Draws) -> NDArray[np.uint64]:
-    """A number of the label and the first numbers of each output, which are enough where noise
-    repeats.
+    """Return a hash of the label and the first numbers of each output, which are enough where
+    noise repeats.
     """
     wide = draws.numbers.shape[1] > _ENOUGH
     return fingerprints(Draws(draws.coded, draws.columns(_ENOUGH)) if wide else draws)
 
 
 def fingerprints(draws: Draws) -> NDArray[np.uint64]:
-    """A number of the whole output: equal for equal outputs, and almost surely for no others."""
+    """Return a hash of the whole output: equal for equal outputs, and almost surely for no
+    others.
+    """
     key = "fingerprint", draws.numbers.shape[1]
     if key not in draws.made:
         draws.made[key] = _fingerprints(draws)
@@ -133,13 +143,13 @@ def _fingerprints(draws: Draws) -> NDArray[np.uint64]:
 
 
 def _hash_of(label: Any) -> int:
-    """64 bits, the same in every process."""
+    """Return 64 bits, the same in every process."""
     text = str(label).encode("utf-8", "replace")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of SplitMix64 (Steele, Lea, Flood 2014)."""
+    """Apply the finalizer of SplitMix64 (Steele, Lea, Flood 2014)."""
     words = words * np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

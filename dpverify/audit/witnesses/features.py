@@ -54,8 +54,8 @@ class Candidate:
 
 
 def tame(values: Any) -> Floats:
-    """NaN is 0; infinities are as large as numbers get here. Numbers that are finite come back
-    as they are.
+    """Replace NaN by 0, and infinities by the largest numbers allowed here. Numbers that are
+    finite come back as they are.
     """
     found: Floats = np.asarray(values, dtype=np.float64)
     if np.isfinite(found).all():
@@ -64,7 +64,7 @@ def tame(values: Any) -> Floats:
 
 
 def by_rows(numbers: Floats, function: Callable[[Floats], Any]) -> Floats:
-    """A function of rows of numbers, some rows at a time. Overflow counts as large."""
+    """Apply a function of rows of numbers, some rows at a time. Overflow counts as large."""
     step = max(1, _CELLS // max(1, numbers.shape[1]))
     with np.errstate(all="ignore"):
         return np.concatenate(
@@ -73,7 +73,7 @@ def by_rows(numbers: Floats, function: Callable[[Floats], Any]) -> Floats:
 
 
 def telling(own: Any, other: Any, own_size: int, other_size: int) -> Any:
-    """About how many standard deviations apart two frequencies are."""
+    """Return about how many standard deviations apart two frequencies are."""
     rate = np.sqrt(np.asarray(own) / max(1, own_size)) - np.sqrt(
         np.asarray(other) / max(1, other_size)
     )
@@ -81,7 +81,7 @@ def telling(own: Any, other: Any, own_size: int, other_size: int) -> Any:
 
 
 def separation(own: Floats, other: Floats) -> float:
-    """How telling the best event {score >= t} or {score < t} is."""
+    """Return how telling the best event {score >= t} or {score < t} is."""
     own, other = np.sort(own), np.sort(other)
     cuts = np.concatenate([own, other])
     below = np.searchsorted(own, cuts), np.searchsorted(other, cuts)
@@ -92,7 +92,9 @@ def separation(own: Floats, other: Floats) -> float:
 
 
 def log_ratio(own: Any, other: Any, own_size: int, other_size: int) -> Floats:
-    """Of two frequencies; half a hit more on each side, so that it is finite."""
+    """Return the log-ratio of two frequencies; half a hit more on each side, so that it is
+    finite.
+    """
     return np.asarray(
         np.log((np.asarray(own) + 0.5) / (own_size + 1))
         - np.log((np.asarray(other) + 0.5) / (other_size + 1))
@@ -100,7 +102,7 @@ def log_ratio(own: Any, other: Any, own_size: int, other_size: int) -> Floats:
 
 
 def text_ratio(column: Column, own: Draws, other: Draws) -> Score:
-    """The log-ratio of the frequencies of a draw's text; 0 for an unknown one."""
+    """Return the log-ratio of the frequencies of a draw's text; 0 for an unknown one."""
     ours, theirs = column(own).counts(), column(other).counts()
     texts = list(dict.fromkeys([*ours, *theirs]))
     found = log_ratio(
@@ -111,8 +113,8 @@ def text_ratio(column: Column, own: Draws, other: Draws) -> Score:
 
 
 def calibrated(own: NDArray[Any], other: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
-    """The log-ratio of the densities of a number: value by value where values repeat, else by
-    bins.
+    """Return the log-ratio of the densities of a number: value by value where values repeat,
+    else by bins.
     """
     atoms, ours, theirs = _repeated(own, other)
     table = log_ratio(ours, theirs, len(own), len(other))
@@ -136,7 +138,7 @@ def calibrated(own: NDArray[Any], other: NDArray[Any]) -> Callable[[NDArray[Any]
 
 
 def _repeated(own: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], Any, Any]:
-    """Values that occur more than once, in order, and how often on each side."""
+    """Return the values that occur more than once, in order, and how often on each side."""
     values, which = np.unique(np.concatenate([own, other]), return_inverse=True)
     if len(values) == len(which):
         return values[:0], np.zeros(0), np.zeros(0)
@@ -147,7 +149,7 @@ def _repeated(own: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], Any
 
 
 def atoms_of(own: NDArray[Any], other: NDArray[Any], most: int) -> list[tuple[Any, float]]:
-    """The values that repeat, with how telling each is; the most telling first."""
+    """Return the values that repeat, with how telling each is; the most telling first."""
     values, ours, theirs = _repeated(own, other)
     found = telling(ours, theirs, len(own), len(other))
     best = np.argsort(-np.abs(found), kind="stable")[:most]
@@ -155,12 +157,12 @@ def atoms_of(own: NDArray[Any], other: NDArray[Any], most: int) -> list[tuple[An
 
 
 def number(j: int) -> Score:
-    """The number at one place."""
+    """Return the number at one place, as a score."""
     return lambda draws: draws.column(j)
 
 
 def derived(width: int) -> list[Feature]:
-    """Numbers made of an output's numbers."""
+    """Return numbers made of an output's numbers."""
     if not width:
         return []
     single = width == 1
@@ -196,7 +198,7 @@ def derived(width: int) -> list[Feature]:
 
 
 def _rowwise(name: str, function: Callable[[Floats], Any], width: int) -> Score:
-    """Of rows cut or filled up with 0 to the width that was learned.
+    """Return a score of rows cut or filled up with 0 to the width that was learned.
 
     The width of the batch may not matter: what a draw scores must not depend on draws beside it.
     """
@@ -214,7 +216,7 @@ def _repeats(rows: Floats) -> Any:
 
 
 def lowest_bit(values: Floats) -> Floats:
-    """e with x an odd multiple of 2^e; 2000 for zero."""
+    """Return e with x an odd multiple of 2^e; 2000 for zero."""
     mantissas, exponents = np.frexp(values)
     integers = (mantissas * 2.0**53).astype(np.int64)
     powers = (integers & -integers).astype(np.float64)
@@ -227,5 +229,5 @@ def _significant_bits(values: Floats) -> Floats:
 
 
 def matrix(features: Sequence[Feature], draws: Draws) -> Floats:
-    """Shape (size, len(features))."""
+    """Return the features of all draws, shape (size, len(features))."""
     return np.column_stack([feature.score(draws) for feature in features])

@@ -57,7 +57,7 @@ class Guess:
 
     @property
     def is_of_either(self) -> bool:
-        """Whether both sides are guessed."""
+        """True if both sides are guessed."""
         return all(event is not None for event in self.events)
 
     @property
@@ -67,7 +67,7 @@ class Guess:
 
     @property
     def aim(self) -> Aim:
-        """That of the more promising event."""
+        """Aim of the more promising event."""
         return max((one for one in self.events if one is not None), key=lambda one: one.promise).aim
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Guess:
         return f"left where {left}, right where {right}"
 
     def counts(self, left: Draws, right: Draws) -> tuple[int, int]:
-        """How many guesses are right on these draws, and how many wrong."""
+        """Return how many guesses are right on these draws, and how many wrong."""
         hits = [
             [int(np.count_nonzero(one)) for one in self.happenings(side, {})]
             for side in (left, right)
@@ -85,19 +85,19 @@ class Guess:
         return hits[0][0] + hits[1][1], hits[0][1] + hits[1][0]
 
     def tally(self, left: Draws, right: Draws) -> Tally:
-        """The same for a bet on single calls."""
+        """Return the same as a tally for a bet on single calls."""
         own, other = self.counts(left, right)
         return Tally(0, own, other, len(left) + len(right) - own - other)
 
     def draws(self, left: Draws, right: Draws) -> tuple[int, int]:
-        """How many calls could have been guessed rightly, and how many wrongly."""
+        """Return how many calls could have been guessed rightly, and how many wrongly."""
         sizes = len(left), len(right)
         if self.is_of_either:
             return sum(sizes), sum(sizes)
         return sizes if self.events[0] is not None else sizes[::-1]
 
     def happenings(self, draws: Draws, scores: dict[int, Floats]) -> list[NDArray[np.bool_]]:
-        """Where left is said, and where right. scores: as of ``Witness.happenings``."""
+        """Return where left is said, and where right. scores: as in ``Witness.happenings``."""
         says = [
             np.zeros(len(draws), dtype=np.bool_) if one is None else one.happens_in(draws, scores)
             for one in self.events
@@ -106,14 +106,14 @@ class Guess:
 
 
 def guesses_of(witnesses: Sequence[Witness]) -> tuple[Guess, Guess, Guess]:
-    """Of left alone, of right alone, of either side."""
+    """Return the guesses of left alone, of right alone, of either side."""
     left, right = witnesses
     return Guess((left, None)), Guess((None, right)), Guess((left, right))
 
 
 def best_bet(witnesses: Sequence[Witness], left: Draws, right: Draws) -> Guess:
-    """The guess whose bets grow fastest on these draws; of the more promising event where none
-    does.
+    """Return the guess whose bets grow fastest on these draws; that of the more promising event
+    where none does.
     """
     first = max((0, 1), key=lambda side: witnesses[side].promise)
     options = guesses_of(witnesses)

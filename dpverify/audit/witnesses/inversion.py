@@ -47,8 +47,8 @@ _TAILS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats], float]]] 
 
 
 def inverted(columns: Sequence[int], own: Draws, other: Draws) -> Iterator[Feature]:
-    """How close 2^33 times a tail's probability is to an integer, where some of the draws are
-    close.
+    """Yield how close 2^33 times a tail's probability is to an integer, where some of the draws
+    are close.
 
     Centers are medians, scales are mean distances from them, each rounded as far as its standard
     error allows: round numbers are found, others are not.
@@ -63,7 +63,7 @@ def inverted(columns: Sequence[int], own: Draws, other: Draws) -> Iterator[Featu
 
 
 def _fitting(values: Floats) -> Iterator[tuple[str, float, float]]:
-    """Laws, centers and scales about which many of the first draws are close."""
+    """Yield laws, centers and scales about which many of the first draws are close."""
     for center in _round(float(np.median(values)), _ERRORS * _error(values), finer=1):
         away = np.abs(values - center)
         for law, (tail, scale_of) in _TAILS.items():
@@ -85,7 +85,9 @@ def _feature(j: int, law: str, center: float, scale: float) -> Feature:
 
 
 def _gap(away: Floats, tail: Callable[[Floats], Floats]) -> Floats:
-    """The distance to the next integer; 1 at the center, and in tails of less than one step."""
+    """Return the distance to the next integer; 1 at the center, and in tails of less than one
+    step.
+    """
     steps = _STEPS * tail(away)
     return np.where((away > 0) & (steps >= 1), np.abs(steps - np.round(steps)), 1.0)
 
@@ -95,7 +97,7 @@ def _plain(j: int, side: Draws) -> Floats:
 
 
 def _error(values: Floats) -> float:
-    """Of the median, about."""
+    """Estimate the error of the median."""
     low, high = np.quantile(values, (0.25, 0.75))
     return 2 * float(high / 2 - low / 2) / float(np.sqrt(len(values)))
 
@@ -111,8 +113,8 @@ def _scales(estimate: float, size: int) -> list[float]:
 
 
 def _round(value: float, error: float, finer: int = 0) -> list[float]:
-    """Multiples, within the error, of the powers of ten and two that are just above it: the
-    nearest one; and of so many finer powers all.
+    """Return multiples, within the error, of the powers of ten and two that are just above it:
+    for these the nearest one; for so many finer powers all.
     """
     if not (np.isfinite(value) and 1e-290 < error < 1e290):
         return []

@@ -76,7 +76,7 @@ class Effort(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """How much is looked at.
+    """Limits on how much is looked at.
 
     rows: for texts and values. vector_rows: for directions. cells: numbers in all for what costs
     more. each: candidates of each kind. columns: the most telling ones. correlated: the width up to
@@ -107,7 +107,7 @@ def candidates(
     effort: Effort,
     weak: bool = False,
 ) -> list[Candidate]:
-    """Scores that may be larger on ``own`` than on ``other``, learned on these draws.
+    """Return scores that may be larger on ``own`` than on ``other``, learned on these draws.
 
     law_known: the exact log-likelihood ratio is at hand, so look only for what an implementation
     that does not follow its law would show.
@@ -178,7 +178,7 @@ class _Task:
         self.few = own.select(few), other.select(few)
 
     def _chosen(self) -> list[int]:
-        """The first columns, and those that differ most."""
+        """Return the first columns, and those that differ most."""
         first = list(range(min(self.width, _FIRST)))
         if self.moments is None or self.width <= _FIRST:
             return first
@@ -188,8 +188,8 @@ class _Task:
         return list(dict.fromkeys([*first, *order[: self.limits.columns].tolist()]))
 
     def kinds(self) -> Iterator[Candidate]:
-        """Exceptions, types and shapes, before all that is no more telling: often they are a
-        wrapper's.
+        """Yield exceptions, types and shapes, before all that is no more telling: often they
+        are a wrapper's.
         """
         ours, theirs = self.own.kinds.counts(), self.other.kinds.counts()
         kinds = [kind for kind in dict.fromkeys([*ours, *theirs]) if kind not in ("True", "False")]
@@ -202,7 +202,7 @@ class _Task:
                 yield kind_event(str(kinds[i]), float(found[i]))
 
     def texts(self, *, orders: bool) -> Iterator[Candidate]:
-        """Labels, kinds, marks and orders: single ones, and all by their log-ratio."""
+        """Yield labels, kinds, marks and orders: single ones, and all by their log-ratio."""
         events: list[tuple[float, Candidate]] = []
         for name, column in texts_of(self.own, self.other, orders=orders):
             ours, theirs = column(self.own).counts(), column(self.other).counts()
@@ -220,7 +220,7 @@ class _Task:
         yield from (event for _, event in events[: 2 * self.limits.each])
 
     def values(self) -> Iterator[Candidate]:
-        """Numbers that repeat: at one place, at any place, and whole outputs."""
+        """Yield numbers that repeat: at one place, at any place, and whole outputs."""
         events: list[tuple[float, Candidate]] = []
         for j in self.chosen:
             sides = self.own.column(j), self.other.column(j)
@@ -263,24 +263,26 @@ class _Task:
             yield found, event("output is exactly", shown, is_print(np.uint64(value)), found)
 
     def columns(self) -> Iterator[Candidate]:
-        """Single numbers. Of many those are taken that differ most on these draws."""
+        """Yield single numbers. Of many, those are taken that differ most on these draws."""
         picked = self.width > self.limits.columns
         for j in self.chosen[: _FIRST + self.limits.each]:
             yield Candidate(f"number {j} >= {{threshold}}", number(j), True, fitted=picked)
 
     def inverted(self) -> Iterator[Candidate]:
-        """Noise of few bits, where it is found."""
+        """Yield scores of noise of few bits, where it is found."""
         for feature in inverted(self.chosen[:_FIRST], self.own, self.other):
             yield Candidate(f"{feature.name} >= {{threshold}}", feature.score, both_signs=True)
 
     def plain(self) -> Iterator[Candidate]:
-        """What is looked for everywhere, and a candidate only where it is plainly there."""
+        """Yield what is looked for everywhere, and is a candidate only where it is plainly
+        there.
+        """
         cells = self.limits.cells >> 6
         yield from low_bits(self.chosen, self.own, self.other, cells, self.limits.each)
         yield from seen_before(self.own, self.other)
 
     def densities(self) -> Iterator[Candidate]:
-        """Log-ratios of densities: of single numbers, and of all under independence."""
+        """Yield log-ratios of densities: of single numbers, and of all under independence."""
         for j in self.chosen[:_FIRST]:
             score = density(j, self.own, self.other)
             yield Candidate(f"log-ratio of number {j} >= {{threshold}}", score)
@@ -294,12 +296,14 @@ class _Task:
             yield Candidate("log-ratio of label and number >= {threshold}", mixed)
 
     def _independent_texts(self) -> list[Column]:
-        """The marks with the kind; the label has them all at once."""
+        """Return the marks with the kind; the label has them all at once."""
         texts = texts_of(self.own, self.other, orders=False)
         return [column for _, column in (texts[1:] if len(texts) > 2 else texts)]
 
     def derived(self) -> Iterator[Candidate]:
-        """The most telling numbers made of the numbers, and of texts where nearly all differ."""
+        """Yield the most telling numbers made of the numbers, and of texts where nearly all
+        differ.
+        """
         ranked = []
         for feature in self._derived():
             found = separation(feature.score(self.few[0]), feature.score(self.few[1]))
@@ -314,14 +318,14 @@ class _Task:
         return [*derived(self.width), *(label_numbers() if many else [])]
 
     def given(self, difference: Floats | None) -> Iterator[tuple[str, Score]]:
-        """Of vectors, on the direction that the pair suggests."""
+        """Yield, for vectors, the direction that the pair suggests."""
         if difference is not None and 1 < self.width == len(difference):
             weights = np.asarray(difference, dtype=np.float64)
             yield "projection on the pair's difference", plain_linear(weights)
 
     def projections(self, difference: Floats | None) -> Iterator[tuple[str, Score]]:
-        """Of vectors, on directions in which the sides may differ, as far as these draws show
-        them.
+        """Yield, for vectors, directions in which the sides may differ, as far as these draws
+        show them.
         """
         if self.moments is None or self.width < 2:
             return
@@ -346,7 +350,7 @@ class _Task:
             yield "projection on the whitened difference of means", linear(self.scaling, weights)
 
     def models(self, projections: Sequence[tuple[str, Score]], weak: bool) -> Iterator[Candidate]:
-        """Quadratic scores, logistic regression, trees."""
+        """Yield quadratic scores, logistic regression, trees."""
         own, other = self.few
         for name, score in projections:
             away = distance(score, own, other)
@@ -372,7 +376,7 @@ class _Task:
         yield Candidate("a few boosted trees >= {threshold}", large)
 
     def _text_ratios(self, *, orders: bool) -> list[Feature]:
-        """Orders alone, or all other texts."""
+        """Return the ratios of orders alone, or of all other texts."""
         own, other = self.few
         texts = texts_of(own, other, orders=orders)
         texts = texts[len(texts_of(own, other, orders=False)) :] if orders else texts[: 2 * _NARROW]

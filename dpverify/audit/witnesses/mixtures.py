@@ -32,7 +32,7 @@ _LEAST_VARIANCE, _RIDGE = 1e-12, 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Noise:
-    """What the side without the record shows, of scaled numbers.
+    """Noise of scaled numbers, as the side without the record shows it.
 
     center: its mean. whitening: makes each number what is new in it after those before, with
     variance 1.
@@ -54,17 +54,17 @@ class _Noise:
         return cls(center, whitening, whitening @ (moved.mean(axis=0) - center))
 
     def alike(self, length: int) -> _Noise:
-        """The same where all parts move alike: by the mean of their moves."""
+        """Return the same for parts that all move alike: by the mean of their moves."""
         mean = self.moves.reshape(-1, length).mean(axis=0)
         return replace(self, moves=np.tile(mean, len(self.moves) // length))
 
     def parts(self, rows: Floats, length: int) -> Floats:
-        """For every row the products with ``moves``, part by part; shape (size, parts)."""
+        """Return, for every row, the products with ``moves``, part by part; shape (size, parts)."""
         new = (rows - self.center) @ self.whitening.T
         return np.add.reduceat(new * self.moves, _starts(len(self.moves), length), axis=1)
 
     def ratio(self, parts: Floats, length: int, shares: Floats) -> Floats:
-        """The log-ratio of every part, from what ``parts`` gave, by the share of each."""
+        """Return the log-ratio of every part, from what ``parts`` gave, by the share of each."""
         squares = np.add.reduceat(self.moves**2, _starts(len(self.moves), length))
         moved = np.log(shares) + parts / shares - squares / (2 * shares**2)
         return np.asarray(np.logaddexp(np.log1p(-shares), moved))
@@ -84,7 +84,7 @@ class _Way:
     parts: tuple[Floats, Floats]
 
     def likely(self) -> float:
-        """The mean logarithm of the likelihood of the sides."""
+        """Return the mean logarithm of the likelihood of the sides."""
         ours, theirs = (
             self.sign * self.noise.ratio(side, self.length, self.shares).sum(axis=1)
             for side in self.parts
@@ -92,14 +92,15 @@ class _Way:
         return float(log_expit(ours).mean() + log_expit(-theirs).mean())
 
     def with_share(self, share: float, part: int | slice) -> _Way:
-        """The same with another share of one part, or of all of them."""
+        """Return the same with another share of one part, or of all of them."""
         shares = self.shares.copy()
         shares[part] = share
         return replace(self, shares=shares)
 
 
 def mixture(scaling: Scaling, own: Floats, other: Floats) -> tuple[str, Score]:
-    """What it is in words, and the log-ratio that tells the scaled numbers of two sides apart best.
+    """Return the log-ratio that tells the scaled numbers of two sides apart best, with its
+    description in words.
 
     own, other: shape (size, width) each. Either side may be the one with the record. Ways of more
     fitted numbers are taken where they are likelier by more than these gain by chance (Akaike
@@ -125,8 +126,9 @@ def mixture(scaling: Scaling, own: Floats, other: Floats) -> tuple[str, Score]:
 
 
 def _ways(own: Floats, other: Floats) -> Iterator[tuple[_Way, int]]:
-    """All signs and lengths, with moves of every part or alike in all, and how many numbers each
-    way fits."""
+    """Yield all signs and lengths, with moves of every part or alike in all, and how many
+    numbers each way fits.
+    """
     width = own.shape[1]
     for sign in (1, -1):
         fitted = _Noise.of(own, other) if sign > 0 else _Noise.of(other, own)
@@ -141,7 +143,7 @@ def _ways(own: Floats, other: Floats) -> Iterator[tuple[_Way, int]]:
 
 
 def _refined(way: _Way, each: float) -> _Way:
-    """With shares of single parts that are evidently others."""
+    """Return the way with other shares of single parts, where these are evidently others."""
     if len(way.shares) > _MOST_SHARES:
         return way
     best = way.likely()
@@ -155,7 +157,7 @@ def _refined(way: _Way, each: float) -> _Way:
 
 
 def _lengths(width: int) -> list[int]:
-    """Of equal parts, the whole among them."""
+    """Return the lengths of equal parts, the whole among them."""
     return [k for k in range(1, width + 1) if width % k == 0 and width // k <= _MOST_PARTS]
 
 

@@ -37,7 +37,7 @@ _LARGEST_INPUT = 1e100
 
 
 def density(j: int, own: Draws, other: Draws) -> Score:
-    """The log-ratio of the densities of one number among the draws that have one there."""
+    """Return the log-ratio of the densities of one number among the draws that have one there."""
     values = [side.column(j)[side.marked(j).are(PLAIN)] for side in (own, other)]
     ratio = calibrated(values[0], values[1])
     if j not in own.marks and j not in other.marks:
@@ -52,7 +52,7 @@ def independent(
     other: Draws,
     evident: Collection[int] = (),
 ) -> Score:
-    """The log-ratio of laws under which all numbers and texts are independent.
+    """Return the log-ratio of laws under which all numbers and texts are independent.
 
     Those that differ by no more than ``TELLING`` standard errors count zero: they would only add
     their noise.
@@ -78,7 +78,9 @@ def independent(
 
 
 def _numbers_tell(own: Floats, other: Floats) -> bool:
-    """By sixteen ranges that are as common, or by a single value that repeats."""
+    """Return whether numbers tell the sides apart, by sixteen ranges that are as common, or by
+    a single value that repeats.
+    """
     pooled = np.sort(np.concatenate([own, other]))
     edges = np.unique(pooled[np.linspace(0, len(pooled) - 1, _RANGES + 1).astype(np.intp)[1:-1]])
     codes = [np.searchsorted(edges, side, side="right") for side in (own, other)]
@@ -88,8 +90,9 @@ def _numbers_tell(own: Floats, other: Floats) -> bool:
 
 
 def _tells(own: Codes, other: Codes) -> bool:
-    """Whether chi-square over the values is more than ``TELLING`` standard deviations above its
-    mean."""
+    """Return whether chi-square over the values is more than ``TELLING`` standard deviations
+    above its mean.
+    """
     both = np.bincount(np.concatenate([own, other]))
     hits, there, share = np.bincount(own, minlength=len(both)), both > 0, len(own) / both.sum()
     freedom = int(np.count_nonzero(there)) - 1
@@ -101,7 +104,8 @@ def _tells(own: Codes, other: Codes) -> bool:
 
 
 def label_and_number(own: Draws, other: Draws) -> Score | None:
-    """The log-ratio of the label, and that of a number given the label; None for a single label.
+    """Return the log-ratio of the label, and that of a number given the label; None for a
+    single label.
 
     The number of a vector is the projection on the difference of means among draws of that label.
     """
@@ -139,7 +143,7 @@ def _projection(own: Draws, other: Draws) -> Score:
 
 
 def logistic(features: Sequence[Feature], own: Draws, other: Draws) -> Score:
-    """Logistic regression on scaled features."""
+    """Fit a logistic regression on scaled features."""
     from sklearn.linear_model import LogisticRegression
 
     sides = matrix(features, own), matrix(features, other)
@@ -156,7 +160,7 @@ def logistic(features: Sequence[Feature], own: Draws, other: Draws) -> Score:
 def trees(
     features: Sequence[Feature], own: Draws, other: Draws, seed: int, *, few: bool = False
 ) -> Score:
-    """Gradient-boosted trees (scikit-learn's, by histograms).
+    """Fit gradient-boosted trees (scikit-learn's, by histograms).
 
     few: a few trees with large leaves. Where two sides hardly differ, many small ones learn the
     noise.

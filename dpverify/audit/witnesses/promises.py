@@ -1,5 +1,5 @@
-"""What an event promises to show of a claim, from how often it was seen: in epsilon, or in
-standard errors.
+"""Promise of an event: what it would show of a claim, from how often it was seen, in epsilon or
+in standard errors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TINY = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a witness is chosen for.
+    """Task that a witness is chosen for.
 
     points: those of the claim. alpha, draws: of the certificate to come. refute: of one (epsilon,
     delta), look for what may refute it first, and for a large bound second.
@@ -52,7 +52,9 @@ def above_claimed(
     power: float = POWER,
     optimism: float = OPTIMISM,
 ) -> Floats:
-    """Of one (epsilon, delta): the epsilon to be certified at delta, less the claimed one."""
+    """Return, for one (epsilon, delta), the epsilon to be certified at delta, less the claimed
+    one.
+    """
     cautious = (power - float(ndtri(task.alpha))) * np.sqrt(draws / task.draws) + optimism
     p, p_low = estimate(hits, draws, -cautious)
     q, q_high = estimate(other_hits, other_draws, cautious)
@@ -91,9 +93,9 @@ def above_claimed(
 
 
 def signed_root(hits: Floats, other: Counts | Floats, ratio: float, epsilon: float) -> Floats:
-    """How many standard errors the hits are above e^epsilon times the others': the signed root
-    of twice the logarithm of the likelihood ratio, given their sum, which holds for few hits
-    too.
+    """Return how many standard errors the hits are above e^epsilon times the others': the
+    signed root of twice the logarithm of the likelihood ratio, given their sum, which holds for
+    few hits too.
     """
     own, other = np.maximum(hits, 0.0), np.asarray(other, dtype=np.float64)
     share = 1 / (1 + math.exp(-min(epsilon, _BEYOND)) / ratio)
@@ -111,8 +113,8 @@ def standard_errors(
     task: Task,
     doubt: float = 1.0,
 ) -> Floats:
-    """Of a whole profile: by how many standard errors the claim is to be refuted, less those
-    needed.
+    """Return, for a whole profile, by how many standard errors the claim is to be refuted, less
+    those needed.
 
     Most points of a profile are too noisy to compare on a few draws, and the best of many noisy
     ones is noise. So what is seen is averaged with what a deficit of noise would show at the
@@ -139,7 +141,7 @@ def standard_errors(
 
 
 def _expected(epsilon: Floats, delta: Floats, plain: Floats) -> Floats:
-    """What a deficit of noise shows at each point: 5%, or the largest that is plainly there.
+    """Return what a deficit of noise shows at each point: 5%, or the largest that is plainly there.
 
     With f times less noise about f delta(epsilon / f) - delta(epsilon). Under a claim much
     smaller than the truth, what 5% would show is nothing beside what is seen. plain: of each
@@ -153,7 +155,9 @@ def _expected(epsilon: Floats, delta: Floats, plain: Floats) -> Floats:
 
 
 def estimate(hits: Counts | Floats, draws: int, errors: float) -> tuple[Floats, Floats]:
-    """The probability, and where it is that many standard errors away; good for few hits too."""
+    """Return the probability, and where it is that many standard errors away; good for few hits
+    too.
+    """
     middle = (hits + 0.5) / (draws + 1)
     shift = errors**2 / 2 / draws
     spread = errors * np.sqrt(middle * (1 - middle) / draws + (errors / 2 / draws) ** 2)

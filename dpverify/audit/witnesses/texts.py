@@ -40,8 +40,8 @@ _MOST, _MOST_WORDS = 16, 8  # places and words of which there are events
 
 
 def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Column]]:
-    """All texts of these draws: labels, kinds, marks, characters; with ``orders`` how their
-    numbers compare.
+    """Return all texts of these draws: labels, kinds, marks, characters; with ``orders`` how
+    their numbers compare.
     """
     found: list[tuple[str, Column]] = [("output", lambda draws: draws.coded)]
     if own.kinds is not own.coded or other.kinds is not other.coded:
@@ -60,7 +60,7 @@ def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Colum
 
 
 def _telling_marks(own: Draws, other: Draws) -> list[int]:
-    """The places with marks; of many, those whose share of ordinary numbers differs most."""
+    """Return the places with marks; of many, those whose share of ordinary numbers differs most."""
     columns = sorted({*own.marks, *other.marks})
     if len(columns) <= _NARROW:
         return columns
@@ -79,14 +79,16 @@ def _place(draws: Draws, width: int, which: Callable[..., Any]) -> Labels:
 
 
 def _order(draws: Draws) -> Labels:
-    """From the smallest; of outputs with fewer numbers as if 0 followed."""
+    """Return the order of the numbers from the smallest; outputs with fewer numbers count as if
+    0 followed.
+    """
     ranks = np.argsort(draws.columns(_ORDERED), axis=1, kind="stable")
     codes = ranks @ (_ORDERED ** np.arange(_ORDERED)[::-1])
     return Labels(codes, _ORDERS)
 
 
 def inside(own: Draws, other: Draws) -> list[tuple[str, Column]]:
-    """What is in the texts: those characters and words that differ most; none where texts are
+    """Return those characters and words in the texts that differ most; none where texts are
     often the same.
     """
     sides = own.select(slice(_LOOKED)), other.select(slice(_LOOKED))
@@ -115,8 +117,8 @@ def _characters(own: list[str], other: list[str]) -> list[tuple[str, Column]]:
 
 
 def _letters(texts: list[str], places: list[int]) -> NDArray[np.uint32]:
-    """Code points, shape (size, len(places)): of all from the front, then of all from the back;
-    0 beyond.
+    """Return code points, shape (size, len(places)): of all from the front, then of all from
+    the back; 0 beyond.
     """
     back = -min(places)
     front = len(places) - back
@@ -126,8 +128,8 @@ def _letters(texts: list[str], places: list[int]) -> NDArray[np.uint32]:
 
 
 def _histograms(letters: NDArray[np.uint32]) -> NDArray[np.intp]:
-    """How often each character is at each place, by its lowest byte with some of the others;
-    shape (places, 256).
+    """Count each character at each place, by its lowest byte with some of the others; shape
+    (places, 256).
     """
     places = letters.shape[1]
     cells = ((letters + 37 * (letters >> 8)) & 255) + 256 * np.arange(places)
@@ -135,7 +137,7 @@ def _histograms(letters: NDArray[np.uint32]) -> NDArray[np.intp]:
 
 
 def _at(k: int) -> Column:
-    """The character at a place, from the end where it is negative; none beyond."""
+    """Return the character at a place, from the end where it is negative; none beyond."""
     key = "character", k
     place = slice(k, (k + 1) or None)
 
@@ -151,7 +153,7 @@ def _at(k: int) -> Column:
 
 
 def _words(own: list[str], other: list[str]) -> list[tuple[str, Column]]:
-    """Wherever they are."""
+    """Return those words that differ most, wherever they are."""
     ours, theirs = (
         Counter(chain.from_iterable(set(_WORD.findall(text)) for text in side))
         for side in (own, other)
@@ -176,7 +178,7 @@ def _has(word: str) -> Column:
 
 
 def label_numbers() -> list[Feature]:
-    """The length, and the first numbers."""
+    """Return the length of the text, and the first numbers in it."""
     found = [Feature("length of the output's text", _of_label(len))]
     for k in range(_NUMBERS):
         name = f"number {k} in the output's text"

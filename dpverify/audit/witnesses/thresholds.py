@@ -1,4 +1,4 @@
-"""Where the threshold of a score is put, and what the event then promises."""
+"""Thresholds of scores, and what the events that they make then promise."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Chosen:
 
 
 def best_thresholds(own: Floats, other: Floats, task: Task) -> tuple[Chosen, Chosen]:
-    """The threshold that promises most, and that of the largest signed root of one (epsilon,
-    delta).
+    """Return the threshold that promises most, and that of the largest signed root of one
+    (epsilon, delta).
 
     own, other: scores in order. Of a whole profile both are the same.
     """
@@ -67,8 +67,9 @@ def best_thresholds(own: Floats, other: Floats, task: Task) -> tuple[Chosen, Cho
 
 
 def _rarest(roots: Floats) -> Floats:
-    """Without those of commoner events that are hardly larger: by chance these have a few hits
-    more, and none here on the other side."""
+    """Drop the roots of commoner events that are hardly larger: by chance these have a few hits
+    more, and none here on the other side.
+    """
     if roots.max() <= 0:
         return roots
     near = np.flatnonzero(roots >= _NEARLY * roots.max())
@@ -76,16 +77,16 @@ def _rarest(roots: Floats) -> Floats:
 
 
 def curve_of(own: Floats, other: Floats, task: Task) -> Curve | None:
-    """The curve that ``moved`` follows; None where odds follow none."""
+    """Return the curve that ``moved`` follows; None where odds follow none."""
     return fitted_odds(own, other, bends=0 if len(task.points) > 1 else MOST_BENDS)
 
 
 def moved(
     chosen: Chosen, own: Floats, other: Floats, task: Task, curve: Curve | None
 ) -> tuple[Chosen, float]:
-    """With the threshold that promises most where odds follow a curve of the score
-    (``calibrating``), and what that is worth among others: a promise that is less cautious, and as
-    good for rare events as for common ones.
+    """Return the threshold that promises most where odds follow a curve of the score
+    (``calibrating``), and what that is worth among others: a promise that is less cautious, and
+    as good for rare events as for common ones.
 
     own, other: the scores; curve: theirs. An event that nothing of the other side is in stays
     where odds bend: the other side may end there, and no curve follows odds that become
@@ -135,8 +136,9 @@ def _best(
 
 
 def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
-    """Where few others are to be expected, or far fewer than hits, with the share that certifies
-    most of one (epsilon, delta): spreads of logarithms say nothing then."""
+    """Choose the share that certifies most of one (epsilon, delta) where few others are to be
+    expected, or far fewer than hits: spreads of logarithms say nothing then.
+    """
     there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     hits, others = (
         task.draws * k // len(side) for k, side in zip(there, (own, other), strict=True)
@@ -152,13 +154,13 @@ def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen
 
 
 def _aimed(point: Point, p: float, q: float) -> Aim:
-    """At an event of these probabilities, by the spreads that they leave."""
+    """Aim at an event of these probabilities, by the spreads that they leave."""
     surplus = max(p - point[1], TINY)
     return Aim(point, share_of(math.sqrt(p * (1 - p)) / surplus, math.sqrt((1 - q) / q)))
 
 
 def _ranks(size: int) -> NDArray[np.intp]:
-    """Evenly spaced ranks, and finely in both tails: rare events count."""
+    """Return evenly spaced ranks, and fine ones in both tails: rare events count."""
     if size <= _THRESHOLDS:
         return np.arange(size)
     tail = np.geomspace(1, size, _THRESHOLDS // 4).astype(np.intp) - 1
