@@ -151,7 +151,7 @@ class _Rounded:
         return found
 
     def _decided(self, i: Indices, j: Indices) -> NDArray[np.bool_]:
-        """Pairs that rounding left open, some at a time."""
+        """Decide the pairs that rounding left open, some at a time."""
         found = np.empty(len(i), np.bool_)
         for part in _parts(len(i), self.rows.shape[1]):
             found[part] = friends(self.rows[i[part]], self.rows[j[part]], self.radius)
@@ -214,12 +214,14 @@ def _runs(start: int, stop: int, step: int) -> Iterator[slice]:
 
 
 def _sums(block: NDArray[np.bool_], axis: int) -> NDArray[np.uint16]:
-    """How many are true along an axis, of fewer than 2^16; NumPy is slower in 64 bits."""
+    """Count how many are true along an axis, of fewer than 2^16; NumPy is slower in 64 bits."""
     return np.asarray(block.sum(axis=axis, dtype=np.uint16))
 
 
 def _rounded(rows: Integers, members: Indices, ball: _Ball, radius: int) -> _Rounded:
-    """The ball's rows about its center, in cells that make them fit; one cell is 1 if they do."""
+    """Round the ball's rows about its center to cells that make them fit; one cell is 1 if they
+    do.
+    """
     shift = 0
     if ball.square > _MOST_SQUARE:
         shift = math.isqrt(ball.square).bit_length() - _WORD_BITS
@@ -238,7 +240,9 @@ def _rounded(rows: Integers, members: Indices, ball: _Ball, radius: int) -> _Rou
 
 
 def _ball(rows: Integers, left: Indices, radius: int) -> _Ball:
-    """The next ball: the rows left that are in it. All of them are core if none is outside."""
+    """Return the next ball: the rows left that are in it. All of them are core if none is
+    outside.
+    """
     center, reach = _chosen(rows, left, radius)
     near, core = (np.zeros(len(left), np.bool_) for _ in range(2))
     square = 0
@@ -255,7 +259,8 @@ def _ball(rows: Integers, left: Indices, radius: int) -> _Ball:
 
 
 def _chosen(rows: Integers, left: Indices, radius: int) -> tuple[Integers, int]:
-    """A center and a reach, by some of the rows: their coordinatewise median, or one of themselves.
+    """Choose a center and a reach from some of the rows: their coordinatewise median, or one of
+    themselves.
 
     It is the one with most of them near: the least m such that one in 32 is within m. Then the
     reach is at least 4 m and 4 radii, so these rows are within 3/4 of the reach: they are core.
@@ -276,7 +281,7 @@ def _chosen(rows: Integers, left: Indices, radius: int) -> tuple[Integers, int]:
 
 
 def _in_order(values: Integers, radius: int) -> NDArray[np.int64]:
-    """Counts on the line, by sorting."""
+    """Return the counts on the line, by sorting."""
     if 2 * largest(values) <= radius:
         return np.full(len(values), len(values), np.int64)
     if largest(values) + radius >= WORD:
@@ -287,7 +292,7 @@ def _in_order(values: Integers, radius: int) -> NDArray[np.int64]:
 
 
 def _difference(left: Integers, right: Integers) -> Integers:
-    """left - right, in int64 where that holds it with room for a sign and a sum."""
+    """Return left - right, in int64 where that holds it with room for a sign and a sum."""
     if left.dtype != object and right.dtype != object and largest(left) + largest(right) < WORD:
         return np.asarray(left - right)
     exact: Integers = left.astype(object) - right.astype(object)

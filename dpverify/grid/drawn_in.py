@@ -25,8 +25,8 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class DrawnInSum(MovingSum):
-    """As ``MovingSum``, with records up to two radii from the point drawn in to the ball, as
-    ``clip_to_ball`` does.
+    """Sum as in ``MovingSum``, with records up to two radii from the point drawn in to the
+    ball, as ``clip_to_ball`` does.
 
     Their number counts all within two radii. What is masked at a radius leans to the bulk of
     skewed records by about the radius times their share outside; drawn in they lose what they
@@ -36,13 +36,13 @@ class DrawnInSum(MovingSum):
     def totals(
         self, images: Images, points: Integers, radii: Integers, before: Transcripts
     ) -> tuple[Integers, Integers]:
-        """Exactly."""
+        """Return the sums and the numbers exactly."""
         few = len(points) < FEW
         data = each_once(images.images) if few else images.distinct
         return drawn_in_sums(data, points, radii)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """That of a ``MovingSum``: drawn in, a record is within the radius."""
+        """Return the sensitivity of a ``MovingSum``: drawn in, a record is within the radius."""
         if adjacency is not self.adjacency:
             raise ValueError(f"the sum is in units for {self.adjacency}, not {adjacency}.")
         return sensitivity_lemma(
@@ -64,8 +64,8 @@ class DrawnInSum(MovingSum):
 
 
 def drawn_in_sums(data: Counted, centers: Integers, radii: Integers) -> tuple[Integers, Integers]:
-    """(sum of vector - center, drawn in to the radius, number) over the vectors within two
-    radii of each center.
+    """Return (sum of vector - center, drawn in to the radius, number) over the vectors within
+    two radii of each center.
 
     As ``sums_in_balls``, to whose sums those of the vectors between one radius and two are added.
     """

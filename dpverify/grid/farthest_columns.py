@@ -42,11 +42,11 @@ class FarthestColumns(Query):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the balls follow from."""
+        """Stages that the balls follow from."""
         return self.place.reads
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width)."""
+        """Return the votes, shape (size, width)."""
         points, radii = placed(self.place, self.nearness, before)
         found = np.zeros((len(points), self.width), np.int64)
         for rows, moved, often in in_balls(view.images(self.nearness), points, WITHIN * radii):
@@ -56,7 +56,7 @@ class FarthestColumns(Query):
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """One under add-remove, two under replace; squared L2."""
+        """Return the sensitivity: one under add-remove, two under replace; squared L2."""
         if not isinstance(adjacency, Adjacency):
             raise ValueError(f"votes about a point have no bound under {adjacency}.")
         return sensitivity_lemma(

@@ -46,7 +46,7 @@ class KthLargest:
     averaged: ClassVar[bool] = True  # whether it is of sums over twice the number of pairs
 
     def of(self, sums: Integers) -> int:
-        """Of a group's sums, one a column."""
+        """Return the statistic of a group's sums, one a column."""
         return int(np.sort(sums)[-self.k])
 
     def check(self, columns: int) -> None:
@@ -63,7 +63,7 @@ class SumOver:
     averaged: ClassVar[bool] = True
 
     def of(self, sums: Integers) -> int:
-        """Of a group's sums, one a column."""
+        """Return the statistic of a group's sums, one a column."""
         return sum(map(int, sums[list(self.coordinates)].tolist()))
 
     def check(self, columns: int) -> None:
@@ -78,8 +78,8 @@ class SumOver:
 
 @dataclass(frozen=True, slots=True)
 class ReportsWorth:
-    """4^j for the least k = 2^j of which k columns of their own cost hardly more than of the
-    best k.
+    """Power 4^j for the least k = 2^j for which k columns of their own cost hardly more than
+    the best k.
 
     The cost of k is the noise of a mean with M = diag(the k largest variances, the others'
     average): the sum of the k largest standard deviations + sqrt((d - k) times the sum of the
@@ -90,7 +90,7 @@ class ReportsWorth:
     averaged: ClassVar[bool] = False
 
     def of(self, sums: Integers) -> int:
-        """Of a group's sums, one a column."""
+        """Return the statistic of a group's sums, one a column."""
         ordered = sorted(map(int, sums.tolist()), reverse=True)
         own = [0, *accumulate(math.isqrt(value << 40) for value in ordered)]
         rest = [*accumulate(reversed(ordered), initial=0)][::-1]
@@ -101,7 +101,7 @@ class ReportsWorth:
         return int(4 ** next(j for j, cost in enumerate(costs) if 8 * cost <= 9 * min(costs)))
 
     def check(self, columns: int) -> None:
-        """Every number of columns will do."""
+        """Accept every number of columns."""
 
 
 Statistic = KthLargest | SumOver | ReportsWorth
@@ -109,7 +109,7 @@ Statistic = KthLargest | SumOver | ReportsWorth
 
 @dataclass(frozen=True, slots=True)
 class GroupBuckets(Query):
-    """How many groups have their statistic in each bucket: [4^b, 4^(b + 1)), or zero.
+    """Numbers of groups with their statistic in each bucket: [4^b, 4^(b + 1)), or zero.
 
     A record counts as round(x / 2^exponent) in each of ``columns`` columns, clamped to 2^40
     cells. The records of each of ``groups`` groups are put in order by a hash, and paired in
@@ -138,14 +138,16 @@ class GroupBuckets(Query):
 
     @property
     def width(self) -> None:
-        """As many as surface."""
+        """Width None: as many numbers as surface."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Buckets in increasing order and their numbers of groups, shape (buckets, 2)."""
+        """Return the buckets in increasing order and their numbers of groups, shape (buckets,
+        2).
+        """
         return np.array(sorted(Counter(self.buckets(view)).items()), np.int64)
 
     def buckets(self, view: View) -> list[int]:
-        """Each group's."""
+        """Return each group's bucket."""
         sums, pairs = self.sums(view)
         totals = [self.statistic.of(row) for row in sums]
         parts = np.maximum(2 * pairs, 1) if self.statistic.averaged else np.ones_like(pairs)
@@ -153,7 +155,7 @@ class GroupBuckets(Query):
         return [int(b) for b in buckets_of(np.array(totals, kind)[:, np.newaxis], parts)[:, 0]]
 
     def sums(self, view: View) -> tuple[Integers, NDArray[np.int64]]:
-        """Of each group the squared differences, summed for each column, shape (groups,
+        """Return the squared differences of each group, summed for each column, shape (groups,
         columns), and its number of pairs, shape (groups,); once for each grouping of a view.
         """
         key = (type(self), self.columns, self.groups, self.exponent, self.key)
@@ -175,7 +177,7 @@ class GroupBuckets(Query):
         return sums, pairs
 
     def members(self, records: Records) -> list[NDArray[np.intp]]:
-        """Each group's records by index, in the order in which they are paired."""
+        """Return each group's records by index, in the order in which they are paired."""
         prints = self._fingerprints(records)
         order = self._ordered(records, prints)
         copies = _copies(self._as_before(records, order, prints))
@@ -190,7 +192,9 @@ class GroupBuckets(Query):
         return np.split(order[sorted_], ends)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """One record more or less changes one group; one replaced changes two."""
+        """Return the sensitivity: one record more or less changes one group; one replaced
+        changes two.
+        """
         return sensitivity_lemma(
             Quantity.of(f"the histogram of {self.groups} groups of records", "GroupBuckets"),
             norm=Norm.MOVED,
@@ -215,7 +219,9 @@ class GroupBuckets(Query):
     def _as_before(
         self, records: Records, order: NDArray[np.intp], prints: Words
     ) -> NDArray[np.bool_]:
-        """Whether a record is in the cells of the one before it in this order, shape (n,)."""
+        """Return whether a record is in the cells of the one before it in this order, shape
+        (n,).
+        """
         same = np.zeros(len(order), np.bool_)
         same[1:] = prints[order[1:]] == prints[order[:-1]]
         places = np.flatnonzero(same)
@@ -225,7 +231,9 @@ class GroupBuckets(Query):
         return same
 
     def _ordered(self, records: Records, prints: Words) -> NDArray[np.intp]:
-        """By fingerprint, and by cells where different records have the same one."""
+        """Return the order by fingerprint, and by cells where different records have the same
+        one.
+        """
         order = np.argsort(prints, kind="stable")
         alike = np.zeros(len(order), np.bool_)
         alike[1:] = prints[order[1:]] == prints[order[:-1]]
@@ -241,14 +249,14 @@ class GroupBuckets(Query):
 
 
 def _copies(as_before: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many equal ones stand before each, shape (n,)."""
+    """Return how many equal ones stand before each, shape (n,)."""
     places = np.arange(len(as_before))
     return places - np.maximum.accumulate(np.where(as_before, 0, places))
 
 
 def sums_of_squares(differences: NDArray[np.int64], starts: NDArray[np.intp]) -> Integers:
-    """Exactly, of each column, over the rows from each start to the next; magnitudes up to
-    2^42, at most 2^20 rows.
+    """Sum the squares of each column over the rows from each start to the next, exactly;
+    magnitudes up to 2^42, at most 2^20 rows.
     """
     if not len(starts):
         return np.zeros((0, differences.shape[1]), np.int64)
@@ -265,8 +273,8 @@ def sums_of_squares(differences: NDArray[np.int64], starts: NDArray[np.intp]) ->
 
 
 def added_at(sums: Integers, rows: NDArray[np.intp], more: Integers) -> Integers:
-    """The sums with more added to some rows, each named once; in int64 where that is certain to
-    do.
+    """Return the sums with more added to some rows, each named once; in int64 where that is
+    certain to do.
     """
     if largest(sums) + largest(more) >= WORD:
         sums = sums.astype(object)
@@ -275,8 +283,8 @@ def added_at(sums: Integers, rows: NDArray[np.intp], more: Integers) -> Integers
 
 
 def buckets_of(sums: Integers, divisors: NDArray[np.int64]) -> NDArray[np.int64]:
-    """floor(log4(sum / divisor)), exactly, -1024 for a sum of 0; sums from 0 on, a row for each
-    divisor >= 1.
+    """Return floor(log4(sum / divisor)), exactly, -1024 for a sum of 0; sums from 0 on, a row
+    for each divisor >= 1.
 
     With 4^j >= divisor, q = floor(4^j sum / divisor) is positive for a positive sum, and it has
     the same floor(log4) as the quotient, plus j.

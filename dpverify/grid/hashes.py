@@ -19,12 +19,12 @@ Words = NDArray[np.uint64]
 
 
 def fingerprints(records: Records, exponent: int, key: int) -> Words:
-    """A 64-bit hash of each record's cells, a public function of it alone, shape (n,)."""
+    """Return a 64-bit hash of each record's cells, a public function of them alone, shape (n,)."""
     return mixed(sums_of_words(records, exponent, key))
 
 
 def sums_of_words(records: Records, exponent: int, key: int) -> Words:
-    """sum over columns of an odd number times the cell, modulo 2^64, shape (n,)."""
+    """Return the sum over columns of an odd number times the cell, modulo 2^64, shape (n,)."""
     columns = records.shape[1]
     factors, found = multipliers(columns, key), np.zeros(len(records), np.uint64)
     for some in blocks_of(len(records), columns):
@@ -34,24 +34,26 @@ def sums_of_words(records: Records, exponent: int, key: int) -> Words:
 
 
 def cells_of(records: Records, exponent: int) -> NDArray[np.int64]:
-    """Records in cells of 2^exponent, clamped to the outer box."""
+    """Return the records in cells of 2^exponent, clamped to the outer box."""
     return quantize(records, -OUTER_BOX, OUTER_BOX, exponent)
 
 
 def blocks_of(rows: int, columns: int) -> Iterator[slice]:
-    """Rows that are looked at together: about 2^20 numbers, of which as many squares fit a word."""
+    """Yield rows that are looked at together: about 2^20 numbers, of which as many squares fit
+    a word.
+    """
     step = max(1, _BLOCK // columns)
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
 def multipliers(columns: int, key: int) -> Words:
-    """An odd number for each column, by the key."""
+    """Return an odd number for each column, by the key."""
     counters = np.arange(1, columns + 1, dtype=np.uint64) * np.uint64(GOLDEN)
     return mixed(counters + mixed(np.array([key], np.uint64))) | np.uint64(1)
 
 
 def mixed(words: Words) -> Words:
-    """The finalizer of SplitMix64, a bijection of 64-bit words.
+    """Apply the finalizer of SplitMix64, a bijection of 64-bit words.
 
     Source: G. L. Steele, D. Lea and C. H. Flood, Fast splittable pseudorandom number
     generators, OOPSLA 2014.

@@ -17,7 +17,7 @@ from dpverify.grid.records import Records
 
 @dataclass(frozen=True)
 class Images:
-    """As secret as the records; its repr shows nothing of them."""
+    """Images of records under a map: as secret as the records; the repr shows nothing of them."""
 
     records: Records
     nearness: Nearness
@@ -38,23 +38,25 @@ class Images:
 
     @cached_property
     def degrees(self) -> Integers:
-        """How many friends each record has, itself included, shape (n,)."""
+        """Number of friends of each record, itself included, shape (n,)."""
         return self.nearness.degrees(self.images, self.progress)
 
     @cached_property
     def excess(self) -> Integers:
-        """max(0, 2 degree - n) for each record, shape (n,): nothing without a majority of
+        """Excess max(0, 2 degree - n) of each record, shape (n,): nothing without a majority of
         friends.
         """
         return np.asarray(np.maximum(2 * self.degrees - len(self.degrees), 0))
 
     @cached_property
     def weighted_sum(self) -> tuple[list[int], int]:
-        """(the sum of the images, each times its excess, and the sum of the excesses), exactly."""
+        """Pair (the sum of the images, each times its excess, and the sum of the excesses),
+        exactly.
+        """
         return self._sum_by(self.excess)
 
     def soft_sum(self, full: Fraction) -> tuple[list[int], int]:
-        """The same by weights clip(q (2 degree - n - 1), 0, (2 p - q) n), full = p / q."""
+        """Return the same by weights clip(q (2 degree - n - 1), 0, (2 p - q) n), full = p / q."""
         if full not in self._soft_sums:
             p, q, n = full.numerator, full.denominator, len(self.degrees)
             weights = np.clip(q * (2 * self.degrees - n - 1), 0, (2 * p - q) * n)

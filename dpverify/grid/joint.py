@@ -47,23 +47,27 @@ class WithCount(VectorQuery):
         return self.query.width + 1
 
     def largest(self, rows: int) -> int:
-        """The larger of the two."""
+        """Return the larger of the two bounds."""
         return max(self.query.largest(rows), self.weight * rows)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the sum reads."""
+        """Stages that the sum reads."""
         return self.query.reads
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """Shape (width,), or (size, width) of a sum that reads; exact for every n."""
+        """Return the sum with the count, shape (width,), or (size, width) for a sum that reads;
+        exact for every n.
+        """
         total = self.query.evaluate(view, before)
         kind = np.int64 if self.largest(len(view)) < WORD else object
         count = np.full((*total.shape[:-1], 1), self.weight * len(view), kind)
         return np.concatenate([total.astype(kind), count], axis=-1)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: one vector and one count, R^2 + w^2; replace: the count stays, (2R)^2."""
+        """Return the squared sensitivity. Add-remove: one vector and one count, R^2 + w^2;
+        replace: the count stays, (2R)^2.
+        """
         shown = self.query.sensitivity(adjacency, domain)
         inner = shown.conclusion
         counted = 0 if adjacency is Adjacency.REPLACE else self.weight**2
@@ -84,13 +88,13 @@ class WithCount(VectorQuery):
         )
 
     def unclipped(self) -> Query | None:
-        """The same without the sum's clipping."""
+        """Return the same without the sum's clipping."""
         wild = self.query.unclipped()
         return replace(self, query=wild) if isinstance(wild, (VectorSum, ScaledSum)) else None
 
 
 def least_counted(at_least: int, per_record: Fraction, rare: Callable[[int], bool]) -> int:
-    """The least n whose released number falls below ``at_least`` rarely enough.
+    """Return the least n whose released number falls below ``at_least`` rarely enough.
 
     n records release round(n per_record) + noise, and ``rare(k)`` says whether noise <= -k is
     rare enough. A released number below at_least per_record has noise < 1/2 - (n - at_least)

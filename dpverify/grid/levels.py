@@ -1,5 +1,5 @@
-"""How many groups of records have a column's variance at a level or above, for all columns and
-levels.
+"""Numbers of groups of records whose variance of a column is at a level or above, for all
+columns and levels.
 
 The groups are those of ``groups``: one record more or less changes one of them, and a group is
 in or out of each of these numbers. The largest exact work, a table of every group's bucket in
@@ -30,8 +30,8 @@ _SOURCE = Source(
 
 @dataclass(frozen=True, slots=True)
 class LevelCounts(Query):
-    """For each level b, from the highest on, and each column: how many groups have a bucket of
-    b or more.
+    """Number of groups that have a bucket of b or more, for each level b, from the highest on,
+    and each column.
 
     Shape (levels * columns,), all columns at the first level, then at the second, ... hidden:
     columns whose answers are the public number -groups instead, far below those of any other
@@ -57,8 +57,8 @@ class LevelCounts(Query):
         return len(self.levels) * self.grouping.columns
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (width,), from the groups' buckets; counted once for all queries of these
-        levels of a view.
+        """Return the counts, shape (width,), from the groups' buckets; counted once for all
+        queries of these levels of a view.
         """
 
         def counts() -> NDArray[np.int64]:
@@ -70,8 +70,9 @@ class LevelCounts(Query):
         return found.ravel()
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """One record more or less changes one group, and each answer by 1 at most, either way; a
-        replaced one changes two groups."""
+        """Return the sensitivity: one record more or less changes one group, and each answer by
+        1 at most, either way; a replaced one changes two groups.
+        """
         return sensitivity_lemma(
             Quantity.of(
                 f"groups above {len(self.levels)} levels in {self.grouping.columns} columns",
@@ -87,8 +88,8 @@ class LevelCounts(Query):
 
 
 def bucket_table(grouping: GroupBuckets, view: View) -> NDArray[np.int64]:
-    """The bucket of each group's variance in each column, shape (groups, columns), -1024 for a
-    variance of zero.
+    """Return the bucket of each group's variance in each column, shape (groups, columns), -1024
+    for a variance of zero.
 
     The statistic of the grouping does not matter. It is computed once for each grouping of a view.
     """

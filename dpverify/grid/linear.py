@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Integers = NDArray[Any]
-"""dtype int64, or object: Python integers."""
+"""Array of dtype int64, or of dtype object: Python integers."""
 
 EXACT = 1 << 53
 """The integers up to here are float64 numbers, all of them."""
@@ -50,7 +50,7 @@ _OVERHEAD = 256  # what another chunk costs, in inner dimensions: a pass over th
 
 
 def matmul(a: ArrayLike, b: ArrayLike) -> Integers:
-    """The exact product a b of integer matrices of shapes (n, k) and (k, m)."""
+    """Return the exact product a b of integer matrices of shapes (n, k) and (k, m)."""
     left, right = integers(a), integers(b)
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
         raise ValueError(
@@ -61,19 +61,20 @@ def matmul(a: ArrayLike, b: ArrayLike) -> Integers:
 
 
 def gram(x: ArrayLike) -> Integers:
-    """x x^T: the exact inner products of the rows, shape (n, n)."""
+    """Return x x^T: the exact inner products of the rows, shape (n, n)."""
     rows = integers(x)
     return _product(rows, rows.T, symmetric=True)
 
 
 def second_moments(x: ArrayLike) -> Integers:
-    """x^T x: the exact inner products of the columns, shape (d, d)."""
+    """Return x^T x: the exact inner products of the columns, shape (d, d)."""
     rows = integers(x)
     return _product(rows.T, rows, symmetric=True)
 
 
 def float_moments(x: NDArray[np.float64], most: int) -> tuple[Integers, Integers]:
-    """(x^T x, the sum of the rows), shapes (d, d) and (d,), of integers that are held as floats.
+    """Return (x^T x, the sum of the rows), shapes (d, d) and (d,), of integers that are held as
+    floats.
 
     most: a public bound on their magnitude. Raises ValueError for more than 2^53 / most^2 rows,
     whose partial sums may round.
@@ -84,7 +85,7 @@ def float_moments(x: NDArray[np.float64], most: int) -> tuple[Integers, Integers
 
 
 def column_sums(x: ArrayLike) -> Integers:
-    """The exact sum of the rows, shape (d,)."""
+    """Return the exact sum of the rows, shape (d,)."""
     rows = integers(x)
     if rows.dtype == object or len(rows) * largest(rows) < WORD:
         return np.asarray(rows.sum(axis=0, dtype=rows.dtype))
@@ -94,7 +95,7 @@ def column_sums(x: ArrayLike) -> Integers:
 
 
 def squared_norms(x: ArrayLike) -> Integers:
-    """The exact squared Euclidean norm of each row, shape (n,)."""
+    """Return the exact squared Euclidean norm of each row, shape (n,)."""
     rows = integers(x)
     top = largest(rows)
     if rows.dtype != object and rows.shape[1] * top**2 < WORD:
@@ -114,7 +115,7 @@ def squared_norms(x: ArrayLike) -> Integers:
 
 
 def _long_norms(rows: Integers) -> Integers:
-    """``squared_norms`` in Python integers."""
+    """Return ``squared_norms`` in Python integers."""
     size = _Size(largest(rows), 0)
     if size.largest >= WORD or rows.shape[1] * size.word(3) ** 2 >= WORD:
         return _python_squares(rows)
@@ -130,8 +131,8 @@ def _long_norms(rows: Integers) -> Integers:
 
 
 def ceiling_norms(x: ArrayLike) -> tuple[Integers, NDArray[np.bool_]]:
-    """The least integer s >= |y| for each row y, shape (n,), exactly; and where |y| is that
-    integer.
+    """Return the least integer s >= |y| for each row y, shape (n,), exactly; and where |y| is
+    that integer.
 
     Of k columns, the float of N = |y|^2 is off by less than (k + 3) 2^-53 of itself, so its
     rounded root s by e < (k + 6) 2^-54 s + 1. If N (k + 8) < 2^114, then |N - s^2| < 2 s
@@ -163,7 +164,7 @@ def _ceiling_roots(squares: Integers) -> tuple[Integers, NDArray[np.bool_]]:
 
 
 def norms_at_most(x: ArrayLike, square: int) -> NDArray[np.bool_]:
-    """Which rows have a squared norm of at most ``square``, decided in integers."""
+    """Return which rows have a squared norm of at most ``square``, decided in integers."""
     rows = integers(x)
     if rows.dtype == object:
         return np.asarray(squared_norms(rows) <= square, dtype=np.bool_)
@@ -180,7 +181,9 @@ def norms_at_most(x: ArrayLike, square: int) -> NDArray[np.bool_]:
 
 
 def squared_distances(x: ArrayLike, y: ArrayLike | None = None) -> Integers:
-    """The exact squared distance of each row of x to each row of y (or of x), shape (n, m)."""
+    """Return the exact squared distance of each row of x to each row of y (or of x), shape (n,
+    m).
+    """
     left = integers(x)
     right = left if y is None else integers(y)
     distances = matmul(left, right.T)
@@ -196,7 +199,7 @@ def squared_distances(x: ArrayLike, y: ArrayLike | None = None) -> Integers:
 
 
 def check_word_budget(value: int, name: str, most: int = LARGEST_ENTRY) -> None:
-    """Raises ValueError for a parameter in cells that no budget has words for."""
+    """Raise ValueError for a parameter in cells that no budget has words for."""
     if abs(value) <= most:
         return
     larger_cell = "Use a larger cell (a larger exponent) or a smaller radius"
@@ -211,7 +214,8 @@ def check_word_budget(value: int, name: str, most: int = LARGEST_ENTRY) -> None:
 
 
 def integers(x: ArrayLike) -> Integers:
-    """The array as int64, or as Python integers where it holds those or unsigned 64-bit ones.
+    """Return the array as int64, or as Python integers where it holds those or unsigned 64-bit
+    ones.
 
     Raises TypeError for anything but integers: a float may be rounded already.
     """
@@ -227,7 +231,7 @@ def integers(x: ArrayLike) -> Integers:
 
 
 def largest(x: Integers) -> int:
-    """The largest magnitude of an entry, 0 for none."""
+    """Return the largest magnitude of an entry, 0 for none."""
     if x.size <= _FEW:
         return max(map(abs, map(int, x.ravel().tolist())), default=0)
     return max(int(x.max()), -int(x.min()))
@@ -241,16 +245,16 @@ class _Size:
     squares: int
 
     def word(self, words: int) -> int:
-        """The largest magnitude of a word when split into so many."""
+        """Return the largest magnitude of a word when split into so many."""
         return self.largest if words == 1 else 1 << (self.bits(words) - 1)
 
     def bits(self, words: int) -> int:
-        """Bits of a word: enough for the top word to be balanced too (``_words``)."""
+        """Return the bits of a word: enough for the top word to be balanced too (``_words``)."""
         return self.largest.bit_length() // words + 1
 
 
 def _product(a: Integers, b: Integers, symmetric: bool = False) -> Integers:
-    """a b; ``symmetric`` says that a is b^T, which halves the work."""
+    """Return a b; ``symmetric`` says that a is b^T, which halves the work."""
     inner = a.shape[1]
     tops = [largest(b)] * 2 if symmetric else [largest(a), largest(b)]
     sizes = [_Size(top, inner * top * top) for top in tops]
@@ -274,7 +278,7 @@ def _product(a: Integers, b: Integers, symmetric: bool = False) -> Integers:
 def _parts(
     a: Integers, b: Integers, words: tuple[int, int], bits: list[int], chunk: int, symmetric: bool
 ) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """Exact products of words, at least one, each with the power of 2 that it counts for."""
+    """Yield exact products of words, at least one, each with the power of 2 that it counts for."""
     for start in range(0, max(a.shape[1], 1), chunk):
         right = _floats(_words(b[start : start + chunk], words[1], bits[1]))
         if symmetric:
@@ -290,7 +294,9 @@ def _parts(
 
 
 def _one_word(a: Integers, b: Integers) -> Integers:
-    """The product where it needs one word, a block of rows at a time: copies stay in the cache."""
+    """Return the product where it needs one word, a block of rows at a time: copies stay in the
+    cache.
+    """
     right = b.astype(np.float64)
     result = np.empty((a.shape[0], b.shape[1]), np.int64)
     step = max(64, min(_BLOCK_ROWS, _BLOCK // max(1, *b.shape), len(a)))
@@ -305,8 +311,8 @@ def _one_word(a: Integers, b: Integers) -> Integers:
 
 
 def _refined(size: _Size, columns: Integers) -> _Size:
-    """The size with its squared norms measured: in floats, and then increased beyond their
-    error.
+    """Return the size with its squared norms measured: in floats, and then increased beyond
+    their error.
     """
     if columns.dtype == object:
         return size
@@ -318,7 +324,9 @@ def _refined(size: _Size, columns: Integers) -> _Size:
 
 
 def _chunk(a: _Size, b: _Size, words: tuple[int, int], inner: int) -> int:
-    """The longest inner dimension for which every product of words is exact; 0 if none is."""
+    """Return the longest inner dimension for which every product of words is exact; 0 if none
+    is.
+    """
     tops = (a.word(words[0]), b.word(words[1]))
     squares = [
         min(size.squares, inner * top * top) if count == 1 else inner * top * top
@@ -332,7 +340,7 @@ def _chunk(a: _Size, b: _Size, words: tuple[int, int], inner: int) -> int:
 
 
 def _cheapest(a: _Size, b: _Size, inner: int, symmetric: bool) -> tuple[int, int]:
-    """How many words to split the operands into: the fewest multiplications, with their
+    """Return how many words to split the operands into: the fewest multiplications, with their
     overhead.
     """
 
@@ -347,7 +355,7 @@ def _cheapest(a: _Size, b: _Size, inner: int, symmetric: bool) -> tuple[int, int
 
 
 def _words(x: Integers, count: int, bits: int) -> list[Integers]:
-    """w_0, w_1, ... with x = sum of 2^(bits i) w_i, all at most 2^(bits - 1) in magnitude.
+    """Return w_0, w_1, ... with x = sum of 2^(bits i) w_i, all at most 2^(bits - 1) in magnitude.
 
     For the last word: |x| < 2^(count bits - 1), and the rest after i words is within one of
     x / 2^(bits i), so it is at most 2^(bits - 1).
@@ -367,7 +375,7 @@ def _floats(words: list[Integers]) -> list[NDArray[np.float64]]:
 
 
 def _term(part: NDArray[np.float64], shift: int, modular: bool) -> Integers:
-    """part 2^shift, modulo 2^64 as uint64, or in Python integers."""
+    """Return part 2^shift, modulo 2^64 as uint64, or in Python integers."""
     exact: Integers = part.astype(np.int64)
     if modular:
         words = exact.view(np.uint64)
@@ -376,7 +384,7 @@ def _term(part: NDArray[np.float64], shift: int, modular: bool) -> Integers:
 
 
 def _inner(x: Integers, y: Integers) -> Integers:
-    """The inner product of each row of x with the same row of y, in int64."""
+    """Return the inner product of each row of x with the same row of y, in int64."""
     return np.asarray(np.einsum("ij,ij->i", x, y))
 
 

@@ -73,14 +73,16 @@ class RecordMap:
         settle(self, _digest=digest[:16])
 
     def __hash__(self) -> int:
-        """By the digest: a matrix is long, and images are looked up again and again."""
+        """Hash the digest: a matrix is long, and images are looked up again and again."""
         return hash(self._digest)
 
     def __str__(self) -> str:
         return f"a public map {self._digest}"
 
     def images(self, records: Records) -> Records:
-        """Every record's image, in order, shape (n, d): floats that are multiples of 2^-fine."""
+        """Return every record's image, in order, shape (n, d): floats that are multiples of
+        2^-fine.
+        """
         if self.center and records.shape[1] != len(self.center):
             raise ValueError(
                 f"records of {records.shape[1]} columns; the map is of {len(self.center)}."
@@ -109,37 +111,37 @@ class OfImages(VectorQuery):
 
     @property
     def width(self) -> int:
-        """That of the query."""
+        """Width of the query."""
         return self.query.width
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the query reads."""
+        """Stages that the query reads."""
         return self.query.reads
 
     @property
     def in_any_order(self) -> bool:
-        """As the query: images are in the order of their records."""
+        """True if the query is: images are in the order of their records."""
         return self.query.in_any_order
 
     @property
     def addends(self) -> tuple[Query, ...] | None:
-        """Those of the query, of the images."""
+        """Addends of the query, each asked of the images."""
         inner = self.query.addends
         if inner is None:
             return None
         return tuple(OfImages(one, self.map) for one in inner if isinstance(one, VectorQuery))
 
     def largest(self, rows: int) -> int:
-        """The query's bound."""
+        """Return the query's bound."""
         return self.query.largest(rows)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """The query's value on the images, which all queries with this map share."""
+        """Return the query's value on the images, which all queries with this map share."""
         return view.mapped(self.map).value(self.query, before)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """The query's, as a premise."""
+        """Return the query's sensitivity, as a premise."""
         shown = self.query.sensitivity(adjacency, domain)
         require_norm(shown, (Norm.SQUARED_L2,), "a query of images")
         inner = shown.conclusion
@@ -155,6 +157,6 @@ class OfImages(VectorQuery):
         )
 
     def unclipped(self) -> Query | None:
-        """The query without its clipping, of the images."""
+        """Return the query without its clipping, on the images."""
         wild = self.query.unclipped()
         return OfImages(wild, self.map) if isinstance(wild, VectorQuery) else None

@@ -1,5 +1,5 @@
-"""Which integers there are, each once; sums of the vectors in a ball, for many balls at once:
-exact, in blocks.
+"""Distinct integers of a column, each once, and sums of the vectors in a ball, for many balls
+at once: exact, in blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _SHORT = 1 << 12  # flags for so many integers cost nothing
 
 
 def different(column: Integers) -> tuple[Integers, NDArray[np.intp]]:
-    """The integers of a column in increasing order, each once, and where each entry is among them.
+    """Return the integers of a column in increasing order, each once, and where each entry is
+    among them.
 
     Without a sort where they are no further apart than there are entries.
     """
@@ -39,8 +40,8 @@ Row = tuple[int, ...]
 
 
 def different_rows(numbers: Integers, name: str) -> tuple[list[Row], NDArray[np.intp]]:
-    """The different rows of integers, and which of them each one is; in order of their last
-    numbers, then those before.
+    """Return the different rows of integers, and which of them each one is; in order of their
+    last numbers, then those before.
 
     Raises TypeError for what is no integer, with this name.
     """
@@ -59,7 +60,7 @@ def different_rows(numbers: Integers, name: str) -> tuple[list[Row], NDArray[np.
 
 
 def _codes(numbers: Integers) -> Integers | None:
-    """A number for each row, in the order of rows; None where it would not fit a word."""
+    """Return a number for each row, in the order of rows; None where it would not fit a word."""
     if numbers.dtype.kind not in "iu" or numbers.dtype == np.uint64 or not numbers.size:
         return None
     numbers = numbers.astype(np.int64)
@@ -85,17 +86,17 @@ class Counted:
 
     @property
     def number(self) -> int:
-        """Of all vectors, with repetitions."""
+        """Number of all vectors, with repetitions."""
         return int(self.counts.sum())
 
 
 def each_once(vectors: Integers) -> Counted:
-    """The vectors as they come."""
+    """Return the vectors as they come."""
     return Counted(vectors, np.ones(len(vectors), np.int64))
 
 
 def distinct(vectors: Integers) -> Counted:
-    """Equal vectors once."""
+    """Return equal vectors once."""
     if not len(vectors):
         return each_once(vectors)
     found, counts = np.unique(vectors, axis=0, return_counts=True)
@@ -103,7 +104,7 @@ def distinct(vectors: Integers) -> Counted:
 
 
 def sums_in_balls(data: Counted, centers: Integers, radii: Integers) -> tuple[Integers, Integers]:
-    """(sum of vector - center, number) over the vectors within each radius of its center.
+    """Return (sum of vector - center, number) over the vectors within each radius of its center.
 
     centers: shape (size, d), radii: shape (size,); all of them, and the vectors, within 2^42.
     Returns shapes (size, d) and (size,): int64, or Python integers where sums could be longer.
@@ -135,8 +136,8 @@ def _fits(data: Counted, radii: Integers) -> bool:
 def near_balls(
     data: Counted, centers: Integers, radii: Integers
 ) -> tuple[Integers, Integers, Integers]:
-    """The vectors in a box about all balls, from its lowest corner: far ones would need longer
-    words.
+    """Return the vectors in a box about all balls, from its lowest corner: far ones would need
+    longer words.
     """
     most = radii.max(initial=0)
     low, high = centers.min(axis=0) - most, centers.max(axis=0) + most
@@ -147,8 +148,8 @@ def near_balls(
 def _in_order(
     data: Counted, centers: Integers, radii: Integers, into: tuple[Integers, Integers]
 ) -> None:
-    """In one dimension a ball is a stretch of the sorted numbers: two differences of partial
-    sums.
+    """Sum in one dimension, where a ball is a stretch of the sorted numbers: two differences of
+    partial sums.
     """
     sums, numbers = into
     values = data.vectors[:, 0]

@@ -1,4 +1,4 @@
-"""When two records are friends: a symmetric predicate of the pair alone, decided in integers."""
+"""Friendship of two records: a symmetric predicate of the pair alone, decided in integers."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Nearness:
         settle(self, _digest=self._digested())
 
     def __hash__(self) -> int:
-        """By the digest: a matrix is long, and a map is looked up again and again."""
+        """Hash the digest: a matrix is long, and a map is looked up again and again."""
         return hash(self.predicate)
 
     @property
     def width(self) -> int:
-        """How many coordinates y has."""
+        """Number of coordinates of y."""
         return len(self.scales) if self.matrix is None else len(self.matrix)
 
     @property
@@ -77,7 +77,7 @@ class Nearness:
         return f"distance at most {cells}, scaled {how} {self._digest}"
 
     def images(self, records: Records) -> Integers:
-        """y for each record, in order, shape (n, width), int64."""
+        """Return y for each record, in order, shape (n, width), int64."""
         found = np.empty((len(records), self.width), np.int64)
         step = max(1, _BLOCK // self.width)
         for start in range(0, len(records), step):
@@ -87,11 +87,13 @@ class Nearness:
     def degrees(
         self, found: Integers, progress: Callable[[int, int], None] | None = None
     ) -> Integers:
-        """How many records are friends of each, itself included, from their images; shape (n,)."""
+        """Return how many records are friends of each, itself included, from their images;
+        shape (n,).
+        """
         return degrees(found, self.radius, progress)
 
     def _digested(self) -> str:
-        """Of the public numbers that records are scaled by."""
+        """Return the digest of the public numbers that records are scaled by."""
         if self.matrix is None:
             numbers = np.array(self.scales, "<f8").tobytes()
         else:
@@ -113,13 +115,13 @@ class Nearness:
 
 
 def by_column(scales: tuple[float, ...], radius: Fraction) -> Nearness:
-    """Friends where |scales * (x - x')| <= radius; a cell is at most 2^-20 of the radius."""
+    """Define friends by |scales * (x - x')| <= radius; a cell is at most 2^-20 of the radius."""
     exponent = _exponent(radius)
     return Nearness(math.floor(radius / Fraction(2) ** exponent), exponent, scales)
 
 
 def by_matrix(rows: tuple[tuple[float, ...], ...], radius: Fraction) -> Nearness:
-    """Friends where |C (x - x')| <= radius, C the matrix rounded to 20 bits of its largest row.
+    """Define friends by |C (x - x')| <= radius, C the matrix rounded to 20 bits of its largest row.
 
     A cell of y is at most 2^-20 of the radius, one of x such that no image is off by more than one
     cell of y.
@@ -142,8 +144,8 @@ def _exponent(radius: Fraction) -> int:
 
 
 def _longest_square(rows: NDArray[np.float64]) -> Fraction:
-    """The largest sum of squares of a row, exactly: floats are integers over a common power of
-    two.
+    """Return the largest sum of squares of a row, exactly: floats are integers over a common
+    power of two.
     """
     mantissas, exponents = np.frexp(rows)
     least = int(exponents[rows != 0].min(initial=0))
@@ -154,7 +156,7 @@ def _longest_square(rows: NDArray[np.float64]) -> Fraction:
 
 
 def _ceil_log2_root(square: Fraction) -> int:
-    """The least k with square <= 4^k."""
+    """Return the least k with square <= 4^k."""
     k = floor_log2(square) // 2
     while Fraction(4) ** k < square:
         k += 1

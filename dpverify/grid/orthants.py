@@ -67,17 +67,18 @@ class BitSums(VectorQuery):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the weights follow from."""
+        """Stages that the weights follow from."""
         return self.weights.reads
 
     def largest(self, rows: int) -> int:
-        """The radius or the weight for each record; without clipping, the longest weights there
-        are.
+        """Return the radius or the weight for each record; without clipping, the longest
+        weights there are.
         """
         return rows * max(self.radius if self.clipped else WORD, self.weight)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width), or (width,) where nothing is read; exact for every n.
+        """Return the sums, shape (size, width), or (width,) where nothing is read; exact for
+        every n.
 
         Raises ValueError for weights of another shape.
         """
@@ -113,8 +114,8 @@ class BitSums(VectorQuery):
         return clip_to_ball(vectors, self.radius) if self.clipped else vectors
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove R^2 + w^2; replace 2 R^2. Raises ValueError for another adjacency than the
-        signs are for.
+        """Return the squared sensitivity. Add-remove R^2 + w^2; replace 2 R^2. Raises
+        ValueError for another adjacency than the signs are for.
         """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
@@ -151,8 +152,8 @@ def moved_squared(radius: int, weight: int, adjacency: Adjacency) -> int:
 
 
 def _bits(records: Records, columns: int) -> Iterator[NDArray[np.bool_]]:
-    """The bits of the records, some at a time. Raises ValueError for records of another number
-    of columns.
+    """Yield the bits of the records, some at a time. Raises ValueError for records of another
+    number of columns.
     """
     if records.shape[1] != columns:
         raise ValueError(f"records of {records.shape[1]} columns; the sums are of {columns}.")

@@ -39,8 +39,8 @@ from dpverify.privacy.numbers import settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
 
 How = Literal["sphere", "clip", "mask"]
-"""What becomes of an image: moved to the sphere (0 stays), clipped to the ball, or left out if
-it is outside.
+"""Treatment of an image: moved to the sphere (0 stays), clipped to the ball, or left out if it
+is outside.
 """
 DIAGONAL, OFF_DIAGONAL = 169, 239
 """Factors of entries: 239 / 169 is just below sqrt(2), so values are nearly isometric to matrices.
@@ -78,12 +78,12 @@ class ImageQuery(VectorQuery):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the maps follow from."""
+        """Stages that the maps follow from."""
         return self.maps.reads
 
     @property
     def more(self) -> int:
-        """How many numbers a row has after the map."""
+        """Number of further numbers in a row, after the map."""
         return 0
 
     @abstractmethod
@@ -91,7 +91,8 @@ class ImageQuery(VectorQuery):
         """Compute the value for one map, with the numbers after it in its row."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width), or (width,) where nothing is read; exact for every n.
+        """Return the value, shape (size, width), or (width,) where nothing is read; exact for
+        every n.
 
         Raises ValueError for maps of another shape.
         """
@@ -112,7 +113,7 @@ class ImageQuery(VectorQuery):
         return len(self.center) + bool(self.constant)
 
     def _read(self, row: Vector) -> tuple[IntegerMap, Vector]:
-        """The map of a row, and the numbers after it."""
+        """Return the map of a row, and the numbers after it."""
         step, center = self._columns(), self.center
         matrix = tuple(row[i * step : (i + 1) * step] for i in range(self.rows))
         rest = row[self.rows * step :]
@@ -161,8 +162,8 @@ class _Moments(ImageQuery):
         return int(self.with_reach)
 
     def kept(self, public: IntegerMap, more: Vector, view: View) -> Iterator[Integers]:
-        """Every record's z, in no particular order, some records at a time; without clipping,
-        its image.
+        """Yield every record's z, in no particular order, some records at a time; without
+        clipping, its image.
         """
         reach = max(1, more[0]) if self.with_reach else None
         for image in public.images(view.records):
@@ -178,7 +179,7 @@ class _Moments(ImageQuery):
         return clip_to_ball(image[norms_at_most(image, reach**2)], self.radius, reach)
 
     def unclipped(self) -> Query:
-        """The same sum of the images as they are."""
+        """Return the same sum of the images as they are."""
         return replace(self, clipped=False)
 
 
@@ -205,8 +206,8 @@ class SecondMoments(_Moments):
         return self.rows * (self.rows + 1) // 2 + bool(self.weight)
 
     def largest(self, rows: int) -> int:
-        """The radius squared or the weight for each record; without clipping, as far as the
-        grid goes.
+        """Return the radius squared or the weight for each record; without clipping, as far as
+        the grid goes.
         """
         far = self.radius**2 if self.clipped else 1 << 200
         return rows * DIAGONAL * max(far, self.weight)
@@ -231,7 +232,9 @@ class SecondMoments(_Moments):
         ]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """169^2 times: add-remove R^4 + w^2; replace 2 R^4, with "mask" at least R^4 + w^2."""
+        """Return the squared sensitivity, 169^2 times: add-remove R^4 + w^2; replace 2 R^4,
+        with "mask" at least R^4 + w^2.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         self.check_domain(domain)
@@ -264,7 +267,7 @@ class FirstMoments(_Moments):
         return self.rows
 
     def largest(self, rows: int) -> int:
-        """The radius for each record; without clipping, as far as the grid goes."""
+        """Return the radius for each record; without clipping, as far as the grid goes."""
         return rows * (self.radius if self.clipped else 1 << 100)
 
     def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
@@ -280,7 +283,7 @@ class FirstMoments(_Moments):
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Add-remove R^2; replace (2R)^2."""
+        """Return the squared sensitivity. Add-remove R^2; replace (2R)^2."""
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         self.check_domain(domain)
@@ -298,7 +301,7 @@ class FirstMoments(_Moments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthSides(ImageQuery):
-    """How many records' images are longer than a threshold, minus how many are shorter; one number.
+    """Number of records whose images are longer than a threshold, minus how many are shorter.
 
     A row of ``maps`` ends with the threshold, an integer; every image is longer than a negative
     one.
@@ -315,7 +318,7 @@ class LengthSides(ImageQuery):
         return 1
 
     def largest(self, rows: int) -> int:
-        """All records on one side."""
+        """Return the bound for all records on one side."""
         return rows
 
     def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
@@ -325,7 +328,9 @@ class LengthSides(ImageQuery):
         return [int(np.count_nonzero(longer)) - int(np.count_nonzero(shorter))]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """A record counts -1, 0 or 1: add-remove 1; replace 4."""
+        """Return the squared sensitivity: a record counts -1, 0 or 1, so add-remove 1; replace
+        4.
+        """
         self.check_domain(domain)
         return sensitivity_lemma(
             Quantity.of("the records longer than a threshold, minus those shorter", "LengthSides"),
@@ -339,7 +344,7 @@ class LengthSides(ImageQuery):
 
 
 def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> int:
-    """The squared L2 sensitivity. Source: spec/theory/outer_products.py."""
+    """Return the squared L2 sensitivity. Source: spec/theory/outer_products.py."""
     one = radius**4 + weight**2
     if adjacency is Adjacency.ADD_REMOVE:
         return DIAGONAL**2 * one
@@ -348,8 +353,8 @@ def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> i
 
 
 def _lengths(public: IntegerMap, view: View) -> Integers:
-    """Twice the length of every image, in no particular order; an odd integer stands for all
-    between its neighbors.
+    """Return twice the length of every image, in no particular order; an odd integer stands for
+    all between its neighbors.
 
     So it is above, at or below an even one just as twice the length is.
     """

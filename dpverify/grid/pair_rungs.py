@@ -34,8 +34,8 @@ def scattered(n: int) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, slots=True)
 class PairRungs(Query):
-    """How many pairs of records are friends from each rung on; the last number counts those
-    that are on none.
+    """Numbers of pairs of records that are friends from each rung on; the last number counts
+    those that are on none.
 
     Rung k, from -below to above, has the radius 2^k R, with R the radius of ``nearness`` in
     cells. A pair counts at the least rung with |y - y'| <= 2^k R, for y the images of its
@@ -64,7 +64,7 @@ class PairRungs(Query):
         return self.below + self.above + 2
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (width,)."""
+        """Return the counts, shape (width,)."""
 
         def counted() -> NDArray[np.int64]:
             images = view.images(self.nearness).images
@@ -100,7 +100,9 @@ class PairRungs(Query):
         return found[:, 0], found[:, 1]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """2, squared: one pair changes, and moves from one number to another."""
+        """Return the squared sensitivity, 2: one pair changes, and moves from one number to
+        another.
+        """
         if adjacency is not self.adjacency:
             raise ValueError(f"the pairs were chosen for {self.adjacency}, not {adjacency}.")
         return sensitivity_lemma(

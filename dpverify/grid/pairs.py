@@ -29,8 +29,8 @@ TIE = -1
 
 @dataclass(frozen=True, slots=True)
 class PairOctaves(Query):
-    """How many pairs (records 2 i and 2 i + 1) differ by 2^j to 2^(j + 1) cells, by j from 0
-    on; ``TIE`` for those that do not.
+    """Numbers of pairs (records 2 i and 2 i + 1) that differ by 2^j to 2^(j + 1) cells, by j
+    from 0 on; ``TIE`` for those that do not.
 
     A record counts as round(x / 2^exponent), clamped to 2^40 cells. One that is left over
     counts nowhere.
@@ -44,23 +44,23 @@ class PairOctaves(Query):
 
     @property
     def width(self) -> None:
-        """As many as surface."""
+        """Width None: as many numbers as surface."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Keys in increasing order and their numbers of pairs, shape (keys, 2)."""
+        """Return keys in increasing order and their numbers of pairs, shape (keys, 2)."""
         keys, counts = np.unique(self.keys(view), return_counts=True)
         return np.stack([keys, counts.astype(np.int64)], axis=1)
 
     def keys(self, view: View) -> Integers:
-        """Each pair's, shape (n // 2,): one less than the bits of the difference."""
+        """Return each pair's key, shape (n // 2,): one less than the bits of the difference."""
         cells = quantize(view.records[:, 0], -OUTER_BOX, OUTER_BOX, self.exponent)
         even = len(cells) // 2 * 2
         gaps = np.abs(cells[1:even:2] - cells[0:even:2])
         return np.array([int(gap).bit_length() - 1 for gap in gaps.tolist()], np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """A pair adds one to one key, and a record is in one pair. Raises ValueError under
-        add-remove.
+        """Return the sensitivity: a pair adds one to one key, and a record is in one pair.
+        Raises ValueError under add-remove.
         """
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(
@@ -108,11 +108,13 @@ class ClampedSquares(Query):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the center follows from."""
+        """Stages that the center follows from."""
         return self.center.reads
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, 1), exact for every n. Raises ValueError for centers of another shape."""
+        """Return the sum, shape (size, 1), exact for every n. Raises ValueError for centers of
+        another shape.
+        """
         centers = self.center(before)
         if centers.shape != (len(before), 1) or centers.dtype.kind not in "iu":
             raise ValueError(
@@ -132,15 +134,15 @@ class ClampedSquares(Query):
         return np.asarray(second - 2 * first * c + len(view) * c * c)
 
     def _sums(self, view: View) -> tuple[int, int]:
-        """Of distances from the lower bound, and of their squares."""
+        """Return the sums of distances from the lower bound, and of their squares."""
         low, high = (self.lower, self.upper) if self.clipped else (-OUTER_BOX, OUTER_BOX)
         cells = quantize(view.records[:, 0], low, high, self.exponent) - self.lower
         rows: list[int] = cells.tolist()
         return sum(rows), sum(v * v for v in rows)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """The squared length of the range: from the center, at one end, to the other. Raises
-        ValueError under add-remove.
+        """Return the sensitivity, the squared length of the range: from the center, at one end,
+        to the other. Raises ValueError under add-remove.
         """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
@@ -166,5 +168,5 @@ class ClampedSquares(Query):
         )
 
     def unclipped(self) -> Query:
-        """The same, clamped to the outer box of the grid only."""
+        """Return the same, clamped to the outer box of the grid only."""
         return replace(self, clipped=False)

@@ -1,4 +1,5 @@
-"""Which pairs of rows need a look: boxes that are halved, and shells about a point. Exact.
+"""Pruning of pairs of rows to those that need a look: boxes that are halved, and shells about a
+point. Exact.
 
 Rows are float64 vectors (z, 1, -N) of integers, N = |z|^2 at most 2^51: the product of one with
 (2 z', -N', 1) is -E^2 for the distance E of z and z', at most 2^53 and without rounding

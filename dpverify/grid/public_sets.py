@@ -72,7 +72,7 @@ class Round:
 
 
 PublicSet = Slab | Round
-"""What a masked sum may be told of records that were kept."""
+"""Public set of the records that a masked sum was told were retained."""
 
 
 def at_most(values: Integers, bound: int) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ from dpverify.privacy.numbers import settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
 
 Block = tuple[int, int, int]
-"""(gap, p, q): the quantile p/q of the records between the edges number gap - 1 and gap."""
+"""Tuple (gap, p, q): the quantile p/q of the records between the edges number gap - 1 and gap."""
 _MOST_PARTS = 1 << 20
 
 
@@ -81,7 +81,9 @@ class BlockScores(Query):
         return 0, (self.upper - self.lower + 1) * self.parts - 1
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """The edges and the sorted parts, shape (1, n) without edges, else (size, edges + n)."""
+        """Return the edges and the sorted parts, shape (1, n) without edges, else (size,
+        edges + n).
+        """
         key = (BlockScores, self.lower, self.upper, self.exponent, self.parts)
         placed = view.once(key, lambda: self.spread(view.records[:, 0]))
         if not self.after:
@@ -91,7 +93,7 @@ class BlockScores(Query):
         return np.concatenate([np.sort(edges, axis=1), rows], axis=1)
 
     def spread(self, values: Records) -> NDArray[np.int64]:
-        """Each record's part, counted from the lower end, in increasing order, shape (n,).
+        """Return each record's part, counted from the lower end, in increasing order, shape (n,).
 
         The k-th of the records in one cell has the part whose number is k with its bits reversed:
         the first part, the one in the middle, then those between. So one record more in a cell is
@@ -105,8 +107,10 @@ class BlockScores(Query):
         return np.sort(cells * self.parts + place)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: 1, for one block's scores move, by at most max(p, q - p) before they are
-        divided; replace: 2 for several blocks, and q / max(p, q - p) for a single one."""
+        """Return the sensitivity. Add-remove: 1, for one block's scores move, by at most max(p,
+        q - p) before they are divided; replace: 2 for several blocks, and q / max(p, q - p) for
+        a single one.
+        """
         quantiles = tuple((p, q) for _, p, q in self.blocks)
         return sensitivity_lemma(
             Quantity.of(

@@ -118,7 +118,8 @@ class QuartileBins(Query):
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """State, for replace: two bins, each with its distance from datasets of another.
+        """State the sensitivity for replace: two bins, each with its distance from datasets of
+        another.
 
         Not stated under add-remove, where the number of records, and so the ranks, are private.
         """

@@ -33,13 +33,13 @@ class Query(ABC):
     __slots__ = ()
 
     of_retained: ClassVar[bool] = False
-    """Whether it asks of the records that a filter retained; any other query has no claim
-    behind one.
+    """True if the query asks about the records that a filter retained; any other query has no
+    claim behind a filter.
     """
     is_table: ClassVar[bool] = False
-    """Whether its value is a table that its noise interprets, not the numbers that are released."""
+    """True if the value is a table that the noise interprets, not the numbers that are released."""
     adds_up: ClassVar[bool] = False
-    """Whether the value of any records is the sum of the values of any parts into which they
+    """True if the value of any records is the sum of the values of any parts into which they
     are divided, as exact integers, whatever was released before: then records can be counted
     chunk by chunk.
     """
@@ -51,7 +51,7 @@ class Query(ABC):
     @property
     @abstractmethod
     def width(self) -> int | None:
-        """How many integers are released of it; None where that follows from the data."""
+        """Number of integers that are released; None where that follows from the data."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class Query(ABC):
 
     @property
     def in_any_order(self) -> bool:
-        """Whether its value is sure to be the same for the same records in another order."""
+        """True if the value is sure to be the same for the same records in another order."""
         return False
 
     @property
@@ -72,22 +72,24 @@ class Query(ABC):
 
     @abstractmethod
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """The exact integer value, shape (width,), the same for all draws; or, for a query that
-        reads what was released before or asks of what a filter retained, one for each draw,
-        shape (size, width).
+        """Return the exact integer value, shape (width,), the same for all draws; or, for a
+        query that reads what was released before or asks about what a filter retained, one for
+        each draw, shape (size, width).
         """
 
     @abstractmethod
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """How far the value moves between neighbors, as a lemma that spec/ shows."""
+        """Return how far the value moves between neighbors, as a lemma that spec/ shows."""
 
     def unclipped(self) -> Query | None:
-        """This query without its clipping, for planting a fault; None if it does not clip."""
+        """Return this query without its clipping, for planting a fault; None if it does not
+        clip.
+        """
         return None
 
     def reached(self, stage: str, at_least: int) -> Compared:
-        """What is sure where this stage released at least so much, though it stopped where
-        nothing is kept.
+        """Return what is sure where this stage released at least so much, though it stopped
+        where nothing is retained.
 
         Raises ValueError for a query that tells nothing of whether anything is kept.
         """
@@ -119,7 +121,7 @@ class Count(Query):
         return True
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (1,)."""
+        """Return the count, shape (1,)."""
         if self.within is None:
             return np.array([len(view)], dtype=np.int64)
         first, (low, high) = view.records[:, 0], self.within
@@ -127,7 +129,9 @@ class Count(Query):
         return np.array([np.count_nonzero(inside)], dtype=np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """1, except that all records together are public under replace: 0."""
+        """Return the sensitivity: 1, except that all records together are public under replace:
+        0.
+        """
         public = self.within is None and adjacency is Adjacency.REPLACE
         what = "the count" if self.within is None else f"the count within {self.within}"
         return sensitivity_lemma(
@@ -147,7 +151,7 @@ def _bounds(within: tuple[float, float] | None) -> tuple[Fraction, Fraction] | N
 
 @dataclass(frozen=True, slots=True)
 class ClampedSum(Query):
-    """sum over records of (clamp(round(x / cell), lower, upper) - center), in cells of 2^exponent.
+    """Sum over records of (clamp(round(x / cell), lower, upper) - center), in cells of 2^exponent.
 
     lower, upper, center are integers (cells). Rounding is to the nearest, ties to even; dividing by
     a power of two is exact, so the value is the exact function of the records that is written here.
@@ -188,7 +192,7 @@ class ClampedSum(Query):
         return True
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (1,), exact for every n."""
+        """Return the sum, shape (1,), exact for every n."""
         low, high = (self.lower, self.upper) if self.clipped else (-_OUTER_BOX, _OUTER_BOX)
         cells = quantize(view.records[:, 0], low, high, self.exponent) - self.center
         if len(cells) * max(high - self.center, self.center - low) >= 1 << 62:
@@ -196,7 +200,9 @@ class ClampedSum(Query):
         return np.array([cells.sum(dtype=np.int64)], dtype=np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: one summand, the radius; replace: one summand for another, upper - lower."""
+        """Return the sensitivity. Add-remove: one summand, the radius; replace: one summand for
+        another, upper - lower.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         replaced = adjacency is Adjacency.REPLACE
@@ -218,27 +224,27 @@ class ClampedSum(Query):
         )
 
     def unclipped(self) -> Query:
-        """The same sum, clamped to the outer box of the grid only."""
+        """Return the same sum, clamped to the outer box of the grid only."""
         return replace(self, clipped=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Answers(Query):
-    """Each record's category in 0..categories-1, in order: one integer per record."""
+    """Category of each record in 0..categories-1, in order: one integer per record."""
 
     categories: int
 
     @property
     def width(self) -> None:
-        """As many numbers as there are records."""
+        """Width None: as many numbers as there are records."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (n,)."""
+        """Return the categories, shape (n,)."""
         return quantize(view.records[:, 0], 0, self.categories - 1, 0)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """replace: one answer changes. Under add-remove there is no bound: the length is
-        private.
+        """Return the sensitivity for replace: one answer changes. Under add-remove there is no
+        bound: the length is private.
         """
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(

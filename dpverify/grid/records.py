@@ -1,4 +1,4 @@
-"""How data enter: arrays and lists of real numbers become float64 records of the domain.
+"""Entry of data: arrays and lists of real numbers become float64 records of the domain.
 
 What can decide an exception:
 - under nonfinite="replace" public facts alone: the type of the container, the dtype of an

@@ -36,7 +36,7 @@ Frobenius'.
 DIRECTION_BITS = 12
 """Directions are vectors of integers, 2^12 long up to rounding."""
 PARTS = 256
-"""Of a bin, in which slabs are measured."""
+"""Number of parts of a bin, in which slabs are measured."""
 
 Along = Released[Integers]
 """Directions, integers of shape (size, J, d)."""
@@ -73,21 +73,21 @@ class MovingMoments(Query):
 
     @property
     def width(self) -> int:
-        """d (d + 1) / 2."""
+        """Width d (d + 1) / 2."""
         return self.nearness.width * (self.nearness.width + 1) // 2
 
     def unit(self, radius: int) -> Fraction:
-        """The standard deviation of the noise, in squared cells."""
+        """Return the standard deviation of the noise, in squared cells."""
         most = reach_of(radius, self.drawn)
         return self.spread * root_above((1 + (self.adjacency is Adjacency.REPLACE)) * most**4)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the balls follow from."""
+        """Stages that the balls follow from."""
         return self.place.reads
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Exact integers, one rounding."""
+        """Return the moments as exact integers, rounded once."""
         points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
         d = self.nearness.width
@@ -108,7 +108,9 @@ class MovingMoments(Query):
         return np.column_stack([own, rounded_multiples(sums[:, *above], weighted, which)])
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(2^40 / spread + sqrt(width))^2, wherever the ball lies."""
+        """Return the squared sensitivity (2^40 / spread + sqrt(width))^2, wherever the ball
+        lies.
+        """
         _require_same(self, self.adjacency, adjacency)
         return sensitivity_lemma(
             Quantity.of(
@@ -130,7 +132,7 @@ class MovingMoments(Query):
 
 @dataclass(frozen=True, slots=True)
 class MovingHistogram(Query):
-    """How many records of a ball have v . y in each bin, for each of ``count`` directions v.
+    """Numbers of records of a ball with v . y in each bin, for each of ``count`` directions v.
 
     y: from the center. The bins, ``bins`` (an even number) for each direction, cover the ball
     whatever the data; what is beyond by rounding counts in the last one.
@@ -145,16 +147,16 @@ class MovingHistogram(Query):
 
     @property
     def width(self) -> int:
-        """bins count."""
+        """Width bins times count."""
         return self.bins * self.count
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the balls and the directions follow from."""
+        """Stages that the balls and the directions follow from."""
         return (*self.place.reads, *self.along.reads)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width), direction by direction."""
+        """Return the counts, shape (size, width), direction by direction."""
         points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
         half, found = self.bins // 2, np.zeros((len(points), self.width), np.int64)
@@ -171,7 +173,9 @@ class MovingHistogram(Query):
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """count under add-remove, twice as much under replace; squared L2."""
+        """Return the sensitivity: count under add-remove, twice as much under replace; squared
+        L2.
+        """
         if not isinstance(adjacency, Adjacency):
             raise ValueError(f"a histogram about a point has no bound under {adjacency}.")
         return sensitivity_lemma(
@@ -191,8 +195,8 @@ class MovingHistogram(Query):
 
 @dataclass(frozen=True, slots=True)
 class SlabSum(MovingSum):
-    """As ``MovingSum``, of the records in the ball that are in every slab |v . y - m| <= t, and
-    in a box |y_j| <= b_j if there is one.
+    """Sum as in ``MovingSum``, of the records in the ball that are in every slab |v .
+    y - m| <= t, and in a box |y_j| <= b_j if there is one.
 
     drawn: as for ``MovingMoments``. Whether a record is in slabs and box is decided before it is
     drawn in.
@@ -206,7 +210,7 @@ class SlabSum(MovingSum):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the balls, the directions, the slabs and the boxes follow from."""
+        """Stages that the balls, the directions, the slabs and the boxes follow from."""
         own = () if self.box is None else self.box.reads
         return (*self.place.reads, *self.along.reads, *self.slabs.reads, *own)
 
@@ -217,7 +221,7 @@ class SlabSum(MovingSum):
     def totals(
         self, images: Images, points: Integers, radii: Integers, before: Transcripts
     ) -> tuple[Integers, Integers]:
-        """Exactly, one region after the other."""
+        """Return the sums and the numbers exactly, one region after the other."""
         sums: list[Integers] = [np.zeros((0, points.shape[1]), np.int64)]
         numbers = np.zeros(len(points), np.int64)
         along, parts = self.along(before), parts_of(radii, self.bins)
@@ -234,7 +238,7 @@ class SlabSum(MovingSum):
         return _shortened(np.concatenate(sums)), numbers
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """That of a ``MovingSum``, whatever the slabs and the box."""
+        """Return the sensitivity of a ``MovingSum``, whatever the slabs and the box."""
         _require_same(self, self.adjacency, adjacency)
         return sensitivity_lemma(
             Quantity.of(
@@ -276,25 +280,25 @@ def drawn_in(moved: Integers, radii: Integers, drawn: Fraction) -> Integers:
 
 
 def histogram_moves(count: int, adjacency: Adjacency) -> int:
-    """Squared L2: one bin a direction changes by one, or two bins do."""
+    """Return the squared L2 sensitivity: one bin a direction changes by one, or two bins do."""
     return count * (2 if adjacency is Adjacency.REPLACE else 1)
 
 
 def part_of(radius: int, bins: int) -> int:
-    """A part of a bin, in cells times 2^12: the bins cover [-radius, radius]."""
+    """Return a part of a bin, in cells times 2^12: the bins cover [-radius, radius]."""
     return max(1, -(-(radius << DIRECTION_BITS) // (bins * PARTS // 2)))
 
 
 def parts_of(radii: Integers, bins: int) -> Integers:
-    """``part_of`` each radius, shape (size, 1, 1)."""
+    """Return ``part_of`` each radius, shape (size, 1, 1)."""
     found, which = different(radii)
     parts = np.array([part_of(int(radius), bins) for radius in found], np.int64)
     return parts[which][:, np.newaxis, np.newaxis]
 
 
 def _directions(query: MovingHistogram, before: Transcripts) -> Integers:
-    """As many directions as were declared. Raises ValueError for others: a record would count
-    in more bins.
+    """Return as many directions as were declared. Raises ValueError for others: a record would
+    count in more bins.
     """
     along = query.along(before)
     declared = len(before), query.count, query.nearness.width
@@ -306,8 +310,8 @@ def _directions(query: MovingHistogram, before: Transcripts) -> Integers:
 def in_balls(
     images: Images, points: Integers, radii: Integers
 ) -> Iterator[tuple[slice, Integers, Integers]]:
-    """Balls by their rows, some at a time: every record from each center, shape (rows, m, d),
-    and how often it occurs inside, shape (rows, m). Of a record outside both are 0.
+    """Yield balls by their rows, some at a time: every record from each center, shape (rows, m,
+    d), and how often it occurs inside, shape (rows, m). For a record outside both are 0.
     """
     data = each_once(images.images) if len(points) < _FEW else images.distinct
     most = radii.max(initial=0)
@@ -328,13 +332,13 @@ def in_balls(
 
 
 def _fits(most: int, often: Integers) -> bool:
-    """Whether sums of so many numbers of at most this size need one word."""
+    """Return whether sums of so many numbers of at most this size need one word."""
     return most * int(often.sum(axis=1).max(initial=0)) < WORD >> 1
 
 
 def _products(left: Integers, right: Integers) -> Integers:
-    """The exact products of stacked matrices: of large ones by floats (``matmul``), else one by
-    one in words.
+    """Return the exact products of stacked matrices: for large ones by floats (``matmul``),
+    else one by one in words.
     """
     if left[:1].size * right.shape[-1] < _LARGE:
         return np.asarray(left @ right)

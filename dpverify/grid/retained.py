@@ -1,4 +1,4 @@
-"""What is asked of the records that a filter kept: their number, and their mean."""
+"""Queries about the records that a filter retained: their number, and their mean."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ class KeptCount(Query):
 
     @property
     def width(self) -> int:
-        """1."""
+        """Number of released integers: always 1."""
         return 1
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, 1), or (1,) where there is no filter."""
+        """Return the number, shape (size, 1), or (1,) where there is no filter."""
         counts: Integers = np.count_nonzero(view.retained, axis=1)[:, np.newaxis] - self.shift
         return counts if view.is_filtered else counts[0]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """1, for friendly neighbors."""
+        """Return the sensitivity, 1 for friendly neighbors."""
         about = _require_friends(self, adjacency)
         query = Quantity.of(_KEPT_RECORDS, "KeptCount", predicate=about.predicate, shift=self.shift)
         return _lemma(query, Norm.L1, 1, adjacency, domain, "kept_count")
 
     def reached(self, stage: str, at_least: int) -> Compared:
-        """What is sure of a stage that released this number with noise, if it stopped where
-        nothing is kept.
+        """Return what is sure about a stage that released this number with noise, if it stopped
+        where nothing is retained.
 
         A release of 1 or more where one of the neighbors keeps nothing, and the other at most
         one, is as large as the larger number. Raises ValueError for a gate below 1, which lets
@@ -69,7 +69,7 @@ class KeptCount(Query):
 
 
 def below_kept(stage: str, nearness: Nearness, value: int | None = None) -> Compared:
-    """That a stage's released number of kept records is below the larger neighbor's.
+    """State that a stage's released number of retained records is below the larger neighbor's.
 
     value: the number that a query was built from, in place of the released one.
     """
@@ -99,12 +99,12 @@ class KeptMean(Query):
 
     @property
     def width(self) -> int:
-        """Of the images."""
+        """Width of the images."""
         return self.nearness.width
 
     @property
     def reach(self) -> Fraction:
-        """In radii; 2 where nothing better is known."""
+        """Reach in radii; 2 where nothing better is known."""
         if self.strangers is None or self.released < 1:
             return Fraction(2)
         return 1 + min(Fraction(1), Fraction(self.strangers, self.released))
@@ -115,8 +115,8 @@ class KeptMean(Query):
         return self.reach * self.nearness.radius * self.spread / max(1, self.released)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width), or (width,) where there is no filter. Exact, whatever the
-        images: sums about one of them, then one rounding of a rational.
+        """Return the mean, shape (size, width), or (width,) where there is no filter. Exact,
+        whatever the images: sums about one of them, then one rounding of a rational.
         """
         means = self._means(view.images(self.nearness).images, view.retained)
         return means if view.is_filtered else means[0]
@@ -139,8 +139,8 @@ class KeptMean(Query):
         return found.astype(np.int64) if largest(found) < WORD else found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(2^40 / s + sqrt(width))^2 for friendly neighbors, if 1 <= r and r is below the
-        larger number.
+        """Return the squared sensitivity (2^40 / s + sqrt(width))^2 for friendly neighbors, if
+        1 <= r and r is below the larger number.
         """
         about = _require_friends(self, adjacency)
         known, exchange = about.strangers, about.exchange

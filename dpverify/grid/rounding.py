@@ -17,7 +17,8 @@ _HALF = 0.4999  # less than 1/2 by more than these comparisons round
 def rounded_multiples(
     values: Integers, factors: Sequence[Fraction], which: Integers | None = None
 ) -> Integers:
-    """Each row of values times a positive factor, to the nearest integers, ties to even, exactly.
+    """Return each row of values times a positive factor, rounded to the nearest integers, ties
+    to even, exactly.
 
     which: for each row the index of its factor; None: the first one. In floats where they are
     sure, first in short ones: with e the type's epsilon, both numbers of the factor, their
@@ -47,7 +48,7 @@ def rounded_multiples(
 
 
 def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> Integers:
-    """Python integers: rows that fit words as words, the others by integers."""
+    """Round Python integers: rows that fit words as words, the others by integers."""
     fit = ((values < WORD) & (values > -WORD)).reshape(len(values), -1).all(axis=1)
     if not fit.any():
         return _by_integers(values, factors, rows)
@@ -60,8 +61,8 @@ def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> I
 
 
 def _nearest(values: Integers, ratio: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
-    """The nearest integers of each row times its ratio, in the ratio's type, and in which rows
-    all are sure.
+    """Return the nearest integers of each row times its ratio, in the ratio's type, and in
+    which rows all are sure.
     """
     product = values * ratio.reshape(-1, *(1,) * (values.ndim - 1))
     nearest = np.rint(product)
@@ -84,12 +85,12 @@ def _by_integers(values: Integers, factors: Sequence[Fraction], rows: Integers) 
 
 
 def _short(factor: Fraction) -> bool:
-    """Whether both numbers are far from the ends of the floats."""
+    """Return whether both numbers are far from the ends of the floats."""
     return max(factor.numerator, factor.denominator) < 1 << 512
 
 
 def rounded_quotients(above: Integers, below: Integers) -> Integers:
-    """above / below to the nearest integer, ties to even; below > 0, Python integers."""
+    """Round above / below to the nearest integer, ties to even; below > 0, Python integers."""
     quotients = above // below
     twice = 2 * (above - quotients * below)
     up = (twice > below) | ((twice == below) & (quotients % 2 == 1))

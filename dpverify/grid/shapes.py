@@ -21,7 +21,8 @@ _LARGEST_RATIO = 1e24
 _ZERO, _POSITIVE = 1e-11, 1e-9  # eigenvalues of a singular M, against the largest
 _STEPS = 200
 ROUNDING = Fraction(1, 2**20)
-"""How far from symmetric rounding leaves a matrix: |m_jk - m_kj| <= 2^-20 sqrt(|m_jj m_kk|).
+"""Bound on the asymmetry that rounding leaves in a matrix: |m_jk - m_kj| <= 2^-20 sqrt(|m_jj
+m_kk|).
 
 Single precision stays below. What is asymmetric by more was mistyped, or is the inverse of a
 matrix so nearly singular that its digits are noise; it is refused.
@@ -48,23 +49,26 @@ class Shape:
         return len(self.scales) if self.rows is None else len(self.rows)
 
     def nearness(self, radius: Fraction) -> Nearness:
-        """Friends where |M^(-1/4) (x - x')| <= radius, on the public grid."""
+        """Return the friends by |M^(-1/4) (x - x')| <= radius, on the public grid."""
         return _nearness(self, radius)
 
     def back(self, images: Floats, nearness: Nearness) -> Floats:
-        """From cells of an image (shape (..., d)) to the data's units: post-processing."""
+        """Convert cells of an image (shape (..., d)) to the data's units: post-processing."""
         with np.errstate(all="ignore"):
             if self.rows is None:
                 return np.asarray(np.ldexp(images, nearness.exponent) / np.array(self.scales))
             return np.asarray(np.ldexp(images @ _inverse(nearness, self.rank).T, nearness.exponent))
 
     def place(self, images: Floats, nearness: Nearness) -> Floats:
-        """``back`` for a point: with its public component outside the range of a singular M."""
+        """Return ``back`` for a point: with its public component outside the range of a
+        singular M.
+        """
         return self.back(images, nearness) + (0.0 if self.origin is None else np.array(self.origin))
 
 
 def shape_of(matrix: Any, origin: Any = None) -> tuple[Numbers | Matrix, Shape]:
-    """M as tuples, and its map. matrix: the diagonal, shape (d,), or the matrix, shape (d, d).
+    """Return M as tuples, and its map. matrix: the diagonal, shape (d,), or the matrix, shape
+    (d, d).
 
     origin: a public point of the plane that the data lie in, shape (d,), where M is singular.
     Raises TypeError or ValueError unless M is symmetric and positive definite, or semidefinite
@@ -110,7 +114,7 @@ def _matrix_shape(rows: Matrix, origin: Numbers | None) -> Shape:
 
 
 def _zeros(values: Floats, columns: int) -> int:
-    """How many eigenvalues, in ascending order, are zero; none may be near it."""
+    """Return how many eigenvalues, in ascending order, are zero; none may be near it."""
     if columns != len(values):
         raise ValueError(f"origin has {columns} numbers for {len(values)} columns; give a point.")
     zeros = int((np.abs(values) <= _ZERO * values[-1]).sum())
@@ -150,7 +154,7 @@ _NOT_SYMMETRIC = (
 
 
 def spectrum(covariance: Any) -> Floats:
-    """The eigenvalues of a public covariance, given as a diagonal or a matrix."""
+    """Return the eigenvalues of a public covariance, given as a diagonal or a matrix."""
     array = _real(covariance)
     if array.ndim == 1:
         return array
@@ -160,7 +164,8 @@ def spectrum(covariance: Any) -> Floats:
 
 
 def tail_radius(eigenvalues: Floats, rare: float) -> float:
-    """r with P(|g| > r) <= rare for every sub-Gaussian g of this covariance proxy's eigenvalues.
+    """Return r with P(|g| > r) <= rare for every sub-Gaussian g of this covariance proxy's
+    eigenvalues.
 
     Chernoff: r^2 = inf over s of (ln(1 / rare) - 1/2 sum ln(1 - 2 s a)) / s, for E exp(s |g|^2)
     is at most that of the Gaussian vector (average exp(<h, g>) over Gaussian h first).
@@ -201,9 +206,9 @@ def _check_ratio(least: float, most: float) -> None:
 
 
 def _require_positive_definite(array: Floats) -> None:
-    """If a float Cholesky decomposition of M - c I succeeds, with c = 2 (d + 2) eps trace, M is
-    positive definite: the decomposition is exact for a matrix that is off by less than c (Rump,
-    2006).
+    """Require a matrix M to be positive definite: it is if a float Cholesky decomposition of
+    M - c I succeeds, with c = 2 (d + 2) eps trace, since that is exact for a matrix that is off
+    by less than c (Rump, 2006).
     """
     d = len(array)
     shift = 2 * (d + 2) * float(np.finfo(np.float64).eps) * float(np.abs(array.diagonal()).sum())
@@ -229,7 +234,7 @@ def _nearness(shape: Shape, radius: Fraction) -> Nearness:
 
 @lru_cache(maxsize=16)
 def _inverse(nearness: Nearness, rank: int) -> Floats:
-    """Of C / 2^shift, or its pseudoinverse: from cells of y to cells of x."""
+    """Return the inverse of C / 2^shift, or its pseudoinverse: from cells of y to cells of x."""
     matrix = np.array(nearness.matrix, dtype=np.float64)
     if rank == len(matrix):
         found: Floats = np.asarray(np.linalg.inv(matrix), dtype=np.float64)

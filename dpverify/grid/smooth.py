@@ -26,12 +26,12 @@ _GUARD_BITS = 3
 _WORD_LIMIT = 1 << 62
 
 Columns = tuple[tuple[int, int, int], ...]
-"""(lower, upper, exponent) of every column: bounds in cells of 2^exponent."""
+"""Bounds (lower, upper, exponent) of every column, in cells of 2^exponent."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmoothMedians(Query):
-    """For every column the record of rank ceil(n / 2) and a scale, in cells and in 2^-q cells.
+    """Record of rank ceil(n / 2) and a scale for every column, in cells and in 2^-q cells.
 
     Records z in cells of 2^exponent are clamped to lower..upper and sorted, with z_j = lower
     for j < 1 and upper for j > n. The scale is the larger of one cell and of W_k
@@ -76,7 +76,7 @@ class SmoothMedians(Query):
 
     @property
     def unit(self) -> int:
-        """2^q, a cell."""
+        """Unit 2^q of the scale: one cell."""
         return self.weights[0]
 
     @property
@@ -85,14 +85,14 @@ class SmoothMedians(Query):
         return len(self.columns)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """One row a column: the median and its scale, shape (columns, 2)."""
+        """Return the median and its scale for each column, shape (columns, 2)."""
         cells = self.cells(view.records)
         reach = min(len(self.weights), cells.shape[1] + 1)
         around = self.around(cells, reach)
         return np.stack([around[:, reach], self.scales(around)], axis=1)
 
     def cells(self, records: Records) -> NDArray[np.int64]:
-        """Every column's clamped cells in increasing order, shape (columns, n)."""
+        """Return every column's clamped cells in increasing order, shape (columns, n)."""
         found = np.empty((len(self.columns), len(records)), np.int64)
         for j, (lower, upper, exponent) in enumerate(self.columns):
             if not self.clipped:
@@ -101,7 +101,7 @@ class SmoothMedians(Query):
         return found
 
     def around(self, cells: NDArray[np.int64], reach: int) -> NDArray[np.int64]:
-        """z_(m - reach), ..., z_(m + reach): the median is in the middle."""
+        """Return z_(m - reach), ..., z_(m + reach): the median is in the middle."""
         ends = np.array([column[:2] for column in self.columns], np.int64)
         sides = [np.repeat(ends[:, [side]], reach, axis=1) for side in (0, 1)]
         padded = np.concatenate([sides[0], cells, sides[1]], axis=1)
@@ -109,7 +109,7 @@ class SmoothMedians(Query):
         return padded[:, start : start + 2 * reach + 1]
 
     def scales(self, around: NDArray[np.int64]) -> NDArray[Any]:
-        """The largest of the weighted distances, and a cell at the least.
+        """Return the largest of the weighted distances, and a cell at the least.
 
         What cannot be larger than what is found already is left out.
         """
@@ -130,7 +130,8 @@ class SmoothMedians(Query):
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """replace: a median moves by at most either scale, and scales by a factor of 1 / decay.
+        """Return the sensitivity for replace: a median moves by at most either scale, and
+        scales by a factor of 1 / decay.
 
         Not stated under add-remove, where the number of records, and so the rank, is private.
         """
@@ -154,13 +155,14 @@ class SmoothMedians(Query):
         )
 
     def unclipped(self) -> Query:
-        """The same of records that are clamped to the outer box of the grid only."""
+        """Return the same query on records that are clamped to the outer box of the grid only."""
         return replace(self, clipped=False)
 
 
 @lru_cache(maxsize=64)
 def weights_of(most: int, decay: Fraction) -> tuple[int, ...]:
-    """2^q, then each the last one times ``decay``, rounded up, while W ``most`` is above 2^q.
+    """Return 2^q, then each the last one times ``decay``, rounded up, while W ``most`` is above
+    2^q.
 
     Rounded up they do not fall below 1 / (1 - decay), which 2^q keeps below 1 / (8 most) of a cell.
     """

@@ -24,18 +24,18 @@ class Split(Hashable, Protocol):
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
 
     @property
     def by(self) -> Literal["index", "value"]:
-        """What decides which block a record is in."""
+        """Rule for which block a record is in: by its index, or by its value."""
 
     def labels(self, records: Records) -> NDArray[np.int64]:
-        """Each record's block, from 0 on, shape (n,)."""
+        """Return each record's block, from 0 on, shape (n,)."""
 
 
 def members(split: Split, records: Records) -> list[NDArray[np.intp]]:
-    """The places of each block's records, in increasing order."""
+    """Return the places of each block's records, in increasing order."""
     labels = split.labels(records)
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.searchsorted(labels[order], np.arange(1, split.blocks)))
@@ -54,7 +54,7 @@ class ByIndex:
         settle(self, blocks=_number(self.blocks))
 
     def labels(self, records: Records) -> NDArray[np.int64]:
-        """From the places alone."""
+        """Return the blocks, from the places alone."""
         return np.arange(len(records)) % self.blocks
 
 
@@ -84,7 +84,7 @@ class ByInterval:
         return len(self.edges) + 1
 
     def labels(self, records: Records) -> NDArray[np.int64]:
-        """By comparisons of floats, which do not round."""
+        """Return the blocks, by comparisons of floats, which do not round."""
         edges = np.array(self.edges, np.float64)
         return np.searchsorted(edges, records[:, self.column], side="right").astype(np.int64)
 
@@ -109,7 +109,7 @@ class ByHash:
             raise ValueError(f"key = {self.key} is outside 0..2^63 - 1.")
 
     def labels(self, records: Records) -> NDArray[np.int64]:
-        """From each record's own cells."""
+        """Return the blocks, from each record's own cells."""
         prints = fingerprints(records, self.exponent, self.key)
         return (prints % np.uint64(self.blocks)).astype(np.int64)
 

@@ -47,17 +47,17 @@ class Stacked(Query):
 
     @property
     def addends(self) -> tuple[Query, ...] | None:
-        """Those of all queries; None where one of them has none."""
+        """Addends of all queries; None where one of them has none."""
         found = [query.addends for query in self.queries]
         known = [some for some in found if some is not None]
         return tuple(chain.from_iterable(known)) if len(known) == len(found) else None
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """Shape (number of queries,)."""
+        """Return the values, shape (number of queries,)."""
         return np.concatenate([view.value(query) for query in self.queries])
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """The largest of theirs; under add-remove counts all move the same way.
+        """Return the largest of their sensitivities; under add-remove counts all move the same way.
 
         Raises ValueError for a query whose sensitivity is not in L1 distance.
         """
@@ -68,7 +68,7 @@ class Stacked(Query):
 def _moves(
     queries: tuple[Query, ...], adjacency: Adjacency, domain: Domain
 ) -> Derivation[Sensitivity]:
-    """The lemma, once for each list: a budget asks for it many times."""
+    """Return the lemma, made once for each list: a budget asks for it many times."""
     moves = tuple(query.sensitivity(adjacency, domain) for query in queries)
     for query, moved in zip(queries, moves, strict=True):
         if moved.conclusion.norm is not Norm.L1:

@@ -61,12 +61,12 @@ class StepMoments(Steps):
         return 2 + bool(self.weight)
 
     def largest(self, rows: int) -> int:
-        """The most that a record adds to a sum, for each."""
+        """Return the most that so many records add to a sum, for each."""
         return rows * max(self.linear * self.turn, self.square * self.cells**2, self.weight)
 
     def of_counts(self, counts: Integers) -> list[int]:
-        """Exact: sums of at most 2^28 for each record before the factors, which are Python's
-        integers.
+        """Return the sums exactly: at most 2^28 for each record before the factors, which are
+        Python's integers.
         """
         s = 2 * np.arange(self.cells + 1) - self.cells
         number = int(counts.sum())
@@ -76,12 +76,14 @@ class StepMoments(Steps):
         return [*own, self.weight * number] if self.weight else own
 
     def moved(self, adjacency: Adjacency) -> int:
-        """The squared L2 sensitivity, which is the same for all edges."""
+        """Return the squared L2 sensitivity, which is the same for all edges."""
         shape = self.turn, self.linear, self.square, self.offset
         return moved_squared(self.cells, *shape, self.weight, self.outside, adjacency)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """The largest squared length of what a record adds, or of what two add, subtracted."""
+        """Return the largest squared length of what a record adds, or of what two add,
+        subtracted.
+        """
         if domain.columns != 1:
             raise ValueError(f"{domain}, for steps of one column.")
         return sensitivity_lemma(

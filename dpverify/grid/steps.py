@@ -58,7 +58,7 @@ class Steps(VectorQuery):
 
     @abstractmethod
     def of_counts(self, counts: Integers) -> list[int]:
-        """What is released of the number of records with each z, shape (cells + 1,)."""
+        """Return what is released of the number of records with each z, shape (cells + 1,)."""
 
     @property
     def in_any_order(self) -> bool:
@@ -67,12 +67,12 @@ class Steps(VectorQuery):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the edges follow from."""
+        """Stages that the edges follow from."""
         return self.edges.reads
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width), exact for every n. Raises ValueError for edges of another shape
-        or order.
+        """Return the value, shape (size, width), exact for every n. Raises ValueError for edges
+        of another shape or order.
         """
         rows, which = self.edges(before)
         count = self.cells + 2 * (self.outside == "mask")
@@ -96,8 +96,8 @@ class Steps(VectorQuery):
         return self.of_counts(counts[1:-1] if self.outside == "mask" else counts)
 
     def _counts(self, row: Floats, view: View) -> Integers:
-        """How many records have how many edges at or below them; few records are looked up in
-        the edges, else edges in the records.
+        """Return how many records have how many edges at or below them; few records are looked
+        up in the edges, else edges in the records.
         """
         if len(view) < len(row):
             own = np.searchsorted(row, self._distances(view), side="right")
@@ -125,22 +125,22 @@ class StepSums(Steps):
 
     @property
     def alike(self) -> bool:
-        """Whether all records add the same, so that their order cannot matter."""
+        """True if all records add the same, so that their order cannot matter."""
         return self.edges is _ALL and self.outside == "clip"
 
     def largest(self, rows: int) -> int:
-        """All cells, or the weight, for each record."""
+        """Return all cells, or the weight, for each record."""
         return rows * max(self.cells, self.weight)
 
     def of_counts(self, counts: Integers) -> list[int]:
-        """The sum is below 2^20 for each of fewer than 2^42 records."""
+        """Return the sum, which is below 2^20 for each of fewer than 2^42 records."""
         z = 2 * np.arange(self.cells + 1) - self.cells
         number = [self.weight * int(counts.sum())] if self.weight else []
         return [int((counts * z).sum()), *number]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Squared: add-remove cells^2 + weight^2; replace 4 cells^2, and for a mask at least
-        what add-remove has.
+        """Return the squared sensitivity. Add-remove cells^2 + weight^2; replace 4 cells^2, and
+        for a mask at least what add-remove has.
         """
         if domain.columns != 1:
             raise ValueError(f"{domain}, for steps of one column.")

@@ -46,14 +46,15 @@ class Strategy(ABC):
 
     @abstractmethod
     def column(self, norm: Norm) -> int:
-        """Length of every column: its sum for the L1 norm, else the sum of its squares.
+        """Return the length of every column: its sum for the L1 norm, else the sum of its squares.
 
         Raises ValueError for a norm that nothing is known in.
         """
 
     @abstractmethod
     def shared(self, norm: Norm) -> int:
-        """Least that two columns, or one and itself, have in common: the least inner product.
+        """Return the least that two columns, or one and itself, have in common: the least inner
+        product.
 
         For the L1 norm, the least sum of entries in rows where both columns have one: these are
         equal.
@@ -91,7 +92,9 @@ class Levels(Strategy):
         return "levels", self.bins, self.weights
 
     def nodes(self, level: int) -> int:
-        """Number of sums at a level: the last one has fewer bins where 2^level does not divide."""
+        """Return the number of sums at a level: the last one has fewer bins where 2^level does
+        not divide.
+        """
         return -(-self.bins >> level) if level < 62 else 1
 
     def of(self, counts: Integers) -> Integers:
@@ -105,12 +108,13 @@ class Levels(Strategy):
         return np.concatenate(found, axis=1)
 
     def column(self, norm: Norm) -> int:
-        """Each bin is in one sum of every level."""
+        """Return the length of a column: each bin is in one sum of every level."""
         return sum(_in(norm, weight) for weight in self.weights)
 
     def shared(self, norm: Norm) -> int:
-        """The first and the last bin are together in the levels that have a single sum, and in no
-        other."""
+        """Return the least inner product: the first and the last bin are together in the levels
+        that have a single sum, and in no other.
+        """
         return sum(_in(norm, w) for level, w in enumerate(self.weights) if self.nodes(level) == 1)
 
 
@@ -135,7 +139,7 @@ class Circulant(Strategy):
 
     @property
     def rows(self) -> int:
-        """As many as there are bins."""
+        """Number of rows: as many as there are bins."""
         return len(self.kernel)
 
     @property
@@ -144,8 +148,9 @@ class Circulant(Strategy):
         return "circulant", self.bins, self.kernel
 
     def of(self, counts: Integers) -> Integers:
-        """Convolve each row with the kernel, by products of integer polynomials modulo x^bins -
-        1."""
+        """Convolve each row with the kernel, by products of integer polynomials modulo
+        x^bins - 1.
+        """
         kernel = fmpz_poly(list(self.kernel))
         rows = [_wrapped(kernel * fmpz_poly(row), self.bins) for row in counts.tolist()]
         return np.array(rows, object).reshape(len(rows), self.bins)
@@ -156,7 +161,7 @@ class Circulant(Strategy):
         return sum(entry * entry for entry in self.kernel)
 
     def shared(self, norm: Norm) -> int:
-        """Least entry of the kernel's circular correlation with itself."""
+        """Return the least entry of the kernel's circular correlation with itself."""
         _require_squares(norm)
         return _least_correlation(self.kernel)
 

@@ -44,7 +44,7 @@ def check_grid(lower: int, upper: int, parts: int = 1) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuantileScores(Query):
-    """How far the ranks of each cell t of lower..upper are from the quantile p/q, an integer.
+    """Distance of the ranks of each cell t of lower..upper from the quantile p/q, an integer.
 
     That is max(0, q #{z < t} - p n, p n - q #{z <= t}), where z are the records in cells of
     2^exponent, clamped to lower..upper, and n is their number. The value is the sorted list of
@@ -73,16 +73,19 @@ class QuantileScores(Query):
         return 1
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """The clamped cells in increasing order, shape (1, n): together they decide one number."""
+        """Return the clamped cells in increasing order, shape (1, n): together they decide one
+        number.
+        """
         return self.cells(view.records[:, 0])[np.newaxis]
 
     def cells(self, values: Records) -> NDArray[np.int64]:
-        """Numbers as clamped cells in increasing order, shape (n,)."""
+        """Return numbers as clamped cells in increasing order, shape (n,)."""
         return np.sort(quantize(values, self.lower, self.upper, self.exponent))
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: max(p, q - p), for q # - p n moves by -p or q - p, where # counts the records
-        below a cell or those up to it; replace: q."""
+        """Return the sensitivity. Add-remove: max(p, q - p), for q # - p n moves by -p or
+        q - p, where # counts the records below a cell or those up to it; replace: q.
+        """
         p, q = self.numerator, self.denominator
         return sensitivity_lemma(
             Quantity.of(
@@ -122,8 +125,8 @@ class ColumnScores(Query):
         return len(self.scores)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """One row a quantile: its column's clamped cells in increasing order, shape (quantiles,
-        n).
+        """Return one row a quantile: its column's clamped cells in increasing order, shape
+        (quantiles, n).
         """
         found = np.empty((len(self.scores), len(view)), np.int64)
         for k, (column, scored) in enumerate(self.scores):
@@ -132,7 +135,8 @@ class ColumnScores(Query):
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """replace: of any score of any of the quantiles, the largest of theirs.
+        """Return the sensitivity for replace, of any score of any of the quantiles: the largest
+        of theirs.
 
         Not stated under add-remove, where no record moves all quantiles as much as one.
         """
@@ -162,8 +166,7 @@ class ColumnScores(Query):
 
 @dataclass(frozen=True, slots=True)
 class KeyedCounts(Query):
-    """How many records lie in each bin that is not empty; bins are ``step`` cells of 2^exponent
-    wide.
+    """Number of records in each bin that is not empty; bins are ``step`` cells of 2^exponent wide.
 
     A record x belongs to bin floor((floor(x / 2^exponent) - origin) / step), any integer:
     nobody has to list the bins. Records beyond 2^60 cells count as lying there.
@@ -185,15 +188,15 @@ class KeyedCounts(Query):
 
     @property
     def width(self) -> None:
-        """As many as surface."""
+        """Width None: as many numbers as surface."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Bins in increasing order and their counts, shape (bins, 2)."""
+        """Return bins in increasing order and their counts, shape (bins, 2)."""
         bins, counts = np.unique(self.bins(view.records[:, 0]), return_counts=True)
         return np.stack([bins, counts.astype(np.int64)], axis=1)
 
     def bins(self, values: Records) -> NDArray[np.int64]:
-        """Each record's bin, exactly.
+        """Return each record's bin, exactly.
 
         Scaling by a power of two is exact, or infinite and then clamped, or far below one cell:
         there only the sign matters, and a negative number that vanished is in cell -1 all the
@@ -207,7 +210,7 @@ class KeyedCounts(Query):
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """One record adds one to one key."""
+        """Return the sensitivity: one record adds one to one key."""
         return sensitivity_lemma(
             Quantity.of(f"the histogram with bins of {self.step} cells", "KeyedCounts"),
             norm=Norm.KEYS,

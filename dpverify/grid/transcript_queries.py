@@ -29,8 +29,8 @@ Place = Released[tuple[Integers, Integers]]
 
 
 def placed(place: Place, nearness: Nearness, before: Transcripts) -> tuple[Integers, Integers]:
-    """Where each draw's ball lies. Raises ValueError for what is not of integers, one point and
-    radius a draw.
+    """Return where each draw's ball lies. Raises ValueError for what is not of integers, one
+    point and radius a draw.
     """
     points, radii = place(before)
     size = len(before)
@@ -67,11 +67,11 @@ class MovingSum(Query):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the balls follow from."""
+        """Stages that the balls follow from."""
         return self.place.reads
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Exact integers, one rounding."""
+        """Return the sum and the number as exact integers, rounded once."""
         points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
         sums, numbers = self.totals(images, points, radii, before)
@@ -86,7 +86,9 @@ class MovingSum(Query):
     def totals(
         self, images: Images, points: Integers, radii: Integers, before: Transcripts
     ) -> tuple[Integers, Integers]:
-        """The sums about the points, shape (size, width - 1), and the numbers, shape (size,)."""
+        """Return the sums about the points, shape (size, width - 1), and the numbers, shape
+        (size,).
+        """
         few = len(points) < FEW
         return sums_in_balls(each_once(images.images) if few else images.distinct, points, radii)
 
@@ -95,7 +97,7 @@ class MovingSum(Query):
         return radius
 
     def unit(self, radius: int) -> Fraction:
-        """The standard deviation of the noise, in cells."""
+        """Return the standard deviation of the noise, in cells."""
         most = self.reach(radius)
         square = most**2 + weight_of(most) ** 2
         if self.adjacency is Adjacency.REPLACE:
@@ -103,7 +105,9 @@ class MovingSum(Query):
         return self.spread * root_above(square)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(2^40 / spread + sqrt(width))^2, wherever the ball lies."""
+        """Return the squared sensitivity (2^40 / spread + sqrt(width))^2, wherever the ball
+        lies.
+        """
         if adjacency is not self.adjacency:
             raise ValueError(f"the sum is in units for {self.adjacency}, not {adjacency}.")
         return sensitivity_lemma(
@@ -125,12 +129,12 @@ class MovingSum(Query):
 
 
 def weight_of(radius: int) -> int:
-    """Of one record in the released number, in cells: an eighth of the radius, for less than 1%
-    noise.
+    """Return the weight of one record in the released number, in cells: an eighth of the
+    radius, for less than 1% noise.
     """
     return max(1, radius // 8)
 
 
 def root_above(square: int) -> Fraction:
-    """sqrt(square), rounded up to 2^-20."""
+    """Return sqrt(square), rounded up to 2^-20."""
     return root_up(square, 20)

@@ -1,4 +1,4 @@
-"""What a plan has released, and how later queries, parts and estimates read it."""
+"""Transcripts of a plan's released values, and how later queries, parts and estimates read them."""
 
 from __future__ import annotations
 

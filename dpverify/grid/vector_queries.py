@@ -53,11 +53,11 @@ class VectorQuery(Query):
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many integers a value has."""
+        """Number of integers in a value."""
 
     @abstractmethod
     def largest(self, rows: int) -> int:
-        """A bound on the magnitude of every coordinate, for that many records."""
+        """Return a bound on the magnitude of every coordinate, for that many records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class VectorSum(VectorQuery):
 
     @property
     def map(self) -> IntegerMap:
-        """From records to what is clipped."""
+        """Map from records to what is clipped."""
         return _map_of(self.center, self.exponent, self.matrix)
 
     @property
@@ -88,16 +88,18 @@ class VectorSum(VectorQuery):
         return len(self.matrix or self.center)
 
     def largest(self, rows: int) -> int:
-        """The radius for each record; without clipping, as far as the outer box goes."""
+        """Return the radius for each record; without clipping, as far as the outer box goes."""
         return rows * (self.radius if self.clipped else self.map.reach)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (width,), exact for every n."""
+        """Return the sum, shape (width,), exact for every n."""
         total = _clipped_sum(self.map, view, self.radius if self.clipped else None)
         return _array(total, self.largest(len(view)))
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: one vector, R^2; replace: one vector for another, (2R)^2."""
+        """Return the squared sensitivity. Add-remove: one vector, R^2; replace: one vector for
+        another, (2R)^2.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         value = self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
@@ -106,7 +108,7 @@ class VectorSum(VectorQuery):
         return _lemma(what, len(self.center), value, adjacency, domain, "obligation_vector_sum")
 
     def unclipped(self) -> Query:
-        """The same sum, clamped to the outer box of the grid only."""
+        """Return the same sum, clamped to the outer box of the grid only."""
         return replace(self, clipped=False)
 
 
@@ -136,15 +138,15 @@ class ReleasedSum(VectorQuery):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the maps follow from."""
+        """Stages that the maps follow from."""
         return self.maps.reads
 
     def largest(self, rows: int) -> int:
-        """The radius for each record."""
+        """Return the radius for each record."""
         return rows * self.radius
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (size, width), exact; draws that lead to one map share the work.
+        """Return the sum, shape (size, width), exact; draws that lead to one map share the work.
 
         Raises ValueError for a map of another shape.
         """
@@ -165,7 +167,9 @@ class ReleasedSum(VectorQuery):
         return self.largest(len(view)) < WORD
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """That of ``VectorSum``, whatever the map: add-remove R^2; replace (2R)^2."""
+        """Return the squared sensitivity of ``VectorSum``, whatever the map: add-remove R^2;
+        replace (2R)^2.
+        """
         value = self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
         words = f"the sum of records clipped to a ball of {self.radius} cells, after a released map"
         what = Quantity.of(words, "VectorSum", radius=self.radius)
@@ -200,7 +204,7 @@ class MaskedSum(VectorQuery):
 
     @property
     def map(self) -> IntegerMap:
-        """From records to what is masked."""
+        """Map from records to what is masked."""
         return _map_of(self.center, self.exponent, self.matrix)
 
     @property
@@ -209,13 +213,13 @@ class MaskedSum(VectorQuery):
         return len(self.matrix or self.center) + 1
 
     def largest(self, rows: int) -> int:
-        """The radius or the weight for each record; without a mask, as far as the outer box
-        goes.
+        """Return the radius or the weight for each record; without a mask, as far as the outer
+        box goes.
         """
         return rows * max(self.weight, self.radius if self.clipped else self.map.reach)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (width,), exact for every n: the sum, then weight times the number."""
+        """Return the sum, then weight times the number, shape (width,), exact for every n."""
         total: Integers = np.zeros(self.width - 1, object)
         others, number = view.records, 0
         if self.clipped:
@@ -228,7 +232,9 @@ class MaskedSum(VectorQuery):
         return _array([*total.tolist(), self.weight * number], self.largest(len(view)))
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """One record in or out: R^2 + w^2. Replace may also move one within: (2R)^2."""
+        """Return the squared sensitivity: one record in or out, R^2 + w^2. Replace may also
+        move one within: (2R)^2.
+        """
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         square = self.radius**2
@@ -240,13 +246,13 @@ class MaskedSum(VectorQuery):
         return _lemma(what, len(self.center), value, adjacency, domain, "obligation_masked_sum")
 
     def unclipped(self) -> Query:
-        """The sum of all records, inside or not."""
+        """Return the sum of all records, inside or not."""
         return replace(self, clipped=False)
 
 
 @dataclass(frozen=True, slots=True)
 class OneUnit(VectorQuery):
-    """round(value 2^40 / scale), ties to even: a value in 2^-40 of its public noise scale.
+    """Query of a value in 2^-40 of its public noise scale: round(value 2^40 / scale), ties to even.
 
     Integer noise of standard deviation 2^40 then fits whatever the scale.
     """
@@ -269,35 +275,36 @@ class OneUnit(VectorQuery):
 
     @property
     def width(self) -> int:
-        """That of the query."""
+        """Width of the query."""
         return self.query.width
 
     def largest(self, rows: int) -> int:
-        """The query's bound in this unit, rounded up."""
+        """Return the query's bound in this unit, rounded up."""
         return math.ceil(self.query.largest(rows) * UNIT / self.scale)
 
     @property
     def in_any_order(self) -> bool:
-        """As the query."""
+        """True if the query is."""
         return self.query.in_any_order
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the query reads."""
+        """Stages that the query reads."""
         return self.query.reads
 
     @property
     def addends(self) -> tuple[Query, ...] | None:
-        """Those of the query: what adds up is rounded once, after it was added."""
+        """Addends of the query: what adds up is rounded once, after it was added."""
         return self.query.addends
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
-        """The query's value, rounded once, exactly; of the same shape."""
+        """Return the query's value, rounded once, exactly; of the same shape."""
         values = view.value(self.query, before)
         return rounded_multiples(np.atleast_2d(values), [UNIT / self.scale]).reshape(values.shape)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(sqrt(v) 2^40 / scale + sqrt(moved))^2 for the query's v: an integer, rounded safely.
+        """Return the sensitivity (sqrt(v) 2^40 / scale + sqrt(moved))^2 for the query's v: an
+        integer, rounded safely.
 
         Each coordinate that moves is rounded twice, by at most 1/2 each; at most min(width, v) of
         the query's integers move.
@@ -323,14 +330,14 @@ class OneUnit(VectorQuery):
         )
 
     def unclipped(self) -> Query | None:
-        """The same of the query without its clipping."""
+        """Return the same of the query without its clipping."""
         wild = self.query.unclipped()
         return replace(self, query=wild) if isinstance(wild, VectorQuery) else None
 
 
 @lru_cache(maxsize=1024)
 def rounded_sensitivity(value: int, scale: Fraction, width: int) -> int:
-    """floor((sqrt(value) 2^40 / scale + sqrt(min(width, value)))^2), never below.
+    """Return floor((sqrt(value) 2^40 / scale + sqrt(min(width, value)))^2), never below.
 
     The floor is safe: squared distances of integer vectors are integers.
     """
@@ -345,7 +352,7 @@ def rounded_sensitivity(value: int, scale: Fraction, width: int) -> int:
 
 
 def unit_sensitivity(spread: Fraction, width: int) -> int:
-    """(2^40 / spread + sqrt(width))^2, rounded up."""
+    """Return (2^40 / spread + sqrt(width))^2, rounded up."""
     if spread <= 0:
         raise ValueError(
             f"spread = {spread} is not positive; noise needs a standard deviation above 0."
@@ -364,8 +371,8 @@ def _map_of(center: Vector, exponent: int, matrix: Matrix | None) -> IntegerMap:
 
 
 def _check_map(query: VectorSum | MaskedSum) -> None:
-    """Sequences become tuples, NumPy integers Python ones. Raises TypeError or ValueError for a
-    map that makes no sense.
+    """Turn sequences into tuples and NumPy integers into Python ones. Raises TypeError or
+    ValueError for a map that makes no sense.
     """
     made = IntegerMap(query.center, query.exponent, query.matrix)
     settle(query, center=made.center, exponent=made.exponent, matrix=made.matrix)
@@ -391,7 +398,7 @@ def _ball(query: VectorSum | MaskedSum) -> str:
 
 
 def _array(values: list[int], bound: int) -> Integers:
-    """int64, or Python integers where the public bound leaves 62 bits."""
+    """Return an int64 array, or one of Python integers where the public bound leaves 62 bits."""
     return np.array(values, np.int64 if bound < WORD else object)
 
 

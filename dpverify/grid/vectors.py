@@ -41,7 +41,8 @@ _BLOCK = 1 << 20  # at most so many, where a large matrix is worth more rows
 
 
 def to_cells(records: Records, exponent: int | Vector, center: ArrayLike) -> NDArray[np.int64]:
-    """round(x / 2^exponent), ties to even, clamped to the outer box, minus the center (cells).
+    """Return round(x / 2^exponent), ties to even, clamped to the outer box, minus the center
+    (cells).
 
     exponent: one for all columns, or one for each. Shapes (n, d) and (d,), to (n, d); the
     records are finite and the center is in the outer box. Every magnitude of a result is at
@@ -54,19 +55,20 @@ def to_cells(records: Records, exponent: int | Vector, center: ArrayLike) -> NDA
 
 
 def clip_to_box(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
-    """Each coordinate clamped to [-radius, radius], shape (n, d)."""
+    """Clamp each coordinate to [-radius, radius], shape (n, d)."""
     most = checked_radius(radius)
     return np.clip(integers(cells), -most, most).astype(np.int64)
 
 
 def inside_ball(cells: ArrayLike, radius: int) -> NDArray[np.bool_]:
-    """Which rows have a norm of at most the radius, shape (n,): decided in integers."""
+    """Return which rows have a norm of at most the radius, shape (n,): decided in integers."""
     square = checked_radius(radius) ** 2
     return norms_at_most(cells, square)
 
 
 def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDArray[np.int64]:
-    """Rows inside the ball as they are; any other shrunk toward 0, to a norm of at most the radius.
+    """Return rows inside the ball as they are; shrink any other toward 0, to a norm of at most
+    the radius.
 
     A row y outside becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|). As s >= |y|,
     |z| <= R; as s < |y| + 1, every z_i is within two cells of y_i R / |y|. With a ``reach`` r,
@@ -85,7 +87,7 @@ def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDA
 
 
 def onto_sphere(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
-    """Every row but 0 moved to the sphere, from below, shape (n, d); 0 stays 0.
+    """Move every row but 0 to the sphere, from below, shape (n, d); 0 stays 0.
 
     A row y becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|): as s >= |y|, |z| <= R.
     Where |y| is many cells long, |z| is nearly R.
@@ -98,7 +100,8 @@ def onto_sphere(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
 
 
 def clip_to_ellipsoid(cells: ArrayLike, matrix: ArrayLike, radius: int) -> NDArray[np.int64]:
-    """C y clipped to the ball, for each row y: what is released of {y : |C y| <= R}, shape (n, m).
+    """Return C y clipped to the ball, for each row y: what is released of {y : |C y| <= R},
+    shape (n, m).
 
     C is public and of shape (m, d).
     """
@@ -110,7 +113,7 @@ def clip_to_ellipsoid(cells: ArrayLike, matrix: ArrayLike, radius: int) -> NDArr
 
 
 def images(rows: Integers, matrix: ArrayLike) -> Iterator[tuple[NDArray[np.intp], Integers]]:
-    """C y for each row y, exactly: rows by their indices, with their images.
+    """Yield C y for each row y, exactly: rows by their indices, with their images.
 
     A row whose image may leave 62 bits is mapped in Python integers; apart, so that it does not
     make the others slow.
@@ -158,17 +161,17 @@ class IntegerMap:
 
     @property
     def columns(self) -> int:
-        """How many numbers a record has."""
+        """Number of numbers in a record."""
         return len(self.center)
 
     @property
     def width(self) -> int:
-        """How many integers an image has."""
+        """Number of integers in an image."""
         return len(self.center if self.matrix is None else self.matrix)
 
     @property
     def reach(self) -> int:
-        """How far a coordinate of an image can be from zero."""
+        """Bound on the distance of an image's coordinate from zero."""
         sides = [OUTER_BOX + abs(coordinate) for coordinate in self.center]
         sides += [abs(self.constant)] if self.constant else []
         rows = self.matrix or ()
@@ -176,7 +179,7 @@ class IntegerMap:
         return max(sums, default=max(sides))
 
     def images(self, records: Records) -> Iterator[Integers]:
-        """Every record's image, in no particular order, some records at a time.
+        """Yield every record's image, in no particular order, some records at a time.
 
         Raises ValueError for records of another number of columns.
         """
@@ -198,7 +201,7 @@ class IntegerMap:
 
 
 def checked_radius(radius: int) -> int:
-    """The radius. Raises unless it is an integer from 1 to 2^41 cells."""
+    """Return the radius. Raises unless it is an integer from 1 to 2^41 cells."""
     if whole(radius, "radius") < 1:
         raise ValueError(
             f"radius = {radius} cells; give a radius of at least one cell, or a smaller cell (a "
@@ -209,7 +212,7 @@ def checked_radius(radius: int) -> int:
 
 
 def checked_exponent(exponent: int) -> int:
-    """The exponent. Raises unless it is an integer within the range of float64."""
+    """Return the exponent. Raises unless it is an integer within the range of float64."""
     if abs(whole(exponent, "exponent")) > _MOST_EXPONENT:
         raise ValueError(
             f"exponent = {exponent}: no float64 is of the size of such a cell; give the logarithm "
@@ -219,7 +222,7 @@ def checked_exponent(exponent: int) -> int:
 
 
 def checked_exponents(exponent: Any, columns: int) -> int | Vector:
-    """The exponent, or one for each column. Raises as ``checked_exponent`` does, and for
+    """Return the exponent, or one for each column. Raises as ``checked_exponent`` does, and for
     another number of them.
     """
     if not isinstance(exponent, tuple):
@@ -230,7 +233,7 @@ def checked_exponents(exponent: Any, columns: int) -> int | Vector:
 
 
 def checked_center(center: Any) -> Vector:
-    """The center as a tuple. Raises unless its coordinates are integers in the outer box."""
+    """Return the center as a tuple. Raises unless its coordinates are integers in the outer box."""
     vector = _vector(center, "center")
     far = max(map(abs, vector), default=0)
     if not vector or far > OUTER_BOX:
@@ -243,7 +246,7 @@ def checked_center(center: Any) -> Vector:
 
 
 def checked_matrix(rows: Any, columns: int) -> Matrix:
-    """The matrix as tuples. Raises unless it is of integers and of so many columns."""
+    """Return the matrix as tuples. Raises unless it is of integers and of so many columns."""
     matrix = tuple(_vector(row, "matrix") for row in rows)
     lengths = sorted({len(row) for row in matrix})
     if lengths != [columns]:
@@ -272,12 +275,14 @@ def _vector(values: Any, name: str) -> Vector:
 
 
 def _negatable(rows: Integers) -> Integers:
-    """-2^63 has no opposite in int64."""
+    """Return rows that can be negated, as Python integers where needed: -2^63 has no opposite
+    in int64.
+    """
     return rows.astype(object) if largest(rows) >= WORD else rows
 
 
 def _shrunk(rows: Integers, radius: int, reach: int = 1) -> Integers:
-    """Rows times radius / max(reach, ceil(norm)), toward 0: into the ball.
+    """Return rows times radius / max(reach, ceil(norm)), toward 0: into the ball.
 
     The quotients prove themselves (clip_to_ball), and the norms are checked all the same. Were one
     too large, its row would go on toward 0, a cell in every coordinate at a time; that ends, for 0
@@ -292,7 +297,7 @@ def _shrunk(rows: Integers, radius: int, reach: int = 1) -> Integers:
 
 
 def _quotients(sizes: Integers, radius: int, lengths: Integers) -> Integers:
-    """floor(size radius / length), row by row, where no size exceeds its row's length.
+    """Return floor(size radius / length), row by row, where no size exceeds its row's length.
 
     The float is off by less than 2^-10, for the quotient is at most the radius, 2^41, and four
     roundings are 2^-51 of it. So its floor is off by at most one, the remainder lies between

@@ -1,5 +1,5 @@
-"""What a query sees of a dataset: its records, their images under a map, which of them a filter
-retained.
+"""Views of a dataset as a query sees it: the records, their images under a map, which of them a
+filter retained.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class View:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether every draw of a batch sees other records, those that a filter retained for it."""
+        """True if every draw of a batch sees other records, those that a filter retained for it."""
         return False
 
     @property
     def retained(self) -> NDArray[np.bool_]:
-        """Which records are seen, shape (size, n); all of them, in one row, where there is no
-        filter.
+        """Mask of the records that are seen, shape (size, n); all of them, in one row, where
+        there is no filter.
         """
         return np.ones((1, len(self)), np.bool_)
 
@@ -101,7 +101,7 @@ class Retained(View):
 
     @property
     def retained(self) -> NDArray[np.bool_]:
-        """Which records were retained, shape (size, n)."""
+        """Mask of the records that were retained, shape (size, n)."""
         return self._retained
 
     def of(self, draws: Integers) -> Retained:
