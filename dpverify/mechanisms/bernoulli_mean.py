@@ -60,7 +60,8 @@ class ShareEstimate(Result):
             reach = far * self.count_deviation / (self.count * math.hypot(1.0, lean))
             turn = math.asin(reach) if reach < 1 else math.pi
             angles = (math.atan(lean) + side * turn for side in (-1, 1))
-            ends = [math.tan(min(max(angle, -1.0), 1.0)) for angle in angles]  # 1 > pi / 4
+            # Beyond pi / 4, so that no share is lost.
+            ends = [math.tan(min(max(angle, -1.0), 1.0)) for angle in angles]
         else:
             ends = [lean + 2 * side * far * self.standard_deviation for side in (-1, 1)]
         low, high = ((1 + min(max(end, -1.0), 1.0)) / 2 for end in ends)

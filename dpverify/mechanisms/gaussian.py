@@ -40,9 +40,9 @@ from dpverify.privacy.numbers import Exact, exact, root_up
 FIT = "fit"
 _BOX_BITS = 40  # the grid's range, in cells either way
 _NEAR_BITS = 6  # a median is searched to 64 cells: a deviation has about a hundred or more
-_EXTRA_STEPS = 4  # of a search, for steps that decide nothing
-_MEDIANS = Fraction(4, 5)  # of center_share; the rest is for the length
-_LARGEST_EXPONENT = 900  # of a cell: the grid's ends are floats
+_EXTRA_STEPS = 4  # steps of a search beyond its halvings, for steps that decide nothing
+_MEDIANS = Fraction(4, 5)  # part of center_share for the medians; the rest is for the length
+_LARGEST_EXPONENT = 900  # largest exponent of a cell, so that the grid's ends are floats
 _SHARES = ("center_share", "rounds_share", "scale_share", "mean_share", "check_share")
 
 

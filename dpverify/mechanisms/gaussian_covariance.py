@@ -144,7 +144,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             if wrong:
                 raise ValueError(why)
         if self.has_signs:
-            self.shape()  # refuses a center that is not for the grid; elsewhere the queries do
+            self.shape()  # refuses a center off the grid; without signs the queries refuse it
 
     def columns(self) -> int:
         """Return the number of columns."""
@@ -216,7 +216,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         if off.any():
             shares = np.where(hidden, 0.0, share)[off]
             along = fit.vectors[:, off].T @ np.array(sphere.row[: d * d], np.float64).reshape(d, d)
-        else:  # in cells: a deviation of less than one is the grid's
+        else:  # a deviation below one cell comes from the grid
             factor = solved(sphere.row, d, fit.factor * sphere.long * own.radius(sphere))
             axes, lengths, _ = np.linalg.svd(factor)
             if lengths[-1] >= 1:

@@ -41,9 +41,9 @@ from dpverify.plans.search import Prefix, Search
 from dpverify.privacy.numbers import Exact, Floats, exact, settle, to_float
 
 WARM = Handle("warm sum")
-_WIDEST = 1 << 19  # deviations: the reach, unless it is given
-_NARROWEST = 1 << 6  # of the largest deviation: less is no search
-_RANGE = 1 << 39  # or cells of the finest column
+_WIDEST = 1 << 19  # default reach, in largest deviations
+_NARROWEST = 1 << 6  # least reach, in largest deviations: with less there is nothing to search
+_RANGE = 1 << 39  # largest default reach, in cells of the finest column
 _TIMES = Fraction(27, 10)  # standard deviations of a step's noise, so that a search rarely fails
 _MOST_LEAST = 1 << 60
 
@@ -136,8 +136,8 @@ class GaussianMean(CenteredMean):
             )
 
     def plan(self) -> Plan:
-        """Release the search, a sum about the medians, and a sum about the center that gave; of
-        whitened records where there is a whitening.
+        """Release the search, a sum about the medians, and a sum about the center that follows
+        from it; where there is a whitening, of whitened records.
         """
         if (public := self._whitening()) is not None:
             return public.plan(self._whitened(public).fixed_plan)

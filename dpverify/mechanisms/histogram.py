@@ -115,7 +115,7 @@ class Histogram(Mechanism[BinsEstimate]):
     def _counts(self) -> BinCounts:
         strategies, norm = strategies_of(self.axes, self.strategy, self.noise), self._norm()
         other = 0
-        if self.outside == "count":  # as much as costs nothing beside the bins
+        if self.outside == "count":  # the largest weight that costs nothing beside the bins
             free = prod(one.column(norm) for one in strategies)
             if self.adjacency is Adjacency.REPLACE:
                 free -= 2 * prod(one.shared(norm) for one in strategies)

@@ -48,15 +48,15 @@ from dpverify.privacy.numbers import Exact, exact, settle, to_float
 OCTAVES, BINS, MEAN, SQUARES = map(Handle, ("octaves", "bins", "mean", "squares"))
 FINENESS = 12  # a bin has 2^12 cells in the last two stages
 _FARTHEST_BIN = 1 << 27  # so that its cells are within 2^40
-_COARSEST = 900  # so that widths are floats
+_COARSEST = 900  # largest exponent of a cell, so that widths are floats
 _QUARTERS = (Fraction(1, 4),) * 4
-_RESOLUTION = 4  # cells: a smaller deviation is not told
+_RESOLUTION = 4  # least deviation that is told, in cells
 _SHARES = (
     (0.29, 0.151),
     (0.34, 0.137),
-)  # of the fullest octave and bin, and of the fullest wrong one
-_WRONG = 43, 25  # octaves, and bins within 12 deviations
-_BEYOND = 3.6e-33  # of a normal record: 12 deviations
+)  # for octaves and for bins: the shares of the fullest and of the fullest wrong one
+_WRONG = 43, 25  # numbers of wrong octaves, and of wrong bins within 12 deviations
+_BEYOND = 3.6e-33  # probability that a normal record is beyond 12 deviations
 _MOST_RECORDS = 1 << 60
 
 

@@ -50,7 +50,7 @@ class InterquartileRangeEstimate(Result):
     records: int = field(repr=False)
 
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
-        """Give (low, high), which hold the interquartile range of the clamped records at every
+        """Return (low, high), which hold the interquartile range of the clamped records at every
         level.
 
         Raises TypeError or ValueError for a level outside (0, 1).
@@ -139,7 +139,7 @@ class InterquartileRange(Mechanism[InterquartileRangeEstimate]):
         check_bounds((self.lower,), (self.upper,), self.cells)
 
     def replacement(self) -> float:
-        """Give the middle of the bounds."""
+        """Return the middle of the bounds."""
         return middle_of((self.lower,), (self.upper,))[0]
 
     def plan(self) -> Plan:
@@ -162,7 +162,7 @@ class InterquartileRange(Mechanism[InterquartileRangeEstimate]):
         return InterquartileRangeEstimate(max(ends[0], middle), *ends, min(released[1::2]))
 
     def passes_from(self, *, beta: Exact = "1e-3") -> int:
-        """Give the least number of records such that a bin passes with probability at least 1 -
+        """Return the least number of records such that a bin passes with probability at least 1 -
         ``beta`` where it takes as many replaced ones to leave it."""
         noise, allowed = self._noise(), probability(beta, "beta")
         return least_integer(
@@ -170,17 +170,18 @@ class InterquartileRange(Mechanism[InterquartileRangeEstimate]):
         )
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """Give the least n for which n records that lie evenly abstain with probability at most
+        """Return the least n for which n records that lie evenly abstain with probability at most
         ``beta``, about.
 
         Evenly: as far apart from each other, within the bounds and half of their distance. Other
         records may need more, and where many are equal to a quartile fewer; nothing holds for all.
         """
-        nearest = 1 - 1 / math.sqrt(self.step)  # of the range, to an edge of the better bin
+        # Distance to the nearest edge of the better bin, as a part of the range.
+        nearest = 1 - 1 / math.sqrt(self.step)
         return math.ceil(2 * self.passes_from(beta=beta) / nearest) + _SLACK
 
     def fewest_records(self) -> int:
-        """Give two: of one record both quartiles are the same."""
+        """Return 2: for one record both quartiles are the same."""
         return _FEWEST
 
     def _query(self) -> QuartileBins:

@@ -62,7 +62,7 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
 from dpverify.randomness.bits import IntArray
 
-_WIDEST = 1 << 19  # deviations: the public ball's radius
+_WIDEST = 1 << 19  # largest radius of the public ball, in deviations
 _PRECISION = 1 << 20  # clip radii are rounded up to 2^-20 deviations
 _deviation = rational(
     lambda value: 0 < to_float(value) < math.inf,
@@ -124,7 +124,8 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
             )
         if self.shares is not None:
             settle(self, shares=checked_shares(self.shares, self.steps))
-        vector_sum(self.center, self._clip_radius(0.0), self.matrix)  # refuses one off the grid
+        # Refuses a center off the grid.
+        vector_sum(self.center, self._clip_radius(0.0), self.matrix)
 
     def columns(self) -> int:
         """Return the number of columns."""

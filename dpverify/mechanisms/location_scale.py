@@ -160,7 +160,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         found += spreads.elements(self._spread_query, _NOISE, Prefix().then(sides, sides.steps))
         return (*public, *found, self._moments(WARM), self._moments(MOMENTS))
 
-    @np.errstate(all="ignore")  # what overflows is no law's, and becomes an outcome
+    @np.errstate(all="ignore")  # numbers that overflow belong to no law, and lead to an outcome
     def estimate(self, transcript: Transcripts) -> LocationScaleEstimate | Abstained:
         """Return the law that has the last moments, as the family's parameters."""
         means, inside = self._released(transcript)
@@ -240,7 +240,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
 
     def _searched(self) -> Searched:
         found = searched_of(self.family, self.ranges)
-        assert found is not None  # refused before
+        assert found is not None  # check_parameters refuses None
         return found
 
     def _edge(self, t: float) -> float:

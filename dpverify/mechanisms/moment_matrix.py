@@ -41,9 +41,9 @@ MOMENTS = Handle("moments")
 SIDE = 1 << 16
 """Half of a column's range, in units of the released integers."""
 _CELLS = 1 << 20
-_MOST_COLUMNS = 1024  # columns, of which there are half a million moments
-_MOST = 1e120  # of a released sum and its noise: products of two are floats
-_WIDEST = 2.0**480  # the square of it is a float
+_MOST_COLUMNS = 1024  # most columns, which have half a million moments
+_MOST = 1e120  # bound on a released sum and its noise: products of two are floats
+_WIDEST = 2.0**480  # its square is a float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

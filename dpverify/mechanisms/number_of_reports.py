@@ -84,7 +84,8 @@ class NumberOfReports(GroupVotes):
         """
         allowed = probability(beta, "beta")
         noise = self._fixed_noise()
-        fullest = -(-self.group_count // self.d.bit_length())  # so many votes at least
+        # Least number of votes of the fullest bucket.
+        fullest = -(-self.group_count // self.d.bit_length())
         missed = noise.below(noise.threshold - fullest)
         if missed > allowed:
             raise ValueError(

@@ -142,7 +142,7 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         if n < self.least():
             return math.inf
         weight = self._weight(1, self.d, n)
-        if not weight:  # one column: the last block
+        if not weight:  # a single column is left to the last block
             weight = self._weight(self.blocks - 1, self.d, n)
         return math.sqrt(self.d) * to_float(self._scale() / weight / self.size(1, n))
 

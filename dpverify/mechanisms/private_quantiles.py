@@ -21,7 +21,7 @@ from dpverify.privacy.guarantees import BoundedRange
 from dpverify.privacy.numbers import Exact, as_written, root_up, settle, to_float
 
 _CELLS = 20  # the interval has at least 2^20 cells
-_FEWEST_STEPS = 40  # of 64: a composition of ranges e is no better than GDP of e / 2 each
+_FEWEST_STEPS = 40  # in 64ths: a composition of ranges e is no better than GDP of e / 2 each
 _MOST = 1000
 _PARTS = 1 << 16
 

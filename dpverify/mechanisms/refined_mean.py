@@ -64,7 +64,7 @@ from dpverify.transformations.means import MEAN, BasicCoreMean, CoreMean
 
 _SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
 _RARE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
-_MOST_RARE = 0.1  # of the records that are drawn in to the ball
+_MOST_RARE = 0.1  # largest share of records that are drawn in to the ball
 _MOST = 1e140  # stands for every larger number in estimates: sums and squares of such are finite
 
 
@@ -184,7 +184,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         first = RescaledMean.for_budget(budget, adjacency=adjacency, **parameters)
         try:
             both = cls.calibrated_for(budget, adjacency=adjacency, **parameters)
-        except ValueError:  # one stage has parameters, so there is no room for two
+        except ValueError:  # valid for one stage: the budget has no room for two
             return first
         noises = [one.expected_noise(one.n_max) * one.radius for one in (first, both)]
         return both if noises[1] < noises[0] else first

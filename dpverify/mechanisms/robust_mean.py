@@ -96,9 +96,9 @@ from dpverify.transformations.soft_core import checked_full
 
 MOMENTS_STAGE, HISTOGRAM_STAGE = Handle("moments"), Handle("histogram")
 VOTES_STAGE = Handle("votes")
-_LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
+_LARGEST_DEVIATION = 1 << 30  # in parts of a bin; slabs are never that wide
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
-_QUANTILE = 3.1  # of it
+_QUANTILE = 3.1  # above the normal quantile at 1 - _UNSURE
 _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
 _DRAWN = rational(
     lambda share: 0 < share <= 1, ": give a share of the radius, above 0 and at most 1."

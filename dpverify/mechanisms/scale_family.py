@@ -177,7 +177,7 @@ class ScaleFamily(SteppedMean[ScaleEstimate]):
         """
         if self.counts():
             return CELLS * 3 // 4
-        return CELLS * 7 // 4 if self.outside == "mask" else 0  # below the root of 3
+        return CELLS * 7 // 4 if self.outside == "mask" else 0  # 7/4 is below the root of 3
 
     def edges_of(self, middle: int, octave: int) -> tuple[float, ...]:
         """Return the edges of cells whose middles are multiples of 1 / CELLS of the interval."""

@@ -50,7 +50,8 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
 
 _MOST_COLUMNS = 1 << 10
-_WIDEST = 200  # of the logarithms of two columns' cells: shapes are floats
+# Largest difference of the exponents of two columns' cells, so that shapes are floats.
+_WIDEST = 200
 _LAST = Fraction(1, 2)
 _MOST_RECORDS = 1e18
 _MOST_LEAST = 1 << 60  # above what any count is clamped to, and a float
@@ -178,7 +179,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         """
         d, last, columns = self.size(), self.rounds - 1, self.columns()
         noise = self._noise(last, count) * math.sqrt(2 * d)
-        # no round follows an only one that would see what is below the edge of its noise
+        # With a single round, no later round sees what is below the edge of the noise.
         hidden = found < (noise / 2 if last else noise)
         off = hidden
         if last:
@@ -204,7 +205,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         relative = self._relative()[:, np.newaxis]
         if self.scale is None:
             return _shape(relative * factor, count, spread, center, None)
-        # a rotation after which the last row is (g, 0, ...)
+        # Rotate so that the last row is (g, 0, ...).
         turned = factor @ np.linalg.qr(factor[-1:].T, mode="complete")[0]
         offset, scatter = turned[:-1, 0] / turned[-1, 0], turned[:-1, 1:] / turned[-1, 0]
         with np.errstate(over="ignore"):
@@ -346,7 +347,8 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
             numbers = np.column_stack([np.where(good, levels, -1), which, rows])
             found, which = different_rows(numbers, "maps")
             made = [self._next(s, row, maps, counts) for row in found]
-            place = {one: k for k, one in enumerate(dict.fromkeys(made))}  # many lead to one map
+            # Many draws lead to one map.
+            place = {one: k for k, one in enumerate(dict.fromkeys(made))}
             maps, which = list(place), np.array([place[one] for one in made], np.intp)[which]
         return np.array(maps, np.int64), which
 

@@ -125,7 +125,7 @@ class SparseVector(Mechanism[SparseEstimate]):
 
     def check_parameters(self) -> None:
         """Check that each query has one number, and that there are no more reports than queries."""
-        self._stacked(())  # refuses what does not answer with one number
+        self._stacked(())  # refuses queries that do not answer with one number
         if not isinstance(self.by_range, bool):
             raise TypeError(f"by_range = {self.by_range!r}; write True or False.")
         if not 1 <= whole(self.reports, "reports") <= self.asked:
@@ -148,8 +148,9 @@ class SparseVector(Mechanism[SparseEstimate]):
         if "by_range" in parameters or plain.reports == 1 or not plain.one_way:
             return plain
         rho = plain.reports * Fraction(9, 32) / plain.noise_multiplier**2
-        gaussian = isinstance(budget, GaussianDP)  # ranges add up to little of that too
-        if not gaussian and not ZeroConcentratedDP(rho).implies(budget):  # what the ranges imply
+        gaussian = isinstance(budget, GaussianDP)  # ranges add up to little GDP too
+        # The ranges imply rho-zCDP.
+        if not gaussian and not ZeroConcentratedDP(rho).implies(budget):
             return plain
         ranged = super(SparseVector, cls).calibrated_for(
             budget, adjacency=adjacency, **parameters, by_range=True

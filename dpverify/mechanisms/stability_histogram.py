@@ -169,7 +169,7 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         width, origin = self._grid()
         edges = (
             to_float(origin + key * width) for key in flat[::2]
-        )  # the last may be beyond floats
+        )  # the last edge may be beyond floats
         counts = dict(zip(edges, flat[1::2], strict=True))
         deviation = noise.added.standard_deviation
         return HistogramEstimate(counts, float(width), noise.threshold, deviation, self.noise)

@@ -38,10 +38,10 @@ from dpverify.plans import Abstained, Adaptive, Part, Plan, Released, Transcript
 from dpverify.plans.parameters import one_of, whole_from
 from dpverify.privacy.numbers import root_up, to_float
 
-_NEAR = 8  # deviations from where the search ended, in which the parameter is solved for
+_NEAR = 8  # solve for the parameter within this many deviations of where the search ended
 _USUAL_STEPS, _MOST_STEPS, _MOST_RUNS = 10, 1000, 1000
 _MOST_SUMS = 10_000  # each is a stage of its own
-_NEAR_SHARE = 0.25  # units of the search within which the share of records inside is taken
+_NEAR_SHARE = 0.25  # the share of records inside is taken within this many units of the search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,8 +220,8 @@ class TruncatedMle(FamilyMean):
         return one * widening(self.steps) / math.sqrt(self.steps)
 
     def _rows(self, before: Transcripts) -> Integers:
-        """Read off where the search ended, the quarter octave of the number of records, and the
-        number that the list is made for, shape (size, 3).
+        """Return the place where the search ended, the quarter octave of the number of records,
+        and the number that the list is made for, shape (size, 3).
         """
         numbers = self._numbers(before)
         if self.counts():

@@ -54,14 +54,14 @@ WARM = Handle("warm moments")
 MOMENTS = Handle("moments")
 _NOISE = RoundedGaussian(UNIT)
 _SHARES = tuple(Fraction(percent, 100) for percent in (8, 10, 12, 70))
-_EXTRA_STEPS = 3  # of a search, for thresholds near what is searched
-_FINEST = 2  # cells on either side of a median: what its search leaves
+_EXTRA_STEPS = 3  # steps of a search beyond its halvings, for thresholds near the median
+_FINEST = 2  # cells on either side of a median that its search leaves
 _HALF_NORMAL = Fraction("0.6745")  # half of all normal records are within so many deviations
 _PARTS = 64  # the warm moments are rounded to 1/64
-_RESOLUTION = 4  # cells: a smaller deviation is not told
+_RESOLUTION = 4  # least deviation that is told, in cells
 _LARGEST_CENTER = 1 << 52
 _PER_MULTIPLIER = 200  # records under replace, from which on a normal sample hardly ever abstains
-_MOST_LEAST = 1 << 60  # a float, and above what any count is
+_MOST_LEAST = 1 << 60  # a float, and above any count
 _FEWEST = 20  # records whose sampling error alone leaves a fit
 _WARM = Clips(3.0, 3.0)
 LAST = Clips(1.5, 1945 / GRAIN)
@@ -337,7 +337,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
             return 0.0, 0.0, to_float(count)
         first = values[0] / (query.linear * GRAIN * count)
         second = (values[1] / count + query.square * query.offset) / (query.square * GRAIN**2)
-        # beyond what a clipped moment can be, as far as a float's square
+        # Larger than any clipped moment, while its square is a float.
         most = 10**6
         return (
             to_float(min(max(first, Fraction(-most)), Fraction(most))),

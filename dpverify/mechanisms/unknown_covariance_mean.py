@@ -56,10 +56,12 @@ from dpverify.privacy.numbers import Exact, exact, root_down, to_float, whole
 OTHERS = Handle("others")
 MEAN_PART = "mean"
 NO_SUM = "no bucket of the sum of the other variances has enough groups"
-_MOST_EXPONENT = 400  # squares of what variances there may be are floats
+_MOST_EXPONENT = 400  # squares of all possible variances are floats
 _DEEPEST = 30
-_ALWAYS_WORTH = 64  # rounds of few columns take no time
-_RARE = 1 / 20  # that noise hides a column, where the rule chooses how many reports there are
+# Number of reports that is always worth its time: rounds of few columns are fast.
+_ALWAYS_WORTH = 64
+# Probability that noise hides a column, where the rule chooses the number of reports.
+_RARE = 1 / 20
 _SHARES = ("votes_share", "ladder_share", "center_share")
 _tail = rational(
     lambda value: 0 < value < Fraction(1, 10), " is outside (0, 1/10); give a share of your delta."

@@ -185,7 +185,7 @@ class VarianceAwareMean(CenteredMean):
         spreads = self.deviations if deviations is None else deviations
         weights = rationals_of(positive_numbers(spreads, "deviations", self.columns()))
         share = np.array(spreads) / math.fsum(spreads or ())
-        half = 1 / (2 * float(share @ share))  # of the degrees
+        half = 1 / (2 * float(share @ share))  # half of the degrees of freedom
         hidden, last = _SURELY * to_float(self._norm_scale()), len(self.radii) - 1
         place = next(
             place

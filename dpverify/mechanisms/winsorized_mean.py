@@ -57,7 +57,8 @@ QUARTILES = Handle("quartiles")
 RADIUS = 1 << 20
 """Half a column's range in the units of the sum."""
 _PER_QUARTILE = Fraction(1349, 1000)  # the quartiles of N(0, 1) are 1.349 apart
-_RANGE = Fraction(3, 2)  # of losses for mu = 1: a range e is (e sqrt(2 pi) / 4)-GDP, and 3/2 < 1.59
+# Range of losses for mu = 1: a range e is (e sqrt(2 pi) / 4)-GDP, and 3/2 < 1.59.
+_RANGE = Fraction(3, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

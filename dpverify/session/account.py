@@ -251,7 +251,8 @@ class Account:
                 "derivations. Make them again from the log's texts, and attach(number, derivation)."
             )
         if log[0].guarantee == self.budget and log[0].cost == self.limit:
-            every = [self._derivations[spend.number] for spend in log]  # what follows costs nothing
+            # Later requests cost nothing.
+            every = [self._derivations[spend.number] for spend in log]
             return rules.convert(rules.compose(*every), self.budget)
         steps = [self._entering(self._derivations[spend.number], spend) for spend in log]
         limits = self._unit.guarantee_of(self.limit)

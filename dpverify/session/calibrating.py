@@ -69,7 +69,7 @@ def calibrated(
         try:
             budget = one_step(whole(), steps)
             return _made(choice.kind, budget, adjacency, choice.parameters)
-        except NoHalf as error:  # which says less than why no noise was enough without a delta
+        except NoHalf as error:  # it says less than an earlier refusal
             refusal = refusal or error
         except ValueError as error:
             refusal = error

@@ -33,8 +33,8 @@ from dpverify.session.accounting import Unit
 from dpverify.session.questions import Question
 from dpverify.tables import Boolean, ColumnType, Integer, Number
 
-_FEWEST_TOGETHER = 3  # quantiles; of two both ways are alike
-_CELLS = 1 << 20  # of a declared range, where a mechanism asks for a cell
+_FEWEST_TOGETHER = 3  # least number of quantiles: for two both ways are alike
+_CELLS = 1 << 20  # cells in a declared range, where a mechanism asks for a cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _nearer_together(
     own: dict[str, Any] = {"adjacency": adjacency, "noise_multiplier": 1}
     together = PrivateQuantiles(**given, **own)
     alone = [float(one.kind(**one.parameters, **own).expected_error(1)) for one in apart]
-    power = 1.0 if unit == "epsilon" else 0.5  # of the number of parts, which their noise grows by
+    power = 1.0 if unit == "epsilon" else 0.5  # noise grows with this power of the number of parts
     each = math.hypot(*alone) / math.sqrt(len(alone))
     rounds, parts = len(together.fixed_plan), len(apart)
     return bool(together.expected_error(1) * rounds**power < each * parts**power)
@@ -203,7 +203,7 @@ def robust_mean(
             "typical records."
         )
     own: dict[str, Any] = {"n_max": 10**6}
-    if unit == "gaussian":  # where it is calibrated to mu^2 beside a delta of its own
+    if unit == "gaussian":  # then it is calibrated to mu^2 beside a delta of its own
         if not delta:
             raise ValueError(
                 "robust_mean rests on an event that is paid for by a delta, and this budget has "
@@ -260,7 +260,7 @@ def choose(
 def _by_name(kind: Any, given: Mapping[str, Any]) -> Choice:
     """Check a mechanism that was named. Raises TypeError for anything else."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
-        name = getattr(kind, "__name__", type(kind).__name__)  # and no address in memory
+        name = getattr(kind, "__name__", type(kind).__name__)  # a name without an address in memory
         raise TypeError(f"mechanism = {name}; give a mechanism's class, for example BoundedMean.")
     return Choice(kind, given, "chosen by name")
 

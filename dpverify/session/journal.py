@@ -90,8 +90,9 @@ class OnDisk(Journal):
     """Lines of JSON in a file, each with a digest of itself and of all before it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).absolute()  # wherever the process goes
-        self._content, self._lines, self._chain = b"", list[Line](), ""  # what was read last
+        self.path = Path(path).absolute()  # stays valid when the process changes its folder
+        # Contents of the last reading.
+        self._content, self._lines, self._chain = b"", list[Line](), ""
 
     @classmethod
     def start(cls, path: str | os.PathLike[str], header: Line) -> OnDisk:
@@ -231,7 +232,7 @@ class OnDisk(Journal):
         """Read lines, each of which must be as this module writes it and come after all that this
         process has seen.
         """
-        known = content.startswith(self._content)  # then what is new is checked alone
+        known = content.startswith(self._content)  # then only the new part is checked
         lines, chain = (list(self._lines), self._chain) if known else (list[Line](), "")
         *new, torn = content[len(self._content) if known else 0 :].split(b"\n")
         for number, text in enumerate(new, len(lines) + 1):

@@ -39,7 +39,7 @@ def draw(answer: Answer, axes: Any = None) -> Any:
 
 def _bars(result: Histogram | Top, axes: Any) -> None:
     """Draw a bar for each bin, with the interval of its count."""
-    low, high = result.interval(0.95)  # of Top for all values at once
+    low, high = result.interval(0.95)  # for Top it holds for all values at once
     counts = result.value
     places = np.arange(len(counts))
     reach = [[counts[k] - low[k] for k in counts], [high[k] - counts[k] for k in counts]]

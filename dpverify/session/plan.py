@@ -65,7 +65,8 @@ class Plan(Asking[str]):
             raise ValueError(f"share = {share} is not positive; give a weight, say 1.")
         if str(question) in [str(one) for one, _ in self._asked]:
             raise ValueError(f"{question} is in the plan already; ask it once, with more weight.")
-        prepare(question, self._table, self._account, Fraction(1), None)  # or it is refused now
+        # Refuses the question now if it cannot be answered.
+        prepare(question, self._table, self._account, Fraction(1), None)
         self._asked.append((question, weight))
         return str(question)
 
@@ -144,7 +145,7 @@ class Plan(Asking[str]):
                 ]
                 shown = rules.compose(*(one.derivation for one in made))
                 return made, rules.convert(shown, whole)
-            except ValueError as error:  # of a mechanism that has no such noise or no such claim
+            except ValueError as error:  # the mechanism has no such noise or no such claim
                 refusal = refusal or error
         assert refusal is not None
         raise refusal
@@ -154,7 +155,7 @@ class Plan(Asking[str]):
         noise has sqrt(2) times its scale.
         """
         if not isinstance(whole, (PureDP, ApproxDP)):
-            return [("gaussian", False)]  # and a range enters a Gaussian guarantee as a mu
+            return [("gaussian", False)]  # a range enters a Gaussian guarantee as a mu
         weights = [weight for _, weight in self._asked]
         found: dict[Unit, Fraction] = {}
         for unit, deviation in _DEVIATIONS.items():

@@ -97,7 +97,7 @@ class Prepared:
         one count, for a covariance with the mean in the middle of the bounds.
         """
         each = [one.mechanism.expected_error(n) for one in self.together]
-        found = math.hypot(*each) / math.sqrt(len(each))  # of one mechanism, what it says itself
+        found = math.hypot(*each) / math.sqrt(len(each))  # for a single mechanism its own
         if self.tally is not None:
             return found / math.sqrt(self.tally.bins)
         if self.question.kind == "standard_deviation":

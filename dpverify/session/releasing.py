@@ -30,7 +30,7 @@ def released(made: Sequence[Prepared], bits: Bits | None) -> list[dict[Any, Any]
         try:
             laws = iter(laws_on([pair for one in made for pair in one.chunks()]))
             results += (one.release(bits, laws) for one in made)
-        except SourceFailed as failure:  # whose text is of public facts
+        except SourceFailed as failure:  # its text has public facts only
             why = str(failure)
     if len(results) == len(made):
         return results

@@ -58,7 +58,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         self._check()
         if y is None:
             raise ValueError("LinearRegression requires y to be passed, but the target y is None.")
-        features = self._read(X, ensure_min_samples=0)  # how many there are is private
+        features = self._read(X, ensure_min_samples=0)  # the number of records is private
         targets = targets_of(y)
         check_consistent_length(features, targets)
         both = np.column_stack([features, targets])

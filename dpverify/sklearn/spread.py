@@ -25,7 +25,7 @@ class _Transformer(TransformerMixin, PrivateEstimator):  # type: ignore[misc]
         bits: randomness, by default the system's.
         """
         self._check()
-        features = self._read(X, ensure_min_samples=0)  # how many there are is private
+        features = self._read(X, ensure_min_samples=0)  # the number of records is private
         low, high = bounds_of(self.bounds, features.shape[1], "bounds")
         self._release(features, low, high, bits)
         if not isinstance(self.estimate_, Abstained):

@@ -109,6 +109,6 @@ def _bare(cell: Any) -> Any:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return float(cell.real) if cell.imag == 0 else None
-        except Exception:  # of a subclass, whose message may show the record
+        except Exception:  # a subclass may raise anything, and its message may show the record
             return None
     return cell

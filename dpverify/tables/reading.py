@@ -108,7 +108,7 @@ def _of_array(data: Any, wanted: tuple[str, ...], order: tuple[str, ...]) -> dic
         return {name: _of_numpy(data[name].ravel()) for name in wanted}
     if data.dtype == object and data.ndim == 1:
         return _of_rows(list(data), wanted, order)
-    flat = data.ndim == 1 and (len(order) == 1 or not data.size)  # nobody is a table too
+    flat = data.ndim == 1 and (len(order) == 1 or not data.size)  # an empty table is a table too
     rows = data.reshape(-1, len(order)) if flat else data
     if rows.ndim != 2 or rows.shape[1] != len(order):
         shape = f"{rows.shape[1]} columns" if rows.ndim == 2 else f"{rows.ndim} dimensions"
@@ -135,5 +135,5 @@ def _row(row: Any, wanted: tuple[str, ...], places: list[int], width: int) -> li
         if issubclass(kind, (list, tuple)) or kind is np.ndarray:
             return [row[i] for i in places] if len(row) == width else [None] * len(wanted)
         return [row] if width == 1 else [None] * len(wanted)
-    except Exception:  # of a row that is code of its own
+    except Exception:  # a row may run its own code and raise anything
         return [None] * len(wanted)

@@ -39,7 +39,7 @@ class Encode:
         from public facts alone.
         """
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a conversion does to one record stays silent
+            warnings.simplefilter("ignore")  # a warning would tell of one record
             cells = columns_of(data, tuple(name for name, _ in self.columns), self.names)
             for column, kind in self.columns:
                 yield column, _fill(kind, kind.encode(cells.pop(column)))

@@ -47,7 +47,7 @@ def csv_columns(
         raise ValueError(f"delimiter = {delimiter!r}; write one of {list(_DELIMITERS)}.")
     lines = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     if not lines[-1]:
-        lines.pop()  # what follows the last line feed is no line
+        lines.pop()  # the empty text after the last line feed is no line
     if names is None:
         header = _cells(lines.pop(0), delimiter, encoding) if lines else None
         names = [] if header is None else header

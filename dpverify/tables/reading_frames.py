@@ -36,7 +36,7 @@ def is_column(data: Any) -> bool:
 def _library_of(data: Any, classes: dict[str, tuple[str, ...]]) -> str:
     """Name the library that has this object's class; an empty text stands for none."""
     for library, names in classes.items():
-        module = sys.modules.get(library)  # whose data has been made has been imported
+        module = sys.modules.get(library)  # a library whose frames exist has been imported
         if module is not None and isinstance(data, tuple(getattr(module, n) for n in names)):
             return library
     return ""

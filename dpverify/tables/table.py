@@ -74,7 +74,8 @@ class Table:
         self._chunks = encode.streamed(data)
         if self._chunks is None:
             for column, found in encode.numbers(data):
-                self._numbers[column] = np.frombuffer(found.tobytes(), np.float64)  # for good
+                # Bytes cannot be made writable again.
+                self._numbers[column] = np.frombuffer(found.tobytes(), np.float64)
 
     @classmethod
     def read_csv(
@@ -237,7 +238,7 @@ def declared_columns(columns: object) -> dict[str, ColumnType]:
     for name, kind in columns.items():
         if not isinstance(name, str) or not name:
             raise TypeError(f"{name!r} is no name of a column; give a text.")
-        if type(kind) not in DECLARED:  # a class of somebody else's may look at more than one cell
+        if type(kind) not in DECLARED:  # a foreign class may look at more than one cell
             raise TypeError(
                 f"Column {name!r} is declared as {kind!r}; write Number(low, high), Integer(low, "
                 "high), Category('a', 'b') or Boolean()."

@@ -94,7 +94,7 @@ class Number(ColumnType):
         if self.low is None or self.high is None:
             return numbers(cells, out)
         if isinstance(cells, np.ndarray) and _all_between(cells, self.low, self.high):
-            return without_signs(cells, out)  # nothing is to be moved, nor missing
+            return without_signs(cells, out)  # no cell is missing or beyond a bound
         found = numbers(cells, out)
         return np.clip(found, self.low, self.high, out=found)
 
