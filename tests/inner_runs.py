@@ -16,7 +16,8 @@ FAST = """
     from dpverify.audit import Box, OutputNorm, added
     from dpverify.testing import assert_calibrated, assert_sensitivity
 
-    SEARCH = dict(norm=OutputNorm.L1, bound=1, adjacency=Adjacency.ADD_REMOVE, domain=Box(low=0, high=1))
+    DOMAIN = Box(low=0, high=1)
+    SEARCH = dict(norm=OutputNorm.L1, bound=1, adjacency=Adjacency.ADD_REMOVE, domain=DOMAIN)
 
     def test_calibrated():
         assert_calibrated(5, ApproxDP(1, "1e-5"), 1)

@@ -51,7 +51,8 @@ def _fresh(folder: Path, *install: str | Path) -> Path:
     # among them) are not processed.
     (site / "third_parties.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     _run(
-        sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-compile",
+        sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps",
+        "--no-compile",
         "--no-build-isolation", "--disable-pip-version-check", *install, cwd=folder,
     )  # fmt: skip
     return folder / "bin" / "dpverify"

@@ -204,12 +204,14 @@ def test_audits_of_functions(inner: pytest.Pytester) -> None:
     shown = result.stdout.str()
     for fact in (
         r"claim +pure\(2\) under add-remove, by leaky",
-        r"seen +epsilon >= [23]\.\d+ at delta 0 \(claimed: 2\), by the event .+: \d+/\d+ against \d+/\d+",
+        r"seen +epsilon >= [23]\.\d+ at delta 0 \(claimed: 2\), "
+        r"by the event .+: \d+/\d+ against \d+/\d+",
         r"pair +'somebody enters', .+: \[1\.0\] and \[\]",
         r"chance +a sound subject is refuted with probability at most 1e-06",
         r"replay +pytest test_audits\.py::test_leaky --dp-seed \d+",
         r"seen +epsilon >= .*; missed the planted fault noisy",
-        r"dpverify: 2 CONSISTENT, 1 POWERLESS, 1 VIOLATED; false-alarm probability 4e-06 in all; .*",
+        r"dpverify: 2 CONSISTENT, 1 POWERLESS, 1 VIOLATED; false-alarm probability 4e-06 in "
+        r"all; .*",
         r" +.*OutOfReachWarning: delta = 1e-12 is out of reach: .*",
     ):
         assert re.search(rf"^(E )? *{fact}$", shown, re.MULTILINE), fact
@@ -226,7 +228,8 @@ def test_a_failure_is_replayed_by_its_line(inner: pytest.Pytester) -> None:
         "import pytest\nfrom dpverify import PureDP\nfrom dpverify.audit import added\n"
         "@pytest.mark.parametrize('by', ['a b', \"it's\"])\n"
         "def test(audited, by):\n"
-        "    audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added('one', [0.0], 1.0)], trials=300)\n",
+        "    audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added('one', [0.0], 1.0)], "
+        "trials=300)\n",
     )
     inner.makeini("[pytest]")
     _, lines = run(inner)

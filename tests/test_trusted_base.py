@@ -109,7 +109,8 @@ def test_a_rule_without_an_entry_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(ENUMERATED, "convert")
     monkeypatch.setitem(trusted_base.LEAVES, "invent", "nothing")
     assert gaps() == [
-        "convert: nothing is said to stand behind this rule; enter a test in the registry of enumerations",
+        "convert: nothing is said to stand behind this rule; enter a test in the registry of "
+        "enumerations",
         "invent has an entry and is no rule",
     ]
     with pytest.raises(ValueError, match="convert: nothing is said"):

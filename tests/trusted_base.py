@@ -1,8 +1,9 @@
-"""What the truth of a claim rests on, for ARCHITECTURE.md: lines of code by file, and what
-stands behind each rule.
+"""The trusted base of the claims, for ARCHITECTURE.md: lines of code by file, and the evidence
+behind each rule.
 
     python -m tests.trusted_base            the two tables
-    python -m tests.trusted_base --update   write them into ARCHITECTURE.md, between the marks, and theorems.toml
+    python -m tests.trusted_base --update   write them into ARCHITECTURE.md, between the marks, and
+                                            into theorems.toml
 
 A line of code carries code: comments, blank lines and strings that stand alone (docstrings) are
 left out. A rule without an entry, and an entry that names a test, an obligation or a rule that
@@ -100,7 +101,10 @@ def table_of_files() -> Iterator[str]:
             files = files_of(folder, below=below)
             together += files.values()
             each = "" if below else ", ".join(f"`{n[:-3]}` {k}" for n, k in files.items())
-            yield f"| {floor} | `{folder}/` | {len(files)} | {sum(files.values()):,} | {each or '-'} |"
+            yield (
+                f"| {floor} | `{folder}/` | {len(files)} | {sum(files.values()):,} | "
+                f"{each or '-'} |"
+            )
         total += together
         yield f"| {floor} | *this floor* | {len(together)} | {sum(together):,} | - |"
     yield f"| - | **all floors** | {len(total)} | {sum(total):,} | - |"
@@ -167,7 +171,8 @@ def _functions(file: Path) -> dict[str, ast.FunctionDef]:
 def gaps() -> list[str]:
     """What is wrong with the entries, in words."""
     found = [
-        f"{name}: nothing is said to stand behind this rule; enter a test in the registry of enumerations"
+        f"{name}: nothing is said to stand behind this rule; enter a test in the registry of "
+        f"enumerations"
         for name in rules.__all__
         if not enumerated(name) and name not in LEAVES
     ]
@@ -184,7 +189,10 @@ def written() -> str:
 
 def table_of_theorems() -> str:
     """Write the theorems that are tied to each rule, which `dpverify papers` shows, as TOML."""
-    head = "# Theorems that Coq has checked, by rule; written by `python -m tests.trusted_base --update`.\n"
+    head = (
+        "# Theorems that Coq has checked, by rule; written by `python -m tests.trusted_base "
+        "--update`.\n"
+    )
     tied = {name: [one.strip("`") for one in theorems(name)] for name in sorted(rules.__all__)}
     return head + tomli_w.dumps({name: found for name, found in tied.items() if found})
 

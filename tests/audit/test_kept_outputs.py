@@ -94,7 +94,8 @@ def _function(answer: int) -> Any:
 
 
 SHARED: list[Callable[[int], Any]] = [
-    ESTIMATOR.fit, _buffered, _late, _view, _raised_again, _raised_with_buffer, _raised_late, _function,
+    ESTIMATOR.fit, _buffered, _late, _view, _raised_again, _raised_with_buffer, _raised_late,
+    _function,
 ]  # fmt: skip
 
 
@@ -127,7 +128,8 @@ def test_a_private_function_is_not_flagged(returns: Callable[[int], Any], sequen
     pair = added("one enters", [0.0, 1.0], 1.0)
     for seed in range(4):
         found = audit(
-            function, claim=PureDP(1), pairs=[pair], trials=1000, alpha=1e-6, seed=seed, sequential=sequential
+            function, claim=PureDP(1), pairs=[pair], trials=1000, alpha=1e-6, seed=seed,
+            sequential=sequential
         )  # fmt: skip
         assert found.verdict is not Verdict.VIOLATED
 

@@ -144,9 +144,11 @@ LEAKS: list[tuple[Maker, float, str]] = [
     (float32_inversion, 0.38, ""), (atom, 0.15, "0.123"),
     (atom_anywhere, 0.3, "some number"), (argmax, 0.4, "place of the largest number is"),
     (equal_numbers, 0.3, "count of repeated numbers"), (parity, 0.6, "parity"),
-    (spread, 0.37, "L2 norm"), (text_in_tuple, 0.4, "entry 0 is"), (number_in_field, 0.38, "number"),
+    (spread, 0.37, "L2 norm"), (text_in_tuple, 0.4, "entry 0 is"),
+    (number_in_field, 0.38, "number"),
     (edges, 0.5, "log-ratio of number 0"), (one_character, 0.35, "character"),
-    (last_character, 0.4, "character -"), (every_character, 0.6, "log-ratio of independent entries"),
+    (last_character, 0.4, "character -"),
+    (every_character, 0.6, "log-ratio of independent entries"),
     (second_number, 0.68, "number 1 in the output's text"),
 ]  # fmt: skip
 

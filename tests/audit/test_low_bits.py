@@ -106,7 +106,8 @@ def test_a_bit_of_128() -> None:
 
 @pytest.mark.parametrize(
     ("value", "count"),
-    [(3, 0), (2**60 + 5, 2), (-(2**60) - 5, 2), (-(2**63), 2), (2**63 + 1, 2), (2**100 + 7, 4), (-(2**200) - 9, 4)],
+    [(3, 0), (2**60 + 5, 2), (-(2**60) - 5, 2), (-(2**63), 2), (2**63 + 1, 2), (2**100 + 7, 4),
+     (-(2**200) - 9, 4)],
 )  # fmt: skip
 def test_words_of_large_integers_are_exact(value: int, count: int) -> None:
     """In two's complement, whatever else is in the batch."""

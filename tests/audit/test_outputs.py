@@ -119,7 +119,8 @@ DIFFERENT: list[Any] = [
     np.array([1.0]), np.array([[1.0]]), np.array(1.0), np.array([1], dtype=np.int8),
     np.array([1], dtype=np.int64), np.array([2**60]), np.array([2**60 + 1]), np.array([True]),
     np.array([1j]), np.array(["a"]), np.array([None, "a"]), np.array([1.0, math.nan]),
-    np.array([math.nan, 1.0]), np.array([-0.0] * 30), np.array([0.0] * 30), np.array([-0.0] * 99), np.array([0.0] * 99),
+    np.array([math.nan, 1.0]), np.array([-0.0] * 30), np.array([0.0] * 30), np.array([-0.0] * 99),
+    np.array([0.0] * 99),
     np.ma.array([1.0, 2.0], mask=[False, True]), np.datetime64("2020-01-01"),
     ValueError("a"), ValueError("b"), KeyError("a"), ValueError(),
     Report(1.0, "a"), Report(1.0, "b"), Report(2.0, "a"), Slotted(1), Slotted(2), Slotted("1"),
@@ -128,7 +129,8 @@ DIFFERENT: list[Any] = [
     ExceptionGroup("a", [ValueError("0x1")]), ExceptionGroup("a", [ValueError("0x2")]),
     ValueError("failed at 0x1"), ValueError("failed at 0x2"),
     Point(1.0, 2.0), Point(2.0, 1.0), Color.RED, Color.BLUE, Mute(), Trap(), len, _cycle(),
-    bytearray(b"1"), memoryview(b"1"), -math.nan, _with_payload(1), _with_payload(2), 2**64 + 5, 2**96 + 5,
+    bytearray(b"1"), memoryview(b"1"), -math.nan, _with_payload(1), _with_payload(2), 2**64 + 5,
+    2**96 + 5,
     "x" * 1000, "x" * 1001, "x" * 999 + "y", {"deep": [{"er": (1, "z")}]}, np.uint64(2**64 - 1),
 ]  # fmt: skip
 
@@ -163,7 +165,8 @@ def test_an_outcome_looks_the_same_in_every_batch() -> None:
 EQUAL: list[tuple[Any, Any]] = [
     (object(), object()), (Mute(), Mute()), (Slotted([1]), Slotted([1])),
     (ValueError(f"in {object()}"), ValueError(f"in {object()}")), (True, np.bool_(True)),
-    (1, np.int64(1)), (0.5, np.float64(0.5)), ("a", np.str_("a")), (b"a", np.bytes_(b"a")), (lambda: 0, lambda: 1),
+    (1, np.int64(1)), (0.5, np.float64(0.5)), ("a", np.str_("a")), (b"a", np.bytes_(b"a")),
+    (lambda: 0, lambda: 1),
     ({2, 1}, {1, 2}),
 ]  # fmt: skip
 

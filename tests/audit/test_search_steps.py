@@ -43,7 +43,8 @@ def above(seed: int) -> Any:
 def looked(steps: tuple[int, ...] | None, **more: Any) -> SearchResult:
     return search(
         above(0), claim=PureDP("0.1"), domain=Box(low=-10, high=10, columns=10),
-        adjacency=QueryMoves(), calls=60_000, alpha=1e-3, seed=0, vectorized=True, steps=steps, **more,
+        adjacency=QueryMoves(), calls=60_000, alpha=1e-3, seed=0, vectorized=True, steps=steps,
+        **more,
     )  # fmt: skip
 
 

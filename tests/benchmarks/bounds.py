@@ -17,10 +17,10 @@ Beside it the older bounds: by buckets of like variances, and by packing, which 
 alone (failure 1/2, means in the ball about the box). bound: of RescaledMean's error, with
 probability 95%, for every sub-Gaussian law of this proxy, friends or not.
 
-    python -m tests.benchmarks.bounds                               the tables, from the kept points
-    python -m tests.benchmarks.bounds --page                        the table of docs/measured/rates.md
-    python -m tests.benchmarks.bounds --figures docs/figures        the pictures, with dpverify[plots]
-    python -m tests.benchmarks.bounds --collect FILE...             new points, of dimension_free.py
+    python -m tests.benchmarks.bounds                         the tables, from the kept points
+    python -m tests.benchmarks.bounds --page                  the table of docs/measured/rates.md
+    python -m tests.benchmarks.bounds --figures docs/figures  the pictures, with dpverify[plots]
+    python -m tests.benchmarks.bounds --collect FILE...       new points, of dimension_free.py
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 0.5
     units = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     print(
-        f"{units} units of {seconds} s; median (range) of {REPEATS} ratios, at most {TARGET} asked for"
+        f"{units} units of {seconds} s; median (range) of {REPEATS} ratios, "
+        f"at most {TARGET} asked for"
     )
     with local_cluster() as address:
         engines: list[Engine] = [Serial(), Processes(2), Cluster(address, code_of(find_root()))]

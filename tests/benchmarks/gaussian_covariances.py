@@ -7,11 +7,13 @@ covariance and V the estimate, over the runs, each with data, axes and noise of 
 for all methods; "-" where most runs release no estimate. In brackets what the second moments
 have without privacy.
 
-* sign: 8 rounds of signs; no bounds. All others are given kappa and the largest deviation, both exact.
-* spectral: 8 rounds. recursive: 1.7 ln(kappa) rounds, from 1 to 20. naive: no rounds, records clipped once.
-* CoinPress: as it was published, in float64 (replace alone), with its own last step, 8 rounds, and the product of maps in
-  the order U^(-1/2) A; with the constants of its program, and with those of the paper for
-  beta = 1/10.
+* sign: 8 rounds of signs; no bounds. All others are given kappa and the largest deviation, both
+  exact.
+* spectral: 8 rounds. recursive: 1.7 ln(kappa) rounds, from 1 to 20. naive: no rounds, records
+  clipped once.
+* CoinPress: as it was published, in float64 (replace alone), with its own last step, 8 rounds,
+  and the product of maps in the order U^(-1/2) A; with the constants of its program, and with
+  those of the paper for beta = 1/10.
 
 spectra: "log", eigenvalues evenly spaced in logarithms; "small", one of 1; "large", one of
 kappa; "half", d / 2 of each; "pairs", as "log", each twice. target: what "sign" is to have,

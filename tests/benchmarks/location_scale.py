@@ -151,7 +151,8 @@ def real(runs: int) -> Iterator[list[str]]:
         for outside in ("mask", "clip"):
             kept = {"kept": (LOW, last)} if outside == "mask" else {}
             mechanism = LocationScale.calibrated_for(
-                STRICT, adjacency=REPLACE, family=LogNormalFamily(), ranges=((-20, 20), (0.01, 10)), outside=outside, **kept
+                STRICT, adjacency=REPLACE, family=LogNormalFamily(), ranges=((-20, 20), (0.01, 10)),
+                outside=outside, **kept
             )  # fmt: skip
             found = [law_of(mechanism.release(records, SeededBits(run))) for run in range(runs)]
             values = np.array([one for one in found if one])
@@ -173,12 +174,14 @@ def main() -> None:
     for rows, names in (
         (
             normal(given.runs),
-            ["adjacency", "n", *both, "mask: loc.", "scale ", "lost ", "UG: mean", "dev.", " lost", "plain", "plain dev."],
+            ["adjacency", "n", *both, "mask: loc.", "scale ", "lost ", "UG: mean", "dev.", " lost",
+             "plain", "plain dev."],
         ),
         (others(given.runs), ["family", "n", *both, "plain", "plain scale"]),
         (
             real(given.runs),
-            ["of incomes", "how", "n", "plain mean", "plain dev.", "mean", "spread", "dev.", "spread ", "lost"],
+            ["of incomes", "how", "n", "plain mean", "plain dev.", "mean", "spread", "dev.",
+             "spread ", "lost"],
         ),
     ):  # fmt: skip
         found = []

@@ -70,7 +70,8 @@ def main() -> None:
                 )
             found = [f"{value:10.3g}" for value in np.median(errors, axis=0)]
             print(
-                f"n {n:6} {kind:7} smooth {found[0]}  exponential {found[1]}  winsorized {found[2]}",
+                f"n {n:6} {kind:7} smooth {found[0]}  exponential {found[1]}  "
+                f"winsorized {found[2]}",
                 flush=True,
             )
 

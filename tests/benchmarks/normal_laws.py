@@ -1,16 +1,18 @@
 """``Gaussian``, ``UnivariateGaussian`` and ``ProductDistribution`` against what was published,
 and against no privacy.
 
-1. Gaussian: records about a mean 10^6 away from zero, eigenvalues from 1 to 10^8 along random axes. Printed is the median of
-   sqrt(KL / 2), which bounds the total variation, over the runs, and over that of the sample's
-   own mean and covariance.
-2. UnivariateGaussian: mean 12345.6, deviation .037; root mean squares over the runs of the mean's error in deviations, and of
-   the deviation's relative error, at (1, 1e-6). Beside it HistogramGaussian, which is KV18
-   (replace), a tenth of delta for its thresholds. "lost": how often there was no estimate, or
-   the mean was off by more than a deviation (these do not count in the errors).
-3. ProductDistribution: the median of sqrt(KL / 2), probabilities below 1 / (4 n) set to that, those of "plain" below half
-   the deviation of their noise to that, which helps them. Beside it the Gaussian mechanism
-   about 1/2 in each column ("plain"), and PartitionedProduct, which is KLSU19's PPDE.
+1. Gaussian: records about a mean 10^6 away from zero, eigenvalues from 1 to 10^8 along random
+   axes. Printed is the median of sqrt(KL / 2), which bounds the total variation, over the runs,
+   and over that of the sample's own mean and covariance.
+2. UnivariateGaussian: mean 12345.6, deviation .037; root mean squares over the runs of the mean's
+   error in deviations, and of the deviation's relative error, at (1, 1e-6). Beside it
+   HistogramGaussian, which is KV18 (replace), a tenth of delta for its thresholds. "lost": how
+   often there was no estimate, or the mean was off by more than a deviation (these do not count
+   in the errors).
+3. ProductDistribution: the median of sqrt(KL / 2), probabilities below 1 / (4 n) set to that,
+   those of "plain" below half the deviation of their noise to that, which helps them. Beside it
+   the Gaussian mechanism about 1/2 in each column ("plain"), and PartitionedProduct, which is
+   KLSU19's PPDE.
 
     python -m tests.benchmarks.normal_laws [--runs 40] [--tables 123]
 """

@@ -34,11 +34,16 @@ def draw(figures: Sequence[Figure], path: Path) -> None:
 
     with mpl.rc_context({"svg.hashsalt": "dpverify", "font.size": 9}):
         canvas = Canvas(figsize=(_WIDTH * len(figures), _HEIGHT), layout="constrained")
-        for figure, axes in zip(figures, canvas.subplots(1, len(figures), squeeze=False)[0], strict=True):  # fmt: skip
+        for figure, axes in zip(
+            figures, canvas.subplots(1, len(figures), squeeze=False)[0], strict=True
+        ):
             for layer in figure.layers:
                 _layer(axes, layer)
             axes.set(xlim=(figure.x.low, figure.x.high), ylim=(figure.y.low, figure.y.high))
-            axes.set(xscale="log" if figure.x.log else "linear", yscale="log" if figure.y.log else "linear")  # fmt: skip
+            axes.set(
+                xscale="log" if figure.x.log else "linear",
+                yscale="log" if figure.y.log else "linear",
+            )
             axes.set(xlabel=figure.x.label, ylabel=figure.y.label)
             axes.set_title(figure.title.replace(": ", "\n"), fontsize=9)
             axes.legend(fontsize=7.5, frameon=False)
@@ -56,7 +61,9 @@ def _layer(axes: Any, layer: Layer) -> None:
                 for ends in zip(*layer.bars, strict=True)] or None  # fmt: skip
         axes.errorbar(x, y, yerr=bars, label=layer.label, **{**style, "linestyle": "none"})
     for mark, corners in layer.areas:
-        axes.fill(*zip(*_stairs(mark, corners), strict=True), color=style["color"], alpha=0.2, linewidth=0)  # fmt: skip
+        axes.fill(
+            *zip(*_stairs(mark, corners), strict=True), color=style["color"], alpha=0.2, linewidth=0
+        )
 
 
 def _stairs(mark: tuple[float, float], corners: Sequence[tuple[float, float]]) -> Any:

@@ -167,7 +167,10 @@ MEANS = (
         adjacency=REPLACE,
     ),
 )
-COLUMNS = ("ms", "d", "for_budget", "first", "again", "sum", "passes", "x x^T", "first over", "again over", "waits")  # fmt: skip
+COLUMNS = (
+    "ms", "d", "for_budget", "first", "again", "sum", "passes", "x x^T", "first over", "again over",
+    "waits",
+)  # fmt: skip
 
 
 def data_of(mean: Mean) -> Floats:

@@ -159,7 +159,8 @@ def row(case: Case, draws: int) -> tuple[list[str], str]:
     beyond = sum(shift > case.claimed for shift in shifts)
     return [
         case.name, str(case.n), str(case.d), str(case.algorithm), f"{case.claimed:.4g}",
-        f"{np.median(shifts):.4g}", f"{beyond}/{case.pairs}", f"{1 / case.n:.0e}", mp.nstr(exact, 6),
+        f"{np.median(shifts):.4g}", f"{beyond}/{case.pairs}", f"{1 / case.n:.0e}",
+        mp.nstr(exact, 6),
         f"{delta:.4g}", f"{epsilon:.3g}", "false" if delta > 1 / case.n else "-",
     ], mp.nstr(exact, DIGITS)  # fmt: skip
 

@@ -95,10 +95,14 @@ def _panel(axes: Any, data: dict[str, Any]) -> None:
         bars = [[m - end for m, end in zip(medians, lows, strict=True)],
                 [end - m for m, end in zip(medians, highs, strict=True)]]  # fmt: skip
         color, mark = STYLES[name]
-        axes.errorbar(values, medians, bars, fmt=mark, color=color, markersize=4, capsize=2, label=name)  # fmt: skip
+        axes.errorbar(
+            values, medians, bars, fmt=mark, color=color, markersize=4, capsize=2, label=name
+        )
     for name, known in data["references"].items():
         color, mark = STYLES[name]
-        axes.plot([p["value"] for p in known], [p["error"] for p in known], mark, color=color, label=name)  # fmt: skip
+        axes.plot(
+            [p["value"] for p in known], [p["error"] for p in known], mark, color=color, label=name
+        )
     axes.set_yscale("log")
     axes.set_title(data["panel"], fontsize=9)
     axes.grid(visible=True, alpha=0.3)

@@ -85,13 +85,17 @@ ROWS: dict[str, tuple[str, Callable[[int], Function]]] = {
     "private": ("not V", lambda seed: counting(1, seed)),
     "private, beside a serial number": ("not V", lambda seed: beside(1, seed, serial())),
     "private, beside time.time()": ("not V", lambda seed: beside(1, seed, time.time)),
-    "private, center rises by 1 in 2000 calls": ("not V", lambda seed: drifting(seed, lambda t: t / 2000)),
-    "private, center jumps by 10 every 500 calls": ("not V", lambda seed: drifting(seed, lambda t: 10 * (t // 500 % 2))),
+    "private, center rises by 1 in 2000 calls": ("not V",
+        lambda seed: drifting(seed, lambda t: t / 2000)),
+    "private, center jumps by 10 every 500 calls": ("not V",
+        lambda seed: drifting(seed, lambda t: 10 * (t // 500 % 2))),
     "private, center on a random walk": ("not V", lambda seed: drifting(seed, _walk(seed))),
     "noise drawn once (memoized)": ("I", lambda seed: sharing(seed, lambda t, rng: False)),
-    "noise kept with probability .99": ("I", lambda seed: sharing(seed, lambda t, rng: rng.random() > 0.99)),
+    "noise kept with probability .99": ("I",
+        lambda seed: sharing(seed, lambda t, rng: rng.random() > 0.99)),
     "noise refreshed every 20 calls": ("I", lambda seed: sharing(seed, lambda t, rng: t % 20 == 0)),
-    "noise refreshed every 1000 calls": ("I", lambda seed: sharing(seed, lambda t, rng: t % 1000 == 0)),
+    "noise refreshed every 1000 calls": ("I",
+        lambda seed: sharing(seed, lambda t, rng: t % 1000 == 0)),
 }  # fmt: skip
 
 
@@ -145,7 +149,15 @@ def line(name: str, seeds: int, trials: int) -> list[str]:
         fresh = shown(
             [verdict(s, trials // 4, fresh=lambda: make(next(anew))) for s in range(seeds)]
         )
-    return [name, shown(before), shown(after), shown(betting), expected, "met" if met else "MISSED", fresh]  # fmt: skip
+    return [
+        name,
+        shown(before),
+        shown(after),
+        shown(betting),
+        expected,
+        "met" if met else "MISSED",
+        fresh,
+    ]
 
 
 def main() -> None:

@@ -99,7 +99,8 @@ def cost(runs: int, seed: int) -> None:
                 deviation = math.sqrt(len(left) * float(np.var(left)))
                 has = "with" if two[0].ladder_multiplier is not None else "no"
                 print(
-                    f"{adjacency!s:>11} {kind.__name__:<13} n = {n}: {has} ladder, ratio {ratio:.3f} +- {deviation:.3f}, "
+                    f"{adjacency!s:>11} {kind.__name__:<13} n = {n}: {has} ladder, "
+                    f"ratio {ratio:.3f} +- {deviation:.3f}, "
                     f"rms {math.sqrt(one.mean()):.4f}, abstained {lost[0]} and {lost[1]}",
                     flush=True,
                 )

@@ -196,9 +196,15 @@ def batch_cases() -> Iterator[Case]:
     for kind in (np.float32, np.float64):
         label = f"project, then clip, {kind.__name__}"
         yield Case("batch_dependence", label, "found", _projected(kind))
-    yield Case("batch_dependence", "ours: quantize", "silent", lambda seed: structure.batch_dependence(
-        lambda rows: quantize(rows, -1024, 1024, -10), subjects.unit_rows(seed, 1, 300, np.float64)[0]
-    ))  # fmt: skip
+    yield Case(
+        "batch_dependence",
+        "ours: quantize",
+        "silent",
+        lambda seed: structure.batch_dependence(
+            lambda rows: quantize(rows, -1024, 1024, -10),
+            subjects.unit_rows(seed, 1, 300, np.float64)[0],
+        ),
+    )
 
 
 def _ordered(name: str) -> Callable[[int], Finding]:

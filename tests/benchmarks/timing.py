@@ -97,7 +97,8 @@ def header(title: str, command: str, times: str = "") -> None:
     print(f"# Python {platform.python_version()}; {versions()}")
     print(f"# dpverify/privacy as it was: sha256 of its files {fingerprint()}")
     print(
-        f"# {os.cpu_count()} cores, with other jobs on them (load {os.getloadavg()[0]:.1f} at the start),"
+        f"# {os.cpu_count()} cores, with other jobs on them (load {os.getloadavg()[0]:.1f} at "
+        f"the start),"
     )
     print(
         "# so calls are timed in PROCESSOR time; where a wall time is given, it is for the record."
@@ -221,7 +222,8 @@ _SMALL = 1e-40
 def speed(grid: Sequence[tuple[float, float]]) -> None:
     """Our times and the width of our enclosures, family by family, against the targets."""
     print(
-        "\nSPEED: ours, in ms of processor time, over the grid; a time is the median of its repeats at one point"
+        "\nSPEED: ours, in ms of processor time, over the grid; "
+        "a time is the median of its repeats at one point"
     )
     print("targets: delta <= 1 down to 1e-40 and <= 10 below; calibration <= 20; gap <= 1e-9")
     print("delta is asked for at the budget's epsilon; for families that end at an epsilon of")

@@ -308,9 +308,11 @@ def uncovered(data: Any, domain: Domain) -> Any:
 
 
 PLANTED: list[tuple[Ingest, list[str]]] = [
-    (at_once, ["None", "NA", "NaT", "a date", "signaling nan", "complex", "text", "bytes", "long row",
+    (at_once, ["None", "NA", "NaT", "a date", "signaling nan", "complex", "text", "bytes",
+        "long row",
                "huge int", "wide float", "masked integer", "raises", "huge decimal", "mapping"]),
-    (one_by_one, ["None", "NA", "signaling nan", "complex", "text", "masked", "huge int", "no number"]),
+    (one_by_one, ["None", "NA", "signaling nan", "complex", "text", "masked", "huge int",
+        "no number"]),
     (uncovered, ["masked row", "masked integer"]),
 ]  # fmt: skip
 

@@ -150,7 +150,8 @@ def test_gradients_see_through_a_cut() -> None:
     on new records each (false alarm below 1e-6)."""
     family = LogNormal(0.7)
     mechanism = TruncatedMle.for_budget(
-        STRICT, adjacency=ADD, family=family, lowest=-5, highest=9, outside="mask", kept=(0, 40), method="gradient"
+        STRICT, adjacency=ADD, family=family, lowest=-5, highest=9, outside="mask", kept=(0, 40),
+        method="gradient"
     )  # fmt: skip
     rng, values = np.random.default_rng(4), []
     for seed in range(60):
@@ -185,7 +186,8 @@ def test_steps_find_the_maximum_of_the_likelihood() -> None:
     family = Weibull(1.0)
     target = family.limited(-1 / 27.0, 0.0, 100.0, "mask").mean
     found = steps.descend(
-        lambda theta: family.limited(theta, 0.0, 100.0, "mask"), [target] * 200, -1 / 40, (-1 / 15, -1 / 80)
+        lambda theta: family.limited(theta, 0.0, 100.0, "mask"), [target] * 200, -1 / 40,
+        (-1 / 15, -1 / 80)
     )  # fmt: skip
     assert found is not None
     assert abs(found * -27.0 - 1) < 1e-3
@@ -291,7 +293,8 @@ def test_one_record_moves_no_more_than_one_place_of_a_list_whatever_was_released
     for trial in range(60):
         family, low, high, _ = FAMILIES[trial % len(FAMILIES)]
         mechanism = replace(
-            made(family=family, lowest=low, highest=high, steps=1, at_least=1), noise_multiplier=Fraction(3)
+            made(family=family, lowest=low, highest=high, steps=1, at_least=1),
+            noise_multiplier=Fraction(3)
         )  # fmt: skip
         truth = family.natural(
             float(np.exp(rng.uniform(math.log(max(low, 0.3)), math.log(high)))) if low > 0 else 2.0

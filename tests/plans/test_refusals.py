@@ -107,7 +107,8 @@ def test_how_a_split_is_made_is_no_parameter() -> None:
         ((answers("x"), Gate("x", 1, "no"), Gate("x", 2, "no")), "two gates on 'x' stop for the"),
         ((Part("p", (answers("x"),)), Gate("p", 1, "no")), "a gate reads 'p', which is not"),
         (
-            (Stage("s", MovingSum(NEAR, Fraction(1), REPLACE, Released(("x",), at())), RoundedGaussian(UNIT)), answers("x")),
+            (Stage("s", MovingSum(NEAR, Fraction(1), REPLACE, Released(("x",), at())),
+                RoundedGaussian(UNIT)), answers("x")),
             "What follows from 'x' is asked before it is released",
         ),
     ],

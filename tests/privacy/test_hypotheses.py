@@ -82,7 +82,8 @@ def test_an_open_claim_is_not_printed_as_proved() -> None:
     shown = rules.discrete_laplace(lemma(1, hypotheses=(AT_MOST,)), 1).conclusion
     assert "[proved]" not in str(shown)
     assert str(shown).endswith(
-        "[open, if the released 'number' is at most the smaller of the neighbors' values of the count]"
+        "[open, if the released 'number' is at most the smaller of the neighbors' values of the "
+        "count]"
     )
     assert str(proved().conclusion).endswith("[proved]")
 

@@ -156,7 +156,10 @@ def test_a_conversion_to_no_guarantee_is_refused(to: Any) -> None:
 
 @pytest.mark.parametrize("part", [PureDP(1), proved().conclusion, "pure(1)", None, [proved()]])
 def test_only_derivations_are_composed(part: Any) -> None:
-    message = f"{type(part).__name__} is not the derivation of a claim; write compose(a.derivation, b.derivation)."
+    message = (
+        f"{type(part).__name__} is not the derivation of a claim; "
+        f"write compose(a.derivation, b.derivation)."
+    )
     for parts in ([part], [proved(), part], [part, proved()]):
         with pytest.raises(TypeError, match=re.escape(message)):
             rules.adaptive_compose(parts)

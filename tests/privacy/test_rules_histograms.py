@@ -283,7 +283,8 @@ def test_premises_that_are_about_no_number_of_keys_are_refused(rule: Any, width:
     for premise, message in (
         (
             lemma(1),
-            "a thresholded histogram needs a sensitivity in keys a record or things moved distance, but",
+            "a thresholded histogram needs a sensitivity in keys a record or things moved "
+            "distance, but",
         ),
         (_keys("3/2"), "a record touches a whole number of keys, at least 1."),
         (_keys(0), "a record touches a whole number of keys, at least 1."),

@@ -182,7 +182,8 @@ def test_all_methods_have_the_same_data_and_noise_of_their_own() -> None:
     """Runs differ, cells differ, methods do not; and everything is made again from the seed."""
     seen = NotPrivate(lambda setting, data: float(data[0]))
     made = _experiment(
-        methods={"one": seen, "two": seen, "count": _count(1), "twin": _count(1), "zero": Constant(lambda s: 0)},
+        methods={"one": seen, "two": seen, "count": _count(1), "twin": _count(1),
+            "zero": Constant(lambda s: 0)},
         error=lambda value, truth: value,
     )  # fmt: skip
     one = measure_cell(made, "few", 0, "one", seed=1)
@@ -264,8 +265,14 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
 def test_where_one_refuses_nothing_is_shown() -> None:
     order = _order(where={"few": (60, 80)})
     found = judge_order(
-        _experiment(), order, "few", lambda name, panel, i: [0.0] * 20 if i == 2 and name == "count" else [1.0] * 20 if name == "zero" else [], ALPHA
-    )  # fmt: skip
+        _experiment(),
+        order,
+        "few",
+        lambda name, panel, i: (
+            [0.0] * 20 if i == 2 and name == "count" else [1.0] * 20 if name == "zero" else []
+        ),
+        ALPHA,
+    )
     assert (found.finding, found.cells) == (Finding.OPEN, ((2, 20, 20), (3, 0, 0)))
 
 

@@ -50,7 +50,8 @@ def test_the_histogram_s_expected_error_is_the_noise_s_deviation(
     noise: Any, adjacency: Adjacency
 ) -> None:
     mechanism = StabilityHistogram(
-        adjacency=adjacency, noise_multiplier=Fraction(5, 2), width=1, delta=Fraction(1, 100), noise=noise
+        adjacency=adjacency, noise_multiplier=Fraction(5, 2), width=1, delta=Fraction(1, 100),
+        noise=noise
     )  # fmt: skip
     scale = float(stability_histogram.scale(mechanism.parameters))
     values = np.arange(-400, 401, dtype=np.float64)
@@ -68,7 +69,8 @@ def test_the_robust_mean_s_expected_error_knows_what_outliers_leave_to_agree_on(
     """Forty of 400 records at one far place: 317 is what the shipped query counts, and the spec."""
     mechanism = RobustMean(
         adjacency=Adjacency.REPLACE, deviations=(1.0, 1.0), radius=8, record_radius=6, n_max=400,
-        tail=Fraction(1, 10**7), noise_multiplier=Fraction(1, 4), directions=0, full=Fraction(9, 10),
+        tail=Fraction(1, 10**7), noise_multiplier=Fraction(1, 4), directions=0,
+        full=Fraction(9, 10),
         shares=(Fraction(1, 2), Fraction(1, 2)),
     )  # fmt: skip
     data = np.random.default_rng(1).normal(3.0, 0.5, (400, 2))

@@ -56,7 +56,8 @@ def everything() -> list[Event]:
         STARTED,
         audited("noisy_count:add-remove:all"),
         audited("exhibits/count_silent_when_empty"),
-        UnitFinished("rate", "noisy_count:error", Outcome.HELD, "HELD", "error against n", data=RATE),
+        UnitFinished("rate", "noisy_count:error", Outcome.HELD, "HELD", "error against n",
+            data=RATE),
         *(unit(outcome) for outcome in Outcome),
         unit(Outcome.REFUTED, name=NASTY, guarantee=NASTY, adjacency=NASTY, derivation={
             "statement": NASTY, "rule": NASTY, "premises": [{"statement": NASTY}, "no node"]}),

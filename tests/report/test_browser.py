@@ -21,7 +21,9 @@ from tests.report.cases import everything
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="dpverify[browser] is not installed")
 AXE = files(pytest.importorskip("axe_core_python")).joinpath("axe.min.js")
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")  # fmt: skip
+_CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 _DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (_CHROMIUM and _DRIVER), reason="no Chromium with its driver")
 
@@ -86,7 +88,9 @@ def test_nothing_is_requested_nothing_is_run_and_nothing_is_logged(browser: Brow
     browser.driver.get_log("performance")
     browser.open()
     logged = [json.loads(e["message"])["message"] for e in browser.driver.get_log("performance")]
-    asked = [e["params"]["request"]["url"] for e in logged if e["method"] == "Network.requestWillBeSent"]  # fmt: skip
+    asked = [
+        e["params"]["request"]["url"] for e in logged if e["method"] == "Network.requestWillBeSent"
+    ]
     assert [url.partition(":")[0] for url in asked if not url.startswith("data:")] == ["file"]
     assert browser.driver.get_log("browser") == []
     assert browser.ask("window.hacked") is None
@@ -97,7 +101,8 @@ def test_a_script_that_is_smuggled_in_is_refused(browser: Browser) -> None:
     """The policy of the page, where escaping failed."""
     browser.open()
     browser.driver.execute_script(
-        "const s = document.createElement('div'); s.innerHTML = '<img src=\"data:,\" onerror=\"window.hacked = 3\">';"
+        "const s = document.createElement('div'); s.innerHTML = '<img src=\"data:,\" "
+        'onerror="window.hacked = 3">\';'
         "document.body.append(s)"
     )
     browser.driver.execute_async_script("setTimeout(arguments[0], 200)")
@@ -145,7 +150,10 @@ def test_the_derivation_unfolds_by_keyboard(browser: Browser, key: str) -> None:
 
 def test_the_table_is_searched_filtered_and_sorted_by_keyboard(browser: Browser) -> None:
     browser.open()
-    names = "[...document.querySelectorAll('#verdicts tbody tr:not([hidden]) th')].map(e => e.firstChild.textContent)"
+    names = (
+        "[...document.querySelectorAll('#verdicts tbody tr:not([hidden]) th')].map(e => "
+        "e.firstChild.textContent)"
+    )
     everyone = browser.ask(names)
     browser.focus("input[type=search]").send_keys("NOISY_")
     assert browser.ask(names) == [name for name in everyone if "noisy_" in name] != []
@@ -190,7 +198,9 @@ def test_print_is_unfolded_and_light_even_where_the_screen_is_dark(browser: Brow
     for hidden in ("form", ".numbers"):  # of figures the numbers would take most of the paper
         assert browser.ask(f"document.querySelector('{hidden}').checkVisibility()") is False
     assert browser.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert browser.ask("document.querySelectorAll('details[open]').length") < browser.ask("document.querySelectorAll('details').length")  # fmt: skip
+    assert browser.ask("document.querySelectorAll('details[open]').length") < browser.ask(
+        "document.querySelectorAll('details').length"
+    )
     browser.driver.execute_script("dispatchEvent(new Event('beforeprint'))")
     assert browser.ask("document.querySelectorAll('details:not([open], .numbers)').length") == 0
     browser.driver.execute_script("dispatchEvent(new Event('afterprint'))")

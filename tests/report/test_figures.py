@@ -30,7 +30,8 @@ from dpverify.report.svg import draw, ticks
 from tests.report.cases import RATE, audited
 
 _CERTIFICATE = {
-    "pair": "p", "direction": "left over right", "event": "e", "draws": 1000, "other_draws": 1000, "epsilon": 0.5,
+    "pair": "p", "direction": "left over right", "event": "e", "draws": 1000, "other_draws": 1000,
+    "epsilon": 0.5,
 }  # fmt: skip
 
 
@@ -40,7 +41,8 @@ def _data(*counts: tuple[int, int, bool], profile: list[list[Any]] | None = None
     return {
         "curve": curve,
         "regions": [[[0.3, 0.6], [0.4, 0.55]] for _ in curve],
-        "profile": profile or [[0.0, 0.46, 0.3], [0.5, 0.29, 0.1], [1.0, 0.0, 0.0], [1.25, 0.0, 0.0]],
+        "profile": profile or [[0.0, 0.46, 0.3], [0.5, 0.29, 0.1], [1.0, 0.0, 0.0],
+            [1.25, 0.0, 0.0]],
     }  # fmt: skip
 
 
@@ -170,7 +172,8 @@ def test_infinite_errors_and_missing_bounds_are_left_out_of_a_rate() -> None:
     "data",
     [
         {}, {"profile": "?"}, {"profile": []}, {"profile": [[1]]}, {"points": [{}], "variable": 3},
-        {**RATE, "points": []}, {**_data((1, 1, False)), "regions": []}, {"curve": 3, "profile": [[0, "x", 0]]},
+        {**RATE, "points": []}, {**_data((1, 1, False)), "regions": []},
+        {"curve": 3, "profile": [[0, "x", 0]]},
     ],
 )  # fmt: skip
 def test_pieces_of_another_version_make_no_figure(data: dict[str, Any]) -> None:

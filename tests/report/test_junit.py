@@ -101,7 +101,8 @@ def test_facts_of_an_audit_and_a_rate_are_properties(tmp_path: Path) -> None:
     suite = root.find("testsuite/properties")
     assert suite is not None
     assert _facts(suite) == {
-        "version": "0.1.0", "seed": "7", "alpha": "1e-06", "units": "9", "interrupted": "false", "exit code": "1",
+        "version": "0.1.0", "seed": "7", "alpha": "1e-06", "units": "9", "interrupted": "false",
+        "exit code": "1",
     }  # fmt: skip
 
 

@@ -85,13 +85,22 @@ def test_nothing_is_fetched_and_a_policy_forbids_it(whole: _Read) -> None:
 
 
 def test_every_unit_has_a_row_the_worst_first_and_every_claim_its_section(whole: _Read) -> None:
-    rows = [str(given["data-outcome"]) for tag, given in whole.seen if tag == "tr" and "data-outcome" in given]  # fmt: skip
+    rows = [
+        str(given["data-outcome"])
+        for tag, given in whole.seen
+        if tag == "tr" and "data-outcome" in given
+    ]
     worst = ["invalid", "refuted", "refuted", "powerless"]
     assert rows == [*worst, *["held"] * 5]
     assert whole.count("section") == 8  # a unit that held and has nothing to show is a row
     assert "a piece" not in whole.text
     assert whole.count("svg") == 5
-    for said in ("Derivation, 3 steps", "Replay the audit", "slope -1.010", "false alarms of the whole suite"):  # fmt: skip
+    for said in (
+        "Derivation, 3 steps",
+        "Replay the audit",
+        "slope -1.010",
+        "false alarms of the whole suite",
+    ):
         assert said in whole.text
 
 
@@ -103,7 +112,9 @@ def test_replay_lines_and_all_numbers_of_the_figures_are_there(whole: _Read) -> 
 
 def test_one_claim_proved_and_audited_is_one_section() -> None:
     proof = {"statement": "a sum", "rule": "sum (OURS)", "premises": []}
-    units = [unit(Outcome.HELD, name="m:c", kind=kind, derivation=proof) for kind in ("audit", "profile")]  # fmt: skip
+    units = [
+        unit(Outcome.HELD, name="m:c", kind=kind, derivation=proof) for kind in ("audit", "profile")
+    ]
     read = _Read(page([STARTED, *units, ENDED]))
     assert read.count("section") == 1
     assert read.text.count("Derivation, 1 step") == 1
@@ -147,7 +158,10 @@ def test_an_empty_run_is_a_page() -> None:
     assert _Read(page([])).open == []
 
 
-_BAD: list[Any] = [None, "", "x", True, -1, 1e308, 5e-324, math.nan, math.inf, "-inf", 10**400, "1" * 30 + "/" + "0" * 30, [], {}, [[]]]  # fmt: skip
+_BAD: list[Any] = [
+    None, "", "x", True, -1, 1e308, 5e-324, math.nan, math.inf, "-inf", 10**400,
+    "1" * 30 + "/" + "0" * 30, [], {}, [[]],
+]  # fmt: skip
 
 
 @settings(max_examples=150)
@@ -209,7 +223,11 @@ def test_the_command_makes_the_page_of_kept_files(
     assert "units of 2 files" in capsys.readouterr().out
     read = _Read(output.read_text(encoding="utf-8"))
     assert read.text.count("Stopped before its end") == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.jsonl", "kept.jsonl", "out.html"]  # fmt: skip
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "cut.jsonl",
+        "kept.jsonl",
+        "out.html",
+    ]
 
 
 def test_what_a_later_version_adds_is_left_out_and_what_it_lacks_is_empty() -> None:
@@ -231,7 +249,8 @@ def test_what_a_later_version_adds_is_left_out_and_what_it_lacks_is_empty() -> N
         '{"event": "run-finished", "exit_code": 0, "counts": {}, "seconds": 1'
         + "0" * 400
         + ', "interrupted": false}',
-        '{"event": "unit-finished", "kind": "k", "name": "n", "outcome": "held", "verdict": "V", "data": 3}',
+        '{"event": "unit-finished", "kind": "k", "name": "n", "outcome": "held", '
+        '"verdict": "V", "data": 3}',
         '{"event": "unit-finished", "kind": "k", "name": "n", "outcome": "fine", "verdict": "V"}',
         '{"event": "run-started"}',
         "\ud800",

@@ -23,9 +23,10 @@ from .more_twins import ELSEWHERE
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "obligations.md"
 HEAD = """# What is proved by running it, and what would make it fail
 
-`dpverify prove` runs every obligation below: a statement about all small cases (or about enclosed numbers), whose failure
-names the case. One that could not fail would show nothing, so the tests make each of them fail: by a false
-twin of its statement ("it says ..."), or by a change in what it looks at ("wrong: ..."), each of them a test of its own.
+`dpverify prove` runs every obligation below: a statement about all small cases (or about enclosed
+numbers), whose failure names the case. One that could not fail would show nothing, so the tests
+make each of them fail: by a false twin of its statement ("it says ..."), or by a change in what it
+looks at ("wrong: ..."), each of them a test of its own.
 
 <!-- written by `python -m tests.spec.listed --update` -->
 """

@@ -22,7 +22,10 @@ _THEORY = (
     "queries",
 )
 """What the count rests on: all of ours takes a minute to prove, and is proved in tests/spec."""
-_IMPORTS = "from dpverify import Adjacency, GaussianDP, PureDP\n\nfrom ..mechanisms.my_count import MyCount"
+_IMPORTS = (
+    "from dpverify import Adjacency, GaussianDP, PureDP\n\nfrom ..mechanisms.my_count "
+    "import MyCount"
+)
 
 
 @pytest.fixture

@@ -334,16 +334,22 @@ def test_changed_leaves_no_black_box_out(foreign: Path, monkeypatch: pytest.Monk
 
 DEFECTS = [
     ("BLACK_BOXES =", "OTHERS =", "exports neither black boxes nor"),
-    ("BLACK_BOXES =", "CONFIGURATIONS =", "it is a mechanism's, and there are no mechanisms/totals.py"),
+    ("BLACK_BOXES =", "CONFIGURATIONS =",
+     "it is a mechanism's, and there are no mechanisms/totals.py"),
     ("BLACK_BOXES = BlackBox(", "BLACK_BOXES = dict(", "must be one or more BlackBox; write"),
-    ("vectorized=True, ", "", "function=total(data, size, rng, scale=1.0) is not called as f(dataset, rng)"),
+    ("vectorized=True, ", "",
+     "function=total(data, size, rng, scale=1.0) is not called as f(dataset, rng)"),
     ("claim=PureDP(1)", "claim=1", "claim=1 is no guarantee; write claim=PureDP(1)"),
-    ('pairs=(added("a one", [0.0], 1.0),)', "pairs=([0.0], [1.0])", "write one or more neighboring pairs"),
+    ('pairs=(added("a one", [0.0], 1.0),)', "pairs=([0.0], [1.0])",
+     "write one or more neighboring pairs"),
     ("faults=scaled_faults(total, factors=[0.5])", "faults=()", "write faults=(broken_f,)"),
-    ("scaled_faults(total, factors=[0.5])", "[lambda a, b, c: 1, lambda a, b, c: 2]", "2 faults are named '<lambda>'"),
-    ("scaled_faults(total, factors=[0.5])", "[lambda a: 1]", "is not called as f(dataset, size, rng)"),
+    ("scaled_faults(total, factors=[0.5])", "[lambda a, b, c: 1, lambda a, b, c: 2]",
+     "2 faults are named '<lambda>'"),
+    ("scaled_faults(total, factors=[0.5])", "[lambda a: 1]",
+     "is not called as f(dataset, size, rng)"),
     ('name="sum"', 'name="a:b"', "is no name; write a text without a colon"),
-    ("import numpy", "import nunpy", "audits/totals.py: ModuleNotFoundError: No module named 'nunpy'"),
+    ("import numpy", "import nunpy",
+     "audits/totals.py: ModuleNotFoundError: No module named 'nunpy'"),
 ]  # fmt: skip
 
 

@@ -96,7 +96,8 @@ def test_an_unknown_option_is_wrong_usage_with_the_nearest_option(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["frobnicate"], [], ["audit", "--trials", "0"], ["audit", "--seed", "-1"], ["audit", "--seed", "x"],
+    [["frobnicate"], [], ["audit", "--trials", "0"], ["audit", "--seed", "-1"],
+     ["audit", "--seed", "x"],
      ["audit", "--quick", "--trials", "500"],
         ["audit", "--trials", "99"],
         ["prove", "--digits", "29"], ["explain"]],

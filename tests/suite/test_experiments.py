@@ -78,7 +78,11 @@ EXPERIMENTS = Experiment(
     orders=(
         Order(better="count", worse="zero", where=_WHERE, faulty="count", fault=_FAULT),
         Order(
-            better="count", worse="theirs", where={"narrow": (20, 40, 60)}, faulty="count", fault=_FAULT
+            better="count",
+            worse="theirs",
+            where={"narrow": (20, 40, 60)},
+            faulty="count",
+            fault=_FAULT,
         ),
     ),
     quick=Quick(panels=("narrow",), values=(20, 40, 60), methods=("count", "zero")),
@@ -105,7 +109,10 @@ def _suite(folder: Path, *edits: tuple[str, str]) -> Path:
     return folder
 
 
-_IMPORTS = "from dpverify import Adjacency, GaussianDP, PureDP\n\nfrom ..mechanisms.my_count import MyCount"
+_IMPORTS = (
+    "from dpverify import Adjacency, GaussianDP, PureDP\n\nfrom ..mechanisms.my_count "
+    "import MyCount"
+)
 
 
 @pytest.fixture(scope="module")
@@ -288,8 +295,10 @@ def test_what_is_wrong_is_seen(
     [
         ('worse="zero"', 'worse="nobody"', "is not about two of"),
         ('faulty="count"', 'faulty="zero"', "lest it could never be refuted"),
-        ('name="counts"', 'name="error-against-n"', "two rates of one mechanism have the same name"),
-        ("EXPERIMENTS = Experiment(", "EXPERIMENTS = dict(", "must be one or more Experiment; write"),
+        ('name="counts"', 'name="error-against-n"',
+         "two rates of one mechanism have the same name"),
+        ("EXPERIMENTS = Experiment(", "EXPERIMENTS = dict(",
+         "must be one or more Experiment; write"),
     ],
 )  # fmt: skip
 def test_a_defect_is_named_when_the_file_is_loaded(

@@ -298,7 +298,10 @@ def counted(tmp_path: Path) -> Path:
         (tmp_path / tree).mkdir()
         source = (ROOT / "dpverify" if tree == "mechanisms" else ROOT) / tree / "noisy_count.py"
         text = source.read_text(encoding="utf-8").replace("NoisyCount", "OurCount")
-        own = "from dpverify import Adjacency, GaussianDP, PureDP\n\nfrom ..mechanisms.our_count import OurCount"
+        own = (
+            "from dpverify import Adjacency, GaussianDP, PureDP\n\nfrom "
+            "..mechanisms.our_count import OurCount"
+        )
         text = text.replace("from dpverify import Adjacency, GaussianDP, OurCount, PureDP", own)
         (tmp_path / tree / "our_count.py").write_text(text, encoding="utf-8")
     (tmp_path / "spec" / "theory").mkdir()

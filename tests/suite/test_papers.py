@@ -20,12 +20,14 @@ ROOT = Path(__file__).parents[2]
 LISTED = {(one.paper, one.item) for one in numbered_items()}
 PAPERS = {paper for paper, _ in LISTED}
 _KINDS = (
-    "Theorem", "Lemma", "Proposition", "Corollary", "Definition", "Algorithm", "Remark", "Fact", "Figure",
+    "Theorem", "Lemma", "Proposition", "Corollary", "Definition", "Algorithm", "Remark", "Fact",
+    "Figure",
     "Equation", "Condition", "Assumption",
 )  # fmt: skip
 _ONE = r"[A-C\d](?:\.\d+)*"
 _NAMED = re.compile(
-    rf"\b({'|'.join(sorted(PAPERS))})(?:'s)?,?\s+({'|'.join(_KINDS)})s?\s+({_ONE}(?:(?:, | and | to |, and ){_ONE})*)\b"
+    rf"\b({'|'.join(sorted(PAPERS))})(?:'s)?,?\s+({'|'.join(_KINDS)})s?\s+({_ONE}(?:(?:, "
+    rf"| and | to |, and ){_ONE})*)\b"
 )
 
 
@@ -82,7 +84,8 @@ def test_every_source_begins_with_an_item_of_its_paper() -> None:
     ("text", "expected"),
     [
         ("by ZZ25, Lemma 9.9 (of nobody)", [("ZZ25", "Lemma 9.9")]),
-        ("DJYZZ24's\nTheorems 3.1, 4.1 and 5.9", [("DJYZZ24", f"Theorem {x}") for x in ("3.1", "4.1", "5.9")]),
+        ("DJYZZ24's\nTheorems 3.1, 4.1 and 5.9",
+         [("DJYZZ24", f"Theorem {x}") for x in ("3.1", "4.1", "5.9")]),
         ("DH20, Figures 1 to 3: error", [("DH20", "Figure 1"), ("DH20", "Figure 3")]),
         ("ZZ25, Algorithms B.1 and B.2", [("ZZ25", "Algorithm B.1"), ("ZZ25", "Algorithm B.2")]),
         ("DR14, Theorem 3.16, is no paper that is implemented", []),

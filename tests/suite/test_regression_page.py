@@ -122,7 +122,8 @@ def test_the_scripts_of_the_action_call_commands_that_exist(tmp_path: Path) -> N
     assert claims[1:] == ["claims", "--check", "--suite", "my suite"]
     assert audit[1:4] == ["audit", "--quick", "--seed"]
     assert compare[1:] == [
-        "compare", "old runs.jsonl", ACTION["outputs"]["events"]["value"], "--fail", "epsilon:0%", "--fail", "delta:0%",
+        "compare", "old runs.jsonl", ACTION["outputs"]["events"]["value"], "--fail", "epsilon:0%",
+        "--fail", "delta:0%",
     ]  # fmt: skip
     inputs["install"] = ""
     assert _asked(STEPS[0], tmp_path, inputs) == install[:1]

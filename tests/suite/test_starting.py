@@ -70,7 +70,8 @@ def test_its_own_tests_pass(written: Path) -> None:
     [
         ("audits/private_total.py", "claim=PureDP(1)", "claim=PureDP(2)", ["claims", "--check"], 1),
         ("spec/count_above.py", "Fraction(1)) -> int", "Fraction(2)) -> int", ["prove"], 1),
-        ("spec/count_above.py", "count_sensitivity(_above(parameters)", "count_sensitivity(None", ["prove"], 1),
+        ("spec/count_above.py", "count_sensitivity(_above(parameters)", "count_sensitivity(None",
+         ["prove"], 1),
         ("audits/private_total.py", "scale: float = LARGEST", "scale: float = 5.0",
          ["audit", "private_total", "--trials", "5000", "--seed", "1"], 1),
     ],

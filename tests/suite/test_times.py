@@ -127,8 +127,14 @@ def test_a_unit_is_a_paragraph_on_a_narrow_terminal() -> None:
 
 
 def test_tables_are_stacked_where_they_are_too_wide() -> None:
-    rows = [("configuration", "claim", "status"), ("bounded_mean:add-remove:height", "pure(1)", "proved")]  # fmt: skip
-    whole = ["configuration                   claim    status", "bounded_mean:add-remove:height  pure(1)  proved"]  # fmt: skip
+    rows = [
+        ("configuration", "claim", "status"),
+        ("bounded_mean:add-remove:height", "pure(1)", "proved"),
+    ]
+    whole = [
+        "configuration                   claim    status",
+        "bounded_mean:add-remove:height  pure(1)  proved",
+    ]
     assert table(rows) == table(rows, 60) == whole
     assert table(rows, 40) == [
         "bounded_mean:add-remove:height", "    claim: pure(1)", "    status: proved"

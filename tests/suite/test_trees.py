@@ -257,7 +257,8 @@ def test_everything_that_is_missing_is_named_at_once_with_its_signature(foreign:
         f"      {sensitivities}",
         "  spec/my_count.py: there is no function obligation_*; write",
         f"      {obligation}",
-        "  audits/my_count.py: CONFIGURATIONS is [<Adjacency.REPLACE: 'replace'>], and must be one or more "
+        "  audits/my_count.py: CONFIGURATIONS is [<Adjacency.REPLACE: 'replace'>], "
+        "and must be one or more "
         "Configuration; write",
         f"      {configurations}",
         "  audits/my_count.py: there is no SMALL; write",

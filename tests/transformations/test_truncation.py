@@ -218,8 +218,10 @@ class _EveryOther(Transformation):
     def carry(self, inner: Any, adjacency: Adjacency, domain: Domain) -> Any:
         assert adjacency is REPLACE
         coupling = rules.sensitivity_lemma(
-            Quantity.of("every other record", "Planted"), norm=Norm.COUPLED, value=1, adjacency=adjacency,
-            domain=domain, obligation="truncation.py:obligation_coupling", source=Source("OURS", "a test"), keeps=REPLACE,
+            Quantity.of("every other record", "Planted"), norm=Norm.COUPLED, value=1,
+            adjacency=adjacency,
+            domain=domain, obligation="truncation.py:obligation_coupling",
+            source=Source("OURS", "a test"), keeps=REPLACE,
         )  # fmt: skip
         return rules.coupled_map(inner, coupling)
 

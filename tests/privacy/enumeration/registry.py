@@ -65,7 +65,8 @@ ENUMERATED: dict[str, Enumeration] = {
     "passed_gate": _of("test_released", "passed_gate", "_no_gate"),
     "post_process": _of("test_transfer", "post_process", "_reads_the_data"),
     "privacy_filter": _of(
-        "test_adaptive", "privacy_filter", "_one_epsilon", "_limit_after_an_answer", "_what_was_spent",
+        "test_adaptive", "privacy_filter", "_one_epsilon", "_limit_after_an_answer",
+        "_what_was_spent",
     ),
     "propose_test_release": _of(
         "test_stable_values", "propose_test_release", "_no_noise", "_no_delta", "_steps_in_value"

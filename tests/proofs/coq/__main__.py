@@ -171,7 +171,8 @@ def main() -> None:
                 sys.exit(f"{theorem} rests on {sorted(axioms)}, not on what AXIOMS has")
         _run(folder, "coqchk", "-silent", "-R", ".", "", *[a for f in FILES for a in ("-norec", f)])
     print(
-        f"{len(found)} theorems checked by Coq, {len(AXIOMS)} of them on axioms that are listed; {len(TIES)} tied to rules, "
+        f"{len(found)} theorems checked by Coq, {len(AXIOMS)} of them on axioms that are "
+        f"listed; {len(TIES)} tied to rules, "
         "each with an example"
     )
 

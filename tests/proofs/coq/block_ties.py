@@ -27,7 +27,8 @@ _ANY_LABELS = (
 _IN_TURN: tuple[Any, ...] = (
     (
         *("value", "value", ADD, "(f : X -> L)", ()),
-        "private (@add_remove X) t d (fun D => chain M labels [::] (fun l => [seq x <- D | f x == l]))",
+        "private (@add_remove X) t d (fun D => chain M labels [::] "
+        "(fun l => [seq x <- D | f x == l]))",
     ),
     (
         *("index", "index", REPLACE, "(g : nat -> L)", ()),

@@ -67,7 +67,8 @@ OF_NOISE: tuple[Tie, ...] = (
                 lambda: calls.discrete_laplace(1, Fraction(0), ADD),
             ),
             Hypothesis(
-                "forall D E, near D E -> size (query D) = size (query E) /\\ (l1 (query D) (query E) <= moved)%N",
+                "forall D E, near D E -> size (query D) = size (query E) /\\ (l1 (query D) "
+                "(query E) <= moved)%N",
                 "premise, in L1",
                 lambda: rules.discrete_laplace(calls.sensitivity(1, Norm.L_INFINITY, ADD), 1),
             ),
@@ -93,8 +94,10 @@ OF_NOISE: tuple[Tie, ...] = (
                 "the sampler's law, over finitely many candidates",
             ),
             Hypothesis(
-                "forall D E, near D E -> exists s, 0 < s /\\ forall x, w D x <= s * down * w E x /\\ s * w E x <= up * w D x",
-                "premise: up and down are e^(D / scale) in L-infinity, s = 1; in the range norm s down and s / up are the largest "
+                "forall D E, near D E -> exists s, 0 < s /\\ forall x, "
+                "w D x <= s * down * w E x /\\ s * w E x <= up * w D x",
+                "premise: up and down are e^(D / scale) in L-infinity, s = 1; "
+                "in the range norm s down and s / up are the largest "
                 "and the smallest change",
                 lambda: rules.exponential_mechanism(calls.sensitivity(1, Norm.L1, ADD), 1),
             ),
@@ -135,7 +138,8 @@ OF_NOISE: tuple[Tie, ...] = (
             Hypothesis("forall D E, near D E -> near E D", "neighbors are in no order"),
             Hypothesis(
                 "forall D, has_laws M /\\ total (M D) 1",
-                "a mechanism always has an output; a claim under hypotheses, which is of parts, is refused",
+                "a mechanism always has an output; a claim under hypotheses, which is of parts, "
+                "is refused",
                 lambda: rules.convert(open_claim(), ApproxDP(HALF, _LESS)),
             ),
             Hypothesis(
@@ -154,7 +158,8 @@ OF_NOISE: tuple[Tie, ...] = (
     Tie(
         rules.randomized_response,
         "Noise.randomized_response",
-        f"{WORLD} (t : R) (options : seq nat) (near : seq X -> seq X -> Prop) (answers : seq X -> seq nat) (moved : nat)",
+        f"{WORLD} (t : R) (options : seq nat) (near : seq X -> seq X -> Prop) "
+        f"(answers : seq X -> seq nat) (moved : nat)",
         (
             Hypothesis(
                 "1 <= t",
@@ -162,12 +167,14 @@ OF_NOISE: tuple[Tie, ...] = (
                 lambda: calls.randomized_response(1, Fraction(0), ADD),
             ),
             Hypothesis(
-                "forall D E, near D E -> size (answers D) = size (answers E) /\\ (hamming (answers D) (answers E) <= moved)%N",
+                "forall D E, near D E -> size (answers D) = size (answers E) /\\ (hamming "
+                "(answers D) (answers E) <= moved)%N",
                 "premise, in Hamming distance",
                 lambda: rules.randomized_response(calls.sensitivity(1, Norm.L1, ADD), 1),
             ),
         ),
-        "private near (t ^+ moved) 0 (fun D => product [seq response t options a | a <- answers D])",
+        "private near (t ^+ moved) 0 (fun D => product [seq response t options a | a <- answers "
+        "D])",
         lambda: (
             example(calls.randomized_response(1, Fraction(2), ADD), HALF, Fraction(0)),
             example(calls.randomized_response(3, Fraction(2), ADD), 3 * HALF, Fraction(0)),

@@ -103,7 +103,8 @@ OF_RECORDS: tuple[Tie, ...] = (
     Tie(
         rules.coupled_map,
         "Maps.coupled_map",
-        "(R : realFieldType) (X Y T : eqType) (near : seq X -> seq X -> Prop) (near' : seq Y -> seq Y -> Prop) (t d : R) "
+        "(R : realFieldType) (X Y T : eqType) (near : seq X -> seq X -> Prop) (near' : seq Y -> "
+        "seq Y -> Prop) (t d : R) "
         "(S : seq X -> seq Y -> R) (M : mechanism Y R T) (N : mechanism X R T)",
         (
             T1,
@@ -132,7 +133,8 @@ OF_RECORDS: tuple[Tie, ...] = (
     Tie(
         rules.friendly_lift,
         "FriendlyLift.friendly_lift",
-        "(R : realType) (X : eqType) (near : seq X -> seq X -> Prop) (friendly : seq X -> Prop) (T : eqType) (e d moved : R) "
+        "(R : realType) (X : eqType) (near : seq X -> seq X -> Prop) (friendly : seq X -> Prop) "
+        "(T : eqType) (e d moved : R) "
         "(coins : seq X -> seq (X * R)) (M : mechanism X R T)",
         (
             Hypothesis(
@@ -158,7 +160,8 @@ OF_RECORDS: tuple[Tie, ...] = (
                 lambda: rules.friendly_lift(claim(), calls.sensitivity(1, Norm.KEEP, ADD)),
             ),
         ),
-        "private near (sequences.expR ((sequences.expR e - 1) * moved)) (d * ((sequences.expR ((sequences.expR e - 1) * moved) - 1) / "
+        "private near (sequences.expR ((sequences.expR e - 1) * moved)) "
+        "(d * ((sequences.expR ((sequences.expR e - 1) * moved) - 1) / "
         "(sequences.expR e - 1))) (fun D => filtered (coins D) M)",
         lambda: (
             example(

@@ -75,7 +75,8 @@ OF_RELEASES: tuple[Tie, ...] = (
             Hypothesis("forall x, has_laws (K x)", "a mechanism for every released number"),
             Hypothesis("under H near t d M", "premise, of what is released"),
             Hypothesis(
-                "forall x, under ((fun D E _ => built_from x D E) :: [seq g x | g <- G]) near t' d' "
+                "forall x, under ((fun D E _ => built_from x D E) :: [seq g x | g <- G]) near "
+                "t' d' "
                 "(K x)",
                 "premise: declared at one number, and checked during execution of what is built; "
                 "further hypotheses are handed on",

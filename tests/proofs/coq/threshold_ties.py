@@ -79,7 +79,8 @@ THRESHOLDS: tuple[Tie, ...] = (
             ),
             Hypothesis(
                 "thresholded none t cell",
-                "count + discrete Laplace noise, or nothing below the threshold: losses of counts by "
+                "count + discrete Laplace noise, or nothing below the threshold: losses of "
+                "counts by "
                 "discrete_laplace and post_process, t = e^(1 / scale)",
                 lambda: calls.stability_histogram(
                     1, Norm.KEYS, ADD, scale=Fraction(0), threshold=9
@@ -87,7 +88,8 @@ THRESHOLDS: tuple[Tie, ...] = (
             ),
             Hypothesis(
                 "forall D E, near D E -> (distance_of keys count D E <= moved)%N /\\ "
-                "1 - d <= alone none keys cell count D E /\\ 1 - d <= alone none keys cell count E D",
+                "1 - d <= alone none keys cell count D E /\\ 1 - d <= alone none keys cell "
+                "count E D",
                 "premise: how many keys a record touches, from which the rule computes delta by "
                 "alone_once, or by the worst partition of what moves",
                 lambda: calls.stability_histogram(1, Norm.L1, ADD, scale=Fraction(1), threshold=9),
@@ -129,7 +131,8 @@ THRESHOLDS: tuple[Tie, ...] = (
         rules.propose_test_release,
         "Histograms.propose_test_release",
         "(R : realFieldType) (T : eqType) (none : T) (X I V : eqType) "
-        "(near : seq X -> seq X -> Prop) (t quiet : R) (cell : V -> nat -> T -> R) (tested : seq I) "
+        "(near : seq X -> seq X -> Prop) (t quiet : R) (cell : V -> nat -> T -> R) "
+        "(tested : seq I) "
         "(value : I -> seq X -> V) (far : I -> seq X -> nat)",
         (
             T1,
@@ -185,7 +188,8 @@ THRESHOLDS: tuple[Tie, ...] = (
             ),
             Hypothesis(
                 "gaussian_thresholded gaussian none m cell",
-                "count + rounded Gaussian noise, or nothing below the threshold: by rounded_gaussian "
+                "count + rounded Gaussian noise, or nothing below the threshold: by "
+                "rounded_gaussian "
                 "and post_process, m = 1 / sigma^2",
                 lambda: calls.gaussian_stability_histogram(
                     1, Norm.KEYS, ADD, sigma=Fraction(0), threshold=9
@@ -193,7 +197,8 @@ THRESHOLDS: tuple[Tie, ...] = (
             ),
             Hypothesis(
                 "forall D E, near D E -> (squares keys count D E <= moved)%N /\\ "
-                "1 - d <= alone none keys cell count D E /\\ 1 - d <= alone none keys cell count E D",
+                "1 - d <= alone none keys cell count D E /\\ 1 - d <= alone none keys cell "
+                "count E D",
                 "premise: how many keys a record touches",
                 lambda: calls.gaussian_stability_histogram(
                     1, Norm.L1, ADD, sigma=Fraction(1), threshold=9
@@ -246,7 +251,8 @@ THRESHOLDS: tuple[Tie, ...] = (
                 "forall D E, near D E -> "
                 "kept_alike gaussian (fun A B => friends A B \\/ A = B) m e keep D E \\/ "
                 "kept_alike gaussian eq o e keep D E",
-                "premises: how far noisy scores move, and how likely one is kept that has too few friends",
+                "premises: how far noisy scores move, and how likely one is kept that has too "
+                "few friends",
             ),
         ),
     ),

@@ -80,7 +80,8 @@ TIES: tuple[Tie, ...] = (
     Tie(
         rules.post_process,
         "Rules.post_process",
-        f"{NEAR} (T U : eqType) (t d : R) (M : mechanism X R T) (K : T -> U -> R) (N : mechanism X R U)",
+        f"{NEAR} (T U : eqType) (t d : R) (M : mechanism X R T) (K : T -> U -> R) "
+        f"(N : mechanism X R U)",
         (
             T,
             LAWS,
@@ -164,7 +165,8 @@ TIES: tuple[Tie, ...] = (
     Tie(
         rules.parallel,
         "Rules.parallel_by_value",
-        f"{WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) (t d : R) (f : X -> L)",
+        f"{WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) "
+        f"(t d : R) (f : X -> L)",
         (
             T1,
             D,
@@ -186,7 +188,8 @@ TIES: tuple[Tie, ...] = (
     Tie(
         rules.parallel,
         "Rules.parallel_by_index",
-        f"{WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) (t d : R) (g : nat -> L)",
+        f"{WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) "
+        f"(t d : R) (g : nat -> L)",
         (
             T1,
             D,
@@ -210,7 +213,8 @@ TIES: tuple[Tie, ...] = (
     Tie(
         rules.add_delta_event,
         "Hypotheses.add_delta_event",
-        f"{NEAR} (T : eqType) (t d e : R) (M : mechanism X R T) (H : seq (hypothesis X T)) (h : hypothesis X T)",
+        f"{NEAR} (T : eqType) (t d e : R) (M : mechanism X R T) (H : seq (hypothesis X T)) "
+        f"(h : hypothesis X T)",
         (
             T,
             LAWS,
@@ -233,7 +237,8 @@ TIES: tuple[Tie, ...] = (
     Tie(
         rules.assume,
         "Hypotheses.assume",
-        f"{NEAR} (T : eqType) (t d : R) (M : mechanism X R T) (H : seq (hypothesis X T)) (h : hypothesis X T)",
+        f"{NEAR} (T : eqType) (t d : R) (M : mechanism X R T) (H : seq (hypothesis X T)) "
+        f"(h : hypothesis X T)",
         (Hypothesis("under H near t d M", "premise"),),
         "under (h :: H) near t d M",
     ),
