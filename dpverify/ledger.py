@@ -134,7 +134,7 @@ def unshown(suite: Suite, recorded: Mapping[str, Entry]) -> list[Difference]:
         key = f"exhibits/{name}"
         entry = recorded.get(key, {})
         if entry.get("status") != "refuted":
-            continue  # what differs from the code is seen there
+            continue  # differences from the code are reported by compare
         try:
             left, known = refutations.shown(suite, name, entry), entry.get(OPEN, [])
         except refutations.Unsound as error:
@@ -208,7 +208,7 @@ def _compare_entry(key: str, old: Entry, new: Entry) -> list[Difference]:
 
 
 def _breaks(name: str, old: Entry, new: Entry) -> bool:
-    if name == "certified_epsilon":  # an exhibit that falls less deeply than it did
+    if name == "certified_epsilon":  # an exhibit is refuted less strongly than before
         try:
             return float(new[name]) < float(old[name])
         except (KeyError, TypeError, ValueError):

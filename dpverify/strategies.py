@@ -17,9 +17,9 @@ from dpverify.privacy import Adjacency, Domain
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-_MOST_COLUMNS = 8  # that are drawn one by one
-_MOST_ROWS = 20  # where the domain does not say
-_POOL = 3  # records that are drawn to be repeated
+_MOST_COLUMNS = 8  # largest number of columns that are drawn one by one
+_MOST_ROWS = 20  # largest number of rows where the domain has none
+_POOL = 3  # number of records that are drawn to be repeated
 
 
 def neighboring_datasets(

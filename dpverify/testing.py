@@ -44,7 +44,7 @@ a query.
 """
 _DEFAULT_CALLS = 20_000
 _PLUGIN = "_dpverify_pytest"
-_ROOM = 80  # characters for a dataset
+_ROOM = 80  # number of characters for a dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +110,13 @@ def _taking_arguments_of(
 
 @_taking_arguments_of(audit)
 def assert_private(*given: Any, **options: Any) -> AuditResult:
-    """Audit a privacy claim, and raise NotConsistent (an AssertionError) unless it comes out
-    CONSISTENT.
+    """Audit a privacy claim, and raise NotConsistent unless it comes out CONSISTENT.
 
-    Takes the arguments of ``dpverify.audit.audit``, with its defaults, and returns its result.
-    Without planted ``faults`` the verdict of a function is at best POWERLESS, which fails: give
-    ``faults``. Raises AssertionError where the run is invalid (all calls failed, or outputs
-    share noise), and what ``audit`` raises for wrong arguments.
+    NotConsistent is an AssertionError. Takes the arguments of ``dpverify.audit.audit``, with
+    its defaults, and returns its result. Without planted ``faults`` the verdict of a function
+    is at best POWERLESS, which fails: give ``faults``. Raises AssertionError where the run is
+    invalid (all calls failed, or outputs share noise), and what ``audit`` raises for wrong
+    arguments.
     """
     __tracebackhide__ = True
     return _checked("audit", audit, given, options)
@@ -124,8 +124,8 @@ def assert_private(*given: Any, **options: Any) -> AuditResult:
 
 @_taking_arguments_of(audit_sensitivity)
 def assert_sensitivity(*given: Any, **options: Any) -> SensitivityResult:
-    """Search for neighbors that move a query by more than it declares, and raise NotConsistent
-    if there are any.
+    """Search for neighbors that move a query by more than it declares; raise NotConsistent if
+    found.
 
     Takes the arguments of ``dpverify.audit.audit_sensitivity``, with its defaults, and returns
     its result.
@@ -136,11 +136,10 @@ def assert_sensitivity(*given: Any, **options: Any) -> SensitivityResult:
 
 @_taking_arguments_of(audit_calibration)
 def assert_calibrated(*given: Any, **options: Any) -> CalibrationResult:
-    """Compare the scale of noise with the claimed one, exactly, and raise NotConsistent unless
-    it suffices.
+    """Compare the scale of noise with the claimed one; raise NotConsistent unless it suffices.
 
-    Takes the arguments of ``dpverify.audit.audit_calibration`` and returns its result; nothing
-    is drawn.
+    The comparison is exact. Takes the arguments of ``dpverify.audit.audit_calibration`` and
+    returns its result; nothing is drawn.
     """
     __tracebackhide__ = True
     return _checked("calibration", audit_calibration, given, options)

@@ -90,7 +90,7 @@ def _row(key: str, entry: ledger.Entry) -> tuple[str, str, str, str]:
     `claims --check` says what is missing there.
     """
     claim, status, source = (str(entry.get(k, "?")) for k in ("guarantee", "status", "source"))
-    if status != ASSERTED:  # of papers their keys are enough
+    if status != ASSERTED:  # the keys of papers are enough
         source = ", ".join(dict.fromkeys(re.split(r"[ ,]", one)[0] for one in source.split("; ")))
     return key, brief(claim), status, source
 

@@ -35,9 +35,9 @@ Limit = Literal["inside", "root", "ratio"]
 min(1, r^2 / |y|^2).
 """
 
-_ORDER = 3.0  # how fast exp(s) phi(s) falls on the path: at least as exp(-3 u^2)
-_HALF, _REAL = 64, 48  # nodes where an end of the path is no zero of the integrand: Gauss's
-_OCTAVES = 200  # in quarters, to look for the end of the real part: a far mean's is near 0
+_ORDER = 3.0  # exp(s) phi(s) falls at least as fast as exp(-3 u^2) on the path
+_HALF, _REAL = 64, 48  # Gauss's nodes, where the integrand is not zero at an end of the path
+_OCTAVES = 200  # quarters searched for the end of the real part: a far mean's is near 0
 _ASYMPTOTIC = 60.0
 
 

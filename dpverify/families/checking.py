@@ -16,9 +16,9 @@ from dpverify.privacy.numbers import Floats
 
 _PARAMETERS, _PLACES = 33, 65
 _MOST_DEGREE = 6
-_TOO_FLAT, _TOO_STEEP = 1e-12, 1e12  # to the middle one of the range's variances
-_AT_WINDOW = 12  # natural units of density below the largest, at an end of the window
-_SLOPE = 1e-3  # deviations of theta, over which the log partition is differenced
+_TOO_FLAT, _TOO_STEEP = 1e-12, 1e12  # ratios to the middle one of the range's variances
+_AT_WINDOW = 12  # least fall of the log density at an end of the window
+_SLOPE = 1e-3  # step of differences of the log partition, in deviations of theta
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _contradiction(family: Family, parameter: float, theta: float) -> str:
             return f"the window {low:.6g} to {high:.6g} cuts much of the law off"
     step = min(
         _SLOPE / spread, max(abs(theta), 1.0) / 10
-    )  # from small rates a long one leaves the floats
+    )  # at small rates a long step leaves the floats
     parts = [family.log_partition(theta + s * step) for s in (1, -1)]
     slope = (parts[0] - parts[1]) / (2 * step)
     if abs(slope - law.mean) > spread / 100 + 1e-12 * abs(parts[0]) / step:

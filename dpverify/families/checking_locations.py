@@ -12,11 +12,11 @@ import numpy as np
 
 from dpverify.families.location_scale import Interval, LocationScaleFamily
 
-_PLACES = 257  # of the window
-_MEANS, _FACTORS = 9, 7  # of the box in which laws are told apart
-_LENGTHS = tuple(2.0 ** (k / 4) for k in range(4, 13))  # half of the interval, in deviations
+_PLACES = 257  # number of places in the window
+_MEANS, _FACTORS = 9, 7  # grid of the box in which laws are told apart
+_LENGTHS = tuple(2.0 ** (k / 4) for k in range(4, 13))  # half lengths, in deviations
 _TURNS = (0.625, 0.75)
-_AT_WINDOW = 25  # natural units of density below the largest, at an end of the window
+_AT_WINDOW = 25  # least fall of the log density at an end of the window
 _BENT = 1e-7
 
 

@@ -17,13 +17,11 @@ from dpverify.families.several_parameters import Curvature, ExponentialFamily, m
 from dpverify.grid.steps import Outside
 from dpverify.privacy.numbers import Floats
 
-_MOST_RATIO = (
-    1e12  # of curvatures over a prior: beyond, floats do not tell them apart from singular
-)
+_MOST_RATIO = 1e12  # largest ratio of curvatures over a prior: beyond, floats see a singular matrix
 _PAIRS, _DRAWS = 200, 4000
-_SLOPE = 1e-4  # deviations of a coordinate of theta, over which derivatives are differenced
-_CLOSE = 1e-5  # in deviations of the statistic
-_DEVIATIONS = 7.0  # of a drawn mean: beyond with probability below 3e-12 for each number
+_SLOPE = 1e-4  # step of differences, in deviations of a coordinate of theta
+_CLOSE = 1e-5  # tolerance, in deviations of the statistic
+_DEVIATIONS = 7.0  # a drawn mean is beyond with probability below 3e-12 for each number
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ def _contradiction(family: ExponentialFamily, theta: Floats) -> str:
     other; empty if they do not.
     """
     mean, fisher = family.mean(theta), family.fisher(theta)
-    unit = 1 / np.sqrt(np.diag(fisher))  # of theta, and one over that of T
+    unit = 1 / np.sqrt(np.diag(fisher))  # unit of theta, and one over the unit of T
     if _off(_slopes(family.log_partition, theta, unit), mean, unit):
         return "the mean is not the gradient of the log partition"
     if _off(_slopes(family.mean, theta, unit), fisher, unit, unit):

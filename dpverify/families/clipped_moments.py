@@ -17,12 +17,12 @@ import numpy as np
 from dpverify.families.quadratic_forms import Transform, bounded, inside, transform
 from dpverify.privacy.numbers import Floats
 
-_FULL = 1 - 1e-3  # of the bound: the most a trace can be
+_FULL = 1 - 1e-3  # largest trace, in units of the bound
 _ROUNDS = 200
 _EXACT, _SURE = 1e-13, 1e-10
-_LONGEST = 4.0  # of a step, in logarithms
-_TINY = 1e-12  # of the bound, the least floor: smaller moments are noise in any float
-_MOST_VARIANCE = 1e3  # in bounds, of a masked coordinate: its law inside the ball is then flat
+_LONGEST = 4.0  # longest step, in logarithms
+_TINY = 1e-12  # least floor, in units of the bound: smaller moments are noise in floats
+_MOST_VARIANCE = 1e3  # of a masked coordinate, in bounds: its law in the ball is then flat
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dpverify.privacy.numbers import Floats
 
 _STEPS = 60
 _HALVINGS = 12
-_LONGEST = 0.5  # of a step, in scales and in the logarithm of one
+_LONGEST = 0.5  # longest step, in scales and in the logarithm of the scale
 _SMALL = 1e-10
 _FLAT = 1e-12
 
@@ -67,7 +67,7 @@ def fitted(
             if np.linalg.norm(means - moved.means) < np.linalg.norm(off):
                 break
             share /= 2
-        else:  # at the rounding of the integrals, or nowhere
+        else:  # the search has met the rounding of the integrals, or fails
             return (place, math.exp(log)) if size < math.sqrt(_SMALL) else None
         if later == (place, log):
             return None

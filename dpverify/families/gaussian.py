@@ -32,7 +32,7 @@ from dpverify.families.several_parameters import (
 )
 from dpverify.privacy.numbers import Floats
 
-_TINY = 1e-12  # of the largest eigenvalue, the least of what stands for a covariance
+_TINY = 1e-12  # least eigenvalue of a projected covariance, in units of its largest one
 
 
 @dataclass(frozen=True)

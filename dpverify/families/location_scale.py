@@ -19,11 +19,11 @@ from dpverify.families.one_parameter import gauss_nodes
 from dpverify.grid.steps import Outside
 from dpverify.privacy.numbers import Floats
 
-_PANELS = 16  # of the window, in which the density is smooth
-_PLACES = 1 << 14  # of the standard law, for its quantiles
+_PANELS = 16  # panels of the window, in each of which the density is smooth
+_PLACES = 1 << 14  # cells of the standard law, for its quantiles
 _PARTS = (
     1 << 10
-)  # constants are rounded to 2^-10, so that however they are computed they are the same
+)  # constants are rounded to 2^-10, so that they do not depend on how they are computed
 
 
 class Standard(NamedTuple):
@@ -141,7 +141,7 @@ class LocationScaleFamily(ABC):
         there = np.exp(self.log_density(np.clip(ends, first, last))) * (
             (ends > first) & (ends < last)
         )
-        there = there / _total(self) * np.array([-1.0, 1.0])  # of the boundary: upper minus lower
+        there = there / _total(self) * np.array([-1.0, 1.0])  # boundary terms: upper minus lower
         of_ends = there * np.stack([np.ones(2), np.clip(ends, first, last)])
         at_ends = np.stack([np.clip(np.array([-1.0, 1.0]), -where.turn, where.turn), np.ones(2)])
         sums = rises @ (mass * by).T - at_ends @ of_ends.T

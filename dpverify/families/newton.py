@@ -18,8 +18,8 @@ EXACT = 1e-20
 deviations of one record's score.
 """
 SURE = 1e-13
-_LITTLE = 1e-6  # of what single numbers promise, the least that all together have to
-_ROUNDING = 1e-13  # of the value, which nothing falls by more than near the minimum
+_LITTLE = 1e-6  # least share of the gain of single coordinates that all together must have
+_ROUNDING = 1e-13  # relative rounding of the value: near the minimum no fall is larger
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class NormalMean(ExponentialFamily):
     covariance: tuple[tuple[float, ...], ...] | None = None
     _factor: Floats = field(init=False, repr=False, compare=False)
     degree: ClassVar[int | None] = 1
-    monotone: ClassVar[bool] = True  # by Stein's identity: the Jacobian is E of that of clipping
+    monotone: ClassVar[bool] = True  # by Stein's identity: the Jacobian is the mean of clipping's
 
     def __post_init__(self) -> None:
         ExponentialFamily.__post_init__(self)

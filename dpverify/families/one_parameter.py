@@ -18,8 +18,8 @@ import numpy as np
 from dpverify.grid.steps import Outside
 from dpverify.privacy.numbers import Floats
 
-_PANELS, _NODES = 12, 24  # Gauss and Legendre's rule on so many equal parts of an interval
-_CELLS = 1 << 14  # of the window, for drawing
+_PANELS, _NODES = 12, 24  # Gauss and Legendre's rule on equal parts of an interval
+_CELLS = 1 << 14  # cells of the window, for drawing
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from dpverify.privacy.numbers import Floats
 
 Complexes = NDArray[np.complexfloating[Any, Any]]
 _MIDPOINTS, _LONGEST_STEP = 128, 0.12
-_HALF, _REAL = 64, 48  # nodes where an end of the path is no zero of the integrand: Gauss's
+_HALF, _REAL = 64, 48  # Gauss's nodes, where the integrand is not zero at an end of the path
 _WIDTHS = 32 * 2.0 ** (-np.arange(65) / 4)
-_LOST = 40.0  # in logarithms: beyond, nothing of the integrand is left
+_LOST = 40.0  # e^-40 of the integrand is negligible
 _ASYMPTOTIC = 60.0
 
 

@@ -17,9 +17,7 @@ from dpverify.grid.linear import Integers
 from dpverify.privacy.numbers import Floats
 
 Vector = tuple[float, ...]
-_LARGEST = (
-    2.0**200
-)  # of lengths and eigenvalues, and one over it the least: fourth powers are floats
+_LARGEST = 2.0**200  # largest length or eigenvalue, one over it the least: fourth powers are floats
 
 
 def _vector(given: object, name: str) -> Vector:

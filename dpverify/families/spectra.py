@@ -17,7 +17,7 @@ from dpverify.families.sets import Ball, Eigenvalues, Prior, Survival
 from dpverify.grid.steps import Outside
 from dpverify.privacy.numbers import Floats
 
-_TINY = 1e-12  # of a squared radius, the least variance to begin with
+_TINY = 1e-12  # least variance to begin with, in squared radii
 
 
 def is_spectral(prior: Prior, survival: Survival) -> bool:

@@ -38,7 +38,7 @@ class Adjacency(Enum):
         return self.why_not_neighbors(left, right) is None
 
     def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
-        """Return None for neighbors; otherwise the reason, naming the record that breaks the
+        """Return None for neighbors; otherwise the reason, with the record that breaks the
         relation.
 
         Rows are compared after canonicalization: -0.0 equals 0.0, and every NaN equals every
@@ -142,8 +142,7 @@ def _as_bytes(matrix: Any) -> list[bytes]:
 
 
 def canonical_rows(data: Dataset) -> list[Any]:
-    """Return the rows as comparable values: tuples of Python numbers, without -0.0, one NaN for
-    all.
+    """Return the rows as comparable values: tuples of Python numbers without -0.0, with one NaN.
 
     Raises TypeError for what is not a sequence of records (a mapping, a string, a set).
     """

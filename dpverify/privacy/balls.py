@@ -69,7 +69,7 @@ def working_precision(bits: int) -> Iterator[None]:
         yield
 
 
-_LONG = 8000  # bits
+_LONG = 8000  # number of bits from which a rational counts as long
 _LEAST_ROUNDED = Fraction(1, 10**3500)
 
 
@@ -82,8 +82,7 @@ def shortened(value: Fraction) -> Fraction:
 
 
 def round_up(value: Fraction, digits: int = 15) -> Fraction:
-    """Return a number of about ``digits`` significant decimals that is not below ``value`` >=
-    0.
+    """Return a number of about ``digits`` significant decimals that is not below ``value`` >= 0.
 
     A value below 1e-3500 becomes 1e-3500: a parameter may have 4000 digits.
     """
@@ -97,9 +96,7 @@ def round_up(value: Fraction, digits: int = 15) -> Fraction:
 
 
 def is_at_most(compute: Callable[[], arb], bound: Fraction) -> bool:
-    """Return whether the value is at most ``bound``; never wrongly yes. Makes no huge
-    rationals.
-    """
+    """Return whether the value is at most ``bound``; never wrongly yes. Makes no huge rationals."""
     precision = 2 * _GAP_BITS
     while precision <= _LARGEST_PRECISION:
         with working_precision(precision):

@@ -131,8 +131,7 @@ def _again(cls: type[Any], made_by: str, values: tuple[Any, ...]) -> Any:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Sensitivity(Made):
-    """Bound on how far a query's integer value can move between neighboring datasets of the
-    domain.
+    """Bound on how far a query's integer value can move between neighboring datasets of the domain.
 
     keeps: the friends that a filter keeps, where the query is the scores or probabilities by
     which the filter decides: the kept records of neighbors are equal, or neighbors of this

@@ -21,9 +21,7 @@ Parameter = int | str | Fraction | bool | None | tuple["Parameter", ...]
 @sealed
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An integer function of a dataset, as data: its ``kind``, its parameters, and words for
-    it.
-    """
+    """An integer function of a dataset, as data: its ``kind``, its parameters, and words for it."""
 
     words: str
     kind: str = ""
@@ -131,7 +129,7 @@ class Compared:
 
     @property
     def is_instance(self) -> bool:
-        """Whether a number stands for the released one."""
+        """True if a number stands for the released one."""
         return self.value is not None
 
     def covers(self, instance: Compared) -> bool:
@@ -144,8 +142,7 @@ class Compared:
         )
 
     def gives(self, instance: Compared, released: int) -> bool:
-        """Return whether the instance follows from this hypothesis where ``released`` was
-        released.
+        """Return whether the instance follows from this hypothesis where ``released`` was released.
 
         released <= q - slack gives value <= q - its slack if value + its slack <= released +
         slack.

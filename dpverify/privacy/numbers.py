@@ -29,7 +29,7 @@ ROOT_OF_TWO = Fraction(1414213563, 10**9)
 """A rational a little above the square root of 2."""
 _PLAIN_DIGITS = 17
 _LONG = re.compile(r"(sqrt\()?(\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,})(?(1)\))")
-_MOST_DIGITS = 4000  # Python prints integers of up to 4300 digits; beyond, nothing is meant
+_MOST_DIGITS = 4000  # Python prints integers of up to 4300 digits
 _MOST_BITS = 13_000
 
 
@@ -53,11 +53,10 @@ def exact(value: Exact, name: str) -> Fraction:
 
 
 def as_written(value: Exact, name: str) -> Fraction:
-    """Read a level or a share: as ``exact`` does, but a float as the shortest decimal that it
-    prints as.
+    """Read a level or a share: as ``exact`` does, but a float as the shortest decimal of it.
 
-    So 0.9 is nine tenths and ten shares of 0.1 are the whole. Parameters of guarantees and of
-    noise are read by ``exact``.
+    That is the decimal that it prints as: 0.9 is nine tenths, and ten shares of 0.1 are the
+    whole. Parameters of guarantees and of noise are read by ``exact``.
     """
     written = isinstance(value, (float, np.floating)) and math.isfinite(value)
     return exact(str(value) if written else value, name)
@@ -152,9 +151,7 @@ def whole(value: object, name: str) -> int:
 
 @lru_cache(maxsize=1024)
 def render(value: Fraction) -> str:
-    """Return a string that ``exact`` reads back to the same number, decimal where that is
-    short.
-    """
+    """Return a string that ``exact`` reads back to the same number, decimal where that is short."""
     if value.denominator == 1 and abs(value) < 10**15:
         return str(value.numerator)
     decimal = _terminating_decimal(value)

@@ -9,8 +9,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def sealed(cls: _Class) -> _Class:
-    """Refuse a second ``__init__`` or ``__setstate__`` on an object of a frozen dataclass with
-    slots.
+    """Refuse a second ``__init__`` or ``__setstate__`` on an object of a frozen class with slots.
 
     Put it above ``@dataclass(frozen=True, slots=True)``. The second call raises TypeError
     before anything changes.
@@ -21,8 +20,7 @@ def sealed(cls: _Class) -> _Class:
 
 
 def guard(cls: type, name: str) -> None:
-    """Let a class's method that sets fields be called on an object without any, and on no
-    other.
+    """Let a class's method that sets fields be called on an object without any, and on no other.
 
     Does nothing for a class that has no such method of its own.
     """

@@ -40,8 +40,7 @@ class Cost:
 
 
 def stages_of(derivation: AnyDerivation) -> tuple[Derivation[PrivacyClaim], ...]:
-    """Return the claims that composition, post-processing and conversion put together, in
-    order.
+    """Return the claims that composition, post-processing and conversion put together, in order.
 
     What another rule made (a group, a rare event, a lift) is one stage with the claim of that
     rule.
@@ -74,9 +73,7 @@ def costs(derivation: Derivation[PrivacyClaim], delta: Fraction = DELTA) -> tupl
 
 
 def numbers(node: AnyDerivation, delta: Fraction = DELTA) -> str:
-    """Return the claim at a node in numbers, as one line for people; empty for other
-    statements.
-    """
+    """Return the claim at a node in numbers, as one line for people; empty for other statements."""
     if not isinstance(node.conclusion, PrivacyClaim):
         return ""
     guarantee = node.conclusion.guarantee

@@ -170,10 +170,10 @@ class SystemBits(Bits):
 
 
 class SeededBits(Bits):
-    """Reproducible bits for audits and tests. NEVER release with them: who knows the seed knows
-    the noise.
+    """Reproducible bits for audits and tests. NEVER release with them.
 
-    A forked child refuses to go on with its parent's stream.
+    Who knows the seed knows the noise. A forked child refuses to go on with its parent's
+    stream.
     """
 
     def __init__(self, *seed: int) -> None:

@@ -22,7 +22,7 @@ from dpverify.privacy.numbers import settle
 from dpverify.randomness.bits import Bits
 from dpverify.randomness.weights import Candidates, Integers, Sums, Weights
 
-_FEW = 64  # so many draws are decided one by one, without a table
+_FEW = 64  # up to so many draws are decided one by one, without a table
 
 
 @dataclass(frozen=True, slots=True)

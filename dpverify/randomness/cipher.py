@@ -1,5 +1,4 @@
-"""Random bits at the speed of a stream cipher: AES-256 in counter mode, keyed anew for every
-draw.
+"""Random bits at the speed of a stream cipher: AES-256 in counter mode, keyed anew for every draw.
 
 The operating system gives about 0.4 GB of random bytes a second, AES with hardware support
 several times as much. Ideal bits are then replaced by pseudorandom ones, as they are in the
@@ -51,11 +50,11 @@ class CipherBits(Bits):
 
 
 def keystream(seed: bytes, count: int) -> NDArray[np.uint64]:
-    """Return the first ``count`` words of AES-256-CTR for this key (32 bytes) and first counter
-    (16).
+    """Return the first ``count`` words of AES-256-CTR for this key and first counter.
 
-    Source: NIST SP 800-38A, section 6.5. Raises ImportError without the package
-    ``cryptography``, RuntimeError if the cipher leaves a part of the words unwritten.
+    The seed is 32 bytes of the key and 16 of the counter. Source: NIST SP 800-38A, section 6.5.
+    Raises ImportError without the package ``cryptography``, RuntimeError if the cipher leaves a
+    part of the words unwritten.
     """
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes

@@ -187,8 +187,7 @@ def enumerate_law(
     follow_retries: bool = False,
     max_paths: int = 2_000_000,
 ) -> EnumeratedLaw:
-    """Return the exact law of ``run``; paths of more than ``max_choices`` choices are left
-    undecided.
+    """Return the exact law of ``run``; paths of over ``max_choices`` choices are left undecided.
 
     follow_retries: run the shipped rejection loop too, rather than share a rejected path's mass
     out.

@@ -64,12 +64,11 @@ _Real = TypeVar("_Real", float, Floats)
 
 
 def draw(table: Table, bits: Bits, size: int) -> IntArray:
-    """Draw ``size`` independent integers, int64 (object if one is beyond 62 bits). Needs words
-    of 64 bits.
+    """Draw ``size`` independent integers, int64 (object if one is beyond 62 bits).
 
-    Small batches go through the second stage as a whole: whether the first stage suffices
-    depends on the noise, and among few draws the time would tell. (How often a draw is rejected
-    does not depend on what it is in the end.)
+    Needs words of 64 bits. Small batches go through the second stage as a whole: whether the
+    first stage suffices depends on the noise, and among few draws the time would tell. (How
+    often a draw is rejected does not depend on what it is in the end.)
     """
     if size <= FEW:
         drawn = few(table, bits, size)
@@ -311,10 +310,10 @@ def as_floats(integers: NDArray[Any]) -> Floats:
 
 
 def excesses(table: Table, left: _Real, offset: _Real) -> _Real:
-    """Return g of values at this offset in their block, whose left end (on the line: number) is
-    given.
+    """Return g of values at this offset in their block, whose left end is given.
 
-    offset: a whole number, on the line a word of t.
+    On the line, the left end is the block's number. offset: a whole number, on the line a word
+    of t.
     """
     unit: float = 2.0**-table.word_bits if table.blocks.rounded else 1.0
     inside = offset * unit
@@ -339,8 +338,7 @@ def exponential(excess: _Real) -> _Real:
 
 
 def compared(u: _Real, word_bits: int, excess: _Real) -> tuple[Any, Any]:
-    """Return whether U' < exp(-g) for every U' and t that begin with the bits given, and where
-    it is open.
+    """Return whether U' < exp(-g) for every U' and t with the given bits, and where it is open.
 
     With later bits U' can grow by 2^-word_bits, and t, and g with it (its slope is at most 1),
     too.

@@ -1,11 +1,10 @@
-"""Laplace noise of any rational scale, rounded to an integer, exactly: for scales that follow
-the data.
+"""Laplace noise of any rational scale, rounded to an integer, exactly.
 
-round(s Z), Z standard Laplace: |Z| is exponential, and floor(2^k |Z|) is geometric, whatever s
-is; one public table draws it (a discrete Laplace number other than 0, less 1 in magnitude).
-That mostly decides floor(s |Z| + 1/2), by comparing integers. Where it does not, |Z| gets more
-binary digits: those of an exponential number are independent, the one of weight w being 1 with
-odds e^-w.
+It is for scales that follow the data. round(s Z), Z standard Laplace: |Z| is exponential, and
+floor(2^k |Z|) is geometric, whatever s is; one public table draws it (a discrete Laplace number
+other than 0, less 1 in magnitude). That mostly decides floor(s |Z| + 1/2), by comparing
+integers. Where it does not, |Z| gets more binary digits: those of an exponential number are
+independent, the one of weight w being 1 with odds e^-w.
 """
 
 from __future__ import annotations

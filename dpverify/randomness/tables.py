@@ -64,7 +64,10 @@ class Table:
 
     @property
     def halved(self) -> int:
-        """1 if bases and offsets are in halves: round(x) = floor((2 x + 1) / 2)."""
+        """Number of binary places of bases and offsets.
+
+        It is 1 if they are in halves: round(x) = floor((2 x + 1) / 2); else 0.
+        """
         return int(self.blocks.rounded and self.blocks.shift >= 0)
 
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from dpverify.privacy.balls import ball, working_precision
 from dpverify.randomness.bits import BoolArray, IntArray
 
-_GUARD_BITS = 32  # how much closer the weights are known than U
-_LADDER_BITS = 24  # how much closer still while they are multiplied up
+_GUARD_BITS = 32  # bits of the weights beyond those of U
+_LADDER_BITS = 24  # further bits while they are multiplied up
 _WORD_BITS = 62
 _LEAST_LIMB = 8
 

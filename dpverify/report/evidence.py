@@ -10,10 +10,10 @@ from dpverify.suite.events import Event, UnitFinished
 
 
 class Evidence:
-    """A consumer that writes FOLDER/NAME.json for each unit with a witness; makes the folder at
-    once.
+    """A consumer that writes FOLDER/NAME.json for each unit with a witness.
 
-    A file that cannot be written is kept and tried again with each event.
+    It makes the folder at once. A file that cannot be written is kept and tried again with each
+    event.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -15,8 +15,8 @@ Look = Literal[
     "claim", "certified", "fitted", "upper", "lower", "refuted", "nothing", "other", "another"
 ]
 """Role of a part of a figure; each role has its color, its dashes and its marker."""
-_SMALLEST, _LARGEST = 1e-300, 1e300  # on an axis
-_NONE = "\N{EN DASH}"  # in a table
+_SMALLEST, _LARGEST = 1e-300, 1e300  # ends of any axis
+_NONE = "\N{EN DASH}"  # stands for a missing number in a table
 
 
 @dataclass(frozen=True, slots=True)

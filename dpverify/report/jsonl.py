@@ -61,7 +61,7 @@ class JsonLines:
         self._left += line.encode()
         self._write()
         if isinstance(event, RunFinished):
-            if self._beside is not None:  # stopped before it had what the file has
+            if self._beside is not None:  # stopped before it had the results that the file has
                 self._beside.unlink()
                 os.close(self._locked)
             os.close(self._file)

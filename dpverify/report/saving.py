@@ -27,7 +27,7 @@ def save(path: Path, text: str) -> None:
     Raises OSError naming the file.
     """
     try:
-        _replace(path.resolve(), text)  # a link stays one
+        _replace(path.resolve(), text)  # a link stays a link
     except OSError as error:
         raise OSError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -238,7 +238,7 @@ def _derivation(proof: Mapping[str, Any]) -> Element:
     )
 
 
-_DEEPEST = 80  # of proofs that are shown: several times as deep as any of ours
+_DEEPEST = 80  # depth to which proofs are shown, several times that of any shipped one
 
 
 def _premises(proof: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -11,10 +11,10 @@ from dpverify.report.markup import tag
 
 _WIDTH, _PLOT = 360, 236
 _LEFT, _RIGHT, _TOP, _BELOW = 52, 18, 10, 40
-_LEGEND = 19  # a line of it
-_TICKS = 5  # at most about so many
+_LEGEND = 19  # height of a line
+_TICKS = 5  # about the largest number of ticks
 _SIZE = 3.5  # half the width of a cross
-_VISIBLE = 1.0  # pixels: what is closer together is drawn as one
+_VISIBLE = 1.0  # pixels: closer points are drawn as one
 _Place = Callable[[Point], tuple[float, float]]
 
 

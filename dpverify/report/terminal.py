@@ -1,8 +1,7 @@
-"""The terminal consumer: a progress bar where there is one, a line per finished unit, a summary
-in words.
+"""The terminal consumer: a progress bar, a line per finished unit, a summary in words.
 
-The bar grows by the time that units took last time, so that the time left is that of the units
-left.
+The bar is shown where there is a terminal. It grows by the time that units took last time, so
+that the time left is that of the units left.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Terminal:
                 transient=True,
             )
             self._expected, known = event.expected, sum(event.expected.values())
-            if known:  # of a unit of which nothing is known: the mean of the others
+            if known:  # a unit of which nothing is known counts as the mean of the others
                 self._usual = known / len(event.expected)
             total = known + self._usual * (event.units - len(event.expected))
             self._progress.add_task(event.command, total=total, done=0, units=event.units)

@@ -53,11 +53,10 @@ def reach(adjacency: Adjacency) -> Fraction:
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
 class Agreement(Query):
-    """Query for floor(2 K / n) - n minus a public ``shift``, K the sum of max(0, 2 degree - n);
-    0 for n = 0.
+    """Query for floor(2 K / n) - n, less a public ``shift``; K is the sum of max(0, 2 degree - n).
 
     Without the shift it is n where all records are friends; n (1 - 4 p) where a share p of the
-    pairs is not; below 0 for records that have no majority.
+    pairs is not; below 0 for records that have no majority; 0 for n = 0.
     """
 
     nearness: Nearness
@@ -73,8 +72,9 @@ class Agreement(Query):
         return np.array([agreement_of(view.images(self.nearness)) - self.shift], np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Return a sensitivity of 5, or 6 under replace. Raises ValueError under any other
-        adjacency.
+        """Return a sensitivity of 5, or 6 under replace.
+
+        Raises ValueError under any other adjacency.
         """
         if not isinstance(adjacency, Adjacency):
             raise ValueError(
@@ -99,12 +99,11 @@ class Agreement(Query):
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
 class WeightedMean(Query):
-    """Query for the mean by degree weights in 2^-40 of its noise: round(2^40 m / (a R s / r)),
-    ties to even.
+    """Query for the mean by degree weights in units of 2^-40 of its noise.
 
-    r: the released agreement (of the stage "agreement"), R the radius, s = ``spread``, a the
-    reach of this adjacency; the noise, of standard deviation a R s / r cells, is then 2^40 in
-    this unit.
+    It is round(2^40 m / (a R s / r)), ties to even. r: the released agreement
+    (of the stage "agreement"), R the radius, s = ``spread``, a the reach of this adjacency; the
+    noise, of standard deviation a R s / r cells, is then 2^40 in this unit.
     """
 
     nearness: Nearness

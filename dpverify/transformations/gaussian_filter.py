@@ -160,10 +160,9 @@ class GaussianFilter(Filter):
         )
 
     def _score(self, domain: Domain) -> Derivation[Sensitivity]:
-        """Bound how far above 0 the score of a record is that has too few friends on one of the
-        two sides.
+        """Bound the score of a record that has too few friends on one of the two sides.
 
-        It is at most ``margin``, for it is at most 0 on the side with too few friends.
+        It is at most ``margin`` above 0, for it is at most 0 on the side with too few friends.
         """
         p, q = self._weights
         return sensitivity_lemma(

@@ -1,9 +1,8 @@
-"""The soft core: each record counts in full from a public share of friends on, and not up to
-half of them.
+"""The soft core: a record counts in full from a public share of friends on.
 
-Where a share gamma of the records are outliers, inliers count in full if that share is at most
-1 - gamma. Then the agreement loses what the outliers have, where ``degree_weights`` loses three
-times as much. For replace alone.
+It does not count up to half of them. Where a share gamma of the records are outliers, inliers
+count in full if that share is at most 1 - gamma. Then the agreement loses what the outliers
+have, where ``degree_weights`` loses three times as much. For replace alone.
 """
 
 from __future__ import annotations

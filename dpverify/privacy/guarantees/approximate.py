@@ -143,8 +143,7 @@ class ApproxDP(Guarantee):
         settle(self, delta=probability(delta, "delta"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """Return delta + (1 - delta) (e^eps0 - e^epsilon) / (1 + e^eps0) below eps0, delta from
-        there on.
+        """Return delta + (1 - delta) (e^eps0 - e^epsilon) / (1 + e^eps0), and delta from eps0 on.
 
         Source: Kairouz, Oh, Viswanath 2015, Section 3 (the dominating pair of this guarantee).
         """

@@ -21,11 +21,10 @@ AnyGuarantee = TypeVar("AnyGuarantee", bound=Guarantee)
 
 
 def added(guarantees: Iterable[Guarantee]) -> Guarantee | None:
-    """Add up the parameters of guarantees of one kind, of adaptive stages; None for other or
-    mixed kinds.
+    """Add up the parameters of guarantees of one kind, of adaptive stages; None for other kinds.
 
-    Epsilons and deltas; rho; mu^2, delta and tv. Raises ValueError where the sums promise
-    nothing.
+    Epsilons and deltas; rho; mu^2, delta and tv. None for guarantees of several kinds, too.
+    Raises ValueError where the sums promise nothing.
     """
     kinds = [g for g in guarantees if not isinstance(g, PerfectPrivacy)]
     if all(isinstance(g, (PureDP, ApproxDP)) for g in kinds):
@@ -49,7 +48,7 @@ def composed(one: Guarantee, other: Guarantee) -> Guarantee:
     if isinstance(other, PerfectPrivacy):
         return one
     if isinstance(one, PerfectPrivacy) and not isinstance(other, BoundedRange):
-        return other  # of a range that is chosen by coins the intervals differ
+        return other  # intervals differ where coins choose the range
     return added([one, other]) or Profile([one, other])
 
 

@@ -20,8 +20,7 @@ FAR = Fraction(1 << 64)
 
 @dataclass(frozen=True, slots=True)
 class GaussianPart:
-    """Domination by Gaussian noise of shift^2 / variance ``mu_squared``, up to two kinds of
-    events.
+    """Domination by Gaussian noise of shift^2 / variance ``mu_squared``, up to two kinds of events.
 
     ``delta`` and ``tv`` are the additive terms of ApproximateGaussianDP.
     """
@@ -99,8 +98,8 @@ class Guarantee(ABC):
         return Enclosure(max(found.lower, Fraction(0)), min(found.upper, Fraction(1)))
 
     def epsilon_at(self, delta: Exact) -> Enclosure:
-        """Return the least epsilon whose delta is at most ``delta`` in [0, 1); the upper end is
-        safe.
+        """Return the least epsilon whose delta is at most ``delta`` in [0, 1); safe at the
+        upper end.
 
         Raises ValueError when no epsilon reaches it.
         """
@@ -175,7 +174,7 @@ class Guarantee(ABC):
         return divided(self, parts)
 
     def is_perfect(self) -> bool:
-        """Whether the guarantee says that neighbors have the same law."""
+        """Return whether the guarantee says that neighbors have the same law."""
         return self.delta_at(0).upper == 0
 
 

@@ -12,7 +12,7 @@ from dpverify.privacy.guarantees.base import Guarantee, group_size, positive
 from dpverify.privacy.numbers import Exact, render, settle
 from dpverify.privacy.sources import Source, states
 
-_FARTHEST = 1 << 20  # exponents of two between which the best order is looked for
+_FARTHEST = 1 << 20  # largest |log2(t)| of the orders 1 + t that are searched
 _NEWTON_STEPS = 60
 _CLOSE = arb(2) ** -40
 
@@ -54,10 +54,10 @@ class ZeroConcentratedDP(Guarantee):
         return exponent.union(exponent - slack).exp()
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """Return max(1 - F(alpha), the inverse of F at 1 - alpha), F(x) = e^-(sqrt(ln 1/x) -
-        sqrt(rho))^2.
+        """Return max(1 - F(alpha), the inverse of F at 1 - alpha).
 
-        P(S) <= (e^(a rho) Q(S))^((a - 1) / a) for every order a; F is the least such bound.
+        F(x) = e^-(sqrt(ln 1/x) - sqrt(rho))^2. P(S) <= (e^(a rho) Q(S))^((a - 1) / a) for every
+        order a; F is the least such bound.
         """
         root = ball(self.rho).sqrt()
         inverse = (-(((-ball(1 - alpha).log()).sqrt() + root) ** 2)).exp()

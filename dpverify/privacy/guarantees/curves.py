@@ -17,7 +17,7 @@ from dpverify.privacy.numbers import render
 from dpverify.privacy.sources import Source, states
 
 _FAR = arb(1 << 20)  # standard deviations beyond which a tail is below 2^-40000
-_FARTHEST = Fraction(1 << 12)  # epsilons that a claim is compared up to
+_FARTHEST = Fraction(1 << 12)  # largest epsilon at which claims are compared
 _BITS = 400
 _FIRST_CELLS, _MOST_CELLS = 8, 400
 _CLOSE, _SLIGHTLY_LESS = Fraction(1, 1 << 20), 1 - Fraction(1, 1 << 10)
@@ -68,7 +68,7 @@ def lies_below(shown: Guarantee, mu_squared: Fraction, delta: Fraction) -> bool:
     with working_precision(_BITS):
         square = ball(mu_squared)
         first = _Knot(square, _ZERO, _claimed(shown, _ZERO) - delta)
-        if not first.holds:  # most answers of no, and the rest costs a hundred times as much
+        if not first.holds:  # decides most refusals; the rest costs a hundred times as much
             return False
         end = _end(shown, delta)
         if end is None or end > _FARTHEST:
@@ -133,7 +133,7 @@ class _Knot:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim is at most the Gaussian profile here; never wrongly yes."""
+        """True if the claim is at most the Gaussian profile here; never wrongly true."""
         return bool(self.curve >= self.claimed)
 
 

@@ -119,8 +119,7 @@ class ApproximateGaussianDP(Guarantee):
         settle(self, tv=probability(tv, "tv"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """Return the least of delta_mu(e) + delta + (1 + e^e) tv over e in [0, epsilon], at
-        most 1.
+        """Return the least of delta_mu(e) + delta + (1 + e^e) tv over e in [0, epsilon], at most 1.
 
         Without tv that is at e = epsilon. With it, the sum is convex in e^e and least where
         Phi(-e / mu - mu / 2) = tv.
@@ -139,8 +138,7 @@ class ApproximateGaussianDP(Guarantee):
         return total.union(total - slack).min(arb(1))
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """Return the best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror
-        images.
+        """Return the best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirrors.
 
         With G the curve of mu-GDP and x* = Phi(-mu / 2) its fixed point, the lines of
         epsilon >= 0 give G(alpha + tv) - delta - tv up to x* and its tangent beyond; the mirror

@@ -28,8 +28,7 @@ _SHORT = Fraction(1, 1 << 2000)
 )
 @dataclass(frozen=True, slots=True)
 class Group(Guarantee):
-    """A guarantee under which ``base`` holds for each of ``size`` steps from one dataset to the
-    other.
+    """A guarantee under which ``base`` holds for each of ``size`` steps between two datasets.
 
     For guarantees whose groups have no guarantee of the same kind: approximate GDP and
     profiles.
@@ -45,10 +44,9 @@ class Group(Guarantee):
             raise ValueError("size = 1; a single record has the guarantee itself.")
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
-        """Return (1 + e^s + ... + e^((size - 1) s)) delta(s), least over s <= epsilon / size,
-        at most 1.
+        """Return the least of (1 + e^s + ... + e^((size - 1) s)) delta(s) over s <= epsilon / size.
 
-        Each step from one record to the next costs s: P_0(S) <= e^s P_1(S) +
+        At most 1. Each step from one dataset to the next costs s: P_0(S) <= e^s P_1(S) +
         delta(s) <= e^(2 s) P_2(S) + (1 + e^s) delta(s) <= ...
         """
         step = profile_argument(epsilon) / self.size
@@ -73,8 +71,7 @@ class Group(Guarantee):
         return enclose(lambda: ball(self.size * step).expm1() / ball(step).expm1())
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """Return 1 - f applied ``size`` times to alpha: so the power of a test grows, step by
-        step.
+        """Return 1 - f applied ``size`` times to alpha: so the power of a test grows, step by step.
 
         Beyond a thousand steps nothing is said.
         """

@@ -66,9 +66,7 @@ class Lifted(Guarantee):
         return Enclosure(min(there.lower, first.lower), min(there.upper, first.upper))
 
     def _falls(self, epsilon: Fraction, here: Enclosure) -> bool:
-        """Return whether values still fall before ``epsilon``, where the value is the one
-        given.
-        """
+        """Return whether values still fall before ``epsilon``, where the value is the one given."""
         return here.upper < self._at(epsilon * _SLIGHTLY_LESS).upper
 
     def _at(self, epsilon: Fraction) -> Enclosure:
@@ -85,8 +83,7 @@ class Lifted(Guarantee):
         )
 
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
-        """Return whether the profile is at most ``delta``, from the value at this very epsilon
-        first.
+        """Return whether the profile is at most ``delta``, by the value at this very epsilon first.
 
         A smaller epsilon can do better only where values rise.
         """

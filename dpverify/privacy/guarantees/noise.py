@@ -1,6 +1,4 @@
-"""Guarantees of being as private as a certain noise, finer than the (epsilon, delta) they
-imply.
-"""
+"""Guarantees of being as private as a certain noise, finer than the (epsilon, delta) they imply."""
 
 from __future__ import annotations
 
@@ -86,11 +84,11 @@ class BoundedRange(Guarantee):
 @states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity", note="for one integer"))
 @dataclass(frozen=True, slots=True, init=False)
 class DiscreteLaplaceShift(Guarantee):
-    """A guarantee as private as one integer moved by ``shift`` under discrete Laplace noise of
-    ``scale``.
+    """A guarantee: as private as one integer moved by ``shift`` under discrete Laplace noise.
 
-    It is finer than (shift / scale)-DP, which it implies. It holds as well for several integers
-    that move by ``shift`` in all, for one after another is a chain of smaller shifts.
+    The noise has this ``scale``. It is finer than (shift / scale)-DP, which it implies. It
+    holds as well for several integers that move by ``shift`` in all, for one after another is a
+    chain of smaller shifts.
     """
 
     shift: int

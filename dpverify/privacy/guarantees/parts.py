@@ -75,12 +75,11 @@ def total_of(parts: Parts, name: Literal["concentrated", "largest_loss"]) -> Fra
 
 
 def concentrated_ranges(parts: Parts) -> Parts:
-    """Return the parts with bounded ranges as zCDP, merged, when there are several: better in
-    the tails.
+    """Return the parts with bounded ranges as zCDP, merged, when there are several.
 
-    A range's profile is the worst over its intervals, a different one at each epsilon; composed
-    as if one pair attained it all, it costs more than the moments do. Near epsilon = 0 it costs
-    less.
+    That is better in the tails. A range's profile is the worst over its intervals, a different
+    one at each epsilon; composed as if one pair attained it all, it costs more than the moments
+    do. Near epsilon = 0 it costs less.
     """
     ranges = [(part.epsilon, n) for part, n in parts if isinstance(part, BoundedRange)]
     if sum(n for _, n in ranges) < 2:

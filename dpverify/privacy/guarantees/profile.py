@@ -97,8 +97,7 @@ class Profile(Guarantee):
         return Enclosure(min(found.lower, _ONE), min(found.upper, _ONE))
 
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
-        """Return whether the profile is at most ``delta``; without a tv, from coarse bounds
-        first.
+        """Return whether the profile is at most ``delta``; without a tv, from coarse bounds first.
 
         Mostly the coarse bounds decide, either way.
         """
@@ -203,9 +202,7 @@ class Profile(Guarantee):
 
     @property
     def gaussian(self) -> GaussianPart | None:
-        """Gaussian part: the sum over the parts, if each has a Gaussian that is no more
-        private.
-        """
+        """Gaussian part: the sum over the parts, if each has a Gaussian that is no more private."""
         total = _ZERO
         for part, times in self.parts:
             found = part.gaussian
@@ -242,8 +239,7 @@ class Profile(Guarantee):
 
 @lru_cache(maxsize=256)
 def _turning_point(profile: Profile) -> Fraction:
-    """Return an epsilon near which the sum with the tv term is least; the choice decides no
-    soundness.
+    """Return an epsilon near which the sum with the tv term is least; any would be sound.
 
     The sum is convex in e^epsilon, so it falls and then rises.
     """

@@ -117,7 +117,7 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
     try:
         tabled = isinstance(
             family(Fraction(1)), (Profile, Group, Lifted)
-        )  # slow, and enclosed to 1e-4
+        )  # these are slow, and enclosed to 1e-4
         return family(largest_sufficient(holds, gap=_TABLED if tabled else _CLOSE))
     except Unreachable:
         tried = family(Fraction(1))
@@ -131,8 +131,7 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
 
 @lru_cache(maxsize=64)
 def points_of(guarantee: Guarantee) -> tuple[tuple[Fraction, Fraction], ...]:
-    """Return points (epsilon, delta) that the guarantee promises, where a test has a chance to
-    refute it.
+    """Return points (epsilon, delta) of the guarantee where a test has a chance to refute it.
 
     For (epsilon, delta)-DP that is its own point; for a whole profile, points from
     epsilon = 0 to where delta is 1/1000 of what it is there (above its floor).

@@ -1,11 +1,11 @@
-"""Upper bounds for families without one worst pair: the chords of their profile at multiples of
-a mesh.
+"""Upper bounds for families without one worst pair: chords of their profile on a mesh.
 
-The chords are the profile of a symmetric pair with losses at those multiples, which dominates
-the family. Domination needs no total mass (proof in spec/theory/rules.py), so each mass is
-rounded up, and a negative one, where the profile is not convex, to 0. Floats decide which
-multiples are kept, and prove nothing: chords between any of them lie above a convex profile,
-and the largest convex function below a bound lies below the chords.
+The chords between multiples of the mesh are the profile of a symmetric pair with losses at
+those multiples, which dominates the family. Domination needs no total mass (proof in
+spec/theory/rules.py), so each mass is rounded up, and a negative one, where the profile is not
+convex, to 0. Floats decide which multiples are kept, and prove nothing: chords between any of
+them lie above a convex profile, and the largest convex function below a bound lies below the
+chords.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpverify.privacy.numerics.meshes import reach_of
 
 _PRECISION = 160
 _MOST = 1 << 13
-_LARGEST = 600.0  # exponents that floats hold
+_LARGEST = 600.0  # largest exponent that floats hold
 
 
 def chords_above(part: Guarantee, mesh: Fraction) -> Atoms:

@@ -52,20 +52,19 @@ its value.
 """
 CLOSELY = 0.002
 """Smoothing for a gap below 1e-3, where there are few enough points."""
-_MANY, _SMOOTHING_OF_MANY = 12, 0.03  # parts, whose transforms take time
+_MANY, _SMOOTHING_OF_MANY = 12, 0.03  # more parts than that: their transforms take time
 _NEGLIGIBLE = arb(2) ** -(BITS + 24)
 _NEGLIGIBLE_FLOAT = 2.0 ** -(BITS + 25)
 _MARGIN = 2.0**-27
 _FINE = arb(2) ** -60
 _MOST_STEPS = 1 << 18
-_EVERY = 8  # factors between looks at whether the product is small already
+_EVERY = 8  # number of factors between tests whether the product is small already
 
 
 def inverted(
     laws: Composition, epsilon: Fraction, smoothing: float | None = None, work: float = math.inf
 ) -> Enclosure | None:
-    """Return delta(epsilon) of the pairs that the parts stand for; None where it takes too many
-    points.
+    """Return delta(epsilon) of the pairs that the parts stand for; None for too many points.
 
     smoothing: in the same unit as ``CLOSELY``; None for a quick one.
     work: None is returned as well where parts times points are more than that.
@@ -181,7 +180,7 @@ def _products(laws: Composition, setting: Setting) -> list[acb]:
         product = acb(-square * w * w / 2, square * w * (tilt + arb(0.5))).exp()
         for i, factor in enumerate(factors):
             if skipped[k] or (i % _EVERY == 0 and product.abs_upper() < _NEGLIGIBLE):
-                ends = _NEGLIGIBLE.union(-_NEGLIGIBLE)  # for every factor is at most 1
+                ends = _NEGLIGIBLE.union(-_NEGLIGIBLE)  # because every factor is at most 1
                 product = acb(ends, ends)
                 break
             product *= factor.at(w)
@@ -190,16 +189,15 @@ def _products(laws: Composition, setting: Setting) -> list[acb]:
 
 
 def _negligible(factors: Sequence[Closed], setting: Setting) -> NDArray[np.bool_]:
-    """Return for which k the product of all factors is surely below ``_NEGLIGIBLE``: floats,
-    with a proof.
+    """Return for which k the product of all factors is surely below ``_NEGLIGIBLE``.
 
-    A factor with weights a, b of its largest and least loss, which are ``gap`` apart, is at
-    most |a + b e^(i w gap)| + 1 - a - b = sqrt(a^2 + b^2 + 2 a b cos(w gap)) + (1 - a - b). The
-    angle advances by multiplying with a rounded e^(i step gap): an error below 2^-51 in it and
-    in each product, so below 2^-50 count < 2^-30 after at most 2^18 steps, of any sign; _MARGIN
-    is more than twice what it moves the square by, and than all other roundings
-    (one in 2^53 each). Additions, products and square roots are IEEE's; a product that
-    underflows is small. Powers are lowered to a power of two.
+    In floats, with a proof. A factor with weights a, b of its largest and least loss, which are
+    ``gap`` apart, is at most |a + b e^(i w gap)| + 1 - a - b = sqrt(a^2 + b^2 + 2 a b
+    cos(w gap)) + (1 - a - b). The angle advances by multiplying with a rounded e^(i step gap):
+    an error below 2^-51 in it and in each product, so below 2^-50 count < 2^-30 after at most
+    2^18 steps, of any sign; _MARGIN is more than twice what it moves the square by, and than
+    all other roundings (one in 2^53 each). Additions, products and square roots are IEEE's; a
+    product that underflows is small. Powers are lowered to a power of two.
     """
     skipped = np.zeros(setting.count + 1, np.bool_)
     if len(factors) < _EVERY or setting.count > _MOST_STEPS:
@@ -211,7 +209,7 @@ def _negligible(factors: Sequence[Closed], setting: Setting) -> NDArray[np.bool_
     pairs = [angle.sin_cos() for angle in angles]
     known = [number for pair in pairs for number in pair]
     known += [1 / f.total for f in factors] + [f.ratio**f.reach / f.total for f in factors]
-    if not all(number.rad() < _FINE for number in known):  # an angle beyond the precision
+    if not all(number.rad() < _FINE for number in known):  # an angle is beyond the precision
         return skipped
     turns = np.array([complex(float(c.mid()), float(s.mid())) for s, c in pairs])
     squarings = np.array([min(f.times.bit_length() - 1, 5) for f in factors])

@@ -41,8 +41,7 @@ class Atoms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Sums over the upper atoms of a lattice, from each one on, and the mass that is not among
-    them.
+    """Sums over the upper atoms of a lattice, from each one on, and the mass of no atom.
 
     Over i >= j: the sums of the masses p_i of losses l_i = lowest + i * step, and of p_i
     e^(l_j - l_i).
@@ -73,7 +72,7 @@ def composed(laws: Sequence[tuple[Atoms, int]], step: Fraction) -> Table:
         whole *= (atoms.masses(1) + atoms.infinite) ** times
         heap.append((power.length(), i, power))
     heapify(heap)
-    while len(heap) > 1:  # the shortest first
+    while len(heap) > 1:  # multiply the shortest first
         joint, cut = _trimmed(heappop(heap)[2] * heappop(heap)[2])
         lowest += cut * step
         heappush(heap, (joint.length(), len(laws) + len(heap), joint))

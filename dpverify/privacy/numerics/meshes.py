@@ -28,8 +28,8 @@ MOST_NODES = 1 << 11
 """Number of points at which profiles are evaluated, in all."""
 _ZERO = Fraction(0)
 _SEVERAL = 4
-_DEVIATIONS = 34  # between Gaussian tails of 2^-200
-_DEPTH = 118.0  # of the last logarithm: e^-118 is below 1e-51
+_DEVIATIONS = 34  # distance between Gaussian tails of 2^-200
+_DEPTH = 118.0  # minus the logarithm of the least mass that counts: e^-118 < 1e-51
 
 
 def has_atoms(part: Guarantee) -> bool:

@@ -88,13 +88,12 @@ def _moment(part: Guarantee, times: int, t: arb) -> arb:
 
 
 def mixed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
-    """Return delta(epsilon) where all parts but one, or all, have atoms, and few together; None
-    otherwise.
+    """Return delta(epsilon) where all parts, or all but one, have few atoms; None otherwise.
 
-    That is the mean over the losses l of the parts with atoms of the other part's profile at
-    epsilon - l. A profile at a negative argument follows by symmetry: 1 - e^y + e^y delta(-y).
-    The proof in spec/theory/inversion.py:beside_atoms asks for a bound at single points, which
-    need not be convex.
+    That is the mean over the losses l of the parts with atoms, which have to be few together,
+    of the other part's profile at epsilon - l. A profile at a negative argument follows by
+    symmetry: 1 - e^y + e^y delta(-y). The proof in spec/theory/inversion.py:beside_atoms asks
+    for a bound at single points, which need not be convex.
     """
     others = tuple(p for p in parts if has_atoms(p[0]))
     alone = [p for p in parts if not has_atoms(p[0])]

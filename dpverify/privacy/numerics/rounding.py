@@ -38,9 +38,9 @@ from dpverify.privacy.numerics.meshes import (
 )
 from dpverify.privacy.numerics.moments import Losses, losses_of
 
-_MOST_BESIDE = 1 << 6  # losses that are kept exact
-_MOST_SPLIT = 1 << 9  # losses of one part that are split one by one
-_FINER = 3.0  # toward zero costs more than apart
+_MOST_BESIDE = 1 << 6  # largest number of losses that are kept exact
+_MOST_SPLIT = 1 << 9  # largest number of losses of one part that are split one by one
+_FINER = 3.0  # rounding toward zero costs more than rounding apart
 _MOST_STEPS = 1 << 16
 _MOST_LENGTH = 1 << 19
 _LEAST_NODES = 1 << 7
@@ -166,8 +166,7 @@ def _steps(extent: Fraction, mesh: Fraction) -> int:
 
 
 def _toward_zero(part: Guarantee, mesh: Fraction, nodes: int = MOST_NODES) -> Atoms:
-    """Return losses +-l at multiples of the mesh, each l with the mass of |L| from l up to the
-    next one.
+    """Return losses +-l at multiples of the mesh, with the mass of |L| from l to the next one.
 
     For a pure part the losses are +-l, l a multiple of half the mesh.
     """

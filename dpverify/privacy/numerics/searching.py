@@ -21,7 +21,7 @@ from dpverify.privacy.numbers import to_float
 from dpverify.privacy.numerics.composing import above, attained, below
 
 _GAP = Fraction(1, 1 << 34)
-_WIDE = Fraction(1, 1 << 14)  # where the two sides are apart anyway
+_WIDE = Fraction(1, 1 << 14)  # gap to search to where the two sides are apart anyway
 _MOST_STEPS = 120
 _LEAST = -1e6
 _FINE = 1 << 11
@@ -128,7 +128,7 @@ def _range(parts: Parts, alpha: Fraction) -> tuple[float, float, float]:
     for part, times in parts:
         if isinstance(
             part, SmoothLaplace
-        ):  # about as noise that moves by its shift and its tail together
+        ):  # about like noise that moves by its shift and its tail together
             rho += times * (part.shift + part.growth - 1) ** 2 / 2
     small, large = -_log(alpha), -_log(1 - alpha)
     mean = min(to_float(rho), 1e9)

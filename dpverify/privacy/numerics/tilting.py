@@ -94,7 +94,7 @@ def chosen(rough: Rough, epsilon: Fraction, smoothing: float) -> Choice:
     points.
     """
     x = to_float(epsilon)
-    # To half an octave, so that tables are met again.
+    # Rounded to half an octave, so that cached tables are used again.
     tilt = math.exp2(round(2 * least(lambda t: _objective(rough, x, t), 1 / 16)) / 2)
     extra = smoothing**2 / (tilt * (tilt + 1))
     found = None

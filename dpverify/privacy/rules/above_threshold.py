@@ -29,14 +29,13 @@ def above_threshold(
     query_scale: Exact,
     by_range: bool = False,
 ) -> Derivation[PrivacyClaim]:
-    """Claim for the index of the first query with query + Y >= threshold + Z, or that there is
-    none.
+    """Claim for the index of the first query with query + Y >= threshold + Z, or "none".
 
-    All are integers; Z is discrete Laplace noise of ``scale``, drawn once; Y has
-    ``query_scale`` and is fresh for each query. Each query moves by at most D (the L-infinity
-    norm, or the one-way norm). With query_scale >= 2 scale, or query_scale >= scale where all
-    move one way, this is as private as an integer that moves by 2 D under the noise Z alone, so
-    (2 D / scale)-DP and better.
+    The report is "none" where no query is above. All are integers; Z is discrete Laplace noise
+    of ``scale``, drawn once; Y has ``query_scale`` and is fresh for each query. Each query
+    moves by at most D (the L-infinity norm, or the one-way norm). With query_scale >= 2 scale,
+    or query_scale >= scale where all move one way, this is as private as an integer that moves
+    by 2 D under the noise Z alone, so (2 D / scale)-DP and better.
 
     Proof. Let P, Q be the laws, p(z) the mass of Z, and K(k | z), L(k | z) the laws of report k
     given Z = z. Move the threshold along by D: what was below stays below, and a report meets a

@@ -148,8 +148,9 @@ def parallel(
     adjacency: Adjacency | None = None,
     chained: bool = False,
 ) -> Derivation[PrivacyClaim]:
-    """Compose stages that each see only their own block of the records: the largest guarantee,
-    not the sum.
+    """Compose stages that each see their own block of the records: the largest guarantee.
+
+    Not the sum: each record is in one block.
 
     by="index": blocks of positions. REPLACE only: a removal moves every later record.
     by="independent_label": every record carries a label of its own, drawn independently of all

@@ -62,8 +62,7 @@ _EACH = Source("OURS", "what holds at each released number holds at the one that
 def add_delta_event(
     claim: Derivation[PrivacyClaim], event: Derivation[EventBound]
 ) -> Derivation[PrivacyClaim]:
-    """Discharge the hypothesis whose failure the event is, for its probability as an additive
-    delta.
+    """Discharge the hypothesis that the event breaks, for its probability as an additive delta.
 
     Under the hypothesis the claim is about the outputs at which it holds. These must be decided
     by the output, so that they are the same set of outputs for both neighbors: then P(S) <=
@@ -84,7 +83,7 @@ def add_delta_event(
 def add_total_variation_event(
     claim: Derivation[PrivacyClaim], event: Derivation[EventBound]
 ) -> Derivation[PrivacyClaim]:
-    """Discharge the hypothesis whose failure the event is, whatever decides the event.
+    """Discharge the hypothesis that the event breaks, whatever decides the event.
 
     Under the hypothesis the claim is about a mechanism that can be coupled with this one so
     that both give the same output where it holds. The cost is (1 + e^epsilon) times the event's
@@ -130,8 +129,7 @@ def _discharged(
 def released_event(
     fails: Compared, released: Derivation[PrivacyClaim], *, probability: Exact
 ) -> Derivation[EventBound]:
-    """Bound the probability that the number a stage releases misses the bound that a hypothesis
-    puts on it.
+    """Bound the probability that a stage's released number misses the bound of a hypothesis.
 
     released: the claim of the stage that releases the number, by a rule of added noise. The
     stage's query is the hypothesis's quantity q less a public ``shift``
@@ -218,8 +216,7 @@ def assume(claim: Derivation[PrivacyClaim], hypothesis: Hypothesis) -> Derivatio
 def for_each_release(
     claim: Derivation[PrivacyClaim], under: Iterable[Compared]
 ) -> Derivation[PrivacyClaim]:
-    """Declare the claim of a stage that is built from a released number, from the claim at one
-    such number.
+    """Declare the claim of a stage built from a released number, from the claim at one number.
 
     Every stage that is built has at least this guarantee, under the hypothesis at the number it
     was built from (execution checks both). So what was assumed of that number becomes what is

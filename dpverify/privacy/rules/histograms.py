@@ -115,7 +115,7 @@ def propose_test_release(
     return derive(claim, rule, (values,), _TESTED)
 
 
-_MOST_MOVED = 16  # partitions are listed
+_MOST_MOVED = 16  # largest total whose partitions are listed
 
 
 @dataclass(frozen=True, slots=True)

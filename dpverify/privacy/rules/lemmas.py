@@ -92,8 +92,7 @@ def event_lemma(
     obligation: str,
     source: Source,
 ) -> Derivation[EventBound]:
-    """State a bound on the probability that a hypothesis fails, for every pair and under both
-    its datasets.
+    """State a bound on the probability that a hypothesis fails, under both datasets of any pair.
 
     For a stage's own noise such a bound is derived, by ``released_event``.
     """

@@ -86,8 +86,7 @@ def hypotheses_of(*premises: AnyDerivation) -> Hypotheses:
 
 
 def require_closed(premise: AnyDerivation, rule: str) -> None:
-    """Refuse a premise under hypotheses, for a rule whose conclusion is about another pair of
-    neighbors.
+    """Refuse a premise under hypotheses, for a rule that concludes about another pair of neighbors.
 
     A hypothesis is about the premise's pair, and its failure is paid for once for each such
     pair: perfect privacy off an event of probability delta says (0, 2 delta) of two steps, not

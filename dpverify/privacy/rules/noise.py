@@ -121,8 +121,7 @@ def discrete_gaussian(
 def rounded_gaussian(
     sensitivity: Derivation[Sensitivity], sigma: Exact
 ) -> Derivation[PrivacyClaim]:
-    """Release round(query + sigma Z), Z standard normal in every coordinate: mu-GDP, mu =
-    L2 / sigma.
+    """Release round(query + sigma Z), Z standard normal in every coordinate: (L2 / sigma)-GDP.
 
     Rounding an integer plus a real normal is post-processing of the Gaussian mechanism. Needs
     the squared L2 norm, or the L1 norm, which is no smaller than the L2 norm.

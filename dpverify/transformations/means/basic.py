@@ -22,7 +22,7 @@ from dpverify.privacy import Adjacency
 from dpverify.transformations.basic_filter import BasicFilter
 from dpverify.transformations.means.shared import MEAN, kept_plan, least, least_shift
 
-_COUNT_SHARE, _AT_ROWS = 1.5, 2000.0  # measured: the least error at (1, 1e-6)
+_COUNT_SHARE, _AT_ROWS = 1.5, 2000.0  # measured to give the least error at (1, 1e-6)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,10 +52,9 @@ def kept_plan(
 
 
 def spread_for(mu_squared: Fraction, width: int) -> Fraction:
-    """Return about the least spread with (1 / spread + sqrt(width) 2^-40)^2 <= mu^2, as short a
-    rational.
+    """Return about the least spread with (1 / spread + sqrt(width) 2^-40)^2 <= mu^2.
 
-    Raises ValueError where the rounding alone takes more.
+    It is as short a rational. Raises ValueError where the rounding alone takes more.
     """
     root = root_down(mu_squared, 60)
     left = root - Fraction(math.isqrt(width) + 1, 1 << 40) * (1 + Fraction(1, 2**30))
