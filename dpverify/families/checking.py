@@ -26,8 +26,9 @@ class FamilyReport:
     """Report of ``check_family`` for a range of parameters.
 
     curvature: the least and the largest variance of the statistic over the range.
-    interior: how far, in the natural parameter, the range is from the end of all.
-    degree: of the statistic as a polynomial of the record; None where it is none up to 6.
+    interior: distance, in the natural parameter, of the range from the end of all parameters.
+    degree: degree of the statistic as a polynomial of the record; None where it is none up to
+    6.
     broken: the assumptions among S1 to S4 that do not hold, each with where; privacy never
     depends on them.
     """

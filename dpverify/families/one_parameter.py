@@ -134,8 +134,9 @@ class Family(ABC):
         return top + float(np.log(np.exp(logs - top) @ weights))
 
     def sample(self, theta: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw records of the law; of a density in cells of the window, each with that of its
-        middle.
+        """Draw records of the law.
+
+        From a density, each cell of the window is drawn with the mass of its middle.
         """
         low, high = self.window(theta)
         cell = 0.0 if self.lattice else (high - low) / _CELLS

@@ -74,8 +74,8 @@ class ExponentialFamily(ABC):
     """An exponential family with several parameters. A user's own is a frozen dataclass with
     the abstract methods.
 
-    d: the number of columns of a record.
-    degree: of the statistic as a polynomial of the record, None where it is none.
+    d: number of columns of a record.
+    degree: degree of the statistic as a polynomial of the record, None where it is none.
     monotone: whether ``clipped(theta, S).jacobian`` is known to be positive definite for every
     theta and ball.
     """

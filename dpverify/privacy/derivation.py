@@ -1,4 +1,4 @@
-"""Claims and their proof trees. Only the rules make them (dpverify/privacy/rules.py)."""
+"""Claims and their proof trees, which only the rules (``dpverify.privacy.rules``) make."""
 
 from __future__ import annotations
 

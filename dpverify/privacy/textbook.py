@@ -42,8 +42,7 @@ class Cost:
 def stages_of(derivation: AnyDerivation) -> tuple[Derivation[PrivacyClaim], ...]:
     """Return the claims that composition, post-processing and conversion put together, in order.
 
-    What another rule made (a group, a rare event, a lift) is one stage with the claim of that
-    rule.
+    A claim that another rule made (a group, a rare event, a lift) is one stage.
     """
     claims = [p for p in derivation.premises if isinstance(p.conclusion, PrivacyClaim)]
     if derivation.rule.startswith(_TRANSPARENT) and claims:

@@ -1,9 +1,9 @@
 """The exact draw of the exponential mechanism: one of many candidates, by weights exp(-rate e).
 
-Lay the weights end to end on a line, and let U be uniform on [0, 1): the candidate whose stretch
-holds U times the total is the draw. Neither U nor the weights are ever rounded: some bits of U and
-enclosures of the weights usually decide which stretch it is; where they do not, both are refined
-until they do. So a candidate has exactly its probability, however small that is.
+Lay the weights end to end on a line, and let U be uniform on [0, 1): the draw is the candidate
+whose stretch holds U times the total. Neither U nor the weights are ever rounded: some bits of
+U and enclosures of the weights usually decide which stretch it is; where they do not, both are
+refined until they do. So a candidate has exactly its probability, however small that is.
 
 Every decision is a comparison of integers. The running time of a draw follows U, hardly ever
 visibly: 64 bits leave one draw in about 2^63 / (number of candidates) open.

@@ -49,8 +49,8 @@ class RoundedLaplace:
 def rounded_laplace(bits: Bits, scale: Fraction, size: int, *, digits: int = _DIGITS) -> IntArray:
     """Draw ``size`` independent integers round(scale Z), Z a real standard Laplace number.
 
-    digits: of |Z|, after the binary point, that are drawn at first; any number gives the same
-    law.
+    digits: number of binary digits of |Z|, after the point, that are drawn at first; any number
+    gives the same law.
 
     Raises ValueError for scale <= 0.
     """

@@ -41,7 +41,7 @@ class Axis:
 class Layer:
     """A part of a figure, with its line in the legend: a line, marks, or areas around marks.
 
-    bars: of each mark, the lower and the upper end of its interval.
+    bars: the lower and the upper end of each mark's interval.
     areas: outer corners of regions that reach from their mark to the right and upward.
     """
 
@@ -79,7 +79,7 @@ class Figure:
 
 
 def figures_of(data: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield the figures of a unit's data: of an audit two, of a rate one, of anything else none.
+    """Yield the figures of a unit's data: two of an audit, one of a rate, none of anything else.
 
     Data of another version may lack a piece or spell it differently; then its figure is left
     out.
@@ -299,8 +299,9 @@ def number(value: Any) -> float:
 
 
 def digits(value: Any) -> str:
-    """Write a number with four significant digits; what is no number as a dash, or as it is
-    written.
+    """Write a number with four significant digits.
+
+    What is no number is written as a dash, or as it is.
     """
     try:
         shown = number(value)

@@ -60,7 +60,8 @@ def _crossing(
 ) -> tuple[Fraction, Fraction]:
     """Return (a, b), close together, with side(a) > goal and side(b) <= goal (or b = ``high``).
 
-    By the secant through the logarithms at both ends (Illinois), now and then the middle.
+    The search follows the secant through the logarithms at both ends (Illinois), and now and
+    then takes the middle.
     """
     target, unit = _log(goal), Fraction(2) ** (_bits(high) - 60)
     left, right = _log(side(low)) - target, _log(side(high)) - target

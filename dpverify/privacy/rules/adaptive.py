@@ -1,6 +1,4 @@
-"""The rule for requests, each with its own guarantee, that are chosen after the answers to
-earlier ones.
-"""
+"""The rule for requests, each with its own guarantee, that are chosen after earlier answers."""
 
 from __future__ import annotations
 

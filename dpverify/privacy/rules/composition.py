@@ -148,9 +148,9 @@ def parallel(
     adjacency: Adjacency | None = None,
     chained: bool = False,
 ) -> Derivation[PrivacyClaim]:
-    """Compose stages that each see their own block of the records: the largest guarantee.
+    """Compose stages that each see only their own block of the records.
 
-    Not the sum: each record is in one block.
+    The guarantee of the whole is the largest of the stages', not the sum.
 
     by="index": blocks of positions. REPLACE only: a removal moves every later record.
     by="independent_label": every record carries a label of its own, drawn independently of all

@@ -1,6 +1,4 @@
-"""Rules that discharge hypotheses: rare events, which cost their probability, and gates, which
-cost nothing.
-"""
+"""Rules that discharge hypotheses: rare events cost their probability, gates cost nothing."""
 
 from __future__ import annotations
 

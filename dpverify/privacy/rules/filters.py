@@ -1,6 +1,4 @@
-"""Rules for filters that keep friendly records: a claim for friendly neighbors becomes one for
-all.
-"""
+"""Rules for filters that keep friendly records: from claims for friendly neighbors to all."""
 
 from __future__ import annotations
 
@@ -57,14 +55,13 @@ _KEPT = Source("OURS", "records without enough friends are kept rarely: one boun
 def friendly_lift(
     friendly: Derivation[PrivacyClaim], stability: Derivation[Sensitivity]
 ) -> Derivation[PrivacyClaim]:
-    """Claim for a filter that keeps each record independently, then a mechanism that is private
-    for friendly neighbors only.
+    """Lift a friendly claim to a filter that keeps each record independently, then a mechanism.
 
-    T is the largest sum of changes of the keep-probabilities (the premise: 2 under add-remove,
-    3 under replace for the filter of FriendlyCore). Every set on the way is friendly as the
-    premise says, and the friendly claim must cover that: a claim for records of few strangers
-    does not. If the mechanism is friendly (e, d)-DP, then with a = e^e - 1 the whole is (a T, d
-    (e^(a T) - 1) / a)-DP.
+    The mechanism is private for friendly neighbors only. T is the largest sum of changes of the
+    keep-probabilities (the premise: 2 under add-remove, 3 under replace for the filter of
+    FriendlyCore). Every set on the way is friendly as the premise says, and the friendly claim
+    must cover that: a claim for records of few strangers does not. If the mechanism is friendly
+    (e, d)-DP, then with a = e^e - 1 the whole is (a T, d (e^(a T) - 1) / a)-DP.
     """
     inner = friendly.conclusion
     if not isinstance(inner.adjacency, Friendly):
@@ -130,8 +127,7 @@ def kept_by_noise(
     probability: Exact,
     under: Iterable[Hypothesis] = (),
 ) -> Derivation[EventBound]:
-    """Bound the probability that a filter keeps a record with too few friends, of at most
-    ``records`` such.
+    """Bound the probability that a filter keeps any of ``records`` records with too few friends.
 
     score: how far above 0 the score of such a record may be (L-infinity).
     under: the hypotheses that bound the number of records.
@@ -210,8 +206,9 @@ def noisy_degree_lift(
     *,
     budget: Exact,
 ) -> Derivation[PrivacyClaim]:
-    """Claim for a filter that keeps each record by its noisy score, then a mechanism that is
-    private for friendly neighbors only.
+    """Lift a friendly claim to a filter that keeps records by noisy scores, then a mechanism.
+
+    The mechanism is private for friendly neighbors only.
 
     inside, outside: how far the scores of the other records move (squared L2) when the record
     in question has, or has not, the friends that it takes to be kept. ``inside`` says which

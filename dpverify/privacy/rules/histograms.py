@@ -1,6 +1,4 @@
-"""Rules for thresholds on histograms over keys that nobody has listed, and on how stable a
-value is.
-"""
+"""Rules for thresholds: on histograms over unlisted keys, and on how stable a value is."""
 
 from __future__ import annotations
 
@@ -40,11 +38,11 @@ _TESTED = Source(
 def stability_histogram(
     keys: Derivation[Sensitivity], *, scale: Exact, threshold: int
 ) -> Derivation[PrivacyClaim]:
-    """Release (key, count + Z) for every key that occurs and has count + Z >= threshold, in an
-    order that the keys decide; Z discrete Laplace of ``scale``.
+    """Release (key, count + Z) for every key that occurs and has count + Z >= threshold.
 
-    With q = e^(-1 / scale) a key that one record holds surfaces with probability
-    d = P(1 + Z >= threshold) = q^(threshold - 1) / (1 + q), from the predicate itself. A record
+    The order is one that the keys decide; Z is discrete Laplace noise of ``scale``. With q =
+    e^(-1 / scale) a key that one record holds surfaces with probability d =
+    P(1 + Z >= threshold) = q^(threshold - 1) / (1 + q), from the predicate itself. A record
     touches at most k keys, once each (the premise). Restricted to outputs without a key that
     only one of the neighbors has, both laws are at least (1 - d)^k times laws of ratio
     e^epsilon, so (epsilon, 1 - (1 - d)^k)-DP with epsilon = k / scale (add-remove) or
@@ -90,15 +88,15 @@ def gaussian_stability_histogram(
 def propose_test_release(
     values: Derivation[Sensitivity], *, scale: Exact, threshold: int
 ) -> Derivation[PrivacyClaim]:
-    """Release (value, distance + Z) for every value with distance + Z >= threshold; Z discrete
-    Laplace of ``scale``.
+    """Release (value, distance + Z) for every value with distance + Z >= threshold.
 
-    A value's distance is the least number of records that have to change before the value does.
-    Let neighbors differ in j of the k values (the premise). These have distance 1 on both
-    sides, so each passes with the probability d = P(1 + Z >= threshold), and what is said of
-    one that does not pass is the same. The other k - j have distances that differ by at most 1.
-    On outputs without any of the j both laws are (1 - d)^j times laws of ratio
-    e^((k - j) / scale): so (k / scale, 1 - (1 - d)^k)-DP, whatever j is.
+    Z is discrete Laplace noise of ``scale``. A value's distance is the least number of records
+    that have to change before the value does. Let neighbors differ in j of the k values
+    (the premise). These have distance 1 on both sides, so each passes with the probability d =
+    P(1 + Z >= threshold), and what is said of one that does not pass is the same. The other k -
+    j have distances that differ by at most 1. On outputs without any of the j both laws are
+    (1 - d)^j times laws of ratio e^((k - j) / scale): so (k / scale, 1 - (1 - d)^k)-DP,
+    whatever j is.
     """
     require_norm(values, (Norm.STABLE,), "propose-test-release")
     premise = values.conclusion
@@ -172,8 +170,7 @@ def _threshold(threshold: int, change: _Change) -> int:
 
 
 def _surfacing(single: Callable[[int], arb], change: _Change) -> Fraction:
-    """Bound the probability that one of the keys that only one of the neighbors has surfaces,
-    for the worst such keys.
+    """Bound the probability that a key of only one of the neighbors surfaces, in the worst case.
 
     That is 1 minus the product of 1 - single(count), without cancellation, rounded up.
     """

@@ -1,6 +1,4 @@
-"""Leaves of derivations: lemmas, with the obligation that shows each, and conjectures, which
-nobody proves.
-"""
+"""Leaves of derivations: lemmas, each with its obligation, and conjectures, which nobody proves."""
 
 from __future__ import annotations
 

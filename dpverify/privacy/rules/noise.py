@@ -162,8 +162,7 @@ def exponential_mechanism(
 
 @states(_SMOOTH)
 def smooth_laplace(sensitivity: Derivation[Sensitivity], scale: Exact) -> Derivation[PrivacyClaim]:
-    """Release round(number + ``scale`` S Z), Z standard Laplace and S the number's own scale,
-    for one number.
+    """Release round(number + ``scale`` S Z), Z standard Laplace, for one number with a scale S.
 
     Needs the smooth norm: the number, an integer, moves by at most the smaller of S and S', and
     S by at most a factor. Rounding a real variable is post-processing; the profile is that of a

@@ -1,6 +1,4 @@
-"""Rules for the same mechanism behind a map of single records: columns of a table, records left
-out.
-"""
+"""Rules for a mechanism behind a map of single records: columns of a table, records left out."""
 
 from __future__ import annotations
 
@@ -17,13 +15,13 @@ _KEPT = Source("OURS", "a map that leaves records out turns a replacement into t
 def of_each_record(
     claim: Derivation[PrivacyClaim], *, domain: AnyDomain, by: str
 ) -> Derivation[PrivacyClaim]:
-    """Carry the claim of a mechanism over to datasets of another domain, each record of which a
-    public function maps to one it takes.
+    """Carry a mechanism's claim over to another domain, whose records a public function maps.
 
-    by: the function, in words. It is total, has no coins and sees one record: neither its place nor
-    the others. Then F(x_1, ..., x_n) = (f(x_1), ..., f(x_n)) has as many records as x. Where x and
-    y differ at one place, F(x) and F(y) differ there or nowhere; where y is x without a row, F(y)
-    is F(x) without the image of that row. So images of neighbors are neighbors under the same
+    by: the function, in words. It maps each record of the domain to one that the mechanism
+    takes. It is total, has no coins and sees one record: neither its place nor the others. Then
+    F(x_1, ..., x_n) = (f(x_1), ..., f(x_n)) has as many records as x. Where x and y differ at
+    one place, F(x) and F(y) differ there or nowhere; where y is x without a row, F(y) is F(x)
+    without the image of that row. So images of neighbors are neighbors under the same
     adjacency, or equal, and what the mechanism does on x is its law on F(x).
     """
     adjacency = _adjacency_of(claim, domain, "of_each_record")
@@ -35,16 +33,16 @@ def of_each_record(
 def of_kept_records(
     claim: Derivation[PrivacyClaim], *, domain: AnyDomain, adjacency: Adjacency, by: str
 ) -> Derivation[PrivacyClaim]:
-    """Carry the claim of a mechanism under add-remove over to datasets of another domain, whose
-    records a public function maps or leaves out.
+    """Carry an add-remove claim over to another domain, whose records are mapped or left out.
 
-    by: the function, in words. It has no coins and sees one record: neither its place nor the
-    others. F(x) has the images of the records that f keeps, in their order. Where y is x without a
-    row, F(y) is F(x), or F(x) without one row: the same guarantee under add-remove. Where x and y
-    differ at one place, let z be x without that row: F(x) is F(z) or has one row more, and so has
-    F(y). So F(z) is a step or none from each of them, and belongs to the mechanism's domain: under
-    replace the guarantee for two steps. A claim under replace says nothing here: it takes the
-    number of records to be public, and that of the kept ones is not.
+    by: the public function that maps records or leaves them out, in words. It has no coins and
+    sees one record: neither its place nor the others. F(x) has the images of the records that f
+    keeps, in their order. Where y is x without a row, F(y) is F(x), or F(x) without one row:
+    the same guarantee under add-remove. Where x and y differ at one place, let z be x without
+    that row: F(x) is F(z) or has one row more, and so has F(y). So F(z) is a step or none from
+    each of them, and belongs to the mechanism's domain: under replace the guarantee for two
+    steps. A claim under replace says nothing here: it takes the number of records to be public,
+    and that of the kept ones is not.
     """
     if not isinstance(adjacency, Adjacency):
         raise TypeError(

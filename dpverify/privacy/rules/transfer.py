@@ -1,6 +1,4 @@
-"""Rules for the same mechanism under another guarantee or adjacency, or behind a map of its
-records.
-"""
+"""Rules for a mechanism under another guarantee or adjacency, or behind a map of its records."""
 
 from __future__ import annotations
 
@@ -93,8 +91,9 @@ def change_adjacency(claim: Derivation[PrivacyClaim], to: Adjacency) -> Derivati
 def coupled_map(
     inner: Derivation[PrivacyClaim], coupling: Derivation[Sensitivity]
 ) -> Derivation[PrivacyClaim]:
-    """Put a randomized map of the records, whose coins stay hidden, before a mechanism: the
-    mechanism's claim, for the whole.
+    """Put a randomized map of the records before a mechanism; the whole has the mechanism's claim.
+
+    The map's coins stay hidden.
 
     coupling: what the map gives on neighbors can be drawn together so that at most so many
     steps of the inner claim's adjacency lead from one to the other, for certain.
