@@ -28,7 +28,7 @@ _running: list[AuditedTest] = []
 
 
 class AuditedTest:
-    """A test in progress, to which audits belong that are made while it runs, its fixtures' too.
+    """Test in progress; it owns the audits that are made while it or its fixtures run.
 
     name: the test's node id, which fixes the seed unless ``--dp-seed`` does.
     quick: whether ``--dp-quick`` was given.
@@ -166,7 +166,7 @@ def pytest_runtest_makereport(
 
 
 class _Reporter:
-    """Everything that was audited in a run, told at its end."""
+    """Reporter that collects every audit of a run and prints them at its end."""
 
     def __init__(self, config: pytest.Config, path: Path | None) -> None:
         self._config = config

@@ -1,9 +1,9 @@
 """The attack on a claim with a number of draws fixed beforehand.
 
-On every pair some draws choose an event for either direction, and the point of the claim that it
-is to refute; fresh draws certify it. Most of the false-alarm probability goes to the direction and
-pair that looked most promising on the first draws: that choice is free, since the second are
-independent.
+On every pair some draws choose an event for either direction, and the point of the claim that
+it is to refute; fresh draws certify it. Most of the false-alarm probability goes to the
+direction and pair that looked most promising on the first draws: that choice is free, since the
+second draws are independent of the first.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ _LEARNING, _CHOOSING, _CERTIFYING, _AGAIN = range(4)
 class FaultResult:
     """Result for one planted fault: whether it was detected, and its strongest certificate.
 
-    trials: draws a side and pair with which it was caught, or missed. needs: of a missed one,
-    about how many show it by that event; infinite where none would, NaN of a caught one.
+    trials: draws per side and pair with which the fault was detected, or missed. needs: for a
+    missed fault, about how many draws would show it by that event; infinite where none would,
+    NaN for a detected fault.
     """
 
     name: str
@@ -105,12 +106,11 @@ class Attempt:
 class Study:
     """Events that the first draws on a pair led to.
 
-    laws: of both sides. witnesses: an event for either direction; besides: after a second look,
-    those that promised most after it; suspects: those of the largest signed roots, where nothing
-    promises a refutation;
-    along: more of them on the curve. draws: how many are left to certify with.
-    watch: what draws showed of noise that outputs share: nothing yet.
-    guess: at either side of single calls, for a claim without delta, and what it promises.
+    laws: of both sides. witnesses: an event for either direction. besides: after a second look,
+    the events that promised most after it. suspects: the events of the largest signed roots,
+    where nothing promises a refutation. along: further events on the curve. draws: how many are
+    left to certify with. watch: evidence of noise that outputs share, so far none. guess: a
+    guess at either side of single calls, for a claim without delta, with its promise.
     """
 
     index: int
@@ -173,7 +173,8 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class FixedAttack:
-    """``trials`` draws a side and pair; ``alpha`` for everything that one call certifies.
+    """Attack with ``trials`` draws per side and pair, and ``alpha`` for all that one call
+    certifies.
 
     curve: how many more events to certify on the most promising pair, along the trade-off curve.
     planted: whether what is attacked is known to be broken, and may draw no noise at all.
@@ -393,8 +394,8 @@ def _direction(shot: Shot) -> str:
 def _guess_of(
     witnesses: tuple[Witness, Witness], draws: Sequence[Draws], task: Task
 ) -> tuple[Guess, float]:
-    """Return a guess at either side; its promise is the larger if guessing one side alone shows
-    less.
+    """Return a guess at either side, with a promise above that of both events if as many guesses
+    of one side would show less; otherwise the promise is -inf.
     """
     options = guesses_of(witnesses)
     scale = task.draws / max(1, len(draws[0]))
@@ -427,7 +428,8 @@ def suggested_direction(pair: NeighboringPair) -> Floats | None:
 def study_sizes(trials: int, law_known: bool, points: int = 1) -> tuple[int, int]:
     """Return how many of these draws learn events, and how many choose among them.
 
-    Fewer where the law is known, or where a whole profile is claimed: what to expect is known then.
+    Fewer are needed where the law is known or a whole profile is claimed: what to expect is
+    known then.
     """
     share = 10 if points > 1 else 8 if law_known else 6
     learning = min(max(trials // 16, min(trials // 5, 500)), 10_000 if law_known else 60_000)
@@ -438,7 +440,7 @@ def study_sizes(trials: int, law_known: bool, points: int = 1) -> tuple[int, int
 def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
     """Raise InvalidRun if every call on both sides raised the same exception.
 
-    One whose text depends on the dataset is an outcome like any other.
+    An exception whose text depends on the dataset is an outcome like any other.
     """
     said = {label for draws in batches for label in draws.coded.counts()}
     failed = all_failed(batches[0])

@@ -16,17 +16,17 @@ from dpverify.plans.plan import is_filtered, stages_of
 
 WHOLE = ""
 BEHIND_THE_FILTER = ":kept"
-"""Ends the name of an audit of what runs behind a filter, on friendly neighbors."""
+"""Suffix of the names of audits of what runs behind a filter, on friendly neighbors."""
 OPENING = ":opening"
-"""Ends the name of an audit of the first stage by itself."""
+"""Suffix of the names of audits of the first stage by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attacked:
     """Target of one audit: a mechanism, its pairs, and its planted faults.
 
-    own, elsewhere, only: faults and stages as in ``Configuration``. quick_trials: likewise, of
-    the whole; parts by themselves are cheap to draw from.
+    own, elsewhere, only: faults and stages as in ``Configuration``. quick_trials: likewise, for
+    the whole mechanism; parts by themselves are cheap to draw from.
     """
 
     mechanism: Subject

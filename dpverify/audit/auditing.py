@@ -43,7 +43,7 @@ DEFAULT_TRIALS = 100_000
 DEFAULT_ALPHA = 1e-6
 FEWEST_TRIALS = 100
 FAULT_TRIALS = 400_000
-"""Draws a side and pair for each planted fault of a sequential audit, at most."""
+"""Largest number of draws per side and pair for each planted fault of a sequential audit."""
 _LEAST_ALPHA = 1e-280
 _TOGETHER = Together()
 _FIRST = (
@@ -71,47 +71,46 @@ def audit(
     progress: Progress = None,
     parts: Together = _TOGETHER,
 ) -> AuditResult:
-    """Attack ``subject`` on every pair, in both directions, and unless that refutes its claim
-    each planted fault likewise.
+    """Attack ``subject`` on every pair in both directions; unless that refutes its claim,
+    attack each planted fault likewise.
 
     subject: one of our mechanisms, or any function f(dataset) of its own randomness (with
     ``vectorized=True``: f(dataset, size), which returns ``size`` independent outputs, each with
-    noise of its own; certificates mean nothing where outputs share a draw). What is refuted of
-    f(dataset) is that every call's law, given the calls before, keeps the claim; the side of
+    noise of its own; certificates mean nothing where outputs share a draw). For f(dataset), the
+    audit tests that the law of every call, given the calls before, keeps the claim. The side of
     each call is a fair coin, so outputs may drift with the calls (a clock, a counter). Noise
-    that calls share breaks this without any leak: it is looked for, and an InvalidRun where it
-    is found.
-    fresh: instead of a subject, a factory: make() returns a new function f(dataset), which is
-    called once. For functions that keep noise, or draw it when they are made, which no number
-    of calls can tell from a leak.
+    that calls share breaks this without any leak: the audit looks for it, and raises InvalidRun
+    where it finds it. fresh: a factory in place of a subject: make() returns a new function
+    f(dataset), which is called once. Give one for functions that keep noise, or draw it when
+    they are made: no number of calls can tell that from a leak.
     rounded: a step, far below the noise, to which floats in a function's outputs are rounded,
     to look beyond their last bits; the report says so, and whether the bits leak as well.
     claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency.
-    With pairs of k steps (``QueryMoves(by=k)``) give ``guarantee.for_group(k)``: of pure DP a
-    bound on that epsilon, divided by k, holds for some neighbors on the way, and its errors are
-    divided as well.
+    With pairs of k steps (``QueryMoves(by=k)``) give ``guarantee.for_group(k)``: under pure DP,
+    a bound on that epsilon divided by k holds for at least one neighboring pair on the way, and
+    its errors are divided as well.
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
-    are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
-    trials: draws a side and pair: a sixteenth at most to learn events, a tenth to a sixth to
-    choose among them (twice where the first choice promises nothing and more may teach), the
-    rest to certify up to three. A fault gets a sixteenth of it, then a quarter, all, four times
-    as many, until it is caught; where one took more than ``trials``, the subject is attacked
-    with as many besides, at a tenth of alpha.
-    alpha: the chance that a sound subject is called VIOLATED; that any planted fault is called
-    caught by chance is at most alpha besides.
+    are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS. trials:
+    draws per side and pair: a sixteenth at most to learn events, a tenth to a sixth to choose
+    among them (twice that where the first choice promises nothing and more may teach), the rest
+    to certify up to three. A fault gets a sixteenth of them, then a quarter, all, four times as
+    many, until it is detected; where a fault took more than ``trials``, the subject is attacked
+    with as many besides, at a tenth of alpha. alpha: the probability that a sound subject is
+    called VIOLATED. The probability that any planted fault is called caught by chance is at
+    most alpha as well.
     thorough: plant the faults that need many draws (5% less noise) as well.
     sequential: stop as soon as the claim is refuted (``trials`` is then the most that is
-    drawn); the evidence is valid whenever it stops. For functions that take long. Faults get
+    drawn); the evidence is valid whenever it stops. Use it for slow functions. Faults get
     FAULT_TRIALS at most.
     seconds: a sequential audit stops after about so long, whatever it has found; seeds then do not
     fix where it stops, except that a violation is always found at the same draw.
     go_on: a sequential audit goes on after the refutation, until its trials or seconds are
     used, to say how bad it is: the bounds still rise.
     curve: certify so many more events on the most promising pair, along the trade-off curve.
-    progress: on a terminal, by default, the time of a call (of a mechanism: of a draw) is
-    measured first, what takes more than ten seconds says how long, and a bar is shown; True:
-    elsewhere too, False: never, or a function that is called with how many calls are done and
-    how many there are at most.
+    progress: by default, on a terminal, the time of a call (for a mechanism, of a draw) is
+    measured first; an audit of more than ten seconds says how long it takes, and shows a bar.
+    True: elsewhere too. False: never. A function is called with how many calls are done and how
+    many there are at most.
     parts: which attacks are done here, and which were done elsewhere; by default all are done here.
 
     Raises TypeError or ValueError for a missing claim, no pairs, two of one name, pairs of

@@ -36,8 +36,8 @@ _BEYOND = 650.0  # e^epsilon is still a float below
 class Tally:
     """Paired draws (a, b): how many had a in S and b in S, a only, b only, neither.
 
-    Of single calls, whose side is guessed: none, how many guesses were right, how many wrong,
-    no guess.
+    For single calls, whose side is guessed: 0, the right guesses, the wrong ones, the calls
+    without a guess.
     """
 
     both: int
@@ -61,8 +61,8 @@ class Tally:
 class Bet:
     """One bet of a sequential audit against the claim, on a batch of paired draws or single calls.
 
-    share: the part of delta that each single call pays, 1/2 for each side that is guessed; 0 of
-    pairs.
+    share: the part of delta that each single call pays, 1/2 for each side that is guessed; 0
+    for pairs.
     """
 
     pair: str
@@ -104,7 +104,7 @@ def chances_of(own_rate: float, other_rate: float, share: float = 0.0) -> Floats
     """Return the probabilities of both, own, other and neither, shape (4, 1), for an event with
     these rates.
 
-    share: as of ``Bet``; guesses of one side can be right on half of the calls.
+    share: as in ``Bet``; guesses of one side can be right on half of the calls.
     """
     p, q = own_rate * (share or 1.0), other_rate * (share or 1.0)
     if share:
@@ -116,7 +116,7 @@ def stakes_for(payoffs: Floats, own_rate: float, other_rate: float, share: float
     """Return a fraction of the stakes of largest expected log growth (Kelly 1956) if the event
     had these rates.
 
-    own_rate, other_rate: estimates from the past. 0 where nothing is to be won.
+    own_rate, other_rate: estimates from the past. The stakes are 0 where nothing is to be won.
     """
     chances = chances_of(own_rate, other_rate, share)
     low = np.zeros(payoffs.shape[1])
@@ -185,8 +185,8 @@ def parameter_at(kind: Callable[[Fraction], Guarantee], epsilon: float, delta: f
     """Return a lower bound on the parameter of a guarantee of this kind that is not (epsilon,
     delta)-DP.
 
-    By bisection with the exact profile, which rises with the parameter: mu of GaussianDP, rho of
-    ZeroConcentratedDP. 0 where there is none.
+    Found by bisection with the exact profile, which rises with the parameter: mu of GaussianDP,
+    rho of ZeroConcentratedDP. 0 where there is none.
     """
     if delta <= 0 or epsilon < 0:
         return 0.0

@@ -2,7 +2,7 @@
 noise.
 
 No draw shows that delta is 1e-9 where 1e-12 was claimed; the profile does, between two rational
-ends. What decides is the kernel's: the same enclosures that its claims rest on.
+ends. The decision is the kernel's: it uses the enclosures that the kernel's own claims rest on.
 """
 
 from __future__ import annotations
@@ -56,10 +56,9 @@ class CalibrationResult(Asked):
     """Comparison of a noise's delta with the claimed one, at ``epsilon``.
 
     verdict: CONSISTENT if the noise surely has what is claimed, VIOLATED if it surely has not:
-    both are proofs. POWERLESS if the enclosure does not tell, of numbers that agree in 29
-    digits.
-    delta: the noise's, enclosed. claimed: the claim's. needed: the least scale that meets the
-    claim, rounded up in its 30th bit; None where no scale does.
+    both are proofs. POWERLESS if the enclosure cannot tell, because the numbers agree in 29
+    digits. delta: an enclosure of the noise's delta. claimed: the claimed delta. needed: the
+    least scale that meets the claim, rounded up in its 30th bit; None where no scale does.
     """
 
     verdict: Verdict
@@ -136,10 +135,10 @@ def audit_calibration(
     """Compare a noise's scale with what is claimed of it, exactly; nothing is drawn.
 
     sigma: the scale of the noise, and sensitivity: how far neighbors move the value, as
-    ``Noise`` says; so adjacency is no matter here. A float is the binary number that it is.
-    claim: (epsilon, delta)-DP or pure DP; of Gaussian noise Gaussian DP as well. The profile of
-    a sum of several such values, each with noise of its own, is not worse than that of one that
-    moves by all of the sensitivity.
+    ``Noise`` says; so adjacency does not matter here. A float is the binary number that it is.
+    claim: (epsilon, delta)-DP or pure DP; for Gaussian noise, Gaussian DP as well. The profile
+    of a sum of several such values, each with noise of its own, is not worse than that of one
+    that moves by all of the sensitivity.
 
     Raises TypeError or ValueError for another claim or noise, for numbers that are not
     positive, and for a sensitivity that is not whole under DISCRETE_LAPLACE.

@@ -46,8 +46,9 @@ or to f(dataset).
 class Case:
     """A sound subject whose privacy is known.
 
-    subject: what is audited, for each audit's seed. claim: of it; the pairs attain it. truth:
-    of every pair. trials: draws a side. curve: events along the trade-off curve besides.
+    subject: what is audited, for each audit's seed. claim: its claim, which the pairs attain.
+    truth: the true privacy of every pair. trials: draws per side. curve: number of further
+    events along the trade-off curve.
     single: whether a function is called one by one, as f(dataset).
     certified: how often each choice of an event is certified, on fresh draws. Given any choice,
     and all that came before, a certificate is wrong with probability alpha at most: so the

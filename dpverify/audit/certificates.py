@@ -38,13 +38,13 @@ class Certificate:
 
     pair, direction, event: where it was seen. hits of draws on the event's own side, other_hits of
     other_draws on the other. share: the weight of the other side in the joint test (``regions``).
-    epsilon: a guarantee with this delta that holds has at least this epsilon; -inf if nothing is
-    shown. claimed: the claim's own epsilon at this delta.
-    mu, rho: what a Gaussian guarantee, and zCDP, would have at least.
+    epsilon: a guarantee with this delta that holds has at least this epsilon; -inf if nothing
+    is shown. claimed: the claim's own epsilon at this delta. mu, rho: lower bounds on the
+    parameter of a Gaussian guarantee, and of zCDP.
     everywhere: a lower bound on delta at every epsilon, of an event that is impossible on the other
     side by its law, wrong with probability ``alpha`` besides; 0 where that is not known.
     refuted: whether the guarantee that was audited fails.
-    method: "joint" from a number of draws fixed beforehand (``regions``); "guesses", of single
+    method: "joint" from a number of draws fixed beforehand (``regions``); "guesses", for single
     calls and a claim without delta (``witnesses.guesses``): hits are right guesses at a call's
     side and other_hits wrong ones, epsilon and refuted hold whatever drifts with the calls, the
     rest as in "joint" where nothing does; or "betting" (``betting``): then counts are of the

@@ -20,18 +20,16 @@ class Configuration:
 
     name: unique in its file; with the mechanism's name and adjacency it is the ledger's key.
     pairs: crafted neighbors, the most dangerous first (a fault is attacked in this order).
-    faults: the mechanism's own planted faults, beside the generic ones.
-    friendly: of a mechanism with a filter, pairs that attack what runs behind it (``KeptPart``).
+    faults: the mechanism's own planted faults, beside the generic ones. friendly: for a
+    mechanism with a filter, pairs that attack what runs behind it (``KeptPart``).
     opening: pairs that attack the first stage by itself (``Opening``), for a mechanism of which
     no pair shows a missing share of that stage's noise; such faults are planted there only.
     elsewhere: stages whose missing shares of noise another configuration, or another
     mechanism's, attacks.
     attacked: the stages whose generic faults are planted here, where several configurations
-    share them; None: all of them.
-    quick_trials: draws of the whole a side and pair under ``--quick``, where fewer than usual
-    show every fault.
-    traced: what tracing attacks besides, a mechanism of the same kind and adjacency for many
-    columns.
+    share them; None: all of them. quick_trials: draws of the whole mechanism per side and pair
+    under ``--quick``, where fewer than usual show every fault. traced: what tracing attacks in
+    addition, a mechanism of the same kind and adjacency for many columns.
     """
 
     name: str
@@ -61,8 +59,9 @@ class Traced:
 class SmallInstance:
     """A mechanism and a dataset small enough to enumerate every coin of the shipped sampler.
 
-    followed: for a plan of too many numbers for that, in how many drawn transcripts each stage
-    is held against the spec's, after what was released before it; of Gaussian noise only.
+    followed: for a plan of too many numbers to enumerate, the number of drawn transcripts in
+    which each stage is compared with the spec's, given what was released before it; for
+    Gaussian noise only.
     """
 
     name: str

@@ -17,7 +17,7 @@ from dpverify.audit.witnesses.guesses import Guess
 from dpverify.privacy.numbers import Floats
 
 EITHER_SIDE = 2
-"""The "side" of guesses at both."""
+"""Number that stands in place of a side for guesses at both."""
 _CHUNK = 1 << 22  # numbers drawn at a time
 _BATCHES = 16  # of a function that gives many outputs at once, compared with each other
 
@@ -27,7 +27,8 @@ class Seen:
     """Counts from fresh draws. hits: for an event, how often it happens on each side; for a
     guess, how often each of its two events does.
 
-    sizes: how many draws of either side. watches: of each event, whether it comes in runs.
+    sizes: how many draws of either side. watches: for each event, the test of whether it comes
+    in runs.
     """
 
     hits: list[NDArray[np.int64]]
@@ -57,7 +58,7 @@ def hits_of(
 ) -> Seen:
     """Count each event in ``size`` draws of either side; raises InvalidRun where draws share noise.
 
-    watch: what was seen of that before; it goes on looking.
+    watch: the evidence of shared noise so far, to which these draws are added.
     """
     batches: list[NDArray[np.int64]] = []  # each of shape (events, sides, 2)
     sizes: list[list[int]] = []

@@ -35,7 +35,7 @@ _EPSILONS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)  # where the bounds on delta are com
 class Coverage:
     """Number of false alarms among audits of one case.
 
-    repeats: audits; choices: of an event, which audits may share.
+    repeats: number of audits. choices: number of choices of an event, which audits may share.
     kinds: what was wrong, and in how many audits ("verdict", or a bound that exceeded the truth).
     """
 

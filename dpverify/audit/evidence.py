@@ -55,7 +55,7 @@ from dpverify.privacy import Guarantee
 
 SCHEMA = {"name": "dpverify witness", "version": 1}
 LARGEST = 10_000
-"""Bytes that a witness stays below, as compact JSON."""
+"""Size in bytes that a witness stays below, as compact JSON."""
 _ROOMS = ((5000, 60), (2000, 60), (300, 60), (300, 30), (0, 12), (0, 6))  # bytes of data, bets
 _MARGIN = 1e-8  # by which the certified epsilon is less, for the rounding of a checker
 _SHORT, _LONG = 150, 1500  # bytes of names, and of a claim and a command

@@ -226,7 +226,7 @@ class ExactGateLaw(FaultyLaw):
     """Gates decide on the exact query value instead of the released one."""
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
-        """Return the gate's decision: all draws pass or none does."""
+        """Decide by the exact value: all draws pass or none does."""
         path, _, name = gate.stage.rpartition("/")
         inner = self._place(place, f"{place.path}{path}/" if path else place.path)
         stage = next(s for s in stages_of(inner.plan) if s.name == name)

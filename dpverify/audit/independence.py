@@ -1,4 +1,4 @@
-"""Do outputs share noise? Tests that refuse to certify anything then, and look past a common drift.
+"""Tests for noise that outputs share: nothing is certified then, but a common drift is allowed.
 
 Certificates are about calls that are independent, or private given the calls before
 (``witnesses.guesses``). Where noise is kept from call to call, every call by itself may be
@@ -83,9 +83,9 @@ class Score:
 class Watch:
     """Evidence, from a function's outputs on two neighbors, of noise that its calls share.
 
-    laws: of both; others than functions are not looked at. equal: by what is compared, how
-    often it was that of the next output and not of a later one. stayed: the logarithm of how
-    likely so few runs are, the least so far.
+    laws: of both sides; only functions are examined. equal: for each quantity that is compared,
+    how often it equaled that of the next output and not that of a later one. stayed: the least
+    logarithm so far of the probability of so few runs.
     """
 
     laws: Sequence[AuditedLaw]

@@ -41,7 +41,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaussians:
-    """Estimates of a mean are traced: n records of N(p, Sigma) with a fresh p ~ N(0, spread^2
+    """Instance for estimates of a mean: n records of N(p, Sigma) with a fresh p ~ N(0, spread^2
     I) in every run.
 
     covariance: Sigma, its diagonal of shape (d,) or a matrix of shape (d, d). The attack sees
@@ -109,8 +109,8 @@ class Gaussians:
 
 @dataclass(frozen=True, slots=True)
 class Covariances:
-    """Estimates of a covariance are traced: n records of N(0, Sigma), Sigma = I + T with fresh
-    entries in every run, uniform between -spread / columns and that.
+    """Instance for estimates of a covariance: n records of N(0, Sigma), Sigma = I + T with
+    fresh entries in every run, uniform between -spread / columns and that.
 
     The attack sees most where columns^2 is large compared to n.
     Errors: ValueError for n < 1, columns < 1, and a spread outside [0, 1).
@@ -160,8 +160,8 @@ class Covariances:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """Estimates of a product distribution are traced: n records of independent bits, with fresh
-    probabilities in every run, uniform between ``low`` and 1 - ``low``.
+    """Instance for estimates of a product distribution: n records of independent bits, with
+    fresh probabilities in every run, uniform between ``low`` and 1 - ``low``.
 
     The attack sees most where there are many more columns than records.
     Errors: ValueError for n < 1, columns < 1, and a ``low`` outside [0, 1/2].

@@ -1,5 +1,5 @@
-"""Audits of outputs whose floats are rounded first, and what is said of the bits that they do
-not look at.
+"""Audits of outputs whose floats are rounded first, and remarks on the bits that they do not
+look at.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ class Opening:
     """First stage of a mechanism's plan, under the claim of that stage alone.
 
     A composition's bound is met by no pair where different pairs move different stages most.
-    The whole then hides a missing share of a cheap stage's noise, which that stage's own claim
-    does not.
+    The whole then hides a missing share of a cheap stage's noise, but that stage's own claim
+    reveals it.
 
     Raises ValueError for a plan that begins with anything but a stage.
     """

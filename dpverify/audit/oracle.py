@@ -40,8 +40,9 @@ _MOST_DRAWS = 10**9
 class Oracle:
     """The best event against a claim, which nobody knows beforehand.
 
-    own, other: its probabilities. point: of the claim, the one that it breaks most clearly.
-    draws: a side, with which it refutes the claim with power ENOUGH at ``alpha``.
+    own, other: its probabilities. point: the point of the claim that it breaks most clearly.
+    draws: number of draws per side with which it refutes the claim with power ENOUGH at
+    ``alpha``.
     """
 
     own: float
@@ -62,9 +63,9 @@ def oracle(
     """Find the event {likelihood ratio >= t} and the point of the claim with the largest
     standardized excess.
 
-    Both laws must be known. Found on a large sample by importance weights, so that the excess,
-    a small difference, has a small relative error; then the least number of draws by simulating
-    the test. None where no event breaks the claim, or none does with 10^9 draws.
+    Both laws must be known. The event is found on a large sample by importance weights, so that
+    the excess, a small difference, has a small relative error; then the least number of draws
+    by simulating the test. None where no event breaks the claim, or none does with 10^9 draws.
     """
     standardized, p, q, point = _best(guarantee, laws, seed, sample)
     if standardized <= 0:
@@ -85,11 +86,11 @@ def hidden(
     """Return the faults that a thorough audit does not plant: small shares of noise that it
     need not see in so many draws.
 
-    By the fault's name, about how many draws a side an oracle needs for power ENOUGH, on the
-    pair where it needs the fewest: so many that WITHIN times as many are more than ``draws``.
-    Some of them an audit sees all the same, if less often. Infinite where no event breaks the
-    claim.
-    alpha: of the audit, which shares it among faults and pairs.
+    The result says, by the fault's name, about how many draws per side an oracle needs for
+    power ENOUGH, on the pair where it needs the fewest: so many that WITHIN times as many are
+    more than ``draws``. An audit still sees some of these faults, if less often. The number is
+    infinite where no event breaks the claim. alpha: that of the audit, which shares it among
+    faults and pairs.
     """
     early = {fault.name for fault in attacked.planted()}
     planted = attacked.planted(thorough=True)
@@ -217,7 +218,8 @@ def draws_needed(
     """Return the least of FACTORS times ``start`` with which an attack has power ENOUGH, and
     the draws spent.
 
-    ``sees(trials, seed)``. (None, the largest number tried) where none of them is enough.
+    The attack is ``sees(trials, seed)``. Returns (None, the largest number tried) where none of
+    them is enough.
     """
     trials = start
     for factor in FACTORS:

@@ -30,8 +30,8 @@ _LOOK = 200_000  # draws a side and pair to find the pair that shows a fault bes
 
 @dataclass(frozen=True, slots=True)
 class Frequency:
-    """Number of times that something was seen. stopped: on the last miss, the one that was too
-    many.
+    """Number of times that something was seen. stopped: whether the tries ended on the one miss
+    that was too many.
     """
 
     seen: int
@@ -129,7 +129,8 @@ def smallest_deficit(
     """Return the smallest of DEFICITS that is seen with frequency ENOUGH, and all that was
     measured.
 
-    By bisection: what shows a deficit shows a larger one. ``see(deficit, seed)``.
+    Found by bisection: what shows a deficit shows a larger one. The attack is
+    ``see(deficit, seed)``.
     """
     low, high, measured = -1, len(DEFICITS), dict[Fraction, Frequency]()
     while high - low > 1:
@@ -185,8 +186,8 @@ class PlantedFault:
 class Survey:
     """Plan of what is measured of one audit.
 
-    alpha: of all that it certifies of the claim. unseen: names of faults that are not planted,
-    as by ``hidden``.
+    alpha: for everything that the audit certifies about the claim. unseen: names of faults that
+    are not planted, as by ``hidden``.
     """
 
     attacked: Attacked
@@ -222,7 +223,7 @@ class Survey:
         )
 
     def faults(self) -> Iterator[PlantedFault]:
-        """Yield, with few draws, all that is planted there; with many, what is planted or left
+        """Yield, with few draws, all faults planted there; with many, what is planted or left
         only there.
         """
         mechanism, few, many = self.attacked.mechanism, self.effort.few, self.effort.many

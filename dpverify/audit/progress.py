@@ -20,7 +20,7 @@ calls are done, and how many there are at most.
 """
 
 LONG = 10.0
-"""Seconds; what takes longer says so."""
+"""Number of seconds; an attack that takes longer says so."""
 _MEASURED = 0.25  # seconds of calls that tell how long one takes
 _OFTEN = 0.1  # seconds between two looks at the clock
 

@@ -8,7 +8,7 @@ import warnings
 from dpverify.privacy import Guarantee, points_of
 
 MOST_DRAWS = 10**9
-"""More draws a side than this are none that anybody makes."""
+"""Largest number of draws per side that anybody makes."""
 
 
 class OutOfReachWarning(UserWarning):

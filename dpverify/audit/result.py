@@ -1,4 +1,4 @@
-"""``AuditResult``: what an audit of one claim found, for people and for machines."""
+"""``AuditResult``: the result of an audit of one claim, for people and for machines."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _UNPLANTED = (
 class AuditResult(Asked):
     """An audit of one claim. ``alpha``: the chance that a sound mechanism is called VIOLATED.
 
-    guarantee: what was tested: the claim's, or, of our mechanisms, the stronger one that their
+    guarantee: the tested one: the claim's or, for our mechanisms, the stronger one that their
     stages compose to and that the claim was converted from.
-    certificates: at least one a pair and direction, and those of the curve; all hold together with
-    probability 1 - alpha.
-    bets: of a sequential audit, how the evidence was gathered; empty otherwise.
-    trials: draws a side and pair, at most where the audit was sequential, four times as many as
-    asked for where a fault needed more; draws: calls in all, on the subject itself.
+    certificates: at least one a pair and direction, and those of the curve; all hold together
+    with probability 1 - alpha. bets: for a sequential audit, how the evidence was gathered;
+    empty otherwise. trials: draws per side and pair, at most so many where the audit was
+    sequential, four times as many as asked for where a fault needed more. draws: all calls on
+    the subject itself.
     pairs: the neighbors that were compared; they take no part in comparisons of results.
     subject: the name of what was audited. remarks: what a reader should know about the claim or
     the run.

@@ -101,8 +101,8 @@ class BoxMoments(VectorQuery):
         return np.asarray((total * weights.astype(total.dtype))[upper][int(not self.counted) :])
 
     def _kind(self, rows: int) -> Any:
-        """Return int64 where it suffices: where every entry of so many records, with its
-        weight, is below 2^62, so is what leads to it.
+        """Return int64 where every entry of so many records, with its weight, is below 2^62:
+        then so is what leads to it. Otherwise return object.
         """
         return np.int64 if self.largest(rows) < WORD else object
 

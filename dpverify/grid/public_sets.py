@@ -72,7 +72,7 @@ class Round:
 
 
 PublicSet = Slab | Round
-"""Public set of the records that a masked sum was told were retained."""
+"""Public set to which a masked sum may restrict the records it counts."""
 
 
 def at_most(values: Integers, bound: int) -> NDArray[np.bool_]:

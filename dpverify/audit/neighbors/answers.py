@@ -1,4 +1,4 @@
-"""Vectors of query answers that anybody should try: where they are, and which of them move."""
+"""Standard pairs of query answers: where the answers are, and which of them move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Box``: where neighbors are looked for."""
+"""``Box``: the public region in which neighbors are looked for."""
 
 from __future__ import annotations
 

@@ -92,10 +92,11 @@ class QueryMoves:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Two datasets that at most ``number`` steps of ``base`` lead from one to the other.
+    """Relation of two datasets: at most ``number`` steps of ``base`` lead from one to the
+    other.
 
-    What a claim says of them is ``guarantee.for_group(number)``. Raises TypeError or ValueError for
-    another relation, or fewer than 2 steps.
+    A claim promises ``guarantee.for_group(number)`` for them. Raises TypeError or ValueError
+    for another relation, or fewer than 2 steps.
     """
 
     base: Adjacency

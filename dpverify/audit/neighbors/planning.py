@@ -30,7 +30,7 @@ _USUAL_DRAWS = 100
 _RANDOM, _FURTHER = 0.45, 0.15  # of the pairs that the calls are enough for
 _NEAR = 4  # random neighbors for each random pair further apart
 _STEPS = (8, 4, 2)
-"""Tried besides single ones: the first that the calls are enough for."""
+"""Numbers of steps tried besides single ones: the first for which the calls are enough."""
 _AMPLE = 4  # times the draws that show an event which is certain on one side and never on the other
 
 

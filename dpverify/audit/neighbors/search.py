@@ -49,10 +49,10 @@ _LONGEST = 200
 class SearchResult(Asked):
     """The best pair that was found, and its audit.
 
-    guarantee: of neighbors. steps: how many lead from one side of the best pair to the other;
-    its audit is of ``guarantee.for_group(steps)``.
+    guarantee: the claim for neighbors. steps: how many lead from one side of the best pair to
+    the other; its audit is of ``guarantee.for_group(steps)``.
     result: None where the search was interrupted before the audit; then nothing is certified.
-    calls: of the subject, in all rounds and a finished audit, both sides.
+    calls: number of calls of the subject, in all rounds and a finished audit, on both sides.
     """
 
     guarantee: Guarantee
@@ -75,8 +75,8 @@ class SearchResult(Asked):
         """The certified lower bound on epsilon for some neighbors, at ``delta``; 0 where
         nothing was certified.
 
-        Of a pair k steps apart that is a k-th of the audit's: if all neighbors on the way had
-        (epsilon / k, delta), the two ends would have (epsilon, delta
+        For a pair k steps apart this is 1/k of the audit's bound: if all neighbors on the way
+        had (epsilon / k, delta), the two ends would have (epsilon, delta
         (1 + e^(epsilon / k) + ... + e^((k - 1) epsilon / k))).
         """
         return 0.0 if self.result is None else self.result.epsilon / self.steps

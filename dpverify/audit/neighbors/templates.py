@@ -1,4 +1,4 @@
-"""Neighbors that anybody should try: from a box and an adjacency alone."""
+"""Standard neighboring pairs, made from a box and an adjacency alone."""
 
 from __future__ import annotations
 
@@ -41,16 +41,15 @@ def templates(
     """Yield neighboring pairs in ``box``, one of each kind of attack first, then the others,
     without repetition.
 
-    Datasets: somebody enters an empty one; a far outlier; a record that crosses a threshold; a
-    majority that is decided; all equal; an insertion that shifts everything; numbers of records
-    up to the most, and around ``minimum_n``; NaN where the box allows it, the extremes of
-    float64, or the ends of integer types. Query vectors: all answers move at once, one against
-    the others, one alone; from ties, from corners, from steps as wide as the move.
+    Datasets: a record enters an empty one; a far outlier; a record that crosses a threshold; a
+    record that decides a majority; all equal; an insertion that shifts everything; numbers of
+    records up to the most, and around ``minimum_n``; NaN where the box allows it, the extremes
+    of float64, or the ends of integer types. Query vectors: all answers move at once, one
+    against the others, one alone; from ties, from corners, from steps as wide as the move.
 
     thresholds: where the mechanism may treat records differently; by default 0 and the middle.
     steps: how many steps apart the pairs are: so many records, all alike, enter or change, or
-    answers move so many times as far. What a claim says of them is
-    ``guarantee.for_group(steps)``.
+    answers move so many times as far. A claim promises ``guarantee.for_group(steps)`` for them.
     Raises ValueError for query vectors without bounds, where a move would be lost.
     """
     check_bounds(adjacency, box)

@@ -15,7 +15,7 @@ from dpverify.privacy.numbers import Floats
 Wrap = Callable[[Sequence[str]], str]
 """The label of an output from the labels of its parts."""
 UNORDERED = 64
-"""The label of more parts than these says how many of each there are, and not where."""
+"""Number of parts beyond which a label says how many of each there are, and not where."""
 _ODD = (PLAIN, "nan", "inf", "-inf", "-0.0", "-nan")
 _PAYLOAD = (1 << 51) - 1  # bits of a NaN that say nothing of what it is
 _EXACT = 1 << 53  # every smaller integer is a float
@@ -87,8 +87,8 @@ def text_part(kinds: Labels, labels: Labels, inside: bool) -> Part:
 def float_part(rows: Floats, name: str, wrap: Wrap) -> Part:
     """Encode rows of floats, shape (size, width). Marked where NaN, infinite or minus zero.
 
-    There the number is 0; of a NaN it is the payload, which is 0 but for those that were made
-    by hand.
+    At a mark the number is 0; for a NaN it is the payload, which is 0 except where made by
+    hand.
     """
     size, width = rows.shape
     kinds = Labels.constant(wrap([name] * width), size)
@@ -132,9 +132,9 @@ def _odd_codes(values: Floats) -> NDArray[np.uint8]:
 def integer_part(rows: NDArray[Any], name: str, wrap: Wrap) -> Part:
     """Encode rows of integers of any size, shape (size, width).
 
-    A row with one beyond 2^53, where floats have gaps, is marked with the number of bits there
-    and has a residue of every entry besides, which tells neighbors apart, and words of it,
-    which have its bits.
+    A row with an integer beyond 2^53, where floats have gaps, is marked with the number of bits
+    there and has a residue of every entry besides, which tells neighbors apart, and words of
+    it, which have its bits.
     """
     size, width = rows.shape
     kinds = Labels.constant(wrap([name] * width), size)

@@ -22,8 +22,8 @@ _MOST_ENTRIES = 32
 
 @dataclass(frozen=True, slots=True)
 class TranscriptDraws:
-    """A mechanism's law, or a faulty one, seen by an audit. counted: is told how many were
-    drawn, after each batch.
+    """A mechanism's law, or a faulty one, seen by an audit. counted: called with the number of
+    draws after each batch.
     """
 
     law: Any
@@ -33,8 +33,8 @@ class TranscriptDraws:
         """Draw transcripts; the label is the gate that stopped each, the numbers all released
         values.
 
-        Of a stage that releases tuples of varying length: the length, the sum, the first entries.
-        Values beyond 2^53 have a residue besides, after all numbers.
+        A stage that releases tuples of varying length gives the length, the sum and the first
+        entries. Values beyond 2^53 have a residue besides, after all numbers.
         """
         batch: Transcripts = self.law.sample(bits, size)
         if self.counted is not None:

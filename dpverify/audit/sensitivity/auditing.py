@@ -25,7 +25,7 @@ from dpverify.privacy.numbers import to_float, whole
 
 FEWEST_CALLS = 100
 _MOST_ROWS = 1 << 14
-"""Records of a dataset, where the box does not say: so many show how long sums round."""
+"""Largest number of records where the box does not say: enough to show how long sums round."""
 
 
 def audit_sensitivity(

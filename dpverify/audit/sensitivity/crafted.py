@@ -1,6 +1,7 @@
 """Crafted neighbors for how sums, means and clippings go wrong in floats and machine integers.
 
-Order, rounding of running and of blocked sums, wrap-around, cancellation, extremes, nobody at all.
+They vary order, rounding of running and of blocked sums, wrap-around, cancellation, extremes,
+and include the empty dataset.
 """
 
 from __future__ import annotations

@@ -293,8 +293,8 @@ def _range(v: Numbers) -> Any:
 
 
 def _keys(v: Numbers) -> Any:
-    """Measure tables of keys: one record adds one to each of its keys, and another takes one
-    from each of its own; a thing that moves does both.
+    """Return the larger of the total increase and the total decrease: one record adds one to
+    each of its keys, and another takes one from each of its own; a thing that moves does both.
     """
     entries = v.ravel().tolist()
     return max(sum(x for x in entries if x > 0), -sum(x for x in entries if x < 0))
