@@ -322,8 +322,8 @@ class GaussianMean(CenteredMean):
         return self._images().ball(medians, self._first_length())
 
     def _frames(self, before: Transcripts) -> Integers:
-        """Return the center in its steps and the quarter octave of the number, shape (size, d +
-        1).
+        """Return the center in its steps and the quarter octave of the number, shape
+        (size, d + 1).
         """
         search, d = self._search(), self.columns()
         nodes, which = different_rows(search.nodes(search.steps)(before), "nodes")

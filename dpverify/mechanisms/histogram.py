@@ -36,9 +36,9 @@ class Histogram(Mechanism[BinsEstimate]):
     noise.
 
     Data: shape (n, number of axes). Output: ``BinsEstimate``; never abstains.
-    Claim, proved, for both adjacencies and all data: noise="laplace": PureDP(1 /
-    noise_multiplier); "gaussian": GaussianDP(1 / noise_multiplier), up to 2^-40 of the noise. A
-    replaced record moves two counts by one each, which costs mu^2 twice, not four times.
+    Claim, proved, for both adjacencies and all data: noise="laplace":
+    PureDP(1 / noise_multiplier); "gaussian": GaussianDP(1 / noise_multiplier), up to 2^-40 of the
+    noise. A replaced record moves two counts by one each, which costs mu^2 twice, not four times.
     axes: for each column, either k for the categories 0, ..., k - 1, or edges e_0 < ... < e_m of
     the bins e_i <= x < e_(i + 1), of which the last includes e_m. A record is in one bin of each
     axis, or outside.

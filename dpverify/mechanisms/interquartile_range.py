@@ -162,16 +162,17 @@ class InterquartileRange(Mechanism[InterquartileRangeEstimate]):
         return InterquartileRangeEstimate(max(ends[0], middle), *ends, min(released[1::2]))
 
     def passes_from(self, *, beta: Exact = "1e-3") -> int:
-        """Return the least number of records such that a bin passes with probability at least 1 -
-        ``beta`` where it takes as many replaced ones to leave it."""
+        """Return the least distance, in replaced records, of a range to the ends of its bin at
+        which the bin passes except with probability ``beta``.
+        """
         noise, allowed = self._noise(), probability(beta, "beta")
         return least_integer(
             lambda far: noise.added.falls_short(far - noise.threshold + 1, allowed), above=0
         )
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """Return the least n for which n records that lie evenly abstain with probability at most
-        ``beta``, about.
+        """Return about the least n for which n records that lie evenly abstain with probability
+        at most ``beta``.
 
         Evenly: as far apart from each other, within the bounds and half of their distance. Other
         records may need more, and where many are equal to a quartile fewer; nothing holds for all.

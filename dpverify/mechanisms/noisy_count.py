@@ -57,10 +57,10 @@ class NoisyCount(Mechanism[CountEstimate]):
     """The number of records, or of those in [a, b] for ``within=(a, b)``, plus integer noise.
 
     Data: one column, shape (n,) or (n, 1). Output: ``CountEstimate``, in records.
-    Claim, proved, exact for n = 0 and every finite or replaced value: noise="laplace": PureDP(1 /
-    noise_multiplier); "gaussian": GaussianDP(1 / noise_multiplier), which composes better where
-    several counts are released.
-    Under Adjacency.REPLACE the number of all records is public, so ``within`` is required.
+    Claim, proved, exact for n = 0 and every finite or replaced value: noise="laplace":
+    PureDP(1 / noise_multiplier); "gaussian": GaussianDP(1 / noise_multiplier), which composes
+    better where several counts are released. Under Adjacency.REPLACE the number of all records is
+    public, so ``within`` is required.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: DMNS06, Section 3 (counting queries); GRS09 (the geometric mechanism); DRS22 (Gaussian
     noise).

@@ -101,8 +101,8 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
     Data: one column, shape (n,) or (n, 1), in any unit; values beyond the bounds count as the
     bound. Output: ``QuantilesEstimate``; never abstains: for n = 0 the first is uniform on the
     grid.
-    Claim: each of the ceil(log2(m + 1)) rounds for m quantiles has a bounded range of 1 /
-    noise_multiplier; they compose.
+    Claim: each of the ceil(log2(m + 1)) rounds for m quantiles has a bounded range of
+    1 / noise_multiplier; they compose.
     lower, upper: public bounds, chosen without looking at the data.
     levels: rationals in [0, 1] in increasing order.
     cell: the grid's step, a power of two; by default at most 2^-20 of the interval.

@@ -86,8 +86,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     center_multiplier: the noise multiplier of the first stage.
     center_epsilon: with the basic filter, the epsilon that the first stage claims. ``for_budget``
     chooses both for the least noise at n_max.
-    Claim: with the Gaussian filter approximate GDP, mu^2 = 1 / center_multiplier^2 + 1 /
-    noise_multiplier^2 and the rescaled mean's delta; with the basic one, the composition.
+    Claim: with the Gaussian filter approximate GDP,
+    mu^2 = 1 / center_multiplier^2 + 1 / noise_multiplier^2 and the rescaled mean's delta; with
+    the basic one, the composition.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: OURS; DJYZZ24, Algorithm 1, is the first stage.
     """

@@ -173,8 +173,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     mean of drawn-in records is a known factor of the mean of all, and is divided by it.
     shares: the parts of mu^2 for the center, the moments and the histograms if there are
     directions, the votes if there are any, and the sum. n_max, tail: as for ``RescaledMean``.
-    Claim: approximate GDP of mu = 1 / noise_multiplier, up to the grid's rounding, and delta =
-    tail, for all data.
+    Claim: approximate GDP of mu = 1 / noise_multiplier, up to the grid's rounding, and
+    delta = tail, for all data.
     Errors: TypeError or ValueError for parameters, for data of another shape, and under replace
     for fewer records than any center needs.
     Source: OURS; DKKLMS19 (spectral filter), BHS23 (weights by agreement).

@@ -204,8 +204,8 @@ def best_decay(budget: ApproxDP, columns: int) -> Fraction | None:
 
 
 def _shift(epsilon: float, log_delta: float, loss: float, columns: int) -> float:
-    """Return the largest shift, by the exact profile: with growth e^loss, only cosh(shift /
-    (growth - 1)) depends on the shift.
+    """Return the largest shift, by the exact profile: with growth e^loss, only
+    cosh(shift / (growth - 1)) depends on the shift.
     """
     rise = np.expm1(loss)
     y = float(log_delta - np.log(-np.expm1(-loss)) + (epsilon + loss) / rise)
@@ -232,8 +232,8 @@ def _shift_of_many(epsilon: float, log_delta: float, loss: float, columns: int) 
 
 def _log_moments(orders: Floats, shift: float, loss: float) -> Floats:
     """Return the larger of two ln E e^(a L). The first L is the loss of Laplace noise of scale
-    e^loss at 0 against scale 1 at ``shift``; the second that of randomized response of shift +
-    loss, for the bound below that epsilon.
+    e^loss at 0 against scale 1 at ``shift``; the second that of randomized response of
+    shift + loss, for the bound below that epsilon.
     """
     most = shift + loss
     response = np.logaddexp((orders + 1) * most, -orders * most) - np.logaddexp(0, most)

@@ -98,11 +98,12 @@ def _listed(value: Any, name: str) -> tuple[Query, ...] | NextQuery:
 class SparseVector(Mechanism[SparseEstimate]):
     """The first ``reports`` of a list of integer queries that reach a public threshold, about.
 
-    One round a report: it finds the first query, from the last report on, with query + Y >=
-    threshold + Z, for one Z of scale 2 noise_multiplier and for each query a Y of twice that.
-    Counts under add-remove all move one way, and the scale of Y is that of Z. With probability 1
-    - beta, of N queries all are on the right side except those within about 6 noise_multiplier
-    ln(2 N / beta) of the threshold. Where a query moves by D, scales are D times as large.
+    One round a report: it finds the first query, from the last report on, with
+    query + Y >= threshold + Z, for one Z of scale 2 noise_multiplier and for each query a Y of
+    twice that. Counts under add-remove all move one way, and the scale of Y is that of Z. Where a
+    query moves by D, scales are D times as large. Of N queries, except with probability beta, all
+    are on the right side but those within about 6 noise_multiplier ln(2 N / beta) of the
+    threshold.
 
     Data: one column, shape (n,) or (n, 1). Output: ``SparseEstimate``; never abstains.
     Claim: each report is as private as an integer that moves by 2 under discrete Laplace noise of

@@ -276,8 +276,8 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return Stage(name, OneUnit(self._query(name), self._scale(name)), _NOISE)
 
     def _frame(self, name: Handle, before: Transcripts) -> Integers:
-        """Return the center in cells from the public one, and the level of the unit, shape (size,
-        2).
+        """Return the center in cells from the public one, and the level of the unit, shape
+        (size, 2).
         """
         nodes = [
             search.nodes(search.steps)(before)[:, 0]

@@ -322,8 +322,8 @@ def _most_reports(trial: UnknownCovarianceMean) -> int:
     """Return the largest number of reports that is rarely wrong at n_max, and worth its cost; 1
     if none is.
 
-    With k of d reports the noise S + sqrt((d - k) sum of s_j^2 of the others) is at most (1 +
-    sqrt(d / k)) / 2 of the sum of all s_j (proof in spec/theory/rough_covariance.py), so a
+    With k of d reports the noise S + sqrt((d - k) sum of s_j^2 of the others) is at most
+    (1 + sqrt(d / k)) / 2 of the sum of all s_j (proof in spec/theory/rough_covariance.py), so a
     quarter of the columns is enough.
     """
     most = min(trial.d, max(_ALWAYS_WORTH, -(-trial.d // 4)))

@@ -96,9 +96,9 @@ class VarianceAwareMean(CenteredMean):
     Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
     ``Abstained`` when the released count is below ``at_least``.
     Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies.
-    Error: for normal records of standard deviations s_j about sqrt(sum s_j^2 / n) + 2 sum s_j /
-    (n mu) under replace, as long as n is some times sqrt(d) / mu; with fewer the medians are
-    missed, and the error is that of the reach.
+    Error: for normal records of standard deviations s_j under replace about
+    sqrt(sum s_j^2 / n) + 2 sum s_j / (n mu), as long as n is some times sqrt(d) / mu; with fewer
+    the medians are missed, and the error is that of the reach.
     center, reach: public; every median is searched within reach of the center.
     deviations: a public guess of each column's standard deviation; exact factors do not matter.
     If None, they are searched from ``least_deviation`` (public, in the data's units) to the
