@@ -1,9 +1,8 @@
-"""Assertions for test suites: audits that raise an AssertionError, with a readable report,
-unless they pass.
+"""Assertions for test suites: audits that raise an AssertionError unless they pass.
 
-None of them needs pytest. In a test that pytest runs with the plugin, an audit is seeded by the
-test's name, its failure ends with the command that runs this test again, and ``--dp-report``
-has it.
+The error has a readable report. None of them needs pytest. In a test that pytest runs with the
+plugin, an audit is seeded by the test's name, its failure ends with the command that runs this
+test again, and ``--dp-report`` has it.
 """
 
 from __future__ import annotations

@@ -53,12 +53,11 @@ class Adjacency(Enum):
 @sealed
 @dataclass(frozen=True, slots=True)
 class Friendly:
-    """Two datasets, both friendly under a symmetric predicate, one of which is the other
-    without one row.
+    """Two friendly datasets, one of which is the other without one row.
 
-    A dataset is friendly where any two records have a common friend, a record of the dataset or
-    any other. The adjacency is internal: only the rules for filters make an ordinary claim of
-    one about it.
+    A dataset is friendly under a symmetric predicate where any two records have a common
+    friend, a record of the dataset or any other. The adjacency is internal: only the rules for
+    filters make an ordinary claim of one about it.
 
     strangers: the row that one dataset lacks is no friend of at most so many others; None: of
     any number.
@@ -181,8 +180,9 @@ def _as_float(number: float) -> float:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The datasets that a claim covers: float64 records of ``columns`` numbers, any number of
-    them or up to ``most_rows``.
+    """The datasets that a claim covers: float64 records of ``columns`` numbers.
+
+    There are any number of records, or up to ``most_rows``.
 
     nonfinite="refuse": records are finite. A record that is not is a caller error which names
     its row; that refusal reveals the row, so such data are outside the domain.
@@ -234,8 +234,7 @@ class Domain:
 @sealed
 @dataclass(frozen=True, slots=True)
 class TableDomain:
-    """Tables of named columns: any number of rows, and in every row a cell of any kind for each
-    column.
+    """Tables of named columns, with any number of rows and cells of any kind.
 
     Claims about one table compose, whatever columns they are about; claims about tables of
     other names, columns or types do not.

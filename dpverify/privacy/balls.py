@@ -62,8 +62,9 @@ def enclose(compute: Callable[[], arb]) -> Enclosure:
 
 @contextmanager
 def working_precision(bits: int) -> Iterator[None]:
-    """Compute in ball arithmetic at this precision; one thread at a time, for the precision is
-    shared.
+    """Compute in ball arithmetic at this precision.
+
+    One thread at a time does, for the precision is shared.
     """
     with _PRECISION, ctx.workprec(bits):
         yield
@@ -74,8 +75,9 @@ _LEAST_ROUNDED = Fraction(1, 10**3500)
 
 
 def shortened(value: Fraction) -> Fraction:
-    """Return the value, or a little more if it is long: sums of many parameters must stay
-    parameters.
+    """Return the value, or a little more if it is long.
+
+    Sums of many parameters must stay parameters.
     """
     size = max(value.numerator.bit_length(), value.denominator.bit_length())
     return value if size <= _LONG else round_up(value, 60)

@@ -71,13 +71,12 @@ def largest_sufficient(holds: Callable[[Fraction], bool], *, gap: Fraction = _NA
 def least_integer(
     holds: Callable[[int], bool], *, above: int, first: int | None = None, most: int | None = None
 ) -> int:
-    """Find the least integer above ``above`` for which a condition holds that, once true, is
-    true from there on.
+    """Find the least integer above ``above`` for which a condition holds.
 
-    The condition is tested at ``first`` (by default the next integer), at twice as much again
-    and again until it holds, and then by bisection; never at ``above``. Raises Unreachable
-    where it does not hold for ``most``; without a ``most``, the search for a condition that
-    never holds does not end.
+    Once true, the condition is true from there on. It is tested at ``first``
+    (by default the next integer), at twice as much again and again until it holds, and then by
+    bisection; never at ``above``. Raises Unreachable where it does not hold for ``most``;
+    without a ``most``, the search for a condition that never holds does not end.
     """
     low, high = above, above + 1 if first is None else first
     while not holds(high):

@@ -42,9 +42,7 @@ class Quantity:
         return dict(self.parameters)[name]
 
     def without(self, *names: str) -> Quantity:
-        """Return the quantity with fewer parameters, which stands for all values of those left
-        out.
-        """
+        """Return the quantity with fewer parameters: one for all values of those left out."""
         kept = tuple((name, value) for name, value in self.parameters if name not in names)
         return Quantity(self.words, self.kind, kept)
 
@@ -89,9 +87,9 @@ class Seen(Enum):
 @sealed
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The number that ``stage`` released is at most (at least) a quantity of one of the
-    neighbors, less ``slack``.
+    """A released number is at most (at least) a quantity of one of the neighbors, less ``slack``.
 
+    stage: the stage that released the number.
     side: the neighbor where the quantity is smaller, or larger.
     value: only of a stage that was built from a transcript: the number that it was built from,
     which stands for the released one.
@@ -196,8 +194,9 @@ NONE: Hypotheses = frozenset()
 
 
 def seen(hypothesis: Compared | Absent) -> Seen:
-    """Return what decides, for a fixed pair, whether the hypothesis fails: the output if it is
-    about a released number.
+    """Return what decides, for a fixed pair, whether the hypothesis fails.
+
+    The output decides it if it is about a released number.
     """
     return hypothesis.seen if isinstance(hypothesis, Absent) else Seen.OUTPUT
 

@@ -104,8 +104,9 @@ def _read_text(text: str, name: str) -> Fraction:
 
 
 def to_float(value: Fraction) -> float:
-    """Return the nearest float; beyond the largest one, infinity. For people and error bars
-    only.
+    """Return the nearest float, for people and error bars only.
+
+    Beyond the largest float, it is infinity.
     """
     try:
         return float(value)
@@ -125,16 +126,18 @@ def quotient(numerator: int, denominator: int) -> float:
 
 
 def root_down(square: Fraction | int, bits: int) -> Fraction:
-    """Return the square root of a number >= 0, rounded down to a multiple of 2^-bits, exactly;
-    bits >= 0.
+    """Return the square root of a number >= 0, rounded down to a multiple of 2^-bits.
+
+    It is exact; bits >= 0.
     """
     value = Fraction(square)
     return Fraction(math.isqrt((value.numerator << 2 * bits) // value.denominator), 1 << bits)
 
 
 def root_up(square: Fraction | int, bits: int) -> Fraction:
-    """Return the square root of a number >= 0, rounded up to a multiple of 2^-bits, exactly;
-    bits >= 0.
+    """Return the square root of a number >= 0, rounded up to a multiple of 2^-bits.
+
+    It is exact; bits >= 0.
     """
     root = root_down(square, bits)
     return root if root**2 == square else root + Fraction(1, 1 << bits)
@@ -168,8 +171,9 @@ def approximately(value: Fraction) -> str:
 
 
 def brief(text: str) -> str:
-    """Return a text with its long fractions, and roots of such, as decimals that end in "...";
-    never read back.
+    """Return a text with its long fractions, and roots of such, as decimals that end in "...".
+
+    The result is never read back.
     """
 
     def decimal(match: re.Match[str]) -> str:

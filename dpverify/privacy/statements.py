@@ -77,15 +77,16 @@ class Assumed:
 
 @dataclass(frozen=True, slots=True)
 class AssumedPassed:
-    """The assumption that the number which another assumption is about is at least a public
+    """The assumption that a number which another assumption is about is at least a public
     number.
     """
 
     at_least: int
 
     def is_made(self, statement: Sensitivity) -> bool:
-        """Return whether the statement rests on a gate that asks for as much, or was built from
-        such a number.
+        """Return whether the statement rests on a gate that asks for as much.
+
+        A statement that was built from such a number rests on it, too.
         """
         gated = {
             h.stage
@@ -239,8 +240,9 @@ def shows(
 
 
 def of_query(function: Callable[..., Any], *names: str) -> Callable[[Sensitivity], Any]:
-    """Return the spec's function of these parameters of a statement's query, and then of its
-    adjacency.
+    """Return the spec's function of these parameters of a query, and then of the adjacency.
+
+    Query and adjacency are those of the statement.
     """
     return lambda s: function(*(s.query[name] for name in names), s.adjacency)
 
@@ -254,8 +256,9 @@ def shown_by(obligation: object) -> tuple[Shown, ...]:
 def why_not_shown(
     statement: object, obligation: object, premises: Sequence[object] = ()
 ) -> str | None:
-    """Return None if the obligation shows the lemma's statement; otherwise why not, for each
-    that it shows.
+    """Return None if the obligation shows the lemma's statement; otherwise why not.
+
+    The answer has a reason for each statement that the obligation shows.
 
     premises: the statements of the lemma's premises.
     """

@@ -11,9 +11,7 @@ from dpverify.privacy.balls import ball
 
 
 class Tail(Enum):
-    """The law of a symmetric integer noise Z, of which P(Z >= t) is known in closed form. NONE:
-    Z = 0.
-    """
+    """The law of a symmetric integer noise Z, with P(Z >= t) in closed form. NONE: Z = 0."""
 
     NONE = "no"
     DISCRETE_LAPLACE = "discrete Laplace"

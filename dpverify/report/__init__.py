@@ -1,3 +1,1 @@
-"""Consumers of the event stream: the terminal, JSON lines, JUnit XML, an HTML page, and
-evidence of violations.
-"""
+"""Consumers of the event stream: terminal, JSON lines, JUnit XML, HTML page, evidence."""

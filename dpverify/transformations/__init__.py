@@ -1,5 +1,6 @@
-"""Filters and weights of records by their friends, and lists of a public size, with stability
-lemmas.
+"""Filters and weights of records by their friends, and lists of a public size.
+
+Their stability enters as lemmas.
 """
 
 from dpverify.transformations.basic_filter import BasicFilter

@@ -1,6 +1,4 @@
-"""The basic filter: keep each record with a probability that grows with the number of its
-friends.
-"""
+"""The basic filter: keep a record with a probability that grows with its number of friends."""
 
 from __future__ import annotations
 
@@ -29,12 +27,11 @@ _STABILITY = Source(
 @states(_STABILITY)
 @dataclass(frozen=True, slots=True)
 class BasicFilter(Filter):
-    """A filter that keeps each of n records with probability clip(2 degree / n - 1, 0, 1),
-    independently.
+    """A filter that keeps each of n records with probability clip(2 degree / n - 1, 0, 1).
 
-    The degree is the number of a record's friends, itself included. The coin is an integer
-    below n, compared with 2 degree - n: exact. Any two records that can be kept have a common
-    friend.
+    Records are kept independently. The degree is the number of a record's friends, itself
+    included. The coin is an integer below n, compared with 2 degree - n: exact. Any two records
+    that can be kept have a common friend.
 
     epsilon: claim the (epsilon, delta)-DP that the lift gives there, which composes; else its
     profile.

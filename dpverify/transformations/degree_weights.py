@@ -44,8 +44,9 @@ def slack(adjacency: Adjacency) -> int:
 
 
 def reach(adjacency: Adjacency) -> Fraction:
-    """Return the maximum change in the mean between neighbors, in radii over the released
-    agreement.
+    """Return the maximum change in the mean between neighbors.
+
+    It is in radii over the released agreement.
     """
     return Fraction(17, 16) if adjacency is Adjacency.ADD_REMOVE else Fraction(17, 8)
 
@@ -160,8 +161,9 @@ class WeightedMean(Query):
         return (found.astype(np.int64) if largest(found) < WORD else found)[which]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Return (2^40 / s + sqrt(width))^2, if the released agreement is at least 1 and
-        ``below`` holds.
+        """Return (2^40 / s + sqrt(width))^2.
+
+        It holds if the released agreement is at least 1 and ``below`` holds.
         """
         if adjacency is not self.adjacency:
             raise ValueError(f"the mean is in units for {self.adjacency}, not {adjacency}.")

@@ -100,10 +100,10 @@ class GaussianFilter(Filter):
     def lift(
         self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
     ) -> Derivation[PrivacyClaim]:
-        """Lift the inner claim by the rule of the noisy degree lift, if there are at most
-        ``most_rows`` records.
+        """Lift the inner claim by the rule of the noisy degree lift.
 
-        Raises ValueError for another adjacency, predicate or threshold.
+        It holds if there are at most ``most_rows`` records. Raises ValueError for another
+        adjacency, predicate or threshold.
         """
         if inner.conclusion.adjacency != self.friendly or adjacency is not self.adjacency:
             raise ValueError(f"{inner.conclusion} is not about {self.friendly}.")
@@ -178,8 +178,9 @@ class GaussianFilter(Filter):
 
 
 def enough_rows(*, slack: int = 0, value: int | None = None) -> Compared:
-    """Return the hypothesis that the released number of rows, with ``slack``, is at least the
-    larger neighbor's.
+    """Return the hypothesis that the released number of rows is large enough.
+
+    With ``slack``, it is at least the larger neighbor's.
 
     value: the number that a filter was built for, in place of the released one.
     """

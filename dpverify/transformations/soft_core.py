@@ -37,8 +37,9 @@ _FINEST = 100  # so that a record's weight fits a word whatever n
 
 
 def checked_full(full: Fraction) -> Fraction:
-    """Return a share of friends from which on a record may count in full; ValueError for any
-    other.
+    """Return a share of friends from which on a record may count in full.
+
+    Raises ValueError for any other.
     """
     if not Fraction(1, 2) < full <= 1 or full.denominator > _FINEST:
         raise ValueError(
@@ -61,11 +62,10 @@ def reach(full: Fraction) -> Fraction:
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
 class SoftAgreement(Query):
-    """Query for floor(2 N) - n minus a public ``shift``, N the sum of weights, 1 for a record
-    that counts in full.
+    """Query for floor(2 N) - n, less a public ``shift``; N is the sum of weights.
 
-    Without the shift it is n where all do; n (1 - 2 gamma) where a share gamma has no weight;
-    0 for an empty dataset.
+    A record that counts in full has weight 1. Without the shift it is n where all do; n
+    (1 - 2 gamma) where a share gamma has no weight; 0 for an empty dataset.
     """
 
     nearness: Nearness
@@ -127,10 +127,10 @@ class SoftMean(WeightedMean):
         return images.soft_sum(self.full)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Return (2^40 / s + sqrt(width))^2, if the released agreement is at least 1 and
-        ``below`` holds.
+        """Return (2^40 / s + sqrt(width))^2.
 
-        Raises ValueError under any adjacency but replace.
+        It holds if the released agreement is at least 1 and ``below`` holds. Raises ValueError
+        under any adjacency but replace.
         """
         _require_replace(adjacency)
         return sensitivity_lemma(

@@ -25,11 +25,10 @@ _LIST = Source(
 @states(_LIST)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation(Transformation):
-    """The first ``size`` records inside a box, filled up with ``pad`` where there are fewer, in
-    a random order.
+    """The first ``size`` records inside a box, in a random order.
 
-    Mechanisms for lists of a public length, private under replace alone, run on it under either
-    adjacency, at no loss.
+    Where there are fewer, they are filled up with ``pad``. Mechanisms for lists of a public
+    length, private under replace alone, run on it under either adjacency, at no loss.
 
     low, high: the box, a float for each column, both ends inside.
     size: from 1 to 2^24, public or from what was released before: not from how many records

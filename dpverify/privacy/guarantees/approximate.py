@@ -24,8 +24,9 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True, slots=True)
 class PerfectPrivacy(Guarantee):
-    """A guarantee that the output has the same law on neighboring datasets: it reads public
-    facts only.
+    """A guarantee that the output has the same law on neighboring datasets.
+
+    Such a mechanism reads public facts only.
     """
 
     def delta_ball(self, epsilon: Fraction) -> arb:
@@ -57,8 +58,9 @@ class PerfectPrivacy(Guarantee):
         return GaussianPart(_ZERO)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """Return whether the profile shown is zero everywhere; nothing else implies perfect
-        privacy.
+        """Return whether the profile shown is zero everywhere.
+
+        Nothing else implies perfect privacy.
         """
         return shown.is_perfect()
 

@@ -1,5 +1,6 @@
-"""Addition, multiplication and division of budgets: what guarantees compose to, and into how
-many parts they divide.
+"""Addition, multiplication and division of budgets.
+
+They say what guarantees compose to, and into how many parts they divide.
 """
 
 from __future__ import annotations

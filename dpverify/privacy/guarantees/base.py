@@ -47,8 +47,9 @@ class Guarantee(ABC):
 
     @abstractmethod
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """Return the profile at ``epsilon`` >= 0 at the working precision
-        (see dpverify.privacy.balls).
+        """Return the profile at ``epsilon`` >= 0 at the working precision.
+
+        The precision is that of ``dpverify.privacy.balls``.
         """
 
     @abstractmethod
@@ -57,8 +58,9 @@ class Guarantee(ABC):
 
     @abstractmethod
     def for_group(self, size: int) -> Guarantee:
-        """Return the guarantee for datasets that differ in up to ``size`` records; ValueError
-        if none holds.
+        """Return the guarantee for datasets that differ in up to ``size`` records.
+
+        Raises ValueError if none holds.
         """
 
     @abstractmethod
@@ -67,8 +69,8 @@ class Guarantee(ABC):
 
     @abstractmethod
     def follows_from(self, shown: Guarantee) -> bool:
-        """Return whether every mechanism with guarantee ``shown`` has this one
-        (never wrongly yes).
+        """Return whether every mechanism with guarantee ``shown`` has this one; never wrongly
+        yes.
         """
 
     @property
@@ -98,10 +100,9 @@ class Guarantee(ABC):
         return Enclosure(max(found.lower, Fraction(0)), min(found.upper, Fraction(1)))
 
     def epsilon_at(self, delta: Exact) -> Enclosure:
-        """Return the least epsilon whose delta is at most ``delta`` in [0, 1); safe at the
-        upper end.
+        """Return the least epsilon whose delta is at most ``delta`` in [0, 1).
 
-        Raises ValueError when no epsilon reaches it.
+        The upper end is safe. Raises ValueError when no epsilon reaches it.
         """
         goal = exact(delta, "delta")
         if not 0 <= goal < 1:
@@ -133,8 +134,8 @@ class Guarantee(ABC):
         return self.delta_at(epsilon).upper <= delta
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """Return the least type II error at type I error ``alpha`` in [0, 1]; the lower end is
-        safe.
+        """Return the least type II error at type I error ``alpha`` in [0, 1]; safe at the lower
+        end.
         """
         at = tradeoff_argument(alpha)
         if at in (0, 1):  # the limits of the lines 1 - delta - e^epsilon alpha
@@ -144,8 +145,8 @@ class Guarantee(ABC):
         return Enclosure(max(found.lower, Fraction(0)), min(found.upper, Fraction(1)))
 
     def implies(self, other: Guarantee) -> bool:
-        """Return whether every mechanism with this guarantee has ``other`` as well
-        (never wrongly yes).
+        """Return whether every mechanism with this guarantee has ``other`` too; never wrongly
+        yes.
         """
         if not isinstance(other, Guarantee):
             raise TypeError(f"{other!r} is not a guarantee; write PureDP(1).")

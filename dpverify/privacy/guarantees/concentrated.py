@@ -35,12 +35,11 @@ class ZeroConcentratedDP(Guarantee):
         settle(self, rho=positive(rho, "rho"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """Return inf over t > 0 (order 1 + t) of e^(t ((1 + t) rho - epsilon)) t^t /
-        (1 + t)^(1 + t).
+        """Return the least of e^(t ((1 + t) rho - epsilon)) t^t / (1 + t)^(1 + t) over t > 0.
 
-        Source: Canonne, Kamath, Steinke 2020, Proposition 12. The exponent is convex in t, so
-        the tangent at a point near the minimum bounds it from below between two points where
-        the derivative has changed its sign; from above, any point does.
+        The order is 1 + t. Source: Canonne, Kamath, Steinke 2020, Proposition 12. The exponent
+        is convex in t, so the tangent at a point near the minimum bounds it from below between
+        two points where the derivative has changed its sign; from above, any point does.
         """
         rho, at = ball(self.rho), ball(epsilon)
         t = _best_order(self.rho, epsilon)

@@ -47,13 +47,12 @@ def gaussian_tradeoff(mu_squared: arb, alpha: arb) -> arb:
 
 @states(Source("OURS", "a profile below a Gaussian one, up to delta, is approximate GDP"))
 def lies_below(shown: Guarantee, mu_squared: Fraction, delta: Fraction) -> bool:
-    """Return whether the profile of every mechanism with the guarantee shown is at most
-    delta_mu + delta at every epsilon >= 0; never wrongly yes.
+    """Return whether the profile shown is at most delta_mu + delta everywhere; never wrongly yes.
 
-    Then every mechanism with the guarantee shown has approximate GDP (mu, delta), in the sense
-    of ApproximateGaussianDP: with measures P0, Q0 that lack at most delta of the laws and have
-    the Gaussian profile (spec/theory/adaptive.py:gaussian_share, proof). So it composes as
-    such.
+    The profile is that of every mechanism with the guarantee shown, at every epsilon >= 0. If
+    it is, every such mechanism has approximate GDP (mu, delta), in the sense of
+    ApproximateGaussianDP: with measures P0, Q0 that lack at most delta of the laws and have the
+    Gaussian profile (spec/theory/adaptive.py:gaussian_share, proof). So it composes as such.
 
     Write g = e^epsilon. H(g) = sup_S P(S) - g Q(S) is convex in g, so between two points it is
     below the chord of any upper ends there; where the upper ends that a guarantee computes are
@@ -138,12 +137,11 @@ class _Knot:
 
 
 def gaussian_share(shown: Guarantee, delta: Fraction = _ZERO) -> Fraction:
-    """Find about the least mu^2 for which the guarantee shown implies approximate GDP
-    (mu, delta), on the safe side.
+    """Find about the least mu^2 of an approximate GDP (mu, delta) that the guarantee shown implies.
 
-    The closed form is taken where it is within 2^-10 of the least, else a value within 2^-20.
-    Raises ValueError where there is none: additive deltas are larger, or tails heavier, than a
-    Gaussian curve and delta allow.
+    The result is on the safe side. The closed form is taken where it is within 2^-10 of the
+    least, else a value within 2^-20. Raises ValueError where there is none: additive deltas are
+    larger, or tails heavier, than a Gaussian curve and delta allow.
     """
     if _claimed(shown, _ZERO) <= delta:
         return _ZERO

@@ -71,9 +71,7 @@ class GaussianDP(Guarantee):
         return GaussianPart(self.mu_squared)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """Return whether the guarantee shown has a smaller mu, or a profile that lies below
-        this one's.
-        """
+        """Return whether the guarantee shown has a smaller mu, or a profile below this one's."""
         part = shown.gaussian
         if part is not None and not (part.delta or part.tv) and part.mu_squared <= self.mu_squared:
             return True
@@ -182,8 +180,9 @@ class ApproximateGaussianDP(Guarantee):
         return GaussianPart(self.mu_squared, self.delta, self.tv)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """Return whether no parameter of the guarantee shown is larger, or its profile is below
-        this one's without its tv.
+        """Return whether no parameter shown is larger, or the profile shown is below this one's.
+
+        This one's profile is then taken without its tv.
         """
         part = shown.gaussian
         if part is not None and (

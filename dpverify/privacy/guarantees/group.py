@@ -109,8 +109,9 @@ class Group(Guarantee):
         return self.at_step(_best_step(self)).upper
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """Return whether the guarantee shown is the base, whose profile and curve are better,
-        or a smaller group.
+        """Return whether the guarantee shown is the base, or a smaller group.
+
+        The base's profile and curve are better.
         """
         if isinstance(shown, Group):
             return shown.size <= self.size and shown.base.implies(self.base)

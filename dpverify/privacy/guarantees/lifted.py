@@ -35,12 +35,12 @@ _SLIGHTLY_LESS = Fraction(99, 100)
 )  # fmt: skip
 @dataclass(frozen=True, slots=True)
 class Lifted(Guarantee):
-    """A guarantee under which ``base`` holds for friendly neighbors, after a filter whose
-    keep-probabilities move by at most ``moved`` in all (see ``rules.friendly_lift``).
+    """A guarantee under which ``base`` holds for friendly neighbors, after a filter.
 
-    If the base is (e, d)-DP, the whole is (a moved, d (e^(a moved) - 1) / a)-DP with a = e^e -
-    1, for every e: delta(epsilon) = d(e) (e^epsilon - 1) moved / epsilon at e =
-    ln(1 + epsilon / moved).
+    The filter's keep-probabilities move by at most ``moved`` in all
+    (see ``rules.friendly_lift``). If the base is (e, d)-DP, the whole is (a moved, d
+    (e^(a moved) - 1) / a)-DP with a = e^e - 1, for every e: delta(epsilon) = d(e)
+    (e^epsilon - 1) moved / epsilon at e = ln(1 + epsilon / moved).
     """
 
     base: Guarantee
@@ -52,11 +52,11 @@ class Lifted(Guarantee):
         settle(self, moved=positive(self.moved, "moved"))
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
-        """Return about the least of the values up to ``epsilon``: of those at 0 and before the
-        turning point.
+        """Return about the least of the values up to ``epsilon``.
 
-        Values may rise at first, for (e^epsilon - 1) / epsilon does, and then fall; unless the
-        base has a largest loss they rise again in the end.
+        They are compared at 0 and before the turning point. Values may rise at first, for
+        (e^epsilon - 1) / epsilon does, and then fall; unless the base has a largest loss they
+        rise again in the end.
         """
         at = min(profile_argument(epsilon), _MOST)
         there, first = self._at(at), self._at(_ZERO)
@@ -154,8 +154,10 @@ class Lifted(Guarantee):
         return None if self.base.largest_loss is not None else _turning_point(self)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """Return whether the guarantee shown has a stronger base and a filter that moves no
-        more, or is the base itself, which a lift only weakens.
+        """Return whether the guarantee shown is a stronger lift, or the base itself.
+
+        A stronger lift has a stronger base and a filter that moves no more. A lift only weakens
+        the base.
         """
         if isinstance(shown, Lifted):
             return shown.moved <= self.moved and shown.base.implies(self.base)

@@ -64,14 +64,17 @@ class BoundedRange(Guarantee):
 
     @property
     def gaussian(self) -> GaussianPart:
-        """Gaussian part of pure DP of half the length, which is the worst of all (proof in
-        spec/theory/quantiles.py).
+        """Gaussian part of pure DP of half the length.
+
+        That is the worst of all (proof in spec/theory/quantiles.py).
         """
         return PureDP(self.epsilon / 2).gaussian
 
     def follows_from(self, shown: Guarantee) -> bool:
         """Return whether the guarantee shown has a shorter interval, or is pure DP of half the
-        length, whose losses are in [-e, e].
+        length.
+
+        The losses of the latter are in [-e, e].
         """
         if isinstance(shown, BoundedRange):
             return shown.epsilon <= self.epsilon
@@ -106,11 +109,11 @@ class DiscreteLaplaceShift(Guarantee):
         return self.shift / self.scale
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """Return P(Z <= m) - e^epsilon P(Z <= m - shift), m the largest integer whose loss is
-        above epsilon.
+        """Return P(Z <= m) - e^epsilon P(Z <= m - shift).
 
-        The loss of z is (|z - shift| - |z|) / scale: decreasing from shift / scale at 0 to its
-        negative at shift.
+        m is the largest integer whose loss is above epsilon. The loss of z is
+        (|z - shift| - |z|) / scale: decreasing from shift / scale at 0 to its negative at
+        shift.
         """
         if epsilon >= self.epsilon:
             return arb(0)
@@ -121,11 +124,11 @@ class DiscreteLaplaceShift(Guarantee):
         return 1 - (tail + other) / (1 + q)
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
-        """Return the least type II error of tests that reject where z is large; between two
-        such tests, a straight line.
+        """Return the least type II error of tests that reject where z is large.
 
-        The curve is the largest of the lines 1 - delta(epsilon) - e^epsilon alpha at the losses
-        (shift - 2 z) / scale, of both signs; they rise, then fall, in z.
+        Between two such tests, it is a straight line. The curve is the largest of the lines 1 -
+        delta(epsilon) - e^epsilon alpha at the losses (shift - 2 z) / scale, of both signs;
+        they rise, then fall, in z.
         """
         low, high = 0, self.shift
         while high - low > 1:  # the first z after which the lines fall

@@ -44,8 +44,10 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 )
 @dataclass(frozen=True, slots=True, init=False)
 class Profile(Guarantee):
-    """All of ``parts`` together, adaptively, up to an event of probability ``delta`` and a
-    change of the law by ``tv`` (as in ApproximateGaussianDP).
+    """A guarantee that all of ``parts`` hold together, adaptively.
+
+    They hold up to an event of probability ``delta`` and a change of the law by ``tv``
+    (as in ApproximateGaussianDP).
 
     parts: guarantees with how often each occurs, in a canonical order. Gaussian parts and
     concentrated parts are merged (their parameters add up); the rest is composed through
@@ -135,8 +137,9 @@ class Profile(Guarantee):
         return len(self.parts) == 1 and self.parts[0][1] == 1
 
     def epsilon_at(self, delta: Exact) -> Enclosure:
-        """Return the least epsilon; without a tv, that of the parts at the delta that is left
-        for them.
+        """Return the least epsilon whose delta is at most ``delta``.
+
+        Without a tv, it is that of the parts at the delta that is left for them.
         """
         goal = exact(delta, "delta") - self.delta
         found = None
@@ -145,13 +148,12 @@ class Profile(Guarantee):
         return found or Guarantee.epsilon_at(self, delta)
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """Return max(T(alpha + tv) - delta - tv, T(alpha + delta + tv) - tv, 0), T the curve of
-        the parts alone.
+        """Return max(T(alpha + tv) - delta - tv, T(alpha + delta + tv) - tv, 0).
 
-        A line of epsilon >= 0 is 1 - delta(epsilon) - delta - (1 + e^epsilon) tv - e^epsilon
-        alpha: a line of T at alpha + tv, less delta + tv. A mirror image is that divided by
-        e^epsilon, with e^epsilon and alpha exchanged: a line of T at alpha + delta + tv, less
-        tv. The other lines at either place promise less.
+        T is the curve of the parts alone. A line of epsilon >= 0 is 1 - delta(epsilon) -
+        delta - (1 + e^epsilon) tv - e^epsilon alpha: a line of T at alpha + tv, less delta +
+        tv. A mirror image is that divided by e^epsilon, with e^epsilon and alpha exchanged: a
+        line of T at alpha + delta + tv, less tv. The other lines at either place promise less.
         """
         at = tradeoff_argument(alpha)
         if self._closed is not None:

@@ -148,8 +148,9 @@ def points_of(guarantee: Guarantee) -> tuple[tuple[Fraction, Fraction], ...]:
 
 
 def point_of(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
-    """Return an (epsilon, delta) that the guarantee promises: its own, or at delta =
-    1/1000 above its floor.
+    """Return an (epsilon, delta) that the guarantee promises.
+
+    It is the guarantee's own, or at delta = 1/1000 above its floor.
     """
     if isinstance(guarantee, (PureDP, ApproxDP)):
         return guarantee.epsilon, guarantee.delta

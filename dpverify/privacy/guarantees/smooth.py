@@ -27,13 +27,13 @@ _LINES = 96
 )
 @dataclass(frozen=True, slots=True, init=False)
 class SmoothLaplace(Guarantee):
-    """A guarantee as private as a Laplace variable that moves by up to ``shift`` times the
-    smaller of its two scales, while its scale changes by a factor of up to ``growth``.
+    """A guarantee as private as a Laplace variable whose scale follows the data.
 
-    shift > 0 and growth > 1. The profile is the exact supremum over such pairs from
-    epsilon = shift + ln(growth) on, and a bound on it below (proof in
-    spec/theory/smooth.py:profile). No epsilon has delta = 0, for the tails of the longer noise
-    are heavier.
+    The variable moves by up to ``shift`` times the smaller of its two scales, while its scale
+    changes by a factor of up to ``growth``; shift > 0 and growth > 1. The profile is the exact
+    supremum over such pairs from epsilon = shift + ln(growth) on, and a bound on it below
+    (proof in spec/theory/smooth.py:profile). No epsilon has delta = 0, for the tails of the
+    longer noise are heavier.
     """
 
     shift: Fraction

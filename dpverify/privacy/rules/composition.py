@@ -73,8 +73,8 @@ def adaptive_compose(
 def compose(
     *parts: Derivation[PrivacyClaim], by_profiles: bool = False
 ) -> Derivation[PrivacyClaim]:
-    """Compose several releases from one dataset, each chosen after seeing the earlier ones if
-    you like.
+    """Compose several releases from one dataset, each of which may be chosen after the earlier
+    ones.
     """
     return adaptive_compose(parts, by_profiles=by_profiles)
 

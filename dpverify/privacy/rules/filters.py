@@ -163,8 +163,9 @@ def kept_by_noise(
 
 
 def too_few_friends(score: Sensitivity, records: int, sigma: Fraction, threshold: int) -> Absent:
-    """Return the hypothesis that no kept record has too few friends on one of the two sides, by
-    scores with this noise.
+    """Return the hypothesis that no kept record has too few friends on one of the two sides.
+
+    Records are kept by scores with this noise.
     """
     friends = f" (friends by {score.keeps.predicate})" if isinstance(score.keeps, Friendly) else ""
     words = f"one of at most {records} records is kept that has too few friends{friends}"

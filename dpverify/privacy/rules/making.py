@@ -125,8 +125,9 @@ def require_same_world(parts: Iterable[AnyDerivation]) -> None:
 
 
 def claims_among(parts: Iterable[Derivation[PrivacyClaim]]) -> tuple[Derivation[PrivacyClaim], ...]:
-    """Return the parts, checked: at least one, all of them derivations of claims about one
-    world.
+    """Return the parts, checked.
+
+    There is at least one, and all are derivations of claims about one world.
     """
     found = tuple(parts)
     for part in found:
@@ -142,8 +143,9 @@ def claims_among(parts: Iterable[Derivation[PrivacyClaim]]) -> tuple[Derivation[
 
 
 def require_guarantee(given: object) -> None:
-    """Refuse what is not one of the kernel's guarantees: what follows from another one is no
-    proof.
+    """Refuse what is not one of the kernel's guarantees.
+
+    What follows from another one is no proof.
     """
     if not isinstance(given, Guarantee) or not type(given).__module__.startswith(_GUARANTEES):
         raise TypeError(f"{given!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6').")
@@ -158,8 +160,9 @@ def positive_scale(scale: Exact, name: str = "scale") -> Fraction:
 
 
 def approximate(epsilon: Fraction, delta: Fraction) -> Guarantee:
-    """Return (epsilon, delta)-DP, pure where delta is 0. Raises ValueError where nothing is
-    promised.
+    """Return (epsilon, delta)-DP, pure where delta is 0.
+
+    Raises ValueError where nothing is promised.
     """
     require_promise(delta)
     return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)

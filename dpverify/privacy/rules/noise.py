@@ -103,8 +103,7 @@ def randomized_response(
 def discrete_gaussian(
     sensitivity: Derivation[Sensitivity], sigma: Exact
 ) -> Derivation[PrivacyClaim]:
-    """Add discrete Gaussian noise of parameter ``sigma`` to an integer query: (L2^2 /
-    (2 sigma^2))-zCDP.
+    """Add discrete Gaussian noise to an integer query: (L2^2 / (2 sigma^2))-zCDP.
 
     The noise has mass proportional to e^(-z^2 / (2 sigma^2)) on every integer z, independently
     in every coordinate. Needs the squared L2 norm.

@@ -67,8 +67,9 @@ def group_privacy(claim: Derivation[PrivacyClaim], size: int) -> Derivation[Priv
 
 @states(_TWO_STEPS)
 def change_adjacency(claim: Derivation[PrivacyClaim], to: Adjacency) -> Derivation[PrivacyClaim]:
-    """Go from add-remove to replace: two steps, by group privacy. The other way there is no
-    rule.
+    """Go from add-remove to replace: two steps, by group privacy.
+
+    The other way there is no rule.
     """
     about = claim.conclusion.adjacency
     if not isinstance(to, Adjacency):

@@ -27,11 +27,12 @@ _COUNT_SHARE, _AT_ROWS = 1.5, 2000.0  # measured to give the least error at (1, 
 
 @dataclass(frozen=True, slots=True)
 class BasicCoreMean:
-    """A plan with discrete Laplace noise on the number kept, Gaussian noise of spread
-    ``multiplier`` on the mean.
+    """A plan with noise on the number of kept records and on their mean.
 
-    The scale of the former is 1.5 (n_max / 2000)^(1/3) multipliers, within [1/2, 8]. epsilon:
-    see ``BasicFilter``.
+    Discrete Laplace noise is on the number, Gaussian noise of spread ``multiplier`` on the
+    mean. The scale of the former is 1.5 (n_max / 2000)^(1/3) multipliers, within [1/2, 8].
+
+    epsilon: see ``BasicFilter``.
     """
 
     adjacency: Adjacency
@@ -68,8 +69,9 @@ class BasicCoreMean:
         return 2 * float(self.multiplier) / left if left > 0 else math.inf
 
     def minimum_n(self, beta: Fraction) -> int:
-        """Return the least n at which a mean is released, for records that are all friends:
-        then all are kept.
+        """Return the least n at which a mean is released, for records that are all friends.
+
+        Then all are kept.
         """
         shift, noise = self.shift, self.noise
         return least(lambda n: n >= shift and noise.falls_short(n - shift, beta))

@@ -64,12 +64,13 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class GaussianCoreMean:
-    """A plan that shares mu^2 = 1 / multiplier^2 among the number of rows
-    (under replace it is public), the noisy scores, the number of kept records and their mean.
+    """A plan that shares mu^2 = 1 / multiplier^2 among all that it releases or draws.
 
-    Each number's share is (5 / (mu n_max))^(2/3), where its shift costs as much as its noise
-    saves; the number of rows has half as much. The scores' share leaves room for records that
-    all agree, with the share of strangers that gives the least noise on the mean.
+    These are the number of rows (under replace it is public), the noisy scores, the number of
+    kept records and their mean. Each number's share is (5 / (mu n_max))^(2/3), where its shift
+    costs as much as its noise saves; the number of rows has half as much. The scores' share
+    leaves room for records that all agree, with the share of strangers that gives the least
+    noise on the mean.
     """
 
     adjacency: Adjacency
