@@ -1,1 +1,1 @@
-"""One file a mechanism; spec/ and audits/ have a file of the same name for each."""
+"""Mechanisms, one file each; spec/ and audits/ have a file of the same name for each of them."""

@@ -115,11 +115,11 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     ) -> Self:
         """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        second_moment: in place of the radius, a public bound on E |A (X - center)|^2, which is all
-        that is known of the records: the radius is the one for which noise and bias together are
-        least where there are about ``n_max`` records, of which a share ``outliers`` may be
-        anything. Their error is then about sqrt(second_moment / n_max) and sqrt(second_moment
-        (noise + 2 outliers)), noise being that of radius 1; see ``clipping_bias``.
+        second_moment: in place of the radius, a public bound on E |A (X - center)|^2, where
+        nothing else is known of the records. The radius is then the one for which noise and bias
+        together are least for about ``n_max`` records, of which a share ``outliers`` may be
+        anything. Their error is about sqrt(second_moment / n_max) plus sqrt(second_moment
+        (noise + 2 outliers)), where noise is that of radius 1; see ``clipping_bias``.
         """
         if second_moment is not None:
             if "radius" in parameters or n_max is None or parameters.get("outside") == "mask":

@@ -1,4 +1,4 @@
-"""``histogram``: how many records are in each of public bins, released together."""
+"""``histogram``: the number of records in each public bin, released together."""
 
 from __future__ import annotations
 

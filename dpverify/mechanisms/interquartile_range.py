@@ -1,6 +1,4 @@
-"""``interquartile_range``: the distance of a column's quartiles, released where a noisy test
-allows.
-"""
+"""``interquartile_range``: the distance of a column's quartiles, by propose-test-release."""
 
 from __future__ import annotations
 
@@ -114,8 +112,8 @@ class InterquartileRange(Mechanism[InterquartileRangeEstimate]):
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        delta: by default the budget's. Raises ValueError besides for a budget without a delta,
-        under which nothing may depend on a test that noise can pass.
+        delta: by default the budget's. Also raises ValueError for a budget without a delta, under
+        which nothing may depend on a test that noise can pass.
         """
         if "delta" not in parameters and isinstance(budget, Guarantee):
             given = exact(getattr(budget, "delta", 0), "delta")

@@ -163,10 +163,10 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         """Return the least n known to be enough for independent normal columns, except with
         probability ``beta``.
 
-        Then each variance that is reported is within a factor of 4, and those that are not are
-        below 2 ``below`` (so they are, if the reports suffice, where ``largest`` is no less than
-        any). For variances far above cell^2, and records within 2^40 cells. Raises ValueError if
-        the groups are too few for this beta. The bound is in spec/large_variances.py.
+        Enough means: each reported variance is within a factor of 4, and the others are below 2
+        ``below``, if the reports suffice and ``largest`` bounds all variances. This is for
+        variances far above cell^2, and records within 2^40 cells. Raises ValueError if the groups
+        are too few for this beta. The bound is in spec/large_variances.py.
         """
         allowed = probability(beta, "beta")
         votes = None if self.delta is None else self._stage(VOTES)

@@ -1,4 +1,4 @@
-"""``noisy_count``: how many records there are, or how many lie in a public interval."""
+"""``noisy_count``: the number of all records, or of those in a public interval."""
 
 from __future__ import annotations
 

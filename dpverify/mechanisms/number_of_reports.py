@@ -1,4 +1,4 @@
-"""``number_of_reports``: how many columns of large variance are worth a report each."""
+"""``number_of_reports``: the number of columns of large variance that are worth a report each."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class NumberOfReports(GroupVotes):
         return ReportsEstimate(found.value, found.votes, *shown)
 
     def expected_error(self, n: int) -> float:
-        """Raise ValueError: how much worse another number of reports is depends on the data's
+        """Raise ValueError: the loss from another number of reports depends on the data's
         variances alone.
         """
         return Mechanism.expected_error(self, n)

@@ -20,8 +20,9 @@ _MOST_CATEGORIES = 1 << 16  # a draw takes about as many proposals at small e^-e
 class FrequencyEstimate(Result):
     """Unbiased shares of the categories, from n randomized answers.
 
-    ``frequencies`` sum to 1 and may leave [0, 1]; ``standard_deviation`` bounds the noise of each.
-    ``gap`` is by how much likelier a category is answered where it is true than where it is not.
+    ``frequencies`` sum to 1 and may leave [0, 1]; ``standard_deviation`` bounds the noise of
+    each. ``gap`` is the chance that a category is answered where it is true, minus the chance
+    where it is not.
     """
 
     frequencies: tuple[float, ...]

@@ -149,11 +149,11 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         """Build the mechanism whose claim is ``budget``, with the shares of least noise at n_max
         records.
 
-        covariance, or columns, trace, largest: as for ``RescaledMean``; the record_radius is then
+        covariance, or columns, trace, largest: as for ``RescaledMean``. The record_radius is then
         one that a record exceeds with probability at most 2 / sqrt(n_max), and at most 1/10, so
-        that what is lost of skewed data is below the sampling error; and the radius the one with
-        the least noise on the center, which may lean to the bulk of skewed data. Parameters that
-        are given are kept.
+        that the loss for skewed data is below the sampling error. The radius is the one with the
+        least noise on the center, which may lean to the bulk of skewed data. Given parameters are
+        kept.
         """
         own_radius = "radius" in parameters
         values = with_covariance(parameters, covariance)

@@ -132,19 +132,20 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     ) -> Self:
         """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        covariance: a public proxy of the data's covariance, as a diagonal or a matrix: then M is
-        that proxy (unless ``matrix`` is given) and the radius one that pairs exceed with
-        probability at most 1 / n_max. trace, largest: of a covariance of which no more is known,
-        with ``columns``: M is then the identity. metric: with "mahalanobis" M is the square of the
-        covariance instead,
-        which must be known: noise is then shaped like the records themselves, as long in units of
-        every direction's deviation, and has the least length in the covariance's Mahalanobis norm.
-        tail: by default a tenth of what the filter can use of delta.
+        covariance: a public proxy of the data's covariance, as a diagonal or a matrix. M is then
+        that proxy (unless ``matrix`` is given), and the radius one that pairs exceed with
+        probability at most 1 / n_max.
+        columns, trace, largest: facts on a covariance of which no more is known; M is then the
+        identity.
+        metric: with "mahalanobis" M is the square of the covariance, which must be known. Noise
+        is then shaped like the records themselves, as long in units of every direction's
+        deviation, and has the least length in the covariance's Mahalanobis norm.
+        tail: by default a tenth of the part of delta that the filter can use.
         strangers: a bound on the probability that any two of n_max records are farther apart than
-        the radius, as in Theorem 3.1, in place of 1 / n_max for each pair; the radius is 1.1 to 1.5
-        times as large, and there is no ladder unless it is given.
-        ladder_multiplier: by default a 20th of mu^2 for the votes or less, none where n_max records
-        are too few.
+        the radius, as in Theorem 3.1, in place of 1 / n_max for each pair. The radius is then 1.1
+        to 1.5 times as large, and there is no ladder unless it is given.
+        ladder_multiplier: by default a 20th of mu^2 or less is for the votes, and nothing where
+        n_max records are too few.
         """
         own_radius = "radius" in parameters
         if metric != "euclidean":

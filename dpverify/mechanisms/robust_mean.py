@@ -255,13 +255,16 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii
-        that 1 in 50 pairs and 1 in 200 records exceed, a tenth of delta as tail, no directions
-        where n_max records would not show outliers at half the radius, votes where they would show
-        a quarter of the outliers in one of 8 columns or more, bins of about one deviation at most,
-        the center's share for the least noise at the end, of ``FULL`` what leaves the center the
-        least noise if all inliers are friends, and the least error for how far records are drawn
-        in: not at all where a record_radius or directions = 0 is given.
+        Parameters that are left out are chosen for normal inliers, n_max records and gamma:
+        radius, record_radius: 1 in 50 pairs, and 1 in 200 records, exceed them. tail: a tenth of
+        delta.
+        directions: none where n_max records would not show outliers at half the radius.
+        votes: taken where they would show a quarter of the outliers in one of 8 columns or more.
+        bins: of about one deviation at most.
+        shares: the center's share is the one of least noise at the end.
+        full: the one of ``FULL`` that leaves the center the least noise if all inliers are
+        friends.
+        drawn: the share of least error; 1 where a record_radius or directions = 0 is given.
         """
         if "deviations" not in parameters or "n_max" not in parameters:
             raise TypeError("give deviations, one a column, and n_max, about how many records.")

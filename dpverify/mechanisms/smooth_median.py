@@ -182,10 +182,10 @@ def best_decay(budget: ApproxDP, columns: int) -> Fraction | None:
     """Choose the decay for this many columns together; None if no decay from 1/2 to 1 - 2^-12
     leaves room for a shift.
 
-    Where records are even about the median, a distance h apart, the scale is h times the largest
-    decay^k (k + 1), about 1 / (e decay ln(1 / decay)); times 1 / shift it is the noise's. The
-    shift is what the budget leaves: one column's exact profile, or Chernoff's bound for the
-    losses of several.
+    Where records are even about the median, a distance h apart, the smooth sensitivity is h times
+    the largest decay^k (k + 1), about h / (e decay ln(1 / decay)); the noise's scale is that over
+    the shift. The shift is what the budget leaves: by one column's exact profile, or by
+    Chernoff's bound for the losses of several.
     """
     losses = -np.log1p(-np.geomspace(2.0**-12, 0.5, _CANDIDATES))  # ln of the growth
     epsilon = min(to_float(budget.epsilon), _LARGEST_EPSILON)

@@ -1,4 +1,4 @@
-"""``sparse_vector``: which of many queries reach a threshold, paying for those that do."""
+"""``sparse_vector``: the queries that reach a threshold, of many, at a cost for those alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NextQuery:
     """Queries that are chosen as the answers come in.
 
     after: a public function from the answers so far (True: reported) to the next query; it must
-    not look at the data. most: how many queries are asked at most.
+    not look at the data. most: the largest number of queries.
     """
 
     after: Callable[[tuple[bool, ...]], Query]

@@ -1,4 +1,4 @@
-"""``stability_histogram``: how many records each bin holds, with no list of bins."""
+"""``stability_histogram``: the number of records in each bin, without a list of bins."""
 
 from __future__ import annotations
 

@@ -74,9 +74,7 @@ def _in_grains(radii: tuple[Exact, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _doublings(least: Fraction, reach: Fraction) -> int:
-    """Find the least power of two, at least 2, that is a number of doublings of ``least`` beyond
-    the reach.
-    """
+    """Find the least power of two k, at least 2, for which least 2^k is beyond the reach."""
     doublings = 2
     while least * 2**doublings <= reach:
         doublings *= 2
@@ -231,8 +229,8 @@ class VarianceAwareMean(CenteredMean):
         return Search("spread", self.columns(), halvings + self.extra_steps // 2)
 
     def _doublings(self) -> int:
-        """Return the number of doublings that the search is over: a power of two, the last beyond
-        the reach.
+        """Return the number of doublings that the search is over: a power of two, of which the
+        last goes beyond the reach.
         """
         return _doublings(exact(self.least_deviation or 0, "least_deviation"), self.far())
 

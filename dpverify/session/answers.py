@@ -1,8 +1,8 @@
-"""Answers of a session: a mechanism's result, with which mechanism gave it and what it cost.
+"""Answers of a session: a mechanism's result, with the mechanism that gave it and its cost.
 
-An answer that is used as a number while there is none raises ``NoAnswer``, which says why and what
-to do: nothing passes on a None or a NaN in silence. All that is computed here is post-processing of
-what was released.
+An answer that is used as a number while there is none raises ``NoAnswer``, which says why and
+what to do: no None or NaN is passed on in silence. All that is computed here is post-processing
+of what was released.
 """
 
 from __future__ import annotations
@@ -151,9 +151,10 @@ class Answer:
 class GroupedAnswer(Answer):
     """An answer for each group of ``by=``: from the group's public value to its ``Answer``.
 
-    Groups are disjoint by a public value, so that all together cost what the dearest costs. Every
-    declared value has an answer, whether it occurs or not; any of them may be an abstention, so
-    ``value`` and the like raise NoAnswer where one of them would.
+    A public value decides a record's group, so groups are disjoint, and all together cost what
+    the dearest costs. Every declared value has an answer, whether it occurs or not. Any of them
+    may be an abstention; ``value``, ``result`` and the like raise NoAnswer where one of them
+    would.
     """
 
     @property

@@ -62,11 +62,12 @@ class Histogram:
         return self._named(low), self._named(high)
 
     def range(self, *ends: Any) -> RangeEstimate:
-        """Estimate the number of records from one edge to before another, ``result.range(18, 65)``.
+        """Estimate the number of records from one edge to before another, ``result.range(18,
+        65)``.
 
-        Of several columns give for each a pair of edges, or a declared value: ``result.range((18,
-        65), "north")``. Ask the histogram with ranges=True for less noise in ranges of many bins.
-        Raises ValueError for what is no edge or value.
+        For several columns give for each a pair of edges, or a declared value:
+        ``result.range((18, 65), "north")``. Ask the histogram with ranges=True for less noise in
+        ranges of many bins. Raises ValueError for what is no edge or value.
         """
         if len(self.values) == 1 and self.values[0] is None:
             return self.counts.range(*ends)
@@ -126,7 +127,7 @@ class Histogram:
 class Top:
     """The ``k`` values of a column with the largest released counts, the largest first.
 
-    All counts were released together, so which are the largest costs nothing; equal counts come in
+    All counts were released together, so choosing the largest costs nothing; equal counts come in
     the declared order. A count that was chosen for being large is more often too large than too
     small, so ``interval`` holds for all values of the column at once.
     """

@@ -1,11 +1,11 @@
-"""Where an account keeps its lines: in memory, or in a file from which no spend is lost.
+"""Journals of accounts: lines in memory, or in a file from which no spend is lost.
 
-A line is added in this order: lock the file, read all of it, check it, decide whether the line may
-be added, write, sync, unlock. Only then is a record read. So a line may be in the file without an
-answer (a process that was killed in between), never an answer without its line. Files on a local
-POSIX file system: over NFS and the like neither locks nor syncs promise this. What the file itself
-cannot tell: whether it is a copy (two copies are two budgets), or an older state that was put back
-while no process had it open; a process that has it open sees that.
+A line is added in this order: lock the file, read all of it, check it, decide whether the line
+may be added, write, sync, unlock. Only then is a record read. So the file may have a line without
+an answer (its process was killed in between), but there is never an answer without its line.
+Files must be on a local POSIX file system: over NFS and the like neither locks nor syncs promise
+this. The file itself cannot tell whether it is a copy (two copies are two budgets), or an older
+state that was put back while no process had it open; a process that has it open notices that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Counts in public bins, by one release: histograms of one column or several, and counts by groups.
+"""Counts in public bins, by one release: histograms of one column or several, and counts by
+groups.
 
-One record is in one bin of one group, so all counts together cost what one does under add-remove;
-under replace a record moves two of them.
+One record is in one bin of one group, so all counts together cost what a single one costs under
+add-remove; under replace a record moves two of them.
 """
 
 from __future__ import annotations
