@@ -108,9 +108,10 @@ class Study:
 
     laws: of both sides. witnesses: an event for either direction. besides: after a second look,
     the events that promised most after it. suspects: the events of the largest signed roots,
-    where nothing promises a refutation. along: further events on the curve. draws: how many are
-    left to certify with. watch: evidence of noise that outputs share, so far none. guess: a
-    guess at either side of single calls, for a claim without delta, with its promise.
+    where nothing promises a refutation.
+    along: further events on the curve. draws: how many are left to certify with.
+    watch: evidence of noise that outputs share, so far none.
+    guess: a guess at either side of single calls, for a claim without delta, with its promise.
     """
 
     index: int

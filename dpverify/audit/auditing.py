@@ -80,9 +80,10 @@ def audit(
     audit tests that the law of every call, given the calls before, keeps the claim. The side of
     each call is a fair coin, so outputs may drift with the calls (a clock, a counter). Noise
     that calls share breaks this without any leak: the audit looks for it, and raises InvalidRun
-    where it finds it. fresh: a factory in place of a subject: make() returns a new function
-    f(dataset), which is called once. Give one for functions that keep noise, or draw it when
-    they are made: no number of calls can tell that from a leak.
+    where it finds it.
+    fresh: a factory in place of a subject: make() returns a new function f(dataset), which is
+    called once. Give one for functions that keep noise, or draw it when they are made: no
+    number of calls can tell that from a leak.
     rounded: a step, far below the noise, to which floats in a function's outputs are rounded,
     to look beyond their last bits; the report says so, and whether the bits leak as well.
     claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency.
@@ -90,14 +91,14 @@ def audit(
     a bound on that epsilon divided by k holds for at least one neighboring pair on the way, and
     its errors are divided as well.
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
-    are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS. trials:
-    draws per side and pair: a sixteenth at most to learn events, a tenth to a sixth to choose
-    among them (twice that where the first choice promises nothing and more may teach), the rest
-    to certify up to three. A fault gets a sixteenth of them, then a quarter, all, four times as
-    many, until it is detected; where a fault took more than ``trials``, the subject is attacked
-    with as many besides, at a tenth of alpha. alpha: the probability that a sound subject is
-    called VIOLATED. The probability that any planted fault is called caught by chance is at
-    most alpha as well.
+    are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
+    trials: draws per side and pair: a sixteenth at most to learn events, a tenth to a sixth to
+    choose among them (twice that where the first choice promises nothing and more may teach),
+    the rest to certify up to three. A fault gets a sixteenth of them, then a quarter, all, four
+    times as many, until it is detected; where a fault took more than ``trials``, the subject is
+    attacked with as many besides, at a tenth of alpha.
+    alpha: the probability that a sound subject is called VIOLATED. The probability that any
+    planted fault is called caught by chance is at most alpha as well.
     thorough: plant the faults that need many draws (5% less noise) as well.
     sequential: stop as soon as the claim is refuted (``trials`` is then the most that is
     drawn); the evidence is valid whenever it stops. Use it for slow functions. Faults get

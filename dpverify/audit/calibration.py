@@ -57,8 +57,9 @@ class CalibrationResult(Asked):
 
     verdict: CONSISTENT if the noise surely has what is claimed, VIOLATED if it surely has not:
     both are proofs. POWERLESS if the enclosure cannot tell, because the numbers agree in 29
-    digits. delta: an enclosure of the noise's delta. claimed: the claimed delta. needed: the
-    least scale that meets the claim, rounded up in its 30th bit; None where no scale does.
+    digits.
+    delta: an enclosure of the noise's delta. claimed: the claimed delta. needed: the least
+    scale that meets the claim, rounded up in its 30th bit; None where no scale does.
     """
 
     verdict: Verdict

@@ -39,8 +39,8 @@ class Certificate:
     pair, direction, event: where it was seen. hits of draws on the event's own side, other_hits of
     other_draws on the other. share: the weight of the other side in the joint test (``regions``).
     epsilon: a guarantee with this delta that holds has at least this epsilon; -inf if nothing
-    is shown. claimed: the claim's own epsilon at this delta. mu, rho: lower bounds on the
-    parameter of a Gaussian guarantee, and of zCDP.
+    is shown. claimed: the claim's own epsilon at this delta.
+    mu, rho: lower bounds on the parameter of a Gaussian guarantee, and of zCDP.
     everywhere: a lower bound on delta at every epsilon, of an event that is impossible on the other
     side by its law, wrong with probability ``alpha`` besides; 0 where that is not known.
     refuted: whether the guarantee that was audited fails.

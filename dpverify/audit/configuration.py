@@ -20,16 +20,19 @@ class Configuration:
 
     name: unique in its file; with the mechanism's name and adjacency it is the ledger's key.
     pairs: crafted neighbors, the most dangerous first (a fault is attacked in this order).
-    faults: the mechanism's own planted faults, beside the generic ones. friendly: for a
-    mechanism with a filter, pairs that attack what runs behind it (``KeptPart``).
+    faults: the mechanism's own planted faults, beside the generic ones.
+    friendly: for a mechanism with a filter, pairs that attack what runs behind it
+    (``KeptPart``).
     opening: pairs that attack the first stage by itself (``Opening``), for a mechanism of which
     no pair shows a missing share of that stage's noise; such faults are planted there only.
     elsewhere: stages whose missing shares of noise another configuration, or another
     mechanism's, attacks.
     attacked: the stages whose generic faults are planted here, where several configurations
-    share them; None: all of them. quick_trials: draws of the whole mechanism per side and pair
-    under ``--quick``, where fewer than usual show every fault. traced: what tracing attacks in
-    addition, a mechanism of the same kind and adjacency for many columns.
+    share them; None: all of them.
+    quick_trials: draws of the whole mechanism per side and pair under ``--quick``, where fewer
+    than usual show every fault.
+    traced: what tracing attacks in addition, a mechanism of the same kind and adjacency for
+    many columns.
     """
 
     name: str

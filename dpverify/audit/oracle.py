@@ -89,8 +89,8 @@ def hidden(
     The result says, by the fault's name, about how many draws per side an oracle needs for
     power ENOUGH, on the pair where it needs the fewest: so many that WITHIN times as many are
     more than ``draws``. An audit still sees some of these faults, if less often. The number is
-    infinite where no event breaks the claim. alpha: that of the audit, which shares it among
-    faults and pairs.
+    infinite where no event breaks the claim.
+    alpha: that of the audit, which shares it among faults and pairs.
     """
     early = {fault.name for fault in attacked.planted()}
     planted = attacked.planted(thorough=True)

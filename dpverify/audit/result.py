@@ -34,10 +34,10 @@ class AuditResult(Asked):
     guarantee: the tested one: the claim's or, for our mechanisms, the stronger one that their
     stages compose to and that the claim was converted from.
     certificates: at least one a pair and direction, and those of the curve; all hold together
-    with probability 1 - alpha. bets: for a sequential audit, how the evidence was gathered;
-    empty otherwise. trials: draws per side and pair, at most so many where the audit was
-    sequential, four times as many as asked for where a fault needed more. draws: all calls on
-    the subject itself.
+    with probability 1 - alpha.
+    bets: for a sequential audit, how the evidence was gathered; empty otherwise.
+    trials: draws per side and pair, at most so many where the audit was sequential, four times
+    as many as asked for where a fault needed more. draws: all calls on the subject itself.
     pairs: the neighbors that were compared; they take no part in comparisons of results.
     subject: the name of what was audited. remarks: what a reader should know about the claim or
     the run.

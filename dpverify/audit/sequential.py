@@ -128,9 +128,9 @@ class _Track:
 class SequentialAttack:
     """Sequential attack of at most ``most`` draws a side and pair, and about so many ``seconds``.
 
-    ``alpha`` is for the whole attack, whenever it stops. go_on: whether it goes on after the
-    refutation, with events that would refute larger epsilons: bets stop there, and bounds go on
-    to rise.
+    ``alpha`` is for the whole attack, whenever it stops. go_on: whether the attack goes on
+    after the refutation, with events that would refute larger epsilons: bets stop there, but
+    bounds still rise.
     """
 
     guarantee: Guarantee
@@ -207,7 +207,7 @@ class SequentialAttack:
     def _refuse_dependent(self, track: _Track, stream: int, *, refuted: bool) -> None:
         """Raise InvalidRun where outputs share noise, or the event that won bets comes in runs.
 
-        Of outputs that hardly ever change, more are drawn before the claim is called false.
+        Where outputs hardly ever change, more are drawn before the claim is called false.
         """
         if not are_functions(track.laws):
             return

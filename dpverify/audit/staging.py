@@ -23,8 +23,8 @@ from dpverify.audit.subjects import Target
 from dpverify.privacy import Guarantee
 
 STAGES = (Fraction(1, 16), Fraction(1, 4), Fraction(1), Fraction(4))
-"""Draws of each stage, in units of the audit's; what is beyond it comes before a fault counts
-as missed.
+"""Draws of each stage, in units of the audit's; those beyond 1 come before a fault counts as
+missed.
 """
 _LARGEST = 700.0  # an epsilon whose exponential is a number
 POWER = 0.9
@@ -49,7 +49,7 @@ class StagedAttack:
     def fault(self, name: str, target: Target, number: int) -> FaultResult:
         """Attack a fault until a stage and a pair refute the claim for the faulty mechanism.
 
-        number: of the fault; another one gives other draws.
+        number: the fault's number; another one gives other draws.
         """
         target = _remembered(target)
         order: Sequence[int] = range(len(self.pairs))

@@ -1,4 +1,4 @@
-"""Can a function remember anything between its calls?"""
+"""Test of whether a function can remember anything between its calls."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def remembers_nothing(function: Callable[..., Any]) -> bool:
     """Return whether the function surely remembers nothing: it uses builtins, numeric libraries
     and constants, no closure and no default.
 
-    A False says nothing. Noise of numpy's is drawn anew or from a seed that is set anew, but
-    never kept.
+    False proves nothing. Noise drawn by numpy is fresh, or comes from a seed that is set anew,
+    but is never kept.
     """
     function = unwrap(function)
     if not isinstance(function, FunctionType):

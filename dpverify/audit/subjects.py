@@ -26,7 +26,7 @@ from dpverify.privacy import (
 Target = Callable[[Any], AuditedLaw]
 """Function from a dataset to what is drawn from."""
 Counter = Callable[[int], object]
-"""Told how many more draws are done."""
+"""Function that is told how many more draws are done."""
 
 
 def claimed_of(

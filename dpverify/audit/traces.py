@@ -40,8 +40,8 @@ _OUTWARD = 1e-9  # more than the rounding of a score, relative to W
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A function of one score. "above": 1 where it is above ``at``; "clipped": its positive
-    part up to ``at``, over ``at``; "signed": the same with its sign, which is bet on with
+    """Function of one score. "above": 1 where it is above ``at``; "clipped": its positive part
+    up to ``at``, over ``at``; "signed": the same with its sign, which is bet on with
     sinh(epsilon).
     """
 
@@ -172,8 +172,8 @@ def best_stakes(payoffs: Floats, least: Floats) -> Floats:
     """Return the stakes of largest log growth on these payoffs and one of the worst run (Kelly
     1956).
 
-    payoffs: shape (runs, k), for k claims or scores; least: shape (k,), below 0. 0 where
-    nothing is to be won.
+    payoffs: shape (runs, k), for k claims or scores; least: shape (k,), below 0. The stakes are
+    0 where nothing is to be won.
     """
     seen = np.concatenate([payoffs, least[None]])
     low, high = np.zeros(len(least)), _BOLDEST / -least

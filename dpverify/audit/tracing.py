@@ -1,5 +1,5 @@
-"""``audit_tracing``: does an estimate of a mean, a covariance or a product know which records
-it was made of?
+"""``audit_tracing``: a test of whether an estimate of a mean, a covariance or a product knows
+which records it was made of.
 
 Tracing attacks: Dwork, Smith, Steinke, Ullman, Vadhan, "Robust traceability from trace
 amounts", FOCS 2015; for covariances Portella and Harvey, "Lower bounds for private estimation
@@ -109,9 +109,9 @@ def audit_tracing(
     certified holds under both adjacencies.
     runs: calls of the subject. Valid whatever their number: one wealth is bet at stakes, and on
     scores, that are chosen from the runs before (Ville 1939).
-    alpha: the chance that a sound subject is called VIOLATED, or any bound is above the truth.
-    Errors: TypeError or ValueError for a missing claim or adjacency, too few runs, a bad alpha
-    or seed, before anything is drawn; ValueError for an estimate of another shape.
+    alpha: the probability that a sound subject is called VIOLATED, or any bound is above the
+    truth. Errors: TypeError or ValueError for a missing claim or adjacency, too few runs, a bad
+    alpha or seed, before anything is drawn; ValueError for an estimate of another shape.
     """
     guarantee, relation = _claim_of(subject, claim, adjacency)
     if not isinstance(instance, Instance):

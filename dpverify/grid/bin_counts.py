@@ -88,7 +88,7 @@ class BinCounts(Query):
 
     Bins are in the order of the first axis, then of the second, ... A record is outside if it is in
     no bin of some axis; with ``other`` = 0 it is left out and no number is released of it.
-    norm: in which the sensitivity is stated, L1 or squared L2.
+    norm: the norm in which the sensitivity is stated, L1 or squared L2.
     """
 
     adds_up = True

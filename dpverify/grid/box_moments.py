@@ -41,8 +41,8 @@ class BoxMoments(VectorQuery):
     ``radius``; a radius of at least sqrt(d) side clips nothing.
     low, high: the bounds in cells of 2^exponents, one for each column. constant: h. Entries on
     the diagonal count ``diagonal`` times, those above it ``above`` times; the first, h^2 times
-    the number of records, is left out unless ``counted``. norm: of the sensitivity, L1 (for
-    Laplace noise) or squared L2.
+    the number of records, is left out unless ``counted``. norm: the norm of the sensitivity, L1
+    (for Laplace noise) or squared L2.
     """
 
     adds_up = True
@@ -168,7 +168,7 @@ class BoxMoments(VectorQuery):
         between the bounds. In floats this is exact: c less the middle is a half-integer up to
         2^25, the numerator is an integer up to 2^46, and its quotient by an integer up to 2^26
         is a half-integer or at least 2^-27 from each, while a division of floats is off by at
-        most 2^-33 for a quotient up to 2^20. Of powers of two the quotient is exact.
+        most 2^-33 for a quotient up to 2^20. By powers of two the quotient is exact.
         """
         z = float_cells(records, scales.low, scales.high, scales.exponents)
         if np.any(scales.middle):
@@ -193,8 +193,8 @@ class BoxMoments(VectorQuery):
 
 @dataclass(frozen=True, slots=True)
 class _Scales:
-    """Numbers of the map to z: one for all columns, or one for each; the divisor where it is no
-    power of two.
+    """Numbers of the map to z: one for all columns, or one for each; the divisor only where it
+    is no power of two.
     """
 
     low: Any

@@ -56,9 +56,9 @@ def float_cells(
     """Give ``quantize``'s integers as the floats that they are, in a new array.
 
     Scaling up by a power of two is exact or gives an infinity, which clamps as x would; scaling
-    down loses bits only below 2^-1022, far from any half. Where 2^-exponent is a normal float
-    the product with it is ``ldexp``, for both round the same real number once, and sooner
-    found. The caller's floating-point error state must not turn either into an exception that
+    down loses bits only below 2^-1022, far from any half. Where 2^-exponent is a normal float,
+    the product with it equals ``ldexp``, because both round the same real number once, and is
+    faster. The caller's floating-point error state must not turn either into an exception that
     depends on a record.
     """
     with np.errstate(all="ignore"):

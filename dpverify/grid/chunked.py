@@ -24,7 +24,8 @@ from dpverify.grid.transcripts import NOTHING, Transcripts
 from dpverify.grid.views import View
 
 Inside = tuple[tuple[Split, int], ...]
-"""The way from all records to some of them: into a block of a split, and into one of that block's.
+"""Path from all records to some of them: into a block of a split, then into a block of a split
+of that block.
 """
 
 
@@ -88,7 +89,7 @@ def digest_of(records: Records) -> int:
 
 
 Pass = Callable[[Sequence[Ask], Transcripts], Sums]
-"""Asks all chunks of a dataset, by one pass over them."""
+"""Function that asks all chunks of a dataset, by one pass over them."""
 
 
 class Passes:

@@ -26,7 +26,7 @@ from dpverify.privacy.rules import sensitivity_lemma
 GRAIN = 1 << 10
 """Steps of a record's image in one unit."""
 LEVELS = 16
-"""Units an octave: level j is the unit 2^(j / 16) cells."""
+"""Number of units in an octave: level j is the unit 2^(j / 16) cells."""
 MOST_LEVEL = 41 * LEVELS
 _LARGEST_CENTER = 1 << 52  # cells about it are exact floats
 _LARGEST_EDGE = 1 << 14

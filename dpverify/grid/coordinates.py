@@ -1,7 +1,7 @@
 """Queries that look at each coordinate in its own unit: sides of thresholds, norms, scaled sums.
 
-What they tell a coordinate is which side of a public threshold a record lies on, or its
-distance from a public center in a public unit of its own. Each record is mapped on its own, in
+For each coordinate they say on which side of a public threshold a record lies, or its distance
+from a public center in a public unit of that coordinate. Each record is mapped on its own, in
 integers or by comparing floats, which is exact. What the maps are, on rationals, is in
 spec/theory/coordinates.py.
 """
@@ -318,7 +318,7 @@ class BoxSum(_ClippedSum):
     """The sum over records of their images under a ``stretch``, each coordinate clipped to
     ``radius``.
 
-    norm: of the sensitivity, L1 (for Laplace noise) or squared L2.
+    norm: the norm of the sensitivity, L1 (for Laplace noise) or squared L2.
     """
 
     norm: Norm = Norm.SQUARED_L2

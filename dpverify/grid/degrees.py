@@ -26,8 +26,8 @@ are added (as in ``linear``). Where all rows are within r / 2 of c they are frie
 other without a look. Where some are not, r is below twice the largest |y - c|, and both bounds
 on E^2 are integers of at most 2^53, too.
 
-Which pairs need a look. Most do not: rows near c are friends of all that are not far on the other
-side, and of rows that few others are near to, boxes of most others are too far (``pruning``).
+Most pairs need no look: rows near c are friends of all that are not far on the other side, and
+of rows that few others are near to, boxes of most others are too far (``pruning``).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def degrees(
 def friends(left: ArrayLike, right: ArrayLike, radius: int) -> NDArray[np.bool_]:
     """Return where a row of ``left`` is within ``radius`` of the same row of ``right``, shape (n,).
 
-    Both of shape (n, d), integers of any size. Errors: as for ``degrees``.
+    Both are integers of any size, of shape (n, d). Errors: as for ``degrees``.
     """
     first, second, most = _matrix(left, "left"), _matrix(right, "right"), _radius(radius)
     if first.shape != second.shape:
@@ -262,9 +262,10 @@ def _chosen(rows: Integers, left: Indices, radius: int) -> tuple[Integers, int]:
     """Choose a center and a reach from some of the rows: their coordinatewise median, or one of
     themselves.
 
-    It is the one with most of them near: the least m such that one in 32 is within m. Then the
-    reach is at least 4 m and 4 radii, so these rows are within 3/4 of the reach: they are core.
-    Few pairs are undecided as long as the radius is well above the reach's 2^-22 sqrt(d).
+    The center is the candidate with most of these rows near: the least m such that one in 32 of
+    them is within m. Then the reach is at least 4 m and 4 radii, so the rows within m are
+    within 3/4 of the reach: they are core. Few pairs are undecided as long as the radius is
+    well above the reach's 2^-22 sqrt(d).
     """
     some = rows[left[np.linspace(0, len(left) - 1, min(_SAMPLE, len(left))).astype(np.intp)]]
     median: Integers = np.sort(some, axis=0)[len(some) // 2]

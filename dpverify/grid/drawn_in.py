@@ -28,9 +28,9 @@ class DrawnInSum(MovingSum):
     """Sum as in ``MovingSum``, with records up to two radii from the point drawn in to the
     ball, as ``clip_to_ball`` does.
 
-    Their number counts all within two radii. What is masked at a radius leans to the bulk of
-    skewed records by about the radius times their share outside; drawn in they lose what they
-    are beyond it. Outliers count nowhere.
+    Their number counts all within two radii. An estimate that masks records at a radius leans
+    toward the bulk of skewed ones by about the radius times their share outside; records that
+    are drawn in lose only what is beyond the radius. Outliers count nowhere.
     """
 
     def totals(
@@ -67,7 +67,8 @@ def drawn_in_sums(data: Counted, centers: Integers, radii: Integers) -> tuple[In
     """Return (sum of vector - center, drawn in to the radius, number) over the vectors within
     two radii of each center.
 
-    As ``sums_in_balls``, to whose sums those of the vectors between one radius and two are added.
+    The sums are those of ``sums_in_balls`` plus those of the vectors between one radius and
+    two.
     """
     sums, numbers = sums_in_balls(data, centers, radii)
     vectors, counts, about = near_balls(data, centers, 2 * radii)

@@ -20,7 +20,7 @@ from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.rules import sensitivity_lemma
 
 WITHIN = 2
-"""Records within so many radii of a ball's center vote."""
+"""Number of radii around a ball's center within which records vote."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""Statistics of groups of records, counted by bucket: the same idea as ``KeyedCounts``, of groups.
+"""Statistics of groups of records, counted by bucket: the idea of ``KeyedCounts``, applied to
+groups.
 
 Which group a record is in is a fixed public function of the record itself and of which of its
-equals it is, so one record more or less changes one group, and nobody is moved to another one.
-The function is a hash that looks random; accuracy needs that, the sensitivity does not. What it
-is on integers, and why it is enough, is in spec/theory/groups.py.
+equals it is, so one record more or less changes one group, and no other record changes its
+group. The function is a hash that looks random; accuracy needs that, the sensitivity does not.
+What it is on integers, and why it is enough, is in spec/theory/groups.py.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ class ReportsWorth:
 
     The cost of k is the noise of a mean with M = diag(the k largest variances, the others'
     average): the sum of the k largest standard deviations + sqrt((d - k) times the sum of the
-    other variances). Hardly: an eighth. Roots are rounded down to 2^-20; it is the same in any
-    unit, but for that.
+    other variances). "Hardly more" is an eighth. Roots are rounded down to 2^-20; apart from
+    that the result is the same in any unit.
     """
 
     averaged: ClassVar[bool] = False

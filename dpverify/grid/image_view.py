@@ -1,4 +1,6 @@
-"""A dataset after a public map, with what is asked of it again and again, each computed once."""
+"""A dataset after a public map, with the quantities that several queries need, each computed
+once.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class LevelCounts(Query):
     Shape (levels * columns,), all columns at the first level, then at the second, ... hidden:
     columns whose answers are the public number -groups instead, far below those of any other
     column.
-    Raises ValueError for levels that do not fall, or a hidden column that is none.
+    Raises ValueError for levels that do not fall, or a hidden column that does not exist.
     """
 
     grouping: GroupBuckets
@@ -91,7 +91,8 @@ def bucket_table(grouping: GroupBuckets, view: View) -> NDArray[np.int64]:
     """Return the bucket of each group's variance in each column, shape (groups, columns), -1024
     for a variance of zero.
 
-    The statistic of the grouping does not matter. It is computed once for each grouping of a view.
+    The statistic of the grouping does not matter. The table is computed once for each grouping
+    of a view.
     """
 
     def table() -> NDArray[np.int64]:

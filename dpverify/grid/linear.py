@@ -37,7 +37,7 @@ Integers = NDArray[Any]
 """Array of dtype int64, or of dtype object: Python integers."""
 
 EXACT = 1 << 53
-"""The integers up to here are float64 numbers, all of them."""
+"""Bound up to which all integers are float64 numbers."""
 WORD = 1 << 62
 """Results below this are int64, results that may reach it are Python integers."""
 LARGEST_ENTRY = 1 << 41
@@ -239,7 +239,7 @@ def largest(x: Integers) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """A public bound on an operand: of its entries, and of its vectors' squared norms."""
+    """Public bounds on an operand: on its entries, and on its vectors' squared norms."""
 
     largest: int
     squares: int

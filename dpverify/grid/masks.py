@@ -20,7 +20,7 @@ def different(column: Integers) -> tuple[Integers, NDArray[np.intp]]:
     """Return the integers of a column in increasing order, each once, and where each entry is
     among them.
 
-    Without a sort where they are no further apart than there are entries.
+    Does not sort where they are no further apart than there are entries.
     """
     if column.dtype == object or not len(column):
         seen, which = np.unique(column, return_inverse=True)
@@ -43,7 +43,7 @@ def different_rows(numbers: Integers, name: str) -> tuple[list[Row], NDArray[np.
     """Return the different rows of integers, and which of them each one is; in order of their
     last numbers, then those before.
 
-    Raises TypeError for what is no integer, with this name.
+    Raises TypeError for numbers that are no integers; the message has the name.
     """
     if numbers.dtype.kind not in "iu" and not all(isinstance(v, int) for v in numbers.flat):
         raise TypeError(f"the numbers of {name!r} have type {numbers.dtype}; give integers.")

@@ -134,8 +134,8 @@ class ImageQuery(VectorQuery):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moments(ImageQuery):
-    """A sum over records of what follows from z: the image, moved into the ball of ``radius``,
-    as ``how`` says.
+    """Sum over records of a function of z: the image, moved into the ball of ``radius`` as
+    ``how`` says.
 
     With ``with_reach``, a row ends with a number r from 1 on: images up to r long fill the
     ball, z = y radius / r toward 0, and longer ones are clipped or left out.
@@ -356,7 +356,7 @@ def _lengths(public: IntegerMap, view: View) -> Integers:
     """Return twice the length of every image, in no particular order; an odd integer stands for
     all between its neighbors.
 
-    So it is above, at or below an even one just as twice the length is.
+    So the result is above, at or below an even integer just as twice the length is.
     """
     norms = [ceiling_norms(image) for image in public.images(view.records)]
     found = [2 * ceiling - ~whole for ceiling, whole in norms]

@@ -32,7 +32,7 @@ class PairOctaves(Query):
     """Numbers of pairs (records 2 i and 2 i + 1) that differ by 2^j to 2^(j + 1) cells, by j
     from 0 on; ``TIE`` for those that do not.
 
-    A record counts as round(x / 2^exponent), clamped to 2^40 cells. One that is left over
+    A record counts as round(x / 2^exponent), clamped to 2^40 cells. A record that is left over
     counts nowhere.
     """
 

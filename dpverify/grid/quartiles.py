@@ -121,7 +121,8 @@ class QuartileBins(Query):
         """State the sensitivity for replace: two bins, each with its distance from datasets of
         another.
 
-        Not stated under add-remove, where the number of records, and so the ranks, are private.
+        It is not stated under add-remove, where the number of records, and so the ranks, are
+        private.
         """
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(

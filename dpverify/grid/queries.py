@@ -91,7 +91,7 @@ class Query(ABC):
         """Return what is sure where this stage released at least so much, though it stopped
         where nothing is retained.
 
-        Raises ValueError for a query that tells nothing of whether anything is kept.
+        Raises ValueError for a query whose value does not show whether anything is retained.
         """
         raise ValueError(
             f"A gate on {stage!r} behind a filter stops where nothing is kept, which is no "

@@ -141,7 +141,7 @@ def numbers_of(cells: list[Any]) -> NDArray[np.float64]:
     """Convert cells one by one to the nearest float64, without -0.0: NaN unless a cell is a
     finite real number.
 
-    None of them decides an exception, a warning or another one's number.
+    No cell decides an exception, a warning or another cell's number.
     """
     with np.errstate(all="ignore"):
         found = _from_entries(cells, 1)[:, 0]

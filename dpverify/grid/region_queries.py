@@ -39,14 +39,14 @@ PARTS = 256
 """Number of parts of a bin, in which slabs are measured."""
 
 Along = Released[Integers]
-"""Directions, integers of shape (size, J, d)."""
+"""Released directions, integers of shape (size, J, d)."""
 Slabs = Released[tuple[Integers, Integers]]
-"""The slabs' middles and half widths, in parts of a bin, each of shape (size, J)."""
+"""Released middles and half widths of slabs, in parts of a bin, each of shape (size, J)."""
 Box = Released[Integers]
-"""Half widths of boxes about the centers, in cells, shape (size, d)."""
+"""Released half widths of boxes about the centers, in cells, shape (size, d)."""
 
 WHOLE = Fraction(1)
-"""The share of a ball's radius that draws nobody in."""
+"""Share of a ball's radius at which no record is drawn in."""
 
 _SPEC = "theory/regions.py"
 _SOURCE = Source("OURS", "queries about a released region")

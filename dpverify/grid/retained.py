@@ -84,9 +84,9 @@ class KeptMean(Query):
 
     r: the released number of kept records, N the true one, R the radius, s = ``spread``; the
     noise, of standard deviation a R s / r cells, is then 2^40 in this unit. Where nothing is
-    kept: 0. a = ``reach``: so many radii a kept record is from the mean of the others at most:
-    2, for all have friends in common, or 1 + strangers / r, if it has at most so many
-    strangers.
+    kept, the value is 0. a = ``reach``: so many radii a kept record is from the mean of the
+    others at most: 2, for all have friends in common, or 1 + strangers / r, if it has at most
+    so many strangers.
     stage: the one that released r.
     """
 

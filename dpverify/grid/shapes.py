@@ -1,5 +1,5 @@
-"""Public matrices that records are rescaled by, and public radii: floats that decide accuracy
-alone.
+"""Public matrices that records are rescaled by, and public radii: floats that affect only
+accuracy.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ ROUNDING = Fraction(1, 2**20)
 """Bound on the asymmetry that rounding leaves in a matrix: |m_jk - m_kj| <= 2^-20 sqrt(|m_jj
 m_kk|).
 
-Single precision stays below. What is asymmetric by more was mistyped, or is the inverse of a
-matrix so nearly singular that its digits are noise; it is refused.
+Rounding to single precision stays below. A matrix that is asymmetric by more was mistyped, or
+is the inverse of a matrix so nearly singular that its digits are noise; it is refused.
 """
 
 

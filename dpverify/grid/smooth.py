@@ -111,7 +111,7 @@ class SmoothMedians(Query):
     def scales(self, around: NDArray[np.int64]) -> NDArray[Any]:
         """Return the largest of the weighted distances, and a cell at the least.
 
-        What cannot be larger than what is found already is left out.
+        Distances that cannot exceed the largest one so far are left out.
         """
         reach = around.shape[1] // 2
         most = self.longest if self.clipped else 2 * _FARTHEST_CELL
@@ -133,7 +133,8 @@ class SmoothMedians(Query):
         """Return the sensitivity for replace: a median moves by at most either scale, and
         scales by a factor of 1 / decay.
 
-        Not stated under add-remove, where the number of records, and so the rank, is private.
+        It is not stated under add-remove, where the number of records, and so the rank, is
+        private.
         """
         if not self.clipped:
             raise ValueError(UNCLIPPED)

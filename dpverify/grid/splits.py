@@ -18,8 +18,8 @@ _MOST = 1 << 20
 
 
 class Split(Hashable, Protocol):
-    """A way to divide records into so many blocks. by: what decides it, as ``rules.parallel``
-    says.
+    """A way to divide records into so many blocks. by: the rule that decides a record's block,
+    as in ``rules.parallel``.
     """
 
     @property
@@ -43,8 +43,8 @@ def members(split: Split, records: Records) -> list[NDArray[np.intp]]:
 
 @dataclass(frozen=True, slots=True)
 class ByIndex:
-    """Record i is in block i modulo ``blocks``; private under replace alone, for a removal
-    moves all later records.
+    """Split by index: record i is in block i modulo ``blocks``. It is private under replace
+    alone, for a removal moves all later records.
     """
 
     by: ClassVar[Literal["index"]] = "index"
@@ -60,7 +60,8 @@ class ByIndex:
 
 @dataclass(frozen=True, slots=True)
 class ByInterval:
-    """The block is how many of the edges are at most the record's number in this column (from 0).
+    """Split by intervals: the block is how many of the edges are at most the record's number in
+    this column (from 0).
 
     edges: finite floats in increasing order, public; there is one block more than edges.
     """
@@ -91,8 +92,8 @@ class ByInterval:
 
 @dataclass(frozen=True, slots=True)
 class ByHash:
-    """The block is a public hash of the record's cells (of 2^exponent, up to 2^40 of them),
-    modulo ``blocks``.
+    """Split by a public hash of the record's cells (of 2^exponent, up to 2^40 of them), modulo
+    ``blocks``.
 
     Equal records are in one block. key: 0..2^63 - 1; another one gives another hash. Privacy
     does not rest on it.

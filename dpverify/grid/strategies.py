@@ -48,7 +48,7 @@ class Strategy(ABC):
     def column(self, norm: Norm) -> int:
         """Return the length of every column: its sum for the L1 norm, else the sum of its squares.
 
-        Raises ValueError for a norm that nothing is known in.
+        Raises ValueError for a norm without a known bound.
         """
 
     @abstractmethod

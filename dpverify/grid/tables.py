@@ -26,7 +26,7 @@ LONGEST = 1 << 20  # a denominator: scores of 2^41 records are 62-bit integers
 def check_grid(lower: int, upper: int, parts: int = 1) -> None:
     """Refuse a grid without room between its ends, or whose cells in so many parts are too many.
 
-    Raises ValueError.
+    The refusal is a ValueError.
     """
     if not lower < upper:
         raise ValueError(
@@ -105,8 +105,7 @@ class QuantileScores(Query):
 
 @dataclass(frozen=True, slots=True)
 class ColumnScores(Query):
-    """The scores of some quantiles, each of a column of its own or of one that others are of as
-    well.
+    """The scores of several quantiles; two of them may be of the same column.
 
     scores: for each quantile the column and what is scored there. Raises ValueError without
     any, or for a column below 0.
@@ -138,7 +137,7 @@ class ColumnScores(Query):
         """Return the sensitivity for replace, of any score of any of the quantiles: the largest
         of theirs.
 
-        Not stated under add-remove, where no record moves all quantiles as much as one.
+        It is not stated under add-remove, where no record moves all quantiles as much as one.
         """
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(
@@ -168,8 +167,8 @@ class ColumnScores(Query):
 class KeyedCounts(Query):
     """Number of records in each bin that is not empty; bins are ``step`` cells of 2^exponent wide.
 
-    A record x belongs to bin floor((floor(x / 2^exponent) - origin) / step), any integer:
-    nobody has to list the bins. Records beyond 2^60 cells count as lying there.
+    A record x belongs to bin floor((floor(x / 2^exponent) - origin) / step), any integer: the
+    bins need not be listed. Records beyond 2^60 cells count as lying there.
     """
 
     is_table = True

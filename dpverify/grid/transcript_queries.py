@@ -25,7 +25,7 @@ FEW = 8  # so many balls are not worth a sort of the records
 
 
 Place = Released[tuple[Integers, Integers]]
-"""Points (integer cells, shape (size, d)) and radii (size,)."""
+"""Released points, in integer cells, shape (size, d), and radii, shape (size,)."""
 
 
 def placed(place: Place, nearness: Nearness, before: Transcripts) -> tuple[Integers, Integers]:

@@ -19,7 +19,7 @@ _ALL = np.zeros(0, np.intp)  # of draws, where it is always all of them
 
 
 class Handle(str):
-    """The name of a stage, by which what it released is read.
+    """The name of a stage, by which its released value is read.
 
     A stage of a part is read from outside as ``stage.under(part)``; inside the part its own
     name does.
@@ -39,8 +39,8 @@ class Transcripts:
     values: by stage, shape (size, width), or (size,) with a tuple of varying length as each
     entry; row i means something only if the stage is among the first reached[i] of the plan.
     stopped_by: for each draw the place in ``reasons`` of the gate that stopped it, or -1.
-    known: what was computed of these draws while they were sampled, by key, for whoever scores
-    them; None: nothing is remembered.
+    known: quantities of these draws that were computed while they were sampled, by key, for
+    later scores; None: nothing is remembered.
     """
 
     values: dict[str, Integers]
@@ -209,7 +209,7 @@ def of_each_tuple(
 ) -> NDArray[Any]:
     """Return ``what`` of each entry of a column of tuples, as numbers of this kind, shape (size,).
 
-    Equal draws of a batch share one tuple, which is looked at once.
+    Draws of a batch may share one tuple, which is evaluated once.
     """
     if column.ndim > 1:  # a single draw that was written down as a row
         return np.array([what(tuple(row)) for row in column], kind)
@@ -220,7 +220,7 @@ def of_each_tuple(
 def each_tuple_once(column: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
     """Return the different entries of a column of tuples, and which of them each one is.
 
-    Draws that share a tuple are told by that, for tuples take long to compare.
+    Draws are matched by the identity of their tuples, which take long to compare.
     """
     alike = np.fromiter(map(id, column), np.int64, len(column))
     _, first, which = np.unique(alike, return_index=True, return_inverse=True)

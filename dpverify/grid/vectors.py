@@ -33,7 +33,7 @@ Vector = tuple[int, ...]
 Matrix = tuple[Vector, ...]
 
 OUTER_BOX = 1 << 40
-"""The public grid ends here, in cells from zero."""
+"""Largest distance of the public grid from zero, in cells."""
 _DIVISIBLE = 1 << 61
 _MOST_EXPONENT = 1200
 _CACHED = 1 << 15  # numbers that are mapped at a time: what is in between stays in the cache
@@ -115,8 +115,8 @@ def clip_to_ellipsoid(cells: ArrayLike, matrix: ArrayLike, radius: int) -> NDArr
 def images(rows: Integers, matrix: ArrayLike) -> Iterator[tuple[NDArray[np.intp], Integers]]:
     """Yield C y for each row y, exactly: rows by their indices, with their images.
 
-    A row whose image may leave 62 bits is mapped in Python integers; apart, so that it does not
-    make the others slow.
+    A row whose image may leave 62 bits is mapped in Python integers; separately, so that it
+    does not slow down the others.
     """
     transposed = integers(matrix).T
     most = (WORD - 1) // max(1, len(transposed) * largest(transposed))
@@ -284,9 +284,9 @@ def _negatable(rows: Integers) -> Integers:
 def _shrunk(rows: Integers, radius: int, reach: int = 1) -> Integers:
     """Return rows times radius / max(reach, ceil(norm)), toward 0: into the ball.
 
-    The quotients prove themselves (clip_to_ball), and the norms are checked all the same. Were one
-    too large, its row would go on toward 0, a cell in every coordinate at a time; that ends, for 0
-    is inside.
+    ``clip_to_ball`` proves that quotients are inside, yet their norms are checked. If one were
+    too large, its row would move on toward 0 by a cell in every coordinate at a time; that
+    ends, for 0 is inside.
     """
     norms, _ = ceiling_norms(rows)
     lengths = np.maximum(norms if reach < WORD else norms.astype(object), reach)

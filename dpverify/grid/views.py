@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from dpverify.grid.queries import Query
 
 Progress = Callable[[int, int], None]
-"""Called with (done, total) now and then; what takes long is a function of private data, so
-that who sees it sees something of them.
+"""Function that is called with (done, total) now and then. Running time depends on private
+data, so whoever sees the progress learns something about them.
 """
 _Value = TypeVar("_Value")
 
 
 class View:
-    """The records as queries see them. What several queries ask for is computed once.
+    """The records as queries see them. Quantities that several queries need are computed once.
 
     A view is as secret as its dataset; its repr shows nothing of it.
     """
@@ -88,7 +88,9 @@ class View:
 
 
 class Retained(View):
-    """The records behind a random filter: every draw of a batch has retained others."""
+    """View of the records behind a random filter, which retains other records in every draw of
+    a batch.
+    """
 
     def __init__(self, whole: View, retained: NDArray[np.bool_]) -> None:
         super().__init__(whole.records, whole.progress)

@@ -78,8 +78,8 @@ class Draws:
     labels: its kind and everything in it that is not an ordinary number.
     numbers: shape (size, width), finite; 0 where an output has fewer, or something else there.
     marks: by column, what stands there instead of an ordinary number; columns without are left out.
-    raw: what a law needs to find the log-likelihood. made: derived numbers by name and width,
-    so that scores which share them compute them once.
+    raw: what a law needs to find the log-likelihood.
+    made: derived numbers by name and width, so that scores which share them compute them once.
     """
 
     __slots__ = ("coded", "kinds", "made", "marks", "numbers", "raw")

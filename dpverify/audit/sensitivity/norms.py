@@ -159,7 +159,7 @@ class Distance:
 
     estimate: in floats; infinite where there is a problem. power_of_it: the exact distance to the
     power of its measure, where it was needed. exceeds: whether it is above the bound, exactly.
-    excess: by how much, rounded down. kind: of an excess; None without one.
+    excess: by how much, rounded down. kind: the kind of the excess; None without one.
     """
 
     estimate: float
@@ -275,7 +275,7 @@ def _sum_of_squares(v: Numbers) -> Fraction:
 def _stretch(v: Numbers) -> Fraction:
     """Return |M u|^2 / |u|^2 for the direction u that M stretches most, as floats know it.
 
-    Whatever u is, that is a lower end of the squared operator norm; its error is that of u,
+    For every u this is a lower bound on the squared operator norm; its error is that of u,
     squared.
     """
     largest = max((abs(x) for x in v.ravel().tolist()), default=0)

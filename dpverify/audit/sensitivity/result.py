@@ -23,8 +23,8 @@ class SensitivityPair:
 
     left, right: arrays of shape (n, columns). distance: in the result's norm, rounded down;
     infinite where ``problem`` says why it is none (NaN, other shapes, an exception). exceeds:
-    whether it is above the bound, decided exactly; excess: by how much, rounded down; kind: of
-    an excess, by rounding or of substance.
+    whether it is above the bound, decided exactly; excess: by how much, rounded down; kind: the
+    kind of the excess, by rounding or of substance.
     """
 
     left: Floats

@@ -35,8 +35,8 @@ Scored = tuple[Candidate, Distance]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The worst candidate; for a violation a smaller one of the same kind; the number of calls
-    and of those before the first such violation.
+    """Result of the search: the worst candidate; for a violation a smaller one of the same
+    kind; the number of calls, and of those before the first such violation.
     """
 
     worst: Scored
@@ -67,7 +67,7 @@ def search(subject: Subject, space: Space, *, calls: int, seed: int) -> Found:
 
 
 class _SpentError(Exception):
-    """The calls for making a pair smaller are used."""
+    """Signal that the calls for making a pair smaller are used up."""
 
 
 class _Attack:

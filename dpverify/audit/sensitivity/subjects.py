@@ -32,8 +32,9 @@ _RAISED = "missing, for the query raised "
 class Subject:
     """A query as the search sees it.
 
-    evaluate: its value on records of shape (n, columns); raises ValueError for a query that changes
-    its input. aligned: two values as arrays that can be subtracted. values: public numbers of it.
+    evaluate: the query's value on records of shape (n, columns); raises ValueError for a query
+    that changes its input. aligned: two values as arrays that can be subtracted. values: its
+    public numbers.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Structure attacks: not on the size of the noise, but on how an implementation betrays its input.
 
-Floating point, batches, the clock, seeds and processes; each attack is one function on any callable
-and returns a ``Finding``.
+They attack floating point, batches, the clock, seeds and processes; each attack is one function
+on any callable and returns a ``Finding``.
 """
 
 from dpverify.audit.structure.batches import batch_dependence, order_dependence

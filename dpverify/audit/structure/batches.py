@@ -47,7 +47,7 @@ class Asked:
         """Return whether this and another question get the answers they got, whichever a coin
         asks again.
 
-        Answers that drift with the calls pass for those of the question with probability 2^-20.
+        Answers that drift with the calls pass this test with probability 2^-20.
         """
         for coin in np.random.default_rng(_COINS).integers(2, size=_AGAIN).tolist():
             again = attempt((self, other)[coin].ask)

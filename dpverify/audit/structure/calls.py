@@ -2,8 +2,8 @@
 them apart.
 
 The side of each call is a fair coin, as in an audit: what drifts with the calls (a clock, a
-counter, a public center) does not look like the side then. Noise that calls share would; it is
-looked for, and nothing is certified where it is found.
+counter, a public center) does not look like the side then. Noise that calls share would: the
+attack looks for it, and certifies nothing where it finds it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _COINS = 0xC01
 class Called:
     """Outputs of a function on two datasets.
 
-    sides: of the left and of the right, in the order in which they were made. order: the side
-    of every output, all together in that order. sizes: how many outputs each call gave,
-    likewise. laws: what was called.
+    sides: outputs of the left and of the right, in the order in which they were made. order:
+    the side of every output, all together in that order. sizes: how many outputs each call
+    gave, likewise. laws: what was called.
     """
 
     sides: tuple[Draws, Draws]
@@ -153,7 +153,7 @@ def certify(sides: Sides, claim: Guarantee, alpha: float) -> tuple[Certificate, 
     """Certify both directions: events learned on a quarter of the calls, chosen on another,
     certified on the rest.
 
-    Both hold together with probability 1 - alpha: of single calls and a claim without delta
+    Both hold together with probability 1 - alpha: for single calls and a claim without delta,
     whatever drifts (``witnesses.guesses``). Raises InvalidRun where outputs share noise.
     """
     sides.called.require_fresh()

@@ -26,9 +26,9 @@ class Yardstick:
     """Yardstick for how many equal outputs in a row are no coincidence.
 
     collision: two independent outputs agree with at most this probability (confidence
-    1 - alpha/2, together with beside and differences). beside: the same of outputs without
-    their clocks and counters; differences: of the differences of one output and the next. Equal
-    outputs agree in all of these, so chance must explain none of them.
+    1 - alpha/2, together with beside and differences). beside: the same for outputs without
+    their clocks and counters; differences: the same for the differences of one output and the
+    next. Equal outputs agree in all of these, so chance must explain none of them.
     """
 
     collision: float

@@ -1,4 +1,4 @@
-"""An attack on processes: do forked workers draw the same noise as their parent or each other?"""
+"""An attack on processes: forked workers may draw the same noise as their parent or each other."""
 
 from __future__ import annotations
 

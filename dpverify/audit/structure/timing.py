@@ -1,4 +1,4 @@
-"""An attack on the clock: does a release take longer when its noise is larger?"""
+"""An attack on the clock: a release may take longer when its noise is larger."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Single bits and remainders of numbers: low ones, which smooth noise leaves fair, and others
-that tell too much.
+"""Single bits and remainders of numbers: low bits, which smooth noise leaves fair, and others
+that reveal too much.
 
 A bit is one of weight 2^e where all numbers are multiples of one power of two, else one of the
 mantissa: those of numbers on a grid say how large the numbers are. Only bits that differ
@@ -100,8 +100,8 @@ def low_bits(
 ) -> list[Candidate]:
     """Return bits and remainders that differ plainly, the most telling ones.
 
-    columns: which are looked at closely; all others with few draws. cells: about how many
-    numbers are looked at.
+    columns: those looked at closely; all others are looked at with few draws. cells: about how
+    many numbers are looked at.
     """
     width = min(_MOST_COLUMNS, max(own.numbers.shape[1], other.numbers.shape[1]))
     rest = sorted(set(range(width)).difference(columns))

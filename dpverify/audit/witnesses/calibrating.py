@@ -1,12 +1,12 @@
 """Odds that follow a curve of the score, fitted to all draws at once.
 
-The hits of single thresholds are noisy, and the best of many noisy ones is too rare or too common
-an event. Of many scores the logarithm of the odds is linear: of log-ratios, of projections of
-Gaussians, of what a regression learned. Of a mixture it bends: where a record is sampled by a
-coin, odds are flat until outputs are such as only the record makes, and rise from there. So a line
-is fitted, and bends are added as far as the draws call for them; a few numbers then say what each
-threshold is worth. A score that many draws have, such as that of an output that says nothing, has
-odds of its own where no curve fits it.
+The hits of single thresholds are noisy, and the best of many noisy ones is too rare or too
+common an event. The logarithm of the odds is linear in many scores: log-ratios, projections of
+Gaussians, what a regression learned. For a mixture it bends: where a record is sampled by a
+coin, odds are flat until outputs are such as only the record makes, and rise from there. So a
+line is fitted, and bends are added as far as the draws call for them; a few numbers then say
+what each threshold is worth. A score that many draws have, such as that of an output that says
+nothing, has odds of its own where no curve fits it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Curve:
     """Thresholds from high to low, and how many draws of either side a fitted curve expects at
     least so high.
 
-    low_hits, high_other_hits: the same where all odds are a standard error lower: far out they are
-    hardly known. bends: how many it has. likely: the logarithm of the likelihood of the sides of
-    all draws, which is the larger the more the score tells.
+    low_hits, high_other_hits: the same where all odds are a standard error lower: far out they
+    are hardly known. bends: the number of bends. likely: the logarithm of the likelihood of the
+    sides of all draws, which is the larger the more the score tells.
     """
 
     thresholds: Floats
@@ -82,7 +82,7 @@ class _Levels:
 class _Fit:
     """A curve that was fitted to levels.
 
-    basis: shape (levels, numbers). odds: the logarithm of each level's. curvature: of the
+    basis: shape (levels, numbers). odds: the logarithm of each level's. curvature: that of the
     logarithm of the likelihood, of which ``likely`` is twice the value.
     """
 
@@ -101,7 +101,7 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
     """Return the curve, from scores of draws that did not make the score; None if these
     contradict it.
 
-    bends: how many it may have. Of about 1% of the scores that it fits it is refused, by
+    bends: how many the curve may have. About 1% of the curves that fit are refused, by
     chi-square over levels of the score.
     """
     scores = np.concatenate([own, other])

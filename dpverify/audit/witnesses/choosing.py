@@ -44,8 +44,8 @@ class Witness:
 
     aim: what it is to show. promise: positive where a refutation is expected; for one (epsilon,
     delta) the epsilon by which the certified bound will exceed the claimed one, for a whole
-    profile the number of standard errors to spare. Of a score that learned a little is taken off:
-    by chance some look good.
+    profile the number of standard errors to spare. A little is taken off the promise of a
+    learned score: by chance some look good.
     """
 
     candidate: Candidate
@@ -78,8 +78,8 @@ class Witness:
         """Return in which of these draws the event happens, alone in a list; there is no guess
         at the other side.
 
-        scores: of these draws by the id of a candidate, so that events of one candidate share
-        them.
+        scores: those of these draws by the id of a candidate, so that events of one candidate
+        share them.
         """
         return [self.happens_in(draws, scores), np.zeros(len(draws), dtype=np.bool_)]
 
@@ -132,7 +132,7 @@ def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
 class Options:
     """Options for what is certified in one direction.
 
-    witnesses: the most promising, the best first, each of another candidate. suspect: of one
+    witnesses: the most promising, the best first, each of another candidate. suspect: for one
     (epsilon, delta), the event of the largest signed root, in standard errors above the claim,
     which is its promise.
     """
@@ -296,8 +296,9 @@ def _compared(
     """Return the witness that is worth most, among those that promise nearly as much as the
     best; the plainest where several are worth the same.
 
-    Without those whose curves of odds make the sides of all draws far less likely than another's:
-    rare events are too few to tell scores by, and a score that tells more does so far out as well.
+    It leaves out those whose curves of odds make the sides of all draws far less likely than
+    another's: rare events are too few to tell scores by, and a score that tells more does so
+    far out as well.
     """
     close = [one for one in found if best.promise - _CLOSE < one.promise]
     close = sorted(close, key=lambda one: -one.promise)[:number]

@@ -23,7 +23,7 @@ _LEAST_SCALE = 1e-290
 _LEAST_VARIANCE = 1e-12
 _EVIDENT = 1e4  # standard errors, where there is no error
 TELLING = 3.0
-"""Standard errors by which an entry among others differs, at least, to count."""
+"""Least number of standard errors by which an entry among others must differ to count."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +161,7 @@ def evident_steps(own: Floats, other: Floats) -> Score | None:
 def whitened(own: Floats, other: Floats, difference: Floats) -> Floats:
     """Return the inverse of the pooled covariance times the difference (Fisher 1936).
 
-    Correlations are shrunk by width / size: all of them where there are as many columns as draws.
+    Correlations are shrunk by width / size: to zero where there are as many columns as draws.
     """
     sides = [side - side.mean(axis=0) for side in (own, other)]
     size, width = len(own) + len(other), own.shape[1]

@@ -91,7 +91,7 @@ def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
     """Yield the event that an output is one of those that only the own side gave while
     learning: for noise of few seeds.
 
-    Where outputs repeat within the sides, and far less often across them.
+    Yields it only where outputs repeat within the sides, and far less often across them.
     """
     if min(len(own), len(other)) < 2 or not (own.numbers.any() or other.numbers.any()):
         return

@@ -18,9 +18,9 @@ from dpverify.audit.outputs.draws import Draws, Labels
 from dpverify.privacy.numbers import Floats
 
 Score = Callable[[Draws], Floats]
-"""One number a draw, never NaN. The event is {score >= threshold}."""
+"""Function that gives one number for each draw, never NaN. The event is {score >= threshold}."""
 Column = Callable[[Draws], Labels]
-"""One text a draw."""
+"""Function that gives one text for each draw."""
 _LARGEST = 1e300
 _CELLS = 1 << 22  # numbers that are worked on at once
 _BINS = 64
@@ -200,7 +200,7 @@ def derived(width: int) -> list[Feature]:
 def _rowwise(name: str, function: Callable[[Floats], Any], width: int) -> Score:
     """Return a score of rows cut or filled up with 0 to the width that was learned.
 
-    The width of the batch may not matter: what a draw scores must not depend on draws beside it.
+    The width of the batch may not matter: the score of a draw must not depend on other draws.
     """
 
     def score(draws: Draws) -> Floats:

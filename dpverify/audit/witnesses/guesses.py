@@ -43,7 +43,7 @@ _PLAINER = 0.02  # what guesses of either side, harder to explain, must win more
 class Guess:
     """Say left where one event happens, right where another does; nothing where both do or neither.
 
-    events: of the left side and of the right; None where that side is never guessed.
+    events: one of the left side and one of the right; None where that side is never guessed.
     """
 
     events: tuple[Witness | None, Witness | None]

@@ -66,8 +66,8 @@ _FEWEST_ROWS = 500
 
 
 class Effort(Enum):
-    """QUICK: linear scores, in milliseconds. FULL: quadratic ones, regressions and trees as
-    well.
+    """Effort of learning. QUICK: linear scores, in milliseconds. FULL: quadratic ones,
+    regressions and trees as well.
     """
 
     QUICK = "quick"

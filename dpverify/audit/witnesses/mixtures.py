@@ -36,7 +36,7 @@ class _Noise:
 
     center: its mean. whitening: makes each number what is new in it after those before, with
     variance 1.
-    moves: by how much the mean of that is more on the side with the record.
+    moves: how much larger the mean of that is on the side with the record.
     """
 
     center: Floats
@@ -74,7 +74,7 @@ class _Noise:
 class _Way:
     """A way to tell the sides apart, and both sides' draws as its parts see them.
 
-    sign: which side has the record. shares: of every part the probability that it moves.
+    sign: which side has the record. shares: for every part, the probability that it moves.
     """
 
     sign: int

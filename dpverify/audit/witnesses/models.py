@@ -192,7 +192,8 @@ def trees(
 def _threads() -> ThreadpoolController:
     """Return what limits scikit-learn's threads; call it when scikit-learn is loaded.
 
-    Which libraries have threads is looked up once in a process: that takes as long as a small fit.
+    The libraries with threads are looked up once in a process: that takes as long as a small
+    fit.
     """
     from threadpoolctl import ThreadpoolController
 

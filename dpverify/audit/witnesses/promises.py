@@ -32,8 +32,8 @@ TINY = 1e-12
 class Task:
     """Task that a witness is chosen for.
 
-    points: those of the claim. alpha, draws: of the certificate to come. refute: of one (epsilon,
-    delta), look for what may refute it first, and for a large bound second.
+    points: those of the claim. alpha, draws: those of the certificate to come. refute: for one
+    (epsilon, delta), look first for what may refute it, and second for a large bound.
     """
 
     points: Sequence[Point]
@@ -143,9 +143,9 @@ def standard_errors(
 def _expected(epsilon: Floats, delta: Floats, plain: Floats) -> Floats:
     """Return what a deficit of noise shows at each point: 5%, or the largest that is plainly there.
 
-    With f times less noise about f delta(epsilon / f) - delta(epsilon). Under a claim much
-    smaller than the truth, what 5% would show is nothing beside what is seen. plain: of each
-    point, the largest excess that is hardly chance.
+    With f times less noise this is about f delta(epsilon / f) - delta(epsilon). Under a claim
+    much smaller than the truth, what 5% would show is nothing beside what is seen. plain: for
+    each point, the largest excess that is hardly chance.
     """
     shown = np.array([f * np.interp(epsilon / f, epsilon, delta) - delta for f in _DEFICITS])
     at = int(np.argmax(plain))

@@ -21,7 +21,7 @@ from dpverify.audit.witnesses.features import Column, Feature, Score, by_rows, t
 from dpverify.privacy.numbers import Floats
 
 KIND = "kind of output"
-"""The name of the column of kinds, of which there are events of their own."""
+"""Name of the column of kinds, which have events of their own."""
 _WORD = re.compile(r"\w{2,40}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _NUMBERS = 4

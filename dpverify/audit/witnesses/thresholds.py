@@ -47,7 +47,7 @@ def best_thresholds(own: Floats, other: Floats, task: Task) -> tuple[Chosen, Cho
     """Return the threshold that promises most, and that of the largest signed root of one
     (epsilon, delta).
 
-    own, other: scores in order. Of a whole profile both are the same.
+    own, other: scores in order. For a whole profile both are the same.
     """
     thresholds = np.unique(own[_ranks(len(own))])
     hits = len(own) - np.searchsorted(own, thresholds, side="left")
@@ -88,7 +88,7 @@ def moved(
     (``calibrating``), and what that is worth among others: a promise that is less cautious, and
     as good for rare events as for common ones.
 
-    own, other: the scores; curve: theirs. An event that nothing of the other side is in stays
+    own, other: the scores; curve: theirs. An event without any draw of the other side stays
     where odds bend: the other side may end there, and no curve follows odds that become
     infinite.
     """
