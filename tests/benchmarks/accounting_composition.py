@@ -1,5 +1,4 @@
-"""A thousand different mechanisms together: our bounds from both sides, a peer's, and textbook
-sums.
+"""A thousand different mechanisms composed: our bounds from both sides, a peer's, textbook sums.
 
 Each mix: 499 pure DP, 250 discrete Laplace shifts, 250 Gaussians and one (epsilon, delta)
 mechanism of delta 1e-60, or as its name says; + ranges: 249 of the pure ones are exponential
@@ -52,12 +51,12 @@ EVENT = ApproxDP("0.01", "1e-60")
 
 
 def exacts(text: str) -> list[Fraction]:
-    """Rationals from text."""
+    """Read rationals from text."""
     return [Fraction(word) for word in text.split()]
 
 
 def pairs(text: str) -> list[tuple[int, Fraction]]:
-    """Shifts and scales from text."""
+    """Read shifts and scales from text."""
     return [(int(a), Fraction(b)) for a, b in (word.split(":") for word in text.split())]
 
 
@@ -67,7 +66,7 @@ def mixed(
     mus: list[Fraction],
     ranges: list[Fraction] | None = None,
 ) -> list[Guarantee]:
-    """A thousand stages: the parameters in turn, and one with an event."""
+    """Build a thousand stages: the parameters in turn, and one stage with an event."""
     stages: list[Guarantee] = [PureDP(e) for e in islice(cycle(pure), 250 if ranges else 499)]
     stages += [BoundedRange(e) for e in islice(cycle(ranges or []), 249)]
     stages += [DiscreteLaplaceShift(*s) for s in islice(cycle(shifts), 250)]
@@ -75,7 +74,7 @@ def mixed(
 
 
 def mixes() -> Iterator[tuple[str, list[Guarantee], tuple[float, ...]]]:
-    """Names, stages, and the epsilons where delta is about as in TARGETS."""
+    """List names, stages, and the epsilons where delta is about as in TARGETS."""
     pure, mus = exacts("0.01 0.02 0.03 0.04 0.05"), exacts("0.01 0.02 0.05")
     lattice: list[Guarantee] = [PureDP(e) for e in islice(cycle(pure), 500)]
     lattice += [DiscreteLaplaceShift(1 + i % 3, 100) for i in range(500)]
@@ -109,25 +108,25 @@ def mixes() -> Iterator[tuple[str, list[Guarantee], tuple[float, ...]]]:
 
 
 def ours(stages: list[Guarantee], epsilons: tuple[float, ...]) -> list[Enclosure]:
-    """Delta from cold caches."""
+    """Bound delta from cold caches."""
     cold()
     profile = Profile(stages)
     return [profile.delta_at(epsilon) for epsilon in epsilons]
 
 
 def inverse(stages: list[Guarantee], delta: float) -> Enclosure:
-    """Epsilon from cold caches."""
+    """Bound epsilon from cold caches."""
     cold()
     return Profile(stages).epsilon_at(delta)
 
 
 def merged_mu(stages: list[Guarantee]) -> float:
-    """The mu of all Gaussian stages together."""
+    """Return the mu of all Gaussian stages together."""
     return math.sqrt(sum(float(s.mu_squared) for s in stages if isinstance(s, GaussianDP)))
 
 
 def textbook(stages: list[Guarantee], delta: float) -> list[float]:
-    """Basic, advanced and zCDP composition."""
+    """Bound epsilon by basic, advanced and zCDP composition."""
     mu = Fraction(merged_mu(stages))
     losses = [float(getattr(s, "epsilon", 0)) for s in stages if not isinstance(s, GaussianDP)]
     shares = (delta, delta / 2)
@@ -141,9 +140,10 @@ def textbook(stages: list[Guarantee], delta: float) -> list[float]:
 
 
 def bounded_range(pld: Any, epsilon: float) -> Any:
-    """One that the peer lacks, from delta(e) = (1 - e^((e - epsilon) / 2))^2 / (1 - e^-epsilon).
+    """Return the bounded-range loss, which the peer lacks.
 
-    That is for e from -epsilon to epsilon; below it, delta is 1 - e^e.
+    Its profile is delta(e) = (1 - e^((e - epsilon) / 2))^2 / (1 - e^-epsilon) for e from
+    -epsilon to epsilon, and 1 - e^e below that.
     """
     last = math.ceil(epsilon / INTERVAL)
     gaps = [math.expm1(min(k * INTERVAL - epsilon, 0.0) / 2) for k in range(1 - last, last + 1)]
@@ -153,7 +153,7 @@ def bounded_range(pld: Any, epsilon: float) -> Any:
 
 
 def one_stage(pld: Any, stage: Guarantee, upper: bool) -> Any:
-    """The peer's loss distribution of one stage."""
+    """Return the peer's loss distribution of one stage."""
     make, side = pld.privacy_loss_distribution, {"pessimistic_estimate": upper}
     if isinstance(stage, GaussianDP):
         return make.from_gaussian_mechanism(1 / math.sqrt(stage.mu_squared), **side)
@@ -172,7 +172,7 @@ def one_stage(pld: Any, stage: Guarantee, upper: bool) -> Any:
 
 
 def composed(pld: Any, stages: list[Guarantee], upper: bool) -> Any:
-    """All of them, the smallest first."""
+    """Compose all loss distributions, the smallest first."""
     mu = merged_mu(stages)
     times = Counter(s for s in stages if not isinstance(s, GaussianDP))
     if mu:
@@ -193,8 +193,8 @@ Peer = tuple[list[tuple[float, ...]], list[float], list[float]]
 
 
 def theirs(pld: Any, stages: list[Guarantee], epsilons: tuple[float, ...]) -> Peer:
-    """(optimistic, pessimistic) at the epsilons; both epsilons at the first target; seconds of
-    each."""
+    """Return (optimistic, pessimistic) at the epsilons, both epsilons at the first target, and
+    seconds of each."""
     found, inverses, seconds = [], [], []
     for upper in (False, True):
         made, _, processor = clocked(composed, pld, stages, upper)
@@ -205,19 +205,19 @@ def theirs(pld: Any, stages: list[Guarantee], epsilons: tuple[float, ...]) -> Pe
 
 
 def e(value: float | Fraction, digits: int = 4) -> str:
-    """In scientific notation; a Fraction below the floats would be 0."""
+    """Format in scientific notation; as a float, a Fraction below the floats would be 0."""
     return f"{float(value):.{digits - 1}e}"
 
 
 def verdict(ours: Enclosure, side: tuple[float, ...]) -> str:
-    """Which numbers contradict each other; nan, for none, contradicts nothing."""
+    """Name the numbers that contradict each other; nan, for none, contradicts nothing."""
     optimistic, pessimistic = side
     words = ["pessimistic below ours"] * (pessimistic < ours.lower)
     return ", ".join([*words, *["optimistic above ours"] * (optimistic > ours.upper)]) or "-"
 
 
 def main() -> None:
-    """Delta at the epsilons, and then times and epsilons."""
+    """Print delta at the epsilons, then times and epsilons."""
     quiet()
     header("A thousand mechanisms", "python -m tests.benchmarks.accounting_composition")
     print(f"\n{__doc__}")

@@ -1,5 +1,4 @@
-"""Compositions with families: bounded ranges, zCDP and smooth Laplace noise beside others, one
-call at a time.
+"""Compositions with families: bounded ranges, zCDP and smooth Laplace noise, one call at a time.
 
 Each call from cold caches: delta at 0, at 1 and at 50, epsilon at 1e-6 and at 1e-12, the
 trade-off curve at 0.05 and at 1e-9, and whether (1, 1e-6)-DP follows. Target: no call above a
@@ -40,7 +39,7 @@ CALLS: dict[str, Callable[[Profile], Any]] = {
 
 
 def compositions() -> Iterator[tuple[str, list[Any]]]:
-    """Names and parts."""
+    """List names and parts."""
     ranges, noise, zcdp = BoundedRange, GaussianDP, ZeroConcentratedDP
     yield "range and little noise", [ranges("0.1"), noise("0.03")]
     yield "range and noise", [ranges("0.1"), noise("0.5")]
@@ -75,7 +74,7 @@ def _gap(found: Enclosure) -> str:
 
 
 def line(name: str, parts: list[Any]) -> list[str]:
-    """Cells."""
+    """Return a row's cells."""
     profile, seconds, found = Profile(parts), {}, {}
     for call, ask in CALLS.items():
         cold()

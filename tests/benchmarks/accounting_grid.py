@@ -59,7 +59,8 @@ class Judge:
 
 @dataclass(frozen=True)
 class Point:
-    """A budget; the parameter that just meets it; that as a float (sigma or rho) with its truth."""
+    """A budget, the parameter that just meets it, and that as a float (sigma or rho) with its
+    truth."""
 
     epsilon: float
     delta: float
@@ -81,7 +82,7 @@ class Tool:
 
 
 def true_gaussian(parameter: Fraction, epsilon: Fraction, digits: int = DIGITS) -> Any:
-    """The profile of Gaussian noise; two precisions must agree to that many digits."""
+    """Compute the profile of Gaussian noise; two precisions must agree to that many digits."""
     precision, rough = digits + 20, mp.mpf(-1)
     while precision < 8000:
         with mp.workdps(precision):
@@ -93,7 +94,8 @@ def true_gaussian(parameter: Fraction, epsilon: Fraction, digits: int = DIGITS) 
 
 
 def true_zcdp(parameter: Fraction, epsilon: Fraction, digits: int = DIGITS) -> Any:
-    """What conversion proves; a minimum, so it is far better known than where it is taken."""
+    """Compute what conversion proves; a minimum, so its value is far more precise than its
+    place."""
     with mp.workdps(digits + 30):
         return zcdp_profile(parameter, epsilon)
 
@@ -103,7 +105,7 @@ ZCDP = Judge("zCDP", 2, true_zcdp, ZeroConcentratedDP)
 
 
 def solve(profile: Callable[[Fraction], Any], start: Fraction, goal: float) -> Any:
-    """x with profile(x) = goal: secants in logarithms until it is met to 1e-27."""
+    """Find x with profile(x) = goal, by secants in logarithms until it is met to 1e-27."""
     target = mp.log(mp.mpf(goal))
 
     def miss(x: Any) -> Any:
@@ -122,7 +124,7 @@ def solve(profile: Callable[[Fraction], Any], start: Fraction, goal: float) -> A
 
 
 def points(judge: Judge) -> list[Point]:
-    """The grid with the truth on it; our calibration is where the search starts, no more."""
+    """Build the grid with its truth; our calibration is only the starting point of the search."""
     found = []
     for epsilon, delta in GRID:
         e, d = Fraction(epsilon), Fraction(delta)
@@ -136,7 +138,7 @@ def points(judge: Judge) -> list[Point]:
 
 
 def surplus_of(tool: Tool, judge: Judge, point: Point, reported: Fraction) -> Any:
-    """How far a report is on the safe side, relative; its sign is beyond doubt."""
+    """Return how far a report is on the safe side, relative; its sign is beyond doubt."""
     if tool.task == "noise":
         surplus = mp.sqrt(point.best / number(reported)) - 1
     elif tool.task == "epsilon":
@@ -174,7 +176,7 @@ def mark(score: Score, tool: Tool, judge: Judge, point: Point, reported: Number)
 
 
 def ours(judge: Judge) -> Iterator[Tool]:
-    """This library: the safe ends."""
+    """List this library's tools: the safe ends."""
     made = judge.family
 
     def noise(p: Point) -> Fraction:
@@ -186,13 +188,13 @@ def ours(judge: Judge) -> Iterator[Tool]:
 
 
 def parameter_of(sigma: float, judge: Judge) -> Number:
-    """1 / (factor sigma^2), exactly; what is no noise stays as it is."""
+    """Return 1 / (factor sigma^2), exactly; a report that is no noise stays as it is."""
     noise = math.isfinite(sigma) and sigma > 0
     return 1 / (judge.factor * Fraction(sigma) ** 2) if noise else sigma
 
 
 def dp_accounting(judge: Judge) -> Iterator[Tool]:
-    """Google's library: its closed forms, its Renyi and its privacy loss accountant."""
+    """List Google's tools: its closed forms, its Renyi and its privacy loss accountant."""
     dpa = peer("dp-accounting", "dp_accounting")
     if dpa is None:
         return
@@ -231,7 +233,7 @@ def dp_accounting(judge: Judge) -> Iterator[Tool]:
 
 
 def opendp(judge: Judge) -> Iterator[Tool]:
-    """OpenDP: zCDP and its conversion."""
+    """List OpenDP's tools: zCDP and its conversion."""
     odp = peer("opendp", "opendp.prelude")
     if odp is None:
         return
@@ -261,7 +263,7 @@ def opendp(judge: Judge) -> Iterator[Tool]:
 
 
 def attempt(tool: Tool, score: Score, point: Point) -> Number:
-    """What the tool reports; nan, and a line the first time, for an exception."""
+    """Return the tool's report; for an exception nan, and a line the first time."""
     try:
         return tool.call(point)
     except Exception as error:
@@ -271,7 +273,7 @@ def attempt(tool: Tool, score: Score, point: Point) -> Number:
 
 
 def run(tool: Tool, judge: Judge, grid: list[Point]) -> Score:
-    """Every point of the tool's subsample."""
+    """Judge every point of the tool's subsample."""
     score = Score(f"{tool.task}: {tool.label}")
     for point in grid[:: tool.stride]:
         reported, seconds = timed(partial(attempt, tool, score), point)
@@ -281,7 +283,7 @@ def run(tool: Tool, judge: Judge, grid: list[Point]) -> Score:
 
 
 def main() -> None:
-    """Both families, all tools; then our speed."""
+    """Print both families for all tools, then our speed."""
     mp.mp.dps = DIGITS + 20
     quiet()
     header("Accounting on a grid", "python -m tests.benchmarks.accounting_grid")

@@ -58,8 +58,10 @@ _REACH = Fraction(100 * math.isqrt(D))  # the ball about the box is a little lar
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Errors of one method at one size: the median with its interval (infinite for fewer than 6
-    runs), and the root mean square, which is infinite where a run abstained."""
+    """Errors of one method at one size: the median with its interval, and the root mean square.
+
+    The interval is infinite for fewer than 6 runs, the root mean square where a run abstained.
+    """
 
     instance: int
     n: int
@@ -72,8 +74,7 @@ class Measured:
 
 
 def collect(points: Iterable[Points]) -> list[Measured]:
-    """Of the methods that are drawn, all that was measured; the same run in two files counts
-    once."""
+    """Collect all measurements of the methods that are drawn; a run in two files counts once."""
     found: dict[tuple[int, int, str], dict[int, float]] = {}
     for one in points:
         for point in one.found.values():
@@ -93,7 +94,7 @@ def _summary(instance: int, n: int, method: str, errors: Sequence[float]) -> Mea
 
 
 def write(measured: Sequence[Measured], path: Path = KEPT) -> None:
-    """One line each, with a header."""
+    """Write one line for each measurement, with a header."""
     with path.open("w", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow([field.name for field in fields(Measured)])
@@ -101,7 +102,7 @@ def write(measured: Sequence[Measured], path: Path = KEPT) -> None:
 
 
 def read(path: Path = KEPT) -> list[Measured]:
-    """What ``write`` wrote."""
+    """Read a file that ``write`` wrote."""
     with path.open(newline="") as file:
         return [
             Measured(
@@ -120,7 +121,7 @@ def read(path: Path = KEPT) -> list[Measured]:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """At one n, from 300 on: what is proved of ours, what is expected of them, and lower bounds."""
+    """At one n, from 300 on: proved bounds and expected errors of ours, and lower bounds."""
 
     n: int
     rescaled_bound: float
@@ -134,13 +135,14 @@ class Bounds:
 
     @property
     def lower(self) -> float:
-        """Of any method of this privacy."""
+        """Lower bound for any method of this privacy."""
         return max(self.sampling, self.tracing)
 
 
 @cache
 def bounds_at(instance: int, n: int) -> Bounds:
-    """By the specs, for the mechanisms as they were measured: n_max = n, the covariance public."""
+    """Compute bounds by the specs, for the measured mechanisms: n_max = n, the covariance
+    public."""
     variances = [Fraction(value) for value in VARIANCES[instance].tolist()]
     rescaled, refined = _parameters("rescaled", instance, n), _parameters("refined", instance, n)
     sampling = tracing_bound.sampling_error(variances, n)
@@ -176,8 +178,7 @@ def _parameters(name: str, instance: int, n: int) -> dict[str, Any]:
 
 @cache
 def least_n(name: str, instance: int) -> int:
-    """From here on the search for medians leaves one with probability ``RARELY`` at most, by its
-    spec."""
+    """Find n from which the search for medians fails with probability ``RARELY`` at most."""
     parameters = _parameters(name, instance, 1)
     if name == "coordinatewise":
         steps = coordinatewise_mean.steps(parameters)
@@ -197,8 +198,7 @@ def least_n(name: str, instance: int) -> int:
 
 
 def best(measured: Sequence[Measured], instance: int, n: int) -> Measured | None:
-    """The private method of the least root mean square, of those with runs enough for an
-    interval."""
+    """Return the private method of the least root mean square, among those with an interval."""
     there = [
         one
         for one in measured
@@ -208,7 +208,7 @@ def best(measured: Sequence[Measured], instance: int, n: int) -> Measured | None
 
 
 def ratios(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
-    """A row for each n."""
+    """Return a row for each n."""
     for n in sorted({one.n for one in measured if one.instance == instance}):
         found, known = best(measured, instance, n), bounds_at(instance, n)
         if found is None:
@@ -229,7 +229,7 @@ def ratios(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
 
 
 def medians(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
-    """All that was measured, as in the pictures."""
+    """Return all measurements, as in the pictures."""
     for one in measured:
         if one.instance == instance:
             ends = f"[{digits(one.low)}, {digits(one.high)}] /{one.runs}"
@@ -237,8 +237,8 @@ def medians(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
 
 
 def page(measured: Sequence[Measured]) -> Iterator[str]:
-    """The table of docs/measured/rates.md: the best method by n, its root mean square over the
-    lower bound."""
+    """Return the table of docs/measured/rates.md: by n the best method, its root mean square
+    over the lower bound."""
     sizes = sorted({one.n for one in measured if best(measured, one.instance, one.n)})
     yield "| n | " + " | ".join(f"instance {i}" for i in VARIANCES) + " |"
     yield "|---|" + "---|" * len(VARIANCES)

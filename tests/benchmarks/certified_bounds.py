@@ -1,4 +1,4 @@
-"""What the auditor certifies, how soon it refutes, and how fast it is, against targets.
+"""The auditor against targets: its certified bounds, its speed, and how soon it refutes.
 
 Run by hand: python -m tests.benchmarks.certified_bounds [--seeds 100] [--undivided]
 [--rows NAME...]
@@ -52,8 +52,8 @@ FAMILIES = ("laplace", "gaussian", "long", "wide", "profile", "gross", "sequenti
 
 @dataclass(frozen=True)
 class Row:
-    """One line: ``measure(seed)`` gives a number; ``shown`` makes cells and whether it met the
-    target."""
+    """A row of the table: ``measure(seed)`` returns a number; ``shown`` returns cells and
+    whether the target is met."""
 
     what: str
     target: str
@@ -67,7 +67,7 @@ class Row:
 
 
 def noise(kind: str, seed: int, shift: Any, width: int = 0) -> Callable[[Any, int], Any]:
-    """f(dataset, size): noise of scale 1, moved by ``shift`` if there is a record."""
+    """Return f(dataset, size): noise of scale 1, moved by ``shift`` if there is a record."""
     draw = getattr(np.random.default_rng(seed), kind)
 
     def function(data: Any, size: int) -> Any:
@@ -78,28 +78,28 @@ def noise(kind: str, seed: int, shift: Any, width: int = 0) -> Callable[[Any, in
 
 
 def audited(seed: int, subject: Any, claim: Any, trials: int, **more: Any) -> AuditResult:
-    """At ALPHA, without planted faults."""
+    """Audit at ALPHA, without planted faults."""
     pair: NeighboringPair = more.pop("pair", PAIR)
     known: dict[str, Any] = {"faults": (), "alpha": ALPHA, "vectorized": callable(subject), **more}
     return audit(subject, claim=claim, pairs=[pair], trials=trials, seed=seed, **known)
 
 
 def mu_of_budget() -> Fraction:
-    """The largest mu whose Gaussian mechanism has BUDGET."""
+    """Return the largest mu whose Gaussian mechanism has BUDGET."""
     found = calibrate(GaussianDP, BUDGET)
     assert isinstance(found, GaussianDP)
     return Fraction(math.sqrt(found.mu_squared)).limit_denominator(10**9)
 
 
 def mean(mu: Fraction, width: int) -> ClippedMean:
-    """Ours, mu-GDP, in this dimension."""
+    """Build our mean, mu-GDP, in this dimension."""
     return ClippedMean(
         adjacency=Adjacency.REPLACE, noise_multiplier=1 / mu, center=(0.0,) * width, radius=1
     )
 
 
 def opposite(width: int, all_move: bool) -> NeighboringPair:
-    """One record, against its mirror image: in one coordinate, or in all."""
+    """Pair one record with its mirror image: in one coordinate, or in all."""
     point = np.zeros(width)
     point[: width if all_move else 1] = 1 / math.sqrt(width) if all_move else 1.0
     return replaced("mirrored", [tuple(point)], tuple(-point))
@@ -109,7 +109,7 @@ def opposite(width: int, all_move: bool) -> NeighboringPair:
 
 
 def at_least(target: float) -> Callable[[Sequence[float]], tuple[str, bool | None]]:
-    """The median."""
+    """Show the median."""
 
     def judge(found: Sequence[float]) -> tuple[str, bool | None]:
         middle, low = float(np.median(found)), float(np.quantile(found, 0.1))
@@ -119,18 +119,18 @@ def at_least(target: float) -> Callable[[Sequence[float]], tuple[str, bool | Non
 
 
 def power(found: Sequence[float]) -> tuple[str, bool | None]:
-    """Of verdicts."""
+    """Show the share of each verdict."""
     rate = float(np.mean(found))
     return f"{rate:.2f}", rate >= 0.9
 
 
 def shares(found: Sequence[float]) -> tuple[str, bool | None]:
-    """Of verdicts, without a target."""
+    """Show the share of each verdict, without a target."""
     return power(found)[0], None
 
 
 def soon(target: float | None) -> Callable[[Sequence[float]], tuple[str, bool | None]]:
-    """Draws until a refutation, inf without one."""
+    """Show the draws until a refutation, inf without one."""
 
     def judge(found: Sequence[float]) -> tuple[str, bool | None]:
         middle, high = (float(np.quantile(found, q, method="higher")) for q in (0.5, 0.9))
@@ -143,7 +143,7 @@ def soon(target: float | None) -> Callable[[Sequence[float]], tuple[str, bool | 
 
 
 def laplace() -> Iterator[Row]:
-    """epsilon = 1."""
+    """List rows at epsilon = 1."""
     for trials, target, part in ((10**4, 0.85, 1), (10**5, 0.96, 2), (10**6, 0.99, 10)):
         yield from _laplace(trials, target, part)
 
@@ -162,21 +162,21 @@ def _laplace(trials: int, target: float, part: int) -> Iterator[Row]:
 
 
 def gaussian() -> Iterator[Row]:
-    """Noise for (1, 1e-5): epsilon at 1e-5."""
+    """List rows with noise for (1, 1e-5): epsilon at 1e-5."""
     yield from _gaussian(1, False, 10**5, 0.52, part=2)
     for all_move in (False, True):
         yield from _gaussian(10, all_move, 10**5, 0.95 * 0.52, part=4)
 
 
 def long() -> Iterator[Row]:
-    """The same with more draws."""
+    """List the same rows with more draws."""
     yield from _gaussian(1, False, 10**6, 0.70, part=10)
     for all_move in (False, True):
         yield from _gaussian(10, all_move, 10**6, 0.95 * 0.70, part=25)
 
 
 def wide() -> Iterator[Row]:
-    """The same in a thousand dimensions."""
+    """List the same rows in a thousand dimensions."""
     for trials, target, part in ((10**5, 0.52, 20), (10**6, 0.70, 50)):
         for all_move in (False, True):
             yield from _gaussian(1000, all_move, trials, 0.95 * target, part=part)
@@ -185,7 +185,7 @@ def wide() -> Iterator[Row]:
 def _gaussian(
     width: int, all_move: bool, trials: int, target: float, *, part: int
 ) -> Iterator[Row]:
-    """With the event learned, and with the law. In more dimensions within 5% of one."""
+    """List rows with the event learned and with the law; in more dimensions within 5% of one."""
     mu = mu_of_budget()
     shift = np.zeros(width)
     shift[: width if all_move else 1] = float(mu) / math.sqrt(width if all_move else 1)
@@ -204,7 +204,7 @@ def _gaussian(
 
 
 def profile() -> Iterator[Row]:
-    """A Gaussian claim, and noise 5% too small: the share that is refuted."""
+    """List rows with a Gaussian claim and noise 5% too small: the share that is refuted."""
     for name, mu in (("mu of (1, 1e-5)", mu_of_budget()), ("mu 1", Fraction(1))):
         for trials in (50_000, 100_000, 200_000):
             yield from _profile(name, mu, trials)
@@ -226,7 +226,7 @@ def _profile(what: str, mu: Fraction, trials: int) -> Iterator[Row]:
 
 
 def _faulty(seed: int, mu: Fraction, trials: int) -> float:
-    """Whether ours with 5% less noise is refuted."""
+    """Return whether ours with 5% less noise is refuted."""
     fault = deficit(mean(mu, 1), Fraction(1, 20))
     attack = FixedAttack(GaussianDP(mu), [opposite(1, False)], trials, ALPHA, seed)
     found = attack.all_pairs(lambda data: TranscriptDraws(fault.law(data)), 0)
@@ -234,16 +234,20 @@ def _faulty(seed: int, mu: Fraction, trials: int) -> float:
 
 
 def gross() -> Iterator[Row]:
-    """True epsilon twice the claim and more: draws until the sequential audit refutes."""
+    """List rows with true epsilon at least twice the claim: draws until the sequential audit
+    refutes."""
     for claim, true in ((Fraction(1), 2), (Fraction(1), 4), (Fraction(1, 2), 1), (Fraction(2), 4)):
         for alpha in (ALPHA, 1e-6):
             yield from _betting(claim, Fraction(true), alpha, 1000 if alpha == ALPHA else None)
 
 
 def sequential() -> Iterator[Row]:
-    """True epsilon a little above the claimed 1: draws until the sequential audit refutes; and
-    bets on the best event, which is known to them: stakes from past payoffs (mean over second
-    moment), or the best fixed stake."""
+    """List rows with true epsilon a little above the claimed 1: draws until the sequential audit
+    refutes.
+
+    Beside them bets on the best event, which is known to them: stakes from past payoffs (mean
+    over second moment), or the best fixed stake.
+    """
     for true, target, part in (
         ("1.5", 500, 2),
         ("1.2", 2500, 2),
@@ -258,8 +262,7 @@ def sequential() -> Iterator[Row]:
 
 
 def _informed(seed: int, true: float, rates: bool) -> float:
-    """Bets that Laplace noise has epsilon 1, on the outputs above the larger center, until
-    1 / ALPHA.
+    """Bet that Laplace noise has epsilon 1, on outputs above the larger center, until 1 / ALPHA.
 
     rates: the best fixed stake (Kelly 1956); else mean over second moment of past payoffs.
     """
@@ -280,7 +283,7 @@ def _informed(seed: int, true: float, rates: bool) -> float:
 def _betting(
     claim: Fraction, true: Fraction, alpha: float, target: float | None, part: int = 2
 ) -> Iterator[Row]:
-    """With the event learned, and with the law."""
+    """List rows with the event learned and with the law."""
 
     def learned(seed: int) -> float:
         return _until(seed, noise("laplace", seed, float(true)), claim, alpha)
@@ -300,7 +303,8 @@ def _until(seed: int, subject: Any, claim: Fraction, alpha: float) -> float:
 
 
 def speed() -> Iterator[Row]:
-    """Audited draws of both sides a second of processor time, event and certificate included."""
+    """List rows of audited draws of both sides a second of processor time, event and certificate
+    included."""
     count = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1))
     trials = 2_000_000
     subjects: tuple[tuple[str, Any, NeighboringPair], ...] = (
@@ -327,7 +331,7 @@ def speed() -> Iterator[Row]:
 
 
 def line(row: Row, seeds: int, undivided: bool) -> list[str]:
-    """Cells."""
+    """Return a row's cells."""
     number = seeds if undivided else max(1, seeds // row.part)
     start = time.process_time()
     shown, met = row.judge([row.measure(seed) for seed in range(number)])
@@ -338,7 +342,7 @@ def line(row: Row, seeds: int, undivided: bool) -> list[str]:
 
 
 def _auditor() -> str:
-    """Tells one state of the auditor from another."""
+    """Return text that tells one state of the auditor from another."""
     digest = hashlib.sha256()
     for path in sorted(Path(attack.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())

@@ -1,5 +1,4 @@
-"""The classical benchmark of auditors: sound and broken mechanisms of the literature, on crafted
-pairs.
+"""The classical benchmark of auditors: sound and broken mechanisms of the literature.
 
 A row is one mechanism of audits/classical, with as many seeds as asked. All calls count: both
 sides, the choice among the pairs, the choice of the event, and its certificate. The bounds hold
@@ -52,7 +51,7 @@ COLUMNS = "mechanism,claim,steps,truth,published,reach,median,5%,flagged,calls,s
 
 @dataclass(frozen=True)
 class Run:
-    """One run: what was certified, whether the claim was refuted, calls, seconds of processor
+    """One run: the certified bound, whether the claim was refuted, calls, seconds of processor
     time."""
 
     epsilon: float
@@ -62,7 +61,7 @@ class Run:
 
 
 def run(mechanism: Classical, seed: int, calls: int, searching: bool) -> tuple[Run, SearchResult]:
-    """One seed, for the mechanism's noise and for the audit."""
+    """Run one seed, for the mechanism's noise and for the audit."""
     start = time.process_time()
     options: dict[str, Any] = {"calls": calls, "alpha": ALPHA, "seed": seed, "vectorized": True}
     if searching:
@@ -82,14 +81,14 @@ def _box(mechanism: Classical) -> Box:
 
 
 def _neighbors(mechanism: Classical) -> QueryMoves:
-    """Of a single step, whatever the pairs are."""
+    """Return neighbors of a single step, whatever the pairs are."""
     relation = mechanism.pairs[0].adjacency
     assert isinstance(relation, QueryMoves)
     return QueryMoves(1, relation.at_once)
 
 
 def row(mechanism: Classical, runs: Sequence[Run]) -> list[str]:
-    """The cells of the table."""
+    """Return the cells of the table."""
     epsilons = [one.epsilon for one in runs]
     flagged = sum(one.flagged for one in runs)
     seconds = [one.seconds for one in runs]
@@ -111,7 +110,7 @@ def row(mechanism: Classical, runs: Sequence[Run]) -> list[str]:
 
 
 def misses(mechanism: Classical, runs: Sequence[Run]) -> list[str]:
-    """What falls short."""
+    """Name the figures that fall short."""
     found = []
     flagged = sum(one.flagged for one in runs)
     if mechanism.correct and flagged > binom.ppf(0.999, len(runs), ALPHA):
@@ -127,7 +126,7 @@ def misses(mechanism: Classical, runs: Sequence[Run]) -> list[str]:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Read the command line."""
     parser = argparse.ArgumentParser(description="The classical benchmark of auditors.")
     parser.add_argument("names", nargs="*", help="mechanisms, by default all")
     parser.add_argument("--seeds", type=int, default=SEEDS)
@@ -141,7 +140,7 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(names: Sequence[str], searching: bool) -> list[Classical]:
-    """The mechanisms of these names; all that can be searched, or all, where there are none."""
+    """Return the mechanisms of these names; without names, all, or all that can be searched."""
     return [
         mechanism
         for mechanism in CLASSICAL

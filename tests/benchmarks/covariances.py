@@ -1,4 +1,4 @@
-"""How far ``SignCovariance`` is from the shape of an elliptical law, and how long it takes.
+"""The distance of ``SignCovariance`` from the shape of an elliptical law, and its time.
 
 Error: the Frobenius norm of L^-1 S L^-T - I, S the estimate and L a root of the truth, both
 scaled to determinant 1; medians over runs of fresh data and noise, with order statistics that
@@ -48,7 +48,7 @@ NAMES += ["Tyler", "clipped"]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured, and the figure to reach."""
+    """A measured setting, and the figure to reach."""
 
     figure: float
     adjacency: Adjacency
@@ -59,12 +59,12 @@ class Setting:
 
     @property
     def far(self) -> bool:
-        """Whether the center is unknown: it is for normal records."""
+        """True if the center is unknown: it is for normal records."""
         return math.isinf(self.freedom)
 
     @property
     def mechanism(self) -> SignCovariance:
-        """As the figures have it."""
+        """Build the mechanism as the figures have it."""
         mu_squared = PART if self.far else Fraction(1)
         return SignCovariance(
             adjacency=self.adjacency,
@@ -76,12 +76,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Of the law."""
+        """The law's name."""
         return f"{self.kind}, far" if self.far else f"{self.kind}, known, t{self.freedom:g}"
 
 
 def settings() -> Iterator[Setting]:
-    """Every figure to reach."""
+    """List every figure to reach."""
     for freedom in (1.0, 3.0):
         yield Setting(0.10, REPLACE, 16_000, freedom=freedom)
     for n, add, replace in ((8000, 0.19, 0.40), (16_000, 0.115, 0.13), (32_000, 0.075, 0.085)):
@@ -95,7 +95,7 @@ def settings() -> Iterator[Setting]:
 
 
 def eigenvalues(kind: str, d: int) -> Floats:
-    """From 1 to the square of the largest deviation."""
+    """Return eigenvalues from 1 to the square of the largest deviation."""
     if kind == "log":
         return np.logspace(0, 2 * math.log10(LARGEST), d)
     small = 1 if kind == "one" else d // 2
@@ -103,7 +103,7 @@ def eigenvalues(kind: str, d: int) -> Floats:
 
 
 def drawn(setting: Setting, run: int) -> tuple[Floats, Floats, Floats]:
-    """Standard records, shape (n, d), a root of the scatter, and the center."""
+    """Draw standard records, shape (n, d), a root of the scatter, and the center."""
     n, d = setting.n, setting.d
     rng = np.random.default_rng(seed_of("covariances", setting.name, n, d, run))
     root = np.linalg.qr(rng.normal(size=(d, d)))[0] * np.sqrt(eigenvalues(setting.kind, d))
@@ -115,7 +115,7 @@ def drawn(setting: Setting, run: int) -> tuple[Floats, Floats, Floats]:
 
 
 def apart(whitened: Floats) -> float:
-    """The Frobenius distance of L^-1 S L^-T, scaled to determinant 1, from the identity."""
+    """Return the Frobenius distance of L^-1 S L^-T, scaled to determinant 1, from the identity."""
     sign, size = np.linalg.slogdet(whitened)
     if sign <= 0:
         return math.inf
@@ -123,7 +123,8 @@ def apart(whitened: Floats) -> float:
 
 
 def tyler(standard: Floats) -> float:
-    """The error of Tyler's estimator about the true center; it does not depend on the scatter."""
+    """Return the error of Tyler's estimator about the true center; it does not depend on the
+    scatter."""
     d = standard.shape[1]
     found = np.eye(d)
     for _ in range(30):
@@ -133,8 +134,10 @@ def tyler(standard: Floats) -> float:
 
 
 def clipped(setting: Setting, standard: Floats, root: Floats, run: int) -> float:
-    """The error of noisy second moments of records clipped to their median length; eigenvalues
-    that are not positive become 10^-12 of the largest."""
+    """Return the error of noisy second moments of records clipped to their median length.
+
+    Eigenvalues that are not positive become 10^-12 of the largest.
+    """
     records, d = standard @ root.T, setting.d
     lengths = np.linalg.norm(records, axis=1)
     radius = np.median(lengths)
@@ -151,7 +154,7 @@ def clipped(setting: Setting, standard: Floats, root: Floats, run: int) -> float
 
 
 def row(setting: Setting, runs: int) -> list[str]:
-    """One setting's medians beside its figure."""
+    """Return one setting's medians beside its figure."""
     made = setting.mechanism
     errors, tylers, clips = [], [], []
     for run in range(runs):
@@ -180,7 +183,8 @@ def row(setting: Setting, runs: int) -> list[str]:
 
 
 def times(d: int, n: int, most: float, repeats: int) -> list[str]:
-    """Of a release with a known center, mu = 1, on one core: the median, and the longest one."""
+    """Return the median and the longest time of a release with a known center, mu = 1, on one
+    core."""
     setting = Setting(math.inf, REPLACE, n, d=d, freedom=3.0)
     standard, root, _ = drawn(setting, 0)
     records, made, pools = (
@@ -198,7 +202,7 @@ def times(d: int, n: int, most: float, repeats: int) -> list[str]:
 
 
 def main() -> None:
-    """Both tables."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description="Errors and times of a private shape.")
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--wide", type=int, default=16)

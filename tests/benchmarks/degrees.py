@@ -35,7 +35,7 @@ CHECKED = 20
 
 
 def cases(rng: np.random.Generator, x: Any) -> Iterator[tuple[str, Any, int]]:
-    """Rows, and a radius."""
+    """List rows of integers with a radius."""
     n, radius = len(x), round(DEVIATION * (2 * COLUMNS) ** 0.5)
     yield "all near each other", x + 2**40, radius
     yield "most within half the radius", x + 2**40, round(1.5 * radius)
@@ -53,14 +53,14 @@ def cases(rng: np.random.Generator, x: Any) -> Iterator[tuple[str, Any, int]]:
 
 
 def wrong(rows: Any, radius: int, found: Any) -> int:
-    """How many of some counts differ from those of exact distances."""
+    """Count how many of some counts differ from those of exact distances."""
     some = np.linspace(0, len(rows) - 1, CHECKED).astype(np.intp)
     expected = (squared_distances(rows[some], rows) <= radius**2).sum(axis=1)
     return int((found[some] != expected).sum())
 
 
 def row(name: str, rows: Any, radius: int, floats: Any) -> list[str]:
-    """Times in turn; then once more for memory, which slows it down."""
+    """Measure times in turn, then memory in another run, which it slows down."""
     ours: list[tuple[float, float]] = []
     numpys: list[tuple[float, float]] = []
     for _ in range(REPEATS):
@@ -85,7 +85,7 @@ def row(name: str, rows: Any, radius: int, floats: Any) -> list[str]:
 
 
 def long() -> None:
-    """100,000 rows of 50 integers, once."""
+    """Measure 100,000 rows of 50 integers, once."""
     rng = np.random.default_rng(1)
     rows = np.rint(rng.normal(size=(100_000, 50)) * DEVIATION).astype(np.int64)
     radius = round(DEVIATION * 100**0.5)
@@ -99,8 +99,10 @@ def long() -> None:
 
 
 def main() -> None:
-    """Times, ratios, memory, and wrong counts (none), in some four minutes. ``--long`` for
-    100,000 rows as well."""
+    """Print times, ratios, memory, and wrong counts (none), in some four minutes.
+
+    ``--long`` adds 100,000 rows.
+    """
     header("Exact neighbor counts", "python -m tests.benchmarks.degrees [--long]")
     print(f"# here: the median of {REPEATS} for every call, ours and NumPy's in turn\n")
     print(__doc__)

@@ -1,4 +1,4 @@
-"""How often estimates are within two of the deviations that they report, on normal records.
+"""How often estimates are within two of the deviations that they report, for normal records.
 
 A case is a mechanism at (1, 1e-6), an adjacency, n normal records of d columns. For each of so
 many datasets the mechanism's law is executed once and many releases are drawn from it. Of every
@@ -46,29 +46,28 @@ def means(result: Any, data: Any) -> Any:
 
 
 def clipped_means(result: Any, data: Any) -> Any:
-    """Divide the distances from the mean of the records clipped to sqrt(d) by the reported
+    """Divide the distances from the mean of records clipped to sqrt(d) by the reported
     deviations."""
     length = np.linalg.norm(data, axis=1, keepdims=True)
     return means(result, data * np.minimum(1, math.sqrt(data.shape[1]) / length))
 
 
 def moments(result: Any, data: Any) -> Any:
-    """Divide the errors of second moments about 0, on and above the diagonal, by the reported
-    deviations."""
+    """Divide the errors of the upper triangle of second moments by the reported deviations."""
     above = np.triu_indices(data.shape[1])
     off = result.value - data.T @ data / len(data)
     return off[above] / result.standard_deviation[above]
 
 
 def entries(result: Any, truth: Any) -> Any:
-    """Divide the distances from another matrix, on and above the diagonal, by the reported
+    """Divide the distances of the upper triangle from another matrix's by the reported
     deviations."""
     above = np.triu_indices(len(truth))
     return (result.value - truth)[above] / result.standard_deviation[above]
 
 
 def own_moments(result: Any, data: Any) -> Any:
-    """Do that about the mean of all records."""
+    """Divide the errors of second moments about the mean of all records."""
     return moments(result, data - data.mean(axis=0))
 
 
@@ -97,7 +96,7 @@ def scale(result: Any, data: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism with what it is told of n normal records of d columns, mean 0.3, deviation 1."""
+    """A mechanism with its public facts on n normal records of d columns, mean 0.3, deviation 1."""
 
     name: str
     kind: str
@@ -112,13 +111,12 @@ class Case:
     """Whether the truth is the release of the same mechanism with hardly any noise."""
 
     def mechanism(self) -> Any:
-        """Build it for the budget."""
+        """Build the mechanism for the budget."""
         made: Any = getattr(dpverify, self.kind)
         return made.for_budget(BUDGET, adjacency=self.adjacency, **self.parameters)
 
     def data(self, run: int) -> Any:
-        """Draw the dataset of a run: shape (n, d), or (n,) for one column of a mechanism of
-        numbers."""
+        """Draw a run's dataset: shape (n, d), or (n,) for a mechanism of numbers."""
         shape = (self.n, self.d) if self.d else (self.n,)
         return np.random.default_rng([self.n, self.d, run]).normal(self.center, 1.0, shape)
 
@@ -131,7 +129,7 @@ def _both(name: str, kind: str, n: int, columns: int, /, **own: Any) -> Iterator
 
 
 def cases() -> Iterator[Case]:
-    """Every mechanism whose result reports a deviation for numbers of normal records."""
+    """List every mechanism whose result reports a deviation for numbers of normal records."""
     for n, d in ((1000, 3), (3000, 3), (3000, 10)):
         zero, one = [0.0] * d, [1.0] * d
         at = f"{n} x {d}"
@@ -176,7 +174,7 @@ def cases() -> Iterator[Case]:
 
 
 def columns() -> Iterator[Case]:
-    """Mechanisms for one column."""
+    """List mechanisms for one column."""
     cell, box = {"cell": 2.0**-10}, ((-20.0, 20.0), (0.1, 10.0))
     for n in (500, 1000, 3000):
         yield from _both(f"bounded {n}", "BoundedMean", n, 0, lower=-4, upper=5)

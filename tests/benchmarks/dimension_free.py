@@ -76,7 +76,7 @@ _RANGE = 100.0
 
 @cache
 def methods(instance: int, n: int) -> tuple[Method, ...]:
-    """All of them, under both adjacencies."""
+    """List all methods, under both adjacencies."""
     return tuple(_methods(instance, n))
 
 
@@ -106,13 +106,13 @@ def _methods(instance: int, n: int) -> Iterator[Method]:
 
 
 def data_of(instance: int, n: int, run: int) -> Floats:
-    """The same for all methods."""
+    """Draw the data, which are the same for all methods."""
     rng = np.random.default_rng(seed_of("data", instance, n, run))
     return np.asarray(1 + rng.normal(size=(n, D)) * np.sqrt(VARIANCES[instance]))
 
 
 def measure(points: Points, instance: int, n: int, run: int, only: Sequence[str]) -> None:
-    """Every method on one dataset."""
+    """Run every method on one dataset."""
     data, truth = data_of(instance, n, run), np.ones(D)
     at: dict[str, str | int] = {"instance": instance, "n": n, "run": run}
     points.get(lambda: distance(data.mean(axis=0), truth), method=NONE, **at)
@@ -129,13 +129,13 @@ def measure(points: Points, instance: int, n: int, run: int, only: Sequence[str]
 
 
 def row(points: Points, name: str, instance: int, sizes: Sequence[int]) -> list[str]:
-    """Cells of one method."""
+    """Return one method's cells."""
     cells = (points.values(method=name, instance=instance, n=n) for n in sizes)
     return [name, *map(shown, cells)]
 
 
 def figures(points: Points, instances: Sequence[int], sizes: Sequence[int]) -> None:
-    """Which figures are met, and which cells are below every method compared with."""
+    """Name the figures that are met, and the cells below every method compared with."""
     rows = []
     for (name, instance), targets in FIGURES.items():
         for n in (n for n in sizes if n in targets and instance in instances):
@@ -168,7 +168,7 @@ def _judged(points: Points, name: str, instance: int, n: int, figure: float) -> 
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Read the command line."""
     parser = argparse.ArgumentParser(description="Private means of anisotropic vectors.")
     parser.add_argument("--runs", type=int, nargs="+", default=RUNS, help="one for each size")
     parser.add_argument("--instances", type=int, nargs="+", default=tuple(VARIANCES))

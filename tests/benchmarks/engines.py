@@ -1,4 +1,4 @@
-"""What engines cost: wall time of equal units against the sum of their times over the workers.
+"""Costs of engines: wall time of equal units against the sum of their times over the workers.
 
     python -m tests.benchmarks.engines [SECONDS] [UNITS]
 
@@ -28,8 +28,8 @@ TARGET = 1.05
 
 
 def measured(engine: Engine, seconds: float, units: int) -> tuple[float, float, list[float]]:
-    """Seconds of the first run with one unit a worker, CPU seconds a unit here, and ratios of
-    later runs."""
+    """Return seconds of the first run with one unit a worker, CPU seconds a unit here, and
+    ratios of later runs."""
     with tempfile.TemporaryDirectory() as folder:
         options = Options(Path(folder), seconds=seconds)
         start = perf_counter()

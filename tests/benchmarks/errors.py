@@ -1,5 +1,4 @@
-"""What the benchmarks of means share: points that are kept, methods that may be missing,
-medians."""
+"""Shared parts of the benchmarks of means: kept points, methods that may be missing, medians."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Method:
-    """A class of dpverify.mechanisms by name, which this checkout may not have, and its
-    parameters."""
+    """A class of dpverify.mechanisms by name, which this checkout may lack, with parameters."""
 
     name: str
     module: str
@@ -48,7 +46,7 @@ class Method:
 
     @cached_property
     def mechanism(self) -> Any:
-        """By for_budget; None where no noise meets the budget."""
+        """Build the mechanism by for_budget; None where no noise meets the budget."""
         given = dict(self.parameters)
         try:
             return self.kind.for_budget(given.pop("budget"), **given)
@@ -57,7 +55,8 @@ class Method:
             return None
 
     def error(self, data: Floats, truth: Floats, seed: int) -> float:
-        """Of one release, in L2; infinite where it abstains or no noise meets the budget."""
+        """Return the L2 error of one release; infinite where it abstains or no noise meets the
+        budget."""
         if self.mechanism is None:
             return math.inf
         found = self.mechanism.release(data, SeededBits(seed))
@@ -65,18 +64,21 @@ class Method:
 
 
 def distance(value: Floats, truth: Floats) -> float:
-    """Euclidean."""
+    """Return the Euclidean distance."""
     return float(np.linalg.norm(value - truth))
 
 
 def seed_of(*parts: object) -> int:
-    """The same for the same words, in every process."""
+    """Return a seed that is the same for the same words in every process."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big")
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """(lower end, median, upper end): order statistics, which hold the median of any law with
-    probability 95% or more; the ends are 0 and infinity where there are fewer than 6 values."""
+    """Return (lower end, median, upper end) by order statistics.
+
+    They hold the median of any law with probability 95% or more; the ends are 0 and infinity
+    where there are fewer than 6 values.
+    """
     ordered, n = sorted(values), len(values)
     middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
     rank = int(binom.ppf((1 - CONFIDENCE) / 2, n, 0.5))  # P(fewer than rank are below) <= 2.5%
@@ -86,7 +88,7 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def shown(values: Sequence[float]) -> str:
-    """The median, with its interval in brackets, and of how many runs."""
+    """Format the median, its interval in brackets, and the number of runs."""
     if not values:
         return "not measured"
     low, middle, high = interval(values)
@@ -96,7 +98,7 @@ def shown(values: Sequence[float]) -> str:
 
 
 def digits(x: float) -> str:
-    """Three of them."""
+    """Format with three digits."""
     if x == 0 or math.isinf(x):
         return "-"
     return f"{x:.3g}" if x >= 1e-3 else f"{x:.2g}"
@@ -104,9 +106,9 @@ def digits(x: float) -> str:
 
 @dataclass
 class Points:
-    """Results in a file of JSON lines, one a line, so that a run that was stopped goes on.
+    """Results in a file of JSON lines, so that a run that was stopped goes on.
 
-    Taken as done: points of the same key and the same code; with ``keep`` of any code.
+    Points of the same key and the same code count as done; with ``keep``, points of any code.
     """
 
     path: Path
@@ -120,7 +122,7 @@ class Points:
                 self.found[self._key(point["key"])] = point
 
     def get(self, make: Callable[[], float], **key: str | int) -> float:
-        """The value at a key: known, or made now and written down."""
+        """Return the value at a key: known, or computed now and written down."""
         known = self.found.get(self._key(key))
         if known is None or not (self.keep or known["code"] == code()):
             known = {"key": key, "value": make(), "code": code()}  # type: ignore[dict-item]
@@ -130,7 +132,7 @@ class Points:
         return float(known["value"])
 
     def values(self, **key: str | int) -> list[float]:
-        """Of all points whose keys contain this."""
+        """Return the values of all points whose keys contain this key."""
         wanted = key.items()
         return [
             float(point["value"])
@@ -139,7 +141,7 @@ class Points:
         ]
 
     def codes(self) -> dict[str, int]:
-        """How many points were made by which code."""
+        """Count the points by the code that made them."""
         counts: dict[str, int] = {}
         for point in self.found.values():
             counts[str(point["code"])] = counts.get(str(point["code"]), 0) + 1
@@ -150,8 +152,8 @@ class Points:
 
 
 def code() -> str:
-    """Tells one state of what releases run from another: of all files in dpverify but its
-    judges."""
+    """Return text that tells one state of all that releases run from another: all files of
+    dpverify but its judges."""
     global _CODE
     if not _CODE:
         root, digest = Path(dpverify.__file__).parent, hashlib.sha256()
@@ -175,8 +177,7 @@ _CODE = ""
 
 @contextmanager
 def degrees_once() -> Iterator[None]:
-    """Neighbor counts of the same images and radius are computed once; for errors, never for
-    times."""
+    """Compute neighbor counts once for equal images and radii; for errors, never for times."""
     try:
         module = importlib.import_module("dpverify.grid.nearness")
     except ModuleNotFoundError:

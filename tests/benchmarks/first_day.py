@@ -1,5 +1,4 @@
-"""The first day with a table, by hand: mean, count, quantile and histogram beside OpenDP and
-diffprivlib, epsilon = 1.
+"""The first day with a table: mean, count, quantile and histogram beside OpenDP and diffprivlib.
 
     python -m tests.benchmarks.first_day --peers-python PYTHON    (with opendp and diffprivlib)
 

@@ -1,5 +1,4 @@
-"""Answers of OpenDP and diffprivlib to the questions of ``first_day``, in an environment of their
-own.
+"""Answers of OpenDP and diffprivlib to ``first_day``, in an environment of their own.
 
 Reads a task from standard input as JSON: epsilon, runs, and questions, each with its kind,
 adjacency, bounds and records. Writes a list for each question: of each peer that answers it under
@@ -28,7 +27,7 @@ Answer = Callable[[], Any]
 
 
 def opendp(asked: dict[str, Any], epsilon: float) -> Answer:
-    """Give what answers a question once."""
+    """Return a function that answers a question once."""
     dp: Any = import_module("opendp.prelude")
     dp.enable_features("contrib", "floating-point")
     kind, steps = asked["kind"], 1 + (asked["adjacency"] == "replace")
@@ -75,7 +74,8 @@ def opendp(asked: dict[str, Any], epsilon: float) -> Answer:
 
 
 def diffprivlib(asked: dict[str, Any], epsilon: float) -> Answer | None:
-    """Give what answers a question once; None where its noise is for the other adjacency."""
+    """Return a function that answers a question once; None where its noise is for the other
+    adjacency."""
     sys.modules.setdefault(
         "diffprivlib.models", ModuleType("models")
     )  # do not load with new scikit-learn

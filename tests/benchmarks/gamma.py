@@ -1,5 +1,4 @@
-"""Theorem 2.1 of DH20 against gamma: errors of its filter, without privacy, and of ``RobustMean``,
-for the worst outliers tried.
+"""Theorem 2.1 of DH20 against gamma: its filter, without privacy, and ``RobustMean``.
 
 n normal records of deviation 1 about (1, ..., 1), of which a share gamma is moved by so many
 deviations in one random direction, or by 1e4 in all columns (inf). A cell has the largest median
@@ -35,7 +34,7 @@ MOVES = (1.0, 2.0, 3.0, 5.0, 8.0, math.inf)
 
 
 def records(n: int, d: int, gamma: Fraction, move: float, rng: np.random.Generator) -> Floats:
-    """The first share gamma of them moved; an infinite move is 1e4 in every column."""
+    """Move the first share gamma of the records; an infinite move is 1e4 in every column."""
     found, k = rng.normal(1.0, 1.0, (n, d)), math.floor(gamma * n)
     along = rng.normal(size=d)
     moved = np.full(d, 1e4) if math.isinf(move) else move * along / np.linalg.norm(along)
@@ -45,19 +44,19 @@ def records(n: int, d: int, gamma: Fraction, move: float, rng: np.random.Generat
 
 @cache
 def robust(n: int, d: int, gamma: Fraction) -> RobustMean:
-    """What ``for_budget`` chooses for this share."""
+    """Build the mechanism with the choices of ``for_budget`` for this share."""
     given: dict[str, Any] = {"deviations": (1.0,) * d, "n_max": n, "gamma": gamma}
     return RobustMean.for_budget(BUDGET, adjacency=Adjacency.REPLACE, **given)
 
 
 def by_filter(data: Floats, gamma: Fraction, seed: int) -> Floats:
-    """The filtered mean, tau = 1 / n."""
+    """Return the filtered mean, tau = 1 / n."""
     n = len(data)
     return _robust.as_coded(data, max(float(gamma), 1 / n), 1 / n)
 
 
 def by_robust(data: Floats, gamma: Fraction, seed: int) -> Floats:
-    """A release; infinitely far away where it abstains."""
+    """Release once; infinitely far away where it abstains."""
     n, d = data.shape
     found = robust(n, d, gamma).release(data, SeededBits(seed))
     return np.full(d, math.inf) if isinstance(found, Abstained) else found.value
@@ -71,7 +70,7 @@ def worst(
     runs: int,
     seed: int,
 ) -> tuple[float, float]:
-    """The largest median error over the moves, and that move."""
+    """Return the largest median error over the moves, and that move."""
     found = []
     for move in MOVES if gamma else MOVES[:1]:
         errors = []
@@ -83,7 +82,7 @@ def worst(
 
 
 def rows(n: int, d: int, runs: int, seed: int) -> list[list[str]]:
-    """One for each share."""
+    """Return a row for each share."""
     found = []
     for gamma in SHARES:
         rate = float(gamma) * math.sqrt(math.log(1 / gamma)) if gamma else 0.0
@@ -99,7 +98,7 @@ def rows(n: int, d: int, runs: int, seed: int) -> list[list[str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run it."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description="Errors against the share of outliers.")
     parser.add_argument("--n", type=int, default=10_000)
     parser.add_argument("--d", type=int, default=10)

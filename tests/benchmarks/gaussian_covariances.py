@@ -1,5 +1,4 @@
-"""``GaussianCovariance`` by its three ways to whiten, beside naive clipping and CoinPress in
-floats, by hand.
+"""``GaussianCovariance`` by its three ways to whiten, beside naive clipping and CoinPress.
 
 Normal records about a known center of zero; covariances have the eigenvalues of a spectrum, from
 1 to kappa, and random axes. Printed is the median of |S^(-1/2) V S^(-1/2) - I|_F, S the
@@ -85,8 +84,10 @@ class Cell:
         return np.sqrt(values)
 
     def data(self, run: int) -> tuple[Floats, Floats, Floats]:
-        """White records, axes and the records, shapes (n, d), (d, d) and (n, d); not those that
-        constants were chosen on."""
+        """Draw white records, axes and the records, shapes (n, d), (d, d) and (n, d).
+
+        Constants were chosen on other records.
+        """
         rng = np.random.default_rng(seed_of(self.d, self.n, self.spectrum, self.kappa, run))
         axes = np.linalg.qr(rng.normal(size=(self.d, self.d)))[0]
         white = rng.normal(size=(self.n, self.d))
@@ -94,7 +95,7 @@ class Cell:
 
 
 def cells() -> Iterator[Cell]:
-    """All settings; what fewer methods or larger ones need comes last."""
+    """List all settings; those for fewer methods or of larger sizes come last."""
     add, replace = Adjacency.ADD_REMOVE, Adjacency.REPLACE
     spectra = [("log", 1e4), ("log", 1.0), ("log", 1e8)]
     spectra += [(kind, kappa) for kind in ("small", "large", "half") for kappa in (1e4, 1e8)]
@@ -117,7 +118,7 @@ def cells() -> Iterator[Cell]:
 
 
 def mechanism(cell: Cell, method: str) -> GaussianCovariance:
-    """One of ours, with the least noise for the budget."""
+    """Build one of our mechanisms, with the least noise for the budget."""
     given: dict[str, Any] = {"center": (0.0,) * cell.d, "cell": 2**-8}
     if method != "sign":
         given["largest"] = math.sqrt(cell.kappa)
@@ -131,8 +132,10 @@ def mechanism(cell: Cell, method: str) -> GaussianCovariance:
 
 
 def coinpress(records: Floats, kappa: float, mu: float, paper: bool, rng: Any) -> Floats:
-    """A factor of the estimate, for records of shape (n, d): a quarter of the budget for all
-    rounds but the last."""
+    """Return a factor of the estimate for records of shape (n, d).
+
+    All rounds but the last have a quarter of the budget.
+    """
     n, d = records.shape
     shaped = np.eye(d) / math.sqrt(kappa)
     for t in range(ROUNDS):
@@ -160,7 +163,7 @@ def coinpress(records: Floats, kappa: float, mu: float, paper: bool, rng: Any) -
 
 
 def _paper_slack(n: int, d: int, square: float, mu: float, failing: float) -> tuple[float, float]:
-    """eta and nu as the paper has them; rho = mu^2 / 2."""
+    """Return eta and nu as in the paper; rho = mu^2 / 2."""
     root = math.sqrt(d / n) + math.sqrt(2 * math.log(2 / failing) / n)
     third = (math.log(d) / d) ** (1 / 3)
     norm = 2 * math.sqrt(d) + 2 * d ** (1 / 6) * math.log(d) ** (1 / 3)
@@ -170,13 +173,14 @@ def _paper_slack(n: int, d: int, square: float, mu: float, failing: float) -> tu
 
 
 def error(factor: Floats, axes: Floats, deviations: Floats) -> float:
-    """Of the estimate with this factor, in coordinates in which the covariance is the identity."""
+    """Return the error of the estimate with this factor, where the covariance is the identity."""
     whitened = (axes.T @ factor) / deviations[:, np.newaxis]
     return float(np.linalg.norm(whitened @ whitened.T - np.eye(len(axes))))
 
 
 def errors(cell: Cell, methods: tuple[str, ...], runs: int) -> dict[str, list[float]]:
-    """Of every method, and without privacy, run by run; infinite where there is no estimate."""
+    """Return the errors of every method, and without privacy, run by run; infinite without an
+    estimate."""
     made = {name: mechanism(cell, name) for name in OURS if name in methods}
     peers = [p for p in PEERS if p in methods] if cell.adjacency is Adjacency.REPLACE else []
     results: dict[str, list[float]] = {"without": [], **{name: [] for name in (*made, *peers)}}
@@ -197,7 +201,7 @@ def errors(cell: Cell, methods: tuple[str, ...], runs: int) -> dict[str, list[fl
 def _released(
     made: GaussianCovariance, records: Floats, axes: Floats, deviations: Floats, run: int
 ) -> float:
-    """The error of one release; infinite where the mechanism needs more records, or releases no
+    """Return the error of one release; infinite where records are too few or there is no
     estimate."""
     if len(records) < made.fewest_records():
         return math.inf
@@ -208,7 +212,7 @@ def _released(
 
 
 def row(cell: Cell, methods: tuple[str, ...], runs: int) -> list[str]:
-    """Medians as cells of a table."""
+    """Return medians as cells of a table."""
     runs = max(16, round(runs * FEWER[cell.d] * (0.5 if cell.n > 20_000 else 1)))
     start = time.process_time()
     results = errors(cell, methods, runs)
@@ -229,12 +233,12 @@ def row(cell: Cell, methods: tuple[str, ...], runs: int) -> list[str]:
 
 
 def _digits(value: float) -> str:
-    """Three of them; "-" where there is no estimate."""
+    """Format with three digits; "-" where there is no estimate."""
     return "-" if math.isinf(value) else f"{value:.3f}" if value < 10 else f"{value:.2g}"
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description="Covariances of normal records.")
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--methods", default=",".join((*OURS, *PEERS)))

@@ -1,5 +1,4 @@
-"""``GaussianMean``, without a prior, against CoinPress' steps (``IterativeMean``) with one,
-``VarianceAwareMean`` and no privacy.
+"""``GaussianMean`` without a prior beside ``IterativeMean`` (CoinPress' steps) and no privacy.
 
 Root mean squares of |estimate - mean| over the runs, each with records and noise of its own, at
 (1, 1e-6); means are 8 sqrt(d) deviations away. CoinPress is told a ball of 10 sqrt(d) and has
@@ -48,13 +47,13 @@ TARGETS = {
 
 
 def direction(d: int, seed: int) -> Any:
-    """Of unit length."""
+    """Return a unit vector."""
     drawn = np.random.default_rng(seed).normal(size=d)
     return drawn / np.linalg.norm(drawn)
 
 
 def methods(d: int, adjacency: Adjacency) -> dict[str, Any]:
-    """With the same claim."""
+    """List the methods, all with the same claim."""
     center, ones = (0.0,) * d, (1.0,) * d
     far = math.sqrt(d)
     shared: dict[str, Any] = {"adjacency": adjacency, "center": center}
@@ -71,7 +70,7 @@ def methods(d: int, adjacency: Adjacency) -> dict[str, Any]:
 
 
 def off(mechanism: Any, data: Any, mean: Any, run: int) -> float:
-    """The error; infinite where there is no estimate."""
+    """Return the error; infinite where there is no estimate."""
     if len(data) < mechanism.fewest_records():
         return math.inf
     found = mechanism.release(data, SeededBits(run))
@@ -83,13 +82,13 @@ def off(mechanism: Any, data: Any, mean: Any, run: int) -> float:
 
 
 def root(errors: Any) -> float:
-    """Mean square of the finite ones, its root."""
+    """Return the root mean square of the finite errors."""
     kept = [e for e in errors if math.isfinite(e)]
     return math.sqrt(np.mean(np.square(kept))) if kept else math.nan
 
 
 def whole(runs: int) -> Iterator[list[str]]:
-    """Rows of the first table."""
+    """Return the rows of the first table."""
     for adjacency in (REPLACE, ADD):
         for (d, n), target in TARGETS.items():
             all_of = methods(d, adjacency)
@@ -118,7 +117,7 @@ def whole(runs: int) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description="Means of normal records.")
     parser.add_argument("--runs", type=int, default=100)
     given = parser.parse_args()

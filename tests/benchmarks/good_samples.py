@@ -1,5 +1,5 @@
-"""How many samples of N(0, I) are good (Definition 9.1 of DH20), which its Lemma 9.1 says of
-d / gamma^2 polylog records.
+"""The share of samples of N(0, I) that are good (DH20, Definition 9.1), which its Lemma 9.1
+claims for d / gamma^2 polylog records.
 
 The lemma leaves a constant and a power of a logarithm open. Here are the shares of samples that
 meet each condition: of one column all half-lines that begin at a record are looked at; of more
@@ -32,8 +32,8 @@ CONDITIONS = (1, 2, 3, 4)
 
 
 def farthest(along: Floats) -> float:
-    """The supremum over t of |share of records beyond t - its normal share| t^2 at records, from
-    either side of each.
+    """Return the supremum over t, at records, of |share beyond t - its normal share| t^2, on
+    either side.
 
     Between two records it can be larger by what t^2 times a normal share changes there, about
     1 / n.
@@ -49,7 +49,8 @@ def farthest(along: Floats) -> float:
 
 
 def met(rows: Floats, gamma: float, tau: float) -> set[int]:
-    """The conditions that this sample of N(0, I) meets; 2 as far as it is looked at."""
+    """Return the conditions that this sample of N(0, I) meets; condition 2 as far as it is
+    checked."""
     n, d = rows.shape
     found = set[int]()
     if np.max(np.einsum("ij,ij->i", rows, rows)) <= FACTOR**2 * d * math.log(n / tau):
@@ -76,7 +77,7 @@ def _directions(center: Floats, vectors: Floats) -> Iterator[Floats]:
 
 
 def shares(n: int, d: int, gamma: float, tau: float, runs: int) -> list[float]:
-    """Of all samples: that meet 1, 2, 3, 4, and all."""
+    """Return the shares of samples that meet conditions 1, 2, 3, 4, and all."""
     counts = np.zeros(5)
     for run in range(runs):
         rng = np.random.default_rng(seed_of("good", n, d, run))
@@ -86,7 +87,7 @@ def shares(n: int, d: int, gamma: float, tau: float, runs: int) -> list[float]:
 
 
 def enough(d: int, gamma: float, runs: int) -> int | None:
-    """The least n on the grid of which nine tenths are good; None beyond what is drawn."""
+    """Return the least n on the grid for which nine tenths are good; None beyond the grid."""
     k = 2 * math.floor(math.log2(d / gamma**2))
     while (n := round(2 ** (k / 2))) * d <= MOST:
         if shares(n, d, gamma, TAU, max(10, runs // 4))[-1] >= ENOUGH and (

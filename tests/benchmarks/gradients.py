@@ -1,5 +1,5 @@
-"""Gradient steps on lists beside one masked release, at (1, 1e-6): what Algorithm 3.1 of ZZ25
-costs, and several runs of it.
+"""Gradient steps on lists beside one masked release, at (1, 1e-6): the cost of Algorithm 3.1 of
+ZZ25, and of several runs of it.
 
 The same records and seeds in every column; root mean squares of the natural parameter's error,
 over maximum likelihood without privacy (the column "plain"), and of its noise alone, each
@@ -41,7 +41,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def rows(runs: int) -> Iterator[list[str]]:
-    """One for each law, number of records and adjacency."""
+    """Return a row for each law, number of records and adjacency."""
     for family, lowest, highest, parameter in LAWS:
         theta = family.natural(parameter)
         for n, adjacency in (
@@ -67,8 +67,7 @@ def rows(runs: int) -> Iterator[list[str]]:
 def _errors(
     made: list[TruncatedMle], family: Family, theta: float, n: int, runs: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """What is estimated without privacy and by each mechanism, less the truth, shape (runs,
-    1 + mechanisms)."""
+    """Return the errors without privacy and by each mechanism, shape (runs, 1 + mechanisms)."""
     found = []
     for k in range(runs):
         rng = np.random.default_rng(seed_of("gradients", family, n, k))
@@ -90,7 +89,7 @@ def _solved(family: Family, theta: float, mean: float) -> float:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description="Gradient steps beside one release.")
     parser.add_argument("--runs", type=int, default=60)
     given = parser.parse_args()

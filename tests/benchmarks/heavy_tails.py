@@ -1,11 +1,11 @@
-"""Means of records with heavy tails, of which a second moment or a deviation is known.
+"""Means of records with heavy tails, for a known second moment or deviation.
 
 At (1, 1e-6) under replace, n = 4000 records of 10 columns: t with three degrees of freedom about
 0, and log-normal ones. Errors are root mean squares in the Euclidean norm about the law's mean,
 as they are and with a share of 5% outliers 8 above the mean in every column. "sampling" is that
 of the mean without privacy or outliers. ``ClippedMean`` is told the second moment about 0 (and
 the share of outliers), ``RobustMean`` the columns' deviations, ``WinsorizedMean`` that quartiles
-are in -50..50. The log-normal law is skewed, so what cuts its long side leans.
+are in -50..50. The log-normal law is skewed, so estimates that cut its long side are biased.
 
     python -m tests.benchmarks.heavy_tails [--runs 40]
 """

@@ -1,4 +1,4 @@
-"""Histograms and ranges of their bins, by hand: beside OpenDP and diffprivlib at the same budgets.
+"""Histograms and ranges of their bins, beside OpenDP and diffprivlib at the same budgets.
 
     python -m tests.benchmarks.histograms --peers-python PYTHON    (with opendp and diffprivlib)
 
@@ -138,8 +138,8 @@ def _shown(errors: Floats) -> str:
 
 
 def _ratio(ours: Floats, theirs: Floats, rng: np.random.Generator) -> str:
-    """Write the ratio of root mean squared errors with its 99.9% interval, and whether it misses
-    the target."""
+    """Format the ratio of root mean squared errors with its 99.9% interval, and whether it
+    misses."""
 
     def means(errors: Floats) -> Floats:
         return np.asarray(errors[rng.integers(len(errors), size=(RESAMPLES, len(errors)))].mean(1))

@@ -1,5 +1,4 @@
-"""Histograms and trees of OpenDP and diffprivlib for ``histograms``, in an environment of their
-own.
+"""Histograms and trees of OpenDP and diffprivlib, in an environment of their own.
 
 Reads a task from standard input as JSON: runs, and questions, each with its budget (epsilon, or
 rho of zCDP), adjacency, number of bins, and each record's bin. Writes for each question and each
@@ -26,8 +25,7 @@ Answer = Callable[[], list[float]]
 
 
 def opendp(asked: dict[str, Any], branching: int | None) -> Answer:
-    """Give what answers a question once: counts, or with a branching those of the consistent
-    tree."""
+    """Return a function that answers a question once: counts, or those of the consistent tree."""
     dp: Any = import_module("opendp.prelude")
     numpy: Any = import_module("numpy")
     dp.enable_features("contrib")
@@ -51,7 +49,7 @@ def opendp(asked: dict[str, Any], branching: int | None) -> Answer:
 
 
 def diffprivlib(asked: dict[str, Any]) -> Answer:
-    """Give what answers a question once, of one column or of two."""
+    """Return a function that answers a question once, of one column or of two."""
     sys.modules.setdefault("diffprivlib.models", ModuleType("models"))
     tools: Any = import_module("diffprivlib.tools")
     numpy: Any = import_module("numpy")

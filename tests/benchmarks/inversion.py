@@ -1,4 +1,4 @@
-"""Noise made by inversion at 32 random bits, and by an exact sampler: what the auditor certifies.
+"""Certified bounds on noise made by inversion of 32 random bits, and by an exact sampler.
 
 Run by hand: python -m tests.benchmarks.inversion [--seeds 100]
 
@@ -31,7 +31,7 @@ Subject = Callable[[Any, int], Any]
 
 
 def from_bits(seed: int, *, bits: int = 32, scale: float = 1.0, normal: bool = False) -> Subject:
-    """f(dataset, size): Laplace or normal noise from an integer of so many bits."""
+    """Return f(dataset, size): Laplace or normal noise from an integer of so many bits."""
     random = np.random.default_rng(seed)
 
     def function(data: Any, size: int) -> Any:
@@ -45,7 +45,7 @@ def from_bits(seed: int, *, bits: int = 32, scale: float = 1.0, normal: bool = F
 
 
 def exactly(seed: int) -> Subject:
-    """f(dataset, size): discrete Laplace noise, on a grid of 2^-16; exactly 1-DP."""
+    """Return f(dataset, size): discrete Laplace noise on a grid of 2^-16; exactly 1-DP."""
     random = SeededBits(seed)
 
     def function(data: Any, size: int) -> Any:
@@ -65,7 +65,7 @@ SUBJECTS: dict[str, tuple[Callable[[int], Subject], bool]] = {
 
 
 def line(name: str, seeds: int) -> list[str]:
-    """Cells."""
+    """Return a row's cells."""
     make, aimed = SUBJECTS[name]
     bounds, flagged, longest = [], 0, 0.0
     for seed in range(seeds):

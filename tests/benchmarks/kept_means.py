@@ -1,4 +1,4 @@
-"""``GaussianMean`` of records that were kept in a public set before, and of a known covariance.
+"""``GaussianMean`` of records kept in a public set before, and for a known covariance.
 
 At (1, 1e-6) under replace. First table: of n normal records those in the set are left. Bias is the
 length of the mean error over the runs (a quarter of them at d = 20), error its root mean square, in
@@ -47,13 +47,13 @@ _BITS = 24
 
 
 def made(d: int, **own: Any) -> GaussianMean:
-    """Of deviations 1 about 0."""
+    """Build the mechanism for deviations 1 about 0."""
     ones: dict[str, Any] = {"center": (0.0,) * d, "deviations": (1.0,) * d}
     return GaussianMean.for_budget(STRICT, adjacency=REPLACE, **ones | own)
 
 
 def sets(d: int) -> Iterator[tuple[str, Kept, Any, Callable[[Any], Any]]]:
-    """Name, set, mean, and which records it holds."""
+    """List name, set, mean, and a test of which records the set holds."""
     axis = np.random.default_rng(1).normal(size=d)
     axis /= np.linalg.norm(axis)
     mean, far = 0.5 * math.sqrt(d) * axis, math.sqrt(d)
@@ -70,7 +70,7 @@ def _before(axis: Any, end: float, rows: Any) -> Any:
 
 
 def without(rows: Any, kept: Kept) -> Any:
-    """The same way back, from a ball about the mean that holds nearly all of them."""
+    """Estimate without privacy, from a ball about the mean that holds nearly all records."""
     d = rows.shape[1]
     center = np.rint(np.ldexp(rows.mean(axis=0), _BITS)).astype(np.int64)
     stretch = Stretch(tuple(center.tolist()), (-_BITS,) * d, (1,) * d)
@@ -83,7 +83,7 @@ def without(rows: Any, kept: Kept) -> Any:
 
 
 def truncated(runs: int) -> Iterator[list[str]]:
-    """Rows of the first table."""
+    """Return the rows of the first table."""
     for d, n in ((1, 4000), (1, 20_000), (5, 20_000), (20, 40_000)):
         for name, kept, mean, holds in sets(d):
             ways: dict[str, Any] = {
@@ -122,7 +122,7 @@ def _bias(off: list[Any]) -> str:
 
 
 def correlated(runs: int) -> Iterator[list[str]]:
-    """Rows of the second table."""
+    """Return the rows of the second table."""
     d, n = 20, 4000
     for rho in (0.0, 0.5, 0.9, 0.99):
         covariance = (1 - rho) * np.eye(d) + rho
@@ -151,7 +151,7 @@ def correlated(runs: int) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Prints both tables."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description="Means of normal records that were kept in a set.")
     parser.add_argument("--runs", type=int, default=40)
     given = parser.parse_args()

@@ -1,5 +1,4 @@
-"""Records of ten columns in Parquet files, larger than memory: a session's plan of moments,
-beside what is bare.
+"""Ten columns in Parquet files larger than memory: a session's moments beside a bare pass.
 
     python -m tests.benchmarks.large_data write FOLDER --records 1e8
     python -m tests.benchmarks.large_data read FOLDER [--rounds 3] [--plan]
@@ -52,8 +51,10 @@ _FILE = 10_000_000  # records in a file
 
 
 def write(folder: Path, records: int) -> None:
-    """Write files of normal records whose columns follow each other, as pyarrow does by default
-    but for dictionaries."""
+    """Write files of normal records whose columns follow each other.
+
+    They are as pyarrow writes them by default, but without dictionaries.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -82,8 +83,7 @@ def bare_read(folder: Path) -> int:
 
 
 def bare_gram(folder: Path) -> Integers:
-    """Add up exact sums and second moments of cells, with no types, no missing entries, no
-    bounds."""
+    """Add up exact sums and second moments of cells, without types, missing entries or bounds."""
     return gram_of(batches(folder))
 
 
@@ -109,8 +109,7 @@ def gram_of(given: Iterable[Any]) -> Integers:
 
 
 def plain_gram(folder: Path) -> Integers:
-    """Add up the same in a few lines: rows beside each other, cells as integers, their exact
-    products."""
+    """Add up exact products in a few lines: records side by side, cells as integers."""
     total: Integers = np.zeros((D + 1, D), np.int64)
     for batch in batches(folder):
         columns = [column.to_numpy() for column in batch.columns]
@@ -142,7 +141,7 @@ def plan(folder: Path) -> Any:
 
 
 def seconds(work: Callable[[Path], Any], folder: Path) -> tuple[float, float]:
-    """Measure one run: by the wall clock, and of processor time, all threads together."""
+    """Measure one run in wall-clock time, and in processor time of all threads."""
     _, wall, processor = clocked(work, folder)
     return wall, processor
 
@@ -171,7 +170,7 @@ def read(folder: Path, rounds: int, planned: bool) -> None:
 
 
 def ratios(own: list[float], columns: list[list[float]]) -> list[str]:
-    """Give the median over rounds of what is bare to this, and the best of each."""
+    """Return the median over rounds of bare time over this time, and the best of each."""
     return [
         f"{statistics.median(b / o for b, o in zip(bare, own, strict=True)):.2f} "
         f"({min(bare) / min(own):.2f})"
@@ -210,8 +209,7 @@ def bare_groups(groups: Sequence[tuple[Path, int]]) -> Integers:
 
 
 def bare_processes(folder: Path, count: int) -> float:
-    """Measure so many processes that share the row groups and do nothing else: what the machine
-    has to give."""
+    """Measure processes that share the row groups and do nothing else: the machine's limit."""
     groups = groups_of(folder)
     with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
         list(pool.map(bare_groups, [groups[:1]] * (2 * count)))  # all have imported what they need
@@ -221,8 +219,8 @@ def bare_processes(folder: Path, count: int) -> float:
 
 
 def by_workers(folder: Path, count: int, mechanism: MomentMatrix) -> tuple[float, Any, float]:
-    """Measure a release by so many workers of one thread: seconds, what is released, processor
-    seconds of the workers."""
+    """Measure a release by workers of one thread: seconds, the release, the workers' processor
+    seconds."""
     import dask.dataframe
     from distributed import Client, LocalCluster
 

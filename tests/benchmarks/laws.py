@@ -1,5 +1,4 @@
-"""Draws per second of the shipped laws as audits draw them, and of functions that return
-containers.
+"""Draws per second of shipped laws as audits draw them, and of functions that return containers.
 
 A law's row, for the first pair of a configuration: draws a second of processor time that are
 sampled and encoded, and that are scored by the laws of both sides besides, as a certificate does
@@ -32,7 +31,7 @@ _LARGE = 1_000_000  # draws at a time of laws of one number
 
 
 def rate(call: Callable[[int], object], number: int) -> float:
-    """How many a second of processor time; the call takes the number of the repeat."""
+    """Return calls a second of processor time; the call takes the number of the repeat."""
     seconds = []
     for repeat in range(REPEATS + 1):
         gc.collect()
@@ -43,7 +42,7 @@ def rate(call: Callable[[int], object], number: int) -> float:
 
 
 def of_law(suite: Suite, key: str, size: int) -> list[str]:
-    """A row: how wide an encoded draw is, and the two rates."""
+    """Return a row: the width of an encoded draw, and the two rates."""
     _, attacked = attacked_under(suite, key)
     pair = attacked.pairs[0]
     left, right = (
@@ -65,14 +64,14 @@ def of_law(suite: Suite, key: str, size: int) -> list[str]:
 
 
 def of_function(name: str, function: Callable[..., Any], size: int) -> list[str]:
-    """A row: outputs a second of calls, one by one."""
+    """Return a row: outputs a second of calls, one by one."""
     law = CallableDraws(function, [0.0, 1.0], False)
     order = np.zeros(size, np.intp)
     return [name, "", f"{rate(lambda repeat: called([law], order), size):14,.0f}", ""]
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """Functions of a dataset that cost next to nothing by themselves."""
+    """List functions of a dataset that cost next to nothing by themselves."""
     source = iter(np.random.default_rng(3).normal(size=10_000_000).tolist())
     return {
         "a number": lambda data: next(source),

@@ -1,5 +1,5 @@
-"""Linear regressions and principal components beside OpenDP and diffprivlib, on the same data
-with the same declared bounds.
+"""Linear regressions and principal components beside OpenDP and diffprivlib, for the same data
+and the same declared bounds.
 
     python -m tests.benchmarks.linear_models --peers-python PYTHON    (with opendp and diffprivlib)
 
@@ -48,8 +48,8 @@ SEED = 20_000  # of what is reported; settings were chosen on others
 
 @dataclass(frozen=True)
 class Case:
-    """Records with bounds of every column, the target last, or k components in place of a
-    target."""
+    """Records with bounds of every column; the target is last, or there are k components
+    instead."""
 
     name: str
     data: Floats
@@ -79,7 +79,7 @@ class Case:
         return own | ends | target | {"kind": "regression", "x": data[:, :-1].tolist()}
 
     def ours(self, budget: Guarantee, noise: str, seed: int) -> Any:
-        """Release once and give what a peer gives."""
+        """Release once, and return what a peer returns."""
         d, data = self.data.shape[1], self.clamped
         ends = ((-1.0,) * d, (1.0,) * d) if self.k else (self.low, self.high)
         own: dict[str, Any] = {"lower": ends[0], "upper": ends[1], "noise": noise}
@@ -92,7 +92,7 @@ class Case:
         return [*fit.value, fit.intercept]
 
     def error(self, answer: Any) -> float:
-        """Measure one answer; see above."""
+        """Measure one answer's error, as the module defines it."""
         data = self.clamped
         if self.k:
             if isinstance(answer, str):
@@ -110,7 +110,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Give all of them. Raises SystemExit without plotnine."""
+    """List all cases. Raises SystemExit without plotnine."""
     patients = load_diabetes(scaled=False)
     rows = np.column_stack([patients.data, patients.target])
     low = (0.0, 1.0, 15.0, 50.0, 50.0, 0.0, 0.0, 0.0, 3.0, 50.0, 0.0)

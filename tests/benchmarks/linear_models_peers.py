@@ -1,5 +1,4 @@
-"""Answers of OpenDP and diffprivlib to the tasks of ``linear_models``, in an environment of
-their own.
+"""Answers of OpenDP and diffprivlib to ``linear_models``, in an environment of their own.
 
 Reads a list of tasks from standard input as JSON: kind, runs, epsilon, bounds and records.
 Writes for each task what each peer that has the model answers, for every run: coefficients with
@@ -24,7 +23,7 @@ Answer = Callable[[], Any]
 
 
 def diffprivlib(task: dict[str, Any]) -> Answer:
-    """Give what answers a task once."""
+    """Return a function that answers a task once."""
     models: Any = import_module("diffprivlib.models")
     numpy: Any = import_module("numpy")
     x, low, high = numpy.array(task["x"]), numpy.array(task["low"]), numpy.array(task["high"])
@@ -44,7 +43,7 @@ def diffprivlib(task: dict[str, Any]) -> Answer:
 
 
 def opendp(task: dict[str, Any]) -> Answer | None:
-    """Give what answers a task once; None for a regression on several features."""
+    """Return a function that answers a task once; None for a regression on several features."""
     dp: Any = import_module("opendp.prelude")
     dp.enable_features("contrib", "floating-point", "honest-but-curious", "idealized-numerics")
     numpy: Any = import_module("numpy")

@@ -51,7 +51,7 @@ Pair = tuple[float, float]
 
 
 def law_of(found: Any) -> Pair | None:
-    """Location and scale of a result, if it has them."""
+    """Return location and scale of a result, if it has them."""
     if isinstance(found, LocationScaleEstimate):
         return found.location, found.scale
     if isinstance(found, NormalEstimate):
@@ -60,14 +60,14 @@ def law_of(found: Any) -> Pair | None:
 
 
 def shown(laws: list[Pair | None], truth: Pair) -> list[str]:
-    """Both errors times 1000, and how often there was none."""
+    """Format both errors times 1000, and how often there was none."""
     off = [((one[0] - truth[0]) / truth[1], math.log(one[1] / truth[1])) for one in laws if one]
     errors = np.sqrt(np.square(off).mean(axis=0)) * 1000
     return [f"{errors[0]:.1f}", f"{errors[1]:.1f}", str(len(laws) - len(off))]
 
 
 def normal(runs: int) -> Iterator[list[str]]:
-    """Rows of the first table."""
+    """Return the rows of the first table."""
     for adjacency in (REPLACE, ADD):
         made: list[Any] = [
             LocationScale.for_budget(
@@ -92,7 +92,7 @@ def normal(runs: int) -> Iterator[list[str]]:
 
 
 def likeliest(family: LocationScaleFamily, data: Any) -> Pair:
-    """Maximum likelihood without privacy, by scipy."""
+    """Estimate by maximum likelihood without privacy, by scipy."""
     if isinstance(family, LogisticFamily):
         found = stats.logistic.fit(data)
         return float(found[0]), float(found[1])
@@ -104,7 +104,7 @@ def likeliest(family: LocationScaleFamily, data: Any) -> Pair:
 
 
 def others(runs: int) -> Iterator[list[str]]:
-    """Rows of the second table."""
+    """Return the rows of the second table."""
     positive = ((1e-3, 1e6), (0.1, 20.0))
     cases: tuple[tuple[LocationScaleFamily, Any, Pair], ...] = (
         (LogNormalFamily(), ((-20, 20), (0.01, 10)), (3.5, 0.6)),
@@ -126,7 +126,8 @@ def others(runs: int) -> Iterator[list[str]]:
 
 
 def truncated(data: Any, low: float, high: float) -> Pair:
-    """Without privacy: the log-normal law of the largest likelihood of records between two ends."""
+    """Fit, without privacy, the log-normal law of the largest likelihood of records between two
+    ends."""
     t, ends = np.log(data), np.log([low, high])
 
     def loss(law: Any) -> float:
@@ -142,7 +143,7 @@ def truncated(data: Any, low: float, high: float) -> Pair:
 
 
 def real(runs: int) -> Iterator[list[str]]:
-    """Rows of the third table: releases of one file."""
+    """Return the rows of the third table: releases of one file."""
     data = incomes()
     if data is None:
         return
@@ -164,7 +165,7 @@ def real(runs: int) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description="Location-scale families.")
     parser.add_argument("--runs", type=int, default=100)
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What the errors of the rescaled and the refined mean depend on, and how fast they are; by hand.
+"""Errors of the rescaled and the refined mean by dimension, rotation and law, and their speed.
 
 (1, 1e-6)-DP under add-remove, n_max = n, mean (1, ..., 1), the covariance public. Cells: the
 median error of a release, with order statistics that hold the true median with probability 95%,
@@ -71,7 +71,7 @@ class Cell:
     def fill(
         self, n: int, covariance: Floats, draw: Callable[[np.random.Generator], Floats]
     ) -> None:
-        """Draw and release. draw: from a seed to records of mean 0."""
+        """Draw and release; ``draw`` maps a seed to records of mean 0."""
         fixed = {"budget": BUDGET, "adjacency": ADD, "covariance": covariance, "n_max": n}
         methods = [Method(module, module, fixed) for module in MODULES]
         for run in range(self.runs):
@@ -100,11 +100,11 @@ class Cell:
         print(f"{self.part}: {self.label}", file=sys.stderr, flush=True)
 
     def values(self, method: str) -> list[float]:
-        """All errors."""
+        """Return all errors."""
         return self.points.values(part=self.part, label=self.label, method=method)
 
     def row(self, *more: str) -> list[str]:
-        """As cells."""
+        """Return a row's cells."""
         return [self.label, *(shown(self.values(name)) for name in (NONE, *MODULES)), *more]
 
 
@@ -112,7 +112,7 @@ COLUMNS = (NONE, "rescaled", "refined")
 
 
 def normal(n: int, variances: Floats) -> Callable[[np.random.Generator], Floats]:
-    """Independent columns, the first ones of a seed the same in every dimension."""
+    """Draw independent columns; the first ones of a seed are the same in every dimension."""
 
     def draw(rng: np.random.Generator) -> Floats:
         found = np.empty((n, len(variances)))
@@ -125,7 +125,7 @@ def normal(n: int, variances: Floats) -> Callable[[np.random.Generator], Floats]
 
 
 def dimension(points: Points, runs: int) -> None:
-    """The trace fixed, the dimension not."""
+    """Measure errors for a fixed trace in several dimensions."""
     cells = []
     for d in DIMENSIONS:
         scales = np.full(d, 1 / (d - HEAD))
@@ -142,7 +142,7 @@ def dimension(points: Points, runs: int) -> None:
 
 
 def rotation(points: Points, runs: int) -> None:
-    """A general covariance against a diagonal one."""
+    """Compare a general covariance with a diagonal one."""
     d, n = 200, 2000
     variances = 1 / np.arange(1, d + 1)
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
@@ -154,7 +154,7 @@ def rotation(points: Points, runs: int) -> None:
 
 
 def laws(points: Points, runs: int) -> None:
-    """Sub-Gaussian data that are not normal."""
+    """Measure sub-Gaussian data that are not normal."""
     d, n = 1000, 5000
     variances = 1 / np.arange(1, d + 1)
     cells = []
@@ -173,7 +173,7 @@ def laws(points: Points, runs: int) -> None:
 
 
 def free(points: Points, runs: int) -> None:
-    """How much of the error is privacy's."""
+    """Compare the error with that without privacy."""
     scales = np.maximum(2.0 ** -np.arange(100), 1e-3)
     rows = []
     for n in SIZES:
@@ -186,7 +186,7 @@ def free(points: Points, runs: int) -> None:
 
 
 def speed(_: Points, __: int) -> None:
-    """Wall times; the first two are the medians of three."""
+    """Measure wall times; the first two are medians of three."""
     rows = []
     data = np.random.default_rng(0).normal(size=(200, 1))
     small = RescaledMean.for_budget(
@@ -221,7 +221,7 @@ def speed(_: Points, __: int) -> None:
 
 
 def verdict(holds: bool) -> str:
-    """In a word."""
+    """Return the verdict in a word."""
     return "met" if holds else "MISSED"
 
 

@@ -58,14 +58,14 @@ VARIANCES: dict[str, Callable[[Floats], Floats]] = {
 def mechanism(
     d: int, radius: float, steps: int, budget: Guarantee, adjacency: Adjacency
 ) -> IterativeMean:
-    """About 0."""
+    """Build the mechanism about 0."""
     return IterativeMean.for_budget(
         budget, adjacency=adjacency, center=(0.0,) * d, radius=radius, steps=steps
     )
 
 
 def ours(data: Floats, made: IterativeMean, seed: int) -> Floats:
-    """One release."""
+    """Release once."""
     found = made.release(data, SeededBits(seed))
     assert isinstance(found, VectorMeanEstimate)
     return found.value
@@ -74,8 +74,8 @@ def ours(data: Floats, made: IterativeMean, seed: int) -> Floats:
 def in_floats(
     data: Floats, radius: float, steps: int, rho: float, rng: np.random.Generator
 ) -> Floats:
-    """The authors' method, written anew: clip at min(sqrt(r^2 + 6 r + g^2), r + g), add noise,
-    go on."""
+    """Run the authors' method, rewritten: clip at min(sqrt(r^2 + 6 r + g^2), r + g), add noise,
+    repeat."""
     n, d = data.shape
     level = math.log(100)
     tail, center = math.sqrt(d + 2 * math.sqrt(d * level) + 2 * level), np.zeros(d)
@@ -91,7 +91,7 @@ def in_floats(
 
 
 def headline(runs: int) -> Iterator[list[str]]:
-    """A row for each n and number of steps."""
+    """Return a row for each n and number of steps."""
     d = 50
     for n, published in PUBLISHED.items():
         found: dict[tuple[int, str], list[float]] = {}
@@ -122,7 +122,7 @@ def headline(runs: int) -> Iterator[list[str]]:
 
 
 def unequal(runs: int) -> Iterator[list[str]]:
-    """A row for each instance and n."""
+    """Return a row for each instance and n."""
     d = 1000
     radius = 10 * d**0.5
     concentrated = calibrate(ZeroConcentratedDP, BUDGET)
@@ -151,7 +151,7 @@ def _judged(ratio: float, asked: bool) -> str:
 
 
 def main() -> None:
-    """Both tables, or one; the second takes a twentieth of the runs."""
+    """Print both tables, or one; the second takes a twentieth of the runs."""
     parser = argparse.ArgumentParser(description="Errors of private means of vectors.")
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--table", choices=("headline", "unequal", "both"), default="both")

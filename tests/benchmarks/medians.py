@@ -26,7 +26,7 @@ BOUND = 1000.0
 
 
 def records(kind: str, rng: np.random.Generator, n: int) -> Floats:
-    """Of one kind, shape (n,)."""
+    """Draw records of one kind, shape (n,)."""
     if kind == "wide":
         return rng.uniform(-BOUND, BOUND, n)
     if kind == "steps":
@@ -42,7 +42,7 @@ def records(kind: str, rng: np.random.Generator, n: int) -> Floats:
 
 
 def main() -> None:
-    """Prints a line a setting."""
+    """Print a line for each setting."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--epsilon", default="1")

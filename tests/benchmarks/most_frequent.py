@@ -37,13 +37,13 @@ Tail = Callable[[Floats], Floats]
 
 
 def laplace(p: Floats) -> Floats:
-    """Give what Laplace noise of scale 1 exceeds with probability p."""
+    """Return the number that Laplace noise of scale 1 exceeds with probability p."""
     below = np.log(2 * np.maximum(1 - p, 1e-300))
     return np.asarray(np.where(p < 0.5, -np.log(2 * np.minimum(p, 0.5)), below))
 
 
 def gumbel(p: Floats) -> Floats:
-    """Give what Gumbel noise exceeds with probability p."""
+    """Return the number that Gumbel noise exceeds with probability p."""
     return np.asarray(-np.log(-np.log1p(-np.minimum(p, 1 - 1e-16))))
 
 
@@ -67,13 +67,13 @@ def gap_of_counts(tail: Tail, m: int, k: int, rng: np.random.Generator) -> float
 
 
 def gap_of_rounds(tail: Tail, m: int, k: int, rng: np.random.Generator) -> float:
-    """Compute it where noise is drawn anew in each round, among those that are left."""
+    """Compute the gap where each round draws new noise, among the categories that are left."""
     rounds = [largest(tail, m - k, rng) - largest(tail, left, rng) for left in range(k, 0, -1)]
     return float(np.quantile(np.max(rounds, axis=0), SUCCESS))
 
 
 def counts(budget: Guarantee, adjacency: Adjacency, m: int, k: int) -> float:
-    """Measure noisy counts, with the better noise of the two."""
+    """Measure noisy counts, with the better of two kinds of noise."""
     found = []
     for noise in ("laplace", "gaussian"):
         if noise == "gaussian" and isinstance(budget, PureDP):

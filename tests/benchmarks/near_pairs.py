@@ -1,5 +1,4 @@
-"""How many friends each record has, n = 10^4 to 10^6, d = 10: beside all pairs, and beside
-SciPy's tree.
+"""Friends of each record, n = 10^4 to 10^6, d = 10: ours beside all pairs and SciPy's tree.
 
     python -m tests.benchmarks.near_pairs [--rows 10000 100000 1000000] [--mechanisms]
 
@@ -51,7 +50,7 @@ MIDDLE, MOST_MIDDLE = (1.0, 2.0, 4.5, 6.2, 7.0), 10**5
 
 
 def data(kind: str, n: int) -> Any:
-    """Integer rows."""
+    """Draw integer rows."""
     rng = np.random.default_rng(n)
     rows = rng.normal(size=(n, COLUMNS))
     if kind == "clusters":

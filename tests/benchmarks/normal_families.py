@@ -1,5 +1,4 @@
-"""How long the moments and estimates of families of normal vectors take: seconds of processor
-time, the median of five.
+"""Processor seconds of the moments and estimates of families of normal vectors: medians of five.
 
 Truncated and clipped: log mass and mean of (-x x^T / 2, x), eigenvalues from 1 to 1e4, a ball of
 E |x - c|^2 about a center that is not the mean. covariance: of the same statistic, of d

@@ -1,5 +1,5 @@
-"""``Gaussian``, ``UnivariateGaussian`` and ``ProductDistribution`` against what was published,
-and against no privacy.
+"""``Gaussian``, ``UnivariateGaussian`` and ``ProductDistribution`` beside published methods and
+no privacy.
 
 1. Gaussian: records about a mean 10^6 away from zero, eigenvalues from 1 to 10^8 along random
    axes. Printed is the median of sqrt(KL / 2), which bounds the total variation, over the runs,
@@ -63,7 +63,7 @@ LAWS = (
 
 
 def deviations(d: int, spectrum: str) -> Floats:
-    """From 1 to 10^4: evenly spaced in logarithms, one of 1, or half of them."""
+    """Return deviations from 1 to 10^4: evenly spaced in logarithms, one of 1, or half of them."""
     if spectrum == "log":
         return np.logspace(0, 4, d)
     ones = 1 if spectrum == "small" else d // 2
@@ -71,13 +71,13 @@ def deviations(d: int, spectrum: str) -> Floats:
 
 
 def divergence(mean: Floats, covariance: Floats) -> float:
-    """sqrt(KL / 2) of this normal law from the standard one."""
+    """Return sqrt(KL / 2) of this normal law from the standard one."""
     log = np.linalg.slogdet(covariance)[1]
     return math.sqrt(max(0.0, np.trace(covariance) - len(mean) - log + mean @ mean) / 4)
 
 
 def gaussians(runs: int) -> Iterator[list[str]]:
-    """Rows of the first table."""
+    """Return the rows of the first table."""
     for budget, d, spectrum, n, targets in LAWS:
         own = {
             one: Gaussian.for_budget(MU[budget], adjacency=one, d=d, cell=2**-7)
@@ -112,7 +112,7 @@ MEAN, DEVIATION = 12345.6, 0.037
 
 
 def columns(runs: int) -> Iterator[list[str]]:
-    """Rows of the second table."""
+    """Return the rows of the second table."""
     goals = {1000: (0.040, 0.035), 4000: (0.017, 0.016), 16_000: (0.009, 0.007)}
     for n, targets in goals.items():
         methods: dict[str, Callable[[Floats, int], tuple[float, float] | None]] = {
@@ -168,14 +168,14 @@ def _released(mechanism: Any) -> Callable[[Floats, int], tuple[float, float] | N
 
 
 def bit_error(estimate: Floats, truth: Floats, n: int) -> float:
-    """sqrt(KL / 2) of the truth from the estimate."""
+    """Return sqrt(KL / 2) of the truth from the estimate."""
     q = np.clip(estimate, 1 / (4 * n), 1 - 1 / (4 * n))
     kl = truth * np.log(truth / q) + (1 - truth) * np.log((1 - truth) / (1 - q))
     return math.sqrt(max(0.0, float(kl.sum())) / 2)
 
 
 def products(runs: int) -> Iterator[list[str]]:
-    """Rows of the third table."""
+    """Return the rows of the third table."""
     falling = np.minimum(0.5, 1 / np.arange(1, 401.0))
     cells: list[tuple[str, str, Floats, int, float | None]] = [
         ("mu = 1", "1 / j", falling, 2000, 0.48),
@@ -240,7 +240,7 @@ TABLES: dict[str, tuple[Callable[[int], Iterator[list[str]]], list[str]]] = {
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description="Normal laws and products of bits.")
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--tables", default="123")

@@ -1,5 +1,4 @@
-"""Peers of the auditor, on outputs of two datasets: canary scores with jax-privacy, and
-DP-Sniper's method.
+"""Peers of the auditor on outputs of two datasets: jax-privacy and DP-Sniper's method.
 
 jax-privacy is the package itself; it is given the exact log-likelihood ratio of each output.
 DP-Sniper's method is written here from its paper (Bichsel, Steffen, Bogunovic, Vechev,
@@ -38,8 +37,7 @@ _LARGEST = 1e3  # of a log-likelihood ratio: an infinite one is no score
 def canary_bounds(
     auditing: Any, left: Floats, right: Floats, alpha: float, delta: float, seed: int
 ) -> dict[str, float]:
-    """Lower bounds on epsilon by name: every method of jax-privacy that assumes nothing of the
-    mechanism.
+    """Return lower bounds on epsilon by every method of jax-privacy that makes no assumptions.
 
     left, right: scores of the outputs on either side, higher where left is likelier.
     "one run" takes the better direction to be known; "Clopper-Pearson" bounds both at no cost.
@@ -63,8 +61,7 @@ def canary_bounds(
 
 @dataclass(frozen=True)
 class Sniper:
-    """DP-Sniper's method: an event learned by logistic regression, certified by Clopper and
-    Pearson's bounds.
+    """DP-Sniper's method: an event learned by logistic regression, with Clopper-Pearson bounds.
 
     flags: values that stand for no number; each becomes columns of its own, as in the paper.
     """
@@ -72,11 +69,10 @@ class Sniper:
     flags: Sequence[float] = ()
 
     def bound(self, left: Floats, right: Floats, alpha: float, delta: float, seed: int) -> float:
-        """A lower bound on epsilon at ``delta`` from outputs of either side, shape
-        (draws, columns) each.
+        """Return a lower bound on epsilon at ``delta`` from outputs of either side.
 
-        The method is for pure privacy; delta is taken off the probability that is bounded from
-        below.
+        Both have shape (draws, columns). The method is for pure privacy; delta is subtracted
+        from the probability that is bounded from below.
         """
         rng = np.random.default_rng(seed)
         sides = [self._features(side)[rng.permutation(len(side))] for side in (left, right)]
@@ -114,20 +110,20 @@ class Sniper:
 
 @dataclass(frozen=True)
 class _Event:
-    """{sign * score > threshold}, and with probability ``tie`` what is equal to it."""
+    """The event {sign * score > threshold}, with probability ``tie`` for scores equal to it."""
 
     sign: int
     threshold: float
     tie: float
 
     def share(self, scores: Floats) -> float:
-        """How much of these scores it contains."""
+        """Return the share of these scores in the event."""
         signed = self.sign * scores
         return float(np.mean((signed > self.threshold) + self.tie * (signed == self.threshold)))
 
 
 def _event(sign: int, other: Floats) -> _Event:
-    """The event of the largest scores that has probability LEAST on the other side."""
+    """Find the event of the largest scores that has probability LEAST on the other side."""
     signed = np.sort(sign * other)[::-1]
     target = LEAST * len(signed)
     threshold = float(signed[min(math.floor(target), len(signed) - 1)])
@@ -136,7 +132,7 @@ def _event(sign: int, other: Floats) -> _Event:
 
 
 def _learned(sides: Sequence[Floats]) -> Any:
-    """From outputs to the log-odds of left by logistic regression."""
+    """Learn a map from outputs to the log-odds of left, by logistic regression."""
     outputs = np.concatenate(sides)
     labels = np.repeat([1, 0], [len(side) for side in sides])
     fitted = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(outputs, labels)
@@ -144,7 +140,7 @@ def _learned(sides: Sequence[Floats]) -> Any:
 
 
 def _log_ratio(low: float, high: float, delta: float) -> float:
-    """log((low - delta) / high)."""
+    """Return log((low - delta) / high)."""
     if low <= delta:
         return -math.inf
     return math.log((low - delta) / high) if high > 0 else math.inf

@@ -16,7 +16,7 @@ Score = Callable[[Floats], Floats]
 
 
 def laplace_score(left: Sequence[Any], right: Sequence[Any], scale: float) -> Score:
-    """Of independent Laplace noise in each column."""
+    """Score independent Laplace noise in each column."""
     ours, theirs = np.asarray(left, np.float64), np.asarray(right, np.float64)
 
     def score(outputs: Floats) -> Floats:
@@ -27,13 +27,13 @@ def laplace_score(left: Sequence[Any], right: Sequence[Any], scale: float) -> Sc
 
 
 def bits_score(left: Floats, right: Floats) -> Score:
-    """Of independent bits with these probabilities."""
+    """Score independent bits with these probabilities."""
     ones, zeros = np.log(left / right), np.log((1 - left) / (1 - right))
     return lambda outputs: np.round(outputs @ ones + (1 - outputs) @ zeros, 9)
 
 
 def tabled(probability: Callable[[Any, Sequence[int]], float], left: Any, right: Any) -> Score:
-    """Of few different outputs."""
+    """Score by a table of the few different outputs."""
     known: dict[tuple[int, ...], float] = {}
 
     def ratio(row: tuple[int, ...]) -> float:
@@ -50,7 +50,7 @@ def tabled(probability: Callable[[Any, Sequence[int]], float], left: Any, right:
 
 
 def values_instead(mechanism: ValueInstead, left: Any, right: Any) -> Score:
-    """Of (how many FALSE, value): the value's density on a grid, interpolated."""
+    """Score (number of FALSE, value) by the value's density on a grid, interpolated."""
     grid = np.arange(-150.0, 300.5, 1.0)
     table: list[Floats] = []
 
@@ -81,6 +81,6 @@ def log(masses: Floats) -> Floats:
 
 
 def difference(left: Floats, right: Floats) -> Floats:
-    """Of logarithms; 0 where both are -inf."""
+    """Subtract logarithms; 0 where both are -inf."""
     with np.errstate(invalid="ignore"):
         return np.nan_to_num(left - right, nan=0.0, posinf=np.inf, neginf=-np.inf)

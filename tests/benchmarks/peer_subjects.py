@@ -1,5 +1,4 @@
-"""Mechanisms on which auditors are compared: outputs, exact log-likelihood ratios, what is true
-of them."""
+"""Mechanisms on which auditors are compared: outputs, exact log-likelihood ratios, and truths."""
 
 from __future__ import annotations
 
@@ -59,13 +58,13 @@ class Subject:
     draws: int = DRAWS
 
     def outputs(self, data: Any, size: int, rng: np.random.Generator) -> Floats:
-        """Draws, shape (size, columns)."""
+        """Draw outputs, shape (size, columns)."""
         drawn = np.asarray(self.function(data, size, rng), dtype=np.float64)
         return drawn.reshape(size, -1)
 
 
 def on_grid(values: Floats) -> Floats:
-    """To multiples of 2^-16: sums of floats would show what was added."""
+    """Round to multiples of 2^-16: sums of floats would show what was added."""
     return np.rint(values * GRID) / GRID
 
 
@@ -73,7 +72,7 @@ def on_grid(values: Floats) -> Floats:
 
 
 def classical() -> list[Subject]:
-    """Those of audits/classical, each on its worst pair."""
+    """List those of audits/classical, each on its worst pair."""
     return [
         Subject(
             one.name,
@@ -115,12 +114,12 @@ def _classical_score(one: Classical) -> Score:
 
 
 def literature() -> list[Subject]:
-    """Mechanisms of DP-Sniper's own benchmark that audits/classical has not."""
+    """List mechanisms of DP-Sniper's own benchmark that audits/classical lacks."""
     return [_prefix_sum(), _truncated_geometric(), _one_time_rappor(), _numerical_svt()]
 
 
 def _prefix_sum() -> Subject:
-    """Sums of the first answers, of each plus noise: of ten, the fifth moves."""
+    """Sum the first answers, each with noise: of ten, the fifth moves."""
     left, right = [0.0] * 10, [0.0] * 4 + [1.0] + [0.0] * 5
     pair = moved("the fifth", left, right, QueryMoves(by=1, at_once=1))
 
@@ -134,7 +133,7 @@ def _prefix_sum() -> Subject:
 
 
 def _truncated_geometric() -> Subject:
-    """A count from 0 to 5 with two-sided geometric noise, pulled into the same range."""
+    """Count from 0 to 5 with two-sided geometric noise, clamped to the same range."""
     keep = math.exp(-0.1)
 
     def release(data: Any, size: int, rng: np.random.Generator) -> Floats:
@@ -152,7 +151,7 @@ def _truncated_geometric() -> Subject:
 
 
 def _one_time_rappor() -> Subject:
-    """RAPPOR's permanent answer: 20 bits, each kept with probability .525."""
+    """Draw RAPPOR's permanent answer: 20 bits, each kept with probability .525."""
     pair = next(one for one in CLASSICAL if one.name == "RAPPOR").pairs[0]
     sides = [
         np.where(set_probabilities(data[0]) > 0.5, 0.525, 0.475) for data in (pair.left, pair.right)
@@ -167,7 +166,8 @@ def _one_time_rappor() -> Subject:
 
 
 def _numerical_svt() -> Subject:
-    """The first answer above a noisy threshold, with fresh noise: how many FALSE, and the value."""
+    """Report the first answer above a noisy threshold, with fresh noise: number of FALSE, and
+    the value."""
     vector = SparseVector(threshold=0.0, rho=30.0, nu=60.0)
     scale, left, right = 30.0, [0.0] * 10, [1.0] * 9 + [-1.0]
 
@@ -207,7 +207,8 @@ ONE_MORE = added("one enters", [], 1.0)
 
 
 def gaussian() -> list[Subject]:
-    """Laplace noise at epsilon 1, Gaussian noise for (1, 1e-5), mixtures, and a rare secret."""
+    """List Laplace noise at epsilon 1, Gaussian noise for (1, 1e-5), mixtures, and a rare
+    secret."""
     mu = float(mu_of_budget())
 
     def laplace(data: Any, size: int, rng: np.random.Generator) -> Floats:
@@ -251,7 +252,7 @@ def _subsampled() -> Subject:
 
 
 def _gradients(others: bool) -> Callable[[Any, int, np.random.Generator], tuple[Floats, Floats]]:
-    """Noisy gradients of all steps, shape (size, STEPS, COLUMNS), and the iterates after each of
+    """Return noisy gradients of all steps, shape (size, STEPS, COLUMNS), and the iterates after
     them.
 
     The record's gradient is a constant vector of norm 1, used in a step with probability RATE;
@@ -272,7 +273,7 @@ def _gradients(others: bool) -> Callable[[Any, int, np.random.Generator], tuple[
 
 
 def pull(iterate: Floats) -> Floats:
-    """The other records' clipped gradient, which follows from the iterate."""
+    """Return the other records' clipped gradient, which follows from the iterate."""
     away = 3 * iterate - 1.0
     return np.asarray(away / np.maximum(1.0, np.linalg.norm(away, axis=1, keepdims=True)))
 
@@ -297,7 +298,8 @@ def _transcript() -> Subject:
 
 
 def _last_iterate() -> Subject:
-    """Of a linear loss: the sum of all gradients, a mixture of normal laws."""
+    """Build the last iterate of a linear loss: the sum of all gradients, a mixture of normal
+    laws."""
     run = _gradients(others=False)
     number = np.arange(STEPS + 1)
     log_weights = (
@@ -319,9 +321,11 @@ def _last_iterate() -> Subject:
 
 
 def _mixture_epsilon(weights: Floats, deviation: float) -> float:
-    """At DELTA, of normal laws about 0, 1, ... with these weights, against the one about 0: the
-    best threshold, in either direction (the odds rise with the output, so no other event does
-    better)."""
+    """Compute epsilon at DELTA of a mixture of normal laws about 0, 1, ... against the one about 0.
+
+    The best threshold in either direction gives it: the odds rise with the output, so no other
+    event does better.
+    """
     about = np.arange(len(weights))
 
     def told(cuts: Floats) -> Floats:
@@ -339,7 +343,8 @@ def _mixture_epsilon(weights: Floats, deviation: float) -> float:
 
 
 def _rare_secret() -> Subject:
-    """A number with noise; with probability .002, where the record is there, the record."""
+    """Add noise to a number; with probability .002, where the record is there, return the
+    record."""
     secret = 64.0
 
     def release(data: Any, size: int, rng: np.random.Generator) -> Floats:
@@ -353,7 +358,7 @@ def _rare_secret() -> Subject:
 
 
 def subjects() -> list[Subject]:
-    """All rows."""
+    """List all rows."""
     return [*classical(), *literature(), *gaussian()]
 
 

@@ -1,5 +1,4 @@
-"""What the auditor certifies, beside jax-privacy given the exact score and DP-Sniper's method,
-at equal calls.
+"""Certified bounds beside jax-privacy with the exact score and DP-Sniper's method, at equal calls.
 
 Run by hand: python -m tests.benchmarks.peers_power [--seeds 5] [--first 0] [--alphas 0.05 1e-6]
 [ROW ...]
@@ -56,7 +55,7 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of one row at one alpha: for each method the bounds by seed, a step."""
+    """Bounds of one row at one alpha: for each method by seed, per step."""
 
     subject: Subject
     found: dict[str, list[float]]
@@ -68,7 +67,7 @@ class Bounds:
         return max(theirs, key=lambda name: np.median(self.found[name]), default="")
 
     def cells(self) -> list[str]:
-        """The row."""
+        """Return the row."""
         one = self.subject
         truth = "-" if math.isnan(one.truth) else f"{one.truth:.4g}"
         cells = [one.name, f"{one.draws}", truth, shown(self.found[OURS])]
@@ -85,12 +84,12 @@ class Bounds:
 
 
 def shown(bounds: Sequence[float]) -> str:
-    """The median, and the range."""
+    """Format the median and the range."""
     return f"{np.median(bounds):.4g} ({min(bounds):.4g}-{max(bounds):.4g})"
 
 
 def ours(one: Subject, alpha: float, seed: int) -> float:
-    """What an audit certifies."""
+    """Return the bound that an audit certifies."""
     rng = np.random.default_rng([seed, 1])
     found = audit(
         lambda data, size: one.outputs(data, size, rng), pairs=[one.pair], claim=one.claim,
@@ -104,7 +103,7 @@ def ours(one: Subject, alpha: float, seed: int) -> float:
 def measured(
     one: Subject, alphas: Sequence[float], seeds: Sequence[int], auditing: Any
 ) -> list[Bounds]:
-    """At each alpha; the peers look at the same outputs with all of them."""
+    """Measure at each alpha; the peers look at the same outputs for all of them."""
     rows = [Bounds(one, {}) for _ in alphas]
     for seed in seeds:
         rng = np.random.default_rng([seed, 2])
@@ -123,7 +122,7 @@ def measured(
 
 
 def above_truth(rows: Sequence[Bounds]) -> list[str]:
-    """For each method in how many runs its bound is above the truth, which alpha allows that
+    """Count, for each method, the runs whose bound is above the truth, which alpha allows that
     rarely."""
     known = [row for row in rows if math.isfinite(row.subject.truth)]
     lines = []

@@ -56,7 +56,7 @@ LINES: tuple[tuple[str, Callable[[Bounds], float], dict[str, Any]], ...] = (
 
 
 def draw(measured: Sequence[Measured], instance: int, folder: Path, kind: str = "svg") -> Path:
-    """One picture; the same bytes for the same points."""
+    """Draw one picture; the same bytes for the same points."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -90,8 +90,10 @@ def _lines(axes: Any, instance: int) -> None:
 
 
 def _points(axes: Any, measured: Sequence[Measured]) -> None:
-    """Medians, with an interval from 6 runs on, a little aside of n, lest they hide each other;
-    a thin line joins those of baselines. Abstaining has no place."""
+    """Draw medians, with an interval from 6 runs on, slightly beside n lest they hide each other.
+
+    A thin line joins those of baselines. Abstaining has no place.
+    """
     found = sorted((m for m in measured if math.isfinite(m.median)), key=lambda m: m.n)
     if not found:
         return

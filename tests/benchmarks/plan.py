@@ -54,7 +54,7 @@ _FINEST = 2**21  # reach over least deviation, at most
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A law, a number of records, a budget, what is public, and published errors by kind."""
+    """A law, a number of records, a budget, public facts, and published errors by kind."""
 
     name: str
     deviations: tuple[float, ...]
@@ -81,7 +81,7 @@ def _setting(
 
 
 def alike() -> Iterator[Setting]:
-    """A."""
+    """List the settings of table A."""
     for d, rho, none, plan in (
         (128, "1/8", 0.178, 0.263), (128, "1", 0.178, 0.190), (1024, "1/8", 0.505, 1.627),
         (1024, "1", 0.507, 0.718), (2048, "1/8", 0.714, 8.484), (2048, "1", 0.717, 1.231),
@@ -90,7 +90,7 @@ def alike() -> Iterator[Setting]:
 
 
 def steeper() -> Iterator[Setting]:
-    """B."""
+    """List the settings of table B."""
     for a, rho, none, plan in (
         (0, "1/8", 0.225, 0.369), (0, "1", 0.225, 0.247), (1, "1/8", 0.581, 0.853),
         (1, "1", 0.571, 0.614), (2, "1/8", 5.67, 6.79), (2, "1", 5.80, 5.91),
@@ -99,7 +99,7 @@ def steeper() -> Iterator[Setting]:
 
 
 def steep() -> Iterator[Setting]:
-    """C."""
+    """List the settings of table C."""
     for d, rho, none, plan in (
         (64, "1/8", 0.688, 0.742), (64, "1", 0.776, 0.788), (512, "1/8", 5.59, 6.42),
         (512, "1", 5.74, 5.84), (1024, "1/8", 11.6, 13.9), (1024, "1", 12.8, 13.0),
@@ -114,7 +114,7 @@ def _steep(name: str, d: int, a: int, rho: str, none: float, plan: float) -> Set
 
 
 def unlike() -> Iterator[Setting]:
-    """The laws in 1000 dimensions."""
+    """List the laws in 1000 dimensions."""
     i = np.arange(1.0, 1001)
     laws = {
         "1/i^2": (1 / i**2, (1800, 2872), (1785, 1817), (232, 0.0726), (0.0174, 0.0267)),
@@ -144,7 +144,7 @@ COLUMNS = ("", "rho", "n", "kind", "runs", NONE, "ours", "PLAN", "ratio", "overh
 def mechanism(
     deviations: tuple[float, ...] | None, d: int, rho: str, reach: float, least: float
 ) -> VarianceAwareMean:
-    """About 0; known deviations, or the least of unknown ones."""
+    """Build the mechanism about 0, for known deviations or a least one of unknown ones."""
     known = deviations is not None
     return VarianceAwareMean(
         adjacency=Adjacency.REPLACE,
@@ -157,7 +157,7 @@ def mechanism(
 
 
 def measure(points: Points, name: str, setting: Setting, run: int) -> None:
-    """Every kind on one dataset. Infinite where it abstains."""
+    """Measure every kind on one dataset; infinite where it abstains."""
     at: dict[str, str | int] = {"table": name, "law": setting.name, "rho": setting.rho}
     at |= {"d": setting.d, "n": setting.n, "run": run}
     rng = np.random.default_rng(seed_of("plan", name, setting.name, setting.n, setting.rho, run))
@@ -176,7 +176,7 @@ def measure(points: Points, name: str, setting: Setting, run: int) -> None:
 
 
 def row(points: Points, name: str, setting: Setting) -> list[list[str]]:
-    """Cells, a line a kind."""
+    """Return cells, a line for each kind."""
     at: dict[str, str | int] = {"table": name, "law": setting.name, "rho": setting.rho}
     at["n"] = setting.n
     values = {kind: points.values(kind=kind, **at) for kind in (NONE, *KINDS)}

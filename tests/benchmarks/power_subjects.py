@@ -1,5 +1,4 @@
-"""Functions whose law the auditor does not know, and the best score or the event that tells each
-of them.
+"""Functions whose law the auditor does not know, each with its best score.
 
 Every subject moves by its record: the pairs are no record against one. Noise is rounded to
 multiples of 2^-16 before anything is added to it. Groups: ``built`` (settings of the auditor were
@@ -41,33 +40,33 @@ class Subject:
     alpha: float = 0.05
 
     def function(self, seed: int) -> Callable[[Any, int], Any]:
-        """f(dataset, size)."""
+        """Return outputs as f(dataset, size)."""
         rng = np.random.default_rng([seed, 77])
         return lambda data, size: self.draw(rng, size, len(data))
 
 
 def on_grid(values: Floats) -> Floats:
-    """Rounded."""
+    """Round to the grid."""
     return np.asarray(np.rint(values * GRID) / GRID)
 
 
 def shifted(variance: float, width: int = 1) -> Score:
-    """Of Gaussian noise where so many entries move by 1."""
+    """Score Gaussian noise where the given number of entries move by 1."""
     return lambda draws: (draws.columns(width).sum(axis=1) - width / 2) / variance
 
 
 def two_sided(scale: float) -> Score:
-    """Of two-sided exponential noise where the first entry moves by 1."""
+    """Score two-sided exponential noise where the first entry moves by 1."""
     return lambda draws: (np.abs(draws.column(0)) - np.abs(draws.column(0) - 1)) / scale
 
 
 def told(truth: float) -> Score:
-    """Of a first bit that is right with this probability."""
+    """Score a first bit that is right with this probability."""
     return lambda draws: (2 * draws.column(0) - 1) * math.log(truth / (1 - truth))
 
 
 def sampled(share: float, score: Score) -> Score:
-    """Of a record that a coin keeps, from what it is where it is always kept."""
+    """Score a record that a coin keeps, from the score of a record that is always kept."""
     return lambda draws: np.logaddexp(math.log1p(-share), math.log(share) + score(draws))
 
 
@@ -75,7 +74,7 @@ def sampled(share: float, score: Score) -> Score:
 
 
 def subsampled(kind: str, share: float, scale: float) -> Draw:
-    """A sum of the records that a coin keeps, with this noise."""
+    """Sum the records that a coin keeps, with this noise."""
 
     def draw(rng: Rng, size: int, records: int) -> Any:
         kept = (rng.random(size) < share) * records
@@ -89,7 +88,7 @@ _TOWARD = np.array([3.0, -1.0, 2.0, 0.0, 1.0]) / math.sqrt(15.0)
 
 
 def noisy_sgd(whole: bool) -> Draw:
-    """Ten steps in five dimensions; the record's gradient, if it is sampled, is a fixed unit
+    """Run ten steps in five dimensions; the record's gradient, if sampled, is a fixed unit
     vector."""
 
     def draw(rng: Rng, size: int, records: int) -> Any:
@@ -116,7 +115,7 @@ def _of_last(draws: Draws) -> Floats:
 
 
 def two_scales(rng: Rng, size: int, records: int) -> Any:
-    """Gaussian noise, three times as large in a tenth of the draws."""
+    """Add Gaussian noise, three times as large in a tenth of the draws."""
     wide = rng.random(size) < 0.1
     return on_grid(rng.normal(0, 1, size) * np.where(wide, 3.0, 1.0)) + records
 
@@ -130,7 +129,7 @@ def _of_two_scales(draws: Draws) -> Floats:
 
 
 def atom_or_gaussian(rng: Rng, size: int, records: int) -> Any:
-    """0 with probability .3 or .5, else a number about -1 or 1."""
+    """Return 0 with probability .3 or .5, else a number about -1 or 1."""
     silent = rng.random(size) < (0.3 if records else 0.5)
     return np.where(silent, 0.0, on_grid(rng.normal(0, 1.5, size)) + 0.5 * records)
 
@@ -142,7 +141,7 @@ def _of_atom(draws: Draws) -> Floats:
 
 
 def two_looks(rng: Rng, size: int, records: int) -> Any:
-    """The same record sampled twice, independently, with noise of two scales."""
+    """Sample the same record twice, independently, with noise of two scales."""
     kept = (rng.random((size, 2)) < [0.3, 0.1]) * records
     return on_grid(rng.normal(0, [1.2, 0.8], (size, 2))) + kept
 
@@ -157,13 +156,13 @@ def _of_two_looks(draws: Draws) -> Floats:
 
 
 def rare_secret(rng: Rng, size: int, records: int) -> Any:
-    """7 with probability .002 where the record is, among numbers of two decimals."""
+    """Return 7 with probability .002 where the record is, among numbers of two decimals."""
     told = (rng.random(size) < 0.002) & (records == 1)
     return np.where(told, 7.0, rng.normal(0, 1, size).round(2))
 
 
 def entries(width: int, noise: Callable[[Rng, tuple[int, int]], Floats], places: int = 1) -> Draw:
-    """Independent noise in every entry; so many of the first ones move by the record."""
+    """Add independent noise in every entry; the first entries move by the record."""
 
     def draw(rng: Rng, size: int, records: int) -> Any:
         values = noise(rng, (size, width))
@@ -174,7 +173,7 @@ def entries(width: int, noise: Callable[[Rng, tuple[int, int]], Floats], places:
 
 
 def bits(width: int, truth: float) -> Draw:
-    """Bits, each flipped by chance; the first of them is the record's."""
+    """Flip bits by chance; the first of them is the record's."""
 
     def draw(rng: Rng, size: int, records: int) -> Any:
         flipped = rng.random((size, width)) >= truth

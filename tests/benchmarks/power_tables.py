@@ -1,5 +1,4 @@
-"""What the auditor certifies of functions whose law it does not know: now, before, and with the
-best event known.
+"""Certified bounds of functions with unknown law: now, before, and with the best event known.
 
 Run by hand: python -m tests.benchmarks.power_tables [--seeds 20] [--before CHECKOUT] [--groups
 NAME...]
@@ -50,14 +49,13 @@ GROUPS = ("built", "fresh", "secret", "entries", "plain")
 
 
 def point_of(subject: Subject) -> tuple[float, float]:
-    """Epsilon and delta of the claim."""
+    """Return epsilon and delta of the claim."""
     claim: Any = subject.claim
     return float(claim.epsilon), 0.0 if isinstance(claim, PureDP) else float(claim.delta)
 
 
 def known_event(subject: Subject, draws: int) -> Witness:
-    """The one that certifies most with so many draws a side, from probabilities by importance
-    weights."""
+    """Find the event that certifies most with so many draws a side, by importance weights."""
     rng, found = np.random.default_rng(2), []
     for _ in range(8):
         found.append(subject.best(encode(subject.draw(rng, SAMPLE // 8, 1))))
@@ -80,7 +78,7 @@ def known_event(subject: Subject, draws: int) -> Witness:
 
 
 def measured(subject: Subject, seed: int, known: dict[int, Witness]) -> dict[str, Any]:
-    """One audit of one pair, and beside it the known event on the same draws."""
+    """Audit one pair, and certify the known event on the same draws."""
     attack = FixedAttack(subject.claim, [PAIR], subject.trials, subject.alpha, seed)
     start = time.process_time()
     study = attack.study(target_of(subject.function(seed), True), 0, 0)
@@ -105,13 +103,13 @@ def measured(subject: Subject, seed: int, known: dict[int, Witness]) -> dict[str
 
 
 def runs(name: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """All seeds of a row."""
+    """Run all seeds of a row."""
     known: dict[int, Witness] = {}
     return [measured(SUBJECTS[name], seed, known) for seed in seeds]
 
 
 def before(checkout: str, name: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """The same by the auditor of another checkout."""
+    """Run the auditor of another checkout on the same seeds."""
     command = [sys.executable, __file__, "--raw", name, "--first", str(seeds[0])]
     command += ["--seeds", str(len(seeds))]
     said = subprocess.run(
@@ -127,7 +125,7 @@ def before(checkout: str, name: str, seeds: Sequence[int]) -> list[dict[str, Any
 
 
 def cells(found: Sequence[dict[str, Any]]) -> list[str]:
-    """The median bound, what the known event shows there, their ratio, refutations, seconds."""
+    """Return the median bound, the known event's bound, their ratio, refutations, seconds."""
     ours, known = (float(np.median([one[key] for one in found])) for key in ("ours", "known"))
     refuted, best = (sum(one[key] for one in found) for key in ("refuted", "known refuted"))
     seconds = float(np.median([one["seconds"] for one in found]))

@@ -1,4 +1,4 @@
-"""How often a quick audit of the whole suite would be POWERLESS by chance, with fresh seeds.
+"""The chance that a quick audit of the whole suite is POWERLESS, with fresh seeds.
 
 Per unit and planted fault: the first stage (``dpverify.audit.staging``) that catches it with
 each of 40 seeds, when it attacks alone, and by how much: the standardized excess of the event
@@ -53,7 +53,8 @@ def _suite() -> Suite:
 
 
 def measured(key: str, seeds: int) -> list[dict[str, Any]]:
-    """For each planted fault of a unit the stage that settles it, and the margins there by seed."""
+    """Return for each planted fault of a unit the stage that settles it, and its margins by
+    seed."""
     suite = _suite()
     _, attacked = attacked_under(suite, key)
     guarantee, _ = claimed_of(attacked.mechanism, None, attacked.pairs)
@@ -91,7 +92,7 @@ def measured(key: str, seeds: int) -> list[dict[str, Any]]:
 
 
 def miss(fault: dict[str, Any]) -> float:
-    """An upper bound on the chance that all stages miss it, as the module says."""
+    """Bound from above the chance that all stages miss the fault, as the module says."""
     margins = np.array(fault["margins"])
     if not np.isfinite(margins).all():
         return 1.0
@@ -102,8 +103,8 @@ def miss(fault: dict[str, Any]) -> float:
 
 
 def lower_bound(ratio: float, size: int) -> float:
-    """The one-sided confidence bound, at LEVEL, for mean / deviation of normal values of which
-    this was observed."""
+    """Return the one-sided confidence bound, at LEVEL, for mean / deviation of normal values
+    with this observed ratio."""
     low, high = -10.0, ratio
     root = math.sqrt(size)
     while high - low > 1e-6:
@@ -137,7 +138,7 @@ def main() -> None:
 
 
 def report(faults: list[dict[str, Any]]) -> None:
-    """A line a unit, the total, and the faults that no stage settles."""
+    """Print a line for each unit, the total, and the faults that no stage settles."""
     total = 0.0
     print(f"{'unit':56s} faults  most draws  least margin  chance of a miss, at most")
     for unit in dict.fromkeys(fault["unit"] for fault in faults):

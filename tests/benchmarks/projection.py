@@ -30,7 +30,7 @@ Call = Callable[[], Any]
 
 
 def interleaved(calls: tuple[Call, Call]) -> tuple[list[Any], list[float]]:
-    """The last results, and the median seconds of calls that take turns."""
+    """Return the last results, and the median seconds of calls that take turns."""
     seconds: list[list[float]] = [[], []]
     for _ in range(REPEATS):
         results = []
@@ -42,20 +42,20 @@ def interleaved(calls: tuple[Call, Call]) -> tuple[list[Any], list[float]]:
 
 
 def modulo(x: Any) -> Any:
-    """Modulo 2^64."""
+    """Reduce modulo 2^64."""
     if x.dtype == object:
         return (x & (2**64 - 1)).astype(np.uint64)
     return x.view(np.uint64)
 
 
 def distances(x: Any) -> Any:
-    """Squared, in NumPy's int64."""
+    """Return squared distances, in NumPy's int64."""
     norms = (x * x).sum(axis=1)
     return norms[:, np.newaxis] + norms - 2 * (x @ x.T)
 
 
 def cases(bits: int) -> list[tuple[str, Call, Call]]:
-    """What is timed: ours, and NumPy's."""
+    """List the timed pairs: ours, and NumPy's."""
     rng = np.random.default_rng(bits)
     x = rng.integers(-(2**bits), 2**bits, (ROWS, COLUMNS), endpoint=True)
     c = rng.integers(-(2**bits), 2**bits, (COLUMNS, COLUMNS), endpoint=True)
@@ -73,7 +73,7 @@ def cases(bits: int) -> list[tuple[str, Call, Call]]:
 
 
 def main() -> None:
-    """Times, ratios, and differing entries (none)."""
+    """Print times, ratios, and differing entries (none)."""
     header("Exact linear algebra", "OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.projection")
     print(f"# here: the median of {REPEATS} for every call, ours and NumPy's in turn")
     print(f"# BLAS threads: {os.environ.get('OPENBLAS_NUM_THREADS', 'as many as it likes')}\n")

@@ -1,5 +1,4 @@
-"""Covariances of real data, private beside the plain ones, and data on which one of the two is
-useless; one picture.
+"""Covariances of real data, private beside plain ones, and data on which one of them is useless.
 
 diamonds: 53,940 stones, seven numbers over public rough scales, at (1, 1e-6). digits: 1797
 images of 8 x 8 pixels, the sums of their six inner columns, at mu = 1. heavy: 20,000 records of
@@ -44,8 +43,10 @@ _SEED = 2026
 
 @dataclass(frozen=True)
 class Case:
-    """Records with what is public about them. truth: the correlations that are estimated, if
-    they are not the records' own."""
+    """Records with their public facts.
+
+    truth: the correlations that are estimated, if not the records' own.
+    """
 
     name: str
     records: Floats
@@ -57,7 +58,7 @@ class Case:
     truth: Floats | None = None
 
     def mechanism(self) -> SignCovariance | GaussianCovariance:
-        """With unknown centers."""
+        """Build the mechanism with an unknown center."""
         kind: Any = SignCovariance if self.shape_only else GaussianCovariance
         made: SignCovariance | GaussianCovariance = kind.for_budget(
             self.budget,
@@ -70,7 +71,7 @@ class Case:
 
     @property
     def correlation(self) -> Floats:
-        """What an estimate is compared with, shape (d, d)."""
+        """The correlations with which an estimate is compared, shape (d, d)."""
         return self.plain if self.truth is None else self.truth
 
     @property
@@ -80,7 +81,7 @@ class Case:
 
 
 def heavy() -> tuple[Floats, Floats]:
-    """Multivariate t records of one degree of freedom, and their correlations."""
+    """Draw multivariate t records of one degree of freedom; return them and their correlations."""
     rng, places = np.random.default_rng(7), np.arange(8)
     truth = 0.8 ** np.abs(places - places[:, np.newaxis])
     normal = rng.normal(size=(20_000, 8)) @ np.linalg.cholesky(truth).T
@@ -88,7 +89,7 @@ def heavy() -> tuple[Floats, Floats]:
 
 
 def cases() -> list[Case]:
-    """Those whose data are here."""
+    """List the cases whose data are here."""
     images = digits()[0].reshape(-1, 8, 8)
     records, truth = heavy()
     found = [
@@ -104,12 +105,12 @@ def cases() -> list[Case]:
 
 
 def off(found: Any, case: Case) -> float:
-    """The largest error of a correlation."""
+    """Return the largest error of a correlation."""
     return float(np.abs(found.correlation - case.correlation).max())
 
 
 def row(case: Case, runs: int) -> list[str]:
-    """Of the table: medians over the runs."""
+    """Return a row of the table: medians over the runs."""
     mechanism = case.mechanism()
     released = [mechanism.release(case.records, SeededBits(_SEED, run)) for run in range(runs)]
     n, d = case.records.shape
@@ -135,8 +136,8 @@ def row(case: Case, runs: int) -> list[str]:
 
 
 def draw(found: list[Case], folder: Path, kind: str = "svg") -> Path:
-    """Correlations against the plain ones (of "heavy": both against the truth), a panel for each
-    case that has some."""
+    """Draw correlations against the plain ones (for "heavy", both against the truth), a panel
+    for each case that has some."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -175,7 +176,7 @@ def _panel(axes: Any, case: Case) -> None:
 
 
 def main() -> None:
-    """Prints the table, and draws."""
+    """Print the table, and draw."""
     parser = argparse.ArgumentParser(description="Covariances of real data.")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--picture", type=Path)

@@ -1,4 +1,4 @@
-"""Real data for means of vectors, with what is public about them."""
+"""Real data for means of vectors, with their public facts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Public:
-    """What is known without the data: a spread as for ``RescaledMean``, about how many records,
-    and a box for the methods that need one."""
+    """Facts known without the data: a spread as for ``RescaledMean``, an approximate number of
+    records, and a box for the methods that need one."""
 
     trace: float
     largest: float
@@ -35,9 +35,11 @@ class Public:
 
 
 def digits() -> tuple[Floats, Public]:
-    """1797 handwritten digits of 8 x 8 pixels, from 0 to 16 (scikit-learn's copy of Alpaydin and
-    Kaynak, 1998). Rough guess: a pixel's standard deviation is a quarter of its range, and no
-    direction has more than a quarter of all variance."""
+    """Return 1797 handwritten digits of 8 x 8 pixels, from 0 to 16.
+
+    scikit-learn's copy of Alpaydin and Kaynak, 1998. Rough guess: a pixel's standard deviation
+    is a quarter of its range, and no direction has more than a quarter of all variance.
+    """
     data = np.asarray(load_digits().data, dtype=np.float64)
     trace = 64 * 4.0**2
     return data, Public(trace, trace / 4, 2000, (8.0,) * 64, (8.0,) * 64)
@@ -49,7 +51,7 @@ _BOX = ((0, 5), (40, 80), (40, 100), (0, 20_000), (0, 12), (0, 12), (0, 12))
 
 
 def diamonds_file() -> Path | None:
-    """In the package plotnine, which is not imported; None without it."""
+    """Find the file in the package plotnine, which is not imported; None without it."""
     found = find_spec("plotnine")
     if found is None or found.origin is None:
         return None
@@ -57,9 +59,10 @@ def diamonds_file() -> Path | None:
 
 
 def diamonds() -> tuple[Floats, Public] | None:
-    """53,940 diamonds (Wickham's ggplot2; the copy in plotnine): the seven columns of numbers,
-    each over a rough scale: half a carat, 2% of depth and of table, 5000 dollars, a millimeter
-    each way.
+    """Return 53,940 diamonds: the seven columns of numbers, each over a rough scale.
+
+    Wickham's ggplot2; the copy in plotnine. The scales are half a carat, 2% of depth and of
+    table, 5000 dollars, a millimeter each way.
 
     Rough guess: a column varies by about its scale, so the trace is 7; five columns say how
     large a stone is and move together, so one direction may have 5 of it. The box: up to 5

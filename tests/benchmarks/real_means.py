@@ -35,7 +35,7 @@ DELTA = "1e-6"
 
 
 def methods(public: Public) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(name, module, parameters)."""
+    """List (name, module, parameters)."""
     d, spread = len(public.center), public.spread
     deviations = (math.sqrt(public.trace / d),) * d
     box = {"center": public.center, "reach": max(public.half), "deviations": deviations}
@@ -49,7 +49,7 @@ def methods(public: Public) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def without_scales(public: Public) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Likewise, with nothing known of the columns' scales."""
+    """List the methods with nothing known of the columns' scales."""
     d = len(public.center)
     origin, widest = (0.0,) * d, 1e5
     ball = {"center": origin, "radius": widest * math.sqrt(d)}
@@ -64,7 +64,7 @@ def without_scales(public: Public) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def errors(
     method: Method, data: Floats, releases: int, seed: int, unit: Sequence[float]
 ) -> list[float]:
-    """Of releases from one law; unit: one for each column."""
+    """Return the errors of releases from one law; unit: one for each column."""
     if method.mechanism is None:
         return [math.inf] * releases
     drawn = method.mechanism.law(data).sample(SeededBits(seed), releases)
@@ -79,7 +79,7 @@ Listed = Sequence[tuple[str, str, dict[str, Any]]]
 def measure(
     points: Points, name: str, data: Floats, listed: Listed, releases: int, unit: Sequence[float]
 ) -> None:
-    """All of these methods, adjacencies and budgets on one dataset."""
+    """Measure all these methods, adjacencies and budgets on one dataset."""
     rows = []
     for adjacency in Adjacency.ADD_REMOVE, Adjacency.REPLACE:
         for label, module, parameters in listed:

@@ -37,7 +37,7 @@ TOP, SPREAD = 16.0, 4.0
 
 
 def replaced(kind: str, run: int) -> Floats:
-    """The images, a tenth of them gross errors."""
+    """Return the images, a tenth of them gross errors."""
     data = np.asarray(load_digits().data, np.float64)
     rows = np.random.default_rng(seed_of("digits", run)).permutation(len(data))[: len(data) // 10]
     if kind != "as they are":
@@ -47,7 +47,7 @@ def replaced(kind: str, run: int) -> Floats:
 
 @cache
 def method(name: str, epsilon: str) -> Method:
-    """Of this name."""
+    """Return the method of this name."""
     n, d = load_digits().data.shape
     own: dict[str, Any] = {
         "winsorized": {"lower": (0.0,) * d, "upper": (TOP,) * d, "clipped": f"1/{n}"},
@@ -64,7 +64,7 @@ def method(name: str, epsilon: str) -> Method:
 
 
 def error(name: str, kind: str, epsilon: str, run: int) -> float:
-    """Of one release, from the mean of the images as they were."""
+    """Return the error of one release, from the mean of the images as they were."""
     data, truth = replaced(kind, run), np.asarray(load_digits().data).mean(axis=0)
     if name == "mean":
         return distance(data.mean(axis=0), truth)
@@ -74,7 +74,7 @@ def error(name: str, kind: str, epsilon: str, run: int) -> float:
 
 
 def row(points: Points, kind: str, name: str, runs: int) -> list[str]:
-    """Of the table, for both budgets."""
+    """Return a row of the table, for both budgets."""
     cells = [kind, name]
     for epsilon in EPSILONS:
         values = []
@@ -86,7 +86,7 @@ def row(points: Points, kind: str, name: str, runs: int) -> list[str]:
 
 
 def main() -> None:
-    """The table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description="Means of real data with gross errors.")
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--results", type=Path, default=Path("real_outliers.jsonl"))

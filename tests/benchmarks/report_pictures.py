@@ -1,5 +1,4 @@
-"""The figures of kept events, by matplotlib instead of SVG: the same data, for pages and papers.
-Needs dpverify[plots].
+"""Figures of kept events by matplotlib instead of SVG, for pages and papers. Needs dpverify[plots].
 
 python -m tests.benchmarks.report_pictures EVENTS.jsonl... PICTURE.svg
 """
@@ -28,7 +27,7 @@ _STYLES: dict[Look, dict[str, Any]] = {
 
 
 def draw(figures: Sequence[Figure], path: Path) -> None:
-    """All figures in a row; the same bytes for the same events."""
+    """Draw all figures in a row; the same bytes for the same events."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
@@ -51,7 +50,7 @@ def draw(figures: Sequence[Figure], path: Path) -> None:
 
 
 def _layer(axes: Any, layer: Layer) -> None:
-    """A line, or marks with their intervals, and the regions around marks."""
+    """Draw a line, or marks with their intervals, and the regions around marks."""
     style = _STYLES[layer.look]
     if layer.line:
         axes.plot(*zip(*layer.line, strict=True), label=layer.label, **{**style, "marker": ""})
@@ -67,7 +66,7 @@ def _layer(axes: Any, layer: Layer) -> None:
 
 
 def _stairs(mark: tuple[float, float], corners: Sequence[tuple[float, float]]) -> Any:
-    """From the mark up, down the stairs of the corners, and back."""
+    """Return the path from the mark up, down the stairs of the corners, and back."""
     x, y = mark
     yield mark
     yield x, max(y, corners[0][1])

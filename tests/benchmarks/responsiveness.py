@@ -1,5 +1,4 @@
-"""How long one waits for dpverify: its import, a mechanism for a budget, its releases, a draw of
-a law.
+"""Waiting times of dpverify: its import, a mechanism for a budget, its releases, a draw.
 
     python -m tests.benchmarks.responsiveness [--repeats 3] [--only TEXT]
     [--parts import means draws]
@@ -85,8 +84,7 @@ _DEVIATIONS = 6
 
 @dataclass(frozen=True)
 class Mean:
-    """A kind of mean with its public parameters, the dimension, and how many comparisons it
-    stands for.
+    """A kind of mean with its public parameters, dimension, and the number of its comparisons.
 
     friends: whether it looks at pairs of records. correlated: the data have the full matrix.
     """
@@ -110,7 +108,7 @@ def _ones(d: int) -> tuple[float, ...]:
 
 
 def _decaying(d: int) -> Floats:
-    """A correlation that halves from one column to the next."""
+    """Return a correlation that halves from one column to the next."""
     i = np.arange(d)
     return np.asarray(0.5 ** np.abs(i[:, None] - i))
 
@@ -174,7 +172,7 @@ COLUMNS = (
 
 
 def data_of(mean: Mean) -> Floats:
-    """Draw its normal records."""
+    """Draw the mechanism's normal records."""
     records = np.random.default_rng(SEED).normal(size=(N, mean.d))
     if mean.correlated:
         records = records @ np.linalg.cholesky(_decaying(mean.d)).T
@@ -182,7 +180,7 @@ def data_of(mean: Mean) -> Floats:
 
 
 def measure(mean: Mean) -> Seconds:
-    """Time its budget, two releases and the passes; in this interpreter, which is to be a fresh
+    """Time the budget, two releases and the passes, in this interpreter, which is to be a fresh
     one."""
     x, parameters = data_of(mean), mean.parameters(mean.d)
     middle = np.full(mean.d, 0.01)
@@ -211,7 +209,7 @@ def measure(mean: Mean) -> Seconds:
 
 
 def mean_row(mean: Mean, repeats: int) -> list[str]:
-    """Time it in fresh interpreters and write its line."""
+    """Time the mean in fresh interpreters and write its line."""
     command = [sys.executable, "-m", "tests.benchmarks.responsiveness", "--mean", mean.name]
     runs: list[Seconds] = [json.loads(_output(command)) for _ in range(repeats)]
     best = {name: min(run[name] for run in runs) for name in runs[0]}
@@ -235,7 +233,7 @@ print(time.process_time() - start, len(sys.modules) - before, "scipy.stats" in s
 
 
 def import_row(module: str, repeats: int) -> list[str]:
-    """Import it in fresh interpreters, once more than is counted so that its bytecode is there."""
+    """Import in fresh interpreters, once more than counted so that the bytecode is there."""
     command = [sys.executable, "-c", _IMPORT.format(module=module)]
     runs = [_output(command).split() for _ in range(repeats + 1)][1:]
     best = min(float(seconds) for seconds, *_ in runs)
@@ -276,8 +274,7 @@ def laws() -> dict[str, Any]:
 
 
 def draw_row(name: str, law: Any, bits: SystemBits | SeededBits, repeats: int) -> list[str]:
-    """Time draws by one source, the sizes in turn, so that what else the machine does hits all
-    alike."""
+    """Time draws by one source, the sizes in turn, so that other load hits all alike."""
     timers = [
         timeit.Timer(partial(law.sample, bits, size), timer=time.process_time) for size in SIZES
     ]

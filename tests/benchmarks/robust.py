@@ -55,7 +55,7 @@ PLAIN = {
 
 @cache
 def means(n: int, d: int, share: float = SHARE) -> dict[str, Method]:
-    """By name. share: of outliers, that the robust one allows for."""
+    """List the means by name. share: of outliers, that the robust one allows for."""
     ones = (1.0,) * d
     ball = {"center": (0.0,) * d, "radius": 100 * math.sqrt(d)}
     own: dict[str, tuple[str, dict[str, Any]]] = {
@@ -70,7 +70,7 @@ def means(n: int, d: int, share: float = SHARE) -> dict[str, Method]:
 
 
 def error(name: str, n: int, d: int, kind: str, run: int, share: float = SHARE) -> float:
-    """Of one release of fresh data; of the mean without privacy."""
+    """Return the error of one release of fresh data, and of the mean without privacy."""
     data = records(n, d, kind, np.random.default_rng([n, d, run]), share)
     if name == "mean":
         return distance(data.mean(axis=0), np.ones(d))
@@ -83,7 +83,7 @@ def error(name: str, n: int, d: int, kind: str, run: int, share: float = SHARE) 
 def row(
     points: Points, names: list[str], n: int, d: int, kind: str, runs: int, share: float
 ) -> list[str]:
-    """Of the table."""
+    """Return a row of the table."""
     cells, by_name = [str(n), str(d), kind], {}
     for name in names:
         by_name[name] = [
@@ -107,7 +107,7 @@ def row(
 
 
 def compared(ours: list[float], theirs: list[float]) -> str:
-    """Run by run, on the same data."""
+    """Compare the errors run by run, on the same data."""
     won = sum(a < b for a, b in zip(ours, theirs, strict=True))
     difference = np.array([a - b for a, b in zip(ours, theirs, strict=True) if max(a, b) < np.inf])
     error = difference.std(ddof=1) / math.sqrt(len(difference)) if len(difference) > 1 else math.nan
@@ -115,7 +115,7 @@ def compared(ours: list[float], theirs: list[float]) -> str:
 
 
 def main() -> None:
-    """The table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description="Private means with a tenth of outliers.")
     parser.add_argument("--cells", default=",".join(f"{n}x{d}" for n, d in PLAIN))
     parser.add_argument("--kinds", default=",".join(KINDS))

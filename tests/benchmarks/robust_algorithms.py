@@ -1,5 +1,4 @@
-"""DH20's two algorithms, run by our own code, beside the medians that were recorded of the
-paper's files.
+"""DH20's two algorithms, run by our own code, beside the recorded medians of the paper's files.
 
 The cells of ``robust_mean:dh20`` under the paper's corruption: excess error of 20 runs, median
 and 95% interval, with a vector of noise; recorded are 5, 3 and 1 runs on other samples. "0": the

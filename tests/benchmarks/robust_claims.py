@@ -1,5 +1,4 @@
-"""How far one record moves a filtered mean, against its claimed sensitivity: exact deltas, and
-certified ones.
+"""The shift of a filtered mean by one record against its claimed sensitivity: exact and certified.
 
 The claims of audits/exhibits/clean_mean, filtered_mean and their variants ((1, 1/n)-DP under the
 noise of DH20), on neighbors of many kinds. shift: how far the mean moves; of random pairs the
@@ -52,21 +51,21 @@ class Case:
     adjacency: Adjacency = Adjacency.REPLACE
 
     def gamma(self, n: int) -> float:
-        """Algorithm 1 is told that a tenth is corrupt, Algorithm 2 one record."""
+        """Share of corrupt records: Algorithm 1 is told a tenth, Algorithm 2 one record."""
         return 0.1 if self.algorithm == 1 else 1 / n
 
     def shift(self, sides: Sides) -> float:
-        """Between the filtered means."""
+        """Return the distance between the filtered means."""
         left, right = (self.filtered(rows, self.gamma(len(rows)), 1 / len(rows)) for rows in sides)
         return float(np.linalg.norm(left - right))
 
     @property
     def claimed(self) -> float:
-        """The sensitivity."""
+        """Return the claimed sensitivity."""
         return 2 * _robust.bound(self.gamma(self.n))
 
     def delta(self, shift: float) -> Any:
-        """The least at EPSILON, at DIGITS digits."""
+        """Return the least delta at EPSILON, to DIGITS digits."""
         with mp.workdps(DIGITS + 10):
             tau = Fraction(1, self.n)
             if self.algorithm == 1:
@@ -76,9 +75,10 @@ class Case:
             return +robust_claims.delta(shift, scale, EPSILON)
 
     def certified(self, sides: Sides, draws: int, exact: Any) -> tuple[float, float]:
-        """Lower bounds on delta at EPSILON and on epsilon at delta = 1 / n, together at ALPHA.
+        """Return lower bounds on delta at EPSILON and on epsilon at delta = 1 / n, together at
+        ALPHA.
 
-        Two audits, each of the claim under which an event for its bound is looked for.
+        Two audits are run, each of the claim for which an event for its bound is sought.
         """
         calls = count()
 
@@ -102,13 +102,13 @@ class Case:
 
 
 def _less(rest: slice, fewer: slice, seed: int) -> Sides:
-    """Two clusters of 1001 records, and one record less."""
+    """Build two clusters of 1001 records, and one record less."""
     rows = _robust.clusters(1001, 10, 1e4, seed)[0]
     return rows[rest], rows[fewer]
 
 
 def cases() -> Iterator[Case]:
-    """All rows."""
+    """List all rows."""
     clusters = ((101, 208.0, 1), (1001, 1e6, 1), (1001, 11.2, 2), (10_001, 3.81, 2))
     for n, far, algorithm in clusters:
         made = partial(_robust.clusters, n, 10, far)
@@ -145,12 +145,12 @@ def cases() -> Iterator[Case]:
 
 
 def _stopping(n: int, d: int, gamma: float, seed: int) -> Sides:
-    """The same for every seed."""
+    """Build the pair, the same for every seed."""
     return _robust.at_the_stopping_rule(n, d, gamma)
 
 
 def row(case: Case, draws: int) -> tuple[list[str], str]:
-    """Of the table, and the exact delta."""
+    """Return a row of the table, and the exact delta."""
     sides = [case.made(seed) for seed in range(case.pairs)]
     shifts = [case.shift(one) for one in sides]
     worst = int(np.argmax(shifts))
@@ -166,7 +166,7 @@ def row(case: Case, draws: int) -> tuple[list[str], str]:
 
 
 def main() -> None:
-    """The table, then the digits."""
+    """Print the table, then the digits."""
     parser = argparse.ArgumentParser(description="Shifts and deltas of filtered means.")
     parser.add_argument("--draws", type=int, default=100_000)
     parser.add_argument("--cases", nargs="*", help="words of names; default: all")

@@ -1,4 +1,4 @@
-"""Outliers along a few columns: ``RobustMean`` with votes for the farthest column, and without; or,
+"""Outliers along a few columns: ``RobustMean`` with votes for the farthest column, and without;
 with --part drawn, with records drawn in to a share of the ball, and without.
 
 Normal records of deviation 1 about (1, ..., 1), a tenth of them outliers. "k columns, a": a k-th
@@ -56,7 +56,7 @@ def _along(found: Floats, axes: Floats, away: float) -> None:
 
 
 def records(n: int, d: int, kind: str, rng: np.random.Generator) -> Floats:
-    """Shape (n, d); the mean is (1, ..., 1) but for outliers."""
+    """Draw records, shape (n, d); the mean is (1, ..., 1) but for outliers."""
     found = rng.normal(1.0, 1.0, (n, d))
     outliers = found[: round(SHARE * n)]
     if "column" in kind:
@@ -80,7 +80,7 @@ def records(n: int, d: int, kind: str, rng: np.random.Generator) -> Floats:
 
 
 def made(n: int, d: int, **own: Any) -> RobustMean:
-    """As a user has it."""
+    """Build the mechanism as a user does."""
     given: dict[str, Any] = {"deviations": (1.0,) * d, "n_max": n, **own}
     return RobustMean.for_budget(ApproxDP(1, "1e-6"), adjacency=Adjacency.REPLACE, **given)
 
@@ -90,7 +90,7 @@ WITHOUT: dict[str, dict[str, Any]] = {"votes": {"votes": False}, "drawn": {"draw
 
 
 def row(n: int, d: int, kind: str, runs: int, seed: int, part: str) -> list[str]:
-    """Errors of both mechanisms on the same data."""
+    """Return the errors of both mechanisms on the same data."""
     methods = made(n, d, **WITHOUT[part]), made(n, d)
     errors: list[list[float]] = [[], [], [], []]
     cut = [0, 0]
@@ -111,7 +111,7 @@ def row(n: int, d: int, kind: str, runs: int, seed: int, part: str) -> list[str]
 
 
 def main() -> None:
-    """The table, a row at a time."""
+    """Print the table, a row at a time."""
     parser = argparse.ArgumentParser(description="Outliers along a few columns.")
     parser.add_argument("--cells", default="10000x50")
     parser.add_argument("--runs", type=int, default=40)

@@ -1,5 +1,4 @@
-"""The picture of an experiment that ``dpverify rates`` measured: error against the variable, a
-panel each.
+"""The picture of an experiment measured by ``dpverify rates``: error against the variable.
 
     dpverify rates robust_mean:dh20 --seed 20261122 --jsonl run.jsonl
     python -m tests.benchmarks.robust_experiment run.jsonl docs/figures/robust-experiment.png
@@ -36,7 +35,7 @@ Panels = dict[str, dict[str, Any]]
 
 
 def panels_in(path: Path) -> Panels:
-    """The data of the finished panels, by name. A last line that was cut off is left out."""
+    """Read the data of the finished panels, by name; a last line that was cut off is left out."""
     found: Panels = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
@@ -49,7 +48,8 @@ def panels_in(path: Path) -> Panels:
 
 
 def curve(cells: list[dict[str, Any]]) -> list[tuple[float, float, float, float]]:
-    """(value, median, low, high) where there is a median; an end that is infinite is the median."""
+    """Return (value, median, low, high) where there is a median; an infinite end becomes the
+    median."""
     found = []
     for cell in cells:
         if not cell["runs"] or not math.isfinite(median := float(cell["median"])):
@@ -61,7 +61,7 @@ def curve(cells: list[dict[str, Any]]) -> list[tuple[float, float, float, float]
 
 
 def draw(panels: Panels, path: Path) -> None:
-    """A line of pictures for each kind of data, a column for each number of records."""
+    """Draw a line of pictures for each kind of data, a column for each number of records."""
     from matplotlib.figure import Figure
 
     sizes = sorted({int(data["setting"]["n"]) for data in panels.values()})
@@ -109,7 +109,7 @@ def _panel(axes: Any, data: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read, and draw."""
+    """Read the events, and draw."""
     parser = argparse.ArgumentParser(description="The picture of an experiment's run.")
     parser.add_argument("events", type=Path, help="what --jsonl wrote")
     parser.add_argument("picture", type=Path)

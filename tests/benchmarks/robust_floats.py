@@ -33,13 +33,13 @@ _WIDTH, _FIRST_CUT, _STEP, _ROWS = 0.5, 1.5, 0.5, 1000
 
 @dataclass(frozen=True)
 class RobustFloats:
-    """For n records of d columns with (1, 1e-6), if it had no floats."""
+    """A robust mean for n records of d columns at (1, 1e-6), had it no floats."""
 
     n: int
     d: int
 
     def release(self, data: Floats, rng: np.random.Generator) -> Floats | None:
-        """Shape (d,); None where it abstains."""
+        """Release once, shape (d,); None where it abstains."""
         n, d, r = self.n, self.d, math.sqrt(2 * chi2.ppf(0.98, self.d))
         share = (friends(data, r) / n - LOW) / (HIGH - LOW)
         weights = np.clip(share, 0, 1)
@@ -64,14 +64,14 @@ class RobustFloats:
         return np.asarray(center + total / max(count, n / 4))
 
     def radius(self, r: float, error: float) -> float:
-        """That holds all records of a sample but half of one, about a center that is this far
-        off."""
+        """Return the radius that holds all records of a sample but half of one, about a center
+        this far off."""
         q = chi2.ppf(1 - 1 / (2 * self.n), self.d)
         return math.sqrt((1 + error**2) * q) + GAMMA * r / (1 - GAMMA)
 
     def cut(self, rows: Floats, radius: float, rng: np.random.Generator) -> tuple[Floats, bool]:
-        """Less the tails along the largest eigenvectors of a noisy covariance; whether any was
-        cut."""
+        """Cut the tails along the largest eigenvectors of a noisy covariance; return whether any
+        was cut."""
         n, d = self.n, self.d
         scale = math.sqrt(2) * radius**2 / (n * _mu("covariance") / math.sqrt(ROUNDS))
         noise = rng.normal(size=(d, d))
@@ -91,7 +91,8 @@ class RobustFloats:
     def ends(
         self, along: Floats, radius: float, rng: np.random.Generator
     ) -> tuple[float, float | None]:
-        """A noisy median, and from where on the tails are too heavy for a normal sample."""
+        """Return a noisy median, and the point from which tails are too heavy for a normal
+        sample."""
         bins = math.ceil(radius / _WIDTH)
         edges = _WIDTH * np.arange(-bins, bins + 1)
         deviation = math.sqrt(2 * ROUNDS * MOST_CUTS) / _mu("histogram")
@@ -114,7 +115,7 @@ def _mu(part: str) -> float:
 
 
 def friends(data: Floats, r: float) -> NDArray[np.intp]:
-    """How many records are within r of each, itself included."""
+    """Count the records within r of each, itself included."""
     data = data - np.median(data, axis=0)
     squares = (data**2).sum(axis=1)
     found = []
@@ -126,6 +127,6 @@ def friends(data: Floats, r: float) -> NDArray[np.intp]:
 
 
 def clipped(rows: Floats, radius: float) -> Floats:
-    """To the ball about 0."""
+    """Clip to the ball about 0."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows * np.minimum(1, radius / np.maximum(norms, 1e-300)))

@@ -1,5 +1,4 @@
-"""How few records ``RobustMean`` needs, and how long it takes beside one product of all pairs of
-records.
+"""The fewest records for ``RobustMean``, and its time beside one product of all pairs.
 
 Data as in audits/_corruption.py; replace, epsilon = 1, delta = 1e-6; ``for_budget`` with n_max = n.
 
@@ -34,14 +33,14 @@ COLUMNS, TIMED, TARGET = 10, (10_000, 100), 3
 
 
 def mean(n: int, d: int) -> RobustMean:
-    """As a user has it."""
+    """Build the mechanism as a user does."""
     return RobustMean.for_budget(
         ApproxDP(1, "1e-6"), adjacency=Adjacency.REPLACE, deviations=(1.0,) * d, n_max=n
     )
 
 
 def abstentions(n: int, runs: int) -> Iterator[list[str]]:
-    """A row for each kind of data."""
+    """Return a row for each kind of data."""
     made = mean(n, COLUMNS)
     for kind in KINDS:
         errors = []
@@ -55,7 +54,7 @@ def abstentions(n: int, runs: int) -> Iterator[list[str]]:
 
 
 def times(kind: str, threads: int, repeats: int) -> list[str]:
-    """Medians of both, and their ratios."""
+    """Return medians of both, and their ratios."""
     made, pools = mean(*TIMED), peer("threadpoolctl", "threadpoolctl")
     data = records(*TIMED, kind, np.random.default_rng(1))
     ours, products = [], []
@@ -74,7 +73,7 @@ def times(kind: str, threads: int, repeats: int) -> list[str]:
 
 
 def main() -> None:
-    """Both tables."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description="How few records, and how long.")
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)

@@ -1,5 +1,4 @@
-"""Draws per second of the exact samplers, beside OpenDP's vector API and numpy; their laws and
-times.
+"""Draws per second of the exact samplers beside OpenDP and numpy; their laws and times.
 
 Every row: the median of interleaved repeats (ours on each source of bits, OpenDP, numpy, again),
 so that what else the machine does falls on all alike. Rates are millions of draws a second of
@@ -42,7 +41,7 @@ LARGEST_CORRELATION = 0.05
 
 
 def sources() -> dict[str, Bits]:
-    """By name; the stream cipher where there is one."""
+    """Return sources of bits by name; the stream cipher where there is one."""
     found: dict[str, Bits] = {"SystemBits": SystemBits(), "SeededBits": SeededBits(1)}
     cipher = getattr(randomness, "CipherBits", None)
     if cipher is not None:
@@ -51,14 +50,14 @@ def sources() -> dict[str, Bits]:
 
 
 def rate(call: Callable[[], object], draws: int) -> float:
-    """Millions of draws a second of processor time, once."""
+    """Measure millions of draws a second of processor time, once."""
     start = time.process_time()
     call()
     return draws / (time.process_time() - start) / 1e6
 
 
 def opendp_call(opendp: Any, sampler: Sampler, scale: Fraction) -> Callable[[], object]:
-    """OpenDP's measurement of a vector of zeros."""
+    """Build OpenDP's measurement of a vector of zeros."""
     opendp.enable_features("contrib")
     domain = opendp.vector_domain(opendp.atom_domain(T="i64"))
     if sampler is discrete_laplace:
@@ -70,7 +69,7 @@ def opendp_call(opendp: Any, sampler: Sampler, scale: Fraction) -> Callable[[], 
 
 
 def speeds(opendp: Any) -> int:
-    """The table of rates; the number of targets missed."""
+    """Print the table of rates; return the number of targets missed."""
     rows, missed = [], 0
     generator = np.random.default_rng(1)
     for sampler in SAMPLERS:
@@ -93,7 +92,7 @@ def speeds(opendp: Any) -> int:
 
 
 def interleaved(calls: Calls) -> dict[str, float]:
-    """Median rates; the first round, which fills caches, is not counted."""
+    """Return median rates; the first round, which fills caches, is not counted."""
     rates: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(REPEATS + 1):
         for name, (call, draws) in calls.items():
@@ -102,7 +101,7 @@ def interleaved(calls: Calls) -> dict[str, float]:
 
 
 def speed_row(sampler: Sampler, scale: Fraction, found: dict[str, float]) -> tuple[list[str], int]:
-    """Cells, and how many targets are missed."""
+    """Return cells, and the number of targets missed."""
     rounded = sampler is rounded_gaussian
     against = found["numpy normal"] if rounded else found.get("OpenDP", float("nan"))
     targets = (0.25, 0.5, 0.5) if rounded else (100, 300, 300)
@@ -116,7 +115,7 @@ def speed_row(sampler: Sampler, scale: Fraction, found: dict[str, float]) -> tup
 
 
 def masses(sampler: Sampler, scale: float, x: Any) -> Any:
-    """P(Z = x) in floats, to about 1e-14."""
+    """Return P(Z = x) in floats, to about 1e-14."""
     if sampler is rounded_gaussian:
         near, far = np.abs(x) - 0.5, np.abs(x) + 0.5
         return special.ndtr(-near / scale) - special.ndtr(-far / scale)
@@ -127,7 +126,7 @@ def masses(sampler: Sampler, scale: float, x: Any) -> Any:
 
 
 def laws(draws: int = 10_000_000) -> None:
-    """P-values: chi-square per integer at small scales, Kolmogorov-Smirnov at large ones."""
+    """Print P-values: chi-square per integer at small scales, Kolmogorov-Smirnov at large ones."""
     rows = []
     for sampler in SAMPLERS:
         for scale in (0.5, 1.0, 7 / 3, 40.0, 300.0):
@@ -151,7 +150,7 @@ def laws(draws: int = 10_000_000) -> None:
 
 
 def chi_square(sampler: Sampler, scale: float, drawn: IntArray) -> list[str]:
-    """Every integer that expects 20 draws is a cell; those beyond are one more."""
+    """Test the masses: every integer that expects 20 draws is a cell; those beyond are one more."""
     largest = int(np.abs(drawn).max())
     x = np.arange(-largest, largest + 1)
     expected = masses(sampler, scale, x) * len(drawn)
@@ -169,7 +168,7 @@ def chi_square(sampler: Sampler, scale: float, drawn: IntArray) -> list[str]:
 
 
 def times() -> int:
-    """Pearson's correlation, and that of ranks, which no interrupted call can hide."""
+    """Print Pearson's correlation, and that of ranks, which no interrupted call can hide."""
     rows, missed = [], 0
     for sampler in SAMPLERS:
         for scale in (Fraction(1), Fraction(1000)):
@@ -186,7 +185,7 @@ def times() -> int:
 def time_correlations(
     sampler: Sampler, scale: Fraction, batch: int, calls: int
 ) -> tuple[float, float]:
-    """Between the wall time of a call and the sum of |noise|, over calls on SystemBits."""
+    """Correlate the wall time of a call with the sum of |noise|, over calls on SystemBits."""
     bits = SystemBits()
     seconds, sizes = np.empty(calls), np.empty(calls)
     gc.disable()
@@ -201,7 +200,7 @@ def time_correlations(
 
 
 def main() -> None:
-    """Everything."""
+    """Run all parts."""
     quiet()
     header("Exact samplers", "python -m tests.benchmarks.samplers")
     print(f"# {REPEATS} interleaved repeats of {DRAWS:,} draws ({PEER_DRAWS:,} of OpenDP)")

@@ -1,5 +1,4 @@
-"""``ScaleFamily`` against no privacy: relative errors of the scale of exponential records, with
-no prior.
+"""``ScaleFamily`` without a prior, beside no privacy: relative errors of exponential scales.
 
 Root mean squares over the runs, each with records and noise of its own; a second table is of
 records that were cut off at 1.5 scales, where clipping is wrong. Targets are what was predicted
@@ -32,13 +31,13 @@ TARGETS = {
 
 
 def released(mechanism: ScaleFamily, data: Any, run: int) -> float:
-    """The relative error; infinite where there is no estimate."""
+    """Return the relative error; infinite where there is no estimate."""
     found = mechanism.release(data, SeededBits(run))
     return found.value / SCALE - 1 if isinstance(found, ScaleEstimate) else math.inf
 
 
 def whole(runs: int) -> Iterator[list[str]]:
-    """Rows of the first table."""
+    """Return the rows of the first table."""
     for adjacency in (REPLACE, ADD):
         for outside in ("clip", "mask"):
             mechanism = ScaleFamily.for_budget(
@@ -68,7 +67,7 @@ def whole(runs: int) -> Iterator[list[str]]:
 
 
 def cut(runs: int) -> Iterator[list[str]]:
-    """Rows of the second table: of those left below 1.5 scales."""
+    """Return the rows of the second table, for the records below 1.5 scales."""
     methods: dict[str, dict[str, Any]] = {
         "mask, cap given": {"outside": "mask", "cap": 1.5 * SCALE},
         "clip": {"outside": "clip"},
@@ -87,7 +86,7 @@ def cut(runs: int) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Prints both tables."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description="Scales of exponential records.")
     parser.add_argument("--runs", type=int, default=200)
     given = parser.parse_args()

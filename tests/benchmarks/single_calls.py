@@ -1,5 +1,4 @@
-"""Functions that are called one by one: leaks beside a clock, private ones that drift, noise
-that calls share.
+"""Functions called one by one: leaks beside a clock, drifting private ones, shared noise.
 
 Run by hand: python -m tests.benchmarks.single_calls [--seeds 3] [--trials 20000]
 
@@ -42,25 +41,26 @@ def _noise(rng: np.random.Generator, epsilon: float) -> float:
 
 
 def counting(epsilon: float, seed: int) -> Function:
-    """The number of records, with fresh noise."""
+    """Return the number of records, with fresh noise."""
     rng = np.random.default_rng(seed)
     return lambda data: len(data) + _noise(rng, epsilon)
 
 
 def beside(epsilon: float, seed: int, also: Callable[[], Any]) -> Function:
-    """The same, and something else that is public."""
+    """Return the noisy count, and something else that is public."""
     answer = counting(epsilon, seed)
     return lambda data: (answer(data), also())
 
 
 def drifting(seed: int, center: Callable[[int], float]) -> Function:
-    """Epsilon 1, around a center that follows the number of calls."""
+    """Return a function of epsilon 1, around a center that follows the number of calls."""
     answer, calls = counting(1, seed), itertools.count()
     return lambda data: answer(data) + center(next(calls))
 
 
 def sharing(seed: int, renewed: Callable[[int, np.random.Generator], bool]) -> Function:
-    """Epsilon 1, with noise that is drawn at the first call and where ``renewed(call, rng)``."""
+    """Return a function of epsilon 1, whose noise is drawn at the first call and where
+    ``renewed(call, rng)``."""
     rng, calls, noise = np.random.default_rng(seed), itertools.count(), [0.0]
 
     def answer(data: Any) -> float:
@@ -73,7 +73,7 @@ def sharing(seed: int, renewed: Callable[[int, np.random.Generator], bool]) -> F
 
 
 def serial() -> Callable[[], int]:
-    """A serial number."""
+    """Return a serial number."""
     calls = itertools.count()
     return lambda: next(calls)
 
@@ -106,7 +106,7 @@ def _walk(seed: int) -> Callable[[int], float]:
 
 @contextmanager
 def in_blocks() -> Iterator[None]:
-    """Take away the two things that this is about."""
+    """Remove the two defenses that this benchmark measures."""
     called = laws.called
     with (
         patch.object(laws, "called", lambda both, order: called(both, np.sort(order))),
@@ -118,7 +118,7 @@ def in_blocks() -> Iterator[None]:
 
 
 def verdict(seed: int, trials: int, *, sequential: bool = False, **subject: Any) -> str:
-    """One letter."""
+    """Return a verdict's letter."""
     try:
         found = audit(
             **subject, claim=PureDP(1), pairs=PAIRS, faults=[counting(2, seed + 1000)],
@@ -130,12 +130,12 @@ def verdict(seed: int, trials: int, *, sequential: bool = False, **subject: Any)
 
 
 def shown(letters: list[str]) -> str:
-    """As "2 V, 1 P"."""
+    """Format counts as "2 V, 1 P"."""
     return ", ".join(f"{n} {letter}" for letter, n in sorted(Counter(letters).items()))
 
 
 def line(name: str, seeds: int, trials: int) -> list[str]:
-    """Cells."""
+    """Return a row's cells."""
     expected, make = ROWS[name]
     with in_blocks():
         before = [verdict(s, trials, subject=make(s)) for s in range(seeds)]

@@ -1,5 +1,4 @@
-"""What a wrong public spread costs the rescaled and the refined mean, with the ladder and
-without; by hand.
+"""The cost of a wrong public spread for the rescaled and the refined mean, with and without ladder.
 
 n = 3700 = n_max normal records of 100 columns with variances 1 / i^2 about 3, (1, 1e-6)-DP. The
 stated deviations are a factor times the true ones; "turned" records are in random orthogonal
@@ -33,7 +32,7 @@ FACTORS = (1 / 10, 1 / 3, 1 / 2, 1.0, 2.0, 3.0, 10.0)
 
 
 def errors(mechanism: Any, n: int, runs: int, seed: int, turned: bool = False) -> Floats:
-    """Distances from the mean, infinite where it abstained."""
+    """Return the distances from the mean, infinite where it abstained."""
     turn, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(D, D)))
     found = np.full(runs, math.inf)
     for run in range(runs):
@@ -48,13 +47,13 @@ def errors(mechanism: Any, n: int, runs: int, seed: int, turned: bool = False) -
 
 
 def made(kind: Any, adjacency: Adjacency, factor: float, n: int = N, **own: Any) -> Any:
-    """Stated deviations of this factor times the true ones."""
+    """Build the mechanism for stated deviations of this factor times the true ones."""
     covariance = (VARIANCES * factor**2).tolist()
     return kind.for_budget(BUDGET, adjacency=adjacency, covariance=covariance, n_max=n, **own)
 
 
 def shown(found: Floats) -> str:
-    """The median of what was released, and how many were not."""
+    """Format the median of the releases, and the number of abstentions."""
     told = found[np.isfinite(found)]
     lost = len(found) - len(told)
     value = f"{np.median(told):.4f}" if len(told) else "-"
@@ -62,7 +61,7 @@ def shown(found: Floats) -> str:
 
 
 def reach(runs: int, seed: int) -> None:
-    """The table of factors."""
+    """Print the table of factors."""
     for adjacency, turned in ((a, t) for t in (False, True) for a in Adjacency):
         print(f"\n{adjacency}{', turned' if turned else ''}: {runs} runs a cell")
         print(
@@ -82,7 +81,7 @@ def reach(runs: int, seed: int) -> None:
 
 
 def cost(runs: int, seed: int) -> None:
-    """At the right scale, for several numbers of records."""
+    """Print the cost at the right scale, for several numbers of records."""
     print(f"\nwhat the ladder costs at the right scale: {2 * runs} pairs of runs")
     for adjacency in Adjacency:
         for kind in KINDS:
@@ -107,7 +106,7 @@ def cost(runs: int, seed: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run it."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=34)

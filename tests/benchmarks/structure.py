@@ -42,7 +42,7 @@ _GENERATOR = np.random.default_rng()
 
 @dataclass(frozen=True)
 class Case:
-    """One row: what is attacked, how, and what should come out."""
+    """One row: the subject, the attack, and the expected finding."""
 
     attack: str
     subject: str
@@ -52,7 +52,7 @@ class Case:
 
 
 def value_cases() -> Iterator[Case]:
-    """Which floats can be reached."""
+    """List cases of reachable floats."""
     makers = (
         ("numpy laplace", subjects.numpy_laplace, "found"),
         ("textbook laplace", subjects.textbook_laplace, "found"),
@@ -90,7 +90,7 @@ def _values_of(mechanisms: Iterable[Ours]) -> Iterator[Case]:
 
 
 def vector_cases() -> Iterator[Case]:
-    """The mechanisms of vectors, quantiles and histograms, and the maps and sums of vectors."""
+    """List mechanisms of vectors, quantiles and histograms, and the maps and sums of vectors."""
     yield from _values_of(subjects.NEWER)
     total = VectorSum((0,) * 20, 1 << 20, -20)
     yield Case("order_dependence", "ours: VectorSum, +1 record", "silent", lambda seed: (
@@ -146,7 +146,7 @@ def _our_outputs(ours: Ours, released: bool, seed: int) -> tuple[Any, Any, Any]:
 
 
 def clock_cases() -> Iterator[Case]:
-    """Running times: 20,000 calls of batch 1, fewer for the slow loop."""
+    """List running times: 20,000 calls of batch 1, fewer for the slow loop."""
     yield Case("timing", "geometric loop", "found", lambda seed: structure.timing(
         subjects.geometric_loop(seed), draws=5000
     ))  # fmt: skip
@@ -172,7 +172,8 @@ def _timed_numpy(name: str) -> Callable[[int], Finding]:
 
 
 def _timed_ours(ours: Ours, batch: int) -> Callable[[int], Finding]:
-    """The last stage's noise against the time of the whole transcript; the law is made before."""
+    """Pair the last stage's noise with the time of the whole transcript; the law is built
+    before."""
 
     def run(seed: int) -> Finding:
         release, center = ours.timed(seed)
@@ -183,7 +184,7 @@ def _timed_ours(ours: Ours, batch: int) -> Callable[[int], Finding]:
 
 
 def batch_cases() -> Iterator[Case]:
-    """Order, batch and layout."""
+    """List cases of order, batch and layout."""
     for name in ("mean", "sum"):
         yield Case("order_dependence", f"float32 {name}", "found", _ordered(name))
     yield Case("order_dependence", "float32 sum, one record more", "found", _one_record)
@@ -245,7 +246,7 @@ def _projected(kind: type) -> Callable[[int], Finding]:
 
 
 def source_cases() -> Iterator[Case]:
-    """Seeds and forks."""
+    """List cases of seeds and forks."""
     yield Case("predictable_seeding", "default_rng(seed) by default", "found", _predicted(True))
     yield Case("predictable_seeding", "numpy's global generator", "found", _global)
     yield Case("predictable_seeding", "default_rng()", "silent", _predicted(False))
@@ -263,7 +264,7 @@ def source_cases() -> Iterator[Case]:
 
 
 def _once(attack: Callable[[Any], Finding], subject: Any, seed: int) -> Finding:
-    """Ours take system bits: a seed is one more run."""
+    """Return a case that runs once more for each seed, for ours take system bits."""
     return attack(subject)
 
 
@@ -279,7 +280,7 @@ def _global(seed: int) -> Finding:
 
 
 def row(case: Case, seeds: int) -> tuple[list[str], str]:
-    """The cells, and one finding's evidence."""
+    """Return the cells, and one finding's evidence."""
     start = time.perf_counter()
     seeds = max(1, seeds // 10) if case.slow else seeds
     findings = [case.run(seed) for seed in range(seeds)]
@@ -295,7 +296,7 @@ def row(case: Case, seeds: int) -> tuple[list[str], str]:
 
 
 def strongest(findings: list[Finding]) -> str:
-    """Median and largest certified epsilon, or correlation."""
+    """Return the median and largest certified epsilon, or correlation."""
     values = [max(0.0, f.certificate.epsilon) for f in findings if f.certificate is not None]
     if not values and findings[0].attack == "timing":
         for finding in findings:

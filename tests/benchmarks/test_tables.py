@@ -1,5 +1,4 @@
-"""The benchmarks' tables say what the points do; on made-up points and tiny data, without
-statistics."""
+"""The benchmarks' tables say what the points do, for made-up points and tiny data."""
 
 from __future__ import annotations
 
@@ -142,8 +141,8 @@ SETTING = next(plan.alike())
 
 
 def _cells(tmp_path: Path, factor: float, none: float) -> dict[str, str]:
-    """Of known deviations whose errors are ``factor`` times PLAN's, beside ``none`` times its
-    sample means."""
+    """Build cells of known deviations with errors ``factor`` times PLAN's, beside ``none`` times
+    its sample means."""
     at = {"table": "A", "law": SETTING.name, "rho": SETTING.rho, "n": SETTING.n}
     path = tmp_path / "plan"
     with path.open("w") as file:

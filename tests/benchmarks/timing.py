@@ -1,5 +1,4 @@
-"""What the benchmarks share: timed calls, other people's libraries, headers, tables, our own
-speed."""
+"""Shared parts of the benchmarks: timed calls, other libraries, headers, tables, our own speed."""
 
 from __future__ import annotations
 
@@ -44,7 +43,8 @@ _REPEATS = 5
 
 
 def timed(call: Callable[..., Value], *arguments: object) -> tuple[Value, float]:
-    """The result, and one call's seconds of processor time: the median of five, or one if slow."""
+    """Return the result, and one call's seconds of processor time: the median of five, or one if
+    slow."""
     seconds = []
     for _ in range(_REPEATS):
         start = time.process_time()
@@ -56,14 +56,14 @@ def timed(call: Callable[..., Value], *arguments: object) -> tuple[Value, float]
 
 
 def clocked(call: Callable[..., Value], *arguments: object) -> tuple[Value, float, float]:
-    """The result of one call, its seconds by the wall clock, and its seconds of processor time."""
+    """Return the result of one call, its wall-clock seconds, and its seconds of processor time."""
     wall, processor = time.perf_counter(), time.process_time()
     result = call(*arguments)
     return result, time.perf_counter() - wall, time.process_time() - processor
 
 
 def cold() -> None:
-    """Without anything that earlier calls have left in the kernel's caches."""
+    """Run without anything that earlier calls have left in the kernel's caches."""
     for name, module in list(sys.modules.items()):
         if name.startswith("dpverify.privacy."):
             for value in vars(module).values():
@@ -72,7 +72,7 @@ def cold() -> None:
 
 
 def peer(package: str, module: str) -> Any:
-    """A module of a library that is compared with; None, and a line that says so, without it."""
+    """Import a library that is compared with; without it return None and print a line."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -81,13 +81,13 @@ def peer(package: str, module: str) -> Any:
 
 
 def quiet() -> None:
-    """Without the warnings of other libraries: what they return is judged."""
+    """Silence the warnings of other libraries: their results are judged."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
 
 
 def header(title: str, command: str, times: str = "") -> None:
-    """What was run, on what, and how far the times can be trusted.
+    """Describe the run, the machine, and how far the times can be trusted.
 
     times: how often a call was timed, where it is not as ``timed`` does it.
     """
@@ -108,7 +108,7 @@ def header(title: str, command: str, times: str = "") -> None:
 
 
 def fingerprint() -> str:
-    """Tells one state of the kernel from another, committed or not."""
+    """Return text that tells one state of the kernel from another, committed or not."""
     digest = hashlib.sha256()
     for path in sorted(Path(privacy.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -116,7 +116,7 @@ def fingerprint() -> str:
 
 
 def versions() -> str:
-    """The versions of every package that has a say in the numbers."""
+    """Return the versions of every package that affects the numbers."""
     names = ("dpverify", "python-flint", "mpmath", "numpy", "scipy", "dp-accounting", "opendp")
     found = []
     for name in names:
@@ -128,7 +128,7 @@ def versions() -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns as wide as they need to be; the first one to the left, the others to the right."""
+    """Format columns as wide as they need to be; the first to the left, the others to the right."""
     lines = [list(columns), *map(list, rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     for number, line in enumerate(lines):
@@ -140,18 +140,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def milliseconds(seconds: float) -> str:
-    """Three digits."""
+    """Format with three digits."""
     return f"{1000 * seconds:.3g}"
 
 
 def number(x: Fraction) -> Any:
-    """At mpmath's working precision."""
+    """Return a number at mpmath's working precision."""
     return mp.mpf(x.numerator) / x.denominator
 
 
 @dataclass
 class Score:
-    """One row: what a tool reported on the points, against the truth."""
+    """One row: a tool's reports on the points, against the truth."""
 
     label: str
     failed: int = 0
@@ -176,7 +176,7 @@ class Score:
             )
 
     def row(self) -> list[str]:
-        """As cells."""
+        """Return a row's cells."""
         counts = (len(self.seconds), self.failed, self.zero, self.unsafe, self.far, self.false)
         worst = (mp.nstr(mp.mpf(x), 3) for x in (self.gap, self.error))
         times = (statistics.median(self.seconds), max(self.seconds))
@@ -184,7 +184,7 @@ class Score:
 
 
 def _family(name: str, epsilon: Fraction, delta: Fraction) -> Callable[[Fraction], Guarantee]:
-    """A family of one parameter that can meet the budget; events take half of its delta."""
+    """Return a one-parameter family that can meet the budget; events take half of its delta."""
     if name == "ApproxDP":
         return lambda p: ApproxDP(p, delta / 2)
     if name == "ApproximateGaussianDP, no tv":
@@ -220,7 +220,7 @@ _SMALL = 1e-40
 
 
 def speed(grid: Sequence[tuple[float, float]]) -> None:
-    """Our times and the width of our enclosures, family by family, against the targets."""
+    """Print our times and the width of our enclosures, family by family, against the targets."""
     print(
         "\nSPEED: ours, in ms of processor time, over the grid; "
         "a time is the median of its repeats at one point"
@@ -261,7 +261,7 @@ def _speed_row(name: str, grid: Sequence[tuple[float, float]]) -> list[str]:
 
 
 def _gap(found: Enclosure) -> Fraction:
-    """The width relative to the lower end; 1 when only that end is zero."""
+    """Return the width relative to the lower end; 1 when only that end is zero."""
     if found.upper == found.lower:
         return Fraction(0)
     return (found.upper - found.lower) / found.lower if found.lower else Fraction(1)

@@ -45,13 +45,13 @@ NOISE, RATIO = "noise of ours", "noise over prediction"
 
 @cache
 def ours(d: int) -> UnknownCovarianceMean:
-    """By for_budget, with what it chooses."""
+    """Build our mechanism by for_budget, with its choices."""
     return UnknownCovarianceMean.for_budget(BUDGET, adjacency=ADD, d=d, n_max=N)
 
 
 @cache
 def baselines(d: int, shape: str) -> tuple[Method, ...]:
-    """Of the same guarantee. Known deviations only where the name says so."""
+    """List methods of the same guarantee, with known deviations only where the name says so."""
     fixed: dict[str, Any] = {"budget": BUDGET, "adjacency": ADD}
     ball: dict[str, Any] = {"center": (0.0,) * d, "reach": 100, **fixed}
     deviations = tuple(np.arange(1.0, d + 1) ** -POWERS[shape])
@@ -65,13 +65,14 @@ def baselines(d: int, shape: str) -> tuple[Method, ...]:
 
 
 def data_of(d: int, shape: str, run: int) -> Floats:
-    """The same for all methods."""
+    """Draw the data, which are the same for all methods."""
     rng = np.random.default_rng(seed_of("data", d, shape, run))
     return np.asarray(1 + rng.normal(size=(N, d)) * np.arange(1.0, d + 1) ** -POWERS[shape])
 
 
 def release(d: int, data: Floats, seed: int) -> Iterator[tuple[str, float]]:
-    """Error and noise of ours, and the noise over its prediction; infinite where it abstains."""
+    """Return error and noise of ours, and the noise over its prediction; infinite where it
+    abstains."""
     mechanism = ours(d)
     transcript = mechanism.law(data).sample(SeededBits(seed), 1)[0]
     found = mechanism.estimate(transcript)
@@ -87,7 +88,7 @@ def release(d: int, data: Floats, seed: int) -> Iterator[tuple[str, float]]:
 
 
 def measure(points: Points, d: int, shape: str, run: int, only: Sequence[str]) -> None:
-    """Every method on one dataset."""
+    """Run every method on one dataset."""
     data = data_of(d, shape, run)
     at: dict[str, str | int] = {"d": d, "shape": shape, "run": run}
     points.get(lambda: distance(data.mean(axis=0), np.ones(d)), method=NONE, **at)
@@ -115,7 +116,7 @@ def measure(points: Points, d: int, shape: str, run: int, only: Sequence[str]) -
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Read the command line."""
     parser = argparse.ArgumentParser(description="Private means of unknown covariance.")
     parser.add_argument("--runs", type=int, default=6)
     parser.add_argument("--dimensions", type=int, nargs="+", default=(30, 100))

@@ -1,5 +1,4 @@
-"""Where the refined mean's noise goes, against the tracing lower bound, and what a smaller ball
-loses; by hand.
+"""The refined mean's noise against the tracing lower bound, and the loss by a smaller ball.
 
 100 columns with variances i^-power, (1, 1e-6)-DP, n_max = n. any, GDP: the expected noise over
 the lower bound of all (1, 1e-6)-DP estimates, and of those as private as this one, which are
@@ -39,14 +38,14 @@ D = 100
 
 
 def made(power: float, n: int, adjacency: Adjacency, **own: Any) -> RefinedMean:
-    """With the right covariance."""
+    """Build the mechanism with the right covariance."""
     variances = np.arange(1.0, D + 1) ** -power
     given = {"covariance": variances.tolist(), "n_max": n, **own}
     return RefinedMean.for_budget(BUDGET, adjacency=adjacency, **given)
 
 
 def factors() -> None:
-    """The product."""
+    """Print the factors of the product."""
     plain: Any = calibrate(GaussianDP, BUDGET)
     least = 1 / math.sqrt(float(plain.mu_squared))
     names = ("gaussian", "budget", "radius", "center", "twice", "count")
@@ -72,7 +71,7 @@ def factors() -> None:
 
 
 def balls(runs: int, seed: int) -> None:
-    """Smaller balls."""
+    """Print errors for smaller balls."""
     n, power = 3700, 2.0
     roots = np.arange(1.0, D + 1) ** (-power / 2)
     for p in (1 / n, 0.003, 0.01, 2 / math.sqrt(n), 0.1, 0.3):
@@ -97,7 +96,7 @@ def balls(runs: int, seed: int) -> None:
 
 
 def normal(runs: int, seed: int) -> None:
-    """Smaller balls where records are known to be normal, against the bound."""
+    """Print errors for smaller balls where records are known to be normal, against the bound."""
     for power, n in ((2, 3700), (2, 20_000), (1, 20_000), (0, 20_000)):
         roots = np.arange(1.0, D + 1) ** (-power / 2)
         squares = [Fraction(v) for v in np.arange(1.0, D + 1) ** -power]
@@ -118,7 +117,7 @@ def normal(runs: int, seed: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run it."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=24)
     parser.add_argument("--seed", type=int, default=6)

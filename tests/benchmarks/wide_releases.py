@@ -1,4 +1,4 @@
-"""Releases of ``UnknownCovarianceMean`` as ``for_budget`` makes it, in many columns: 16 of
+"""Releases of ``UnknownCovarianceMean`` as ``for_budget`` builds it, in many columns: 16 of
 deviation 1, the rest 1 / sqrt(d).
 
 (1, 1e-6) under add-remove, n_max = n. noise: the distance from the records' own mean, one
@@ -24,7 +24,7 @@ LARGE = 16
 
 
 def measured(d: int, n: int) -> list[str]:
-    """One row."""
+    """Return one row."""
     mechanism = UnknownCovarianceMean.for_budget(
         ApproxDP(1, "1e-6"), adjacency=Adjacency.ADD_REMOVE, d=d, n_max=n
     )

@@ -1,4 +1,4 @@
-"""Accuracy of ``winsorized_mean`` beside a plain version of it and a plain mean, by hand.
+"""The accuracy of ``winsorized_mean`` beside a plain version of it and a plain mean.
 
     python -m tests.benchmarks.winsorized [--runs 5] [--n 1000,2000] [--d 10] [--kinds clean,far]
 
@@ -34,7 +34,7 @@ KINDS = ("clean", "authors", "hidden", "far")
 
 
 def corrupted(kind: str, rng: np.random.Generator, n: int, d: int) -> Floats:
-    """Records of one kind, shape (n, d)."""
+    """Draw records of one kind, shape (n, d)."""
     data = rng.normal(1.0, 1.0, (n, d))
     tenth = n // 10
     if kind == "authors":
@@ -49,7 +49,7 @@ def corrupted(kind: str, rng: np.random.Generator, n: int, d: int) -> Floats:
 
 
 def main() -> None:
-    """Prints a line a setting."""
+    """Print a line for each setting."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--n", default="1000,2000,5000")

@@ -78,11 +78,8 @@ EXPERIMENTS = Experiment(
     orders=(
         Order(better="count", worse="zero", where=_WHERE, faulty="count", fault=_FAULT),
         Order(
-            better="count",
-            worse="theirs",
-            where={"narrow": (20, 40, 60)},
-            faulty="count",
-            fault=_FAULT,
+            better="count", worse="theirs", where={"narrow": (20, 40, 60)},
+            faulty="count", fault=_FAULT
         ),
     ),
     quick=Quick(panels=("narrow",), values=(20, 40, 60), methods=("count", "zero")),
