@@ -140,7 +140,7 @@ def textbook(stages: list[Guarantee], delta: float) -> list[float]:
 
 
 def bounded_range(pld: Any, epsilon: float) -> Any:
-    """Return the bounded-range loss, which the peer lacks.
+    """Return the loss distribution of a bounded range, which the peer lacks.
 
     Its profile is delta(e) = (1 - e^((e - epsilon) / 2))^2 / (1 - e^-epsilon) for e from
     -epsilon to epsilon, and 1 - e^e below that.

@@ -94,8 +94,8 @@ def true_gaussian(parameter: Fraction, epsilon: Fraction, digits: int = DIGITS) 
 
 
 def true_zcdp(parameter: Fraction, epsilon: Fraction, digits: int = DIGITS) -> Any:
-    """Compute what conversion proves; a minimum, so its value is far more precise than its
-    place."""
+    """Compute the profile that conversion proves; a minimum, so its value is far more precise
+    than its place."""
     with mp.workdps(digits + 30):
         return zcdp_profile(parameter, epsilon)
 

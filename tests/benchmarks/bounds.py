@@ -229,7 +229,7 @@ def ratios(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
 
 
 def medians(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
-    """Return all measurements, as in the pictures."""
+    """Yield a row for each measurement of the instance, as in the pictures."""
     for one in measured:
         if one.instance == instance:
             ends = f"[{digits(one.low)}, {digits(one.high)}] /{one.runs}"

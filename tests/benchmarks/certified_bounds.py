@@ -109,7 +109,7 @@ def opposite(width: int, all_move: bool) -> NeighboringPair:
 
 
 def at_least(target: float) -> Callable[[Sequence[float]], tuple[str, bool | None]]:
-    """Show the median."""
+    """Judge the median against the target."""
 
     def judge(found: Sequence[float]) -> tuple[str, bool | None]:
         middle, low = float(np.median(found)), float(np.quantile(found, 0.1))
@@ -119,18 +119,18 @@ def at_least(target: float) -> Callable[[Sequence[float]], tuple[str, bool | Non
 
 
 def power(found: Sequence[float]) -> tuple[str, bool | None]:
-    """Show the share of each verdict."""
+    """Judge the share of seeds that refute, which is to be 0.9 or more."""
     rate = float(np.mean(found))
     return f"{rate:.2f}", rate >= 0.9
 
 
 def shares(found: Sequence[float]) -> tuple[str, bool | None]:
-    """Show the share of each verdict, without a target."""
+    """Show the share of seeds that refute, without a target."""
     return power(found)[0], None
 
 
 def soon(target: float | None) -> Callable[[Sequence[float]], tuple[str, bool | None]]:
-    """Show the draws until a refutation, inf without one."""
+    """Judge the median number of draws until a refutation, inf without one."""
 
     def judge(found: Sequence[float]) -> tuple[str, bool | None]:
         middle, high = (float(np.quantile(found, q, method="higher")) for q in (0.5, 0.9))
@@ -143,7 +143,7 @@ def soon(target: float | None) -> Callable[[Sequence[float]], tuple[str, bool | 
 
 
 def laplace() -> Iterator[Row]:
-    """List rows at epsilon = 1."""
+    """List rows of Laplace noise at epsilon = 1."""
     for trials, target, part in ((10**4, 0.85, 1), (10**5, 0.96, 2), (10**6, 0.99, 10)):
         yield from _laplace(trials, target, part)
 
@@ -226,7 +226,7 @@ def _profile(what: str, mu: Fraction, trials: int) -> Iterator[Row]:
 
 
 def _faulty(seed: int, mu: Fraction, trials: int) -> float:
-    """Return whether ours with 5% less noise is refuted."""
+    """Return 1 if ours with 5% less noise is refuted, and 0 otherwise."""
     fault = deficit(mean(mu, 1), Fraction(1, 20))
     attack = FixedAttack(GaussianDP(mu), [opposite(1, False)], trials, ALPHA, seed)
     found = attack.all_pairs(lambda data: TranscriptDraws(fault.law(data)), 0)
@@ -303,8 +303,8 @@ def _until(seed: int, subject: Any, claim: Fraction, alpha: float) -> float:
 
 
 def speed() -> Iterator[Row]:
-    """List rows of audited draws of both sides a second of processor time, event and certificate
-    included."""
+    """List rows of speeds: audited draws of both sides a second of processor time, event and
+    certificate included."""
     count = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1))
     trials = 2_000_000
     subjects: tuple[tuple[str, Any, NeighboringPair], ...] = (

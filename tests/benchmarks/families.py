@@ -173,7 +173,7 @@ def plain(data: Any, ends: tuple[float, float]) -> float:
 
 
 def shared(**own: Any) -> TruncatedMle:
-    """Return the error of the logarithms' mean."""
+    """Build the mechanism for the mean of the logarithms."""
     return TruncatedMle.for_budget(
         STRICT, adjacency=REPLACE, family=INCOMES, lowest=0.0, highest=9.0, **own
     )

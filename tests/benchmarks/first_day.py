@@ -127,12 +127,12 @@ class Known:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The declared bounds, or of a category's places those."""
+        """The declared bounds; for a category, the bounds of its places."""
         kind = COLUMNS[self.asked.table][self.asked.column]
         return (0.0, len(CUTS) - 1.0) if isinstance(kind, Category) else (kind.low, kind.high)
 
     def flags(self) -> list[int]:
-        """Tell of each record whether it is counted."""
+        """Flag each record that is counted."""
         where = self.asked.where
         if isinstance(where, tuple):
             held = (self.column >= where[0]) & (self.column <= where[1])
@@ -141,7 +141,7 @@ class Known:
         return [int(one) for one in held]
 
     def binned(self) -> list[int]:
-        """Tell of each record its bin."""
+        """Return each record's bin."""
         if self.asked.column == "cut":
             return [int(place) for place in self.column]
         low, high = self.bounds

@@ -37,7 +37,8 @@ _LARGEST = 1e3  # of a log-likelihood ratio: an infinite one is no score
 def canary_bounds(
     auditing: Any, left: Floats, right: Floats, alpha: float, delta: float, seed: int
 ) -> dict[str, float]:
-    """Return lower bounds on epsilon by every method of jax-privacy that makes no assumptions.
+    """Return lower bounds on epsilon by every jax-privacy method that assumes nothing of the
+    mechanism.
 
     left, right: scores of the outputs on either side, higher where left is likelier.
     "one run" takes the better direction to be known; "Clopper-Pearson" bounds both at no cost.

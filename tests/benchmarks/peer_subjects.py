@@ -119,7 +119,7 @@ def literature() -> list[Subject]:
 
 
 def _prefix_sum() -> Subject:
-    """Sum the first answers, each with noise: of ten, the fifth moves."""
+    """Build the sums of the first answers, each plus noise: of ten, the fifth moves."""
     left, right = [0.0] * 10, [0.0] * 4 + [1.0] + [0.0] * 5
     pair = moved("the fifth", left, right, QueryMoves(by=1, at_once=1))
 
@@ -133,7 +133,7 @@ def _prefix_sum() -> Subject:
 
 
 def _truncated_geometric() -> Subject:
-    """Count from 0 to 5 with two-sided geometric noise, clamped to the same range."""
+    """Build a count from 0 to 5 with two-sided geometric noise, clamped to the same range."""
     keep = math.exp(-0.1)
 
     def release(data: Any, size: int, rng: np.random.Generator) -> Floats:
@@ -151,7 +151,7 @@ def _truncated_geometric() -> Subject:
 
 
 def _one_time_rappor() -> Subject:
-    """Draw RAPPOR's permanent answer: 20 bits, each kept with probability .525."""
+    """Build RAPPOR's permanent answer: 20 bits, each kept with probability .525."""
     pair = next(one for one in CLASSICAL if one.name == "RAPPOR").pairs[0]
     sides = [
         np.where(set_probabilities(data[0]) > 0.5, 0.525, 0.475) for data in (pair.left, pair.right)
@@ -166,8 +166,8 @@ def _one_time_rappor() -> Subject:
 
 
 def _numerical_svt() -> Subject:
-    """Report the first answer above a noisy threshold, with fresh noise: number of FALSE, and
-    the value."""
+    """Build the first answer above a noisy threshold, with fresh noise: number of FALSE, and the
+    value."""
     vector = SparseVector(threshold=0.0, rho=30.0, nu=60.0)
     scale, left, right = 30.0, [0.0] * 10, [1.0] * 9 + [-1.0]
 
@@ -343,8 +343,8 @@ def _mixture_epsilon(weights: Floats, deviation: float) -> float:
 
 
 def _rare_secret() -> Subject:
-    """Add noise to a number; with probability .002, where the record is there, return the
-    record."""
+    """Build a noisy number; with probability .002, where the record is there, the record comes
+    out."""
     secret = 64.0
 
     def release(data: Any, size: int, rng: np.random.Generator) -> Floats:

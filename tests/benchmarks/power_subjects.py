@@ -40,7 +40,7 @@ class Subject:
     alpha: float = 0.05
 
     def function(self, seed: int) -> Callable[[Any, int], Any]:
-        """Return outputs as f(dataset, size)."""
+        """Return the subject as f(dataset, size), on a generator from ``seed``."""
         rng = np.random.default_rng([seed, 77])
         return lambda data, size: self.draw(rng, size, len(data))
 

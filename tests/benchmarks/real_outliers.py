@@ -47,7 +47,7 @@ def replaced(kind: str, run: int) -> Floats:
 
 @cache
 def method(name: str, epsilon: str) -> Method:
-    """Return the method of this name."""
+    """Build the method of this name."""
     n, d = load_digits().data.shape
     own: dict[str, Any] = {
         "winsorized": {"lower": (0.0,) * d, "upper": (TOP,) * d, "clipped": f"1/{n}"},

@@ -70,7 +70,7 @@ def means(n: int, d: int, share: float = SHARE) -> dict[str, Method]:
 
 
 def error(name: str, n: int, d: int, kind: str, run: int, share: float = SHARE) -> float:
-    """Return the error of one release of fresh data, and of the mean without privacy."""
+    """Return the error of one release of fresh data; for "mean", of the mean without privacy."""
     data = records(n, d, kind, np.random.default_rng([n, d, run]), share)
     if name == "mean":
         return distance(data.mean(axis=0), np.ones(d))

@@ -102,7 +102,7 @@ class Case:
 
 
 def _less(rest: slice, fewer: slice, seed: int) -> Sides:
-    """Build two clusters of 1001 records, and one record less."""
+    """Build neighbors: two clusters of 1001 records, and one record less."""
     rows = _robust.clusters(1001, 10, 1e4, seed)[0]
     return rows[rest], rows[fewer]
 

@@ -57,7 +57,7 @@ def rate(call: Callable[[], object], draws: int) -> float:
 
 
 def opendp_call(opendp: Any, sampler: Sampler, scale: Fraction) -> Callable[[], object]:
-    """Build OpenDP's measurement of a vector of zeros."""
+    """Return a call of OpenDP's measurement on a vector of zeros."""
     opendp.enable_features("contrib")
     domain = opendp.vector_domain(opendp.atom_domain(T="i64"))
     if sampler is discrete_laplace:

@@ -41,13 +41,13 @@ def _noise(rng: np.random.Generator, epsilon: float) -> float:
 
 
 def counting(epsilon: float, seed: int) -> Function:
-    """Return the number of records, with fresh noise."""
+    """Return a function that counts the records with fresh noise."""
     rng = np.random.default_rng(seed)
     return lambda data: len(data) + _noise(rng, epsilon)
 
 
 def beside(epsilon: float, seed: int, also: Callable[[], Any]) -> Function:
-    """Return the noisy count, and something else that is public."""
+    """Return a function that gives the noisy count and something else that is public."""
     answer = counting(epsilon, seed)
     return lambda data: (answer(data), also())
 
@@ -73,7 +73,7 @@ def sharing(seed: int, renewed: Callable[[int, np.random.Generator], bool]) -> F
 
 
 def serial() -> Callable[[], int]:
-    """Return a serial number."""
+    """Return a function that gives serial numbers."""
     calls = itertools.count()
     return lambda: next(calls)
 

@@ -172,7 +172,7 @@ def _timed_numpy(name: str) -> Callable[[int], Finding]:
 
 
 def _timed_ours(ours: Ours, batch: int) -> Callable[[int], Finding]:
-    """Pair the last stage's noise with the time of the whole transcript; the law is built
+    """Attack the last stage's noise by the time of the whole transcript; the law is built
     before."""
 
     def run(seed: int) -> Finding:
@@ -264,7 +264,7 @@ def source_cases() -> Iterator[Case]:
 
 
 def _once(attack: Callable[[Any], Finding], subject: Any, seed: int) -> Finding:
-    """Return a case that runs once more for each seed, for ours take system bits."""
+    """Attack ours once more for each seed, for ours take system bits."""
     return attack(subject)
 
 

@@ -63,7 +63,7 @@ def clocked(call: Callable[..., Value], *arguments: object) -> tuple[Value, floa
 
 
 def cold() -> None:
-    """Run without anything that earlier calls have left in the kernel's caches."""
+    """Clear everything that earlier calls have left in the kernel's caches."""
     for name, module in list(sys.modules.items()):
         if name.startswith("dpverify.privacy."):
             for value in vars(module).values():
@@ -145,7 +145,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def number(x: Fraction) -> Any:
-    """Return a number at mpmath's working precision."""
+    """Convert a rational to mpmath's working precision."""
     return mp.mpf(x.numerator) / x.denominator
 
 
