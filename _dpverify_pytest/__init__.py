@@ -147,7 +147,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         _running.pop()
         reporter = item.config.pluginmanager.get_plugin(_REPORTER)
         if reporter is not None:
-            reporter.events += test.take_events()  # of a test that was stopped: it has no report
+            reporter.events += test.take_events()  # a test that was stopped has no report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -57,17 +57,17 @@ from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import Guarantee
 from dpverify.privacy.numbers import Floats
 
-_MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
-_SEVERAL = 0.8, 0.2  # of that, where it is in doubt which event tells most
+_MAIN = 0.9  # share of alpha for the most promising direction; the others share the rest
+_SEVERAL = 0.8, 0.2  # shares of it, where it is in doubt which event tells most
 _EITHER = 0.5, 0.5  # likewise, where one of them is suspicious
-_ASIDE = 0.01  # of that, for an event that nothing speaks for but its counts
+_ASIDE = 0.01  # share of it for an event that only its counts speak for
 _PLAIN, _SUSPICIOUS = (
     3.3,
     2.5,
-)  # standard errors above the claim: rarely, and often, the best of many by chance
-_WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
+)  # standard errors above the claim that the best of many events has by chance: rarely, often
+_WITHOUT_CURVE = 0.9  # share of alpha; the rest is for the trade-off curve, if that is asked for
 _ENOUGH = 50_000  # draws a side from which some may be spent on a second look
-_PLAINER = 0.002  # of epsilon: what guesses of either side must promise more than an event
+_PLAINER = 0.002  # in epsilon: how much more than an event the guesses of either side must promise
 _LEARNING, _CHOOSING, _CERTIFYING, _AGAIN = range(4)
 
 
@@ -278,7 +278,7 @@ class FixedAttack:
             def among(found: Sequence[Candidate]) -> tuple[Options, Options]:
                 return ranked([second[0]], [second[1]], found, task, learned_on, most, contenders)
 
-            if known and self.planted:  # where the law is kept, no event tells more
+            if known and self.planted:  # where the law is known, no event tells more
                 best = among([likelihood_ratio(*laws)])
                 if not _doubtful(best):
                     return best
@@ -290,7 +290,7 @@ class FixedAttack:
         if _doubtful(options) and not known and len(points) == 1 and affordable:
             suspicious = any(_root(one) >= _SUSPICIOUS for one in options)
             if suspicious or (_best_of(options).candidate.fitted and _is_rich(first)):
-                # Better fewer draws on the right event: all that was seen teaches, as many
+                # Fewer draws on the right event are better: all that was seen teaches, as many
                 # again choose.
                 first = [together(batches) for batches in zip(first, second, strict=True)]
                 second = drawn(_AGAIN, choosing)

@@ -46,9 +46,7 @@ FAULT_TRIALS = 400_000
 """Largest number of draws per side and pair for each planted fault of a sequential audit."""
 _LEAST_ALPHA = 1e-280
 _TOGETHER = Together()
-_FIRST = (
-    0.9  # of alpha; the rest is for another attack with as many draws as a planted fault needed
-)
+_FIRST = 0.9  # share of alpha; the rest is for another attack with as many draws as a fault needed
 
 
 def audit(
@@ -137,7 +135,7 @@ def audit(
     with shown(progress, name_of(subject), most, advice=_advice(sequential)) as meter:
         counted = _counted(subject, meter, vectorized)
         marked = None if faults is None else [_counted(one, meter, vectorized) for one in faults]
-        told = meter.count if meter.is_watched else None  # of draws from laws
+        told = meter.count if meter.is_watched else None  # counts draws from laws
         planted = planted_in(counted, marked, vectorized, thorough, step, told)
         found = run.all(target_of(counted, vectorized, step, told), planted, meter)
     certificates, results, draws, trials, bets = found
@@ -189,7 +187,8 @@ class _Run:
         )  # they show that silence means something
         results = self._faults(attacked, len(planted), meter)
         most = max((fault.trials for fault in results if fault.caught), default=trials)
-        if most > trials and not self.sequential:  # what a fault needed, the subject gets as well
+        # the subject gets as many draws as a fault needed
+        if most > trials and not self.sequential:
             meter.begin("the subject, with as many draws as a fault needed", 2 * most * len(listed))
             alpha = self.alpha * (1 - _FIRST)
             again = FixedAttack(self.guarantee, listed, most, alpha, self.seed)

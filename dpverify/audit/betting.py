@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 from dpverify.privacy import Guarantee
 from dpverify.privacy.numbers import Floats
 
-_BOLDEST = 0.95  # of the stake at which one loss would take everything
-_PART = 0.6  # of Kelly's stake: an event is chosen where it looks best, so its rates flatter it
+_BOLDEST = 0.95  # share of the stake at which one loss would take everything
+# share of Kelly's stake: an event is chosen where it looks best, so its rates flatter it
+_PART = 0.6
 _HALVINGS = 40
-_BEYOND = 650.0  # e^epsilon is still a float below
+_BEYOND = 650.0  # below this, e^epsilon is still a float
 
 
 @dataclass(frozen=True, slots=True)

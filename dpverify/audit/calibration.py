@@ -30,7 +30,7 @@ from dpverify.privacy.balls import Enclosure, ball, enclose
 from dpverify.privacy.calibration import Unreachable, smallest_sufficient
 from dpverify.privacy.numbers import approximately, to_float
 
-_GAP = Fraction(1, 1 << 30)  # of the least scale that suffices, from above
+_GAP = Fraction(1, 1 << 30)  # relative gap to the least scale that suffices, from above
 _ZERO = Enclosure(Fraction(0), Fraction(0))
 
 
@@ -176,7 +176,7 @@ def audit_calibration(
     if isinstance(claim, GaussianDP):
         sound: bool | None = (moved / scale) ** 2 <= claim.mu_squared
     elif noise is Noise.GAUSSIAN and not claimed:
-        sound = False  # its losses have no bound
+        sound = False  # the losses of Gaussian noise have no bound
     else:
         sound = True if delta.upper <= claimed else False if delta.lower > claimed else None
     verdict = _VERDICTS[sound]

@@ -32,7 +32,7 @@ from dpverify.privacy import (
 
 USUAL, STRICT = 0.05, 0.001
 """The two alphas that are measured."""
-_DRAWS = 300  # a side: few, since a sound auditor is sound at any number
+_DRAWS = 300  # draws per side: few, since a sound auditor is sound at any number
 _BETTING = 150
 
 Subject = Mechanism[Any] | Callable[..., Any]
@@ -270,7 +270,7 @@ def _known_laws() -> Iterator[Case]:
     yield _case("Gaussian, ours", _ours(mean), composed, gaussian, pairs=(_ENDS,))
     along = "Gaussian, ours, with its curve"
     yield _case(along, _ours(mean), composed, gaussian, pairs=(_ENDS,), curve=8)
-    histogram = _histogram()  # attains its claim where epsilon is large
+    histogram = _histogram()  # the histogram attains its claim where epsilon is large
     impossible = "an impossible event, ours"
     hidden = _case(impossible, _ours(histogram), histogram.composed, _surfacing())
     yield dataclasses.replace(hidden, trials=2000)

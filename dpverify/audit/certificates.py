@@ -28,8 +28,8 @@ EITHER = "either side guessed"
 """Direction of certificates of single calls whose side is guessed, wherever one of two events
 tells it.
 """
-_ROUNDING = 1e-9  # of logarithms, and more
-_GUESSED = 0.8  # of alpha of a "guesses" certificate; the rest is for its region
+_ROUNDING = 1e-9  # more than the rounding of logarithms
+_GUESSED = 0.8  # share of alpha of a "guesses" certificate; the rest is for its region
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dpverify.privacy.numbers import Floats
 EITHER_SIDE = 2
 """Number that stands in place of a side for guesses at both."""
 _CHUNK = 1 << 22  # numbers drawn at a time
-_BATCHES = 16  # of a function that gives many outputs at once, compared with each other
+_BATCHES = 16  # batches of a function that gives many outputs at once, compared with each other
 
 
 @dataclass(slots=True)

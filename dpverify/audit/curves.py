@@ -15,8 +15,8 @@ from dpverify.audit.result import AuditResult
 
 Points = list[list[float]]
 _STEPS = 25
-_BEYOND = Fraction(5, 4)  # of the largest epsilon that is tested
-_CORNERS = 8  # of a region, of several hundred
+_BEYOND = Fraction(5, 4)  # times the largest epsilon that is tested
+_CORNERS = 8  # corners that are shown of a region, which has several hundred
 _DIGITS = 1e-5  # more than the relative error of six digits, 5e-6
 
 

@@ -57,7 +57,7 @@ SCHEMA = {"name": "dpverify witness", "version": 1}
 LARGEST = 10_000
 """Size in bytes that a witness stays below, as compact JSON."""
 _ROOMS = ((5000, 60), (2000, 60), (300, 60), (300, 30), (0, 12), (0, 6))  # bytes of data, bets
-_MARGIN = 1e-8  # by which the certified epsilon is less, for the rounding of a checker
+_MARGIN = 1e-8  # subtracted from the certified epsilon, for the rounding of a checker
 _SHORT, _LONG = 150, 1500  # bytes of names, and of a claim and a command
 
 

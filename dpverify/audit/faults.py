@@ -42,7 +42,7 @@ Subject = Mechanism[Any] | KeptPart | Opening
 QUICK_FACTORS = (Fraction(7, 10), Fraction(1, 2))
 THOROUGH_FACTORS = (Fraction(19, 20), *QUICK_FACTORS)
 """The 5% deficit is planted where the whole law is closed: there the best event is known."""
-_VISIBLE = Fraction(19, 20)  # what is nearer to 1 no number of draws sees
+_VISIBLE = Fraction(19, 20)  # a factor nearer to 1 is seen by no number of draws
 _OTHER = "the other adjacency's sensitivity"
 _BY_ORDER = "order dependence"
 _SHARES_OF_NOISE = frozenset((*(f"scale x {float(f):g}" for f in THOROUGH_FACTORS), _OTHER))
@@ -80,7 +80,7 @@ def generic_faults(
         for name, changed in _stage_faults(stage, mechanism, factors):
             if apart and name in _SHARES_OF_NOISE:
                 continue
-            if stage.name in shuffled and name == _BY_ORDER:  # no order of theirs is seen
+            if stage.name in shuffled and name == _BY_ORDER:  # the order of its records is not seen
                 continue
             swapped = _swap(plan, stage.name, changed)
             found.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
@@ -98,7 +98,7 @@ def generic_faults(
 
 
 def _reusable(stage: Stage, first: Stage) -> bool:
-    if first.query.is_table:  # what surfaced of a table is no noise to use again
+    if first.query.is_table:  # what surfaced of a table is not noise that can be used again
         return False
     return stage.noise.is_added and _noisy(stage) and (stage != first or stage.query.width != 1)
 

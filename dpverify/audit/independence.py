@@ -49,7 +49,7 @@ NEVER = 1e-12
 _BLOCK, _PAIRS = (
     72,
     24,
-)  # outputs of one side; pairs of neighbors among the first 48, then one more for each
+)  # cycle of outputs of one side: pairs of neighbors among the first 48, then one more for each
 _EQUAL, _STAYED, _AGREED = 0.25, 0.9, 0.75
 _COLUMNS = 8
 _EXPECTED = 5

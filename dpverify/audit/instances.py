@@ -25,7 +25,7 @@ from scipy.special import ndtri
 from dpverify.grid.shapes import symmetrized
 from dpverify.privacy.numbers import Floats, settle, whole
 
-_FRESH = 4000  # among which a record's place is found
+_FRESH = 4000  # fresh scores among which a record's place is found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,9 +29,9 @@ WITHIN = 1.5
 it.
 """
 _SAMPLE = 400_000  # draws a side to find the oracle's event
-_LOOK = 100_000  # and to see about how many it needs
+_LOOK = 100_000  # draws per side to see about how many it needs
 _SIMULATED = 400  # pairs of binomials to find the oracle's power
-_STEP = 1.05  # the oracle's draws are found up to this factor
+_STEP = 1.05  # factor up to which the oracle's draws are found
 _EPSILONS = 60
 _MOST_DRAWS = 10**9
 

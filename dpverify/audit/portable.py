@@ -17,8 +17,8 @@ from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.privacy.adjacency import Dataset
 
 _SHORT = 150  # bytes of names
-_MOST_VALUES = 100_000  # in datasets that are tried to be written out
-_DIFFERING = 3  # records that are shown of data that are too large
+_MOST_VALUES = 100_000  # numbers of datasets up to which writing them out is tried
+_DIFFERING = 3  # records that are shown of datasets that are too large
 _MOST_BITS = 13_000  # Python reads integers of up to 4300 digits
 
 

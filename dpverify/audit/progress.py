@@ -143,7 +143,7 @@ def shown(progress: Progress, what: str, total: int, *, advice: str = "") -> Ite
         yield meter
         meter.look()
         return
-    console = Console(stderr=True)  # results go elsewhere
+    console = Console(stderr=True)  # results go to standard output
     if progress is False or not (progress or console.is_terminal):
         yield Meter()
         return

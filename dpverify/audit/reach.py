@@ -23,7 +23,7 @@ def beyond_draws(guarantee: Guarantee, alpha: float) -> str | None:
     """
     points = set(points_of(guarantee))
     _, delta = next(iter(points))
-    if len(points) > 1 or not delta:  # of a profile or of pure DP common events tell
+    if len(points) > 1 or not delta:  # for a profile or pure DP, common events decide
         return None
     needed = -math.log(alpha) / float(delta) if float(delta) else math.inf
     if needed <= MOST_DRAWS:

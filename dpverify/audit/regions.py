@@ -34,7 +34,7 @@ OUTWARD = 1e-10
 PARTS = 64
 """Shares are given in parts of PARTS: how much of the variance the other side has."""
 _FINEST = 1 / PARTS  # parts: shares are multiples of this, so floats tell all of them exactly
-_CELLS = 256  # each costs about 1 / _CELLS of the distance between the estimate and the bound
+_CELLS = 256  # the cover costs about 1 / _CELLS of the distance between the estimate and the bound
 _DEEPEST = 20.0  # lower scores of p are taken for minus this: tails above 1e-89 can be inverted
 _GUARD = 0.01  # the share of alpha for each of the two guards
 _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 24), np.geomspace(2.1, 400, 40)])

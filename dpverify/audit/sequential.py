@@ -50,11 +50,11 @@ from dpverify.privacy.numbers import to_float
 
 _FIRST = 64  # draws a side that only teach, on every pair
 _FAILED = 2000  # draws a side after which a function that never gave a value is taken to be broken
-_STILL = 1000  # draws a side that outputs which hardly ever change get, to see whether they ever do
+_STILL = 1000  # draws per side to see whether outputs that hardly ever change do so at all
 _GROWTH = 0.15  # a batch is this part of what a pair has seen
 _RELEARN = 1.5  # learn again when a pair has seen this much more
 _KEPT = 100_000  # draws a side to learn from
-_ELSEWHERE = 5  # every so many batches another pair than the best gets its turn
+_ELSEWHERE = 5  # once in so many batches another pair than the best has its turn
 
 
 @dataclass(slots=True)
@@ -316,7 +316,8 @@ class SequentialAttack:
             max((parameter_at(kind, *point) for point in shown), default=0.0)
             for kind in (GaussianDP, ZeroConcentratedDP)
         )
-        if made.refuted and isinstance(self.guarantee, GaussianDP):  # so is every smaller mu
+        # then every smaller mu is refuted as well
+        if made.refuted and isinstance(self.guarantee, GaussianDP):
             mu = max(mu, _float_below(self.guarantee.mu_squared, 2))
         if made.refuted and isinstance(self.guarantee, ZeroConcentratedDP):
             rho = max(rho, _float_below(self.guarantee.rho, 1))

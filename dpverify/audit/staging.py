@@ -100,7 +100,8 @@ def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
     excess = (standardized(seen, guarantee) + bar) / math.sqrt(seen.draws)
     certifying = ((float(ndtri(POWER)) + bar) / excess) ** 2 if excess > 0 else math.inf
     needed = certifying * trials / seen.draws
-    return needed if needed > trials else math.inf  # so many were tried: the shares are of too few
+    # ``trials`` were tried: the event was seen too rarely to tell
+    return needed if needed > trials else math.inf
 
 
 def standardized(seen: Certificate, guarantee: Guarantee) -> float:

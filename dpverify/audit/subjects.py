@@ -72,7 +72,7 @@ def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarant
     """
     composed: Guarantee | None = None
     if claim is None and isinstance(subject, KeptPart):
-        claim = subject.claim.guarantee  # its pairs say what friendly neighbors are
+        claim = subject.claim.guarantee  # the pairs say what friendly neighbors are
     if claim is None and isinstance(subject, (Mechanism, Exhibit, Opening)):
         claim = subject.claim
         composed = subject.composed if isinstance(subject, Mechanism) else None

@@ -32,9 +32,9 @@ from dpverify.privacy.numbers import Floats
 
 _FIRST = 4  # runs that only teach
 _GROWTH = 0.2  # a batch is this part of what was seen
-_BOLDEST = 0.95  # of the stake at which one loss would take everything
+_BOLDEST = 0.95  # share of the stake at which one loss would take everything
 _HALVINGS = 24
-_CLAIMS = 120  # of the grid on which epsilon is bounded
+_CLAIMS = 120  # size of the grid on which epsilon is bounded
 _OUTWARD = 1e-9  # more than the rounding of a score, relative to W
 
 
@@ -140,7 +140,7 @@ class Trace:
         wealth, table = Wealth.on(claimed, delta, _CLAIMS), np.array(self.rows)
         allowed = np.stack([score.allowed(wealth.epsilons, delta) for score in SCORES])
         signed = np.array([[score.kind == "signed"] for score in SCORES])
-        least = -allowed - signed  # of the worst run
+        least = -allowed - signed  # payoff of the worst run
         seen, best = _FIRST, 0
         while seen < len(table):
             batch = table[seen : seen + max(1, int(_GROWTH * seen))]

@@ -179,7 +179,7 @@ def _estimate(
         drawn = subject.law(records).sample(SeededBits(*address), 1)
         made = subject.estimate(drawn[0])
     else:
-        made = subject(records)  # nothing is read off the records after this
+        made = subject(records)  # the records are not read after this
     if made is None or isinstance(made, Abstained | Concentrated):
         return None
     value = np.asarray(getattr(made, "value", made), dtype=np.float64)

@@ -143,7 +143,8 @@ class BoxMoments(VectorQuery):
         """Sum z z^T and z over some records at a time."""
         if records.shape[1] != len(self.low):
             raise ValueError(f"records of {records.shape[1]} columns, for {len(self.low)} bounds.")
-        count = max(1, round(records.size / _BLOCK))  # of blocks, none much smaller than others
+        # number of blocks, none much smaller than others
+        count = max(1, round(records.size / _BLOCK))
         step = max(1, min(-(-len(records) // count), EXACT // self.side**2))
         scales = self._scales()
         for start in range(0, len(records), step):

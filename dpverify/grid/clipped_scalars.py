@@ -28,7 +28,7 @@ GRAIN = 1 << 10
 LEVELS = 16
 """Number of units in an octave: level j is the unit 2^(j / 16) cells."""
 MOST_LEVEL = 41 * LEVELS
-_LARGEST_CENTER = 1 << 52  # cells about it are exact floats
+_LARGEST_CENTER = 1 << 52  # cells about a center up to here are exact floats
 _LARGEST_EDGE = 1 << 14
 _LARGEST_FACTOR = 1 << 32
 _SHAPE = ("turn", "edge", "linear", "square", "offset", "weight")

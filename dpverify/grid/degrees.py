@@ -60,7 +60,7 @@ _WORD_BITS = 24
 """Rows whose norm is below 2^(this + s) are rounded to cells of 2^s. A z is less than one off
 in every coordinate, so |z| < 2^24 + sqrt(d), below 2^25 for every d < 2^48.
 """
-_SAMPLE = 128  # rows that a center and a reach are read off
+_SAMPLE = 128  # rows from which a center and a reach are chosen
 _SHARE = 32  # a core holds one in so many of them at least
 _ROWS, _COLUMNS = 128, 1 << 11  # pairs that are compared at a time
 _BLOCK = 1 << 20  # numbers that are mapped at a time

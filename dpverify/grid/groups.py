@@ -44,7 +44,7 @@ class KthLargest:
     """The k-th largest coordinate, k from 1 on."""
 
     k: int
-    averaged: ClassVar[bool] = True  # whether it is of sums over twice the number of pairs
+    averaged: ClassVar[bool] = True  # whether sums are divided by twice the number of pairs
 
     def of(self, sums: Integers) -> int:
         """Return the statistic of a group's sums, one a column."""

@@ -74,7 +74,8 @@ class Images:
         total = int(column_sums(weights[:, np.newaxis])[0])
         if not len(used):
             return [0] * self.nearness.width, 0
-        about = self.images[used[len(used) // 2]]  # any of them: what is near it needs one word
+        # any of them will do: images near it need one word
+        about = self.images[used[len(used) // 2]]
         sums = matmul(weights[used][np.newaxis], self.images[used] - about)[0]
         found = [int(s) + total * int(a) for s, a in zip(sums, about, strict=True)]
         return found, total

@@ -18,7 +18,7 @@ from dpverify.grid.records import Records
 from dpverify.grid.vectors import OUTER_BOX, IntegerMap
 
 _BLOCK = 1 << 16  # numbers that are looked at together: what is in between stays in the cache
-_FEW = 1 << 8  # records, of which the images are as quickly made
+_FEW = 1 << 8  # number of records whose images are made as quickly
 
 
 def inner_sum(public: IntegerMap, records: Records, radius: int) -> tuple[Integers, Records]:

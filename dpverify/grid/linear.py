@@ -43,7 +43,7 @@ WORD = 1 << 62
 LARGEST_ENTRY = 1 << 41
 """The largest magnitude of a number given in cells."""
 _BLOCK = 1 << 20  # entries of an operand that are split at a time
-_FEW = 64  # entries whose largest Python finds sooner
+_FEW = 64  # number of entries whose largest Python finds sooner
 _BLOCK_ROWS = 1 << 11
 _LEAST_CHUNK = 1 << 12
 _OVERHEAD = 256  # what another chunk costs, in inner dimensions: a pass over the result

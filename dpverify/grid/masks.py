@@ -122,7 +122,7 @@ def sums_in_balls(data: Counted, centers: Integers, radii: Integers) -> tuple[In
         inside = counts * (squares <= radii[rows, np.newaxis].astype(squares.dtype) ** 2)
         numbers[rows] = inside.sum(axis=1)
         total = matmul(inside, vectors)
-        # far from the corner both may leave a word: in words they differ by the sum modulo 2^64
+        # Far from the corner both may leave a word: in words their difference is right modulo 2^64.
         kind = object if object in (total.dtype, sums.dtype) else np.int64
         sums[rows] = total - (centers[rows] - about).astype(kind) * numbers[rows, np.newaxis]
     return sums, numbers

@@ -37,7 +37,7 @@ _LEAF = 512
 """Rows in a box that is not halved: 90 rows are compared with one in the time that a test of it
 takes.
 """
-_MANY = 1 << 12  # rows from which on boxes are tried
+_MANY = 1 << 12  # number of rows from which on boxes are tried
 _FEW_FRIENDS = 1 / 8
 """Share of pairs that may be friends below which boxes are tried: else most are within the
 radius of each other.

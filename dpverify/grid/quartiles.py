@@ -23,7 +23,7 @@ from dpverify.privacy.rules import sensitivity_lemma
 _FARTHEST_CELL = 1 << 50
 _LEAST_STEP, _MOST_STEP = Fraction(17, 16), Fraction(16)
 _LONGEST = 1 << 20
-_FEWEST = 2  # of one record both quartiles are that record
+_FEWEST = 2  # both quartiles of one record are that record
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,13 @@ class QuartileBins(Query):
             return 1
         first, last = ranks_of(n)
         found = n
-        # of every a, the least b with z_(q + b) >= z_(p - a) + high
+        # for every a, the least b with z_(q + b) >= z_(p - a) + high
         starts = np.concatenate([cells[:first][::-1], [self.lower]])
         places = np.searchsorted(cells, starts + high, side="left") + 1
         wider = np.arange(first + 1) + np.maximum(places - last, 0)
         reached = (places <= n) | (starts + high <= self.upper)
         found = min(found, int(wider[reached].min(initial=n)))
-        if low:  # of every a, the least b with z_(q - b) < z_(p + a) + low
+        if low:  # for every a, the least b with z_(q - b) < z_(p + a) + low
             below = np.searchsorted(cells, cells[first - 1 : last] + low, side="left")
             narrower = np.arange(last - first + 1) + np.maximum(last - below, 0)
             found = min(found, int(narrower.min()))

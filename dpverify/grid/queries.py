@@ -46,7 +46,7 @@ class Query(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        guard(cls, "__init__")  # once for each object: a plan rests on it
+        guard(cls, "__init__")  # checked once for each object: a plan rests on it
 
     @property
     @abstractmethod

@@ -95,7 +95,7 @@ def _entries_or_array(data: Any) -> list[Any] | NDArray[Any]:
         elif not foreign and isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
             return list(data)
         array = np.asanyarray(data)  # np.asarray would uncover what a mask hides
-    except Exception:  # of the container's own code, whose message may show a record
+    except Exception:  # the container's own code raised it, and its message may show a record
         raise TypeError(
             f"A {type(data).__name__} does not become an array; give a float64 array."
         ) from None
@@ -113,7 +113,7 @@ def _shaped(array: NDArray[Any], domain: Domain) -> NDArray[Any]:
     kinds = "biufO" if domain.nonfinite == "refuse" else "biufcO"  # see ``_real``
     if array.dtype.kind not in kinds or (array.dtype == object and not array.ndim):
         raise TypeError(_NOT_REAL.format(_KINDS.get(array.dtype.kind, "other things")))
-    if array.ndim == 1 and (domain.columns == 1 or not array.size):  # nobody is a dataset too
+    if array.ndim == 1 and (domain.columns == 1 or not array.size):  # no records are a dataset too
         array = array.reshape(-1, domain.columns)
     if array.ndim != 2:
         raise _wrong_shape(f"{array.ndim} dimensions", domain)
@@ -194,7 +194,7 @@ def _cells(entry: Any, columns: int) -> Sequence[Any]:
     """
     if isinstance(entry, (Real, Decimal, str, bytes)) or entry is None:
         return (entry,)
-    if _length(entry) not in (None, columns):  # before anything is made of a huge range
+    if _length(entry) not in (None, columns):  # checked before a huge range is expanded
         return ()
     if isinstance(entry, (list, tuple)):
         return entry
@@ -210,14 +210,14 @@ def _length(entry: Any) -> int | None:
     """Count the entries of a row; None for what is no row."""
     try:
         return len(entry)
-    except Exception:  # of any object's own code
+    except Exception:  # any object's own code may raise
         return None
 
 
 def _number(cell: Any) -> float:
     """Convert one entry to the nearest float64: NaN unless it is a real number."""
     if not isinstance(cell, (Real, Decimal)) and _length(cell) is None:
-        inside = _cells(cell, 1)  # of an array without dimensions its number
+        inside = _cells(cell, 1)  # the number of an array without dimensions
         cell = inside[0] if len(inside) == 1 else None
     # A time difference of numpy calls itself an integer.
     if not isinstance(cell, (Real, Decimal)) or isinstance(cell, np.timedelta64):

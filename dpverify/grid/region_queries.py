@@ -50,7 +50,7 @@ WHOLE = Fraction(1)
 
 _SPEC = "theory/regions.py"
 _SOURCE = Source("OURS", "queries about a released region")
-_FEW = 8  # so many regions are not worth a sort of the records
+_FEW = 8  # up to so many regions are not worth a sort of the records
 _LARGE = 1 << 20  # multiplications from which a product of floats is faster
 _BLOCK = 1 << 20  # numbers that are held at a time
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, largest
 
-_HALF = 0.4999  # less than 1/2 by more than these comparisons round
+_HALF = 0.4999  # below 1/2 by more than these comparisons round
 
 
 def rounded_multiples(

@@ -78,7 +78,7 @@ class Steps(VectorQuery):
         count = self.cells + 2 * (self.outside == "mask")
         plain = (
             type(rows) is np.ndarray and rows.dtype == np.float64
-        )  # else others' code would compare records
+        )  # otherwise foreign code would compare records
         rising = plain and rows.shape[1:] == (count,) and bool((rows[:, 1:] >= rows[:, :-1]).all())
         if not rising or which.shape != (len(before),):
             raise ValueError(
@@ -110,7 +110,7 @@ class Steps(VectorQuery):
         values = view.records[:, 0]
         if self.center is None:
             return values
-        with np.errstate(over="ignore"):  # beyond all edges
+        with np.errstate(over="ignore"):  # an overflow is beyond all edges
             return np.abs(values - self.center)
 
 

@@ -18,7 +18,7 @@ from dpverify.grid.linear import Integers
 from dpverify.privacy import Norm
 from dpverify.privacy.numbers import settle, whole
 
-_LARGEST = 1 << 20  # of an entry, so that counts of 2^40 records stay below 2^62
+_LARGEST = 1 << 20  # bound on an entry, so that counts of 2^40 records stay below 2^62
 
 
 class Strategy(ABC):

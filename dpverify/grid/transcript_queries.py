@@ -21,7 +21,7 @@ from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import render, root_up
 from dpverify.privacy.rules import sensitivity_lemma
 
-FEW = 8  # so many balls are not worth a sort of the records
+FEW = 8  # up to so many balls are not worth a sort of the records
 
 
 Place = Released[tuple[Integers, Integers]]

@@ -15,7 +15,7 @@ from dpverify.grid.linear import Integers
 Rows = NDArray[np.intp]
 _Value = TypeVar("_Value", covariant=True)
 _Found = TypeVar("_Found")
-_ALL = np.zeros(0, np.intp)  # of draws, where it is always all of them
+_ALL = np.zeros(0, np.intp)  # indices of draws, where it is always all of them
 
 
 class Handle(str):
@@ -116,10 +116,11 @@ class Transcripts:
                 known: _Found = answer
                 return known
         found = compute()
-        if isinstance(found, np.ndarray):  # shared by all who ask from now on
+        if isinstance(found, np.ndarray):  # shared by all who ask from now on, so read-only
             found = found.view()
             found.flags.writeable = False
-        answers.append((asked, rows, found))  # they live as long, so no other object has their ids
+        # they live as long as the answer, so no other object has their ids
+        answers.append((asked, rows, found))
         return found
 
     def within(self, part: str) -> Transcripts:

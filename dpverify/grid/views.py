@@ -47,7 +47,7 @@ class View:
 
     def once(self, key: Hashable, compute: Callable[[], _Value]) -> _Value:
         """Return what was computed for this key, or compute it."""
-        found = self._known.get(key)  # asked for at once: a key takes longer to hash than to find
+        found = self._known.get(key)  # looked up once: a key takes longer to hash than to find
         if found is None:
             found = self._known[key] = compute()
         value: _Value = found

@@ -19,7 +19,8 @@ def query_pairs(adjacency: QueryMoves, box: Box, ending: str = "") -> Iterator[N
     step, moves = adjacency.step, list(_moves(box.columns))
     bases = list(_bases(box, step))
     for shift, (at, (base_name, base)) in itertools.product(range(len(moves)), enumerate(bases)):
-        move_name, signs = moves[(at + shift) % len(moves)]  # all bases, and all moves, come early
+        # so all bases, and all moves, come early
+        move_name, signs = moves[(at + shift) % len(moves)]
         if adjacency.at_once is None or np.count_nonzero(signs) <= adjacency.at_once:
             name = f"{base_name}; {move_name}{ending}"
             yield query_pair(name, base, signs * step, adjacency, box)
@@ -38,7 +39,7 @@ def query_pair(
     right: list[float] = []
     for start, move, low, high in zip(inside, moves, box.lows, box.highs, strict=True):
         end = min(max(stepped(start, move), low), high)
-        if abs(end - start) < abs(move):  # against the wall: it ends there
+        if abs(end - start) < abs(move):  # the answer ends at the bound
             start = min(max(stepped(end, -move), low), high)
         left.append(int(start) if box.integers else float(start))
         right.append(int(end) if box.integers else float(end))

@@ -18,7 +18,7 @@ Record = float | int | tuple[float | int, ...]
 """A number where there is one column, else a tuple with one number a column; integers where a
 box has these.
 """
-_MOST_ROWS = 20  # where a box says nothing: so many are drawn again and again
+_MOST_ROWS = 20  # where a box says nothing: so many records are cheap to draw again and again
 _SHOWN = 4
 LARGEST = float(np.finfo(np.float64).max)
 _LEAST, _MOST = -(2**63), 2**63 - 1  # integers of 64 bits

@@ -20,8 +20,8 @@ from dpverify.audit.subjects import Target
 FEWEST_DRAWS = 50
 """Draws a side and pair in the first round, at least."""
 _ERRORS = (0.5, 2.5)  # standard errors taken off a score, in the first and the last round
-_CHILDREN = 0.25  # of a round's pairs are near the best of the round before
-_MOST_DRAWS = 200_000  # a score of more is no better
+_CHILDREN = 0.25  # share of a round's pairs that are near the best of the round before
+_MOST_DRAWS = 200_000  # a score of more draws is no better
 _SHOWN = 8
 
 
@@ -89,7 +89,7 @@ class Contest:
         for index, pair in enumerate(pairs):
             try:
                 scored.append((self._score(pair, index, draws, errors), pair))
-            except Exception as error:  # on this dataset; the others may do
+            except Exception as error:  # the subject fails on this pair; it may not on others
                 failures.append((pair, error))
         if not scored:
             raise failures[0][1]

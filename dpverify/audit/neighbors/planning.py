@@ -22,12 +22,12 @@ from dpverify.audit.subjects import claimed_of
 from dpverify.privacy import Group, Guarantee
 from dpverify.privacy.numbers import whole
 
-_SEARCHING = 0.4  # of all calls, where pairs have to be found
-_CHOOSING = 0.06  # where they are given
+_SEARCHING = 0.4  # share of all calls for the search, where pairs have to be found
+_CHOOSING = 0.06  # share of all calls for the search, where pairs are given
 _MOST_PAIRS = 256
-# a side and pair, in the first round, unless there are more templates than that is enough for
+# Draws per side and pair in the first round, unless there are too many templates for that.
 _USUAL_DRAWS = 100
-_RANDOM, _FURTHER = 0.45, 0.15  # of the pairs that the calls are enough for
+_RANDOM, _FURTHER = 0.45, 0.15  # shares of the pairs that the calls are enough for
 _NEAR = 4  # random neighbors for each random pair further apart
 _STEPS = (8, 4, 2)
 """Numbers of steps tried besides single ones: the first for which the calls are enough."""
@@ -157,7 +157,8 @@ def _chosen_steps(
             closed = not isinstance(group, Group)
             if closed and _AMPLE * fewest_draws(group, alpha / 2) <= certifying:
                 return (1, k)
-        except ValueError:  # a group of that size is promised nothing, or nothing that draws show
+        # the claim promises a group of that size nothing, or nothing that draws can show
+        except ValueError:
             continue
     return (1,)
 

@@ -44,7 +44,8 @@ def promise(
             hits, other_hits = _above(own, opposite)
             sizes = len(own), len(opposite)
             best = max(best, _excess(hits, other_hits, sizes, points, errors))
-            # what is rarely above on one side is often not above on the other
+            # Complements, with sides exchanged: what is rarely above on one side is often not
+            # on the other.
             rest = sizes[1] - other_hits, sizes[0] - hits
             best = max(best, _excess(*rest, (sizes[1], sizes[0]), points, errors))
     return float(best)

@@ -189,7 +189,7 @@ def search(
         try:
             contest.run(first, plan.budget)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", OutOfReachWarning)  # it was said above
+                warnings.simplefilter("ignore", OutOfReachWarning)  # the caller was warned above
                 result = audit(
                     counted,
                     pairs=[contest.best],
@@ -197,7 +197,7 @@ def search(
                     faults=faults,
                     trials=trials_within((calls - contest.calls) // 2, step),
                     alpha=alpha,
-                    seed=started + 1,  # no draw of the search is drawn again
+                    seed=started + 1,  # so no draw of the search is drawn again
                     vectorized=vectorized,
                     rounded=rounded,
                     progress=False,
@@ -225,7 +225,8 @@ def _check_calls(calls: int, plan: Plan, pairs: int, alpha: float, step: float) 
     if step:
         alpha *= 1 - OF_BITS
     needed = fewest_draws(plan.guarantee, alpha / 2)
-    if trials * 6 // 10 < needed:  # a side, after the audit has chosen its event
+    # draws per side that are left after the audit has chosen its event
+    if trials * 6 // 10 < needed:
         enough = 2 * (searching + 4 * needed * (2 if step else 1))
         raise ValueError(
             f"calls = {calls} for {pairs} pairs can refute {plan.guarantee} at alpha = {alpha:g} "

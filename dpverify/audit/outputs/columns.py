@@ -17,11 +17,11 @@ Wrap = Callable[[Sequence[str]], str]
 UNORDERED = 64
 """Number of parts beyond which a label says how many of each there are, and not where."""
 _ODD = (PLAIN, "nan", "inf", "-inf", "-0.0", "-nan")
-_PAYLOAD = (1 << 51) - 1  # bits of a NaN that say nothing of what it is
+_PAYLOAD = (1 << 51) - 1  # bits of a NaN that do not decide its kind
 _EXACT = 1 << 53  # every smaller integer is a float
 _HUGE = 10**300
 _PRIME = 2**31 - 1
-_WORD, _WORDS = 32, 4  # bits, and how many such words of a large integer are columns
+_WORD, _WORDS = 32, 4  # bits of a word, and how many words of a large integer are columns
 _LAST = (1 << _WORD) - 1
 _MOST_NUMBERS = 1 << 30
 

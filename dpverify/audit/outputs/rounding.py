@@ -9,7 +9,8 @@ import numpy as np
 
 from dpverify.audit.outputs.columns import Kept
 
-_EXACT = 2.0**52  # steps: beyond, a float is its own multiple or has coarser bits than the step
+# number of steps beyond which a float is a multiple itself or has coarser bits than the step
+_EXACT = 2.0**52
 
 
 def rounded(output: Any, step: float) -> Any:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 EXCEPTION = "exception "
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])")  # of default reprs: "<A object at 0x7f>"
+# addresses in default reprs: "<A object at 0x7f>"
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])")
 _LONGEST, _LAST = 4000, 800  # characters of a text that are kept, and how many of them from its end
-_CAUSES = 5  # exceptions before one that are shown
+_CAUSES = 5  # exceptions that are shown before one
 BYTES = (bytes, bytearray, memoryview)
 
 
@@ -20,7 +21,7 @@ def kind_of(value: Any) -> str:
     """Return a value's type; for None, True and False the value itself."""
     if value is None or isinstance(value, (bool, np.bool_)):
         return shown_of(value)
-    name = type(value).__name__.removesuffix("_")  # numpy's str_ and bytes_ are texts like others
+    name = type(value).__name__.removesuffix("_")  # numpy's str_ and bytes_ are ordinary texts
     return EXCEPTION + name if isinstance(value, BaseException) else name
 
 

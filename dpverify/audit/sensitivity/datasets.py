@@ -124,7 +124,7 @@ class Space:
         All numbers are moved into the box.
         """
         at = min(at, len(base))
-        if len(base) + 1 < self.fewest:  # more of the same
+        if len(base) + 1 < self.fewest:  # add more of the same
             filler = base if len(base) else np.zeros((1, self.columns))
             more = np.resize(filler, (self.fewest - 1 - len(base), self.columns))
             base = np.concatenate([base, more])
@@ -133,7 +133,7 @@ class Space:
             yield Candidate(rows, at, None)
         else:
             distinct = {other.tobytes(): other for other in map(self.admit, others)}
-            distinct.pop(rows[at].tobytes(), None)  # a record for itself
+            distinct.pop(rows[at].tobytes(), None)  # replacing a record by itself is no change
             yield from (Candidate(rows, at, other) for other in distinct.values())
 
 

@@ -22,9 +22,9 @@ from dpverify.grid.shapes import ROUNDING
 from dpverify.privacy import Norm, exact
 from dpverify.privacy.numbers import settle
 
-_NEAR = 1 - 1e-9  # of the bound: from there on the exact distance decides; floats err by less
-_NORMAL = 1e-140  # below, floats lose digits, and the exact distance decides as well
-_MOST_ROUNDED = Fraction(1, 10**6)  # of the bound; a rounding of float32 is a tenth of that
+_NEAR = 1 - 1e-9  # share of the bound from which on the exact distance decides; floats err by less
+_NORMAL = 1e-140  # below this, floats lose digits, and the exact distance decides as well
+_MOST_ROUNDED = Fraction(1, 10**6)  # share of the bound; a rounding of float32 is a tenth of it
 _ROOT_BITS = 120
 _VECTOR_BITS = 50
 _LARGEST = float(np.finfo(np.float64).max)

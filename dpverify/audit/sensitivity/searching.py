@@ -22,7 +22,7 @@ from dpverify.privacy.numbers import Floats
 
 # Shares of the calls after which each part ends; what is left makes the pair smaller.
 _CRAFTED, _RANDOM, _CLIMBED = 0.5, 0.65, 0.9
-_SIMPLIFIED = 1.5  # of the rows: by then the datasets have become short
+_SIMPLIFIED = 1.5  # times the rows: by then the datasets have become short
 _ROWS_A_CALL = 600  # on average, so that long datasets do not take all the time
 _REPEATED = 6  # calls kept for evaluating twice what must not change
 _BEAMS = (8, 4, 2, 1)

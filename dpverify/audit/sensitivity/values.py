@@ -49,7 +49,7 @@ def read(output: Any) -> Value:
     except ValueError:
         return nothing("ragged", foreign=True)
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
-        numbers = array.astype(np.float64)  # a copy, whatever the query does with its own
+        numbers = array.astype(np.float64)  # a copy, since the query may change its own array
         finite = np.isfinite(numbers).all()
         return Value(numbers) if finite else nothing(_nonfinite(numbers))
     entries = []

@@ -41,7 +41,7 @@ from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import Guarantee
 
-_BATCHES = 16  # a side, of a function that gives many outputs at once
+_BATCHES = 16  # batches per side of a function that gives many outputs at once
 _COINS = 0xC01
 
 
@@ -104,7 +104,8 @@ def called(
     outputs: tuple[list[Any], list[Any]] = ([], [])
     for side, asked in zip(sides.tolist(), sizes, strict=True):
         made = _asked(release, (left, right)[side], asked, vectorized)
-        outputs[side].append(encode(made) if vectorized else made)  # it may fill one array again
+        # the function may fill one array again
+        outputs[side].append(encode(made) if vectorized else made)
     drawn = [together(side) if vectorized else encode(side) for side in outputs]
     laws = (CallableDraws(release, left, vectorized), CallableDraws(release, right, vectorized))
     return Called((drawn[0], drawn[1]), np.repeat(sides, sizes), np.array(sizes), laws)

@@ -18,7 +18,7 @@ from dpverify.privacy.numbers import Floats
 _RAISED = "raised "
 PAIRS = 200
 """The fewest pairs of further outputs that are compared to see how often two outputs agree."""
-_DIGITS = 9  # of differences: equal ones of outputs about different centers may differ by rounding
+_DIGITS = 9  # digits of differences: equal ones about different centers may differ by rounding
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def _others(case: _Case, make_release: Make, processes: bool) -> None:
         "two fresh objects give the same noise", case.observed, _fresh(make_release, draws)
     )
     for name in (_LEGACY, "Python's global generator"):
-        # another seed in between: noise that recurs whatever the seed does not come from there
+        # Another seed in between: noise that recurs whatever the seed does not come from it.
         one, control, two = (_after_seeding(name, s, make_release, draws) for s in (0, 1, 0))
         if in_common(one, control) < in_common(one, two):
             case.compare(f"seeding {name} with 0 repeats the noise", one, two)

@@ -80,7 +80,7 @@ def swap_test(seconds: Floats, noise: Floats) -> float:
     each.
     """
     even = len(seconds) // 2 * 2
-    # what is done to the times alone keeps the test exact: the swaps are of noises
+    # Changing the times alone keeps the test exact, because only noises are swapped.
     slower, larger = (
         np.diff(scipy.stats.rankdata(values[:even]).reshape(-1, 2), axis=1)
         for values in (_without_trend(seconds), noise)

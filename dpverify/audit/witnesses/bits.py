@@ -26,15 +26,15 @@ from dpverify.audit.witnesses.features import (
 )
 from dpverify.privacy.numbers import Floats
 
-_PLAINLY = 4.5  # of a fair bit this is 6.4 standard errors, which none of thousands reaches (1e-6)
+_PLAINLY = 4.5  # for a fair bit this is 6.4 standard errors, which none of thousands reaches (1e-6)
 _MANTISSA = 52
 _HIGH = 6  # leading bits of mantissas, which smooth noise need not have fair
 _SPREAD = 64.0  # a bit of weight w is low where the middle of the numbers spans so many w
 _MORE = 2.0  # times what the number itself tells: the least that a bit which is not low must tell
-_DISTINCT = 0.5  # of the numbers, at least: a few values have events of their own
+_DISTINCT = 0.5  # least share of distinct numbers: a few values have events of their own
 _LARGEST = 1 << 53
 _MODULI = (3, 5, 7)  # with the lowest bit these tell last digits apart, too
-_LEAST_ROWS = 200  # of numbers that have nothing to tell otherwise
+_LEAST_ROWS = 200  # least draws of columns that are not looked at closely
 _MOST_COLUMNS = 2048
 
 

@@ -22,15 +22,15 @@ from dpverify.privacy.numbers import Floats
 _RAREST, _WIDER = (
     30,
     1.15,
-)  # draws of the first level; and how many times as many of the first two, and so on
+)  # draws of the first level; and the factor by which the draws up to a level grow
 _FEWEST = 7  # levels
 _ATOM, _MOST_ATOMS = 0.05, 4  # a share of the draws with one score, and how many such scores
 Ranks = NDArray[np.intp]
 _NEWTON, _RIDGE, _DONE = 25, 1e-6, 1e-7
-_UNLIKELY = 0.01  # so rarely a curve is refused that is right
+_UNLIKELY = 0.01  # probability that a right curve is refused
 _BENDS = 0.7, 0.4, 0.2, 0.1, 0.04, 0.015, 0.005  # where there may be bends: shares of the draws
 MOST_BENDS = 3
-_EVIDENT = 6.0  # of twice the logarithm of the likelihood: by chance once in twenty lines
+_EVIDENT = 6.0  # in twice the logarithm of the likelihood: by chance once in twenty lines
 _DOUBT = (
     1.0  # standard errors of the curve that odds are taken down by: far out they are hardly known
 )

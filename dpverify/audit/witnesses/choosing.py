@@ -24,17 +24,19 @@ from dpverify.audit.witnesses.thresholds import (
 )
 from dpverify.privacy.numbers import Floats
 
-_PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
-_LEARNED = 0.04, 0.01  # and one that learned; at a second look
-_OF_A_PROFILE = 2.0  # likewise, in the standard errors of a whole profile
-_ROOT = 0.5  # and, of its signed root, in standard errors
+_PLAINER = 0.002  # how much more a later candidate, which is harder to explain, must promise
+_LEARNED = 0.04, 0.01  # likewise for one that learned; the second number at a second look
+_OF_A_PROFILE = 2.0  # likewise for a whole profile, in its standard errors
+_ROOT = 0.5  # likewise for the signed root, in standard errors
 CONTENDERS, _CLOSE = (
     5,
     0.3,
 )  # how many are compared at their best thresholds; with so much less promise
-_HARDER = 0.2, 0.5  # standard errors by counting that a later one must be worth more; a fitted one
-_FAR_LIKELIER = 10.0  # of the logarithm of the likelihood
-_HOPELESS = 0.1  # so far below the claim nothing is refuted: then the largest bound counts
+# standard errors by which a later one must be worth more by counting; a fitted one
+_HARDER = 0.2, 0.5
+_FAR_LIKELIER = 10.0  # in the logarithm of the likelihood
+# distance below the claim beyond which nothing is refuted: then the largest bound counts
+_HOPELESS = 0.1
 _NARROW, _REPEATED = 64, 4
 
 
@@ -318,7 +320,9 @@ def _compared(
         there, worth = moved(chosen, *sides, task, curve)
         if (
             most > -np.inf
-        ):  # those before are plainer, and this may look better by chance, the rarer the more
+            # earlier ones are plainer, and a later one may look better by chance, the more so if
+            # rarer
+        ):
             hits = [np.count_nonzero(one >= there.threshold) + 1 for one in sides]
             worth -= _HARDER[witness.candidate.fitted] * math.sqrt(1 / hits[0] + 1 / hits[1])
         worth -= _LEARNED[0] * witness.candidate.fitted
@@ -357,7 +361,8 @@ def along_curve(
     for threshold in np.unique(np.quantile(scores[1], 1 - rates, method="higher")):
         happens = [np.count_nonzero(side >= threshold) for side in scores]
         (p, _), (q, _) = (
-            estimate(np.asarray(hits), len(side), 0.0)  # of single calls a side has its own number
+            # for single calls, each side has its own number
+            estimate(np.asarray(hits), len(side), 0.0)
             for hits, side in zip(happens, scores, strict=True)
         )
         aim = replace(witness.aim, share=share_of(math.sqrt((1 - p) / p), math.sqrt((1 - q) / q)))

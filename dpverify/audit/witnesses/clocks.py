@@ -16,7 +16,7 @@ from dpverify.audit.witnesses.features import Candidate
 from dpverify.privacy.numbers import Floats
 
 _FEWEST = 50  # rows in which others rise and fall
-_MOVES = 0.5  # of the rows, at least, in which a clock has moved on
+_MOVES = 0.5  # least share of the rows in which a clock has moved on
 
 
 def clocks_of(own: Draws, other: Draws) -> list[int]:

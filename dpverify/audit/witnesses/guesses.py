@@ -36,7 +36,7 @@ from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.choosing import Witness
 from dpverify.privacy.numbers import Floats
 
-_PLAINER = 0.02  # what guesses of either side, harder to explain, must win more
+_PLAINER = 0.02  # how much more guesses of either side, which are harder to explain, must win
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dpverify.audit.outputs.draws import PLAIN, Draws
 from dpverify.audit.witnesses.features import Feature
 from dpverify.privacy.numbers import Floats
 
-_STEPS = 2.0**33  # of 32 bits, and of the middles between them
+_STEPS = 2.0**33  # steps of 32 bits, and the middles between them
 _FEWEST, _MEASURED, _LOOKED = (
     200,
     20_000,
@@ -28,7 +28,7 @@ _DIFFERENT = 150  # values among the first; atoms have events of their own
 _CLOSE, _SHARE = (
     1 / 256,
     0.1,
-)  # of 200 draws of anything else so many are so close with probability 1e-15
+)  # so many of 200 draws of anything else are so close with probability 1e-15
 _ERRORS = 4.0
 
 

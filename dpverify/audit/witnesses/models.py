@@ -150,7 +150,7 @@ def logistic(features: Sequence[Feature], own: Draws, other: Draws) -> Score:
     scaling = Scaling.of(*sides)
     rows = scaling.apply(np.concatenate(sides))
     model = LogisticRegression(solver="newton-cholesky", max_iter=20)
-    with warnings.catch_warnings(), _threads().limit(limits=1):  # one core an audit
+    with warnings.catch_warnings(), _threads().limit(limits=1):  # one core for each audit
         warnings.simplefilter("ignore")  # a fit that has not converged is a score as well
         model.fit(rows, _targets(own, other))
     weights = np.asarray(model.coef_[0], dtype=np.float64)

@@ -17,13 +17,14 @@ from dpverify.privacy.numbers import Floats
 
 POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
 OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors
-_DEFICITS = 1.05, 1.2, 1.5, 2, 4, 10, 30, 100, 1000  # of noise; a close look is for the first
+# factors by which noise is too small; a close look is for the first
+_DEFICITS = 1.05, 1.2, 1.5, 2, 4, 10, 30, 100, 1000
 _PLAIN = 3.0  # standard errors by which a larger one shows
 _EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of many events
 _PLAINLY = 3.5  # standard errors, counted so that few hits have theirs: more is rarely chance
-_COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
-_A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
-_HOPED = 0.02  # of a bound that is expected and not promised, as promises are compared
+_COMMON = 150  # hits; there are so many rarer events that some are evident by chance
+_A_STANDARD_ERROR = 0.005  # in epsilon, when promises are compared
+_HOPED = 0.02  # share of a bound that is expected and not promised, when promises are compared
 _BEYOND = 300.0
 TINY = 1e-12
 
@@ -79,7 +80,8 @@ def above_claimed(
             short = _A_STANDARD_ERROR * np.minimum(excess - cautious, 0.0)
             evident = (excess > _EVIDENT) & (np.asarray(hits) >= _COMMON)
             above = np.where(evident, np.maximum(above, short), above)
-        # For what is plainly there a bound says too little: of rare events it is the most cautious.
+        # For what is plainly there a bound says too little, since it is most cautious for rare
+        # events.
         root = signed_root(
             np.asarray(hits, dtype=np.float64) - delta * draws,
             other_hits,

@@ -34,7 +34,7 @@ _LOOKED, _FEWEST, _TIMES = (
     50,
     5,
 )  # draws a side; texts among them, at least, and how often each at most
-_CHARACTERS = 1 << 19  # that are looked at, a side
+_CHARACTERS = 1 << 19  # characters per side that are looked at
 _BEGINNING = 400  # characters in which numbers are read
 _MOST, _MOST_WORDS = 16, 8  # places and words of which there are events
 

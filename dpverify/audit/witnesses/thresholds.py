@@ -23,8 +23,8 @@ from dpverify.audit.witnesses.promises import (
 from dpverify.privacy.numbers import Floats
 
 _THRESHOLDS = 400
-_MOVE = 0.01  # what the curve must promise more, of epsilon, for a threshold to be moved
-_NEARLY = 0.93  # of the largest signed root: as good
+_MOVE = 0.01  # how much more, in epsilon, the curve must promise for a threshold to be moved
+_NEARLY = 0.93  # share of the largest signed root that is as good
 _DOUBT, _MORE_DOUBT = (
     0.5,
     1.5,
