@@ -66,7 +66,7 @@ _PLAIN, _SUSPICIOUS = (
     2.5,
 )  # standard errors above the claim that the best of many events has by chance: rarely, often
 _WITHOUT_CURVE = 0.9  # share of alpha; the rest is for the trade-off curve, if that is asked for
-_ENOUGH = 50_000  # draws a side from which some may be spent on a second look
+_ENOUGH = 50_000  # draws per side from which some may be spent on a second look
 _PLAINER = 0.002  # in epsilon: how much more than an event the guesses of either side must promise
 _LEARNING, _CHOOSING, _CERTIFYING, _AGAIN = range(4)
 

@@ -78,7 +78,7 @@ class SmallInstance:
 class Exhibit:
     """A false claim: f(dataset, size, bits), what is claimed of it, and pairs that refute that.
 
-    quick_trials: draws a side and pair under ``--quick``, where fewer than usual refute it.
+    quick_trials: draws per side and pair under ``--quick``, where fewer than usual refute it.
     """
 
     name: str
@@ -105,8 +105,8 @@ class BlackBox:
     from which all their randomness comes. Then a replay draws the same; otherwise it repeats
     the attack on fresh draws.
     rounded: a step, far below the noise, to which floats are rounded first, as in ``audit``.
-    quick_trials: draws a side and pair under ``--quick``, for a function that is slow or needs
-    fewer than usual; a run without ``--quick`` then takes five times as many.
+    quick_trials: draws per side and pair under ``--quick``, for a function that is slow or
+    needs fewer than usual; a run without ``--quick`` then takes five times as many.
     source: who asserts the claim, and where.
     """
 

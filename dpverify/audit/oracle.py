@@ -28,7 +28,7 @@ WITHIN = 1.5
 """Ratio of an attack's draws to an oracle's where these are many, as ``audit --power`` measures
 it.
 """
-_SAMPLE = 400_000  # draws a side to find the oracle's event
+_SAMPLE = 400_000  # draws per side to find the oracle's event
 _LOOK = 100_000  # draws per side to see about how many it needs
 _SIMULATED = 400  # pairs of binomials to find the oracle's power
 _STEP = 1.05  # factor up to which the oracle's draws are found
@@ -124,7 +124,7 @@ def _about(
 def _best(
     guarantee: Guarantee, laws: tuple[AuditedLaw, AuditedLaw], seed: int, sample: int
 ) -> tuple[float, float, float, Point]:
-    """Return ``_best_event`` in the better direction, from so many draws a side."""
+    """Return ``_best_event`` in the better direction, from so many draws per side."""
     drawn = [law.draw(SeededBits(seed, 0, side), sample) for side, law in enumerate(laws)]
     ratios = []
     for batch in drawn:
@@ -178,7 +178,7 @@ def _all_points(guarantee: Guarantee) -> Iterator[Point]:
 def _needed(
     guarantee: Guarantee, p: float, q: float, point: Point, alpha: float, seed: int
 ) -> int | None:
-    """Return the draws a side with which the joint test of one event with these probabilities
+    """Return the draws per side with which the joint test of one event with these probabilities
     has power ENOUGH.
     """
     epsilon, delta = point

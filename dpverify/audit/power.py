@@ -25,7 +25,7 @@ from dpverify.privacy import Guarantee
 DEFICITS = tuple(Fraction(percent, 100) for percent in (2, 3, 4, 5, 7, 10, 15, 20, 30, 50))
 ENOUGH = 0.9
 """The power that is asked for."""
-_LOOK = 200_000  # draws a side and pair to find the pair that shows a fault best
+_LOOK = 200_000  # draws per side and pair to find the pair that shows a fault best
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Frequency:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Setting in which faults are attacked: the claim, a pair, draws a side, alpha of one
+    """Setting in which faults are attacked: the claim, a pair, draws per side, alpha of one
     attack.
     """
 
@@ -114,7 +114,7 @@ def best_pair(
     *,
     look: int = _LOOK,
 ) -> NeighboringPair:
-    """Return the pair on which the claim is refuted, or nearly, with so many draws a side and
+    """Return the pair on which the claim is refuted, or nearly, with so many draws per side and
     pair.
     """
     if len(pairs) == 1:
@@ -148,7 +148,7 @@ def smallest_deficit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """Number of tries in a survey. few, many: draws a side of a quick and of a whole audit.
+    """Number of tries in a survey. few, many: draws per side of a quick and of a whole audit.
 
     deficits: attacks on each deficit of noise with ``many`` draws. faults: attacks on each planted
     fault with ``few``. again: those with ``many``, on what ``few`` missed or are not enough for.
@@ -164,7 +164,7 @@ class Effort:
 @dataclass(frozen=True, slots=True)
 class PlantedFault:
     """Frequencies with which a planted fault was detected on this pair, by the number of draws
-    a side.
+    per side.
     """
 
     name: str

@@ -48,12 +48,13 @@ from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
 from dpverify.privacy.numbers import to_float
 
-_FIRST = 64  # draws a side that only teach, on every pair
-_FAILED = 2000  # draws a side after which a function that never gave a value is taken to be broken
+_FIRST = 64  # draws per side that only teach, on every pair
+# draws per side after which a function that never gave a value is taken to be broken
+_FAILED = 2000
 _STILL = 1000  # draws per side to see whether outputs that hardly ever change do so at all
 _GROWTH = 0.15  # a batch is this part of what a pair has seen
 _RELEARN = 1.5  # learn again when a pair has seen this much more
-_KEPT = 100_000  # draws a side to learn from
+_KEPT = 100_000  # draws per side to learn from
 _ELSEWHERE = 5  # once in so many batches another pair than the best has its turn
 
 
@@ -126,7 +127,8 @@ class _Track:
 
 @dataclass(slots=True)
 class SequentialAttack:
-    """Sequential attack of at most ``most`` draws a side and pair, and about so many ``seconds``.
+    """Sequential attack of at most ``most`` draws per side and pair, and about so many
+    ``seconds``.
 
     ``alpha`` is for the whole attack, whenever it stops. go_on: whether the attack goes on
     after the refutation, with events that would refute larger epsilons: bets stop there, but
@@ -146,7 +148,7 @@ class SequentialAttack:
     peak: float = 0.0
 
     def run(self, target: Target, stream: int) -> tuple[Certificate, int]:
-        """Return the certificate, and the number of draws a side. ``bets`` has the history."""
+        """Return the certificate, and the number of draws per side. ``bets`` has the history."""
         tracks = [
             _Track(index, pair, (target(pair.left), target(pair.right)))
             for index, pair in enumerate(self.pairs)

@@ -1,8 +1,8 @@
 """Planted faults in stages: few draws first, more only for what they missed.
 
-Most faults are coarse. An audit of 400,000 draws a side shows them with 25,000, and each stage
-has draws and a share of alpha of its own, so what a stage catches stands whatever the others
-saw.
+Most faults are coarse. An audit of 400,000 draws per side shows them with 25,000, and each
+stage has draws and a share of alpha of its own, so what a stage catches stands whatever the
+others saw.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ POWER = 0.9
 class StagedAttack:
     """Attack on planted faults in stages; ``alpha`` for all stages of one fault.
 
-    trials: the audit's draws a side and pair. beyond: whether a fault is attacked with more
+    trials: the audit's draws per side and pair. beyond: whether a fault is attacked with more
     than those before it counts as missed.
     """
 
@@ -92,7 +92,7 @@ def _remembered(target: Target) -> Target:
 
 
 def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
-    """Estimate how many draws a side and pair, in place of ``trials``, this event takes to
+    """Estimate how many draws per side and pair, in place of ``trials``, this event takes to
     refute the claim with ``POWER``, as if counts were normal; infinite where its shares tell
     nothing.
     """

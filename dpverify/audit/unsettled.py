@@ -38,7 +38,7 @@ def _stands_out(seen: Certificate) -> bool:
 
 
 def draws_to_decide(seen: Certificate, guarantee: Guarantee, alpha: float) -> float:
-    """Estimate how many draws a side refute the claim at this level if the event stays as
+    """Estimate how many draws per side refute the claim at this level if the event stays as
     common on both sides as it was; infinite where more than ``MOST_DRAWS`` would be needed.
     """
 

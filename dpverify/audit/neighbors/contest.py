@@ -18,7 +18,7 @@ from dpverify.audit.outputs.laws import both_drawn
 from dpverify.audit.subjects import Target
 
 FEWEST_DRAWS = 50
-"""Draws a side and pair in the first round, at least."""
+"""Draws per side and pair in the first round, at least."""
 _ERRORS = (0.5, 2.5)  # standard errors taken off a score, in the first and the last round
 _CHILDREN = 0.25  # share of a round's pairs that are near the best of the round before
 _MOST_DRAWS = 200_000  # a score of more draws is no better
@@ -27,7 +27,8 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: how many pairs were compared with how many draws a side, and the best of them.
+    """One round: how many pairs were compared with how many draws per side, and the best of
+    them.
 
     calls: all calls of the subject in this round. best: names and scores (see ``proxies.promise``).
     failed: pairs on which the subject raised an exception, by name.

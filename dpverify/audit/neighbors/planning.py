@@ -144,7 +144,7 @@ def _chosen_steps(
     given: Sequence[int] | None, guarantee: Guarantee, certifying: int, alpha: float
 ) -> tuple[int, ...]:
     """Return the steps asked for; by default 1, and the largest of a few numbers for which so
-    many draws a side are ample.
+    many draws per side are ample.
     """
     if given is not None:
         steps = tuple(dict.fromkeys(whole(k, "steps") for k in given))
@@ -164,8 +164,8 @@ def _chosen_steps(
 
 
 def _places(budget: int, draws: int, *, exactly: bool = False) -> int:
-    """Return with how many pairs a search can begin, so that each gets so many draws a side: a
-    power of two, unless it is to be the most.
+    """Return with how many pairs a search can begin, so that each gets so many draws per side:
+    a power of two, unless it is to be the most.
     """
     places = 2
     while places < _MOST_PAIRS and 4 * places * rounds_of(2 * places) * draws <= budget:

@@ -1,4 +1,5 @@
-"""Cheap scores for a search: how much epsilon a pair seems to give away, from a few draws a side.
+"""Cheap scores for a search: how much epsilon a pair seems to give away, from a few draws per
+side.
 
 No certificate: the best of many events on the draws that chose it. It ranks pairs, whose best
 one is then audited on fresh draws.

@@ -89,7 +89,8 @@ class Called:
 def called(
     release: Callable[..., Any], left: Any, right: Any, size: int, *, vectorized: bool, seed: int
 ) -> Called:
-    """Call the function for ``size`` outputs a side, on average where each is a call of its own.
+    """Call the function for ``size`` outputs per side, on average where each is a call of its
+    own.
 
     vectorized: release(data, size) returns many outputs and is asked for them in several
     batches, a left and a right one in the order of a coin. Raises ValueError where it returns

@@ -18,7 +18,7 @@ from dpverify.audit.witnesses.features import Score, by_rows, tame
 from dpverify.privacy.numbers import Floats
 
 _CUT = 30.0
-_FOR_SCALES = 200_000  # numbers a side
+_FOR_SCALES = 200_000  # numbers per side
 _LEAST_SCALE = 1e-290
 _LEAST_VARIANCE = 1e-12
 _EVIDENT = 1e4  # standard errors, where there is no error

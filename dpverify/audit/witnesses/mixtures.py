@@ -26,7 +26,7 @@ _SHARES = 0.5, 0.3, 0.2, 0.1, 0.05, 0.02
 _MOST_PARTS = 64
 _MOST_SHARES = 12  # parts whose shares are looked at one by one
 _EVIDENT = 4.0  # gain in the logarithm of the likelihood that a share of its own needs
-_COMPARED = 8000  # draws a side by which shares and lengths are compared
+_COMPARED = 8000  # draws per side by which shares and lengths are compared
 _LEAST_VARIANCE, _RIDGE = 1e-12, 1e-6
 
 

@@ -33,7 +33,7 @@ _LOOKED, _FEWEST, _TIMES = (
     2000,
     50,
     5,
-)  # draws a side; texts among them, at least, and how often each at most
+)  # draws per side; texts among them, at least, and how often each at most
 _CHARACTERS = 1 << 19  # characters per side that are looked at
 _BEGINNING = 400  # characters in which numbers are read
 _MOST, _MOST_WORDS = 16, 8  # places and words of which there are events
