@@ -63,8 +63,9 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
     Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
     all data.
     cell: the public grid's step, for all columns or one for each, rounded down to a power of two;
-    at most 1/100 of the smallest standard deviation in any direction. Numbers beyond 2^40 cells
-    are clamped, so the mean and all deviations have to be well below that.
+    at most 1/100 of the smallest standard deviation in any direction, in the units of all
+    columns. Numbers beyond 2^40 cells are clamped, so the mean and all deviations have to be well
+    below that.
     bound: R, the public bound on the means' magnitude, in the data's unit; by default 2^40 cells.
     kappa: a public bound on the ratio of the covariance's eigenvalues; with it, rounds that are
     not needed are left out.

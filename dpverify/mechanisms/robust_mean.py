@@ -109,7 +109,7 @@ _DRAWN = rational(
 class RobustMeanEstimate(VectorMeanEstimate):
     """A private mean, with what is known of how far outliers may have moved it.
 
-    slabs: number of directions that were cut, and number of columns.
+    slabs: number of directions and columns that were cut.
     certificate: in deviations, a bound on the distance between the mean of the averaged records
     and the mean of the inliers among them, for at most a share gamma of outliers among them. It
     fails with probability at most 1 / 500, over the noise alone. None without second moments or

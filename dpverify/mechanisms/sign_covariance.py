@@ -197,8 +197,8 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return None
 
     def _located(self, factor: Any, count: float) -> ShapeEstimate:
-        """Return the shape of this factor; with a scale, the factor is of [[V + l l^T, l], [l^T,
-        1]], and the result has the location l and the shape of V.
+        """Return the shape of this factor; with a scale, the factor is of
+        [[V + l l^T, l], [l^T, 1]], and the result has the location l and the shape of V.
         """
         spread = self.spread(count)
         center = np.array(self.center)
