@@ -31,8 +31,9 @@ _HEADER = """\
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference between the code and the ledger in one entry. ``breaking``: a promise got
-    weaker.
+    """A difference between the code and the ledger in one entry.
+
+    breaking: a promise got weaker.
     """
 
     key: str
@@ -118,15 +119,16 @@ def claims_of(suite: Suite, name: str) -> dict[str, Entry]:
 def with_witnesses(
     suite: Suite, current: Mapping[str, Entry], refuted: Mapping[str, Refutation]
 ) -> dict[str, Entry]:
-    """Return the same entries with the digests of the witnesses, which are written where none
-    shows what is promised.
+    """Return the same entries with the digests of the witnesses.
+
+    Witnesses are written where none shows what is promised.
     """
     kept = {f"exhibits/{name}": refutations.keep(suite, one) for name, one in refuted.items()}
     return {**current, **kept}
 
 
 def unshown(suite: Suite, recorded: Mapping[str, Entry]) -> list[Difference]:
-    """Return refuted entries whose witness is missing, was changed, is of something else, or is
+    """Return refuted entries without a witness of theirs: missing, changed, of something else,
     refused.
     """
     found: list[Difference] = []

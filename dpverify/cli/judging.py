@@ -1,6 +1,4 @@
-"""The commands ``audit`` and ``prove``, in units of work, and the file of what was proved for
-this build.
-"""
+"""The commands ``audit`` and ``prove``, and the file of what was proved for this build."""
 
 from __future__ import annotations
 
@@ -217,8 +215,9 @@ def _update(options: argparse.Namespace, suite: Suite, console: Console) -> int:
 
 
 def check_lemmas(options: argparse.Namespace) -> int:
-    """Compare the file of checked obligations with the code, from sources alone: nothing is
-    loaded or run.
+    """Compare the file of checked obligations with the code, from sources alone.
+
+    Nothing is loaded or run.
     """
     if options.names:
         raise UsageError(f"--check is of all obligations: leave {' '.join(options.names)} out.")

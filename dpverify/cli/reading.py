@@ -1,8 +1,7 @@
-"""The commands ``list``, ``explain``, ``papers`` and ``claims``: what there is, and what it
-rests on.
+"""The commands ``list``, ``explain``, ``papers`` and ``claims``.
 
-What is only read is not built: ``list`` shows the ledger, ``explain`` loads the mechanisms that
-it is asked for.
+They show what there is, and what it rests on. What is only read is not built: ``list`` shows
+the ledger, ``explain`` loads the mechanisms that it is asked for.
 """
 
 from __future__ import annotations
@@ -70,8 +69,9 @@ def add_list(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def list_everything(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """Print a table of configurations and exhibits; where the ledger has no entry, as the code
-    has it.
+    """Print a table of configurations and exhibits.
+
+    Where the ledger has no entry, it is as the code has it.
     """
     recorded = ledger.read(ledger.path_of(suite))
     rows = [("configuration", "claim", "status", "source")]
@@ -116,9 +116,7 @@ def _check_explained(names: Sequence[str], suite: Suite) -> None:
 
 
 def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """Print the derivation trees of the named configurations, and why the named exhibits are
-    false.
-    """
+    """Print the derivation trees of configurations, and why exhibits are false."""
     _check_explained(options.names, suite)
     build, checked = lemmas.Build(suite.root), lemmas.read(lemmas.path_of(suite.root))
     asked = [name for name in suite.entries if name in {_name(name) for name in options.names}]
@@ -188,8 +186,9 @@ def _print_unstated(paper: str) -> None:
 
 
 def claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """Compare the code with the ledger, and the ledger with its witnesses; or attack false
-    claims and write both.
+    """Compare the code with the ledger, and the ledger with its witnesses.
+
+    With ``--update``, attack false claims and write both.
     """
     path, refuted = ledger.path_of(suite), attack(suite) if options.update else {}
     recorded = ledger.read(path)

@@ -60,9 +60,9 @@ def add_command(
     names: bool = False,
     besides: str = "",
 ) -> argparse.ArgumentParser:
-    """Declare a command about a suite; ``names``: it takes any number of NAMEs, by default
-    everything.
+    """Declare a command about a suite.
 
+    names: it takes any number of NAMEs, by default everything.
     besides: the text that its help adds after the exit codes.
     """
     parser = _declared(commands, name, summary, example, EXIT_CODES + besides)
@@ -108,8 +108,9 @@ def _declared(
 
 
 def add_parallel(parser: argparse.ArgumentParser) -> None:
-    """Add ``--workers``, ``--cluster``, ``--shard`` and ``--jsonl``, for commands that run
-    units of work and emit events.
+    """Add ``--workers``, ``--cluster``, ``--shard`` and ``--jsonl`` to a command.
+
+    They are for commands that run units of work and emit events.
     """
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", type=at_least(1), metavar="N", help="default: one a core")
@@ -173,8 +174,9 @@ def seed_from(options: argparse.Namespace) -> int:
 def check_names(
     names: Sequence[str], known: Sequence[str], *, listed: str = "see `dpverify list`."
 ) -> None:
-    """Raise UsageError for a name that is not known, with the nearest ones, or where they are
-    ``listed``.
+    """Raise UsageError for a name that is not known.
+
+    The message has the nearest names, or where they are ``listed``.
     """
     for name in names:
         if name not in known:
@@ -189,8 +191,9 @@ def check_names(
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
-    """End with wrong usage if a command was given what it does not take, with the nearest
-    options.
+    """End with wrong usage if a command was given what it does not take.
+
+    The message has the nearest options.
     """
     if unknown:
         options = parser._option_string_actions  # argparse has no public name for them
@@ -250,10 +253,10 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _keys(path: Path, seed: int) -> set[str]:
-    """Return keys of the results that a run which goes on in this file must not lose; invalid
-    ones are done again.
+    """Return keys of the results that a run which goes on in this file must not lose.
 
-    Raises UsageError for results of another seed, none of which the run would take or keep.
+    Invalid results are done again. Raises UsageError for results of another seed, none of which
+    the run would take or keep.
     """
     stored = read(path)
     others = {one.seed for one in stored.started} - {seed}

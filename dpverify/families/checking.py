@@ -45,8 +45,9 @@ class FamilyReport:
 
 
 def check_family(family: Family, lowest: float, highest: float) -> FamilyReport:
-    """Check numerically the four assumptions of truncated estimation for parameters from
-    ``lowest`` to ``highest``.
+    """Check numerically the four assumptions of truncated estimation for a range of parameters.
+
+    lowest, highest: the ends of the range.
 
     S1: the variance of T is bounded from both sides.
     S2: the range is inside of all parameters.
@@ -133,11 +134,11 @@ def _refuse_misfits(family: Family, parameters: list[float], thetas: list[float]
 
 
 def _contradiction(family: Family, parameter: float, theta: float) -> str:
-    """Return how density, moments, log partition, window, support and median contradict each
-    other; empty if they do not.
+    """Return how a family's methods contradict each other; empty if they do not.
 
-    The parameter's name is not checked: a natural parameter three times too large is another
-    family of the same form.
+    Density, moments, log partition, window, support and median are compared. The parameter's
+    name is not checked: a natural parameter three times too large is another family of the same
+    form.
     """
     low, high = family.window(theta)
     law, ends = family.limited(theta, low, high, "clip"), family.support()

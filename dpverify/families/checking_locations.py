@@ -1,5 +1,6 @@
-"""A check that a location-scale family's methods agree, and that clipped moments tell its laws
-apart.
+"""A check of location-scale families: their methods agree, and moments tell laws apart.
+
+The moments are those of clipped records.
 """
 
 from __future__ import annotations

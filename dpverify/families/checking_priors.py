@@ -59,8 +59,9 @@ def check_prior(
     survival: Survival | None = None,
     outside: Outside = "mask",
 ) -> PriorReport:
-    """Check numerically the four assumptions of truncated estimation over a prior, for a
-    survival set if one is given.
+    """Check numerically the four assumptions of truncated estimation over a prior.
+
+    survival: a set to truncate to, or None.
 
     S1: the covariance of T is bounded from both sides.
     S2: the prior is inside of all parameters.
@@ -110,8 +111,9 @@ def _broken(curvature: Curvature, degree: int | None, prior: Prior) -> dict[str,
 
 
 def _contradiction(family: ExponentialFamily, theta: Floats) -> str:
-    """Return how log partition, mean, Fisher information, matching and draws contradict each
-    other; empty if they do not.
+    """Return how a family's methods contradict each other; empty if they do not.
+
+    Log partition, mean, Fisher information, matching and draws are compared.
     """
     mean, fisher = family.mean(theta), family.fisher(theta)
     unit = 1 / np.sqrt(np.diag(fisher))  # unit of theta, and one over the unit of T

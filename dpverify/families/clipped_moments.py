@@ -55,8 +55,9 @@ class Response:
 
 
 def clipped_spectrum(spectrum: Floats, bound: float) -> Floats:
-    """Compute E z_i^2 = E y_i^2 min(1, bound / r^2) of clipped records, of shape (d,), to about
-    12 digits.
+    """Compute E z_i^2 = E y_i^2 min(1, bound / r^2) of clipped records, of shape (d,).
+
+    The result has about 12 digits.
 
     spectrum: positive variances of shape (d,). E y_i^2 f(r^2) is lambda_i E f(Q_i) for every f,
     where Q_i is r^2 plus lambda_i times a chi-square of 2 degrees of freedom, of transform
@@ -68,8 +69,9 @@ def clipped_spectrum(spectrum: Floats, bound: float) -> Floats:
 
 
 def masked_spectrum(spectrum: Floats, bound: float) -> tuple[float, Floats]:
-    """Compute P(r^2 <= bound) and E y_i^2 of records inside, times their probability: shape
-    (d,), to about 12 digits.
+    """Compute P(r^2 <= bound) and E y_i^2 of records inside, times their probability.
+
+    The latter has shape (d,); both have about 12 digits.
     """
     own = _checked(spectrum, bound)
     along = transform(own, inside(own))
@@ -78,8 +80,9 @@ def masked_spectrum(spectrum: Floats, bound: float) -> tuple[float, Floats]:
 
 
 def masked_moments(spectrum: Floats, bound: float) -> Floats:
-    """Compute E(y_i^2 | r^2 <= bound), of shape (d,), to about 12 digits, also where hardly any
-    record is inside.
+    """Compute E(y_i^2 | r^2 <= bound), of shape (d,), to about 12 digits.
+
+    It is as accurate where hardly any record is inside.
     """
     own = _checked(spectrum, bound)
     along = transform(own, inside(own))
@@ -136,15 +139,14 @@ def clipped_inverse(values: Floats, bound: float, floor: float = 0.0) -> Inverse
 def masked_inverse(
     values: Floats, bound: float, floor: float = 0.0, most: float = _MOST_VARIANCE
 ) -> Inverse:
-    """Find the variances whose moments inside the ball, E(y_i^2 | r^2 <= bound), are
-    ``values``: shape (d,), noisy ones too.
+    """Find the variances whose moments inside the ball, E(y_i^2 | r^2 <= bound), are ``values``.
 
-    values are floored and capped as in ``clipped_inverse``. The truncated likelihood,
-    b.values / 2 + log int_ball exp(-sum_i b_i y_i^2 / 2) dy, is minimized over the precisions b
-    = 1 / lambda, in which it is convex, up to a variance of ``most`` times the bound: the law
-    of ever larger variances is flat in the ball, of moments bound / (d + 2), and no variance
-    has larger equal ones. Where the limit is met the moment of that coordinate stays below the
-    value.
+    values: of shape (d,), noisy ones too; they are floored and capped as in
+    ``clipped_inverse``. The truncated likelihood, b.values / 2 + log int_ball
+    exp(-sum_i b_i y_i^2 / 2) dy, is minimized over the precisions b = 1 / lambda, in which it
+    is convex, up to a variance of ``most`` times the bound: the law of ever larger variances is
+    flat in the ball, of moments bound / (d + 2), and no variance has larger equal ones. Where
+    the limit is met the moment of that coordinate stays below the value.
     """
     wanted, changed = _attainable(values, bound, floor)
     least = 1 / most
@@ -188,7 +190,8 @@ def _masked_at(precisions: Floats, wanted: Floats) -> _Masked:
 
 
 def _searched(state: _Masked, step: Floats, least: float, wanted: Floats) -> _Masked | None:
-    """Halve the step, bent at the limit and within a factor of 50, until the objective falls;
+    """Halve the step, bent at the limit and within a factor of 50, until the objective falls.
+
     None if it never does.
     """
     share = 1.0

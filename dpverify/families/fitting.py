@@ -19,9 +19,7 @@ _FLAT = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """Laws whose location is within ``far`` scales of that of one law, and whose scale is
-    within a ``factor`` of its scale.
-    """
+    """Laws near one law: the location within ``far`` scales, the scale within a ``factor``."""
 
     location: float
     scale: float

@@ -83,8 +83,9 @@ class _Precise(ExponentialFamily):
         return np.asarray(covariance @ along), np.asarray(covariance)
 
     def log_partition(self, theta: Floats) -> float:
-        """Compute -log det P / 2 + h^T P^-1 h / 2 for the precision P and h = P mean; the rest
-        is in h(x).
+        """Compute -log det P / 2 + h^T P^-1 h / 2 for the precision P and h = P mean.
+
+        The rest of the log partition is in h(x).
         """
         precision, along = self.split(theta)
         if not definite(precision):
@@ -170,8 +171,10 @@ class _Precise(ExponentialFamily):
         return [self.project(theta, prior) for theta in found]
 
     def survival(self, prior: Prior, mass: float = 0.99) -> Ball:
-        """Return a ball about 0 whose radius is that of the widest spherical law plus the
-        length of the longest mean.
+        """Return a ball about 0 that holds a share ``mass`` of the records under every theta.
+
+        Its radius is that of the widest spherical law of the prior, plus the length of the
+        longest mean.
         """
         check_mass(mass)
         low, _, far = self._span(prior)

@@ -85,8 +85,9 @@ class Normal(Family):
 
 @dataclass(frozen=True)
 class LogNormal(Normal):
-    """Records whose logarithms are normal of known deviation: T = ln x; the parameter is the
-    mean of T.
+    """Records whose logarithms are normal of known deviation: T = ln x.
+
+    The parameter is the mean of T.
     """
 
     parameter: ClassVar[str] = "mean of logarithms"
@@ -157,8 +158,9 @@ class Poisson(Family):
 
 @dataclass(frozen=True)
 class ContinuousPoisson(Poisson):
-    """Positive numbers of density proportional to rate^x / Gamma(x + 1). The mean is not the
-    rate: 1.2388 at rate 1.
+    """Positive numbers of density proportional to rate^x / Gamma(x + 1).
+
+    The mean is not the rate: 1.2388 at rate 1.
     """
 
     lattice: ClassVar[bool] = False
@@ -171,8 +173,9 @@ class ContinuousPoisson(Poisson):
 
 @dataclass(frozen=True)
 class ContinuousBernoulli(Family):
-    """Numbers from 0 to 1 of density proportional to p^x (1 - p)^(1 - x): T = x, theta =
-    ln(p / (1 - p)).
+    """Numbers from 0 to 1 of density proportional to p^x (1 - p)^(1 - x).
+
+    T = x, theta = ln(p / (1 - p)).
     """
 
     parameter: ClassVar[str] = "p"
@@ -228,8 +231,9 @@ class ContinuousBernoulli(Family):
 
 @dataclass(frozen=True)
 class Weibull(Family):
-    """Weibull records of known power: T = x^power, theta = -scale^-power; exponential for power
-    1, Rayleigh for 2.
+    """Weibull records of known power: T = x^power, theta = -scale^-power.
+
+    They are exponential for power 1, Rayleigh for 2.
     """
 
     power: float = 1.0

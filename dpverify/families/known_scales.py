@@ -1,5 +1,6 @@
-"""Known location-scale families: normal, logistic and Gumbel laws, and records whose logarithms
-have these.
+"""Known location-scale families: normal, logistic and Gumbel laws, and their exponentials.
+
+Records of the latter have logarithms of these laws.
 """
 
 from __future__ import annotations

@@ -57,8 +57,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Moments of s, which is t mapped to -1 and 1 at the ends of an interval: E clip(s, +-turn)
-    and E s^2, clipped or inside.
+    """Clipped moments of s, which is t mapped to -1 and 1 at the ends of an interval.
+
+    The moments are E clip(s, +-turn) and E s^2, clipped or inside.
 
     slopes: derivatives by the location and by the logarithm of the scale, shape (2, 2), the
     first in units of the scale.

@@ -1,12 +1,11 @@
-"""Matching: from released moments of truncated or clipped records back to the parameters of a
-family. Post-processing.
+"""Matching: from released moments of truncated or clipped records to a family's parameters.
 
-Truncated: A_S(theta) - <theta, released> is convex, and its least place over the prior is the
-maximum likelihood estimate; damped Newton steps find it, each to the least place of the
-quadratic model over the prior. Clipped: the estimate is the theta whose clipped statistic has
-the released mean. If the symmetrised derivative of the mean is at least a > 0 all over a convex
-prior that holds the estimate and the truth, these are at most |released - expected at the
-truth| / a apart: strong monotonicity.
+Everything here is post-processing. Truncated: A_S(theta) - <theta, released> is convex, and its
+least place over the prior is the maximum likelihood estimate; damped Newton steps find it, each
+to the least place of the quadratic model over the prior. Clipped: the estimate is the theta
+whose clipped statistic has the released mean. If the symmetrised derivative of the mean is at
+least a > 0 all over a convex prior that holds the estimate and the truth, these are at most
+|released - expected at the truth| / a apart: strong monotonicity.
 """
 
 from __future__ import annotations
@@ -36,8 +35,9 @@ from dpverify.privacy.numbers import Floats
 
 
 class NotMonotone(ValueError):
-    """An error: clipped moments do not grow with theta over the prior, so that nothing bounds
-    the error of a match by theirs.
+    """An error: clipped moments do not grow with theta over the prior.
+
+    Then nothing bounds the error of a match by the error of the moments.
 
     least: the least eigenvalue of the symmetrised Jacobian that was found, which is not
     positive.
@@ -52,11 +52,11 @@ class NotMonotone(ValueError):
 def least_curvature(
     family: ExponentialFamily, prior: Prior, survival: Survival, outside: Outside
 ) -> float:
-    """Compute the least eigenvalue of the derivative of the statistic's mean by theta, over the
-    family's ``points`` of the prior.
+    """Compute the least eigenvalue of the derivative of the statistic's mean by theta.
 
-    For records inside alone ("mask") that is of Cov(T | S); for clipped ones of the symmetrised
-    Cov(T(z), T(x)). Between points nothing is shown.
+    It is the least over the family's ``points`` of the prior. For records inside alone ("mask")
+    that is of Cov(T | S); for clipped ones of the symmetrised Cov(T(z), T(x)). Between points
+    nothing is shown.
     """
     if isinstance(family, NormalPrecision) and is_spectral(prior, survival):
         spectra = (np.diag(family.textbook(theta)) for theta in family.points(prior))
@@ -74,11 +74,10 @@ def least_curvature(
 def truncated_mle(
     family: ExponentialFamily, prior: Prior, survival: Survival, released: Floats
 ) -> Solved | Unsolved:
-    """Find the theta of the prior that maximizes the likelihood of records in the set, where T
-    has the mean ``released``.
+    """Find the theta of the prior that maximizes the likelihood of records in the set.
 
-    Raises ValueError where the set cannot be shown to hold 1 / 20 of the records for every
-    theta of the prior.
+    T of these records has the mean ``released``. Raises ValueError where the set cannot be
+    shown to hold 1 / 20 of the records for every theta of the prior.
     """
     mass_of(family, prior, survival)
     released = _numbers(family, released)

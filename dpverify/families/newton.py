@@ -1,5 +1,6 @@
-"""Minimization of a smooth convex function over a convex set that one can project on, by damped
-Newton steps.
+"""Minimization of a smooth convex function over a convex set by damped Newton steps.
+
+The set is one that can be projected on.
 """
 
 from __future__ import annotations
@@ -36,9 +37,7 @@ class Solved:
 
 @dataclass(frozen=True, slots=True)
 class Unsolved:
-    """A failed search: ``nearest`` is the last theta that was tried, and ``why`` says what went
-    wrong.
-    """
+    """A failed search: ``nearest`` is the last theta that was tried, ``why`` what went wrong."""
 
     nearest: Floats
     why: str
@@ -107,10 +106,10 @@ def _fallen(
 
 
 def _least_of_model(state: Model, theta: Floats, nearest: Project) -> tuple[Floats, bool, bool]:
-    """Find where the quadratic model is least over the set, by accelerated projected gradients,
-    which restart where they overshoot.
+    """Find where the quadratic model is least over the set, by accelerated projected gradients.
 
-    Returns also whether the set limits that place, and whether the search ended.
+    They restart where they overshoot. Returns also whether the set limits that place, and
+    whether the search ended.
     """
     values, vectors = np.linalg.eigh(state.hessian)
     values = np.maximum(values, 1e-13 * values[-1])

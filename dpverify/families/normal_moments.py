@@ -1,8 +1,8 @@
-"""Moments of the statistic (-x x^T / 2, x) of normal vectors, the matrix packed: in balls and
-shells, or clipped to balls.
+"""Moments of the statistic (-x x^T / 2, x) of normal vectors, the matrix packed.
 
-They are computed about the ball's center, in units of its radius, along the eigenvectors of the
-covariance, by the paths of ``balls``; and moved from there. Source: OURS.
+The vectors are in balls and shells, or clipped to balls. The moments are computed about the
+ball's center, in units of its radius, along the eigenvectors of the covariance, by the paths of
+``balls``; and moved from there. Source: OURS.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class Frame:
         return np.concatenate([-pack(squares) / 2, x + mass * self.center])
 
     def move(self, which: Which) -> Floats:
-        """Return the matrix that turns moments of (y y^T, y), or of y, into those of the
-        statistic, but for constants.
+        """Return the matrix from moments of (y y^T, y), or of y, to those of the statistic.
+
+        Constants are left out.
         """
         if which == "mean":
             return self.vectors
@@ -68,8 +69,9 @@ class Frame:
 
 @dataclass(frozen=True)
 class Inside:
-    """Records in a ball, or in an outer and not in an inner one: each ball's moments, and the
-    sign with which they count.
+    """Records in a ball, or in an outer and not in an inner one.
+
+    Each ball has its moments, and the sign with which they count.
     """
 
     frames: list[Frame]
@@ -180,8 +182,9 @@ def _joint(which: Which, pairs: Limited, alone: Limited) -> Floats:
 
 
 def from_center(vectors: Floats, center: Floats) -> Floats:
-    """Return the matrix from packed (y y^T, y) to (-x x^T / 2, x) for x = center + vectors y,
-    but for constants.
+    """Return the matrix from packed (y y^T, y) to (-x x^T / 2, x) for x = center + vectors y.
+
+    Constants are left out.
     """
     d = len(center)
     rows, columns, factors = places(d)
@@ -195,8 +198,8 @@ def from_center(vectors: Floats, center: Floats) -> Floats:
 
 
 def _unit(which: Which, outer: Frame, inner: Frame) -> Floats:
-    """Return the factors that turn moments of (y y^T, y), or of y, from the inner ball's units
-    to the outer's.
+    """Return the factors of moments of (y y^T, y), or of y, from the inner ball's units to the
+    outer's.
     """
     d = len(outer.center)
     ratio = float(np.linalg.norm(inner.vectors) / np.linalg.norm(outer.vectors))

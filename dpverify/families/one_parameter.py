@@ -1,5 +1,4 @@
-"""Exponential families with one parameter: their interface, and their clipped and truncated
-statistics.
+"""Exponential families with one parameter, and their clipped and truncated statistics.
 
 A family has densities exp(theta t - A(theta)) h(t) of its statistic t = T(x), which increases
 in the record x. Nothing here is run on data: records are compared with ``record(t)``.
@@ -38,8 +37,9 @@ class Limited:
 
 @dataclass(frozen=True)
 class Family(ABC):
-    """An exponential family with one parameter. A user's own is a frozen dataclass with the
-    abstract methods.
+    """An exponential family with one parameter.
+
+    A user's own is a frozen dataclass with the abstract methods.
 
     parameter: the name that textbooks use.
     lattice: whether the statistic is an integer, with masses in place of densities.
@@ -84,8 +84,9 @@ class Family(ABC):
         """Give an interval that the statistic leaves with probability below 1e-15."""
 
     def log_density(self, theta: float, t: Floats) -> Floats:
-        """Compute log h(t) + theta t, up to a constant: to be overridden where these two nearly
-        cancel.
+        """Compute log h(t) + theta t, up to a constant.
+
+        Override it where these two nearly cancel.
         """
         return np.asarray(self.log_base(t) + theta * t)
 

@@ -32,8 +32,9 @@ _ASYMPTOTIC = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Contour:
-    """Nodes of a path and the weights of the transform there: factors times exp(exponents).
-    Shapes (m,).
+    """Nodes of a path, and the weights of the transform there.
+
+    The weights are factors times exp(exponents). Shapes (m,).
     """
 
     nodes: Complexes
@@ -124,8 +125,9 @@ def outside(spectrum: Floats) -> Contour:
 
 
 def quadratic_cdf(spectrum: Floats, x: float) -> float:
-    """Compute P(Q <= x) for positive variances of shape (d,): to about 12 digits, also where it
-    is tiny.
+    """Compute P(Q <= x) for positive variances of shape (d,).
+
+    It has about 12 digits, also where it is tiny.
     """
     if x <= 0:
         return 0.0
@@ -135,8 +137,9 @@ def quadratic_cdf(spectrum: Floats, x: float) -> float:
 
 
 def quadratic_tail(spectrum: Floats, x: float) -> float:
-    """Compute P(Q > x) for positive variances of shape (d,): to about 12 digits, also where it
-    is tiny.
+    """Compute P(Q > x) for positive variances of shape (d,).
+
+    It has about 12 digits, also where it is tiny.
     """
     if x <= spectrum.sum():
         return 1.0 - quadratic_cdf(spectrum, x)
@@ -242,8 +245,9 @@ def _width(spectrum: Floats, edge: float, start: float) -> float:
 
 
 def path_width(size: Callable[[Complexes], Floats], edge: float, start: float) -> float:
-    """Find the u beyond which nothing is left of exp(size) / |s| on the path s = start
-    (1 + i u)^2 - edge.
+    """Find the u beyond which nothing is left of exp(size) / |s| on a path.
+
+    The path is s = start (1 + i u)^2 - edge.
     """
     nodes = start * (1 + 1j * np.append(0.0, _WIDTHS)) ** 2 - edge
     sizes = size(nodes) - np.log(np.abs(nodes))
@@ -266,8 +270,9 @@ def gauss(number: int) -> tuple[Floats, Floats]:
 
 
 def scaled_e2(nodes: Complexes) -> Complexes:
-    """Compute exp(-s) E_2(-s), for Im s > 0: from E_1 where that can be, else by 24 terms of
-    its expansion.
+    """Compute exp(-s) E_2(-s), for Im s > 0.
+
+    It is from E_1 where that can be, else by 24 terms of its expansion.
     """
     near = np.abs(nodes) < _ASYMPTOTIC
     close, far = np.where(near, nodes, 1.0 + 1.0j), np.where(near, 2 * _ASYMPTOTIC, nodes)

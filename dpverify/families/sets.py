@@ -1,5 +1,4 @@
-"""Public sets that limit records or parameters: balls, boxes, shells, matrices with eigenvalues
-in an interval.
+"""Public sets that limit records or parameters: balls, boxes, shells, eigenvalues.
 
 A symmetric matrix is packed isometrically: its diagonal, then sqrt(2) times what is above it,
 row by row.
@@ -147,8 +146,9 @@ def places(d: int) -> tuple[Integers, Integers, Floats]:
 
 
 def pack(matrices: Floats) -> Floats:
-    """Pack symmetric matrices of shape (..., d, d) into vectors of shape (..., d (d + 1) / 2)
-    of the same length.
+    """Pack symmetric matrices into vectors of the same length.
+
+    Shape (..., d, d) becomes (..., d (d + 1) / 2).
     """
     rows, columns, factors = places(matrices.shape[-1])
     return np.asarray(matrices[..., rows, columns] * factors)

@@ -1,5 +1,4 @@
-"""Exponential families with several parameters: their interface, and that of truncated and
-clipped statistics.
+"""Exponential families with several parameters, and their truncated and clipped statistics.
 
 A family has densities exp(<theta, T(x)> - A(theta)) h(x). theta and T are vectors of p numbers,
 records vectors of d. Nothing here is run on data: everything is a function of public numbers
@@ -71,8 +70,9 @@ class Clipped:
 
 @dataclass(frozen=True)
 class ExponentialFamily(ABC):
-    """An exponential family with several parameters. A user's own is a frozen dataclass with
-    the abstract methods.
+    """An exponential family with several parameters.
+
+    A user's own is a frozen dataclass with the abstract methods.
 
     d: number of columns of a record.
     degree: degree of the statistic as a polynomial of the record, None where it is none.

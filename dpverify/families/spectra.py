@@ -1,5 +1,6 @@
-"""Precisions about a centered ball or shell: what commutes with rotations is computed from
-eigenvalues alone.
+"""Precisions about a centered ball or shell, computed from eigenvalues alone.
+
+That suffices for what commutes with rotations.
 """
 
 from __future__ import annotations
@@ -26,12 +27,11 @@ def is_spectral(prior: Prior, survival: Survival) -> bool:
 
 
 def least_at(variances: Floats, survival: Survival, outside: Outside) -> float:
-    """Compute the least eigenvalue of the derivative of the moments by the precision, at
-    diag(1 / variances).
+    """Compute the least eigenvalue of the derivative of the moments by the precision.
 
-    Off the diagonal every entry follows its own, by symmetry under reflections: what is left is
-    a (d, d) matrix. Inside it is Cov(y_i^2, y_j^2) / 4, and E y_i^2 y_j^2 / 2 off the diagonal;
-    clipped, d Sigma = -Sigma dP Sigma.
+    The precision is diag(1 / variances). Off the diagonal every entry follows its own, by
+    symmetry under reflections: what is left is a (d, d) matrix. Inside it is Cov(y_i^2, y_j^2)
+    / 4, and E y_i^2 y_j^2 / 2 off the diagonal; clipped, d Sigma = -Sigma dP Sigma.
     """
     if outside == "mask":
         _, moments, fourth = _inside(variances, survival)

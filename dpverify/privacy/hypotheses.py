@@ -87,10 +87,11 @@ class Seen(Enum):
 @sealed
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A released number is at most (at least) a quantity of one of the neighbors, less ``slack``.
+    """The hypothesis that a released number is at most (at least) a quantity, less ``slack``.
 
     stage: the stage that released the number.
-    side: the neighbor where the quantity is smaller, or larger.
+    quantity: a function of the dataset, taken at one of the two neighbors.
+    side: that neighbor, where the quantity is smaller, or larger.
     value: only of a stage that was built from a transcript: the number that it was built from,
     which stands for the released one.
     """
@@ -154,7 +155,10 @@ class Compared:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The number that ``stage`` released is at least a public number: a gate ensures this."""
+    """The hypothesis that the number which ``stage`` released is at least a public one.
+
+    A gate ensures this.
+    """
 
     stage: str
     at_least: int
@@ -169,7 +173,7 @@ class Passed:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """An event does not happen.
+    """The hypothesis that an event does not happen.
 
     seen: the part of a run that decides the event.
     about: what it is an event of, as data.

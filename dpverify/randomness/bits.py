@@ -98,11 +98,10 @@ class Bits(ABC):
         return np.asarray(draws < numerators, dtype=np.bool_)
 
     def bernoulli_exp(self, numerators: IntArray, denominator: int) -> BoolArray:
-        """Draw independent coins, true with probability exp(-g), g =
-        numerators[i] / denominator <= 1.
+        """Draw independent coins, true with probability exp(-g), g = numerators[i] / denominator.
 
-        The number K of the first failure in Bernoulli(g/1), Bernoulli(g/2), ... is odd with
-        probability 1 - g + g^2/2! - ... = exp(-g).
+        g is at most 1. The number K of the first failure in Bernoulli(g/1), Bernoulli(g/2), ...
+        is odd with probability 1 - g + g^2/2! - ... = exp(-g).
 
         Source: Canonne, Kamath, Steinke 2020, Algorithm 1 (after von Neumann). Raises
         ValueError for g > 1, where the series needs another start.
@@ -121,8 +120,9 @@ class Bits(ABC):
         return odd
 
     def noise(self, law: NoiseLaw, size: int) -> IntArray:
-        """Draw ``size`` independent integers of a law, by its sampler; enumeration takes its
-        atoms instead.
+        """Draw ``size`` independent integers of a law, by its sampler.
+
+        Enumeration takes the law's atoms instead.
         """
         return law.draw(self, size)
 

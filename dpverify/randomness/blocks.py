@@ -56,8 +56,7 @@ class Blocks:
 
     @property
     def offset_bits(self) -> int:
-        """Number of bits that say where in its block a value lies, as far as its integer
-        depends on it.
+        """Number of bits that say where in its block a value lies, as far as the integer needs it.
 
         On the line, round(m (j + t)) = m j + floor(m t + 1/2) for m >= 1: shift + 1 bits of t.
         For m <= 1/2 the integers' cells end where blocks do, and the block alone decides.
@@ -82,8 +81,9 @@ class Blocks:
         return self.excess(block, self.width - 1) if block else Fraction(0)
 
     def integer(self, block: int, offset: int) -> int:
-        """Return |x| as an integer; ``offset`` is the first ``offset_bits`` of its place in the
-        block.
+        """Return |x| as an integer.
+
+        offset: the first ``offset_bits`` of its place in the block.
         """
         if not self.rounded:
             return ((block - 1) << self.shift) + 1 + offset if block else 0
@@ -128,21 +128,20 @@ def gaussian_blocks(sigma: Fraction) -> Blocks:
 
 
 def rounded_gaussian_blocks(sigma: Fraction) -> Blocks:
-    """Return the blocks of real numbers of density proportional to exp(-x^2 / (2 sigma^2)),
-    rounded.
+    """Return the blocks of rounded real numbers of density proportional to
+    exp(-x^2 / (2 sigma^2)).
     """
     return Blocks(1 / (2 * sigma**2), 2, _floor_log2(sigma) - _GAUSSIAN_BLOCKS, True)
 
 
 @lru_cache(maxsize=256)
 def thresholds(blocks: Blocks, word_bits: int) -> tuple[int, ...]:
-    """Return floor(2^W F(j)) for j = 0, 1, ... until it is 2^W - 1, W = word_bits; never
-    decreasing.
+    """Return floor(2^W F(j)) for j = 0, 1, ... until it is 2^W - 1, W = word_bits.
 
-    A uniform number U that begins with the bits of the integer u lies in block j for certain if
-    threshold(j - 1) < u < threshold(j), and u equal to a threshold decides nothing: every word
-    is one or the other. Raises ArithmeticError if some F(j) cannot be told from a multiple of
-    2^-W.
+    They never decrease. A uniform number U that begins with the bits of the integer u lies in
+    block j for certain if threshold(j - 1) < u < threshold(j), and u equal to a threshold
+    decides nothing: every word is one or the other. Raises ArithmeticError if some F(j) cannot
+    be told from a multiple of 2^-W.
     """
     precision = LEAST_PRECISION
     while precision <= _LARGEST_PRECISION:
@@ -187,9 +186,7 @@ def block_between(blocks: Blocks, below: Fraction, above: Fraction, precision: i
 def exponential_between(
     least: Fraction, most: Fraction, precision: int
 ) -> tuple[Fraction, Fraction]:
-    """Return rationals around exp(-g) for every g from ``least`` to ``most``, the lower one
-    first.
-    """
+    """Return rationals around exp(-g) for every g from ``least`` to ``most``, the lower first."""
     with working_precision(precision):
         return rational((-ball(most)).exp().lower()), rational((-ball(least)).exp().upper())
 

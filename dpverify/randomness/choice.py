@@ -118,10 +118,10 @@ def weighted_choice(
     size: int,
     multiplicities: Integers | None = None,
 ) -> NDArray[np.intp]:
-    """Draw ``size`` independent indices, P(i) proportional to multiplicities[i]
-    exp(-rate exponents[i]).
+    """Draw ``size`` indices, P(i) proportional to multiplicities[i] exp(-rate exponents[i]).
 
-    Arguments and errors are those of ``Choice``, which sets a law up once for many draws.
+    They are independent. Arguments and errors are those of ``Choice``, which sets a law up once
+    for many draws.
     """
     return Choice(exponents, rate, multiplicities).draw(bits, size)
 

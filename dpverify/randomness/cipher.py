@@ -41,9 +41,7 @@ class CipherBits(Bits):
         keystream(bytes(SEED_BYTES), 1)  # a missing package is reported here, not in a release
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return ``count`` words: of os.urandom if they are few, else of a keystream never used
-        before.
-        """
+        """Return ``count`` words: few from os.urandom, many from a keystream never used before."""
         if count < BULK:
             return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
         return keystream(os.urandom(SEED_BYTES), count)

@@ -37,8 +37,9 @@ class Formal(Protocol):
         """Return the stand-in for exp(-exponent), multiplicative."""
 
     def rounded_gaussian(self, z: int, scale: Fraction) -> Fraction:
-        """Return the stand-in for P(round(scale N(0, 1)) = z): masses of finitely many z, which
-        add up to 1.
+        """Return the stand-in for P(round(scale N(0, 1)) = z).
+
+        Masses are of finitely many z, and add up to 1.
         """
 
 
@@ -76,8 +77,9 @@ class EnumeratedLaw:
 
 
 class EnumeratedBits(Bits):
-    """A source that follows one path: the scripted choices first, then the first outcome of
-    every new choice.
+    """A source that follows one path of coin outcomes.
+
+    The scripted choices come first, then the first outcome of every new choice.
     """
 
     def __init__(
@@ -98,8 +100,9 @@ class EnumeratedBits(Bits):
         self._follow_retries = follow_retries
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Enumerate every word of ``word_bits`` bits; only for enumeration at the level of
-        words.
+        """Enumerate every word of ``word_bits`` bits.
+
+        Only for enumeration at the level of words.
         """
         if not self._words_only:
             raise TypeError("Words are enumerated only when word_bits is given (at most 16).")
@@ -130,10 +133,10 @@ class EnumeratedBits(Bits):
         return self._coins([self._exponential(Fraction(int(n), denominator)) for n in numerators])
 
     def until_accepted(self, size: int, attempt: Attempt) -> IntArray:
-        """Return values of accepted attempts: a rejection returns to where the attempt began,
-        so its mass is shared out exactly.
+        """Return values of accepted attempts, with the mass of rejections shared out exactly.
 
-        With ``follow_retries`` the shipped loop runs instead, until a path is cut.
+        A rejection returns to where the attempt began. With ``follow_retries`` the shipped loop
+        runs instead, until a path is cut.
         """
         if self._follow_retries:
             return super().until_accepted(size, attempt)

@@ -129,10 +129,9 @@ class Buffers:
 
 
 def at_once(table: Table, words: Words, values: IntArray, buffers: Buffers) -> BoolArray:
-    """Run the first stage: return whether each word alone decides; where it does, ``values``
-    holds its integer.
+    """Run the first stage: return whether each word alone decides.
 
-    The result is a view of a buffer.
+    Where it does, ``values`` holds its integer. The result is a view of a buffer.
     """
     size = len(words)
     scratch, row, index = buffers.words[:size], buffers.row[:size], buffers.index[:size]
@@ -165,8 +164,9 @@ def settled(table: Table, bits: Bits, words: Words) -> tuple[IntArray, BoolArray
 
 
 def few(table: Table, bits: Bits, size: int) -> list[int]:
-    """Draw as ``draw`` does, in Python's integers: for so few, numpy's calls alone would take
-    longer.
+    """Draw as ``draw`` does, in Python's integers.
+
+    For so few, numpy's calls alone would take longer.
     """
     values, accepted, opened = one_by_one(table, bits.words(4 * size).tolist())
     for one in opened:
@@ -179,8 +179,9 @@ def few(table: Table, bits: Bits, size: int) -> list[int]:
 
 
 def one_by_one(table: Table, words: list[int]) -> tuple[list[int], list[bool], list[Open]]:
-    """Run the second stage in Python's integers, by the operations of ``second_stage``,
-    whatever the value.
+    """Run the second stage in Python's integers, by the operations of ``second_stage``.
+
+    They are the same whatever the value.
 
     words: the first of every draw, then of every draw the one with more bits of U, of U', of t.
 
@@ -219,8 +220,9 @@ def one_by_one(table: Table, words: list[int]) -> tuple[list[int], list[bool], l
 
 
 class Open(NamedTuple):
-    """A draw that 64 bits of each number leave open: its place in the batch, its sign, and
-    these bits.
+    """A draw that 64 bits of each number leave open.
+
+    Its place in the batch, its sign, and these bits.
     """
 
     place: int
@@ -245,8 +247,9 @@ def _listed(table: Table) -> tuple[list[int], list[int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Second:
-    """Decisions by the first word_bits bits of U, U' and t; where ``open``, values and
-    acceptance mean nothing.
+    """Decisions by the first word_bits bits of U, U' and t.
+
+    Where ``open``, values and acceptance mean nothing.
 
     t: the place in the block. On the integers it is the offset itself, exact.
     """
@@ -294,7 +297,7 @@ def _joined(first: Words, count: int, more: Words, size: int) -> Words:
 
 
 def blocks_of(thresholds: Words, u: Words) -> tuple[NDArray[np.intp], BoolArray]:
-    """Return the block of every U that begins with the bits of u, and where another bit could
+    """Return the block of every U that begins with the bits of u, and where more bits may
     change it.
     """
     block = thresholds.searchsorted(u)

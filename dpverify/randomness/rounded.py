@@ -34,9 +34,7 @@ class RoundedLaplace:
         return rounded_laplace(bits, self.scale, size)
 
     def atoms(self, exponential: Callable[[Fraction], Fraction]) -> list[tuple[int, Fraction]]:
-        """Return atoms by P(|z| >= j) = e^(-(j - 1/2) / scale), up to where 1/4000 of the mass
-        is left.
-        """
+        """Return atoms by P(|z| >= j) = e^(-(j - 1/2) / scale), but for 1/4000 of the mass."""
         step, beyond = exponential(1 / self.scale), exponential(1 / (2 * self.scale))
         found, j = [(0, 1 - beyond)], 0
         while 4000 * beyond > 1:
@@ -76,11 +74,10 @@ def rounded_laplace(bits: Bits, scale: Fraction, size: int, *, digits: int = _DI
 
 
 def _rounded(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, NDArray[np.intp]]:
-    """Return floor(scale x + 1/2) at x = known 2^-digits, and where it is more just before
-    (known + 1) 2^-digits.
+    """Return floor(scale x + 1/2) at x = known 2^-digits, and where later digits may raise it.
 
-    Only as many digits are used as 64-bit integers have room for, and all of them where these
-    do not decide.
+    That is where it is more just before (known + 1) 2^-digits. Only as many digits are used as
+    64-bit integers have room for, and all of them where these do not decide.
     """
     slope, most = 2 * scale.numerator, int(known.max(initial=0)) + 1
     few = 0  # digits left out at first

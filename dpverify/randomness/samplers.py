@@ -133,8 +133,7 @@ def discrete_laplace_by_coins(bits: Bits, scale: Fraction, size: int) -> IntArra
 def randomized_response(
     bits: Bits, answers: IntArray, categories: int, scale: Fraction, size: int
 ) -> IntArray:
-    """Draw ``size`` rows; each keeps answers[j] with weight 1, every other category
-    exp(-1 / scale).
+    """Draw ``size`` rows; each keeps answers[j] with weight 1, other categories exp(-1 / scale).
 
     A uniform category is proposed, and accepted at once if it is the answer, else with
     probability exp(-1 / scale). Answers are integers in [0, categories). Shape (size,

@@ -46,8 +46,9 @@ class Table:
 
     @property
     def slope(self) -> Fraction:
-        """Factor that turns o (2 L + o), or o, into the excess: the rate, on the line in units
-        of a block.
+        """Factor that turns o (2 L + o), or o, into the excess.
+
+        It is the rate, on the line in units of a block.
         """
         blocks = self.blocks
         return blocks.rate * blocks.width**blocks.power if blocks.rounded else blocks.rate
@@ -110,13 +111,12 @@ def _rows(found: NDArray[np.uint64], word_bits: int, cell_bits: int) -> NDArray[
 
 
 def _limits(blocks: Blocks, count: int, acceptance_bits: int) -> list[int]:
-    """Return for each block a limit of the bits of U' and the offset: U' < 1 - largest excess
-    <= exp(-excess).
+    """Return for each block the limit below which the bits of U' and the offset accept.
 
-    From block 1 on blocks have one width, and h is a polynomial of degree at most 2. So the
-    largest excess of block 1 + j is (first + j step) / one, in integers, and never falls with
-    j. Raises ArithmeticError for an excess that the polynomial of the second stage is not made
-    for.
+    Below it, U' < 1 - largest excess <= exp(-excess). From block 1 on blocks have one width,
+    and h is a polynomial of degree at most 2. So the largest excess of block 1 + j is
+    (first + j step) / one, in integers, and never falls with j. Raises ArithmeticError for an
+    excess that the polynomial of the second stage is not made for.
     """
     largest = [blocks.largest_excess(block) for block in (0, 1, 2)]
     one = largest[0].denominator * largest[1].denominator * largest[2].denominator

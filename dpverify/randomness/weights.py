@@ -86,9 +86,7 @@ class Weights:
         rate: Fraction,
         known_bits: int = 64,
     ) -> Weights:
-        """Enclose the weights of laws given by exponents and multiplicities: each weight once
-        for all.
-        """
+        """Enclose the weights of laws given by exponents and multiplicities, each weight once."""
         gaps, most = [], 0
         for law in laws:
             found = Candidates.of(*law)
@@ -106,8 +104,9 @@ class Weights:
         return cls(rate, distinct, limbs, width, slack, most, known_bits)
 
     def sums(self, law: Candidates, rate: Fraction) -> Sums:
-        """Return the sums of a law's weights. Raises ValueError for a law that they were not
-        made for.
+        """Return the sums of a law's weights.
+
+        Raises ValueError for a law that they were not made for.
         """
         places = np.minimum(np.searchsorted(self.gaps, law.gaps), len(self.gaps) - 1)
         known = rate == self.rate and int(law.counts.sum()) <= self.most
@@ -162,12 +161,11 @@ class Sums:
 
 
 def _weights(gaps: list[int], rate: Fraction, precision: int) -> tuple[list[int], int]:
-    """Return integers w with w <= 2^precision exp(-rate g) <= w + slack for increasing gaps g;
-    and the slack.
+    """Return integers w with w <= 2^precision exp(-rate g) <= w + slack, and the slack.
 
-    From one gap to the next an enclosure is multiplied by that of exp(-rate difference),
-    rounded outward; most differences are the same. A weight below 2^-precision is between 0 and
-    the slack: undecided, not impossible.
+    The gaps g increase. From one gap to the next an enclosure is multiplied by that of
+    exp(-rate difference), rounded outward; most differences are the same. A weight below
+    2^-precision is between 0 and the slack: undecided, not impossible.
     """
     finer = len(gaps).bit_length() + _LADDER_BITS
     bits = precision + finer

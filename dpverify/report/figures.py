@@ -1,6 +1,4 @@
-"""Figures of a report as plain data, drawn by ``svg`` in a page, or by any other renderer
-elsewhere.
-"""
+"""Figures of a report as plain data, drawn by ``svg`` in a page or by any other renderer."""
 
 from __future__ import annotations
 
@@ -95,8 +93,9 @@ def figures_of(data: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def tradeoff(data: Mapping[str, Any]) -> Figure:
-    """Plot type II error against type I error: the claim's curve, and every certified event
-    with its region.
+    """Plot type II error against type I error: the claim's curve, and the certified events.
+
+    Every event has its region.
     """
     profile_points = [(number(e), number(d)) for e, d, *_ in data["profile"]]
     events = [one for one in data["curve"] if one["draws"] and one["other_draws"]]
@@ -166,8 +165,8 @@ def _events(events: Sequence[Mapping[str, Any]], regions: Mapping[int, Any]) -> 
 
 
 def profile(data: Mapping[str, Any]) -> Figure:
-    """Plot delta against epsilon on a logarithmic axis: the claim above, the certified points
-    below.
+    """Plot delta against epsilon on a logarithmic axis: the claim, and certified points below
+    it.
     """
     points = [(number(e), number(c), number(s)) for e, c, s in data["profile"]]
     low = 10.0 ** math.floor(math.log10(max(1e-9, _least(points))))

@@ -30,11 +30,10 @@ class InUse(OSError):
 
 
 class JsonLines:
-    """A consumer that writes to a file, which no other run may write meanwhile; closed after
-    the last event.
+    """A consumer that writes to a file, which no other run may write meanwhile.
 
-    Lines that cannot be written, since the disk is full, say, are kept and tried again with
-    each event.
+    The file is closed after the last event. Lines that cannot be written, since the disk is
+    full, say, are kept and tried again with each event.
 
     held: keys of results that the file has and that this run emits first. Until they are
     written, the run writes beside the file and leaves that as it is.

@@ -22,8 +22,9 @@ _ELEMENTS = {
 
 
 class JUnit:
-    """A consumer that writes JUnit XML after the last event; also after Ctrl-C, of the units
-    that finished.
+    """A consumer that writes JUnit XML after the last event.
+
+    After Ctrl-C it writes the units that finished.
     """
 
     def __init__(self, path: Path) -> None:

@@ -29,9 +29,7 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
 
 
 def clean(text: str) -> str:
-    """Replace the characters that no XML document may contain, such as those of a terminal's
-    colors.
-    """
+    """Replace the characters that no XML document may contain, such as a terminal's colors."""
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

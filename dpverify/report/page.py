@@ -26,8 +26,9 @@ _WORST_FIRST = (Outcome.INVALID, Outcome.REFUTED, Outcome.POWERLESS, Outcome.HEL
 
 
 class HtmlReport:
-    """A consumer that writes a page after the last event; also after Ctrl-C, of the units that
-    finished.
+    """A consumer that writes a page after the last event.
+
+    After Ctrl-C it writes the units that finished.
     """
 
     def __init__(self, path: Path) -> None:

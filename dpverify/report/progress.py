@@ -1,6 +1,4 @@
-"""A progress bar for long computations: on a terminal a bar with the time left, elsewhere
-nothing.
-"""
+"""A progress bar on a terminal, with the time left; elsewhere nothing."""
 
 from __future__ import annotations
 

@@ -114,16 +114,18 @@ def _row(unit: UnitFinished, anchor: str | None) -> Element:
 
 
 def has_section(unit: UnitFinished) -> bool:
-    """Return whether there is more to show of a unit than its row: a figure, a proof, or what
-    went wrong.
+    """Return whether there is more to show of a unit than its row.
+
+    That is a figure, a proof, or what went wrong.
     """
     more = {"derivation", "curve", "points", "orders"} & set(unit.data)
     return bool(more) or unit.outcome is not Outcome.HELD
 
 
 def claim_section(name: str, units: Sequence[UnitFinished], anchor: str) -> Element:
-    """Write everything about one claim: facts, figures with their numbers, the derivation,
-    replay lines.
+    """Write everything about one claim.
+
+    Facts, figures with their numbers, the derivation, replay lines.
     """
     data = [unit.data for unit in units]
     figures = [figure for one in data for figure in figures_of(one)]
@@ -148,8 +150,9 @@ def _kind(unit: UnitFinished) -> str:
 
 
 def _claim(data: Sequence[Mapping[str, Any]], proof: Any) -> Element | None:
-    """Write the claim, once for all units of this name: what was derived, and the stronger
-    guarantee that was attacked.
+    """Write the claim, once for all units of this name.
+
+    That is what was derived, and the stronger guarantee that was attacked.
     """
     known = [one for one in data if "guarantee" in one]
     tested = dict.fromkeys(f"{one['guarantee']} under {one.get('adjacency', '?')}" for one in known)

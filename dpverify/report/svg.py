@@ -44,8 +44,9 @@ def draw(figure: Figure, name: str) -> Element:
 
 
 def ticks(axis: Axis) -> list[float]:
-    """Return round numbers within the axis: powers of ten, or 1, 2 and 5 times these where they
-    are few.
+    """Return round numbers within the axis: powers of ten, and 2 and 5 times these.
+
+    On a logarithmic axis of two decades or more, powers of ten alone.
     """
     if not axis.log:
         raw = (axis.high - axis.low) / _TICKS

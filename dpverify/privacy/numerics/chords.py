@@ -30,8 +30,9 @@ _LARGEST = 600.0  # largest exponent that floats hold
 
 
 def chords_above(part: Guarantee, mesh: Fraction) -> Atoms:
-    """Return the symmetric pair of the chords; beyond the last multiple the profile stays what
-    it is there.
+    """Return the symmetric pair of the chords.
+
+    Beyond the last multiple the profile stays what it is there.
     """
     last = max(math.ceil(reach_of(part) / to_float(mesh)), 1)
     if last > _MOST:

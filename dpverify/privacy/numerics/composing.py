@@ -37,8 +37,9 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
 def delta(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Enclosure:
-    """Return the profile at ``epsilon`` >= 0, the upper end safe; ``rough``: coarsely, for
-    searches.
+    """Return the profile at ``epsilon`` >= 0; the upper end is safe.
+
+    rough: coarsely, for searches.
     """
     known = _closed(parts, epsilon)
     if known is not None:
@@ -52,8 +53,9 @@ def delta(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Enclosure:
 
 
 def is_at_most(parts: Parts, epsilon: Fraction, bound: Fraction) -> bool:
-    """Return whether the profile at ``epsilon`` is proven to be at most ``bound``; cheap bounds
-    come first.
+    """Return whether the profile at ``epsilon`` is proven to be at most ``bound``.
+
+    Cheap bounds come first.
     """
     known = _closed(parts, epsilon)
     if known is not None:
@@ -173,8 +175,10 @@ def _dominated(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
 
 
 def _exact(parts: Parts, epsilon: Fraction, *, within: bool) -> Enclosure | None:
-    """Return the profile of the worst pairs, from few atoms, one lattice or, if ``within``, the
-    transform; else None.
+    """Return the profile of the worst pairs, from few atoms or one lattice; None where neither
+    does.
+
+    within: the transform is tried last.
     """
     found = _closed(parts, epsilon) or mixed(parts, epsilon)
     if found is not None or not _composable(parts):

@@ -102,8 +102,7 @@ def _enclosed(laws: Composition, epsilon: Fraction, choice: Choice) -> Enclosure
 
 
 def _rest(laws: Composition, setting: Setting) -> tuple[arb, arb]:
-    """Bound what the sums over |k| <= count leave out, for the profile and for the density,
-    without ``scale``.
+    """Bound what the sums over |k| <= count leave out, for profile and density, without ``scale``.
 
     Sums of decreasing functions are at most their integrals, from W = count a on; 1 / |s
     (s + 1)| is at most 1 / w^2. The integral of e^(-square w^2 / 2) is at most
@@ -131,8 +130,7 @@ def _step(setting: Setting) -> arb:
 
 
 def _sums(laws: Composition, setting: Setting, x: arb) -> tuple[arb, arb]:
-    """Return the sums over |k| <= count for the profile and for the density, both without
-    ``scale``.
+    """Return the sums over |k| <= count for profile and density, both without ``scale``.
 
     k = row * columns + column. Every power of e^(-iax) is computed on its own: by Horner's
     scheme a complex ball would grow by sqrt(2) at every step.
@@ -148,10 +146,9 @@ def _sums(laws: Composition, setting: Setting, x: arb) -> tuple[arb, arb]:
 
 @lru_cache(maxsize=24)
 def _table(laws: Composition, setting: Setting, precision: int) -> tuple[acb_mat, acb_mat]:
-    """Return M(t + ika) / M(t), the smoothing included, and the same over s (s + 1), k =
-    0..count, k = 0 by half.
+    """Return M(t + ika) / M(t) and the same over s (s + 1), for k = 0..count, k = 0 by half.
 
-    precision: the working one, so that no table of another is taken.
+    The smoothing is included. precision: the working one, so that no table of another is taken.
     """
     flat = _products(laws, setting)
     tilt, step = ball(setting.tilt), _step(setting)

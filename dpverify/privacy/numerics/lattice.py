@@ -99,8 +99,8 @@ def ends(lower: arb, upper: arb) -> Enclosure:
 
 
 def on_lattice(parts: Parts, step: Fraction, epsilon: Fraction) -> Enclosure | None:
-    """Return delta(epsilon) of parts whose losses all differ by multiples of ``step``; None for
-    too many.
+    """Return delta(epsilon) of parts whose losses differ by multiples of ``step``; None for too
+    many.
     """
     table = _table(parts, step)
     if table is None:
@@ -133,7 +133,7 @@ def _atoms(part: Guarantee, step: Fraction) -> Atoms:
 
 
 def law_of(part: Guarantee) -> list[tuple[Fraction, arb]]:
-    """Return the losses of the worst pair of a part with atoms, with P's masses, the lowest
+    """Return the losses of the worst pair of a part with atoms, and P's masses, the lowest
     first.
     """
     if isinstance(part, PureDP):

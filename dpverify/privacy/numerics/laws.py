@@ -21,8 +21,9 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Composition:
-    """Parts with atoms and Gaussian ones, mu^2 of the Gaussian parts, and the precision to work
-    at.
+    """Parts with atoms and Gaussian parts, and the precision to work at.
+
+    The Gaussian ones are given by their mu^2 together.
     """
 
     parts: Parts
@@ -42,8 +43,9 @@ def square_of(parts: Parts) -> Fraction:
 
 
 def bits_of(parts: Parts) -> int:
-    """Return the precision: angles of large losses, and 1 - e^(-1 / scale) of large scales,
-    need more bits.
+    """Return the precision to work at.
+
+    Angles of large losses, and 1 - e^(-1 / scale) of large scales, need more bits.
     """
     scales = [int(p.scale).bit_length() for p, _ in parts if isinstance(p, DiscreteLaplaceShift)]
     losses = [int(p.largest_loss or 0).bit_length() for p, _ in parts]

@@ -38,8 +38,9 @@ def has_atoms(part: Guarantee) -> bool:
 
 
 def mesh_of(parts: Parts, fineness: float, evaluated: Parts, points: int) -> Fraction:
-    """Return the step for all parts, some of whose profiles are ``evaluated``; on the lattice
-    of the atoms that matter most.
+    """Return the step for all parts, some of whose profiles are ``evaluated``.
+
+    It is on the lattice of the atoms that matter most.
     """
     farthest = sum(reach_of(part) for part, _ in evaluated)
     wanted = max(wanted_mesh(parts, fineness), extent_of(parts) / points)
@@ -58,9 +59,7 @@ def wanted_mesh(parts: Parts, fineness: float) -> float:
 
 
 def extent_of(parts: Parts) -> float:
-    """Return about how far the losses go from which something is above the smallest mass that
-    counts.
-    """
+    """Return about how far the losses go that have more than the smallest mass that counts."""
     others = [p for p, _ in parts if not isinstance(p, (GaussianDP, ZeroConcentratedDP))]
     most = max(map(reach_of, others), default=0.0)
     whole = sum(times * reach_of(part) for part, times in parts)
@@ -79,16 +78,18 @@ def reach_of(part: Guarantee) -> float:
 
 
 def lattice_of(parts: Parts) -> Fraction:
-    """Return the step between neighboring losses of all parts together; 0 where some have no
-    atoms, or there are no parts.
+    """Return the step between neighboring losses of all parts together.
+
+    It is 0 where some have no atoms, or there are no parts.
     """
     steps = [_step(part) for part, _ in parts]
     return reduce(_common, steps) if steps and all(steps) else _ZERO
 
 
 def _step(part: Guarantee) -> Fraction:
-    """Return the step between a part's neighboring losses, if they are atoms; twice the largest
-    is a multiple of it.
+    """Return the step between a part's neighboring losses, if they are atoms.
+
+    Twice the largest loss is a multiple of it.
     """
     if isinstance(part, PureDP):
         return 2 * part.epsilon

@@ -1,6 +1,4 @@
-"""Bounds of delta(epsilon) without inversion: the moments of all parts together, and few atoms
-one by one.
-"""
+"""Bounds of delta(epsilon) without inversion: moments of all parts, and few atoms one by one."""
 
 from __future__ import annotations
 
@@ -33,12 +31,12 @@ _MOST_PARTS = 64
 
 
 def chernoff(parts: Parts, epsilon: Fraction) -> Fraction:
-    """Return M(t) e^(-t epsilon) t^t / (t + 1)^(t + 1) at one t > 0, chosen in floats; 1 where
-    nothing is known.
+    """Return M(t) e^(-t epsilon) t^t / (t + 1)^(t + 1) at one t > 0; 1 where nothing is known.
 
-    M(t) bounds E e^(tL) of any mechanisms with these guarantees, adaptively: the moments of a
-    pair that dominates; for zCDP e^(rho t (t + 1)); for a bounded range those of its worst
-    interval. Conversion of the total rho (CKS20, Proposition 12) is the same with a larger M.
+    Floats choose t. M(t) bounds E e^(tL) of any mechanisms with these guarantees, adaptively:
+    the moments of a pair that dominates; for zCDP e^(rho t (t + 1)); for a bounded range those
+    of its worst interval. Conversion of the total rho (CKS20, Proposition 12) is the same with
+    a larger M.
     """
     if any(isinstance(part, SmoothLaplace) for part, _ in parts):
         return Fraction(1)

@@ -1,12 +1,12 @@
-"""Compositions of any parts on one lattice: losses rounded apart for upper ends, toward zero
-for lower ones.
+"""Compositions of any parts on one lattice, to which their losses are rounded.
 
-Upward, a loss between two points of the lattice becomes either of them, with the masses that
-keep those of both P and Q: the mean of the convex (1 - e^(x - l))_+ in e^-l only grows, for
-every x. Families and smooth laws go through the chords of their profile. Toward zero, a
-symmetric pair is randomized response of |L| where |L| is known; a smaller response is what it
-becomes by flipping its answer now and then. That is a mechanism, with both its ends. Proofs are
-in spec/theory/rounding.py. A few atoms that are far apart stay beside the lattice, exact.
+For upper ends they are rounded apart, for lower ones toward zero. Upward, a loss between two
+points of the lattice becomes either of them, with the masses that keep those of both P and Q:
+the mean of the convex (1 - e^(x - l))_+ in e^-l only grows, for every x. Families and smooth
+laws go through the chords of their profile. Toward zero, a symmetric pair is randomized
+response of |L| where |L| is known; a smaller response is what it becomes by flipping its answer
+now and then. That is a mechanism, with both its ends. Proofs are in spec/theory/rounding.py. A
+few atoms that are far apart stay beside the lattice, exact.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def above(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
 
 
 def reached(parts: Parts, epsilon: Fraction) -> Enclosure | None:
-    """Return delta(epsilon) of one mechanism with these guarantees, the same at every epsilon,
-    if one is known.
+    """Return delta(epsilon) of one mechanism with these guarantees, if one is known.
+
+    The mechanism is the same at every epsilon.
     """
     found = _lowered(parts)
     if found is None:

@@ -31,9 +31,7 @@ _CUT, _CUT_OF_SMOOTHED = (BITS + 4) * math.log(2), 24 * math.log(2)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Choices of the floats: a tilt, a period, the number of points, and the square of the
-    smoothing noise.
-    """
+    """Choices of the floats: a tilt, a period, a number of points, the smoothing noise's square."""
 
     tilt: Fraction
     period: Fraction
@@ -90,8 +88,9 @@ def least(objective: Callable[[Floats], Floats], fine: float) -> float:
 
 @np.errstate(all="ignore")
 def chosen(rough: Rough, epsilon: Fraction, smoothing: float) -> Choice:
-    """Choose a tilt near the saddle point, a period that leaves the aliases small, enough
-    points.
+    """Choose a tilt near the saddle point, a period, and enough points.
+
+    The period leaves the aliases small.
     """
     x = to_float(epsilon)
     # Rounded to half an octave, so that cached tables are used again.
