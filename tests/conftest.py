@@ -39,7 +39,7 @@ _CHANGED = pytest.StashKey[Changed]()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With --changed: test files that nothing changed for. None leaves it to others."""
+    """Ignore, with --changed, test files that nothing changed for; None leaves a file to others."""
     if not config.option.changed or not collection_path.match("test_*.py"):
         return None
     changed = config.stash.setdefault(_CHANGED, Changed(ROOT))
@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_times_of_other_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What is remembered of units is remembered elsewhere, also by processes that tests start."""
+    """Keep remembered times of units elsewhere, also for processes that tests start."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 

@@ -172,8 +172,8 @@ def _trees(package: Path) -> dict[str, ast.Module]:
 
 
 def _broken(trees: dict[str, ast.Module]) -> list[str]:
-    """What no mechanism may do: take more of another one than its class, take private names, go
-    in a circle."""
+    """List what no mechanism may do: take more of another one than its class, take private
+    names, go in a circle."""
     broken, uses = [], {name: set[str]() for name in trees}
     for name, tree in trees.items():
         for module, taken in _taken(name.partition(".")[0], tree):

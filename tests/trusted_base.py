@@ -60,7 +60,7 @@ LEAVES = {
 
 @cache
 def code_lines(text: str) -> int:
-    """How many lines of a Python source carry code."""
+    """Count the lines of a Python source that carry code."""
     alone = {
         line
         for node in ast.walk(ast.parse(text))
@@ -169,7 +169,7 @@ def _functions(file: Path) -> dict[str, ast.FunctionDef]:
 
 
 def gaps() -> list[str]:
-    """What is wrong with the entries, in words."""
+    """List what is wrong with the entries, in words."""
     found = [
         f"{name}: nothing is said to stand behind this rule; enter a test in the registry of "
         f"enumerations"

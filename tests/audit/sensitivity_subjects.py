@@ -33,7 +33,7 @@ def attack(
     rows: tuple[int, int] | None = None,
     **more: Any,
 ) -> SensitivityResult:
-    """With 600 calls and seed 1 if nothing else is said; in a box of the domain's records."""
+    """Search with 600 calls and seed 1 unless given, in a box of the domain's records."""
     box = Box(low=low, high=high, rows=rows, columns=domain.columns, nonfinite=domain.nonfinite)
     return audit_sensitivity(
         query, adjacency=adjacency, domain=box, **{"calls": CALLS, "seed": 1, **more}
@@ -140,7 +140,7 @@ def moments(x: Array) -> Any:
 
 
 def naive_variance(x: Array) -> float:
-    """At most 1/4, but for cancellation."""
+    """Compute a variance that is at most 1/4 but for cancellation."""
     x = np.clip(x, 1e8, 1e8 + 1)
     return float((x * x).mean() - x.mean() ** 2) if len(x) else 0.0
 

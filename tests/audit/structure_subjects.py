@@ -1,4 +1,4 @@
-"""What the structure attacks are tried on: planted faults, their sound counterparts, and ours."""
+"""Subjects of the structure attacks: planted faults, their sound counterparts, and ours."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Ours:
         return law
 
     def release(self, seed: int) -> Callable[[Any], float | str]:
-        """What ``release`` gives, as a number (the share of category 0 for answers) or a text."""
+        """Release as a number (the share of category 0 for answers) or a text."""
         bits = SeededBits(seed)
 
         def release(data: Any) -> float | str:
@@ -134,7 +134,7 @@ class Ours:
         return exact[0], exact[1]
 
     def scale(self, released: bool = False) -> float:
-        """Of the last stage's noise; 1 for answers, which have none."""
+        """Scale of the last stage's noise; 1 for answers, which have none."""
         scale = float(getattr(self._last.noise, "scale", 1))
         cells = getattr(self._last.query, "exponent", 0)
         return math.ldexp(scale, cells) / len(self.left) if released and cells else scale

@@ -74,7 +74,7 @@ def test_independent_batches_pass() -> None:
 
 
 class Table:
-    """As a data frame: rows of numbers, and iteration over the names of its columns."""
+    """A table like a data frame: rows of numbers, and iteration over the names of its columns."""
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows

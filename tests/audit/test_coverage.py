@@ -145,7 +145,8 @@ _SHARED = ("Gaussian, ours", "three answers, ours", "an impossible event, ours",
 
 
 def _measured(name: str, *, certified: int = 20, repeats: int = _REPEATS) -> Coverage:
-    """With choices that certificates share, to be fast; 1: every audit is a whole one."""
+    """Measure coverage with choices that certificates share, to be fast; 1: every audit is a
+    whole one."""
     case = dataclasses.replace(cases()[name], certified=certified)
     return measure(case, repeats=repeats, seed=1)
 

@@ -1,4 +1,4 @@
-"""What a report draws of an audit: nothing drawn says more than the certificates do."""
+"""Pictures of an audit in a report: nothing drawn says more than the certificates do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = load().configuration("noisy_count:add-remove:all")
 
 
 def _audited(claim: PureDP | GaussianDP | PerfectPrivacy, *, curve: int = 8) -> AuditResult:
-    """Of a mechanism that is pure(1); any other claim is wrong, or weaker."""
+    """Audit a mechanism that is pure(1); any other claim is wrong, or weaker."""
     return audit(COUNT.mechanism, claim=claim, pairs=COUNT.pairs, trials=5000, seed=3, curve=curve)
 
 
@@ -28,7 +28,7 @@ def consistent() -> AuditResult:
 
 
 def _is_covered(region: Region, corners: Points) -> bool:
-    """Whether every cell of the region is below and left of some corner."""
+    """Return whether every cell of the region is below and left of some corner."""
     cells = zip(region.upper, region.lower, strict=True)
     return all(any(q <= x and 1 - p <= y for x, y in corners) for q, p in cells)
 

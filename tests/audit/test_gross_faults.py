@@ -19,7 +19,7 @@ SMALL = [GaussianDP("0.05"), GaussianDP("0.001"), ZeroConcentratedDP("0.0001")]
 
 
 def _shifted(seed: int) -> Any:
-    """Of true mu 1."""
+    """Return a function of true mu 1."""
     rng = np.random.default_rng(seed)
     return lambda data, size: np.round(len(data) + rng.normal(size=size), 3)
 

@@ -37,16 +37,16 @@ class Silent:
     latent: bool = False
 
     def sample(self, bits: Bits, size: int) -> Transcripts:
-        """As it is."""
+        """Draw as the law does."""
         return self.law.sample(bits, size)
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
-        """Nothing."""
+        """Return zeros, which tell nothing."""
         return np.zeros(len(batch))
 
 
 def attack(target: Target, planted: bool) -> tuple[bool, str]:
-    """Whether the claim is refuted, and by which event."""
+    """Return whether the claim is refuted, and by which event."""
     fixed = FixedAttack(PureDP(1), PAIRS, 4000, 1e-6, seed=3, planted=planted)
     tried = fixed.attempt(target, 1, [0]).tried
     return tried[-1].refuted, tried[-1].event

@@ -124,7 +124,7 @@ def last_character(rng: Any, size: int, side: int) -> Any:
 
 
 def every_character(rng: Any, size: int, side: int) -> Any:
-    """Of 20 bits each is 1 with probability 0.4 or 0.6: the best event has advantage 0.65."""
+    """Draw 20 bits, each 1 with probability 0.4 or 0.6: the best event has advantage 0.65."""
     return [
         "".join(map(str, row)) for row in (rng.random((size, 20)) < 0.4 + 0.2 * side).astype(int)
     ]
@@ -177,7 +177,7 @@ def test_what_is_tried_with_one_sign_points_to_the_own_side(swapped: int) -> Non
 
 
 def xor(rng: Any, size: int, side: int) -> Any:
-    """Of the signs of two numbers: each alone tells nothing, a line little."""
+    """Draw two numbers with dependent signs: each alone tells nothing, a line little."""
     values = rng.choice([-1.0, 1.0], size=(size, 2)) * (0.1 + rng.random((size, 2)))
     wrong = (values[:, 0] * values[:, 1] > 0) != bool(side)
     values[wrong, 1] *= -1

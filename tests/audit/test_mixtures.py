@@ -37,7 +37,7 @@ def sampled(seed: int) -> tuple[Floats, Floats]:
 
 @lru_cache
 def bound(threshold: float) -> float:
-    """What {output >= threshold} certifies where its counts are those to be expected."""
+    """Return the bound that {output >= threshold} certifies from its expected counts."""
     p = SHARE * ndtr(1 - threshold) + (1 - SHARE) * ndtr(-threshold)
     q = float(ndtr(-threshold))
     share = share_of(math.sqrt(p * (1 - p)) / (p - DELTA), math.sqrt((1 - q) / q))

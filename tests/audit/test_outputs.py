@@ -55,7 +55,7 @@ class Model:
 
 
 class Table:
-    """As a data frame: an array with names for its rows and columns."""
+    """A table like a data frame: an array with names for its rows and columns."""
 
     def __init__(self, index: list[str], columns: list[str], name: str | None = None) -> None:
         self.index, self.columns, self.name = index, columns, name

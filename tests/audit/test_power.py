@@ -1,4 +1,4 @@
-"""What the auditor sees: frequencies with intervals, deficits, pairs, the oracle."""
+"""The auditor's power: frequencies with intervals, deficits, pairs, the oracle."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a user does with a result: requires it, prints it, keeps it; and the faults that give
-silence a meaning."""
+"""Uses of a result: to require it, print it, keep it; and the faults that give silence a
+meaning."""
 
 from __future__ import annotations
 

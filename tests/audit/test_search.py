@@ -23,7 +23,7 @@ Vectorized = Callable[[Any, int], Any]
 
 
 def search(subject: Any, **more: Any) -> SearchResult:
-    """Of functions of a size, at 5% where nothing else is said."""
+    """Search functions of a size, at 5% unless given."""
     return searched(subject, **{"vectorized": True, "alpha": 0.05, **more})
 
 

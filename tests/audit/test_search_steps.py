@@ -222,7 +222,7 @@ def test_integers_are_integers_up_to_the_last_one() -> None:
 
 def test_edits_are_counted_as_by_brute_force() -> None:
     def fewest(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-        """Of the longest common subsequence."""
+        """Count edits by the longest common subsequence."""
         for size in range(min(len(a), len(b)), -1, -1):
             if set(itertools.combinations(a, size)) & set(itertools.combinations(b, size)):
                 return len(a) + len(b) - 2 * size

@@ -46,7 +46,7 @@ def peaks(seed: int) -> Any:
 
 
 def certified(odds: float, seed: int, sizes: list[int], alpha: float) -> tuple[bool, int]:
-    """Whether epsilon = 1 was refuted, and with how many draws a side."""
+    """Return whether epsilon = 1 was refuted, and with how many draws a side."""
     fixed = FixedAttack(PureDP(1), [PAIR], TRIALS, alpha, seed)
     target = target_of(response(odds, seed, sizes), True)
     study = fixed.study(target, 0, 0)

@@ -1,5 +1,4 @@
-"""What is certified where no event promises much: of a sound mechanism, a small epsilon and few
-draws."""
+"""Bounds where no event promises much: for a sound mechanism, a small epsilon and few draws."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What looks wrong and cannot be refuted yet: suspects, their share of alpha, and the line in
-the report."""
+"""Suspicions that cannot be refuted yet: suspects, their share of alpha, the line in the report."""
 
 from __future__ import annotations
 

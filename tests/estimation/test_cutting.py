@@ -1,4 +1,4 @@
-"""What clipping and leaving out add to errors, beside draws of what one record contributes."""
+"""Errors added by clipping and leaving out, beside draws of one record's contribution."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DRAWS = 100_000
 
 
 def near(values: Floats, expected: float) -> bool:
-    """Whether a mean of squares is within 6 of its standard errors: else with probability below
-    1e-8."""
+    """Return whether a mean of squares is within 6 of its standard errors; else
+    probability < 1e-8."""
     squares = np.square(values).reshape(len(values), -1).mean(axis=1)
     error = float(squares.std()) / math.sqrt(len(squares))
     return abs(float(squares.mean()) - expected) < 6 * error + 1e-12

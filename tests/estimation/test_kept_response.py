@@ -1,5 +1,5 @@
-"""What counts in a ball cut by a public set: the spec's numbers, drawn records, the way back and
-where there is none."""
+"""Records that count in a ball cut by a public set: the spec's numbers, draws, and the way back,
+where there is one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WIDE = [*CUTS, Cut(400, 21.0, ends=(-math.inf, 0.1)), Cut(300, 30.0, about=3.0, 
 
 
 def _count(cut: Cut, rows: Any) -> Any:
-    """Which of these count, by the definition."""
+    """Return which of these records count, by the definition."""
     center = np.zeros(cut.d)
     center[0] = cut.about
     near = ((rows - center) ** 2).sum(axis=1) <= cut.bound**2

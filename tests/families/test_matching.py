@@ -1,5 +1,5 @@
-"""From moments of truncated or clipped records back to theta: exact ones, noisy ones, refusals,
-the bound on errors."""
+"""The map from moments of truncated or clipped records to theta: exact and noisy moments,
+refusals, error bounds."""
 
 from __future__ import annotations
 

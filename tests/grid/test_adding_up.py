@@ -133,8 +133,7 @@ def total(values: list[Any]) -> list[int]:
 
 
 def adds_up(query: Query, seed: int, splits: int = 20) -> bool:
-    """Whether the value of the whole is the sum of those of up to four parts, empty ones among
-    them."""
+    """Return whether the whole's value is the sum of the values of up to four parts, some empty."""
     rng = np.random.default_rng(seed)
     for _ in range(splits):
         records = drawn(rng)

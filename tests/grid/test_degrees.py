@@ -37,8 +37,8 @@ def naive(rows: Any, radius: int) -> list[int]:
 
 
 def small_blocks(patch: pytest.MonkeyPatch, boxes: bool = False) -> None:
-    """So that a few rows make many blocks, the last of them incomplete; in boxes of two rows, or
-    in none."""
+    """Make blocks small, so that a few rows make many, the last incomplete; in boxes of two
+    rows, or in none."""
     for name, value in (("_ROWS", 3), ("_COLUMNS", 4), ("_BLOCK", 9), ("_SAMPLE", 5)):
         patch.setattr(module, name, value)
     for name, number in (("_LEAF", 2), ("_MANY", 1), ("_SAMPLE", 3), ("_FEW_FRIENDS", 2.0 * boxes)):
@@ -187,7 +187,7 @@ def test_close_decisions_are_exact_in_blocks_of_a_few_rows(boxes: bool) -> None:
 
 
 def changed(change: Callable[..., Any]) -> Callable[[Any], Any]:
-    """What a function returns, changed; ``change`` sees what it was given as well."""
+    """Change a function's result; ``change`` sees the arguments as well."""
     return lambda right: lambda *given: change(right(*given), *given)
 
 
@@ -209,7 +209,7 @@ def decided(rounded: Any, bound: float) -> Any:
 
 
 def without_width(rounded: Any, _: Any, __: Any, ball: Any, radius: int) -> Any:
-    """As if rounding moved no row."""
+    """Count as if rounding moved no row."""
     if rounded.sure == rounded.maybe:
         return rounded
     shift = math.isqrt(ball.square).bit_length() - module._WORD_BITS
@@ -253,7 +253,7 @@ def test_rounding_moves_pairs_by_all_that_the_bounds_allow() -> None:
 
 
 def bounds(rows: Any, radius: int) -> list[tuple[int, float, float]]:
-    """Of each ball: how many rows are in it, and the bounds between which pairs are undecided."""
+    """Return for each ball its number of rows and the bounds between which pairs are undecided."""
     seen, right = list[tuple[int, float, float]](), module._rounded
 
     def watched(*given: Any) -> Any:

@@ -18,8 +18,8 @@ DTYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "O"]
 
 
 def agrees(numbers: Integers) -> bool:
-    """As a dictionary of tuples says: the same rows, each once, and for every draw its own; in
-    order of the last numbers first."""
+    """Compare with a dictionary of tuples: the same rows, each once, and for every draw its own;
+    in order of the last numbers first."""
     seen, which = different_rows(numbers, "rows")
     rows = [tuple(row) for row in numbers.tolist()]
     expected: dict[tuple[int, ...], list[int]] = {}

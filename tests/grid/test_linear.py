@@ -133,7 +133,7 @@ def at_the_bound(rng: Rng, inner: int) -> tuple[Any, Any]:
 
 
 def catches(twin: Product) -> bool:
-    """Whether some products at the bounds of a word or of int64 come out wrong."""
+    """Return whether some products at the bounds of a word or of int64 are wrong."""
     wrong = False
     for inner in (1, 2, 3, 100, 999):
         rng = generator(inner)
@@ -178,7 +178,7 @@ def test_column_sums_neither_wrap_around_nor_round() -> None:
 
 
 def plan(a: Any, b: Any) -> tuple[int, int]:
-    """How many words the operands are split into."""
+    """Return into how many words the operands are split."""
     seen: list[tuple[int, int]] = []
     right = linear._cheapest
 

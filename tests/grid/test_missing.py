@@ -1,5 +1,4 @@
-"""What one record holds decides no exception, no warning and no other record under
-nonfinite="replace"."""
+"""Under nonfinite="replace" no record decides an exception, a warning or another record."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ class Unsized:
 
 
 def unknown(_: Any) -> Any:
-    """What asking a weak reference to what is gone does, even for its class."""
+    """Raise an error, as a weak reference to a dead object does, even when asked for its class."""
     raise RuntimeError("a record")
 
 
@@ -92,7 +91,7 @@ class OfUnhashed(metaclass=Unhashed):
 
 
 class NotAvailable:
-    """What pandas' NA does: no truth value, no number, nothing that is equal to it."""
+    """A value like pandas' NA: no truth value, no number, nothing that is equal to it."""
 
     def __bool__(self) -> bool:
         raise TypeError("ambiguous")
@@ -208,7 +207,7 @@ OTHERS: list[list[Any]] = [
 
 
 def shown(ingesting: Ingest, data: Any, columns: int = 1) -> tuple[str, list[str], list[Any]]:
-    """What anybody sees, an exception's type or nothing and warnings, and the records."""
+    """Return all that is visible, an exception's type or nothing and warnings, and the records."""
     domain = Domain(columns=columns, nonfinite="replace", replacement=PLACE)
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn"):
         warnings.simplefilter("always")
@@ -222,7 +221,7 @@ def shown(ingesting: Ingest, data: Any, columns: int = 1) -> tuple[str, list[str
 def wrong(
     ingesting: Ingest, contain: Callable[[list[Any]], Any], odd: Any, value: float
 ) -> list[str]:
-    """In what data with an odd record differ from data without it, but for the record."""
+    """List how data with an odd record differ from data without it, except in that record."""
     differences: list[str] = []
     for others in OTHERS:
         _, _, rest = shown(ingesting, [0.0 if x is None else x for x in others])

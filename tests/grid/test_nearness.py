@@ -39,7 +39,7 @@ def cells(value: float, exponent: int) -> int:
 
 
 def image(nearness: Nearness, record: list[float]) -> list[int]:
-    """What ``Nearness`` says it is, one record at a time."""
+    """Compute one record's image by the definition of ``Nearness``."""
     if nearness.matrix is None:
         scaled = [x * scale for x, scale in zip(record, nearness.scales, strict=True)]
         return [cells(x, nearness.exponent) for x in scaled]

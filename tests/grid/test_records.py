@@ -1,4 +1,4 @@
-"""How data enter: what is accepted, what is refused, and that nothing else can happen."""
+"""Ways for data to enter: accepted and refused ones, and no others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPLACING = Domain(columns=1, nonfinite="replace", replacement=7.5)
 
 
 class Frame:
-    """What pandas and polars columns look like from here."""
+    """A column as those of pandas and polars look from here."""
 
     def __init__(self, values: Any) -> None:
         self._values = values

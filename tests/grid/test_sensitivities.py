@@ -104,7 +104,7 @@ def neighbors(draw: st.DrawFn, query: Query, adjacency: Adjacency) -> Pair:
 
 
 def move(query: Query, pair: Pair) -> int:
-    """How far apart the two values are, in the distance that the query's sensitivity is in."""
+    """Return the distance of the two values in the norm of the query's sensitivity."""
     left, right = (query.evaluate(View(ingest(data, DOMAIN))).tolist() for data in pair)
     values = list(zip(left, right, strict=True))
     return sum(a != b if isinstance(query, Answers) else abs(a - b) for a, b in values)

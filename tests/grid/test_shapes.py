@@ -30,7 +30,7 @@ RADIUS = Fraction(3, 2)
 
 
 def symmetric(values: list[float], seed: int) -> Floats:
-    """With about these eigenvalues."""
+    """Return a symmetric matrix with about these eigenvalues."""
     d = len(values)
     turn, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(d, d)))
     made = (turn * np.array(values)) @ turn.T
@@ -38,7 +38,7 @@ def symmetric(values: list[float], seed: int) -> Floats:
 
 
 def least_eigenvalue(matrix: Floats) -> Any:
-    """Of the very floats, at 60 digits."""
+    """Return the least eigenvalue of these very floats, at 60 digits."""
     with mp.workdps(60):
         return min(mp.eigsy(mp.matrix(matrix.tolist()), eigvals_only=True))
 

@@ -175,7 +175,7 @@ def everywhere(x: Any, rng: np.random.Generator) -> Iterator[tuple[Any, Any]]:
 
 
 def differing(function: Map, x: Any, rng: np.random.Generator) -> int:
-    """How many rows come out otherwise somewhere."""
+    """Count the rows that come out differently somewhere."""
     whole = function(x)
     return sum(
         int((function(other) != whole[rows]).reshape(len(rows), -1).any(axis=1).sum())

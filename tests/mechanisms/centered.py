@@ -1,4 +1,4 @@
-"""What the tests of means about private medians share."""
+"""Shared parts of the tests of means about private medians."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two files of tests of ``clipped_mean`` share."""
+"""Shared parts of the two files of tests of ``clipped_mean``."""
 
 from __future__ import annotations
 

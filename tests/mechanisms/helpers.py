@@ -1,4 +1,5 @@
-"""What the tests of all mechanisms share: many seeded releases, and the checks made on them."""
+"""Shared parts of the tests of all mechanisms: many seeded releases, and the checks made on
+them."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def mean_square_fits(errors: Sequence[float], predicted_rms: float) -> bool:
 
 
 def fails_at_most(errors: Sequence[float], bound: float, beta: float) -> bool:
-    """Whether |error| >= bound is no more frequent than ``beta`` allows; false alarm below 1e-6."""
+    """Return whether |error| >= bound is as rare as ``beta`` allows; false alarm below 1e-6."""
     failures = sum(abs(error) >= bound for error in errors)
     return bool(failures <= stats.binom.isf(FALSE_ALARM, len(errors), beta))
 
@@ -131,7 +132,7 @@ def largest_loss_found(
 
 
 def slope(sizes: Sequence[int], error: Callable[[int], float]) -> float:
-    """Of ln(error) against ln(n), by least squares."""
+    """Fit the slope of ln(error) against ln(n), by least squares."""
     logs = np.array([[math.log(n), math.log(error(n))] for n in sizes])
     x: NDArray[np.float64] = logs[:, 0] - logs[:, 0].mean()
     return float((x * logs[:, 1]).sum() / (x**2).sum())

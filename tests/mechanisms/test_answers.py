@@ -1,5 +1,5 @@
-"""What all results share: intervals that hold at their level, plain JSON and back, one line of
-text."""
+"""Shared properties of results: intervals that hold at their level, plain JSON and back, one
+line."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def made(kind: Any, **parameters: Any) -> Any:
 
 
 def halved(result: Any) -> Any:
-    """With half the noise that it says it has: a fault that coverage must show."""
+    """Halve the noise that the result reports: a fault that coverage must show."""
     names = set(DEVIATIONS) & set(result.__dataclass_fields__)
     return replace(result, **{name: getattr(result, name) / 2 for name in names})
 
 
 def holds(result: Any, truth: Any, **how: Any) -> bool:
-    """Whether the interval has the truth in it; of arrays and tuples the first number, unless
-    simultaneous."""
+    """Return whether the interval holds the truth; for arrays and tuples the first number,
+    unless simultaneous."""
     low, high = result.interval(0.95, **how)
     if isinstance(low, dict):
         low, high = low[0.0], high[0.0]
@@ -537,7 +537,7 @@ def test_every_result_is_of_this_shape() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Exactly(Result):
-    """With a field that no shipped result has."""
+    """A result with a field that no shipped result has."""
 
     value: Fraction
 

@@ -175,7 +175,7 @@ WORLDS: list[World] = [
 
 
 def drawn(n: int, d: int, own: dict[str, Any], seed: int) -> Floats:
-    """Of mean MEAN, in the data's units."""
+    """Draw records of mean MEAN, in the data's units."""
     rng = np.random.default_rng(seed)
     root = np.linalg.cholesky(np.array(own.get("covariance", np.eye(d))))
     found: Floats = rng.normal(size=(n, d)) @ root.T * own.get("deviations", 1.0) + MEAN[:d]
@@ -183,7 +183,7 @@ def drawn(n: int, d: int, own: dict[str, Any], seed: int) -> Floats:
 
 
 def size_of(off: Floats, own: dict[str, Any]) -> float:
-    """In deviations."""
+    """Return the length in deviations."""
     covariance = np.array(own.get("covariance", np.eye(len(off))))
     scaled = off / own.get("deviations", 1.0)
     return float(math.sqrt(scaled @ np.linalg.solve(covariance, scaled)))

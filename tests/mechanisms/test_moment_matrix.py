@@ -189,7 +189,7 @@ def test_the_noise_is_the_stated_one(drawn: list[MomentMatrixEstimate]) -> None:
 
 
 def covered(drawn: list[MomentMatrixEstimate], share: float = 1.0) -> int:
-    """In how many draws the interval of the first coefficient holds that of least squares."""
+    """Count the draws whose interval of the first coefficient holds that of least squares."""
     truth = released(matrix(noise_multiplier=TINY)).regression(2).value
     hits = 0
     for one in drawn:

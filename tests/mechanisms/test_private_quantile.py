@@ -81,7 +81,8 @@ def test_the_ends_and_the_middle_are_where_they_should_be(
 
 
 def rank_errors(mechanism: PrivateQuantile, data: np.ndarray, seed: int, size: int) -> list[float]:
-    """Of the released values, in records, for records no two of which share a cell."""
+    """Return rank errors of released values, in records, for records no two of which share a
+    cell."""
     ordered, p = np.sort(data), float(mechanism.quantile)
     values = [found.value for found in estimates(mechanism, data, seed, size)]
     return [abs(float(np.searchsorted(ordered, value)) - p * len(data)) for value in values]

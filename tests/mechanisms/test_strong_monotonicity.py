@@ -49,7 +49,7 @@ WORLDS: list[tuple[Family, float, float, float, str, Adjacency]] = [
 
 
 def _least_slope(mechanism: TruncatedMle, frame: Any) -> float:
-    """Of the limited mean, over the public range of the parameter."""
+    """Return the least slope of the limited mean over the public range of the parameter."""
     family = mechanism.family
     low, high = (family.natural(float(p)) for p in (mechanism.lowest, mechanism.highest))
     thetas = [low + (high - low) * k / 16 for k in range(17)]
@@ -57,7 +57,8 @@ def _least_slope(mechanism: TruncatedMle, frame: Any) -> float:
 
 
 def _limited_mean(mechanism: TruncatedMle, data: Any, frame: tuple[int, int]) -> float:
-    """Of the records, from 0 to 1 in the interval: cells by comparison with the edges."""
+    """Return the records' limited mean, from 0 to 1 in the interval: cells by comparison with
+    the edges."""
     edges = np.asarray(mechanism.edges_of(*frame))
     if mechanism.outside == "mask":
         data, edges = data[(data >= edges[0]) & (data < edges[-1])], edges[1:-1]

@@ -1,5 +1,5 @@
-"""What estimates through truncation have to keep: the cost of privacy, consistency, equivariance,
-and how rarely a search misses."""
+"""Properties that estimates through truncation must keep: the cost of privacy, consistency,
+equivariance, and rare misses of a search."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_moved_records_and_ranges_have_moved_estimates(move: Any, outside: Any) 
 
 
 def _path(mechanism: TruncatedMle, node: int, record: float) -> bool:
-    """Whether every decided step went to the record's side."""
+    """Return whether every decided step went to the record's side."""
     right, search = True, mechanism.search()
     while node > 1:
         edge = mechanism.edge(search.middles((node >> 1,))[0])

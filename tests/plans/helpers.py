@@ -71,7 +71,7 @@ def adaptive(
     build: Callable[[int], Built],
     under: tuple[Compared, ...] = (),
 ) -> Adaptive:
-    """What is built from one integer a draw, ``key`` of shape (size,), which sees the stages it
+    """Build a plan from one integer a draw, ``key`` of shape (size,), which sees the stages it
     reads."""
 
     def row(before: Transcripts) -> IntArray:
@@ -81,7 +81,7 @@ def adaptive(
 
 
 def parity(batch: Transcripts) -> IntArray:
-    """Of the released count."""
+    """Return the parity of the released count."""
     found: IntArray = batch.values["count"][:, 0] % 2
     return found
 

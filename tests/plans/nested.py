@@ -55,7 +55,8 @@ def enumerated(law: Law, choices: int = 24) -> tuple[Masses, dict[Any, Transcrip
 
 
 def likelihoods_are_masses(law: Law, likelihood: Law | None = None, choices: int = 24) -> bool:
-    """Of every outcome of the law, alone and in one batch of all outcomes that released as much."""
+    """Check every outcome of the law, alone and in one batch of all outcomes that released as
+    much."""
     masses, draws = enumerated(law, choices)
     other = law if likelihood is None else likelihood
     alone = {key: float(np.exp(other.log_likelihood(draw)[0])) for key, draw in draws.items()}
@@ -88,7 +89,7 @@ def twice(scale: Fraction | int = 1, at_least: int = 1, reason: str = "said no")
 
 
 def law(plan: Plan, records: Any = (1.0,)) -> Law:
-    """On a record of 1, unless others are given; the number of records is public."""
+    """Build the law on a record of 1, unless others are given; the number of records is public."""
     derive(plan, REPLACE, DOMAIN)
     return Law(plan, np.array(records, np.float64).reshape(-1, 1), REPLACE, DOMAIN)
 

@@ -1,5 +1,5 @@
-"""What stages assume of released numbers: paid for in every shipped plan, and refused where it
-is not."""
+"""Assumptions of stages on released numbers: paid for in shipped plans, refused where they are
+not."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class ByRank:
 
 
 def one_block_gains_one_record(split: Split, rows: Records, more: Records) -> bool:
-    """Whether adding a record adds it to one block and leaves all others as they are."""
+    """Return whether adding a record adds it to one block and leaves all others unchanged."""
     before = [sorted(map(tuple, rows[some].tolist())) for some in members(split, rows)]
     together = np.concatenate([rows, more])
     after = [sorted(map(tuple, together[some].tolist())) for some in members(split, together)]

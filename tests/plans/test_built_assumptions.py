@@ -1,4 +1,4 @@
-"""What stages that are built from a transcript assume of the numbers that were released there."""
+"""Assumptions of stages that are built from a transcript on the numbers released there."""
 
 from __future__ import annotations
 

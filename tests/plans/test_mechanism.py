@@ -1,4 +1,4 @@
-"""What every mechanism has: budgets on the safe side, its derivation, its refusals."""
+"""Shared properties of mechanisms: budgets on the safe side, the derivation, the refusals."""
 
 from __future__ import annotations
 

@@ -190,7 +190,8 @@ def test_an_adaptive_stage_outside_is_built_from_a_number_of_a_part() -> None:
 
 
 def by_hand(scale: Fraction | int = 1, path: str = "", reason: str = "said no") -> Masses:
-    """Of ``twice`` on a record of 1: KaryResponse tells the truth with odds e^(1 / scale)."""
+    """Compute the law of ``twice`` on a record of 1: KaryResponse tells the truth with odds
+    e^(1 / scale)."""
     truth = 1 / (1 + np.exp(-1 / float(scale)))
     kept = {1: truth, 0: 1 - truth}
     found: Masses = {(((f"{path}first", (0,)),), reason): kept[0]}

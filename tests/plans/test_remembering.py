@@ -1,4 +1,4 @@
-"""What a batch of draws remembers of its own sampling, for whoever scores them."""
+"""Memory of a batch of draws of its own sampling, for the code that scores them."""
 
 from __future__ import annotations
 

@@ -352,7 +352,7 @@ def test_what_goes_wrong_is_typed_shows_no_record_and_draws_no_bit(
 
 
 class Rude(BaseException):
-    """What a source may raise that is no Exception."""
+    """A thing that a source may raise and that is no Exception."""
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def mirrored(moves: Moves) -> Moves:
 
 
 def distance(moves: Moves) -> Fraction:
-    """How far the keep-probabilities move in all."""
+    """Return how far the keep-probabilities move in all."""
     return sum((abs(before - after) for before, after in moves), _ZERO)
 
 

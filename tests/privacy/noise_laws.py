@@ -125,7 +125,7 @@ def measure(
     *,
     losses: bool = False,
 ) -> Case:
-    """By summation over all outcomes, both ways."""
+    """Sum over all outcomes, both ways."""
     p, q = pair
     with mp.workdps(DIGITS):
         factors = {epsilon: mp.exp(real(epsilon)) for epsilon in epsilons}
@@ -146,8 +146,8 @@ def around(epsilon: Fraction) -> list[Fraction]:
 
 
 def keeps(guarantee: Guarantee, case: Case) -> bool:
-    """Whether the pair has what the guarantee promises: profile, Renyi divergences, range of
-    loss."""
+    """Return whether the pair has what the guarantee promises: profile, Renyi divergences, range
+    of loss."""
     rho, at = guarantee.concentrated, guarantee.delta_at
     with mp.workdps(DIGITS):
         promises = [(stick, at(e).upper + ROUNDING) for e, stick in case.sticks.items()]
@@ -159,7 +159,7 @@ def keeps(guarantee: Guarantee, case: Case) -> bool:
 
 
 def attains(guarantee: Guarantee, case: Case, within: str = "1e-12") -> bool:
-    """Whether the guarantee's profile has nothing to spare, at any epsilon measured."""
+    """Return whether the guarantee's profile is attained, at any epsilon measured."""
     share = 1 - Fraction(within)
     with mp.workdps(DIGITS):
         return all(
@@ -169,12 +169,12 @@ def attains(guarantee: Guarantee, case: Case, within: str = "1e-12") -> bool:
 
 
 def holds(rule: Rule, cases: Iterable[Case]) -> bool:
-    """Whether every pair has what the rule says of it."""
+    """Return whether every pair satisfies what the rule claims of it."""
     return all(keeps(rule(*case.facts), case) for case in cases)
 
 
 def spares_nothing(rule: Rule, cases: Iterable[Case]) -> bool:
-    """Whether what the rule says is attained at every epsilon measured."""
+    """Return whether the rule's claim is attained at every epsilon measured."""
     return all(attains(rule(*case.facts), case) for case in cases)
 
 
@@ -190,7 +190,7 @@ def squared(shift: Shift) -> Fraction:
 
 
 def _discrete_pair(shift: Shift, sigma: Fraction) -> RealPair:
-    """In windows that leave out e^-140 = 1e-60, also where an order of 5 moves the center."""
+    """Sum in windows that leave out e^-140 = 1e-60, also where an order of 5 moves the center."""
     reach, pairs = isqrt(int(280 * sigma**2)) + 1, []
     for moved in shift:
         window = range(-reach - 4 * abs(moved), reach + 5 * abs(moved) + 1)

@@ -60,7 +60,7 @@ _DEFINITIONS: dict[Adjacency, Check] = {_REPLACE: _replaced, _ADD: _added}
 
 
 def _agrees_everywhere(check: Check, definition: Check) -> bool:
-    """On every ordered pair of sequences of at most 4 records out of 3."""
+    """Compare on every ordered pair of sequences of at most 4 records out of 3."""
     sequences = [list(rows) for n in range(5) for rows in product((0, 1, 2), repeat=n)]
     return all(check(a, b) == definition(a, b) for a, b in product(sequences, repeat=2))
 

@@ -25,7 +25,7 @@ _RATIONALS = st.one_of(
 
 
 def _reference(function: Callable[[Any], Any], argument: Fraction) -> Fraction:
-    """At 80 digits, and more in the argument, so that e^1000 has 80 too."""
+    """Compute at 80 digits, and more in the argument, so that e^1000 has 80 too."""
     with mp.workdps(80):
         with mp.extradps(20):
             x = mp.mpf(argument.numerator) / argument.denominator

@@ -38,7 +38,7 @@ Atoms = dict[Any, Any]  # masses by loss; losses are exact
 
 
 def _clear() -> None:
-    """Nothing that another test may have planted a fault in."""
+    """Clear every cache in which another test may have planted a fault."""
     for cached in (composing.attained, composing._dominated, composing._simply):
         cached.cache_clear()
 

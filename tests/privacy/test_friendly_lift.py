@@ -41,7 +41,7 @@ Bound = Callable[[Adjacency, int], Fraction]
 
 
 def _stability(adjacency: Adjacency, n: int) -> Fraction:
-    """What the keep-probabilities of n records (the larger side) move by in all."""
+    """Return by how much the keep-probabilities of n records (the larger side) move in all."""
     if adjacency is Adjacency.ADD_REMOVE:
         return 2 - Fraction(1, n)
     return max(Fraction(2), 3 - Fraction(2, n))
@@ -191,7 +191,7 @@ def _with(moved: Callable[[Adjacency], Fraction]) -> Lift:
 
 
 def _changed(change: Callable[[Any, Any, Any, Any], tuple[Any, Any]]) -> Lift:
-    """From e, d, a and T."""
+    """Build a changed formula of e, d, a and T."""
     return lambda e, d, about: change(real(e), real(d), mp.expm1(real(e)), real(_STEPS[about]))
 
 

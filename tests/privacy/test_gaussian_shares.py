@@ -1,5 +1,4 @@
-"""Which Gaussian curve a claim lies below: never too small a one, never far too large, and it
-composes."""
+"""The Gaussian curve below which a claim lies: never too small, never far too large, composable."""
 
 from __future__ import annotations
 

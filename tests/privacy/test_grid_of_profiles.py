@@ -78,7 +78,7 @@ def least(function: Callable[[Any], Any], low: Any, high: Any, steps: int = 90) 
 
 
 def _gaussian_at(mu: Fraction, epsilon: Any) -> Any:
-    """As the spec's, for any real epsilon."""
+    """Compute the spec's profile, for any real epsilon."""
     m, root = real(mu), mp.sqrt(2)
     p = mp.erfc((epsilon / m - m / 2) / root) / 2
     return p - mp.exp(epsilon) * mp.erfc((epsilon / m + m / 2) / root) / 2
@@ -172,7 +172,7 @@ _once = cache(calibrated)
 
 
 def is_safe(family: Family, parameter: Fraction, point: Point) -> bool:
-    """Whether the true profile at epsilon is at most delta: without any tolerance."""
+    """Return whether the true profile at epsilon is at most delta, without any tolerance."""
     epsilon, delta = point
     with mp.workdps(family.digits):
         return bool(family.truth(parameter, delta, epsilon) <= real(delta))
@@ -184,7 +184,7 @@ def unsafe(family: Family, parameters: dict[Point, Fraction]) -> list[Point]:
 
 
 def encloses(found: Enclosure, truth: Any, slack: int) -> bool:
-    """Whether the truth, known to ``slack`` digits, is inside a narrow enclosure."""
+    """Return whether the truth, known to ``slack`` digits, is inside a narrow enclosure."""
     about = abs(truth) * mp.mpf(10) ** -slack + mp.mpf(10) ** -390
     holds = real(found.lower) - about <= truth <= real(found.upper) + about
     return bool(holds and found.upper - found.lower <= found.upper / 10**9)
@@ -193,7 +193,8 @@ def encloses(found: Enclosure, truth: Any, slack: int) -> bool:
 def _wrong(
     family: Family, points: Iterable[Point], seen: Callable[[Enclosure], Enclosure]
 ) -> list[tuple[Point, Fraction]]:
-    """Where an enclosure of the calibrated guarantee, read by ``seen``, misses the truth."""
+    """List the points where an enclosure of the calibrated guarantee, read by ``seen``, misses
+    the truth."""
     wrong = []
     for point in points:
         parameter = _once(family, point)

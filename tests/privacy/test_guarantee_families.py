@@ -61,7 +61,8 @@ def _curve(guarantee: Guarantee) -> list[Enclosure]:
 
 
 def _is_never_wrongly_yes(implies: Implies) -> bool:
-    """What follows has a profile that is nowhere smaller, and a curve that is nowhere larger."""
+    """Check that an implied guarantee has a profile that is nowhere smaller and a curve that is
+    nowhere larger."""
     return all(
         all(x.lower <= y.upper for x, y in zip(_profile(a), _profile(b), strict=True))
         and all(x.upper >= y.lower for x, y in zip(_curve(a), _curve(b), strict=True))
@@ -170,7 +171,10 @@ def test_useful_consequences_are_seen_and_no_others(a: Guarantee, b: Guarantee) 
 
 
 def _groups_of_two(laws: list[Any], loss: Fraction) -> list[Guarantee]:
-    """What follows for the ends from what both steps have; ``loss`` is the largest of theirs."""
+    """Return the guarantees of the ends that follow from those of both steps.
+
+    ``loss`` is the largest loss of the steps.
+    """
     steps = [(laws[0], laws[1]), (laws[1], laws[0]), (laws[1], laws[2]), (laws[2], laws[1])]
     delta = max(hockey_stick(p, q, mp.exp(real(loss * 9 / 10))) for p, q in steps)
     share = Fraction(int(delta * 2**50) + 1, 2**50)

@@ -46,7 +46,8 @@ def _worst_pair(guarantee: Guarantee) -> tuple[Law, Law]:
 
 
 def _excess(guarantee: Guarantee, other: Guarantee) -> Any:
-    """How much the worst pair of ``guarantee`` exceeds the delta of ``other``, at its epsilon."""
+    """Return by how much the worst pair of ``guarantee`` exceeds the delta of ``other``, at its
+    epsilon."""
     epsilon, delta = numbers_of(other)
     p, q = _worst_pair(guarantee)
     return hockey_stick(p, q, _exponential(epsilon)) - real(delta)

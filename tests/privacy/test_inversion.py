@@ -60,7 +60,7 @@ def drawn(rng: random.Random, *, mu: Fraction | None = None) -> Case:
 
 
 def inverted(parts: Parts, epsilon: Fraction) -> Enclosure:
-    """By the transform, whatever else would do."""
+    """Bound delta by the transform, even where another way would do."""
     found = inversion.inverted(composition(parts), epsilon)
     assert found is not None
     return found
@@ -68,7 +68,7 @@ def inverted(parts: Parts, epsilon: Fraction) -> Enclosure:
 
 @cache
 def cases(with_noise: bool = True) -> list[tuple[Case, Fraction, Any]]:
-    """With an epsilon, and the truth there."""
+    """List compositions with an epsilon and the true delta there."""
     rng, found = random.Random(5), []
     for _ in range(12):
         case = drawn(rng, mu=None if with_noise else Fraction(0))
@@ -120,7 +120,7 @@ _BAD: dict[str, Change] = {
 
 
 def enclosed(parts: Parts, epsilon: Fraction, bad: Change) -> Enclosure:
-    """With a setting that the floats would not have chosen."""
+    """Enclose with a setting that the floats would not have chosen."""
     laws = composition(parts)
     choice = bad(chosen(Rough(laws), epsilon, 0.01))
     with working_precision(256):

@@ -1,4 +1,4 @@
-"""What is left of a whole profile behind a random filter: against the lift's formula, point by
+"""The rest of a whole profile behind a random filter: against the lift's formula, point by
 point."""
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _fresh() -> Iterator[None]:
 
 
 def clear() -> None:
-    """Nothing that was computed with a planted fault, and nothing from before it."""
+    """Clear all that was computed with a planted fault, and all from before it."""
     for module in (laws, lattice, inversion, composing, moments, rounding):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
@@ -103,8 +103,8 @@ _SHARES = [Fraction(i, 17) for i in (0, 1, 2, 5, 9, 17, 30, 60)]
 
 
 def _are_above(part: Guarantee, made: Atoms) -> bool:
-    """At epsilons of either sign, by the symmetry of the profile; a bound may be met below its
-    hull, near 0."""
+    """Compare at epsilons of either sign, by the symmetry of the profile; a bound may be met
+    below its hull, near 0."""
     epsilons, good = [sign * share for share in _SHARES for sign in (1, -1)], []
     for epsilon, above in zip(epsilons, profile_of(made, epsilons), strict=True):
         at = abs(epsilon)
@@ -118,7 +118,8 @@ def _are_above(part: Guarantee, made: Atoms) -> bool:
 
 @cache
 def _hulled(part: Guarantee, at: Fraction) -> Fraction:
-    """What (e, delta)-DP says below e, at the best of many e: less than the bound itself near 0."""
+    """Return what (e, delta)-DP implies below e, at the best of many e: less than the bound
+    itself near 0."""
     found = []
     for e in (at + Fraction(i, 60) for i in range(400)):
         known = ApproxDP(e, part.delta_at(e).upper) if e else None

@@ -1,4 +1,4 @@
-"""What the rule for requests chosen after seeing answers concludes, and what it refuses."""
+"""The rule for requests chosen after seeing answers: its conclusions and its refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules refuse, and that each refusal says what was given, why, and what to write."""
+"""Refusals of the rules: each says what was given, why it is refused, and what to write."""
 
 from __future__ import annotations
 

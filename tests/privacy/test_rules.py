@@ -213,7 +213,7 @@ def _by_the_rule(sensitivity: Fraction, adjacency: Adjacency) -> bool:
 
 
 def _released_values_are_public(accepts: Accepts) -> bool:
-    """No query that is accepted, by its largest move over all neighbors, ever moves."""
+    """Return whether no accepted query ever moves, by its largest move over all neighbors."""
     accepted = 0
     for adjacency in Adjacency:
         pairs = _neighbors(adjacency)

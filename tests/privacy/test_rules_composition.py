@@ -152,7 +152,7 @@ def _post_process_rule(guarantee: Guarantee) -> Guarantee:
 
 
 def _random_kernel(rng: random.Random, outcomes: set[Hashable]) -> Kernel:
-    """To fewer outcomes, at random for half of them; now and then one to one."""
+    """Draw a kernel to fewer outcomes, at random for half of them; sometimes one to one."""
     images = rng.randint(1, 5)
     table: dict[Hashable, Law] = {}
     for i, outcome in enumerate(sorted(outcomes, key=str)):

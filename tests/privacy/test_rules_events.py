@@ -122,7 +122,8 @@ def _without(law: Law, told: set[Hashable]) -> Law:
 
 
 def _tight() -> Iterator[tuple[Exact, Exact]]:
-    """Nothing to spare: outputs that say which neighbor it is; unlikely answers turned likely."""
+    """List attained cases: outputs that say which neighbor it is; unlikely answers turned
+    likely."""
     for epsilon, delta, chance in ((1, _ZERO, "1/10"), (2, Fraction(1, 5), "1/7"), (3, _ZERO, "1")):
         p, q = tight_pair(epsilon, delta)
         share = Fraction(chance) * p["right?"]

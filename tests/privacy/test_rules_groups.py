@@ -100,7 +100,7 @@ def _up(value: Any) -> Fraction:
 
 
 def _random_chains(rng: random.Random) -> list[Chain]:
-    """With the least parameters that every step has."""
+    """Draw chains with the least parameters that every step has."""
     scores = [{o: Fraction(rng.randint(-9, 9), 9) for o in range(3)} for _ in range(3)]
     chain = [laws.weighted(score) for score in scores]
     links = [measure((), pair, [Fraction(1)], _ORDERS) for pair in pairwise(chain)]

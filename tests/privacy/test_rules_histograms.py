@@ -144,7 +144,7 @@ def _shown(tail: Tail, count: int, cuts: Sequence[int]) -> RealLaw:
 
 
 def _released(tail: Tail, changes: Changes, threshold: int, reach: int) -> RealPair:
-    """For each key: hidden (0), or its noisy count, lumped above the larger count + reach."""
+    """Return for each key hidden (0) or its noisy count, lumped above the larger count + reach."""
     pairs = []
     for counts in changes:
         cuts = range(threshold, max(threshold, max(counts) + reach) + 1)
@@ -218,7 +218,8 @@ def _right(chance: float, keys: int, steps: int) -> tuple[int, float]:
 
 
 def _rule(noise: str, twin: Twin = _right, chance: Chance | None = None) -> Rule:
-    """In floats; their rounding is made up for, so that it is not what a twin is caught by."""
+    """Build the rule in floats, with their rounding compensated, so that it is not what catches
+    a twin."""
 
     def rule(width: Fraction, threshold: int, keys: int, adjacency: Adjacency) -> Guarantee:
         lonely = (chance or _CHANCES[noise])(float(width), threshold)

@@ -194,7 +194,7 @@ def _rho(change: Callable[[list[Fraction]], Fraction]) -> Compose:
 
 
 def _gauss(change: Callable[[Any, Any, Any], tuple[Any, Any, Any]]) -> Compose:
-    """From the columns of mu^2, delta and tv."""
+    """Build a twin from the columns of mu^2, delta and tv."""
 
     def twin(parts: Parts) -> Guarantee:
         found: list[Any] = [part.gaussian for part in parts if "gaussian" in str(part)]

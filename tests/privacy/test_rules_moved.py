@@ -67,8 +67,8 @@ def test_adjacency_does_not_matter_where_the_premise_says_how_many_move() -> Non
 
 
 def _changes(moved: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Of all ways in which at most so many of 5 things go to other ones of 4 keys: the counts
-    that differ."""
+    """List the counts that differ, for all ways in which at most so many of 5 things go to other
+    ones of 4 keys."""
     tables = [t for t in product(range(_THINGS + 1), repeat=_KEYS) if sum(t) == _THINGS]
     found = set()
     for left, right in product(tables, repeat=2):
@@ -115,7 +115,8 @@ def _is_worst(case: Case, rule: Any) -> bool:
 
 
 def _twins(noise: str) -> dict[str, Any]:
-    """For keys instead of things: as if no two could meet; as if a thing moved one count; half."""
+    """Build twins for keys instead of things: as if no two could meet; as if a thing moved one
+    count; half."""
 
     def as_keys(width: Fraction, threshold: int, moved: int) -> Any:
         premise = lemma(2 * moved, query="q", norm=Norm.KEYS, adjacency=Adjacency.ADD_REMOVE)

@@ -105,7 +105,8 @@ def _choice_cases() -> list[Case]:
 
 @cache
 def _shift_cases() -> list[Case]:
-    """At the losses k / scale, between and beyond them; tails are lumped where loss is constant."""
+    """List cases at the losses k / scale, between and beyond them; tails are lumped where loss
+    is constant."""
     cases = []
     for scale in (Fraction(1, 2**10), Fraction(2, 3), Fraction(1), Fraction(7), Fraction(2**45)):
         for moved in (1, 2, 5):

@@ -109,7 +109,7 @@ def _by_index(data: Data) -> Labels:
 
 
 def _by_label(data: Data) -> Labels:
-    """To block 0 one time out of three."""
+    """Assign records to block 0 one time out of three."""
     for labels in product((0, 1), repeat=len(data)):
         yield Fraction(2 ** sum(labels), 3 ** len(data)), labels
 
@@ -173,7 +173,7 @@ def _rule(parts: Sequence[Guarantee], by: str, about: Any, to: Any) -> Guarantee
 
 
 def _holds(rule: Parallel) -> bool:
-    """What a rule refuses, it does not promise."""
+    """Return whether all that the rule promises holds; a refusal promises nothing."""
     promised = {world: rule(*world) for world, _ in _cases()}
     return all(
         satisfies(pair, *numbers_of(guarantee))

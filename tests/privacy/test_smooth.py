@@ -1,4 +1,4 @@
-"""As private as Laplace noise whose scale follows the data."""
+"""Smooth sensitivity: as private as Laplace noise whose scale follows the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an obligation declares that it shows, and statements that follow from it or do not."""
+"""Statements that obligations declare, and statements that follow from them or do not."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def times(unit: int, adjacency: Adjacency) -> int | None:
 )
 @shows("Kept", Norm.L1, value=lambda s: 1, friendly=True)
 def obligation_several() -> int:
-    """Nothing is checked here."""
+    """Check nothing: an obligation for these tests."""
     return 1
 
 

@@ -1,4 +1,5 @@
-"""What `explain` adds to a derivation: numbers at its nodes, and coarser accountings to compare."""
+"""Additions of `explain` to a derivation: numbers at its nodes, and coarser accountings to
+compare."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ class Verdict:
 
 
 def decide(formula: Term, timeout_ms: int = TIMEOUT_MS) -> Verdict:
-    """Whether the formula holds for all values of its constants: its negation has no model."""
+    """Return whether the formula holds for all values of its constants: its negation has no
+    model."""
     own = z3.Context()  # what z3 does is then the same whatever was decided before
     solver = z3.Solver(ctx=own)
     solver.set("timeout", timeout_ms)

@@ -131,7 +131,7 @@ def test_the_words_of_lemmas_mean_what_the_code_means(x: Fraction, z3: Any) -> N
 
 
 def defined(where: str) -> bool:
-    """Whether "dpverify/path.py:name" or ":Class.name" is a function defined there."""
+    """Return whether "dpverify/path.py:name" or ":Class.name" is a function defined there."""
     path, _, dotted = where.partition(":")
     file = ROOT / path
     if not (path.startswith("dpverify/") and file.is_file()):

@@ -1,4 +1,5 @@
-"""What the theorems that Coq has checked ask is what the rules check, and their numbers agree."""
+"""Hypotheses of the theorems that Coq has checked: the rules check them, and their numbers
+agree."""
 
 from __future__ import annotations
 

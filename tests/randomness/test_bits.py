@@ -170,7 +170,8 @@ def shipped_bernoulli_exp(bits: Bits, numerator: int, denominator: int) -> bool:
 
 
 def brackets(law: EnumeratedLaw, outcome: Any, mass: Any) -> bool:
-    """Whether the real number lies between the decided and the decided plus undecided mass."""
+    """Return whether the real number lies between the decided and the decided plus undecided
+    mass."""
     low = law.masses.get(outcome, Fraction(0))
     high = low + law.undecided
     return bool(mp.mpf(low.numerator) / low.denominator <= mass) and bool(

@@ -160,7 +160,8 @@ def check_rows(found: Table) -> int:
 
 
 def check_limits(found: Table) -> None:
-    """No word below the limit belongs to a U' above exp(-excess), and few above it do not."""
+    """Check that no word below the limit belongs to a U' above exp(-excess), and few above it do
+    not."""
     blocks, bits = found.blocks, found.acceptance_bits
     assert found.limits[-1] == 0
     for row, limit in enumerate(found.limits[:-1].tolist()):

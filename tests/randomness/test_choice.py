@@ -83,7 +83,7 @@ def law_of(case: Case, rate: Fraction, word_bits: int, words: int) -> Enumerated
 
 
 def agrees(law: EnumeratedLaw, truth: dict[int, Fraction]) -> bool:
-    """Whether the decided mass and the undecided one bracket every probability, up to 10^-50."""
+    """Return whether the decided and the undecided mass bracket every probability, up to 10^-50."""
     tiny = Fraction(1, 10**50)
     return all(
         law.masses.get(i, Fraction(0)) <= p + tiny

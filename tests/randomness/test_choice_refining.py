@@ -17,7 +17,7 @@ from tests.randomness.test_choice import SMALL, Case, Enclosing, real_exponentia
 
 
 def enclose(enclosing: Enclosing, gaps: list[int], rate: Fraction, precision: int) -> bool:
-    """Whether the integers enclose 2^precision exp(-rate g), closely."""
+    """Return whether the integers closely enclose 2^precision exp(-rate g)."""
     lower, slack = enclosing(gaps, rate, precision)
     truth = [real_exponential(rate * gap, 60) * 2**precision for gap in gaps]
     tiny = Fraction(1, 10**20)  # of the comparison, whose numbers are below 10^31
@@ -74,15 +74,16 @@ def test_stretches_are_inside_the_true_ones_and_close(case: Case, known_bits: in
 
 
 def sums_of(least: list[int], slack: int, counts: list[int]) -> Sums:
-    """Of weights from least[i] to least[i] + slack, for 5 bits."""
+    """Sum weights from least[i] to least[i] + slack, for 5 bits."""
     times = np.array(counts, dtype=object)
     limbs = np.cumsum(np.array([least], dtype=object) * times, axis=1)
     return Sums(limbs, np.cumsum(times), 0, slack, 5)
 
 
 def sound(sums: Sums, least: list[int], slack: int, counts: list[int]) -> bool:
-    """Whether what 5 bits decide is right whatever the weights are, from least[i] to
-    least[i] + slack: the corners are the worst, for all that is compared is linear in each.
+    """Return whether what 5 bits decide is right for all weights from least[i] to least[i] + slack.
+
+    The corners are the worst, for all that is compared is linear in each.
     """
     for corner in product((0, slack), repeat=len(least)):
         scaled = [(w + s) * m for w, s, m in zip(least, corner, counts, strict=True)]

@@ -63,7 +63,7 @@ def test_pieces_join_to_one_encryption_of_zeros(count: int) -> None:
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes are asked of the operating system, request by request."""
+    """Record how many bytes are asked of the operating system, request by request."""
     sizes: list[int] = []
 
     def system(size: int) -> bytes:
@@ -151,7 +151,7 @@ def interrupted_draw(source: Bits, count: int, place: int) -> tuple[list[int], l
 
 
 def repeats_when_interrupted(source: Bits, count: int) -> bool:
-    """Whether a draw in the middle of a draw, at any place, ever has a word of the other."""
+    """Return whether a draw inside another draw, at any place, ever has a word of the other."""
     for place in range(1, 10_000):
         drawn, taken = interrupted_draw(source, count, place)
         if not taken:
@@ -173,7 +173,7 @@ def test_a_source_that_reads_ahead_is_noticed() -> None:
 
 
 def shared_by_workers(source: Bits, workers: int, count: int) -> bool:
-    """Whether forked worker processes and their parent have a word in common."""
+    """Return whether forked worker processes and their parent have a word in common."""
     context = multiprocessing.get_context("fork")
     source.words(3)  # a buffer, if there is one, is filled before the fork
     receivers = []

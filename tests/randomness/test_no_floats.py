@@ -75,7 +75,7 @@ def fraction_parameters(function: ast.FunctionDef) -> set[str]:
 
 
 def inexact(function: ast.FunctionDef) -> Iterator[str]:
-    """What could bring a float in, with its line."""
+    """List what could bring a float in, with its line."""
     exact = fraction_parameters(function)
     for node in ast.walk(function):
         if isinstance(node, ast.Constant) and isinstance(node.value, (float, complex)):

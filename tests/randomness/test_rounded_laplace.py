@@ -28,7 +28,8 @@ CASES = [("1/2", 0), ("1", 0), ("1", 1), ("2", 0), ("2", 2), ("1/4", 3)]
 
 
 def _equal_mass(scale: str, digits: int, root: Fraction, most: int = 16) -> Fraction:
-    """On which the shipped law is the spec's as fractions; elsewhere brackets hold."""
+    """Return the mass on which the shipped law is the spec's as fractions; elsewhere brackets
+    hold."""
     s = Fraction(scale)
     e = formal_exponential(root, 8 * s.numerator)
     law = enumerate_law(

@@ -42,7 +42,7 @@ def edges_for(scale: Fraction) -> list[int]:
 
 
 def fits(draws: IntArray, scale: Fraction) -> bool:
-    """Whether the draws pass a chi-square test of the discrete Laplace law of this scale."""
+    """Return whether the draws pass a chi-square test of the discrete Laplace law of this scale."""
     edges = edges_for(scale)
     cells = np.searchsorted(np.array(edges), draws.astype(np.int64), side="left")
     observed = np.bincount(cells, minlength=len(edges) + 1)
@@ -70,7 +70,7 @@ def test_a_scale_five_percent_too_large_is_rejected(scale: Fraction) -> None:
 
 
 def response_fits(shown: IntArray, answers: list[int], categories: int, scale: Fraction) -> bool:
-    """Whether the counts of (answer, report) pass a chi-square test of the response law."""
+    """Return whether the counts of (answer, report) pass a chi-square test of the response law."""
     w = float(np.exp(-1 / float(scale)))
     statistic, cells = 0.0, 0
     for column, answer in enumerate(answers):

@@ -286,7 +286,7 @@ def test_one_draw_is_decided_as_many_are(
 
 
 def assert_same(found: Table, words: Words) -> int:
-    """How many are open."""
+    """Check that the second stages agree; return how many are open."""
     together = second_stage(found, words[0], words[1:])
     values, accepted, opened = one_by_one(found, words.ravel().tolist())
     assert together.values.tolist() == values

@@ -1,4 +1,4 @@
-"""Where bits come from: no word twice, in any buffer, thread or forked process."""
+"""Sources of bits: no word twice, in any buffer, thread or forked process."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def in_threads(number: int, work: Callable[[], object]) -> None:
 
 
 def words_are_distinct(source: Bits, counts: tuple[int, ...], threads: int) -> bool:
-    """Whether no word comes twice, over requests of these sizes in each of some threads."""
+    """Return whether no word comes twice, over requests of these sizes in each of some threads."""
     handed_out: list[NDArray[np.uint64]] = []
 
     def work() -> None:
@@ -167,7 +167,7 @@ def test_words_handed_out_stay_as_they_were() -> None:
 
 
 def drawn_by_child(draw: Callable[[], bytes]) -> bytes:
-    """What ``draw`` returns in a forked child; b"" if it raised."""
+    """Return what ``draw`` returns in a forked child; b"" if it raised."""
     read_end, write_end = os.pipe()
     with warnings.catch_warnings():
         # Python 3.12 warns of forks in a process with threads (pytest-xdist has some).

@@ -36,7 +36,7 @@ def count(setting: Mapping[str, Any]) -> NoisyCount:
 
 
 def claim(**changed: Any) -> RateClaim:
-    """Of the count's error against epsilon; nothing is claimed but what is given."""
+    """Claim the count's error against epsilon; nothing is claimed but what is given."""
     base: dict[str, Any] = {
         "name": "error",
         "mechanism": count,

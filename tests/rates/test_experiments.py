@@ -60,7 +60,7 @@ def _order(better: str = "count", worse: str = "zero", **changed: Any) -> Order:
 
 
 def _experiment(**changed: Any) -> Experiment:
-    """Counts of records: the error is how far off, the truth n."""
+    """Build an experiment on counts of records: the error is the distance, the truth n."""
     base: dict[str, Any] = {
         "name": "counts",
         "methods": {
@@ -222,7 +222,7 @@ def test_refusing_is_no_error_and_abstaining_an_infinite_one() -> None:
 
 
 def _judged(wins: tuple[int, ...], alpha: float = ALPHA, runs: int = 20) -> Finding:
-    """Of an order of which so many runs were won in three cells."""
+    """Judge an order of which so many runs were won in three cells."""
 
     def errors(name: str, panel: str, index: int) -> list[float]:
         if name == "zero":

@@ -29,7 +29,7 @@ def test_stages_grow_to_four_times_all_releases_and_share_alpha(repeats: int) ->
 
 
 def _asked(made: RateClaim, fault: Any, seen_with: int) -> tuple[str, list[tuple[int, int, float]]]:
-    """What was caught, and every point that was measured: far above the curve from so many
+    """Return what was caught, and every measured point: far above the curve from so many
     releases on."""
     asked = list[tuple[int, int, float]]()
 

@@ -52,8 +52,8 @@ class Browser:
         return self.driver.switch_to.active_element
 
     def violations(self, *, without: str = "") -> list[str]:
-        """What axe-core objects to, rule by rule. without: elements to spoil first, for a false
-        twin."""
+        """List axe-core's objections, rule by rule. without: elements to spoil first, for a
+        false twin."""
         if without:
             self.driver.execute_script(without)
         self.driver.execute_script(AXE.read_text(encoding="utf-8"))

@@ -36,7 +36,7 @@ _CERTIFICATE = {
 
 
 def _data(*counts: tuple[int, int, bool], profile: list[list[Any]] | None = None) -> dict[str, Any]:
-    """Of an audit with certificates of these hits, other hits and refutations."""
+    """Build the data of an audit with certificates of these hits, other hits and refutations."""
     curve = [{**_CERTIFICATE, "hits": h, "other_hits": o, "refuted": r} for h, o, r in counts]
     return {
         "curve": curve,

@@ -38,8 +38,8 @@ _ENDED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 
 def problems(element: Element) -> list[str]:
-    """What the schema (the common parts of those of Jenkins, Ant and Testmo) forbids here and
-    below."""
+    """List what the schema (the common parts of those of Jenkins, Ant and Testmo) forbids here
+    and below."""
     if element.tag not in _RULES:
         return [f"unknown element {element.tag}"]
     required, further, children = _RULES[element.tag]

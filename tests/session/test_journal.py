@@ -1,5 +1,5 @@
-"""No spend is lost: not to a kill, a second process, a thread, a full disk, nor to a file that was
-changed."""
+"""The journal loses no spend: not to a kill, a second process, a thread, a full disk, nor a
+changed file."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _too_small(bins: int, weights: Sequence[int], noise: str) -> Fraction:
 
 
 def _padded(bins: int, weights: Sequence[int], noise: str) -> Fraction:
-    """As if there were a power of two of bins."""
+    """Count as if there were a power of two of bins."""
     return histogram.tree_error(1 << (bins - 1).bit_length(), tuple(weights), noise)
 
 

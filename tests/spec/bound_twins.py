@@ -73,7 +73,7 @@ def _at_largest_noise(deviations: Any) -> Any:
 
 
 def _next_bucket(deviations: Any) -> Any:
-    """Nothing is left out."""
+    """Subtract the best bucket's square from all squares, and leave nothing out."""
     least = min(buckets.best_bucket(deviations))
     return [s**2 - least**2 for s in deviations]
 

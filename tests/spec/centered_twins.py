@@ -40,7 +40,7 @@ def _sensitivities(right: Callable[..., int]) -> dict[str, Any]:
 
 
 def _coarser(stretch: Any, normal: Any, ends: Any) -> public_sets.Slab:
-    """Of the numbers of the normal and the planes a 64th is left."""
+    """Leave a 64th of the numbers of the normal and the planes."""
     right = public_sets.slab(stretch, normal, ends)
     normal, low, high = (
         tuple(v // 64 for v in right.normal),
@@ -64,7 +64,7 @@ def _with_map(covariance: Any, center: Any, change: Callable[[Any], Any]) -> Any
 
 
 def _of_the_batch(records: Any, stretch: Any, radius: int, weight: int, kept: Any) -> Any:
-    """Which records count follows from where their sum is."""
+    """Let the place of the records' sum decide which records count."""
     total = sum(stretch.image(record)[0] for record in records)
     side = public_sets.Slab((1, *(0,) * (len(stretch.center) - 1)), None, total)
     own = side if isinstance(kept, public_sets.Slab) else kept

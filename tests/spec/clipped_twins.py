@@ -11,17 +11,17 @@ from spec.theory import clipped_moments as right
 
 
 def _by_plain_law(spectrum: Any, bound: Any) -> list[Any]:
-    """Without the two more degrees of freedom of the coordinate that is squared."""
+    """Omit the two more degrees of freedom of the coordinate that is squared."""
     return [one * right.clipped(spectrum, bound) for one in spectrum]
 
 
 def _with_one_degree(spectrum: Any, bound: Any) -> list[Any]:
-    """As if squares brought one more degree of freedom."""
+    """Count one more degree of freedom for squares."""
     return [one * right.clipped([*spectrum, one], bound) for one in spectrum]
 
 
 def _not_above(spectrum: Any, bound: Any) -> Any:
-    """As if G stayed at the bound."""
+    """Keep G at the bound."""
     total = mp.mpf(0)
     for one in spectrum:
         share = mp.fprod(one / (one - other) for other in spectrum if other != one)

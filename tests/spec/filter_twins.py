@@ -63,7 +63,7 @@ def _as_if_pairs_were_independent(n: int, chance: Any, beta: Fraction) -> int:
 
 
 def _statement_alone(setting: Any, variances: Any) -> Any:
-    """Without the part that (3) leaves to the proof; twice, as no constant mends it."""
+    """Omit the part that (3) leaves to the proof; twice, as no constant mends it."""
     level = mp.log(1 / real(setting["beta"]))
     pairs = mp.log(setting["n"] / real(setting["beta"]))
     rate = mp.sqrt(mp.log(1 / real(setting["delta"]))) / (real(setting["epsilon"]) * setting["n"])

@@ -18,7 +18,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _threshold_for_one_vote(parameters: Any) -> int:
-    """Under replace two groups change, but each of two new buckets is taken for the only one."""
+    """Count two changed groups under replace, but take each of two new buckets for the only one."""
     low, delta = 2, mp.mpf(parameters["delta"].numerator) / parameters["delta"].denominator
     model = group_votes.model(parameters, (), 2)
     while model.below(2 - low, real_exponential) > delta:

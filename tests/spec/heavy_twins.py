@@ -11,7 +11,7 @@ from spec.theory.laws import real
 
 
 def _masked(second_moment: Any, radius: Any, outliers: Any = 0) -> Any:
-    """What leaving records out would move."""
+    """Return what leaving records out would move."""
     return real(second_moment) / real(radius) + 2 * real(radius) * real(outliers)
 
 

@@ -22,12 +22,12 @@ def _scaled(name: str, factor: Any) -> Callable[..., Any]:
 
 
 def _without_noise(things: int, share: Any, other: Any, scale: Any) -> Any:
-    """As if counts were shown exactly."""
+    """Compute as if counts were shown exactly."""
     return pairs.overtakes(things, share, other, Fraction(1, 1000))
 
 
 def _one_noise(things: int, share: Any, other: Any, scale: Any) -> Any:
-    """As if the fuller bin had no noise, and half of the other's."""
+    """Compute as if the fuller bin had no noise, and half of the other's."""
     return pairs.overtakes(things, share, other, scale / 3)
 
 

@@ -32,7 +32,7 @@ def _other(adjacency: Adjacency) -> Adjacency:
 
 
 def _mean_number(success: Any, n: int, apart: Any) -> Any:
-    """As if exactly the mean number of records differed."""
+    """Compute as if exactly the mean number of records differed."""
     return success(int(n * apart))
 
 

@@ -33,7 +33,7 @@ looks at ("wrong: ..."), each of them a test of its own.
 
 
 class _Recorder:
-    """In a monkeypatch's place: notes what would be replaced, and replaces nothing."""
+    """A stand-in for monkeypatch that notes what would be replaced, and replaces nothing."""
 
     def __init__(self) -> None:
         self.replaced: list[str] = []
@@ -50,7 +50,7 @@ class _Recorder:
 
 
 def fails_for(name: str) -> list[str]:
-    """What makes the obligation fail, in the order of the tests."""
+    """List what makes the obligation fail, in the order of the tests."""
     found = [f"it says: {twin}" for twin in tests._TWINS.get(name, {})]
     for plant in tests._FAULTS.get(name, []):
         recorder = _Recorder()

@@ -35,7 +35,7 @@ def _no_noise(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> Any:
 
 
 def _no_sampling(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> Any:
-    """As if second moments were the covariance."""
+    """Compute as if second moments were the covariance."""
     found = sandwich(kappa, eta, nu, theta, divisor)
     return found and (found[0] * (1 + eta) / (1 - eta), found[1])
 
@@ -47,7 +47,7 @@ def _far_off(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> Any:
 
 
 def _no_slack(outcomes: Any, public: Public) -> State:
-    """As if there were half of the noise."""
+    """Compute as if there were half of the noise."""
     more = Public(
         public.d, public.count, public.noise / 2, public.kappa, public.long, public.precision
     )

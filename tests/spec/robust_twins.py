@@ -16,7 +16,7 @@ def _clamped(rows: robust_filters.Rows) -> robust_filters.Row:
 
 
 def _at_records(rows: robust_filters.Rows) -> Any:
-    """Nothing between two records, and nothing farther out."""
+    """Look at records alone: at nothing between two of them, and nothing farther out."""
     n, found = len(rows), mp.mpf(0)
     for t, *counts in goodness._levels(rows):
         found = max(found, *(abs(mp.mpf(k) / n - mp.ncdf(-t)) * t**2 for k in counts))

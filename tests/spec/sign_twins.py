@@ -15,18 +15,18 @@ from tests.grid.test_outer_products import TWINS as MOMENTS
 
 
 def _linear(spectrum: Any) -> Any:
-    """As if signs had the shares of squares."""
+    """Return the shares of squares for those of signs."""
     return [one / mp.fsum(spectrum) for one in spectrum]
 
 
 def _without_floor_bits(public: Any, row: Any, precision: int, floor: Any) -> Any:
-    """No power of two is taken out."""
+    """Take no power of two out."""
     made = signs.next_map(public, row, precision, floor)
     return tuple(v << 3 for v in made)
 
 
 def _transposed(public: Any, row: Any, precision: int, floor: Any) -> Any:
-    """What is above the diagonal counts with the wrong sign."""
+    """Count what is above the diagonal with the wrong sign."""
     d = 2
     turned = (*row[:d], *(-v for v in row[d:]))
     return signs.next_map(public, turned, precision, floor)

@@ -13,7 +13,7 @@ from spec.theory.soft_weights import Terms
 
 
 def _reach(times: str) -> Callable[[Fraction, Fraction], Fraction]:
-    """So many times what is stated."""
+    """Multiply the stated reach."""
     return lambda full, least: Fraction(times) * soft_weights.reach(full, least)
 
 

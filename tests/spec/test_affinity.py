@@ -1,5 +1,4 @@
-"""What two laws on bins have in common, beside the sums that define it and exact errors of
-tests."""
+"""The affinity of two laws on bins, beside the sums that define it and exact errors of tests."""
 
 from __future__ import annotations
 

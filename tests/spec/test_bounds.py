@@ -288,7 +288,8 @@ _DRAWS = 1000
 
 
 def _success(noise_multiplier: Fraction, n: int) -> float:
-    """How often a mean of n equal records lies within 1/16 of them, on average over nine places."""
+    """Return how often a mean of n equal records lies within 1/16 of them, on average over nine
+    places."""
     mechanism = BoundedMean(
         adjacency=Adjacency.REPLACE, lower=0, upper=1, noise_multiplier=noise_multiplier
     )

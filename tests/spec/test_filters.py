@@ -277,7 +277,8 @@ def test_noise_for_fewer_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def _density(points: Any, chances: Any, release: Release, number: int, y: Any) -> Any:
-    """Of (number, mean) at one number, on a fine grid of means, by a sum over all kept sets."""
+    """Compute the density of (number, mean) at one number, on a fine grid of means, over all
+    kept sets."""
     total = np.zeros_like(y)
     for kept in product((0, 1), repeat=len(points)):
         share = np.prod([p if k else 1 - p for k, p in zip(kept, chances, strict=True)])

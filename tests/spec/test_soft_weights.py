@@ -26,7 +26,7 @@ def _from_one_less(full: Fraction) -> Weight:
 
 
 def _steeper(full: Fraction) -> Weight:
-    """As steep as for another share than is claimed."""
+    """Weigh as steeply as for another share than the claimed one."""
     return soft_weights.weight(Fraction(1, 2) + (full - Fraction(1, 2)) / 2)
 
 

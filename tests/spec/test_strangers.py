@@ -23,7 +23,8 @@ def _beyond(length: Any, n: int, d: int) -> Any:
 
 
 def _holds(longest: Any) -> bool:
-    """No record is farther but for beta, and by some are, where lengths are 0.6 of that."""
+    """Check that no record is farther but for beta, and that some are where lengths are 0.6 of
+    that."""
     given = list(product((8, 40, 10**6), (1, 10, 300), map(Fraction, ("1/20", "1/10000"))))
     found = [longest((1,) * d, n, beta) for n, d, beta in given]
     pairs = list(zip(found, given, strict=True))

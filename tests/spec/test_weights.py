@@ -147,7 +147,7 @@ def _changed(sides: Sides, rng: random.Random) -> Sides:
 
 
 def _share(sides: Sides, own: embeddings.Weight = weights.weight) -> Fraction:
-    """Of what is claimed; -1 below the gate."""
+    """Return the move as a share of the claimed one; -1 below the gate."""
     adjacency = ADD_REMOVE if len(sides.rows) == sides.others + 1 else REPLACE
     least = min(weights.agreements(sides, own))
     if least < weights.LEAST[adjacency]:

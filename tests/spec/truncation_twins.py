@@ -28,7 +28,7 @@ def _near(points: Any, alpha: int, times: int, enough: int) -> list[int]:
 
 
 def _limits(**factors: Any) -> Any:
-    """With one of the limits multiplied."""
+    """Multiply one of the limits."""
 
     def claimed(share: Any) -> truncated_normals.Limits:
         at = truncated_normals.limits(share)

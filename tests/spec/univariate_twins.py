@@ -21,7 +21,7 @@ def _one_coordinate(*given: Any) -> int:
 
 
 def _ends_only(*given: Any) -> int:
-    """As if records at 0 and at the ends were the furthest apart."""
+    """Compute as if records at 0 and at the ends were the furthest apart."""
     turn, edge, linear, square, *_, adjacency = given
     if adjacency is Adjacency.ADD_REMOVE:
         return clipped.moved_squared(*given)

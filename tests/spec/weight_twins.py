@@ -29,7 +29,7 @@ def _one_way(given: Parts) -> tuple[Fraction, ...]:
 
 
 def _reach(add_remove: str, replace: str) -> Callable[[Adjacency, Fraction], Fraction]:
-    """With other constants."""
+    """Return the reach with other constants."""
     radii = {Adjacency.ADD_REMOVE: Fraction(add_remove), Adjacency.REPLACE: Fraction(replace)}
     return lambda adjacency, least: radii[adjacency] / (least - weights.SLACK[adjacency])
 

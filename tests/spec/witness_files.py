@@ -51,14 +51,14 @@ def counted(guarantee: Guarantee, pair: NeighboringPair, point: Point = (1.0, 0.
 def made_of(
     guarantee: Guarantee, pair: NeighboringPair, point: Point = (1.0, 0.0)
 ) -> dict[str, Any]:
-    """As read from a file."""
+    """Build a witness as read from a file."""
     result = counted(guarantee, pair, point)
     made: dict[str, Any] = json.loads(json.dumps(witness_of(result, subject="s")))
     return made
 
 
 def sealed(witness: dict[str, Any]) -> dict[str, Any]:
-    """With a new checksum, as a forger would."""
+    """Seal with a new checksum, as a forger would."""
     text = json.dumps({**witness, "sha256": ""}, sort_keys=True)
     return {**witness, "sha256": hashlib.sha256(text.encode()).hexdigest()}
 

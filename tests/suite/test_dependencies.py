@@ -1,4 +1,4 @@
-"""What a spec depends on, read from sources: imports are followed, names in strings are read."""
+"""Dependencies of a spec, read from sources: imports are followed, names in strings are read."""
 
 from __future__ import annotations
 

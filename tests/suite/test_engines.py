@@ -93,7 +93,7 @@ def test_here_what_raises_is_invalid_and_the_rest_is_done(options: Options) -> N
 
 
 def _prefixes(dask_scheduler: Any) -> set[str]:
-    """What the dashboard groups tasks by."""
+    """Return the names by which the dashboard groups tasks."""
     return set(dask_scheduler.task_prefixes)
 
 

@@ -66,7 +66,7 @@ def _done(suite: Suite, options: Options, engine: Serial) -> list[UnitFinished]:
 
 
 def _lines(found: Iterable[UnitFinished]) -> list[str]:
-    """As --jsonl writes them, but for the time."""
+    """Format as --jsonl writes them, but for the time."""
     plain = [to_json(replace(one, seconds=0.0)) for one in found]
     return sorted(json.dumps(one, sort_keys=True) for one in plain)
 

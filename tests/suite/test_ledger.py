@@ -21,7 +21,7 @@ EXHIBIT = "exhibits/count_silent_when_empty"
 
 
 def _kinds(**changes: Any) -> list[str]:
-    """What is reported when the ledger had these values instead."""
+    """Return what is reported when the ledger had these values instead."""
     recorded = {**CURRENT, KEY: {**CURRENT[KEY], **changes}}
     return [difference.kind for difference in ledger.compare(recorded, CURRENT)]
 

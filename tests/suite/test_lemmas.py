@@ -1,4 +1,4 @@
-"""Which obligations held for the code at hand: digests of sources, the file, what a reader of a
+"""Obligations that held for the code at hand: digests of sources, the file, what a reader of a
 claim is told."""
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def _finished(file: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_repeats() -> Iterator[None]:
-    """What is measured does not matter here, only whether it is measured again."""
+    """Reduce repeats: the measurements do not matter here, only whether they are made again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring, "repeats_of", lambda case, quick: 20)
         yield
@@ -50,7 +50,7 @@ def whole(
 
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which units are done, not taken from a file."""
+    """List the units that are done, not taken from a file."""
     names = list[str]()
 
     def count(module: Any, called: str) -> None:

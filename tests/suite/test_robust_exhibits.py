@@ -41,7 +41,8 @@ def _exhibit(name: str) -> Exhibit:
 
 
 def _shift(sides: Sides, filtered: Any, algorithm: int) -> float:
-    """How far the filtered mean moves; tau = 1 / n and, in Algorithm 2, gamma too, of each side."""
+    """Return how far the filtered mean moves; tau = 1 / n and, in Algorithm 2, gamma too, of
+    each side."""
     means = [
         filtered(rows, 0.1 if algorithm == 1 else 1 / len(rows), 1 / len(rows)) for rows in sides
     ]
@@ -56,7 +57,7 @@ def _scale(n: int, algorithm: int) -> Any:
 
 
 def _delta(shift: float, n: int, algorithm: int) -> Any:
-    """At epsilon = 1, which is claimed with delta = 1 / n."""
+    """Compute delta at epsilon = 1, which is claimed with delta = 1 / n."""
     with mp.workdps(DIGITS):
         return robust_claims.delta(shift, _scale(n, algorithm), Fraction(1))
 

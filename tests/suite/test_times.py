@@ -1,4 +1,4 @@
-"""What is remembered of units: slow ones first, the time left, and a cache that may be anything."""
+"""Memory of units: slow ones first, the time left, and a cache that may be anything."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _narrow() -> Console:
 
 
 def _plain(console: Console) -> list[str]:
-    """What was printed, without colors, line by line."""
+    """Return what was printed, without colors, line by line."""
     assert isinstance(console.file, io.StringIO)
     return re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue()).splitlines()
 

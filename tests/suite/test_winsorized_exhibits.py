@@ -50,7 +50,8 @@ def _quartiles(rows: Any, factor: Fraction) -> QuantilesLaw:
 
 
 def _probability(rows: Any, constants: tuple[Fraction, Fraction]) -> Any:
-    """Of the event, exactly: over all quartiles in it, the noise's probability to lie below."""
+    """Compute the event's probability exactly: over all quartiles in it, the noise's probability
+    to lie below."""
     e, found, quartiles = real_exponential, mp.mpf(0), _quartiles(rows, constants[0])
     sums = dict(spec.law(MEAN.parameters, rows).stages)["sum"]
     first, second = (

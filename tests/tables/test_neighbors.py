@@ -1,5 +1,5 @@
-"""What both rules for tables rest on: on all small tables, selections of neighbors are neighbors,
-equal, or two steps apart."""
+"""The basis of both rules for tables: on all small tables, selections of neighbors are
+neighbors, equal, or two steps apart."""
 
 from __future__ import annotations
 

@@ -118,7 +118,8 @@ def value_after(records: Records, query: WeightedMean, released: int) -> list[in
 
 
 def largest_shares(adjacency: Adjacency, released_above: int = 0) -> tuple[Fraction, Fraction]:
-    """Of what is claimed: how far the agreement moves, and (squared) the mean in its unit."""
+    """Return, as shares of what is claimed, how far the agreement moves, and (squared) the mean
+    in its unit."""
     query = WeightedMean(NEAR, Fraction(3), adjacency)
     most = query.sensitivity(adjacency, DOMAIN).conclusion.value
     agreement, mean = Fraction(0), Fraction(0)

@@ -1,5 +1,4 @@
-"""How a budget is shared by the mean of records that agree: what is spent, shifted, built and
-promised."""
+"""The split of a budget by the mean of records that agree: spent, shifted, built and promised."""
 
 from __future__ import annotations
 

@@ -81,7 +81,8 @@ def value_after(records: Records, query: SoftMean, released: int) -> list[int]:
 
 
 def largest_shares(full: Fraction, released_above: int = 0) -> tuple[Fraction, Fraction]:
-    """Of what is claimed: how far the agreement moves, and (squared) the mean in its unit."""
+    """Return, as shares of what is claimed, how far the agreement moves, and (squared) the mean
+    in its unit."""
     query = SoftMean(NEAR, Fraction(3), REPLACE, full)
     most = query.sensitivity(REPLACE, DOMAIN).conclusion.value
     agreement, mean = Fraction(0), Fraction(0)

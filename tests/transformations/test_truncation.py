@@ -240,7 +240,7 @@ class _First(Query):
 
 
 class _Quiet(RoundedGaussian):
-    """No noise at all, planted so that the order shows."""
+    """A law without any noise, planted so that the order shows."""
 
     def __init__(self) -> None:
         super().__init__(Fraction(1))
@@ -282,7 +282,8 @@ class _Both(Truncation):
 
 
 def _moves(listed: Truncation, left: list[float], right: list[float]) -> int:
-    """How far the clamped sum of the lists moves; by 2 at most where one record is replaced."""
+    """Return how far the clamped sum of the lists moves; by 2 at most where one record is
+    replaced."""
     sums = [
         SUM.evaluate(View(listed.listed(np.array(data).reshape(-1, 1)))) for data in (left, right)
     ]
