@@ -71,8 +71,10 @@ class Encode:
     def streamed(self, data: Any) -> Chunks | None:
         """Return what is read chunk by chunk as numbers of columns; None for data in memory.
 
-        Raises TypeError for an iterator, which could be read for one question only, and TypeError
-        or ValueError for a collection of Dask without the declared columns.
+        The files that ``Chunks`` names must stay as they are from now on. Raises TypeError for an
+        iterator, which could be read for one question only, TypeError or ValueError for a
+        collection of Dask without the declared columns, and OSError for a named file that is not
+        there.
         """
         chunks = chunks_in(data)
         if chunks is None:
@@ -85,6 +87,8 @@ class Encode:
                 "give a list of rows, or Chunks of a function that returns a fresh iterator of "
                 "chunks."
             )
+        if chunks.source.opened is None:
+            chunks.source.opened = chunks.source.stamp()
         return chunks.mapped(self)
 
     def _check_collection(self, data: Any) -> None:

@@ -201,12 +201,30 @@ CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
+def named(folder: Path) -> Table:
+    """A table of chunks of a function, which names the files that it reads."""
+    files = sorted(written(folder).glob("*.parquet"))
+    chunks = Chunks(lambda: map(parquet.read_table, files), files=files)
+    return Table(chunks, columns=COLUMNS)
+
+
+OPENED: dict[str, Callable[[Path], Table]] = {
+    "by name": lambda folder: Table.read_parquet(written(folder), columns=COLUMNS, in_memory=False),
+    "by a function": named,
+}
+
+
+@pytest.mark.parametrize("opened", OPENED.values(), ids=OPENED.keys())
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize(("change", "why"), CHANGES.values(), ids=CHANGES.keys())
 def test_a_file_that_changed_or_is_gone_is_refused_before_the_spend(
-    tmp_path: Path, adjacency: Adjacency, change: Callable[[Path], Any], why: str
+    tmp_path: Path,
+    adjacency: Adjacency,
+    change: Callable[[Path], Any],
+    why: str,
+    opened: Callable[[Path], Table],
 ) -> None:
-    table = Table.read_parquet(written(tmp_path), columns=COLUMNS, in_memory=False)
+    table = opened(tmp_path)
     session = Session(table, budget=ApproxDP(5, "1e-5"), adjacency=adjacency, bits=SeededBits(2))
     session.mean("pay", share="1/10")  # under replace the rows are counted and known from here on
     plan = session.plan()
