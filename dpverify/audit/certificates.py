@@ -1,8 +1,8 @@
 """Certified bounds: statements about privacy that are wrong with a stated probability at most.
 
 An event is chosen on some draws and its two probabilities are bounded on others, so the choice
-costs nothing. Each certificate states its own alpha; whoever looks at several divides alpha
-among them.
+costs nothing. Each certificate states its own alpha; to combine several, divide alpha among
+them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class Certificate:
     epsilon: a guarantee with this delta that holds has at least this epsilon; -inf if nothing
     is shown. claimed: the claim's own epsilon at this delta.
     mu, rho: lower bounds on the parameter of a Gaussian guarantee, and of zCDP.
-    everywhere: a lower bound on delta at every epsilon, of an event that is impossible on the other
-    side by its law, wrong with probability ``alpha`` besides; 0 where that is not known.
+    everywhere: a lower bound on delta at every epsilon, of an event that is impossible on the
+    other side by its law, wrong with probability ``alpha`` at most, in addition; 0 where that
+    is not known.
     refuted: whether the guarantee that was audited fails.
     method: "joint" from a number of draws fixed beforehand (``regions``); "guesses", for single
     calls and a claim without delta (``witnesses.guesses``): hits are right guesses at a call's

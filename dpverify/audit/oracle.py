@@ -38,7 +38,7 @@ _MOST_DRAWS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """The best event against a claim, which nobody knows beforehand.
+    """The best event against a claim, which is not known beforehand.
 
     own, other: its probabilities. point: the point of the claim that it breaks most clearly.
     draws: number of draws per side with which it refutes the claim with power ENOUGH at

@@ -39,7 +39,7 @@ class Meter:
 
     @property
     def is_watched(self) -> bool:
-        """True if somebody is told; what is not watched need not be counted."""
+        """True if progress is reported; otherwise calls need not be counted."""
         return self._tell is not None
 
     def begin(self, what: str, total: int) -> None:
@@ -49,7 +49,7 @@ class Meter:
         self._next = 1
 
     def stop(self) -> None:
-        """Tell nobody any more."""
+        """Stop reporting progress."""
         self._tell = None
 
     def count(self, number: int) -> None:
@@ -70,7 +70,7 @@ class Meter:
         self, function: Callable[..., Any], *, vectorized: bool = False
     ) -> Callable[..., Any]:
         """Wrap f(dataset), or f(dataset, size), so that its calls are counted; as it is if
-        nobody is told.
+        nothing is reported.
         """
         if not self.is_watched:
             return function

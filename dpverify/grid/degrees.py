@@ -8,8 +8,9 @@ A ball at a time. Let c be any integer vector, and let the core be the rows left
 triangle inequality. So the core against the rows left in that larger ball (near rows, the core
 included) is all there is to decide about the core; it is counted on both sides and leaves. What
 remains decides about itself, about another center. Far rows are not even converted before their
-turn, so they slow down nobody else. Centers and reaches are read off some of the rows: exact
-whatever they are, and chosen so that every core holds one of these rows at least (``_chosen``).
+turn, so they do not slow down the others. Centers and reaches are read off some of the rows:
+exact whatever they are, and chosen so that every core holds one of these rows at least
+(``_chosen``).
 
 In one ball. Take y - c = 2^s z + e, coordinatewise, with 0 <= e < 2^s, and w = (2^s - 1)
 sqrt(d) rounded up. Two rows' errors e differ by at most w in norm, so their distance D and the

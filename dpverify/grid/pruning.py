@@ -11,7 +11,7 @@ Boxes (``leaves``). A box has an interval for each coordinate, which holds those
 rows. A row outside has a gap g_j to the interval, an integer with |g_j| <= |z_j - z'_j| for
 each row z' in the box, so the sum of g_j^2 is at most E^2, and at most 2^53: each square, each
 sum of some of them, and the difference of two such sums are integers that float64 holds. A row
-whose sum is beyond ``maybe`` is a friend of nobody in the box.
+whose sum is beyond ``maybe`` is no friend of any row in the box.
 
 Shells (``ranges``). For distances D and D' of two rows from one point, |D - D'| <= E <= D + D'.
 With rho >= D an integer, a = floor(sqrt(sure)) and b = ceil(sqrt(maybe)),

@@ -154,7 +154,7 @@ def further(adjacency: Neighboring, steps: int, *, integers: bool = False) -> Ne
     """Return the relation of datasets that are up to so many steps of this relation apart.
 
     integers: whether answers are whole, as they are after each step. Raises TypeError for a
-    relation of one's own.
+    user's own relation.
     """
     if steps == 1:
         return adjacency

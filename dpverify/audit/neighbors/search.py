@@ -161,8 +161,8 @@ def search(
     steps: how far apart the two sides of a pair are, in turn; by default neighbors, and 8, 4 or
     2 steps, as many as the calls are enough for (only neighbors where a group's claim is of no
     closed form).
-    calls: how often the subject is called, search and audit together; planted faults have calls
-    besides. Ctrl-C ends the search: the result has the rounds that were finished.
+    calls: how often the subject is called, search and audit together; planted faults have
+    additional calls. Ctrl-C ends the search: the result has the rounds that were finished.
 
     Raises TypeError or ValueError, before anything is drawn, for a missing claim, nothing to
     look at, pairs of another adjacency, or too few calls; and ValueError from the subject's own

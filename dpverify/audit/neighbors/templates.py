@@ -62,7 +62,7 @@ def templates(
 
 
 def check_bounds(adjacency: Neighboring, box: Box) -> None:
-    """Refuse an adjacency that nobody can make neighbors for, and vectors without bounds."""
+    """Refuse an adjacency for which no neighbors can be made, and vectors without bounds."""
     if isinstance(adjacency, QueryMoves):
         if not box.bounded:
             raise ValueError(

@@ -133,8 +133,8 @@ def integer_part(rows: NDArray[Any], name: str, wrap: Wrap) -> Part:
     """Encode rows of integers of any size, shape (size, width).
 
     A row with an integer beyond 2^53, where floats have gaps, is marked with the number of bits
-    there and has a residue of every entry besides, which tells neighbors apart, and words of
-    it, which have its bits.
+    there and has also a residue of every entry, which tells neighbors apart, and words of it,
+    which have its bits.
     """
     size, width = rows.shape
     kinds = Labels.constant(wrap([name] * width), size)

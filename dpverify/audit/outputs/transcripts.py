@@ -34,7 +34,7 @@ class TranscriptDraws:
         values.
 
         A stage that releases tuples of varying length gives the length, the sum and the first
-        entries. Values beyond 2^53 have a residue besides, after all numbers.
+        entries. Values beyond 2^53 also have a residue, after all numbers.
         """
         batch: Transcripts = self.law.sample(bits, size)
         if self.counted is not None:

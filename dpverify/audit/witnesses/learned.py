@@ -115,7 +115,7 @@ def candidates(
     weak: whether the sides hardly differ, so that many trees would learn the noise. seed: of
     the trees. The same draws and seed give the same scores. Every score takes draws of any
     width and label, and is finite. An infinite or NaN entry counts as the number 0 (a NaN as
-    its payload) and is a mark besides, with events of its own.
+    its payload) and is also a mark, with events of its own.
     """
     learned = partial(_candidates, difference=difference, seed=seed, effort=effort, weak=weak)
     clocks = [] if law_known else clocks_of(own, other)
