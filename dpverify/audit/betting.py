@@ -77,7 +77,7 @@ class Bet:
 
     @property
     def log_growth(self) -> float:
-        """The natural logarithm of what the bet multiplied the wealth by, rounded down."""
+        """Natural logarithm of the factor by which the bet multiplied the wealth, rounded down."""
         payoffs = payoffs_of(np.array([self.epsilon]), np.array([self.delta]), self.share)
         return float(log_growth(payoffs, np.array([self.stake]), self.tally)[0])
 

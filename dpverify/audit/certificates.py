@@ -92,8 +92,8 @@ class Certificate:
 
     @property
     def certified_delta(self) -> float:
-        """A lower end of P(S) - e^epsilon Q(S) at the claim's epsilon: what delta is at least
-        there.
+        """Certified lower bound on delta at the claim's epsilon: a lower end of
+        P(S) - e^epsilon Q(S).
         """
         return self.delta_at(self.claimed)
 

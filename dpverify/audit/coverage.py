@@ -48,7 +48,7 @@ class Coverage:
 
     @property
     def limit(self) -> int:
-        """The most alarms that pass."""
+        """Largest number of alarms with which the case passes."""
         return limit_of(self.repeats, self.alpha)
 
     @property
@@ -58,7 +58,7 @@ class Coverage:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A 95% confidence interval for the chance of an alarm. Clopper, Pearson 1934."""
+        """95% confidence interval for the probability of an alarm. Clopper, Pearson 1934."""
         low, high = (end(self.alarms, self.repeats, 0.025) for end in (at_least, at_most))
         return float(low), float(high)
 

@@ -111,8 +111,8 @@ def witness_of(
 def write_witness(
     result: AuditResult, path: str | Path, *, subject: str | None = None, replay: str = ""
 ) -> Path:
-    """Write the witness of a violation to a file of less than 10 kB; the path. Arguments as in
-    ``witness_of``.
+    """Write the witness of a violation to a file of less than 10 kB, and return its path.
+    Arguments as in ``witness_of``.
     """
     made = witness_of(result, subject=subject, replay=replay)
     file = Path(path)

@@ -45,12 +45,12 @@ class KeptPart:
 
     @property
     def adjacency(self) -> AnyAdjacency:
-        """Friendly."""
+        """Relation of friendly neighbors."""
         return self.claim.adjacency
 
     @property
     def domain(self) -> Domain:
-        """The mechanism's."""
+        """Domain of the mechanism."""
         return self.mechanism.domain
 
     def columns(self) -> int:

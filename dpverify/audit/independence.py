@@ -69,7 +69,7 @@ class Score:
     tried: int = 0
 
     def add(self, happened: NDArray[np.bool_]) -> None:
-        """Count these."""
+        """Add these numbers to the count."""
         self.happened += int(np.count_nonzero(happened))
         self.tried += len(happened)
 
@@ -136,7 +136,7 @@ class EventWatch:
     scores: tuple[Score, Score] = field(default_factory=lambda: (Score(_AGREED), Score(_AGREED)))
 
     def take(self, happenings: Sequence[NDArray[np.bool_]]) -> None:
-        """Look at whether each happened, output after output of one side."""
+        """Look at whether the event happened, output after output of one side."""
         for happened, score in zip(happenings, self.scores, strict=True):
             first, near, far = _triples(len(happened))
             agreed = happened[first] == happened[near]

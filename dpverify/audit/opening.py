@@ -34,7 +34,7 @@ class Opening:
 
     @property
     def fixed_plan(self) -> Plan:
-        """The first stage."""
+        """Plan of the first stage alone."""
         return self.mechanism.fixed_plan[:1]
 
     @property
@@ -44,12 +44,12 @@ class Opening:
 
     @property
     def adjacency(self) -> Adjacency:
-        """The mechanism's."""
+        """Adjacency of the mechanism."""
         return self.mechanism.adjacency
 
     @property
     def domain(self) -> Domain:
-        """The mechanism's."""
+        """Domain of the mechanism."""
         return self.mechanism.domain
 
     def columns(self) -> int:

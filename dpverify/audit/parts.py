@@ -38,8 +38,8 @@ class OnePart(Together):
         self._number = number
 
     def result(self, number: int, compute: Callable[[], Any]) -> Any:
-        """Compute the part if it is the one; of the subject no certificate, else, so that
-        faults come next.
+        """Compute the part if it is the one asked for; otherwise return no certificate of the
+        subject, so that the faults come next.
         """
         if number == self._number:
             raise PartDone(compute())
@@ -53,5 +53,5 @@ class Given(Together):
         self._results = results
 
     def result(self, number: int, compute: Callable[[], Any]) -> Any:
-        """Return what is known of a part."""
+        """Return the known result of a part, or compute it."""
         return self._results[number] if number in self._results else compute()

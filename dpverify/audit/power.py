@@ -45,7 +45,7 @@ class Frequency:
 
     @property
     def rate(self) -> float:
-        """The share that was seen."""
+        """Share of tries in which it was seen."""
         return self.seen / self.tried
 
     def miss_at_most(self, alpha: float = 0.05) -> float:
@@ -57,7 +57,7 @@ class Frequency:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A 95% confidence interval for the chance to see it. Clopper, Pearson 1934."""
+        """95% confidence interval for the probability of seeing it. Clopper, Pearson 1934."""
         high = 1 - float(at_least(self.missed, self.tried, 0.025))
         return 1 - self.miss_at_most(0.025), high
 

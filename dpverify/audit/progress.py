@@ -59,7 +59,7 @@ class Meter:
             self.look()
 
     def look(self) -> None:
-        """Tell how far it is, and choose when to look again."""
+        """Report how far the count is, and choose when to look at the clock again."""
         seconds = perf_counter() - self._start
         if self._tell is not None:
             self._tell(self.what, self.done, self.total, seconds)
@@ -97,7 +97,7 @@ class _Bar:
         self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, what: str, done: int, total: int, seconds: float) -> None:
-        """Show it, if it is long."""
+        """Show the progress, if the work takes long."""
         if self._bar is None:
             if not done or seconds < _MEASURED or seconds / done * total < LONG:
                 return

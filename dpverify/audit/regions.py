@@ -41,7 +41,9 @@ _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 24), np.geomspace(2.1, 400, 
 
 
 def at_least(hits: Counts | int, draws: int, alpha: float | Floats) -> Floats:
-    """Lower confidence ends for probabilities: P(end > truth) <= alpha. Clopper, Pearson 1934."""
+    """Return lower confidence ends for probabilities: P(end > truth) <= alpha. Clopper, Pearson
+    1934.
+    """
     k = np.asarray(hits, dtype=np.float64)
     ends = betaincinv(np.maximum(k, 1), draws - k + 1, alpha)
     return np.where(k == 0, 0.0, ends * (1 - OUTWARD))

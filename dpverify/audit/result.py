@@ -103,7 +103,7 @@ class AuditResult(Asked):
 
     @property
     def missed(self) -> tuple[FaultResult, ...]:
-        """The planted faults that were not caught."""
+        """The planted faults that were not detected."""
         return tuple(fault for fault in self.faults if not fault.caught)
 
     def __str__(self) -> str:
@@ -136,7 +136,7 @@ class AuditResult(Asked):
 
     @property
     def unsettled_lines(self) -> list[str]:
-        """The most striking of them in words."""
+        """The most striking unsettled events, in words."""
         return [*shown(self.unsettled, self.guarantee, self.alpha)][:_MOST_SHOWN]
 
     def _faults(self) -> list[str]:

@@ -105,7 +105,7 @@ class Fresh:
 
     @property
     def name(self) -> str:
-        """The factory's."""
+        """Name of the factory."""
         return getattr(self.make, "__name__", repr(self.make))
 
 

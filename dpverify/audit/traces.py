@@ -57,7 +57,9 @@ class Score:
 
     @property
     def expected(self) -> float:
-        """W or U: of a standard normal number (its absolute value, where signed); rounded up."""
+        """Expectation W or U of the function of a standard normal number (of its absolute
+        value, where signed); rounded up.
+        """
         t = self.at
         if self.kind == "above":
             return float(ndtr(-t)) * (1 + _OUTWARD)

@@ -65,7 +65,7 @@ class TracingResult(Asked):
 
     @property
     def replay(self) -> str:
-        """The call that runs it again; a function must bring the same randomness."""
+        """The call that runs the tracing again; a function must bring the same randomness."""
         return (
             f"audit_tracing(subject, claim=parse_guarantee({str(self.guarantee)!r}), "
             f"adjacency=Adjacency.{self.adjacency.name}, instance={self.instance!r}, "

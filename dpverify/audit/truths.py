@@ -73,7 +73,7 @@ class Finite(Truth):
 
     @property
     def mu(self) -> float:
-        """Along the trade-off curve, which is straight between those events."""
+        """The largest mu along the trade-off curve, which is straight between those events."""
         return max(_steepest(*_curve(a, b)) for a, b in self._directions)
 
     @property
@@ -83,7 +83,7 @@ class Finite(Truth):
 
     @property
     def everywhere(self) -> float:
-        """The mass of what is impossible on the other side."""
+        """Mass of the values that are impossible on the other side."""
         return max(
             math.fsum(p for p, q in zip(a, b, strict=True) if not q) for a, b in self._directions
         )
@@ -112,7 +112,7 @@ class Gaussian(Truth):
 
     @property
     def mu(self) -> float:
-        """The mean."""
+        """The least mu: the mean."""
         return self.mean
 
     @property

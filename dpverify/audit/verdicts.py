@@ -53,8 +53,8 @@ class Asked:
         raise NotImplementedError
 
     def require_consistent(self) -> None:
-        """Raise ``NotConsistent`` (an AssertionError), with the whole report, unless it is
-        consistent.
+        """Raise ``NotConsistent`` (an AssertionError), with the whole report, unless the result
+        is consistent.
         """
         if not self.is_consistent:
             raise NotConsistent(self)

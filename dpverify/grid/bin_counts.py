@@ -41,8 +41,9 @@ _MOST_BINS = 1 << 20
 
 
 def axes_of(value: Any, name: str) -> tuple[Axis, ...]:
-    """Read axes: of each a number of categories, or two or more edges. Raises TypeError or
-    ValueError."""
+    """Read axes, each a number of categories, or two or more edges. Raises TypeError or
+    ValueError.
+    """
     if not isinstance(value, (tuple, list)) or not value:
         raise TypeError(
             f"{name} = {value!r:.60}; give a tuple of axes, each a number of categories or a "
@@ -109,12 +110,14 @@ class BinCounts(Query):
 
     @property
     def width(self) -> int:
-        """One number for each row of the product of the matrices, and one for those outside."""
+        """Number of released integers: one for each row of the product of the matrices, and one
+        for the records outside.
+        """
         return prod(one.rows for one in self.strategies) + bool(self.other)
 
     @property
     def in_any_order(self) -> bool:
-        """Counts do not depend on the order."""
+        """True: counts do not depend on the order."""
         return True
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:

@@ -74,13 +74,13 @@ class BoxMoments(VectorQuery):
 
     @property
     def width(self) -> int:
-        """The entries on and above the diagonal, without the first unless ``counted``."""
+        """Number of entries on and above the diagonal, without the first unless ``counted``."""
         rows = len(self.low) + 1
         return rows * (rows + 1) // 2 - (not self.counted)
 
     @property
     def in_any_order(self) -> bool:
-        """A sum of integers."""
+        """True: a sum of integers does not depend on the order."""
         return True
 
     def largest(self, rows: int) -> int:

@@ -130,7 +130,7 @@ class ChunkedView(View):
 
     @property
     def records(self) -> Records:  # type: ignore[override]
-        """Refused: they are not in memory together."""
+        """Refuse: the records are not in memory together."""
         raise TypeError("The records are read chunk by chunk, and never all at once.")
 
     def __len__(self) -> int:

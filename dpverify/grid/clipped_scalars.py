@@ -99,7 +99,9 @@ class ClippedMoments(VectorQuery):
 
     @property
     def width(self) -> int:
-        """The two sums, and the number if it has a weight."""
+        """Number of released integers: the two sums, and the number of records if it has a
+        weight.
+        """
         return 2 + bool(self.weight)
 
     @property

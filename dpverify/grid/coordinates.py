@@ -73,7 +73,7 @@ class SideCounts(VectorQuery):
 
     @property
     def width(self) -> int:
-        """One number a coordinate."""
+        """Number of released integers: one for each coordinate."""
         return len(self.highs)
 
     def largest(self, rows: int) -> int:
@@ -161,7 +161,7 @@ class NormCounts(VectorQuery):
 
     @property
     def width(self) -> int:
-        """One number an edge, and one for what lies beyond."""
+        """Number of released integers: one for each edge, and one for what lies beyond."""
         return len(self.edges) + 1
 
     def largest(self, rows: int) -> int:
@@ -201,7 +201,7 @@ class _ClippedSum(VectorQuery):
 
     @property
     def width(self) -> int:
-        """One number a coordinate."""
+        """Number of released integers: one for each coordinate."""
         return len(self.stretch.center)
 
     @abstractmethod
@@ -273,7 +273,7 @@ class ScaledMaskedSum(_ClippedSum):
 
     @property
     def width(self) -> int:
-        """One number a coordinate, and the number of records."""
+        """Number of released integers: one for each coordinate, and the number of records."""
         return len(self.stretch.center) + 1
 
     def clip(self, image: Integers) -> Integers:
@@ -361,7 +361,7 @@ def _blocks(records: Records) -> Iterator[Records]:
 
 
 def _by_column(found: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Count in each column; of few columns each by itself, which takes a third of the time."""
+    """Count in each column; few columns are counted one by one, which takes a third of the time."""
     if found.shape[1] > _FEW_COLUMNS:
         return np.asarray(np.count_nonzero(found, axis=0))
     columns = np.ascontiguousarray(found.T)

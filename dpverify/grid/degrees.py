@@ -160,7 +160,7 @@ class _Rounded:
 
 
 def _counted(rows: Integers, ball: _Ball, radius: int, counts: NDArray[np.int64]) -> Iterator[int]:
-    """Add the core's pairs with all rows of the ball; yields how many rows are done after each
+    """Add the core's pairs with all rows of the ball; yield how many rows are done after each
     block.
     """
     members, size = np.concatenate([ball.core, ball.others]), len(ball.core)

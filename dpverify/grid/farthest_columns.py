@@ -37,7 +37,7 @@ class FarthestColumns(Query):
 
     @property
     def width(self) -> int:
-        """A count for each column."""
+        """Number of released integers: a count for each column."""
         return self.nearness.width
 
     @property

@@ -51,7 +51,7 @@ class KthLargest:
         return int(np.sort(sums)[-self.k])
 
     def check(self, columns: int) -> None:
-        """Raise ValueError unless there is a k-th."""
+        """Raise ValueError unless k is from 1 to the number of columns."""
         if not 1 <= whole(self.k, "k") <= columns:
             raise ValueError(f"k = {self.k} is outside 1..{columns}, the numbers of a record.")
 

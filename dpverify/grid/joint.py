@@ -43,7 +43,7 @@ class WithCount(VectorQuery):
 
     @property
     def width(self) -> int:
-        """One more than the sum's."""
+        """Number of released integers: one more than the sum's."""
         return self.query.width + 1
 
     def largest(self, rows: int) -> int:

@@ -53,7 +53,7 @@ class LevelCounts(Query):
 
     @property
     def width(self) -> int:
-        """One number for each level and column."""
+        """Number of released integers: one for each level and column."""
         return len(self.levels) * self.grouping.columns
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:

@@ -71,7 +71,7 @@ class Nearness:
 
     @property
     def predicate(self) -> str:
-        """Its name in claims: equal for equal predicates, and for no others."""
+        """Name of the predicate in claims: equal for equal predicates, and for no others."""
         how = "by column" if self.matrix is None else "by a public matrix"
         cells = f"{self.radius} cells of 2^{self.exponent}"
         return f"distance at most {cells}, scaled {how} {self._digest}"

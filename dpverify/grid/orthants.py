@@ -62,7 +62,7 @@ class BitSums(VectorQuery):
 
     @property
     def width(self) -> int:
-        """One number a column, and the number of records."""
+        """Number of released integers: one for each column, and the number of records."""
         return self.columns + bool(self.weight)
 
     @property

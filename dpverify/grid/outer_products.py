@@ -158,7 +158,7 @@ class _Moments(ImageQuery):
 
     @property
     def more(self) -> int:
-        """The reach."""
+        """Number of further numbers in a row: one where it has the reach."""
         return int(self.with_reach)
 
     def kept(self, public: IntegerMap, more: Vector, view: View) -> Iterator[Integers]:
@@ -202,7 +202,9 @@ class SecondMoments(_Moments):
 
     @property
     def width(self) -> int:
-        """The entries on and above the diagonal, and the number."""
+        """Number of released integers: the entries on and above the diagonal, and the number of
+        records.
+        """
         return self.rows * (self.rows + 1) // 2 + bool(self.weight)
 
     def largest(self, rows: int) -> int:
@@ -213,7 +215,7 @@ class SecondMoments(_Moments):
         return rows * DIAGONAL * max(far, self.weight)
 
     def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
-        """Compute it, once for each map."""
+        """Compute the value once for each map."""
         key = (public, more, self.radius, self.how, self.weight, self.clipped)
         return view.once(key, lambda: self._sum(public, more, view))
 
@@ -263,7 +265,7 @@ class FirstMoments(_Moments):
 
     @property
     def width(self) -> int:
-        """One number a row of the map."""
+        """Number of released integers: one for each row of the map."""
         return self.rows
 
     def largest(self, rows: int) -> int:
@@ -271,7 +273,7 @@ class FirstMoments(_Moments):
         return rows * (self.radius if self.clipped else 1 << 100)
 
     def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
-        """Compute it, once for each map."""
+        """Compute the value once for each map."""
         key = (public, more, self.radius, self.how, self.clipped)
         return view.once(key, lambda: self._sum(public, more, view))
 
@@ -314,7 +316,7 @@ class LengthSides(ImageQuery):
 
     @property
     def more(self) -> int:
-        """The threshold."""
+        """Number of further numbers in a row: the threshold."""
         return 1
 
     def largest(self, rows: int) -> int:
@@ -322,7 +324,7 @@ class LengthSides(ImageQuery):
         return rows
 
     def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
-        """Compute it; the lengths once for each map."""
+        """Compute the value, with the lengths once for each map."""
         lengths = view.once((public, "lengths"), lambda: _lengths(public, view))
         longer, shorter = lengths > 2 * more[0], lengths < 2 * more[0]
         return [int(np.count_nonzero(longer)) - int(np.count_nonzero(shorter))]

@@ -60,7 +60,9 @@ class PairRungs(Query):
 
     @property
     def width(self) -> int:
-        """One number a rung, and one for pairs that are farther apart than the last."""
+        """Number of released integers: one for each rung, and one for pairs that are farther
+        apart than the last.
+        """
         return self.below + self.above + 2
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:

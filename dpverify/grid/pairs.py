@@ -103,7 +103,7 @@ class ClampedSquares(Query):
 
     @property
     def width(self) -> int:
-        """One number."""
+        """Number of released integers: always 1."""
         return 1
 
     @property

@@ -166,5 +166,5 @@ def _inside(
 
 
 def _gap(values: Floats, interval: Floats) -> Floats:
-    """Measure how far values are outside of an interval; 0 inside."""
+    """Return how far values are outside of an interval; 0 inside."""
     return np.asarray(np.maximum(np.maximum(interval[0] - values, values - interval[1]), 0.0))

@@ -67,7 +67,7 @@ class BlockScores(Query):
 
     @property
     def width(self) -> int:
-        """One number a block: the chosen part."""
+        """Number of released integers: the chosen part of each block."""
         return len(self.blocks)
 
     @property

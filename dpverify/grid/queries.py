@@ -55,7 +55,7 @@ class Query(ABC):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The earlier stages whose released values decide what it asks."""
+        """Earlier stages whose released values decide what the query asks."""
         return ()
 
     @property
@@ -65,7 +65,7 @@ class Query(ABC):
 
     @property
     def addends(self) -> tuple[Query, ...] | None:
-        """The queries that add up and decide this one's value on a view of chunks; None where
+        """Queries that add up and decide this query's value on a view of chunks; None where
         there are none.
         """
         return (self,) if self.adds_up else None
@@ -112,12 +112,12 @@ class Count(Query):
 
     @property
     def width(self) -> int:
-        """One number."""
+        """Number of released integers: always 1."""
         return 1
 
     @property
     def in_any_order(self) -> bool:
-        """A number of records."""
+        """True: a number of records does not depend on the order."""
         return True
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
@@ -183,12 +183,12 @@ class ClampedSum(Query):
 
     @property
     def width(self) -> int:
-        """One number."""
+        """Number of released integers: always 1."""
         return 1
 
     @property
     def in_any_order(self) -> bool:
-        """A sum of integers."""
+        """True: a sum of integers does not depend on the order."""
         return True
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:

@@ -109,7 +109,7 @@ def _entries_or_array(data: Any) -> list[Any] | NDArray[Any]:
 
 
 def _shaped(array: NDArray[Any], domain: Domain) -> NDArray[Any]:
-    """Return an array of shape (n, columns). What it is refused for is public."""
+    """Return an array of shape (n, columns). It is refused for public reasons only."""
     kinds = "biufO" if domain.nonfinite == "refuse" else "biufcO"  # see ``_real``
     if array.dtype.kind not in kinds or (array.dtype == object and not array.ndim):
         raise TypeError(_NOT_REAL.format(_KINDS.get(array.dtype.kind, "other things")))
@@ -161,7 +161,7 @@ def _from_entries(entries: list[Any], columns: int) -> Records:
 
 
 def _at_once(entries: list[Any], columns: int) -> Records | None:
-    """Convert records as ``_row`` does, but sooner; None unless all are plain numbers or arrays
+    """Convert records as ``_row`` does, but faster; None unless all are plain numbers or arrays
     of them.
     """
     kinds = set(map(type, entries))

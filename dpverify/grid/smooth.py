@@ -66,12 +66,12 @@ class SmoothMedians(Query):
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """W_0, W_1, ...: the first is the unit of scales in a cell."""
+        """Weights W_0, W_1, ...; the first is the number of units of the scales in a cell."""
         return weights_of(self.longest, self.decay)
 
     @property
     def longest(self) -> int:
-        """Cells between the bounds, in the column that has most."""
+        """Largest number of cells between the bounds of a column."""
         return max(upper - lower for lower, upper, _ in self.columns)
 
     @property
@@ -81,7 +81,7 @@ class SmoothMedians(Query):
 
     @property
     def width(self) -> int:
-        """One number a column."""
+        """Number of released integers: one for each column."""
         return len(self.columns)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:

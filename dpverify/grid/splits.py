@@ -81,7 +81,7 @@ class ByInterval:
 
     @property
     def blocks(self) -> int:
-        """One more than edges."""
+        """Number of blocks: one more than edges."""
         return len(self.edges) + 1
 
     def labels(self, records: Records) -> NDArray[np.int64]:

@@ -42,7 +42,7 @@ class Stacked(Query):
 
     @property
     def width(self) -> int:
-        """One number a query."""
+        """Number of released integers: one for each query."""
         return len(self.queries)
 
     @property

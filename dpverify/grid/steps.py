@@ -62,7 +62,7 @@ class Steps(VectorQuery):
 
     @property
     def in_any_order(self) -> bool:
-        """Sums of integers."""
+        """True: sums of integers do not depend on the order."""
         return True
 
     @property
@@ -120,7 +120,7 @@ class StepSums(Steps):
 
     @property
     def width(self) -> int:
-        """The sum, and the number if it has a weight."""
+        """Number of released integers: the sum, and the number of records if it has a weight."""
         return 1 + bool(self.weight)
 
     @property

@@ -88,7 +88,7 @@ class Levels(Strategy):
 
     @property
     def described(self) -> tuple[str, int, tuple[int, ...]]:
-        """The weights, from single bins on."""
+        """The matrix as plain data: the weights, from single bins on."""
         return "levels", self.bins, self.weights
 
     def nodes(self, level: int) -> int:
@@ -144,7 +144,7 @@ class Circulant(Strategy):
 
     @property
     def described(self) -> tuple[str, int, tuple[int, ...]]:
-        """The first column."""
+        """The matrix as plain data: its first column."""
         return "circulant", self.bins, self.kernel
 
     def of(self, counts: Integers) -> Integers:

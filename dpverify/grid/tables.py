@@ -69,7 +69,7 @@ class QuantileScores(Query):
 
     @property
     def width(self) -> int:
-        """One number: the chosen cell."""
+        """Number of released integers: 1, the chosen cell."""
         return 1
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
@@ -120,7 +120,7 @@ class ColumnScores(Query):
 
     @property
     def width(self) -> int:
-        """One cell a quantile."""
+        """Number of released integers: one cell for each quantile."""
         return len(self.scores)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:

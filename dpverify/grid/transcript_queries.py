@@ -62,7 +62,7 @@ class MovingSum(Query):
 
     @property
     def width(self) -> int:
-        """The sum's and one for the number."""
+        """Number of released integers: the sum's, and one for the number of records."""
         return self.nearness.width + 1
 
     @property

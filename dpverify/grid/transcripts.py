@@ -190,7 +190,7 @@ class Released(Generic[_Value]):
     of: Callable[[Transcripts], _Value]
 
     def __call__(self, before: Transcripts) -> _Value:
-        """Return the quantity after what was released before."""
+        """Return the quantity that follows from what was released before."""
         return before.once((self,), "read", _ALL, lambda: self.of(before))
 
 

@@ -84,7 +84,7 @@ class VectorSum(VectorQuery):
 
     @property
     def width(self) -> int:
-        """Columns, or rows of the matrix."""
+        """Number of released integers: the columns, or the rows of the matrix."""
         return len(self.matrix or self.center)
 
     def largest(self, rows: int) -> int:
@@ -133,7 +133,7 @@ class ReleasedSum(VectorQuery):
 
     @property
     def width(self) -> int:
-        """Rows of the matrix."""
+        """Number of released integers: the rows of the matrix."""
         return self.rows
 
     @property
@@ -209,7 +209,9 @@ class MaskedSum(VectorQuery):
 
     @property
     def width(self) -> int:
-        """Columns, or rows of the matrix, and the number."""
+        """Number of released integers: the columns, or the rows of the matrix, and the number
+        of records.
+        """
         return len(self.matrix or self.center) + 1
 
     def largest(self, rows: int) -> int:

@@ -98,7 +98,7 @@ class Retained(View):
 
     @property
     def is_filtered(self) -> bool:
-        """True."""
+        """True: every draw sees the records that the filter retained for it."""
         return True
 
     @property

@@ -117,7 +117,7 @@ class Box:
 
     @property
     def highs(self) -> Floats:
-        """The upper bound of each column, shape (columns,); of integers without one, the last
+        """The upper bound of each column, shape (columns,); for integers without one, the last
         float below 2^63.
         """
         return self._bounds(self.high, np.nextafter(2.0**63, 0) if self.integers else LARGEST)

@@ -58,7 +58,7 @@ class QueryMoves:
 
     @property
     def distance(self) -> Fraction:
-        """``by`` as a fraction."""
+        """Largest move of one answer: ``by`` as a fraction."""
         return exact(self.by, "by")
 
     @property

@@ -63,8 +63,8 @@ class CallableDraws:
     _alike: set[tuple[str, bytes]] = field(default_factory=set, repr=False, compare=False)
 
     def draw(self, bits: Bits, size: int) -> Draws:
-        """Call the function; it has its own randomness. Raises ValueError if it alters its
-        input, and of a vectorized one for what is no batch of single outputs.
+        """Call the function, which has its own randomness. Raises ValueError if it alters its
+        input or, for a vectorized one, if its result is no batch of single outputs.
         """
         if not self.vectorized:
             return called([self], np.zeros(size, dtype=np.intp))[0]
@@ -155,7 +155,7 @@ class SeededDraws:
 def both_drawn(
     laws: tuple[AuditedLaw, AuditedLaw], addresses: Sequence[tuple[int, ...]], size: int
 ) -> list[Draws]:
-    """Draw ``size`` outputs of either side; of single calls, 2 ``size`` in all.
+    """Draw ``size`` outputs of either side; for single calls, 2 ``size`` in all.
 
     The side of each single call is a fair coin, so that what drifts with the calls (a clock, a
     serial number) does not look like the side. A function of a size is asked for both batches

@@ -121,7 +121,7 @@ class SensitivityResult(Asked):
 
     @property
     def right(self) -> Floats:
-        """Its neighbor."""
+        """The second dataset of the worst pair, shape (n, columns)."""
         return self.worst.right
 
     def __str__(self) -> str:

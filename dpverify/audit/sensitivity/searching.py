@@ -46,7 +46,7 @@ class Found:
 
 
 def search(subject: Subject, space: Space, *, calls: int, seed: int) -> Found:
-    """Search with so many evaluations at most; the same for the same seed.
+    """Search with so many evaluations at most. Equal seeds give equal results.
 
     Raises ValueError for a query that is random, changes its input or does not fit the norm, and
     TypeError for one that returns no numbers.

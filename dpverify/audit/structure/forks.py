@@ -35,7 +35,7 @@ def shared_state_after_fork(
     alpha: float = 1e-6,
     seconds: float = 60.0,
 ) -> Finding:
-    """Do a process and its forked children, or two children, draw the same noise?
+    """Test whether a process and its forked children, or two children, draw the same noise.
 
     release() is one output; each of ``children`` forked processes draws ``draws`` of them, and
     then the parent does. A child that raises is reported; one that needs more than ``seconds``

@@ -50,7 +50,7 @@ class Guess:
 
     @property
     def direction(self) -> str:
-        """One of ``DIRECTIONS``, or ``EITHER``."""
+        """Direction of the guess: one of ``DIRECTIONS``, or ``EITHER``."""
         if self.is_of_either:
             return EITHER
         return DIRECTIONS[0] if self.events[0] is not None else DIRECTIONS[1]

@@ -103,7 +103,7 @@ def _error(values: Floats) -> float:
 
 
 def _scales(estimate: float, size: int) -> list[float]:
-    """Round numbers, and inverses of such, near an estimate."""
+    """Return round numbers, and inverses of round numbers, near an estimate."""
     if not 1e-290 < estimate < 1e290:
         return []
     error = _ERRORS / np.sqrt(size)
