@@ -1,4 +1,6 @@
-"""Base class of all results: intervals for the noise, plain JSON and back, one line of text."""
+"""Results of mechanisms: their base class, intervals for the noise, plain JSON and back, one
+line of text.
+"""
 
 from __future__ import annotations
 
@@ -130,8 +132,8 @@ def deviations_of_sum(law: NoiseLaw, tail: float) -> float:
     """Return ``deviations`` for a weighted sum of independent noises, in standard deviations of
     that sum.
 
-    A sum of several Laplace noises is nearly normal, one of them alone is not: the larger of
-    the two.
+    A sum of several Laplace noises is nearly normal, but one of them alone is not, so the
+    larger of both laws' deviations is returned.
     """
     return max(deviations("gaussian", tail), deviations(law, tail))
 
@@ -140,8 +142,8 @@ def whole_deviation(law: NoiseLaw, standard_deviation: float, tail: float) -> fl
     """Return the least t, an integer or infinite, with P(|noise| > t) <= tail for integer noise
     of this deviation.
 
-    Laplace: P = 2 q^(t + 1) / (1 + q), q = e^(-1 / scale). Gaussian: the deviation has 1/12 of
-    rounding in its square, which errs on the safe side.
+    For Laplace noise P = 2 q^(t + 1) / (1 + q), q = e^(-1 / scale). For Gaussian noise the
+    square of the deviation contains 1/12 of rounding, which errs on the safe side.
     """
     if not 0 < standard_deviation < math.inf:
         return standard_deviation
@@ -185,7 +187,7 @@ def binomial_ends(low: float, high: float, n: float, tail: float) -> tuple[float
     """Bound the probability behind a share between low and high of n or more draws (Clopper and
     Pearson).
 
-    The bounds widen as n falls, so a lower bound of the number of draws will do.
+    The bounds widen as n falls, so a lower bound on the number of draws suffices.
     """
     few, many = low * n, high * n
     below = betaincinv(few, n - few + 1, tail / 2) if few > 0 else 0.0

@@ -1,5 +1,6 @@
-"""Released counts of public bins: bins, ranges of them, and what is made of them without further
-cost."""
+"""Released counts of public bins: bins, ranges of bins, and statistics that cost nothing
+further.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class RangeEstimate(Result):
     noise.
 
     The noise is a weighted sum of independent noises of law ``noise``. ``value`` is unbiased.
-    single: the deviation of each of them, where they are whole numbers of records; 0 where they are
-    so fine that it does not matter.
+    single: the deviation of each noise, where the noises are whole numbers of records; 0 where
+    they are so fine that rounding does not matter.
     """
 
     value: float
@@ -42,11 +43,11 @@ class RangeEstimate(Result):
     single: float = field(default=0.0, repr=False)
 
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
-        """Compute (low, high) with the number of records in it.
+        """Return (low, high), an interval that contains the number of records.
 
-        Of Laplace noises as wide as for a single one or a normal law of this deviation, whichever
-        is wider; of whole numbers half a record more. Raises TypeError or ValueError for a level
-        outside (0, 1).
+        For Laplace noises the interval is as wide as for a single one or for a normal law of
+        this deviation, whichever is wider; for whole numbers it is half a record wider. Raises
+        TypeError or ValueError for a level outside (0, 1).
         """
         reach = float(_reach(self.noise, tail_of(level), self.standard_deviation, self.single))
         return self.value - reach, self.value + reach
@@ -56,11 +57,12 @@ class RangeEstimate(Result):
 class BinsEstimate(Result):
     """Private counts of public bins, with the standard deviations of their (public) noise.
 
-    released: the integers that were released, products of the counts with a public matrix of kind
-    ``strategy`` for each of ``axes``; after them ``weight`` times the number of records in no bin,
-    unless that is 0. ``deviation`` is the standard deviation of the noise in each of them.
-    ``value`` has the shape of the axes: the least-squares counts, unbiased, which may be negative.
-    Sums of bins are what ``range`` answers, and ranges that add up have answers that do.
+    released: the integers that were released, products of the counts with a public matrix of
+    kind ``strategy`` for each of ``axes``; after them ``weight`` times the number of records in
+    no bin, unless that is 0. ``deviation`` is the standard deviation of the noise in each of
+    them. ``value`` has the shape of the axes: the least-squares counts, unbiased, which may be
+    negative. ``range`` answers with sums of bins, so the answers for ranges that add up add up,
+    too.
     """
 
     released: tuple[int, ...]
@@ -102,8 +104,8 @@ class BinsEstimate(Result):
         return self.released[-1] / self.weight if self.weight else None
 
     def interval(self, level: Exact = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
-        """Compute (low, high), in the shape of the axes, with the counts in them, each at this
-        level.
+        """Return (low, high), in the shape of the axes: intervals that contain the counts, each
+        at this level.
 
         simultaneous: at this level for all bins together, by Bonferroni's bound. Raises TypeError
         or ValueError for a level outside (0, 1).
@@ -119,10 +121,10 @@ class BinsEstimate(Result):
     def range(self, *ends: float | tuple[float, float]) -> RangeEstimate:
         """Estimate the number of records from one edge to before another.
 
-        Of one axis give two ends, ``result.range(18, 65)``; of several a pair for each,
-        ``result.range((18, 65), (0, 2))``. Ends are edges of the axis; of categories the numbers 0,
-        1, ..., k, so that (0, 2) are the categories 0 and 1. A range up to the last edge holds that
-        edge, too. Raises ValueError for other ends.
+        For one axis give two ends, ``result.range(18, 65)``; for several axes give a pair for
+        each, ``result.range((18, 65), (0, 2))``. Ends are edges of the axis; for categories
+        they are the numbers 0, 1, ..., k, so that (0, 2) are the categories 0 and 1. A range up
+        to the last edge contains that edge, too. Raises ValueError for other ends.
         """
         pairs = self._pairs(ends)
         found, variance = self.value, 1.0
@@ -144,9 +146,10 @@ class BinsEstimate(Result):
     def quantile(self, at: Exact) -> float:
         """Estimate a quantile of the records in the bins, from how many are below each edge.
 
-        These numbers are made to rise by averaging the largest up to each edge and the least from
-        it on; records are taken to be spread evenly in a bin. Raises ValueError unless the one axis
-        has edges, and where the released counts add up to nothing.
+        These numbers are made to increase: each becomes the average of the largest number up to
+        its edge and the least from its edge on. Records are assumed to be spread evenly in a
+        bin. Raises ValueError unless the one axis has edges, and where the released counts add
+        up to nothing.
         """
         self._require_one("quantile()")
         (axis,), share = self.axes, float(as_written(at, "at"))
@@ -159,7 +162,7 @@ class BinsEstimate(Result):
         return float(np.interp(share * below[-1], np.clip(rising / 2, 0.0, below[-1]), axis))
 
     def nonnegative(self) -> Floats:
-        """Compute the counts with 0 for those below, for display.
+        """Return the counts with 0 in place of negative ones, for display.
 
         Each is at least as near to the truth, but no longer unbiased: an empty bin shows 0.35 to
         0.4 deviations on average, so that sums over many rare bins are too large. For totals take
@@ -206,7 +209,7 @@ class BinsEstimate(Result):
 
 
 def on_simplex(counts: Floats, total: float) -> Floats:
-    """Project onto {x >= 0, sum x = total}: subtract the one level that leaves this sum."""
+    """Project onto {x >= 0, sum x = total} by subtracting the one level that leaves this sum."""
     if not len(counts):
         return counts
     falling = np.sort(counts)[::-1]
@@ -216,7 +219,7 @@ def on_simplex(counts: Floats, total: float) -> Floats:
 
 
 def _edge(axis: Axis, end: float) -> int:
-    """Find the number of bins before an edge. Raises ValueError for what is none."""
+    """Return the number of bins before an edge. Raises ValueError if the number is no edge."""
     edges = range(bins_of(axis) + 1) if isinstance(axis, int) else axis
     if isinstance(end, bool) or not isinstance(end, Real) or end not in edges:
         known = f"0, 1, ..., {axis}" if isinstance(axis, int) else f"{list(axis)!s:.120}"
@@ -225,11 +228,13 @@ def _edge(axis: Axis, end: float) -> int:
 
 
 def _reach(noise: NoiseLaw, tail: float, deviation: Any, single: float) -> Floats:
-    """Compute what a weighted sum of noises of this deviation exceeds with this probability.
+    """Return the number that a weighted sum of noises of this deviation exceeds, in magnitude,
+    with this probability.
 
-    single: the deviation of one of them, if they are whole. Such a noise has atoms: that above a
-    multiple of the deviation may be as likely as all that is above half a record less. And whole
-    Laplace noise of scale s falls as e^(-t / s), though its deviation is less than sqrt(2) s.
+    single: the deviation of one noise, if the noises are integers. Such a noise has atoms, so
+    exceeding a multiple of the deviation may be as likely as exceeding half a record less.
+    Integer Laplace noise of scale s has tails e^(-t / s), though its deviation is less than
+    sqrt(2) s.
     """
     times = deviations_of_sum(noise, tail)
     if noise == "laplace":

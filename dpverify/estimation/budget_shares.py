@@ -14,7 +14,7 @@ from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import approximately, as_written, exact, to_float
 
 ROOT_BITS = 40
-"""Roots of shares, which multiply noise, are rounded to multiples of 2^-40."""
+"""Number of bits after the point to which roots of shares, which multiply noise, are rounded."""
 
 
 def _tail(value: Any, name: str) -> Fraction:
@@ -27,12 +27,12 @@ def _tail(value: Any, name: str) -> Fraction:
 
 
 Tail = Annotated[Rational, _tail]
-"""The probability that each of the rare events may have which make a claim's delta."""
+"""Probability that each of the rare events may have that together make a claim's delta."""
 
 
 def checked_shares(shares: Any, steps: int) -> tuple[Fraction, ...]:
     """Read one positive share a step, of sum 1, as rationals; raises TypeError or ValueError
-    for others.
+    for anything else.
     """
     if not isinstance(shares, (list, tuple)):
         raise TypeError(f"shares = {shares!r}; give a tuple of {steps} numbers, one for each step.")

@@ -51,9 +51,9 @@ def excess(d: int, bound: float, how: How) -> tuple[float, float]:
     """Compute n times the variance of (estimate without noise - second moments of all n
     records), near the identity.
 
-    In each direction of length 1, off the identity and along it. The second moments of all
-    normal records are efficient, with the variance 2 / n, so it is the estimate's variance less
-    that.
+    The variance is returned for a direction of length 1 off the identity, and for the one along
+    it. The second moments of all normal records are efficient, with the variance 2 / n, so the
+    result follows by subtracting that from the estimate's variance.
     """
     across, along = (_clipped if how == "clip" else _masked)(d, 1, bound, 0.0, 0.0)
     return max(across - 2, 0.0), max(along - 2, 0.0)
@@ -108,7 +108,7 @@ def _moment(d: int, k: int, bound: float) -> float:
 
 
 def _over(variance: float, square: float) -> float:
-    """Divide; what moves nothing that a float can tell has an infinite error."""
+    """Divide; a quotient that no float can hold is an infinite error."""
     return variance / square if square > 0 else math.inf
 
 

@@ -1,4 +1,5 @@
-"""Balls that shrink: the public numbers of ``iterative_mean``, and what it keeps between its steps.
+"""Public numbers of ``iterative_mean``, whose balls shrink, and what it keeps between its
+steps.
 
 Everything here is a function of public parameters and of what was released, so floats do no
 harm; they are computed element by element, so that a transcript leads to the same ball in every
@@ -24,7 +25,9 @@ from dpverify.privacy.numbers import Floats, to_float
 from dpverify.randomness.bits import IntArray
 
 PARTS = 16
-"""Clip radii are multiples of so many cells; a record's weight is so many parts of one."""
+"""Number of cells of which clip radii are multiples; also the number of parts of a record's
+weight.
+"""
 _MORE = 1 + Fraction(1, 1 << 12)  # long enough when it is cut to such a multiple, and for rounding
 _LONG = 1 << 1000  # where floats are about to end
 _LARGEST = 1e150  # its square is a float
@@ -32,11 +35,12 @@ _FINEST = 64  # rungs of the ladder reach down to 2^-64
 
 
 def reach(radius: float, d: int, beta: Fraction) -> float:
-    """Compute how far from the center a record of a standard subgaussian law is, but for
-    probability ``beta``.
+    """Return the distance from the center that a record of a standard subgaussian law exceeds
+    with probability ``beta``.
 
-    radius: within which the law's mean is of the center, in deviations; d: how many columns. In
-    deviations, as a float. The proof is in spec/iterative_mean.py (clip_radius).
+    radius: the largest distance of the law's mean from the center, in deviations. d: the number
+    of columns. The distance is in deviations, as a float. The proof is in
+    spec/iterative_mean.py (clip_radius).
     """
     level = -math.log(beta)
     spread = 2 * math.sqrt((d + 2 * radius**2) * level)
@@ -114,7 +118,7 @@ def rungs_above(radii: Floats) -> IntArray:
 
 
 def heights(rungs: IntArray) -> Floats:
-    """Give the radii of rungs from 1 on; rung 0 stands for the first ball's radius, whatever
+    """Return the radii of rungs from 1 on; rung 0 stands for the first ball's radius, whatever
     that is.
     """
     exponents, parts = np.divmod(rungs - 1, PARTS + 1)

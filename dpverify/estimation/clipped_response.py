@@ -44,8 +44,8 @@ class Response:
     """Response of the mean of limited records to the mean of all, for one dimension and radius,
     and the way back.
 
-    offsets: from 0 to the farthest that is told. lengths: of the mean of limited records for
-    these, which grow with them.
+    offsets: of the mean of all, from 0 to the farthest that can be told apart. lengths: of the
+    mean of limited records at these offsets, which increase.
     """
 
     d: int
@@ -55,12 +55,12 @@ class Response:
     lengths: Floats
 
     def at(self, offset: float) -> Moment:
-        """See ``moment``."""
+        """Return the ``Moment`` at this offset, as ``moment`` computes it."""
         return moment(self.d, self.radius, offset, self.outside)
 
     def ratios(self, lengths: Floats) -> Floats:
-        """Divide the offset with each length, to about 1e-5, by that length; beyond the
-        farthest, that one.
+        """Return, for each length, the offset over that length, to about 1e-5; beyond the
+        farthest length, the ratio there.
         """
         place = np.clip(np.searchsorted(self.lengths, lengths, "right"), 1, _POINTS)
         low, high = self.lengths[place - 1], self.lengths[place]
@@ -79,8 +79,8 @@ class Response:
         return offset / at.ratio, Inverse(at.ratio, along, np.array([[1 / at.slope]]))
 
     def back(self, length: float) -> float | None:
-        """Find the offset with this length; None beyond the farthest, and where the ball is
-        nearly empty.
+        """Find the offset with this length; None beyond the farthest length, and where the ball
+        is nearly empty.
         """
         if not length < self.lengths[-1] or not self.offsets[-1]:
             return None
@@ -103,7 +103,7 @@ class Inverse:
         return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
     def matrix(self) -> Floats:
-        """Build it in full, shape (d, d)."""
+        """Build the full matrix, shape (d, d)."""
         more = self.block - np.eye(len(self.block)) / self.base
         return np.eye(len(self.axes)) / self.base + self.axes @ more @ self.axes.T
 
@@ -114,7 +114,7 @@ class Inverse:
 
 
 def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
-    """Compute it for |m| = ``offset``.
+    """Compute the mean of limited records for |m| = ``offset``.
 
     Clipped, E y min(1, r / |y|) = m g, g = E min(1, r / |y|) for |y|^2 noncentral chi-square of
     d + 2 degrees (Stein). Of those inside, E y = m F_2 / F_0, F_k = P(|y|^2 <= r^2) for d + k
@@ -140,16 +140,16 @@ def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
 
 
 def farthest(d: int, outside: Outside) -> float:
-    """Say how far from a center a mean is told: beyond, most records are clipped in nearly one
-    direction, or left out.
+    """Return the distance from a center up to which a mean can be told: beyond it, most records
+    are clipped in nearly one direction, or left out.
     """
     return (math.sqrt(d) if outside == "clip" else min(math.sqrt(d) / 2, 20)) + 2
 
 
 @lru_cache(maxsize=64)
 def response_of(d: int, radius: float, outside: Outside) -> Response:
-    """Tabulate it; for a ball with less than a thousandth of the records about its center every
-    offset is 0.
+    """Tabulate the response; for a ball with less than a thousandth of the records about its
+    center every offset is 0.
     """
     if outside == "mask" and gammainc(d / 2, radius**2 / 2) < _LEAST_SHARE:
         rising = np.linspace(0, _POINTS * radius, _POINTS + 1)
@@ -164,7 +164,7 @@ def best_masked_bound(d: int, n: float, mu: float, moves: int) -> float:
     """Choose the squared length beyond which records are left out for their mean, d 2^(k / 8),
     for the least error.
 
-    At m = 0 the mean of those inside has the slope a = F_2 / F_0, which is their variance too:
+    At m = 0 the mean of those inside has the slope a = F_2 / F_0, which is also their variance:
     the error is sqrt(d (a / (n F_0) + s^2)) / a, s = 2 r / (n F_0 mu), or half of it where a
     record comes or goes. Balls with less than a thousandth of the records are left out.
     """

@@ -30,8 +30,8 @@ _WORST_CONDITION = 1e12
 def numbers_of(values: Any, name: str) -> Numbers:
     """Read a sequence or array of numbers as a tuple of floats; ``name`` is used in refusals.
 
-    Raises TypeError for what is no sequence, ValueError for an empty one and for numbers that
-    are not finite floats.
+    Raises TypeError for anything but a sequence, ValueError for an empty one and for numbers
+    that are not finite floats.
     """
     listed = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(listed, (list, tuple)):
@@ -55,8 +55,8 @@ PublicRadius = Annotated[
 def square_matrix(matrix: Any, d: int) -> tuple[Numbers, ...]:
     """Read a public matrix of shape (d, d) as a tuple of rows of floats.
 
-    Raises TypeError for what has no rows, ValueError for another shape, for numbers that are
-    not finite and for zero.
+    Raises TypeError for anything without rows, ValueError for another shape, for numbers that
+    are not finite and for zero.
     """
     listed = matrix.tolist() if hasattr(matrix, "tolist") else matrix
     if not isinstance(listed, (list, tuple)):
@@ -106,8 +106,8 @@ def _refuse_singular(rows: tuple[tuple[int, ...], ...]) -> None:
 
 @lru_cache(maxsize=16)
 def inverse(matrix: tuple[tuple[int, ...], ...]) -> Floats:
-    """Invert an integer matrix of shape (d, d) in floats: what becomes of a released value
-    needs no rigor.
+    """Invert an integer matrix of shape (d, d) in floats, which suffices for processing
+    released values.
 
     The array is kept for the next call and cannot be written to.
     """
@@ -129,8 +129,8 @@ def noise_length(total: VectorSum, noise: float, along: float) -> float:
     """Compute the root mean square length, in the data's units, of noise in the cells after the
     matrix.
 
-    noise: its deviation in every direction. along: that of noise in one direction, the one that
-    the way back lengthens most.
+    noise: its deviation in every direction. along: the deviation of further noise in the one
+    direction that the way back lengthens most.
     """
     norms = math.sqrt(len(total.center)), 1.0
     if total.matrix is not None:

@@ -1,4 +1,4 @@
-"""Cut columns that more records name than chance explains: from released votes to boxes.
+"""Cuts of columns that more records name than chance explains: from released votes to boxes.
 
 Each record has named the column in which it is farthest off. Inliers of known deviations name all
 alike; outliers along few columns name these. All is in integers, so that a spec can say the same.
@@ -17,7 +17,7 @@ from dpverify.privacy.numbers import root_up, to_float
 from dpverify.randomness.bits import IntArray
 
 VOTES = Fraction(1, 25)
-"""The share of mu^2 that the votes have by default."""
+"""Share of mu^2 that the votes have by default."""
 HALF_WIDTH = Fraction(11, 4)
 """Half the width of a cut column, in deviations about the center."""
 OPEN = 1 << 60
@@ -32,7 +32,7 @@ def worthwhile(
     columns: int, n_max: int, gamma: Fraction, noise: Fraction, adjacency: Adjacency
 ) -> bool:
     """Return, from public numbers, whether n_max records would show a quarter of the outliers
-    in one column; noise: of a count of sensitivity 1.
+    in one column; noise: the noise of a count of sensitivity 1.
     """
     if columns < _FEWEST:
         return False
@@ -42,24 +42,25 @@ def worthwhile(
 
 
 def votes_noise(multiplier: Fraction, moves: int, bits: int) -> Fraction:
-    """Compute the standard deviation of a count; a sixteenth at least, for which there is a
+    """Return the standard deviation of a count; at least a sixteenth, for which there is a
     sampler.
     """
     return max(Fraction(1, 16), multiplier * root_up(Fraction(moves), bits))
 
 
 def half_width(exponent: int) -> int:
-    """Compute ``HALF_WIDTH`` in cells, of which 2^-exponent are a deviation."""
+    """Return ``HALF_WIDTH`` in cells, of which 2^-exponent are a deviation."""
     return min(math.floor(HALF_WIDTH / Fraction(2) ** exponent), OPEN)
 
 
 def boxes(votes: IntArray, noise: Fraction, gamma: Fraction, half: int) -> Integers:
     """Find the half widths of boxes, shape (rows, d): ``half`` in cut columns, ``OPEN`` elsewhere.
 
-    votes: noisy counts, shape (rows, d). noise: their standard deviation. Cut is a column whose
-    count is 7/2 standard deviations above the middle one, of noise and sampling together; no
-    column where these have more votes in excess than 5/4 gamma of all: records that differ from
-    their stated deviations in so many columns are not a share gamma of outliers.
+    votes: noisy counts, shape (rows, d). noise: their standard deviation. A column is cut if
+    its count is 7/2 standard deviations above the middle one, of noise and sampling together.
+    No column is cut where these columns together have more votes in excess than 5/4 gamma of
+    all: then the records that differ from their stated deviations are not a share gamma of
+    outliers.
     """
     kept = np.clip(votes, -_LARGEST_COUNT, _LARGEST_COUNT).astype(np.int64)
     middle = np.sort(kept, axis=1)[:, (kept.shape[1] - 1) // 2, np.newaxis]

@@ -54,8 +54,8 @@ PublicCell = Annotated[Any, _public_cell]
 
 
 def exponents_of(cell: Any, columns: int) -> tuple[int, ...]:
-    """Give the logarithm of each column's cell: that of the largest power of two not above.
-    Raises ValueError.
+    """Return the exponent of each column's cell: the largest power of two that is not above the
+    cell. Raises ValueError.
     """
     if not isinstance(cell, tuple):
         return (floor_log2(exact(cell, "cell")),) * columns

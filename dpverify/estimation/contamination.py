@@ -1,4 +1,4 @@
-"""A share of outliers: what it leaves of an agreement, and how ``robust_mean`` shares its
+"""Shares of outliers: what they leave of an agreement, and how ``robust_mean`` shares its
 budget; from public numbers.
 """
 
@@ -31,18 +31,18 @@ MOST_RECORDS = 1 << 60
 @lru_cache(maxsize=64)
 def core_of(*parts: Any) -> WeightedCoreMean:
     """Build the center's part from adjacency, nearness, multiplier, records expected to agree,
-    tail and full; kept.
+    tail and full; the part is cached.
     """
     return WeightedCoreMean(*parts[:5]) if parts[5] is None else SoftCoreMean(*parts)
 
 
 def sure_share(gamma: Fraction, full: Fraction | None = None) -> Fraction:
-    """Compute which share of n the agreement surely is, where all but a share gamma of the
-    records are friends.
+    """Return a share of n that the agreement is sure to reach where all but a share gamma of
+    the records are friends.
 
-    It is 2 (1 - gamma) w - 1, w the weight of a record with a share 1 - gamma of friends, at
-    most 1; for degree weights (full = None) that is 1 - 6 gamma + 4 gamma^2. The theorem is in
-    spec/theory/outliers.py.
+    The share is 2 (1 - gamma) w - 1, with w the weight of a record with a share 1 - gamma of
+    friends, at most 1; for degree weights (full = None) that is 1 - 6 gamma + 4 gamma^2. The
+    theorem is in spec/theory/outliers.py.
     """
     own = 1 - 2 * gamma
     return 2 * (1 - gamma) * (own if full is None else min(own / (2 * full - 1), Fraction(1))) - 1
@@ -75,8 +75,8 @@ def chosen_full(adjacency: Adjacency, gamma: Fraction) -> Fraction | None:
     """Choose, of ``FULL`` and degree weights (None), the option with the least reach over
     ``sure_share``.
 
-    The last of ``FULL`` where none leaves agreement; None under add-remove, for which a soft
-    core has no bounds.
+    Return the last of ``FULL`` where none leaves agreement, and None under add-remove, for
+    which a soft core has no bounds.
     """
     if adjacency is not Adjacency.REPLACE:
         return None
@@ -161,10 +161,10 @@ def best_shares(
 def _best_center(
     center: Center, n_max: int, multiplier: Fraction, spent: Fraction
 ) -> tuple[bool, float, Fraction]:
-    """Find the best center: whether it often abstains, the noise at the end, and the center's
-    share.
+    """Find the best center: the least of (whether it often abstains, the noise at the end, the
+    center's share), in that order.
 
-    The least of these in that order; the noise is infinite where there is no room.
+    The noise is infinite where there is no room.
     """
     found: list[tuple[bool, float, Fraction]] = []
     for part in (Fraction(str(share)) for share in _CENTERS):

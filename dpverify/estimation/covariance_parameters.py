@@ -10,7 +10,9 @@ from dpverify.privacy.numbers import approximately
 
 
 def contradictions(given: Any) -> Iterator[tuple[bool, str]]:
-    """Say of each contradiction whether the parameters of a mechanism have it, with the message."""
+    """Yield for each contradiction between a mechanism's parameters whether they have it, with
+    the message.
+    """
     yield from _of_method(given)
     yield (
         given.largest is not None and given.has_signs,
@@ -38,7 +40,7 @@ def contradictions(given: Any) -> Iterator[tuple[bool, str]]:
 
 
 def _of_method(given: Any) -> Iterator[tuple[bool, str]]:
-    """Say what the method needs, and what it has no use for."""
+    """Yield what the method needs, and what it has no use for."""
     method, bounded = given.method, given.method != "sign"
     yield (
         bounded and (given.kappa is None or given.largest is None),

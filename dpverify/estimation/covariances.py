@@ -48,7 +48,9 @@ class CovarianceEstimate(MatrixEstimate):
 
     @property
     def _relative(self) -> Floats:
-        """The same, where all columns have the deviation 1."""
+        """The standard deviation of noise and clipping in each entry, where all columns have
+        the deviation 1.
+        """
         square = self.correlation**2
         across = self.spread**2 + self.cut**2
         along = (self.trace_spread**2 + self.trace_cut**2 - across) * square / len(self.value)
@@ -76,7 +78,7 @@ class CovarianceEstimate(MatrixEstimate):
         """Bound on the total variation between the fit and the fit without noise, sqrt(KL / 2),
         to first order.
 
-        In the root mean square of the noise (Pinsker); without sampling error.
+        The bound is by Pinsker, in the root mean square of the noise, without sampling error.
         """
         d = len(self.value)
         square = (d * (d + 1) / 2 - 1) * self.spread**2 + self.trace_spread**2
@@ -90,8 +92,8 @@ class CovarianceEstimate(MatrixEstimate):
         """Test of normality: as many records are far out as of a normal law, up to noise,
         sampling and 2%; None if not asked.
 
-        A fit to records that are not normal is calibrated at the normal law: its ellipsoids
-        hold other shares.
+        A fit to records that are not normal is calibrated at the normal law, so its ellipsoids
+        contain other shares than they say.
         """
         if self.beyond is None or self.beyond_deviation is None:
             return None
@@ -108,8 +110,8 @@ class CovarianceEstimate(MatrixEstimate):
         return np.asarray(self.location + normal @ self.factor.T)
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (d, d): each entry of the covariance without noise
-        and clipping, to first order.
+        """Return (low, high), each of shape (d, d): an interval for each entry of the
+        covariance without noise and clipping, to first order.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """

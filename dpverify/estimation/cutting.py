@@ -33,9 +33,10 @@ def solved_excess(d: int, radius: float, outside: Outside) -> float:
     """Compute n times the variance, in each coordinate, of (solved mean - mean of all n records).
 
     The solved mean is that of the normal law whose records, clipped to a ball about its mean or
-    counted inside of it, have the mean that was measured. Clipped, E y min(1, r / |y|) follows the
-    mean with the slope a, and a record has the variance E min(|y|, r)^2 / d; of the share F of the
-    records that are inside the mean has the slope a, which is a record's variance, too.
+    counted inside of it, have the mean that was measured. With clipping, E y min(1, r / |y|)
+    follows the mean with the slope a, and a record has the variance E min(|y|, r)^2 / d. With a
+    mask, a share F of the records is inside; their mean follows the mean with the slope a,
+    which is also a record's variance.
     """
     at = moment(d, radius, 0.0, outside)
     if outside == "mask":
@@ -96,8 +97,8 @@ class LeftOut:
     excess: Floats
 
     def deviation(self, count: float, step: Floats) -> Floats:
-        """Compute the deviation that ``count`` records have of it, shape (d,), where the mean
-        of what is left was ``step`` from the ball's center.
+        """Return the deviation, shape (d,), of the difference between the two means for
+        ``count`` records, where the mean of what is left was ``step`` from the ball's center.
         """
         moved = (1 - self.follows) / max(self.follows, _LEAST_RESPONSE) * step
         return np.asarray(np.hypot(np.sqrt(self.excess / count), moved))
@@ -105,13 +106,13 @@ class LeftOut:
 
 @lru_cache(maxsize=256)
 def drawn_response(d: int, radius: float, reach: float) -> tuple[float, float]:
-    """Compute how the mean of the records in a ball, drawn in to ``reach``, follows that of all,
-    and the variance of such a record in each coordinate.
+    """Compute how the mean of the records in a ball, drawn in to ``reach``, follows the mean of
+    all, and the variance of such a record in each coordinate.
 
-    A record counts by h y, h = min(1, reach / |y|). With Q chi-square, E h y is E h times the mean
-    for Q of d + 2 degrees (Stein), and E h^2 y_j^2 is E min(Q, reach^2) / d for d degrees; both
-    over the share inside. (1, 1) for a ball with less than a thousandth of the records about its
-    center.
+    A record counts by h y, h = min(1, reach / |y|). With Q chi-square, E h y is E h times the
+    mean for Q of d + 2 degrees (Stein), and E h^2 y_j^2 is E min(Q, reach^2) / d for d degrees;
+    both over the share inside. Returns (1, 1) for a ball with less than a thousandth of the
+    records about its center.
     """
     inside, outer = float(gammainc(d / 2, radius * radius / 2)), radius * radius / 2
     if inside < _LEAST_INSIDE:
@@ -129,8 +130,8 @@ def best_drawn(d: int, radius: float, n: int, noise: float) -> Fraction:
     """Choose the share of the ball's radius to which n normal records are drawn in: the largest
     with which the squared error is within a twentieth of the least.
 
-    noise: the deviation of the noise on their sum, over the length of a record. The fewer are drawn
-    in, the less it matters that inliers are not quite normal.
+    noise: the deviation of the noise on their sum, over the length of a record. The fewer
+    records are drawn in, the less it matters that inliers are not quite normal.
     """
     inside = float(gammainc(d / 2, radius * radius / 2))
 
@@ -147,7 +148,7 @@ def best_drawn(d: int, radius: float, n: int, noise: float) -> Fraction:
 def left_out(
     d: int, radius: float, halves: Sequence[float], axes: Floats, reach: float | None = None
 ) -> LeftOut:
-    """Compute it for slabs of these half widths across ``axes``, of shape (slabs, d).
+    """Compute the effect of slabs of these half widths across ``axes``, of shape (slabs, d).
 
     reach: None, or the length to which records are drawn in; then the mean of these is taken over
     their response (``drawn_response``), so that it follows the mean one for one. A record has the

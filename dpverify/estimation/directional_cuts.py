@@ -1,9 +1,9 @@
 """Directions from noisy second moments, and slabs from noisy histograms: post-processing of a
 batch.
 
-Directions are those of the largest eigenvalues, rounded to integers. A slab is cut where the noisy
-histogram has more in its tails than a normal law would: about a mean of what is near the median.
-All is in integers once the directions are rounded, so that a spec can say the same.
+Directions are those of the largest eigenvalues, rounded to integers. A slab is cut where the
+noisy histogram has more in its tails than a normal law would: about a mean of what is near the
+median. Once the directions are rounded all is in integers, so that a spec can state the same.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ _LARGEST_EXCESS = 1 << 29
 
 
 def bins_for(record_radius: Fraction) -> int:
-    """Choose how many bins: of at most 4/3 deviations each, and 24 at least.
-
-    With a center's noise of half a ball's radius they are narrower than the narrowest slab still.
+    """Return the number of bins: of at most 4/3 deviations each, and 24 at least. With a
+    center's noise of half a ball's radius the bins are still narrower than the narrowest slab.
     """
     return int(min(max(24, 2 * math.ceil(record_radius * Fraction(3, 4))), MOST_BINS))
 
@@ -86,7 +85,7 @@ def directions(moments: IntArray, d: int, count: int) -> Integers:
 
 
 def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Integers, Integers]:
-    """Find middles and half widths of slabs, in parts of a bin, each of shape (rows,).
+    """Compute middles and half widths of slabs, in parts of a bin, each of shape (rows,).
 
     counts: noisy histograms, shape (rows, bins). deviation: of the law, in parts, shape
     (rows,). noise: the standard deviation in a bin. Where nothing is suspicious the slab is

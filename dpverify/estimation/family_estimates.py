@@ -32,9 +32,9 @@ class FamilyEstimate(Result):
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Return (low, high), to first order, inside the public range.
 
-        With this probability it holds the estimate without noise; sampling: the parameter of
-        the law that the records are independent draws from. Raises TypeError or ValueError for
-        a level outside (0, 1).
+        With this probability the interval contains the estimate without noise, or with
+        ``sampling`` the parameter of the law that the records are independent draws from.
+        Raises TypeError or ValueError for a level outside (0, 1).
         """
         far = deviations("gaussian", tail_of(level))
         reach = far * math.hypot(self.spread, self.sampling * sampling)
@@ -70,9 +70,9 @@ class LocationScaleEstimate(Result):
     ) -> tuple[tuple[float, float], ...]:
         """Return (low, high) for each parameter, to first order.
 
-        Each holds its estimate without noise with this probability, not both together;
-        sampling: the parameter of the law that the records are independent draws from. Raises
-        TypeError or ValueError for a level outside (0, 1).
+        Each contains, with this probability, its estimate without noise, or with ``sampling``
+        the parameter; not both together. The parameter is that of the law that the records are
+        independent draws from. Raises TypeError or ValueError for a level outside (0, 1).
         """
         far, found = deviations("gaussian", tail_of(level)), []
         for value, noise, drawn in zip(self.value, self.spread, self.sampling, strict=True):

@@ -1,6 +1,4 @@
-"""Intervals of a family's statistic, in cells: where records are clipped, or outside of which
-they are left out.
-"""
+"""Intervals of a family's statistic, in cells: records beyond them are clipped, or left out."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ LARGEST = 1.7e308
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """An interval of the statistic: its cells begin at ``low``; records from ``first`` to
-    ``last`` count for a mask.
+    """Interval of the statistic: its cells begin at ``low``; records from ``first`` to ``last``
+    count for a mask.
     """
 
     low: float
@@ -54,10 +52,10 @@ class Frame:
 def frame_about(
     family: Family, support: tuple[float, float], mean: float, half_length: float
 ) -> Frame:
-    """Choose the interval of this half length about a mean, inside of what records have.
+    """Choose the interval of this half length about a mean, inside the range of the records.
 
-    On a lattice it is a whole power of two long, from a whole number on, so that cells hold
-    whole numbers of counts.
+    On a lattice its length is a whole power of two and its start a whole number, so that each
+    cell contains a whole number of counts.
     """
     least, most = support
     low, high = max(mean - half_length, least), min(mean + half_length, most)
@@ -106,8 +104,8 @@ def edges_in(family: Family, frame: Frame, outside: Outside) -> tuple[float, ...
     """Compute the records between cells, whose middles are k / CELLS of the interval; for masks
     its two ends as well.
 
-    Plain floats: objects, or an array of another kind, would be the family's code when records
-    are compared with them.
+    They are plain floats: comparing records with objects, or with an array of another kind,
+    would run the family's code.
     """
     cell = frame.length / CELLS
     t = np.asarray(frame.low + cell * (np.arange(CELLS) + 0.5), np.float64)
@@ -131,11 +129,12 @@ def kept_support(family: Family, kept: tuple[float, float] | None) -> tuple[floa
 
 
 def steepness(family: Family, theta: float) -> float:
-    """Compute how the textbook's parameter follows the natural one, by central differences.
+    """Compute the derivative of the textbook's parameter by the natural one, by central
+    differences.
 
-    A step is a small part of what the law shows of theta, and of theta itself, where a law of
-    hardly any variance (the rarest counts) shows nothing: so that no exponential of theta
-    overflows.
+    A step is small against the standard error of theta for one record, and against theta itself
+    where a law of hardly any variance (the rarest counts) shows nothing of theta; so no
+    exponential of theta overflows.
     """
     law = family.limited(theta, *family.window(theta), "clip")
     step = 1e-5 * min(1 / math.sqrt(law.variance), max(1.0, abs(theta)))

@@ -22,14 +22,14 @@ from dpverify.plans.search import MOST_STEPS, Search
 from dpverify.privacy.numbers import exact, settle, to_float
 
 FINE = 16
-"""Places of the search in a deviation of the statistic."""
+"""Number of places of the search in a deviation of the statistic."""
 _POINTS = 9  # at which the search's unit is compared with a deviation
 _TINY = 1e-120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyMean(SteppedMean[FamilyEstimate]):
-    """The mean of a family's statistic in an interval about the parameter that a noisy binary
+    """Mean of a family's statistic in an interval about the parameter that a noisy binary
     search for the median found.
 
     family, lowest, highest, kept: as in ``TruncatedMle``. No code of the family runs on data.
@@ -84,7 +84,7 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
         return self.edge(0)
 
     def search(self) -> Search:
-        """Search the family's coordinate, to a sixteenth of a deviation."""
+        """Build the search for the family's coordinate, to a sixteenth of a deviation."""
         return Search("parameter", 1, _steps_of(self.family, *self.ends()))
 
     def sides(self, middle: int) -> SideCounts:

@@ -80,7 +80,7 @@ def check_multiplier(mechanism: Any, name: str) -> None:
 
 
 def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | None:
-    """Put the matrix and the radius among the parameters, where they are not given, from the
+    """Add to the parameters the matrix and the radius, where they are not given, from the
     covariance and n_max.
 
     The covariance may be given as a diagonal or a matrix, or by ``trace``, ``largest`` and
@@ -109,7 +109,7 @@ def all_friends_radius(eigenvalues: Floats, strangers: Exact, n_max: Any) -> flo
     """Compute a radius that any two of n_max records of this mapped covariance exceed with this
     probability at most.
 
-    Every pair has the same part of it. Raises TypeError or ValueError.
+    Every pair has the same part of the probability. Raises TypeError or ValueError.
     """
     rare, n = probability(strangers, "strangers"), whole(n_max, "n_max")
     if rare < _LEAST:
@@ -118,13 +118,13 @@ def all_friends_radius(eigenvalues: Floats, strangers: Exact, n_max: Any) -> flo
 
 
 def matrix_for(metric: str, covariance: Any, parameters: Mapping[str, Any]) -> Any:
-    """Give the matrix M with the least noise in this metric: the covariance, or its square.
+    """Return the matrix M with the least noise in this metric: the covariance, or its square.
 
-    Noise has covariance M^(1/2) times the squared radius, which is about tr(M^(-1/2) Sigma). In the
-    Mahalanobis norm of the covariance Sigma its squared length is tr(M^(1/2) Sigma^-1), and the
-    product of both traces is least, d^2, for M = Sigma^2. Raises ValueError for another metric, and
-    for the Mahalanobis one without a covariance, with a matrix besides, or of numbers whose squares
-    are no floats.
+    Noise has covariance M^(1/2) times the squared radius, which is about tr(M^(-1/2) Sigma). In
+    the Mahalanobis norm of the covariance Sigma its squared length is tr(M^(1/2) Sigma^-1), and
+    the product of both traces is least, d^2, for M = Sigma^2. Raises ValueError for another
+    metric, and for the Mahalanobis one without a covariance, with a matrix besides, or with
+    numbers whose squares are no floats.
     """
     if metric not in METRICS:
         raise ValueError(f"metric = {metric!r}; write 'euclidean' or 'mahalanobis'.")
@@ -153,7 +153,7 @@ def matrix_for(metric: str, covariance: Any, parameters: Mapping[str, Any]) -> A
 
 
 def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:
-    """Give eigenvalues of this sum, none above the largest, whose records have norms of the
+    """Return eigenvalues of this sum, none above the largest, whose records have norms of the
     heaviest tails.
 
     As many are equal to the largest as can be. Raises ValueError for numbers that belong to no
@@ -208,17 +208,17 @@ def bounded_float(value: int) -> float:
 
 
 def number_kept(released: Transcripts) -> int:
-    """Read from a transcript what was released about how many records agree."""
+    """Read from a transcript the released number of records that agree."""
     return released.number(AGREEMENT if AGREEMENT in released.values else KEPT)
 
 
 @lru_cache(maxsize=1 << 14)
 def ball_after(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Fraction, int]:
-    """Compute, in cells, a center's noise and the radius of the ball about it from the released
+    """Return, in cells, a center's noise and the radius of the ball about it, from the released
     numbers.
 
-    share: the radius for records over that for friends. The ball's radius is that of records
-    and sqrt(d) times the center's noise in quadrature, rounded up.
+    share: the radius for records over the radius for friends. The ball's radius is that of
+    records and sqrt(d) times the center's noise in quadrature, rounded up.
     """
     noise = core.noise_of(transcript({name: (value,) for name, value in numbers}))
     nearness = core.nearness
@@ -227,7 +227,9 @@ def ball_after(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Frac
 
 
 def within_reach(cells: IntArray) -> IntArray:
-    """Clamp cells of centers to 2^41 on either side, where all records are, as words of 64 bits."""
+    """Clamp cells of centers to 2^41 on either side, within which all records are, as words of
+    64 bits.
+    """
     return np.clip(cells, -_FAR, _FAR).astype(np.int64)
 
 
@@ -240,7 +242,7 @@ def nearness_of(deviations: Numbers, radius: Fraction) -> Nearness:
 
 
 def balls(core: WeightedCoreMean, share: Fraction, agreed: list[int]) -> list[tuple[Fraction, int]]:
-    """Give a center's unit in cells and the radius of the ball about it after each of these
+    """Return a center's unit in cells and the radius of the ball about it after each of these
     released agreements.
     """
     known = _known_balls(core, share)

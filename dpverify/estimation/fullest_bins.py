@@ -1,5 +1,5 @@
-"""Bounds by moments on how likely a released histogram names a bin of few records. Source:
-spec/theory/pairs.py.
+"""Bounds by moments on the probability that a released histogram names a bin of few records.
+Source: spec/theory/pairs.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PLACES = np.arange(64) / 64  # times 1 / scale: where the bounds are tried
 
 
 def log_ratio(things: int, failure: Fraction) -> float:
-    """Compute ln(things / failure), for failures that are no floats too."""
+    """Compute ln(things / failure), also for failures that are no floats."""
     return math.log(things * failure.denominator) - math.log(failure.numerator)
 
 

@@ -32,12 +32,12 @@ _ANY = (-1.0, *np.zeros(CELLS).tolist(), 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """``steps`` noisy sums of the statistic over a list of records inside an interval, or over
-    each of ``runs`` chunks of it.
+    """Plan of ``steps`` noisy sums of the statistic over a list of records inside an interval,
+    or over each of ``runs`` chunks of it.
 
     A step's gradient is the mean of the statistic under its parameter, which is public, less
-    the records' mean: so what a step releases is the sum of the statistics, with noise of its
-    own, whatever its parameter is. scale: of a sum's noise, in cells.
+    the records' mean. So a step releases the sum of the statistics, with noise of its own,
+    whatever its parameter is. scale: of a sum's noise, in cells.
     """
 
     steps: int
@@ -45,11 +45,11 @@ class Descent:
     scale: Fraction
 
     def declared(self) -> Part:
-        """Give the part for a list of any records: its claim is that of every other list."""
+        """Build the part for a list of any records: its claim is that of every other list."""
         return self.part(_ANY, 0.0, self.runs)
 
     def part(self, edges: Sequence[float], pad: float, size: int) -> Part:
-        """Give the part for ``size`` records from the first edge to below the last, between
+        """Build the part for ``size`` records from the first edge to below the last, between
         which ``CELLS`` edges divide the cells.
         """
         inner = np.array([edges[1:-1]])
@@ -74,8 +74,8 @@ class Descent:
         return [[f"{path}step {t + 1}" for t in range(self.steps)] for path in paths]
 
     def shares(self, transcript: Transcripts, size: int) -> Floats:
-        """Compute where in the interval each step saw the mean of its records, from 0 to 1,
-        shape (runs, steps).
+        """Compute where in the interval each step measured the mean of its records, from 0 to
+        1, shape (runs, steps).
         """
         rows = [[transcript[name][0, :1] for name in run] for run in self.stages()]
         sums = in_units(np.array(rows)[:, :, 0], self.scale / UNIT)
@@ -83,8 +83,8 @@ class Descent:
 
 
 def list_size(number: float, share: float, runs: int) -> int:
-    """Choose how many of ``number`` records to list, of which this share is inside: hardly ever
-    more than there are; a multiple of ``runs``.
+    """Choose how many of ``number`` records to list, if this share of them is inside: hardly
+    ever more than there are; a multiple of ``runs``.
     """
     mean = number * min(max(share, 0.0), 1.0)
     sure = mean - _SPARE * math.sqrt(mean * max(1 - share, 0.0))
@@ -105,11 +105,11 @@ def descend(
 ) -> float | None:
     """Take a gradient step for each noisy mean, and average the parameters.
 
-    law: the moments of the statistic inside for a natural parameter; ends: of the parameters,
-    to which each step is projected. Step t from 0 on goes 2 / ((t + 2) slope) times the
-    gradient, the slope being that of the mean at the parameter it starts from; the parameter
-    after t steps weighs t + 1. None where the law is flat. Source: ZZ25, Algorithm 3.1, with
-    all records in each step and this slope in place of the least one.
+    law: computes the moments of the statistic inside for a natural parameter; ends: of the
+    parameters, to which each step is projected. Step t from 0 on goes 2 / ((t + 2) slope) times
+    the gradient, the slope being that of the mean at the parameter it starts from; the
+    parameter after t steps weighs t + 1. None where the law is flat. Source: ZZ25, Algorithm
+    3.1, with all records in each step and this slope in place of the least one.
     """
     theta, total = start, 0.0
     for t, mean in enumerate(means):
@@ -123,8 +123,8 @@ def descend(
 
 
 def widening(steps: int) -> float:
-    """Compute how much larger the noise is in what the steps lead to than in the mean of all
-    their sums, on a straight line.
+    """Compute the noise of the descent's result over that of the mean of all its sums, on a
+    straight line.
 
     There parameter t + 1 is t / (t + 2) of parameter t and 2 / (t + 2) of sum t.
     """
@@ -139,7 +139,7 @@ def widening(steps: int) -> float:
 def middle_of(runs: int) -> float:
     """Compute the deviation of the median of so many normal numbers, in deviations of one of them.
 
-    To one percent for odd numbers; of even ones it is up to 11 percent more than it is (for
-    two), which is on the safe side.
+    The result is exact to one percent for odd numbers. For even ones it is too large by up to
+    11 percent (for two), which is on the safe side.
     """
     return math.sqrt(math.pi / (2 * (runs - 1) + math.pi))

@@ -58,13 +58,16 @@ RecordCell = Annotated[Rational, _record_cell]
 class GroupVotes(Mechanism[VarianceEstimate]):
     """Groups of records each estimate a variance; the bucket that most of them name is released.
 
-    The classes below say which variance. Parameters they share: d: how many numbers a record
-    has. delta: the largest probability with which a bucket may surface that no group named
-    before. groups: how many; by default 10 times the threshold, and no more than half of
-    ``records``. A record's group is a public hash of it. records: about how many there will be,
-    if that is public; too few for groups of two are refused. cell: records are rounded to its
-    multiples, a power of two; variances far above cell^2 are found. Values beyond 2^40 cells
-    count as lying there. key: of the public hash, 0..2^63 - 1. Privacy does not rest on it.
+    The classes below say which variance. Parameters that they share:
+    d: how many numbers a record has.
+    delta: the largest probability with which a bucket may surface that no group named before.
+    groups: how many; by default 10 times the threshold, and no more than half of ``records``. A
+    record's group is a public hash of it.
+    records: about how many there will be, if that is public; too few for groups of two are
+    refused.
+    cell: records are rounded to its multiples, a power of two; variances far above cell^2 are
+    found. Values beyond 2^40 cells count as lying there.
+    key: of the public hash, 0..2^63 - 1. Privacy does not rest on it.
     noise: "laplace" or "gaussian".
     """
 

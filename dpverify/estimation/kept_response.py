@@ -1,4 +1,4 @@
-"""The mean of normal records of unit covariance that count in a ball cut by a public set, and the
+"""Mean of the normal records of unit covariance that are in a ball cut by a public set, and the
 way back from it.
 
 A ball about the origin cut by a half-space, a slab, another ball or the outside of one is symmetric
@@ -33,10 +33,11 @@ _CLOSE = 1e-11
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A ball of ``radius`` about the origin of d dimensions, cut by a set with an axis.
+    """Ball of ``radius`` about the origin of d dimensions, cut by a set with an axis.
 
-    ends: between which planes across the axis the set lies. about, bound: the place along the axis
-    and the radius of a ball that the set is the inside or, with ``outside``, the outside of.
+    ends: the places along the axis of the planes between which the set lies. about, bound: the
+    place along the axis and the radius of a ball, of which the set is the inside or, with
+    ``outside``, the outside.
     """
 
     d: int
@@ -47,8 +48,9 @@ class Cut:
     outside: bool = False
 
     def sections(self, t: Floats) -> tuple[Floats, Floats]:
-        """Give the squared lengths across the axis between which the set lies at these places; it
-        lies nowhere where the second is not larger."""
+        """Return the squared lengths across the axis between which the set lies at these
+        places; the set is empty where the second is not larger.
+        """
         own = self.radius**2 - t**2
         if math.isinf(self.bound):
             return np.full_like(t, -1.0), own
@@ -56,8 +58,9 @@ class Cut:
         return (other, own) if self.outside else (np.full_like(t, -1.0), np.minimum(own, other))
 
     def places(self, middle: float) -> Floats:
-        """Give the ends of smooth pieces along the axis, in order, within reach of ``middle``;
-        fewer than two where there is nothing."""
+        """Return the ends of smooth pieces along the axis, in order, within reach of
+        ``middle``; fewer than two where there is nothing.
+        """
         low = max(-self.radius, self.ends[0], middle - _FAR)
         high = min(self.radius, self.ends[1], middle + _FAR)
         inner = []
@@ -74,9 +77,8 @@ class Cut:
 class Limited:
     """Moments of those y ~ N(m, I) that are counted, with m given along the axis and across it.
 
-    inside: its share. mean: along and across, shape (2,). covariance: of these, shape (2, 2), which
-    is the derivative of the mean by m.
-    beside: the variance in every other direction.
+    inside: their share. mean: along and across, shape (2,). covariance: of these, shape (2, 2),
+    which is the derivative of the mean by m. beside: the variance in every other direction.
     """
 
     inside: float
@@ -86,8 +88,9 @@ class Limited:
 
 
 def cut_of(kept: PublicSet, radius: float, deviation: float, d: int) -> tuple[Cut, Floats]:
-    """Give a public set of images in a ball of so many deviations as a cut, with its axis, of unit
-    length and shape (d,)."""
+    """Return a public set of images in a ball of so many deviations as a cut, with its axis, of
+    unit length and shape (d,).
+    """
     if isinstance(kept, Slab):
         normal = np.array(kept.normal, np.float64)
         length = float(np.linalg.norm(normal))
@@ -104,10 +107,10 @@ def cut_of(kept: PublicSet, radius: float, deviation: float, d: int) -> tuple[Cu
 
 
 def limited(cut: Cut, along: float, across: float) -> Limited | None:
-    """Compute it by Gauss's rule in an angle, so that square roots at the ends of pieces are
-    smooth; None where nothing counts.
+    """Compute ``Limited`` by Gauss's rule in an angle, so that square roots at the ends of
+    pieces are smooth; None where nothing counts.
 
-    Of |z|^2 noncentral chi-square of d - 1 degrees, z = (across, 0, ...) + noise: with F_k =
+    For |z|^2 noncentral chi-square of d - 1 degrees, z = (across, 0, ...) + noise: with F_k =
     P(|z|^2 <= h) for k more degrees, E z = across F_2 and E z z^T = F_2 I + across^2 F_4 along
     (across, 0, ...).
     """
@@ -132,14 +135,15 @@ def limited(cut: Cut, along: float, across: float) -> Limited | None:
 
 
 def solved(cut: Cut, target: Floats) -> tuple[Floats, Limited] | None:
-    """Find the mean, along the axis and across it, of the records of which those that count have
-    this one; with its ``Limited``.
+    """Find the mean, along the axis and across it, of the law whose counted records have this
+    mean; return it with its ``Limited``.
 
-    What is minimized is convex: the logarithm of the integral over the set of exp(<m, y> - |y|^2 /
-    2), less <m, target>. Its derivative is the mean less the target, its second one the covariance;
-    so damped steps of Newton's end at the only solution, if there is one. None where they do not,
-    where the solution is too far from the ball's center to be told, and where less than LEAST_MASS
-    counts; and at once for a target outside of the ball, which no mean of what is inside can be.
+    The minimized function is convex: the logarithm of the integral over the set of exp(<m, y> -
+    |y|^2 / 2), less <m, target>. Its derivative is the mean less the target, its second one the
+    covariance; so damped Newton steps end at the only solution, if there is one. Returns None
+    where they do not, where the solution is too far from the ball's center to be told, and
+    where less than LEAST_MASS counts; and at once for a target outside of the ball, which
+    cannot be the mean of records inside.
     """
     length, limit = float(np.linalg.norm(target)), farthest(cut.d, "mask") + 1
     if not length < cut.radius:
@@ -168,8 +172,9 @@ def solved(cut: Cut, target: Floats) -> tuple[Floats, Limited] | None:
 
 
 def back(cut: Cut, axis: Floats, offset: Floats) -> tuple[Floats, Inverse] | None:
-    """Find the mean of all records from that of those that count, both of shape (d,); with the
-    derivative. None as for ``solved``."""
+    """Find the mean of all records from the mean of those that count, both of shape (d,);
+    return it with the derivative. None as for ``solved``.
+    """
     along = float(axis @ offset)
     rest = offset - along * axis
     across = float(np.linalg.norm(rest))
@@ -187,8 +192,9 @@ def back(cut: Cut, axis: Floats, offset: Floats) -> tuple[Floats, Inverse] | Non
 def _nearer(
     cut: Cut, at: Floats, here: Limited, step: Floats, target: Floats
 ) -> tuple[Floats, Limited] | None:
-    """Halve the step until what is minimized falls, or its derivative does, where rounding hides
-    that it falls."""
+    """Halve the step until the minimized function decreases, or its derivative does where
+    rounding hides the decrease.
+    """
     off = float(np.linalg.norm(here.mean - target))
     for _ in range(40):
         moved = at + step
@@ -206,7 +212,7 @@ def _level(at: Floats, here: Limited, target: Floats) -> float:
 
 
 def _nodes(cut: Cut, middle: float) -> tuple[Floats, Floats]:
-    """Give places along the axis and their weights, of all pieces."""
+    """Return places along the axis and their weights, of all pieces."""
     ends = cut.places(middle)
     if len(ends) < 2:
         return ends[:0], ends[:0]

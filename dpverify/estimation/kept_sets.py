@@ -19,7 +19,7 @@ from dpverify.plans.parameters import positive
 from dpverify.privacy.numbers import exact, settle, to_float
 
 LEAST_MASS = 0.05
-"""A set in which less than this part of the records is kept tells too little of the others."""
+"""Least share of the records that a set has to contain; fewer tell too little of the others."""
 _LARGEST = 1 << 20  # of a normal's numbers on the grid
 
 
@@ -73,7 +73,7 @@ Kept = HalfSpace | InsideBall | OutsideBall | tuple[float, float]
 
 
 def kept_set(value: Any, name: str) -> Kept:
-    """Read a public set of records; raises TypeError or ValueError for what is none."""
+    """Read a public set of records; raises TypeError or ValueError for anything else."""
     if isinstance(value, (HalfSpace, InsideBall, OutsideBall)):
         return value
     if isinstance(value, (int, float)):
@@ -118,11 +118,11 @@ def check_columns(kept: Kept | None, d: int) -> None:
 
 
 def check_mass(kept: Kept, center: Numbers, deviations: Numbers, reach: Fraction) -> None:
-    """Refuse, with ValueError, a set that holds few records of every mean within reach.
+    """Refuse, with ValueError, a set that contains few records for every mean within reach.
 
-    An interval or a half-space holds most records of the mean farthest inside of it; a ball those
-    of the mean at its center; what is outside of a ball, at most as many as are so far from a
-    corner of the reach.
+    An interval or a half-space contains the most records for the mean farthest inside of it,
+    and a ball for the mean at its center. The outside of a ball contains at most as many as are
+    so far from a corner of the reach.
     """
     d = len(center)
     if isinstance(kept, tuple):
@@ -146,11 +146,11 @@ def check_mass(kept: Kept, center: Numbers, deviations: Numbers, reach: Fraction
 def in_cells(kept: Kept, stretch: Stretch, origin: Sequence[int], deviation: float) -> PublicSet:
     """Round the set to one of images under the stretch.
 
-    origin: the public center in cells. deviation: how long one is in images. A plane's normal is
-    rounded to 2^-20 of its largest number, about the stretch's center, so within a ball of R
-    deviations it is off by at most R sqrt(d) 2^-20 of one; a ball's center and radius by a cell of
-    each column. An estimate is made for the rounded set, so that what is left is that records are
-    rounded to cells first.
+    origin: the public center in cells. deviation: the length of a deviation in images. A
+    plane's normal is rounded to 2^-20 of its largest number, about the stretch's center, so
+    within a ball of R deviations it is off by at most R sqrt(d) 2^-20 of one; a ball's center
+    and radius by a cell of each column. An estimate is made for the rounded set, so the only
+    error left is that records are rounded to cells first.
     """
     if isinstance(kept, tuple):
         return _slab(stretch, (1.0,), *kept)

@@ -1,9 +1,10 @@
 """A public covariance: the integer map after which records have covariance I, and the way back from
 there.
 
-Columns are brought to powers of two near their deviations, which is exact; what is left is the
-inverse of a Cholesky factor, in floats, rounded to integers. Which map it is decides accuracy
-alone; that records are mapped by it one by one, in integers, is what a claim rests on.
+Columns are brought to powers of two near their deviations, which is exact; the rest of the map
+is the inverse of a Cholesky factor, computed in floats and rounded to integers. The choice of
+the map affects accuracy alone: a claim rests on the fact that records are mapped one by one, in
+integers.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _OFF = 1 / 64  # how far the rounded map's images may be from covariance I
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Whitening:
-    """Records as y = W (x - center), of covariance I, and back as x = center + back y, all but
-    rounding.
+    """Whitening map: records as y = W (x - center), of covariance I, and back as x = center +
+    back y, up to rounding.
 
     center: shape (d,), on the grid. back: shape (d, d).
     """
@@ -50,7 +51,7 @@ class Whitening:
     back: Floats
 
     def kept(self, kept: Kept | None) -> Kept | None:
-        """Turn a set of records into that of their images; balls are in deviations anyway."""
+        """Turn a set of records into the set of their images; balls are in deviations anyway."""
         if isinstance(kept, HalfSpace):
             power = -floor_log2(max(abs(Fraction(a)) for a in kept.normal))
             normal = np.ldexp(np.array(kept.normal), power) @ self.back
@@ -78,7 +79,7 @@ class Whitening:
         return min(max(left, -LARGEST_FLOAT), LARGEST_FLOAT)
 
     def moved_back(self, found: VectorMeanEstimate) -> VectorMeanEstimate:
-        """Turn a mean of images into one of records, with its noise."""
+        """Map a mean of images back to a mean of records, with its noise."""
         with np.errstate(all="ignore"):
             places = np.array([to_float(c) for c in self.center])
             value = np.clip(places + self.back @ found.value, -LARGEST_FLOAT, LARGEST_FLOAT)
@@ -97,7 +98,7 @@ class Whitening:
         return most * (float(np.linalg.norm(self.back / most)) / math.sqrt(len(self.back)))
 
     def plan(self, plan: Plan) -> Plan:
-        """Ask every query of the plan of the images."""
+        """Return the plan with every query asked of the images."""
 
         def mapped(stage: Stage) -> Stage:
             if isinstance(stage.noise, NoNoise):  # of the number of records alone
@@ -109,8 +110,9 @@ class Whitening:
 
 
 def covariance_matrix(value: Any, name: str) -> Rows:
-    """Read a public matrix as rows of floats; raises TypeError or ValueError unless it is square,
-    finite, symmetric up to rounding, which is taken away."""
+    """Read a public matrix as rows of floats; raises TypeError or ValueError unless it is
+    square, finite, symmetric up to rounding, which is removed.
+    """
     listed = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(listed, (list, tuple)) or not listed:
         raise TypeError(f"{name} = {value!r}; give d rows of d numbers.")

@@ -48,14 +48,15 @@ class RegressionEstimate(Result):
     noise: NoiseLaw = field(default="gaussian", repr=False)
 
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of the shape of ``value``, each coefficient by itself.
+        """Return (low, high), each of the shape of ``value``: an interval for each coefficient
+        by itself.
 
-        With the coefficients of the least squares fit to these records in it; with
-        ``sampling``, those of the population, from which the records are independent draws. To
-        first order in the noise, with the ridge's estimated bias to both sides; of records as
-        they are clipped. Infinite where the noise, or a ridge that was given, hides how the
-        features vary in some direction (``resolved`` below 1). Raises TypeError or ValueError
-        for a level outside (0, 1).
+        It contains the coefficient of the least squares fit to these records or, with
+        ``sampling``, that of the population from which the records are independent draws. It is
+        to first order in the noise, with the ridge's estimated bias added on both sides, and
+        about records as they are clipped. It is infinite where the noise, or a ridge that was
+        given, hides how the features vary in some direction (``resolved`` below 1). Raises
+        TypeError or ValueError for a level outside (0, 1).
         """
         if self.resolved < 1:
             return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
@@ -102,14 +103,16 @@ class ComponentsEstimate(Result):
 
     @property
     def shares(self) -> Floats:
-        """The share of the variance in all directions that each has, shape (k,)."""
+        """Share of the variance in all directions that each direction has, shape (k,)."""
         return np.asarray(self.variances / self.total if self.total > 0 else 0 * self.variances)
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (k,), for the variance along each direction of the
-        value: of records as they are clipped, to first order in the noise, with ``bias`` to both
-        sides. A variance sums up many noises; of Laplace noise the larger of its own and a normal
-        law's quantile is taken. Raises TypeError or ValueError for a level outside (0, 1)."""
+        """Return (low, high), each of shape (k,): an interval for the variance along each
+        direction of the value, of records as they are clipped, to first order in the noise,
+        with ``bias`` to both sides. A variance sums up many noises; of Laplace noise the larger
+        of its own and a normal law's quantile is taken. Raises TypeError or ValueError for a
+        level outside (0, 1).
+        """
         reach = deviations_of_sum(self.noise, tail_of(level)) * self.standard_deviation + self.bias
         return np.maximum(self.variances - reach, 0.0), self.variances + reach
 
@@ -234,7 +237,9 @@ def _variances(
 
 
 def _added(ridge: Exact | Sequence[Exact], k: int) -> Floats:
-    """Read what is added to the variance of each feature. Raises TypeError or ValueError."""
+    """Return the number that is added to the variance of each feature. Raises TypeError or
+    ValueError.
+    """
     given: Any = ridge if isinstance(ridge, (list, tuple)) else [ridge] * k
     found = [exact(one, "ridge") for one in given]
     if len(found) != k or min(found) < 0:
@@ -254,7 +259,7 @@ def components(moments: UnitMoments, k: int) -> ComponentsEstimate:
     """Compute the k directions of largest variance in the data's units.
 
     Symmetric noise with deviation t above the diagonal moves an eigenvalue v that is apart from
-    others to v + d t^2 / v, and alone has eigenvalues up to 2 sqrt(d) t; so v is read as
+    others to v + d t^2 / v; the noise alone has eigenvalues up to 2 sqrt(d) t. So v is read as
     (v + sqrt(v^2 - 4 d t^2)) / 2, and as 0 below that.
     """
     largest = float(moments.half.max())

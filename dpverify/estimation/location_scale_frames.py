@@ -1,4 +1,5 @@
-"""The intervals in which a location-scale family's moments are released, and what these tell.
+"""Intervals in which a location-scale family's moments are released, and the laws that these
+moments determine.
 
 Everything here follows from public numbers and from what was released.
 """
@@ -25,7 +26,7 @@ from dpverify.privacy.numbers import Floats
 CELLS = 1 << 12
 """Number of cells in an interval."""
 PARTS = 64
-"""The warm moments are rounded to 1/64."""
+"""Parts of a unit to which the warm moments are rounded."""
 _WARM = 3.0  # half of the warm interval, in deviations
 _RUNGS = tuple(2.0 ** (k / 4) for k in range(4, 13))  # of half the last one
 _SIXTEENTHS = 16  # of a scale, and of an octave, to which the warm law is rounded
@@ -64,7 +65,7 @@ SHAPES = {
 
 
 class Law(NamedTuple):
-    """A location and a scale."""
+    """Location and scale of a law."""
 
     location: float
     scale: float
@@ -72,8 +73,8 @@ class Law(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The intervals for a family, for what is ``kept`` of its records, and for a ``noise`` of the
-    last moments, which is in their unit.
+    """Intervals for a family, for the set of its records that was ``kept``, and for the
+    ``noise`` of the last moments, which is in their unit.
     """
 
     family: LocationScaleFamily
@@ -83,7 +84,7 @@ class Frames:
     noise: float
 
     def support(self) -> tuple[float, float]:
-        """Give the range of t of records that were kept."""
+        """Return the range of t of records that were kept."""
         if self.kept is None:
             return -math.inf, math.inf
         low, high = (self.family.statistic(end) if math.isfinite(end) else end for end in self.kept)
@@ -114,7 +115,7 @@ class Frames:
         return self.about(law, _rung_of(self, self._standard(law), octave))
 
     def after(self, start: Law, first: int, second: int) -> Law:
-        """Find the law of which the warm moments are these, in 1/64; the start where none near has
+        """Find the law whose warm moments, in 1/64, these are; the start where no law near has
         them, and for a second moment below 0.
         """
         by, octaves = _move_of(self, self._standard(start), first, second)
@@ -129,7 +130,7 @@ class Frames:
         return None if found is None else Law(*found)
 
     def share(self, at: Moments, law: Law) -> float:
-        """Say how many of the records, kept if some are, count for these moments."""
+        """Return the share of the records, kept if some are, that count for these moments."""
         if self.outside == "clip":
             return 1.0
         low, high = self.support()
@@ -141,8 +142,8 @@ class Frames:
         return at.inside / whole if whole > 0 else 0.0
 
     def errors(self, at: Moments, inside: float) -> tuple[Floats, Floats]:
-        """Compute the covariances of location and ln(scale), in scales, by noise and by sampling,
-        for so many records that count.
+        """Compute the covariances of location and ln(scale), in scales, by noise and by
+        sampling, for so many records that count.
         """
         one, noise = self.shape, self.noise
         own = np.array([noise / (one.linear * CELLS), noise / (one.square * CELLS**2)]) / inside
@@ -154,8 +155,8 @@ class Frames:
         return back @ noisy @ back.T, back @ at.covariance @ back.T / inside
 
     def edges(self, where: Interval) -> tuple[float, ...]:
-        """Compute the records between cells; for a mask the ends as well, which are those that were
-        kept where the interval ends with these.
+        """Compute the records between cells; for a mask also the ends, which are the ends of
+        the kept set where the interval ends with that.
         """
         return _edges_of(self, where)
 

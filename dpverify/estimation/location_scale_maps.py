@@ -12,7 +12,7 @@ from dpverify.families import LocationScaleFamily
 from dpverify.privacy.numbers import Floats
 
 LARGEST = 1.7e308
-"""Edges are at most this."""
+"""Largest absolute value of an edge."""
 _PLACES = 1 << 12  # of the range, at which records are asked for
 _FINEST = 2.0**-48
 
@@ -20,8 +20,8 @@ _FINEST = 2.0**-48
 def records_at(family: LocationScaleFamily, t: Floats) -> Floats:
     """Compute the records at these t as plain floats, at most 1.7e308; NaN becomes 0.
 
-    Objects, or an array of another kind, would be the family's code when records are compared with
-    them.
+    Comparing records with objects, or with an array of another kind, would run the family's
+    code.
     """
     found = np.array(family.record(t), np.float64)
     return np.clip(np.nan_to_num(found), -LARGEST, LARGEST)
@@ -58,8 +58,8 @@ def check_records(family: LocationScaleFamily, low: float, high: float) -> None:
 def textbook_of(
     family: LocationScaleFamily, location: float, scale: float
 ) -> tuple[tuple[float, float], Floats]:
-    """Compute the two parameters, and how they follow the location, in scales, and the logarithm
-    of the scale, by central differences, shape (2, 2); infinite beyond the floats.
+    """Compute the two parameters and their derivatives by the location, in scales, and by the
+    logarithm of the scale, by central differences, shape (2, 2); infinite beyond the floats.
     """
     step = 1e-6
 
@@ -77,6 +77,6 @@ def textbook_of(
 
 
 def shortest(low: float, high: float, scale: float) -> float:
-    """Give how long an interval is at least, that its cells and its moments are numbers."""
+    """Return the least length of an interval for which its cells and its moments are numbers."""
     ends = (min(abs(end), LARGEST) for end in (low, high))
     return _FINEST * max(scale, *ends)

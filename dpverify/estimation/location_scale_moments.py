@@ -24,7 +24,8 @@ def rounded_moments(
     """Compute both moments of each row to the nearest 1/64, in the range that they can have, and
     the quarter octave of the number of records; -128 for fewer than half of ``least`` of these.
 
-    per: of a released value, in the query's unit. public: the numbers, where they are not released.
+    per: the unit of a released value, in the query's unit. public: the numbers of records,
+    where they are not released.
     """
     numbers = values[:, 2] if public is None else public
     known = in_units(numbers, per / query.weight if public is None else Fraction(1))

@@ -1,4 +1,4 @@
-"""The searches for a location-scale law: over public ranges, by the records' median and by their
+"""Searches for a location-scale law: over public ranges, by the records' median and by their
 median distance from it.
 """
 
@@ -19,7 +19,9 @@ _MOST_SCALE, _FINE = 2.0**400, 2.0**-40
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The ends of medians and of logarithms of scales, and the standard law's median distance."""
+    """Ranges of the searches: the ends of medians and of logarithms of scales, and the standard
+    law's median distance.
+    """
 
     low: float
     high: float
@@ -28,18 +30,18 @@ class Searched:
     distance: float
 
     def searches(self) -> tuple[Search, Search]:
-        """Search down to halves of the distance that the smallest scale has, and to quarter octaves
-        of scales, with extra steps.
+        """Build both searches: down to halves of the distance that the smallest scale has, and
+        to quarter octaves of scales, with extra steps.
         """
         return _searches_of(self)
 
     def median(self, middle: int) -> float:
-        """Give the t where the first search looks."""
+        """Return the t at which the first search looks."""
         share = middle / 2.0 ** (self.searches()[0].steps + 1) + 0.5
         return self.low + (self.high - self.low) * share
 
     def scale(self, middle: int) -> float:
-        """Give the scale where the second looks."""
+        """Return the scale at which the second search looks."""
         share = middle / 2.0 ** (self.searches()[1].steps + 1) + 0.5
         return math.exp(self.least + (self.most - self.least) * share)
 
@@ -56,8 +58,8 @@ def _searches_of(own: Searched) -> tuple[Search, Search]:
 def searched_of(
     family: LocationScaleFamily, ranges: tuple[tuple[float, float], tuple[float, float]]
 ) -> Searched | None:
-    """Find what is searched for public ranges of both parameters; None where the family lacks some
-    of these, or for more places than a search has.
+    """Compute the ranges of the searches for public ranges of both parameters; None where the
+    family lacks some of these, or for more places than a search has.
     """
     try:
         laws = [family.standard(first, second) for first in ranges[0] for second in ranges[1]]

@@ -198,7 +198,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         """Return the least n such that n records, with medians within reach, abstain for their
         number with probability at most ``beta``.
 
-        Of records that count in a ball alone: if an eighth of them are inside.
+        Where only records in a ball count, this assumes that an eighth of them are inside.
         """
         allowed = probability(beta, "beta")
         if not self.counts():
@@ -263,8 +263,8 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         return _moved(self.center, unit, search.steps, row[: self.columns()])
 
     def refuse_far(self, exponents: Sequence[int]) -> None:
-        """Refuse, before anything is drawn, a reach with centers outside the grid: every
-        possible center must lie on it.
+        """Refuse, before anything is drawn, a reach with centers outside the grid, because
+        every possible center must lie on it.
         """
         reach = self.far()
         for c, exponent in {*zip(self.center, exponents, strict=True)}:
@@ -292,10 +292,10 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 class Reading:
     """A reading of the mean from a noisy sum over a noisy count, in the image of the map.
 
-    offset: of the mean from the ball's center, shape (d,). widened: by what factor the sum's noise
-    is larger there, in all columns alike or of each, shape (d,).
-    along: its derivative by the logarithm of the count, but for the sign. inverse: the derivative
-    by the sum's mean, where it is known.
+    offset: of the mean from the ball's center, shape (d,). widened: by what factor the sum's
+    noise is larger there, in all columns alike or of each, shape (d,). along: the derivative of
+    the mean by the logarithm of the count, up to the sign. inverse: its derivative by the sum's
+    mean, where that is known.
     """
 
     offset: Floats

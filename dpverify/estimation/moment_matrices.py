@@ -59,8 +59,8 @@ class MomentMatrixEstimate(Result):
     def mean_deviation(self) -> Floats:
         """Standard deviation of the noise in each mean, to first order, shape (d,).
 
-        Of noise alone: what bounds, and a ``radius`` below the root of the number of columns,
-        cut off records moves the mean besides, and no interval here counts that.
+        This is about noise alone: records cut by the bounds, or by a ``radius`` below the root
+        of the number of columns, also move the mean, and no interval here counts that.
         """
         own, counted = self.standard_deviation[0, 1:], self.standard_deviation[0, 0]
         return np.asarray(self.half * np.hypot(own, counted * self._centers()) / self.count)
@@ -79,8 +79,9 @@ class MomentMatrixEstimate(Result):
             return np.asarray(self.in_units().noise * np.outer(self.half, self.half))
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of the shape of ``value``: for each sum without noise, by the
-        noise's exact tail."""
+        """Return (low, high), each of the shape of ``value``: an interval for each sum without
+        noise, by the noise's exact tail.
+        """
         reach = deviations(self.noise, tail_of(level)) * self.standard_deviation
         return self.value - reach, self.value + reach
 
@@ -93,13 +94,13 @@ class MomentMatrixEstimate(Result):
     ) -> RegressionEstimate:
         """Fit one target column, or several, linearly on other columns, with an intercept.
 
-        on: the columns of the features, by default all that are no target. ridge: by default
-        the coefficients b, in units of the bounds, minimize |C b - c|^2 + k^2 |b|^2 for the
-        noisy covariances C of the features and c of features and target, and k the noise of an
-        entry times the root of the number of features. A number in place of that, or one for
+        on: the columns of the features, by default all columns but the targets. ridge: by
+        default the coefficients b, in units of the bounds, minimize |C b - c|^2 + k^2 |b|^2 for
+        the noisy covariances C of the features and c of features and target, and k the noise of
+        an entry times the root of the number of features. A number in place of that, or one for
         each feature, is what is added to its variance, in units of the bounds' half width
-        squared; 0 is least squares. Raises TypeError or ValueError for columns that there are
-        not, or that are on both sides.
+        squared; 0 is least squares. Raises TypeError or ValueError for columns that do not
+        exist, or are on both sides.
         """
         single = isinstance(target, (int, np.integer))
         targets = self._columns(
@@ -114,7 +115,7 @@ class MomentMatrixEstimate(Result):
         return fitted(self.in_units(), targets[0] if single else targets, features, ridge)
 
     def principal_components(self, k: int) -> ComponentsEstimate:
-        """Give the k directions of largest variance, in the data's units, longest first.
+        """Return the k directions of largest variance, in the data's units, longest first.
 
         A constant noise turns directions of similar variance into each other; ``angles`` of the
         result says how far. For columns of different units ask about columns with bounds of the
@@ -127,9 +128,9 @@ class MomentMatrixEstimate(Result):
         return components(self.in_units(), k)
 
     def in_units(self) -> UnitMoments:
-        """Give means and covariances of z, the latter with negative eigenvalues raised to 0,
-        with their noise to first order: a covariance's is that of the second moment, and of the
-        means and the number of records through it.
+        """Return means and covariances of z, the latter with negative eigenvalues raised to 0,
+        with their noise to first order: a covariance has the noise of its second moment, and
+        that of the means and of the number of records through it.
         """
         means, square = self._centers(), self.standard_deviation**2
         second, m = self.value[1:, 1:] / self.count, np.outer(means, means)

@@ -1,5 +1,5 @@
-"""Normal laws fitted to noisy second moments of clipped or masked records, and how far off they
-are.
+"""Fits of normal laws to noisy second moments of clipped or masked records, and the errors of
+these fits.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _BOUNDS = range(-3 * _OCTAVE, 6 * _OCTAVE)
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A normal law in the coordinates of a map, in units of the ball's radius.
+    """Normal law in the coordinates of a map, in units of the ball's radius.
 
     Its covariance has these ``variances`` along ``vectors`` (columns). spread, trace_spread:
-    the standard deviation of what noise of one squared radius on the diagonal does to it,
-    relative to it, off and along the identity.
+    the standard deviation, relative to the covariance, of the change by noise of one squared
+    radius on the diagonal, off and along the identity.
     """
 
     variances: Floats
@@ -56,8 +56,8 @@ def fitted(seen: Row, d: int, precision: int, floor: float, outside: How) -> Fit
     """Find the normal law whose records, clipped to the unit ball or masked, have these second
     moments.
 
-    seen: in 2^-precision, on and above the diagonal. floor: what is least for an eigenvalue.
-    None where the trace is not positive.
+    seen: in 2^-precision, on and above the diagonal. floor: the least eigenvalue. None where
+    the trace is not positive.
     """
     moments = np.ldexp(symmetric(seen, d), -precision)
     if not np.trace(moments) > 0:
@@ -71,8 +71,8 @@ def fitted(seen: Row, d: int, precision: int, floor: float, outside: How) -> Fit
 
 @lru_cache(maxsize=256)
 def responses(d: int, bound: float, outside: How) -> tuple[float, float]:
-    """Compute how second moments follow a relative change of an identity covariance, off and
-    along the identity.
+    """Compute the derivatives of second moments by a relative change of an identity covariance,
+    off and along the identity.
 
     In squared radii of the ball; ``bound`` is its squared radius in deviations.
     """
@@ -87,7 +87,7 @@ def responses(d: int, bound: float, outside: How) -> tuple[float, float]:
 
 def of_identity(d: int, bound: float, outside: How) -> tuple[float, float]:
     """Compute the trace of the moments of standard normal records that count, in squared radii,
-    and what share counts.
+    and the share of the records that count.
     """
     moments = clipped_spectrum if outside == "clip" else masked_moments
     share = 1.0 if outside == "clip" else _below(d, bound)
@@ -134,8 +134,8 @@ def best_bound(d: int, n: float, mu: float, moves: int, outside: How, weight: fl
     """Choose the squared length of standard normal records at which to clip, or to leave out,
     for the least error.
 
-    On a public grid, d 2^(k / 8), so that rounding changes it nowhere. The rest as for
-    ``expected_error``.
+    On a public grid, d 2^(k / 8), so that rounding changes it nowhere. The other parameters are
+    those of ``expected_error``.
     """
 
     def error(bound: float) -> float:
@@ -167,8 +167,8 @@ def _bounds(d: int) -> list[float]:
 
 
 def mean_response(d: int, bound: float) -> float:
-    """Compute a = E[min(1, r / |y|)], |y|^2 chi-square of d + 2 degrees: how a clipped mean
-    follows the mean, at 0.
+    """Compute a = E[min(1, r / |y|)], |y|^2 chi-square of d + 2 degrees: the derivative of a
+    clipped mean by the mean, at 0.
 
     E[1 / |y|; |y|^2 > bound] = (Gamma((d + 1) / 2) / (sqrt(2) Gamma((d + 2) / 2))) P(chi-square
     of d + 1 degrees > bound).
@@ -198,12 +198,12 @@ def sandwich(
     """Bound the eigenvalues of a covariance by those of noisy second moments of n normal
     records about their mean.
 
-    Except with probability ``beta``, a third of it for the noise, one for that of the number
-    that divides, one for sampling; where records were clipped the lower bound holds. noise: of
-    a diagonal entry. of_number: over n. A symmetric noise matrix is longer than noise (sqrt(2
-    d) + sqrt(2 ln(2 / b))) with probability at most b, and the second moments of white records
-    are within 1 -+ (2 e + e^2), e = sqrt(d / n) + sqrt(2 ln(2 / b) / n) (Gordon; Davidson and
-    Szarek).
+    The bounds hold except with probability ``beta``, of which a third is for the noise, one for
+    the noise of the number that divides, and one for sampling. Where records were clipped only
+    the lower bound holds. noise: the deviation of a diagonal entry's noise. of_number: that of
+    the number, over n. A symmetric noise matrix is longer than noise (sqrt(2 d) + sqrt(2 ln(2 /
+    b))) with probability at most b, and the second moments of white records are within 1 -+ (2
+    e + e^2), e = sqrt(d / n) + sqrt(2 ln(2 / b) / n) (Gordon; Davidson and Szarek).
     """
     d, level = len(values), 2 * math.log(6 / beta)
     far = noise * (math.sqrt(2 * d) + math.sqrt(level))

@@ -1,5 +1,6 @@
-"""Normal records of known deviations as images on the grid: units, balls, public sets, and what a
-sum over what counts says of the mean."""
+"""Images on the grid of normal records of known deviations: units, balls, public sets, and the
+mean that a sum over counted records implies.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ _LARGEST = 2.0**100
 
 @dataclass(frozen=True, slots=True)
 class NormalImages:
-    """Columns of known deviations in units of these; the expected squared length of a record is d.
+    """Normal records as images: columns of known deviations in units of these; the expected
+    squared length of a record is d.
 
     center, deviations: public, in the data's units. kept: the public set in which records were
     kept, with "mask".
@@ -59,7 +61,7 @@ class NormalImages:
         return tuple(max(0, floor_log2(Fraction(s) / _PER_DEVIATION) - e) for s, e in pairs)
 
     def grains(self, length: float) -> int:
-        """Give a number of deviations in grains, rounded down."""
+        """Return a number of deviations in grains, rounded down."""
         return max(1, math.floor(length * self.deviation() / GRAIN))
 
     def ball(self, center: Row, length: float) -> tuple[Stretch, int]:
@@ -67,18 +69,18 @@ class NormalImages:
         return Stretch(center, *self.units()), self.grains(length)
 
     def public_set(self, stretch: Stretch) -> PublicSet | None:
-        """Give the set in which images were kept."""
+        """Return the set in which images were kept."""
         if self.kept is None:
             return None
         origin = rationals_of(self.center).cells(stretch.exponents)
         return in_cells(self.kept, stretch, origin, self.deviation())
 
     def response(self, radius: int) -> Response:
-        """Say what a ball of so many grains makes of the mean, where no set cuts it."""
+        """Return the response of the mean to a ball of so many grains, where no set cuts it."""
         return response_of(len(self.deviations), radius * GRAIN / self.deviation(), self.outside)
 
     def reading(self, ratio: list[float], stretch: Stretch, radius: int) -> Reading | Abstained:
-        """Find the mean for which what counts in the ball has this one."""
+        """Find the mean for which the records that count in the ball have this mean."""
         offset, unit = np.clip(np.array(ratio), -_LARGEST, _LARGEST), self.deviation()
         kept = self.public_set(stretch)
         if kept is None:
@@ -102,8 +104,8 @@ class NormalImages:
         """Compute the next centers in their steps, from the means of what counts in the ball, shape
         (size, d), element by element.
 
-        Where a public set cuts the ball, a center is the mean of what counts itself: it need not be
-        the mean of all.
+        Where a public set cuts the ball, a center is the mean of the records that count, for a
+        center need not be the mean of all.
         """
         lengths = _lengths(offsets)
         if self.kept is None:

@@ -1,5 +1,5 @@
-"""Normal laws by their clipped moments: what these are, which law has given ones, and results
-that tell one.
+"""Clipped moments of normal laws: their values, the law that has given ones, and results that
+report a law.
 
 z is a record in units of a public frame, normal of mean t and deviation s; its clipped moments
 are E clip(z, +-T) and E min(z^2, C^2). Everything here is post-processing.
@@ -45,10 +45,11 @@ class Clips:
         return np.stack([first, second])
 
     def slopes(self, mean: Floats, deviation: Floats) -> Floats:
-        """Compute how the moments move with the mean and with the logarithm of the deviation,
-        shape (2, 2, laws) or (2, 2).
+        """Compute the derivatives of the moments by the mean and by the logarithm of the
+        deviation, shape (2, 2, laws) or (2, 2).
 
-        By Stein: the mean moves E f(z) by E f'(z), the logarithm of s by s^2 E f''(z).
+        By Stein, the derivative of E f(z) by the mean is E f'(z), and that by the logarithm of
+        s is s^2 E f''(z).
         """
         a, b = (-self.turn - mean) / deviation, (self.turn - mean) / deviation
         c, d = (-self.edge - mean) / deviation, (self.edge - mean) / deviation
@@ -78,8 +79,8 @@ class Clips:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The normal laws that a frame may belong to: means up to ``mean`` from its center,
-    deviations within a factor of its unit.
+    """Normal laws that a frame may belong to: means up to ``mean`` from its center, deviations
+    within a factor of its unit.
     """
 
     mean: float
@@ -95,7 +96,7 @@ def fit(moments: Floats, clips: Clips, box: Box) -> tuple[Floats, Floats, NDArra
     """Compute means and deviations with these clipped moments, by Newton's method in the box,
     and whether they have them.
 
-    moments: shape (2, laws). Where no law in the box has them, the last iterate.
+    moments: shape (2, laws). Where no law in the box has them, the last iterate is returned.
     """
     mean, log = box.nearest(moments[0].astype(np.float64), np.zeros(moments.shape[1]))
     fits, open_ = np.zeros(len(mean), np.bool_), np.arange(len(mean))
@@ -127,8 +128,8 @@ def moved_frames(
     """Compute how far frames move for moments in 1/parts: in sixteenths of their unit, and in
     levels of it.
 
-    pairs: shape (frames, 2). To the law in the box that has them; where none has, to the mean
-    and the deviation that they would be without clipping.
+    pairs: shape (frames, 2). Frames move to the law in the box that has these moments or, where
+    none has, to the mean and the deviation that they would be without clipping.
     """
     moments = pairs.T / parts
     mean, deviation, fits = fit(moments, clips, box)
@@ -141,8 +142,8 @@ def moved_frames(
 
 
 def errors_of(slopes: Floats, covariance: Floats) -> tuple[float, float]:
-    """Give the deviations of mean and logarithm that belong to a covariance of the moments, to
-    first order.
+    """Return the deviations of mean and logarithm that belong to a covariance of the moments,
+    to first order.
     """
     back = np.linalg.inv(slopes)
     squares = np.diag(back @ covariance @ back.T)
@@ -157,7 +158,7 @@ class NormalEstimate(Result):
     ``count`` the (noisy or public) number of records. ``spread`` is the standard deviation of
     the noise in the mean, in the data's unit, and ``relative_spread`` of the noise in the
     deviation, as a share of it; ``sampling`` and ``relative_sampling`` are those of independent
-    normal records. All four to first order. noise: its law.
+    normal records. All four are to first order. noise: the law of the noise.
     """
 
     value: float
@@ -172,9 +173,9 @@ class NormalEstimate(Result):
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Compute (low, high) around the mean, to first order in the noise.
 
-        With this probability it holds the estimate without noise; sampling: the mean of the
-        normal law that the records are independent draws from. Raises TypeError or ValueError
-        for a level outside (0, 1).
+        With this probability the interval contains the estimate without noise, or with
+        ``sampling`` the mean of the normal law that the records are independent draws from.
+        Raises TypeError or ValueError for a level outside (0, 1).
         """
         reach = self._reach(tail_of(level), self.spread, self.sampling * sampling)
         return self.value - reach, self.value + reach
@@ -190,8 +191,8 @@ class NormalEstimate(Result):
         return self.deviation * math.exp(-reach), self.deviation * math.exp(min(reach, 700.0))
 
     def _reach(self, tail: float, noise: float, sampling: float) -> float:
-        """Compute how far both are off together; where the noise has a heavier tail, each with
-        half of the probability.
+        """Compute how many deviations both parameters are off together; where the noise has a
+        heavier tail, each gets half of the probability.
         """
         if self.noise == "gaussian":
             return deviations("gaussian", tail) * math.hypot(noise, sampling)
@@ -208,8 +209,8 @@ class NormalEstimate(Result):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Degenerate(Result):
-    """About half of the records or more lie within a few cells of one place: the deviation is
-    below what the grid shows.
+    """Result for data of which about half or more lie within a few cells of one place: the
+    deviation is below what the grid shows.
 
     ``value`` is that place, ``resolution`` the least deviation that would have been told, both
     in the data's unit; ``count`` the (noisy or public) number of records.

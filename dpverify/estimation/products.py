@@ -13,7 +13,7 @@ from dpverify.grid.masks import Row
 from dpverify.privacy.numbers import Exact, Floats, whole
 
 NOISES = 1.5
-"""Probabilities below so many deviations of the coarse noise weigh as those that are that large."""
+"""Deviations of the coarse noise below which probabilities all weigh alike."""
 _FAR = 3.5  # deviations of a record's squared length that the cap leaves room for
 _KEPT = 0.6  # deviations of noise by which estimates keep away from 0 and 1
 
@@ -38,13 +38,13 @@ class ProductEstimate(Result):
 
     @classmethod
     def of(cls, found: Floats, noise: Floats, count: float, whitened: str) -> ProductEstimate:
-        """Make it of unbiased estimates, kept away from 0 and 1."""
+        """Build the result from unbiased estimates, kept away from 0 and 1."""
         least = np.minimum(0.5, _KEPT * noise + 0.5 / max(count, 1.0))
         return cls(np.clip(found, least, 1 - least), noise, count, whitened)
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (d,) and in [0, 1]: the records' shares, one by
-        one; conservative by 0.6 deviations.
+        """Return (low, high), each of shape (d,) and in [0, 1]: intervals for the records'
+        shares, one by one; conservative by 0.6 deviations.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """
@@ -68,8 +68,8 @@ class ProductEstimate(Result):
 
 @lru_cache(maxsize=1 << 12)
 def weights_for(coarse: Row, precision: int, noise: float, radius: int, plain: float) -> Row:
-    """Choose the second stage's weights of a row of coarse probabilities in 2^-precision; zeros
-    where plain noise is better.
+    """Choose the second stage's weights for a row of coarse probabilities in 2^-precision;
+    zeros where plain noise is better.
 
     A bit that is likelier than its opposite is turned (a negative weight). The weights are 1 /
     sqrt(max(q, 1 / d, 1.5 noise)) for the rarer side's q, in units of a cap that a record's

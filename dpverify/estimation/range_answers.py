@@ -57,7 +57,8 @@ def _of_lengths(kernel: tuple[int, ...]) -> Floats:
 class _Level:
     """Known sums of a level, from the level itself and from below.
 
-    children: variance of what the two below say together; own: with the level's released sums.
+    children: the variance of the two children's estimates together. own: the variance with the
+    level's released sums besides.
     """
 
     weight: int
@@ -106,8 +107,8 @@ def _of_tree(strategy: Levels, starts: NDArray[np.int64], ends: NDArray[np.int64
     """Follow the nodes of each range's first and last bin from single bins up.
 
     Given the true sum T of a node, the range's part in it is ``slope`` T and noise of variance
-    ``noise``: of a node inside 1 and 0, of one outside 0 and 0. Its two children's sums are
-    independent but that they add up to T.
+    ``noise``: for a node inside these are 1 and 0, for one outside 0 and 0. Its two children's
+    sums are independent but that they add up to T.
     """
     levels = _levels(strategy)
     first, last = starts.copy(), np.maximum(starts, ends - 1)
@@ -140,12 +141,13 @@ class _Part:
     noise: Floats
 
     def where(self, here: NDArray[np.bool_], inside: NDArray[np.bool_]) -> _Part:
-        """Give this part where it is the sibling, and else a sibling that is wholly inside or
-        outside."""
+        """Return this part where it is the sibling, and else a sibling that is wholly inside or
+        outside.
+        """
         return _Part(np.where(here, self.slope, inside), np.where(here, self.noise, 0.0))
 
     def joined(self, own: Floats, sibling: _Part, size: Floats) -> _Part:
-        """Give the part in the parent; own, size: variances of the two nodes' sums."""
+        """Return the part in the parent; own, size: variances of the two nodes' sums."""
         both = own + size
         slope = (self.slope * own + sibling.slope * size) / both
         spread = (self.slope - sibling.slope) ** 2 * own * size / both

@@ -74,8 +74,9 @@ def range_kernel(bins: int, bits: int = _BITS) -> tuple[int, ...]:
 def tree_weights(bins: int, noise: NoiseLaw) -> tuple[int, ...]:
     """Choose the levels of the tree: 1 for those that are released, from single bins on.
 
-    Of the trees of 2^step branches and any height the one of least mean variance over all ranges of
-    so many bins; another one than the first has to be better by more than floats are off.
+    Of the trees of 2^step branches and any height, choose the one of least mean variance over
+    all ranges of so many bins; a later one has to be better than the first by more than the
+    error of floats.
     """
     height = (bins - 1).bit_length()
     best: tuple[int, ...] = (1,)
@@ -114,7 +115,7 @@ def tree_error(bins: int, weights: Sequence[int], noise: NoiseLaw) -> float:
 
 
 def _halves(numbers: Floats) -> tuple[Floats, Floats]:
-    """Give the left and the right one of neighbors: at the end of an odd number nothing is
+    """Return the left and the right one of neighbors: at the end of an odd number nothing is
     right.
     """
     even = np.append(numbers, 0.0) if len(numbers) % 2 else numbers

@@ -15,7 +15,7 @@ from dpverify.privacy.numbers import to_float
 
 @dataclass(frozen=True, slots=True)
 class Rationals:
-    """A rational number for each column: its numerator, over the denominator of all."""
+    """Rational numbers, one for each column: their numerators, over the denominator of all."""
 
     numerators: tuple[int, ...]
     denominator: int
@@ -69,7 +69,7 @@ class Rationals:
         return Fraction(sum(n * n for n in self.numerators), self.denominator**2)
 
     def farthest(self) -> Fraction:
-        """Give the largest magnitude."""
+        """Return the largest magnitude."""
         return Fraction(max(map(abs, self.numerators)), self.denominator)
 
 

@@ -48,11 +48,11 @@ class VectorMeanEstimate(Result):
 
         simultaneous: at this level for all coordinates together, by Bonferroni's bound. The
         level is exact, by Fieller (to first order, where the mean is no linear function of the
-        sum): with (noisy sum) / (noisy count) = o, a mean m is left out where o - m is beyond
-        its noise, that of the sum and m times the count's. Both ends are infinite where the
-        count might be zero. Where a noisy mean was moved into a public ball it came nearer to
-        the truth in length, which does not hold for every single coordinate. Raises TypeError
-        or ValueError for a level outside (0, 1).
+        sum): with (noisy sum) / (noisy count) = o, a mean m is left out where o - m exceeds its
+        noise, which is the noise of the sum and m times that of the count. Both ends are
+        infinite where the count might be zero. Where a noisy mean was moved into a public ball
+        it came nearer to the truth in length, which does not hold for every single coordinate.
+        Raises TypeError or ValueError for a level outside (0, 1).
         """
         z = deviations(self.noise, tail_of(level, len(self.value) if simultaneous else 1))
         part = z * self.count_deviation / self.count if self.count_deviation else 0.0
@@ -116,8 +116,9 @@ class VarianceEstimate(Result):
 
         Conservative: the noise of that bucket and of at most ``groups`` others may lower or
         raise it by t, so every bucket within 2 t of the most votes could be it; (0, inf) where
-        one that is not shown could. That records spread over few groups, or are not normal, is
-        not in it. Raises TypeError or ValueError for a level outside (0, 1).
+        one that is not shown could. The interval does not account for records that are spread
+        over few groups, or are not normal. Raises TypeError or ValueError for a level outside
+        (0, 1).
         """
         t = whole_deviation(
             self.noise, self.standard_deviation, 2 * tail_of(level, self.groups + 1)

@@ -9,14 +9,15 @@ from fractions import Fraction
 from dpverify.privacy.numbers import root_down
 
 EXCESS = Fraction(9, 2)
-"""So many times the lower edge of its level, a power of 4, a variance is taken to be at most."""
+"""Largest variance that is assumed for a level, over the level's lower edge, a power of 4."""
 LN_2 = Fraction(7, 10)
 """A little above the natural logarithm of 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoughCovariance:
-    """A diagonal M, and the radius about their mean of records of such a covariance after M^(-1/4).
+    """Diagonal matrix M, and the radius about their mean of records of such a covariance after
+    M^(-1/4).
 
     roots: of the diagonal, in the data's unit, exactly. record_radius: rarely exceeded, see
     ``rough``.
@@ -70,6 +71,6 @@ def rough(
 
 
 def root_above(square: Fraction) -> Fraction:
-    """Give a number above the square root of a positive number, by less than 2^-20 of it."""
+    """Return a number above the square root of a positive number, by less than 2^-20 of it."""
     bits = max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2 + 22)
     return root_down(square, bits) + Fraction(1, 1 << bits)

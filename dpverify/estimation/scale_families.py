@@ -28,10 +28,10 @@ _LARGEST = 1.7e308
 
 @dataclass(frozen=True, slots=True)
 class ScaleFamily:
-    """One of them. gamma: the shape a of the statistic T = y^power, of a record y or of its
-    distance from a center; power 0: T = ln(y / origin). factor: T = factor * parameter^(power
-    or -1) in the mean of a unit shape, so that (s / factor)^(1 / power) is the parameter that
-    textbooks name.
+    """Exponential family with one scale. gamma: the shape a of the statistic T = y^power, of a
+    record y or of its distance from a center; power 0: T = ln(y / origin). factor: T = factor *
+    parameter^(power or -1) in the mean of a unit shape, so that (s / factor)^(1 / power) is the
+    parameter that textbooks name.
     """
 
     name: str
@@ -52,14 +52,14 @@ class ScaleFamily:
         return math.log(y / self.origin) if not self.power else y**self.power
 
     def to_parameter(self, scale: float) -> float:
-        """Give the textbook's parameter for a scale of the statistic."""
+        """Return the textbook's parameter for a scale of the statistic."""
         if not self.power:
             return 1 / scale
         log = math.log(scale / self.factor) / self.power
         return math.exp(min(max(log, -700.0), 700.0))
 
     def exponent(self) -> float:
-        """Give the power of the scale that the parameter goes with."""
+        """Return the power of the scale that the parameter goes with."""
         return 1 / self.power if self.power else -1.0
 
     def density_sample(self, scale: float, size: int, rng: np.random.Generator) -> Floats:
@@ -93,13 +93,13 @@ SHAPED: MappingProxyType[str, str] = MappingProxyType(
         "pareto": "the least number",
     }
 )
-"""The families that need a shape, and what it is."""
+"""Families that need a shape, and the shape's meaning."""
 FOLDED = ("half_normal", "laplace")
-"""The families of distances from a center."""
+"""Families of distances from a center."""
 
 
 def family_of(name: str, shape: float | None) -> ScaleFamily:
-    """Make the family of this name and shape."""
+    """Build the family of this name and shape."""
     known = 1.0 if shape is None else shape
     made: dict[str, Callable[[], ScaleFamily]] = {
         "exponential": lambda: ScaleFamily(name, "scale", 1.0, 1.0),
@@ -117,8 +117,8 @@ def family_of(name: str, shape: float | None) -> ScaleFamily:
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """The gamma law of this shape, limited to [0, u]: clipped to it, or masked outside. b is u
-    over the scale.
+    """Gamma law of this shape, limited to [0, u]: clipped to it, or masked outside. b is u over
+    the scale.
     """
 
     shape: float
@@ -149,7 +149,9 @@ class Limited:
         return 1.0 if self.outside == "clip" else float(gammainc(self.shape, b))
 
     def slope(self, b: float) -> float:
-        """Compute how the mean falls with ln b, by central differences."""
+        """Compute the derivative of the mean by ln b, by central differences, with its sign
+        reversed.
+        """
         step = 1e-4
         return (self.mean(b * math.exp(-step)) - self.mean(b * math.exp(step))) / (2 * step)
 
@@ -165,7 +167,8 @@ class Limited:
         )
 
     def relative_errors(self, b: float, n: float, noise: float) -> tuple[float, float]:
-        """Give the relative error of the scale by noise, and by sampling n records, to first order.
+        """Return the relative error of the scale by noise, and by sampling n records, to first
+        order.
 
         noise: the standard deviation in the sum of statistics over u.
         """
@@ -177,7 +180,7 @@ class Limited:
 
 @lru_cache(maxsize=256)
 def best_cut(shape: float, outside: Outside, n: float, noise: float) -> float:
-    """Choose u over the scale, of a ladder with eight rungs an octave, for which both errors
+    """Choose u over the scale, from a ladder with eight rungs an octave, for which both errors
     together are least.
     """
     law = Limited(shape, outside)
@@ -196,10 +199,10 @@ class ScaleEstimate(Result):
     """A private parameter of a scale family.
 
     ``value`` is the parameter that ``parameter`` names ("scale", "sigma", "exponent"),
-    ``scale`` the mean of T(x) over the gamma law's shape; ``shape`` the family's own, where it
-    has one; ``center`` what records are distances from; ``count`` the (noisy or public) number
-    of records. ``spread`` is the standard deviation of the noise in the logarithm of ``value``,
-    ``sampling`` that of independent records; both to first order.
+    ``scale`` the mean of T(x) over the gamma law's shape; ``shape`` the shape of the family,
+    where it has one; ``center`` what records are distances from; ``count`` the (noisy or
+    public) number of records. ``spread`` is the standard deviation of the noise in the
+    logarithm of ``value``, ``sampling`` that of independent records; both to first order.
     """
 
     family: str
@@ -215,9 +218,9 @@ class ScaleEstimate(Result):
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Compute (low, high), to first order in the logarithm.
 
-        With this probability it holds the estimate without noise; sampling: the parameter of
-        the law that the records are independent draws from. Raises TypeError or ValueError for
-        a level outside (0, 1).
+        With this probability the interval contains the estimate without noise, or with
+        ``sampling`` the parameter of the law that the records are independent draws from.
+        Raises TypeError or ValueError for a level outside (0, 1).
         """
         far = deviations("gaussian", tail_of(level))
         reach = min(far * math.hypot(self.spread, self.sampling * sampling), 700.0)

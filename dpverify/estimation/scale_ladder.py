@@ -1,9 +1,9 @@
-"""A radius found privately, on a ladder of public radii about the stated one, by votes of pairs
-of records.
+"""Private choice of a radius, on a ladder of public radii about the stated one, by votes of
+pairs of records.
 
-Pairs say from which rung on they are friends. What is released are their noisy numbers; which
-rung follows from these, and the mean of records that agree runs as a part with that rung's
-radius, a public number by then.
+Pairs vote for the rung from which on they are friends. Their noisy numbers are released, and
+the rung follows from these. The mean of records that agree then runs as a part with that rung's
+radius, which is a public number by then.
 """
 
 from __future__ import annotations
@@ -38,21 +38,23 @@ from dpverify.randomness.bits import IntArray
 VOTES = Handle("rungs")
 ON_RUNG = "on rung"
 BELOW, ABOVE = 4, 6
-"""Rungs under and over the stated radius, each half or twice the one before it."""
+"""Numbers of rungs below and above the stated radius; each is half or twice the one before it."""
 _SHARE = Fraction(1, 20)
 _GROUPS_PER_RECORD = Fraction(5, 9)
 _VOTES_PER_RECORD = {Adjacency.ADD_REMOVE: Fraction(29, 100), Adjacency.REPLACE: Fraction(1, 2)}
 _PLAIN = 4
 """Standard deviations from which on a number is taken for more than noise."""
 _LEAST, _SURE, _ENOUGH = 10, 20, 16
-"""Standard deviations that all votes together need to decide anything, and to make the radius
-smaller; and that their expected number needs for a ladder to be of use."""
+"""Standard deviations of noise: all votes together need the first to decide anything, and the
+second to make the radius smaller; their expected number needs the third for a ladder to be
+useful.
+"""
 
 _WORD = 1 << 40
-"""Numbers of votes below it have sums and multiples within words of 64 bits."""
+"""Bound on numbers of votes: below it sums and multiples fit words of 64 bits."""
 
 LadderMultiplier = Annotated[Rational, positive()] | None
-"""The noise multiplier of the votes; None for no ladder: the stated radius is used."""
+"""Noise multiplier of the votes; None for no ladder: the stated radius is used."""
 
 
 def ladder_plan(mechanism: Any, nearness: Nearness, multiplier: Fraction) -> Plan:
@@ -73,27 +75,27 @@ def ladder_plan(mechanism: Any, nearness: Nearness, multiplier: Fraction) -> Pla
 
 @lru_cache(maxsize=64)
 def on_rung(mechanism: Any, k: int) -> Any:
-    """Make the same mechanism without a ladder, with its radii times 2^k."""
+    """Build the same mechanism without a ladder, with its radii times 2^k."""
     radii = [name for name in ("radius", "record_radius") if hasattr(mechanism, name)]
     scaled = {name: exact(getattr(mechanism, name), name) * Fraction(2) ** k for name in radii}
     return replace(mechanism, ladder_multiplier=None, budget=None, **scaled)
 
 
 def rung_of(transcript: Transcripts, multiplier: Fraction) -> int:
-    """Read from one transcript which rung its votes decided."""
+    """Read from one transcript the rung that its votes decided."""
     return int(chosen_rungs(transcript[VOTES], ROOT_OF_TWO * multiplier)[0])
 
 
 def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
     """Choose for each row of released votes the rung of about the least noise, shape (size,).
 
-    0, the stated one, where there are few votes, and unless another is plainly better. The noise on
-    rung k is in proportion to 2^k / (1 - 4 p), p the share of pairs that are no friends there, less
-    an eighth for the agreement's shift. Above the stated radius numbers count from ``_PLAIN``
-    standard deviations on, so that noise alone moves nothing; below it every positive number does,
-    so that noise alone makes no radius too small. No radius below the stated one is taken where
-    plainly some pairs need a larger one: of skewed records those far from the bulk would be lost,
-    however many records there are.
+    The choice is 0, the stated radius, where there are few votes, and unless another rung is
+    plainly better. The noise on rung k is in proportion to 2^k / (1 - 4 p), with p the share of
+    pairs that are not friends there, less an eighth for the agreement's shift. Above the stated
+    radius numbers count from ``_PLAIN`` standard deviations on, so that noise alone moves
+    nothing; below it every positive number does, so that noise alone makes no radius too small.
+    No radius below the stated one is chosen where some pairs plainly need a larger one:
+    otherwise skewed records far from the bulk would be lost, however many records there are.
     """
     rows = votes.astype(np.int64 if largest(votes) < _WORD else object)
     total, plain = rows.sum(axis=1), math.ceil(_PLAIN * scale)
@@ -122,11 +124,11 @@ def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
 def default_ladder(
     mu_squared: Fraction, adjacency: Adjacency, n_max: int
 ) -> tuple[Fraction | None, Fraction]:
-    """Choose the votes' multiplier, and give what it leaves of mu^2; None where so many records
-    have too few pairs.
+    """Choose the votes' multiplier, and return it with what it leaves of mu^2; None where so
+    many records have too few pairs.
 
-    A 20th of mu^2, however many records there are: what is lost of them on a lower rung is in
-    proportion to the noise.
+    The votes get a 20th of mu^2, however many records there are, because the share of records
+    lost on a lower rung is in proportion to the noise.
     """
     pairs = _VOTES_PER_RECORD[adjacency] * n_max
     multiplier = root_down(1 / (mu_squared * _SHARE), 30) + Fraction(1, 1 << 30)

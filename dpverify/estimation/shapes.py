@@ -17,8 +17,8 @@ class PrincipalComponents:
     """Directions of a shape, longest first.
 
     axes: shape (k, d), of length 1. shares: of the trace, shape (k,), and their ``errors`` by
-    noise. angle: about how far noise turns the space of all k, in radians (a standard deviation
-    of the largest turn of one axis).
+    noise. angle: the approximate angle by which noise turns the space of all k, in radians (a
+    standard deviation of the largest turn of one axis).
     """
 
     axes: Floats
@@ -55,7 +55,7 @@ class MatrixEstimate(Result):
 
     @property
     def shape_deviation(self) -> Floats:
-        """Standard deviation of such noise in each entry, to first order, shape (d, d)."""
+        """Standard deviation of the noise in each entry, to first order, shape (d, d)."""
         own = np.sqrt((1 + self.correlation**2) / 2)
         return np.asarray(self.spread * own * self._sizes)
 
@@ -98,9 +98,9 @@ class MatrixEstimate(Result):
         """Return the k longest axes. Raises ValueError where noise and sampling hide which
         directions these are.
 
-        That is where the k-th eigenvalue is not above the next one by three deviations of their
-        difference: of the noise, and of ``count`` records (to first order 2 (d + 2) / (d count)
-        in its relative square).
+        They do so where the k-th eigenvalue is not above the next one by three deviations of
+        their difference: of the noise, and of the sampling of ``count`` records (to first order
+        2 (d + 2) / (d count) in its relative square).
         """
         d = len(self.value)
         if not 1 <= whole(k, "k") <= d:
@@ -143,13 +143,14 @@ class ShapeEstimate(MatrixEstimate):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Concentrated(Result):
-    """No shape: some directions hold far more, or far less, of the records' signs than their part.
+    """Result where there is no shape: some directions have far more, or far less, of the
+    records' signs than their part.
 
     Copies, sparse or constant columns do that, and so does a matrix that needs more rounds or
     more records. ``value``: of each such direction d times its share of the signs after the
-    last map, shape (k,); 0 where it is below what the noise lets be seen. ``directions``: what
-    is measured there, as functions of a record, of length 1, shape (k, d). ``columns``: the
-    column that counts most in each.
+    last map, shape (k,); 0 where the noise hides it. ``directions``: what is measured there, as
+    functions of a record, of length 1, shape (k, d). ``columns``: the column that counts most
+    in each.
     """
 
     value: Floats

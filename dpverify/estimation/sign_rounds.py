@@ -36,7 +36,7 @@ _MOST_ROUNDS = 300
 
 
 def sphere_spectrum(spectrum: Floats) -> Floats:
-    """Compute phi, of sum 1, of shape (d,), for positive numbers of shape (d,).
+    """Compute phi(lambda), of sum 1 and shape (d,), for positive numbers of shape (d,).
 
     phi_i = int_0^oo l_i / (1 + 2 l_i t) prod_j (1 + 2 l_j t)^(-1/2) dt, by trapezoids in ln t.
     """
@@ -50,8 +50,8 @@ def sphere_spectrum(spectrum: Floats) -> Floats:
 
 
 def spectrum_of(shares: Floats) -> Floats:
-    """Compute the lambda with phi(lambda) = shares, of largest 1; shares are positive, their
-    sum is made 1.
+    """Compute the lambda with phi(lambda) = shares, of largest entry 1; shares are positive,
+    and are scaled to sum 1.
     """
     wanted = shares / shares.sum()
     found: Floats = wanted / wanted.max()
@@ -65,7 +65,7 @@ def spectrum_of(shares: Floats) -> Floats:
 
 
 def traces(values: Integers, d: int) -> Integers:
-    """Add up the first d numbers of each row, exactly."""
+    """Return the trace of each row's matrix: the sum of its first d numbers, exactly."""
     own = values[:, :d]
     if own.dtype != object and largest(own) >= WORD // d:
         own = own.astype(object)
@@ -73,12 +73,13 @@ def traces(values: Integers, d: int) -> Integers:
 
 
 def measured(values: Integers, precision: int, d: int) -> tuple[Integers, NDArray[np.bool_]]:
-    """Give what was released as a matrix of trace 1, in 2^-precision, on and above its
-    diagonal; and where its trace is positive.
+    """Return released moments as matrices of trace 1, in 2^-precision, on and above their
+    diagonals, and whether each trace is positive.
 
     values: shape (size, d (d + 1) / 2 or more), diagonals first. Shapes (size, d (d + 1) / 2)
-    and (size,). To the nearest integers, ties to even: in floats where these are sure, which is
-    so for the same numbers in every batch.
+    and (size,). Entries are rounded to the nearest integers, ties to even, in floats where
+    these are sure to round right; whether they are depends on the row's numbers alone, not on
+    the batch.
     """
     width, one = d * (d + 1) // 2, 1 << precision
     own, trace = values[:, :width], traces(values, d)
@@ -102,7 +103,7 @@ def measured(values: Integers, precision: int, d: int) -> tuple[Integers, NDArra
 
 
 def symmetric(row: Row, d: int) -> Floats:
-    """Put together the matrix of shape (d, d) of its diagonal and what is above it."""
+    """Build the matrix of shape (d, d) from its diagonal and the entries above it."""
     numbers = np.array(row, np.float64)
     found = np.zeros((d, d))
     found[np.triu_indices(d, 1)] = numbers[d : d * (d + 1) // 2]
@@ -120,18 +121,18 @@ def floored_spectrum(
 
 
 def start(d: int) -> Row:
-    """Give the first map, 2^16 times the identity, row by row."""
+    """Return the first map, 2^16 times the identity, row by row."""
     return tuple(int(i == j) << START_BITS for i in range(d) for j in range(d))
 
 
 @lru_cache(maxsize=1 << 14)
 def next_map(public: Row, row: Row, precision: int, floor: float) -> Row:
-    """Multiply the map by the inverse root of what was measured after it, rounded to 2^-26 of
+    """Multiply the map by the inverse root of the matrix measured after it, rounded to 2^-26 of
     its largest eigenvalue.
 
-    row: a matrix in 2^-precision. floor: what is least for an eigenvalue. Where one direction
-    was stretched so far that words would have no room for another, which records of no shape
-    do, the map stays as it was.
+    row: a matrix in 2^-precision. floor: the least eigenvalue. The map stays as it was where
+    one direction was stretched so far that words would have no room for another, which happens
+    for records without a shape.
     """
     d = math.isqrt(len(public))
     _, vectors, spectrum = floored_spectrum(row, precision, d, floor)

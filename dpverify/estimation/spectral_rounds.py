@@ -43,7 +43,7 @@ LONGER = 1.0
 average and at most.
 """
 RARELY = 0.05
-"""The probability with which eta, or nu, is no bound."""
+"""Probability with which eta, or nu, is no bound."""
 ALLOWANCE = 0.1
 """Factor on eta and nu. With 1 the theorems hold for the maps; with less, fewer records or
 fewer rounds suffice.
@@ -56,13 +56,13 @@ deviations in such directions.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SpectralRounds:
-    """Rounds of second moments, and the maps that they lead to.
+    """Rounds of second moments, and the maps that follow from them.
 
     method: "spectral" or "recursive". adds: whether neighbors add or remove a record.
     multiplier: of all noise; share: of its mu^2, for one round. center, exponent: of the grid,
-    in cells. kappa: of the largest eigenvalue over the smallest, at most. long: the largest
+    in cells. kappa: a bound on the largest eigenvalue over the smallest. long: the largest
     deviation, as an image of the first map, in cells. precision: of released moments. counts:
-    released before; below ``least`` they count as that.
+    numbers of records that were released before; those below ``least`` count as ``least``.
     """
 
     method: str
@@ -182,12 +182,12 @@ def slack(d: int, n: float, noise: float) -> tuple[float, float]:
 def _whitened(
     public: Row, seen: Row, precision: int, square: float, kappa: float, off: tuple[float, float]
 ) -> tuple[Row, float]:
-    """Multiply the map by U^(-1/2); give it, and by what the largest deviation is longer in its
-    cells.
+    """Multiply the map by U^(-1/2); return it, with the factor by which the largest deviation
+    is longer in its cells.
 
     U = Z + (eta + nu) I, its eigenvalues at least the larger of eta and ``smallest``. Where eta
-    and nu hold they are: U >= S >= ``smallest``, and Z >= -nu. As it was where eta + nu >= 1,
-    for then Z says nothing.
+    and nu are bounds this changes nothing, because then U >= S >= ``smallest`` and Z >= -nu.
+    The map stays as it was where eta + nu >= 1, because then Z says nothing.
     """
     eta, nu = off
     if not eta + nu < 1:
@@ -201,7 +201,7 @@ def _whitened(
 
 
 def smallest(kappa: float, eta: float, nu: float) -> float:
-    """Compute what the eigenvalues of S never fall below: 1 / kappa, or the fixed point of the
+    """Compute a lower bound on the eigenvalues of S: 1 / kappa, or the fixed point of the
     certificate's recursion.
 
     From l I <= S <= I a round makes l / ((1 + eta) l + eta + 2 nu), which is more than l below
@@ -214,8 +214,8 @@ def smallest(kappa: float, eta: float, nu: float) -> float:
 def _halved(
     public: Row, seen: Row, precision: int, square: float, shorter: float | None
 ) -> tuple[Row, float]:
-    """Divide the map by ``DIVISOR`` in directions in which Z is at least ``THRESHOLD``; the
-    largest variance then has this factor.
+    """Divide the map by ``DIVISOR`` in directions in which Z is at least ``THRESHOLD``, and
+    return it with the factor of the largest variance that follows.
     """
     if shorter is None:
         return public, 1.0
@@ -231,8 +231,8 @@ def factor(d: int, n: float, noise: float, kappa: float, t: int) -> float | None
     """Compute the factor of the largest variance in round t, from 0; None in rounds that change
     nothing.
 
-    These are all from that on before which the largest eigenvalue over the smallest is so
-    small, or noise so large, that ``shortened`` says nothing.
+    All rounds change nothing from the first one on before which the largest eigenvalue over the
+    smallest is so small, or noise so large, that ``shortened`` says nothing.
     """
     eta, nu = slack(d, n, noise)
     for _ in range(t):

@@ -51,10 +51,10 @@ Found = TypeVar("Found", bound=Result, covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteppedMean(Mechanism[Found], Generic[Found]):
-    """The mean of a statistic in an interval that follows from a searched median; its kinds say
-    which.
+    """Mean of a statistic in an interval that follows from a searched median; its subclasses
+    define both.
 
-    outside, search_share, at_least: see the kinds.
+    outside, search_share, at_least: see the subclasses.
     """
 
     outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"

@@ -1,6 +1,4 @@
-"""The columns of large variances as part of a plan: votes for the largest, then a ladder of
-levels.
-"""
+"""Columns of large variances as part of a plan: votes for the largest, then a ladder of levels."""
 
 from __future__ import annotations
 
@@ -37,16 +35,16 @@ from dpverify.privacy.numbers import ROOT_OF_TWO, whole
 from dpverify.randomness.bits import IntArray
 
 HIGHEST = 40
-"""The highest bucket of a variance: differences are of at most 2^41 cells."""
+"""Highest bucket of a variance: differences are of at most 2^41 cells."""
 VOTES = Handle("largest")
 _FEWEST = 400
 _MOST_RECORDS = 1 << 51
 RECORDS_A_GROUP = 10
 MOST_PAIRS = 25
-"""A group with more is no better, as far as is promised."""
+"""Largest useful number of pairs in a group: a group with more has no better guarantee."""
 UP, DOWN = Fraction(13, 20), Fraction(3, 20)
-"""Shares of the groups that are above half of a variance, at least, and above twice of it, at
-most.
+"""Shares of the groups: at least ``UP`` are above half of a variance, and at most ``DOWN``
+above twice of it.
 """
 NO_BUCKET = "no bucket of the largest variance has enough groups"
 
@@ -69,8 +67,8 @@ class Ladder:
 
     @property
     def threshold(self) -> int:
-        """Two fifths of the groups: half way between the shares above twice and above half of a
-        variance, for groups of ten records.
+        """Threshold of a round: two fifths of the groups, half way between the shares above
+        twice and above half of a variance, for groups of ten records.
         """
         return -(-2 * self.grouping.groups // 5)
 
@@ -163,8 +161,8 @@ def votes_for(
 
 
 def fullest(votes: tuple[int, ...]) -> int | None:
-    """Find the bucket of most votes, of several the lowest; it may be ZERO. None where none
-    surfaced.
+    """Find the bucket of most votes, of several the lowest, which may be ZERO; None where none
+    surfaced. None where none surfaced.
     """
     pairs = [(-count, bucket) for bucket, count in zip(votes[::2], votes[1::2], strict=True)]
     return min(pairs)[1] if pairs else None
@@ -212,8 +210,8 @@ def check_ladder(mechanism: Any) -> None:
 
 
 def ladder_groups(n_max: int) -> int:
-    """Choose how many groups: a tenth of the records, so that noise is small against the groups
-    between two levels.
+    """Choose the number of groups: a tenth of the records, so that noise is small against the
+    groups between two levels.
 
     The margin is then a thirtieth of n; groups of 50 would have a third of that.
     """
@@ -221,7 +219,7 @@ def ladder_groups(n_max: int) -> int:
 
 
 def default_depth(d: int) -> int:
-    """Choose how many levels: ceil(log2(d)) + 3.
+    """Choose the number of levels: ceil(log2(d)) + 3.
 
     Columns below all of them have less than 1 / d of the largest deviation each.
     """
@@ -232,7 +230,8 @@ def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
     """Find the least n with which the vote for the largest variance, if there is one, and all
     reports are right.
 
-    They are so except with probability ``allowed``. Raises ValueError if there are too few groups.
+    This holds except with probability ``allowed``. Raises ValueError if there are too few
+    groups.
     """
     missed, least, groups, d = (
         noise_missed(ladder),
@@ -291,10 +290,10 @@ def _beyond(noise: DiscreteLaplace, distance: int) -> float:
 
 
 def groups_missed(n: int, d: int, groups: int) -> float:
-    """Bound the probability that for some column the groups are not what levels need.
+    """Bound the probability that for some column the groups are not as the levels need them.
 
-    That is: fewer than UP of them are above half of its variance, or more than DOWN above twice
-    of it.
+    That is the case if fewer than UP of them are above half of its variance, or more than DOWN
+    above twice of it.
     """
     above, beyond = 0.0, 0.0
     for pairs in range(MOST_PAIRS + 1):

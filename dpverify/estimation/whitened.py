@@ -50,9 +50,9 @@ from dpverify.privacy.numbers import Floats, root_up, to_float
 MEAN, MOMENTS = Handle("mean"), Handle("moments")
 BEYOND, CERTIFICATE = Handle("beyond"), Handle("certificate")
 FINE = 40
-"""Bits of second moments in an estimate."""
+"""Bits after the point of second moments in an estimate."""
 FAILS = 1e-2
-"""The probability that a certificate is wrong, half of it for a record that is clipped."""
+"""Probability that a certificate is wrong, half of it for a record that is clipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,10 +62,11 @@ class Whitened:
 
     adds: whether neighbors add or remove a record. multiplier: of all noise; shares are of its
     mu^2. center, exponent: of the grid, in cells. moved: whether rows move the center. outside:
-    what becomes of records outside of the ball. steps: of the search for the scale, and
+    the treatment of records outside of the ball. steps: of the search for the scale, and
     step_share: of one of them; long: a deviation in image cells, where it is public.
-    moments_shares: of the releases of second moments, by stage. least: below so many records it
-    abstains; fewer count as so many wherever something is chosen by their number.
+    moments_shares: of the releases of second moments, by stage. least: the number of records
+    below which the mechanism abstains; smaller numbers count as this one wherever something is
+    chosen by them.
     """
 
     adds: bool
@@ -100,7 +101,7 @@ class Whitened:
 
     @property
     def moves(self) -> Fraction:
-        """The squared sensitivity of moments and number, in fourth powers of the radius."""
+        """Squared sensitivity of moments and number, in fourth powers of the radius."""
         return 1 + Fraction(self.weight, RADIUS**2) ** 2 if self.adds else Fraction(2)
 
     def moments_noise(self, stage: Handle) -> Fraction:
@@ -179,14 +180,14 @@ class Whitened:
     # --- what follows from what was released ----------------------------------------------------
 
     def _searched(self) -> Spheres:
-        """Return the maps with the length of a deviation."""
+        """Return the maps with the length of a deviation, as searched or as it is known."""
         if self.long is not None:
             return known(self.rows, self.enough, self.long)
         return searched(self.rows, self.enough, self._search(), self.d)
 
     @property
     def enough(self) -> Released[Floats]:
-        """The first released number of records, or ``least`` if it is below."""
+        """First released number of records, or ``least`` if it is below."""
         return Released(
             self.counts.reads, lambda before: np.maximum(self.counts(before), self.least)
         )
@@ -210,7 +211,7 @@ class Whitened:
         return centered(self._searched(), found, self.d, self.precision, length)
 
     def fits(self) -> Spheres:
-        """Return the maps that make fits spheres."""
+        """Return the maps after which fits are spheres."""
         spheres = self.spheres()
         reads = tuple(dict.fromkeys((*spheres.reads, *self.counts.reads, MOMENTS)))
         seen = Released(reads, lambda before: self.seen(before, MOMENTS, self.precision))

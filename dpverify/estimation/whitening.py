@@ -1,9 +1,9 @@
 """State that is followed through a plan in which records are whitened: maps, lengths, clip
 radii, refined maps.
 
-A row of integers is a map C, row by row, and then by how many cells the center is moved. What a
-map makes of records whose covariance is a multiple of C^-1 C^-T is as long in every direction;
-how long, in image cells, is found from a released median of lengths. Everything here is a
+A row of integers is a map C, row by row, and then by how many cells the center is moved. Images
+of records whose covariance is a multiple of C^-1 C^-T have the same length in every direction;
+this length, in image cells, is found from a released median of lengths. Everything here is a
 function of public numbers and of what was released.
 """
 
@@ -30,7 +30,7 @@ Numbers = tuple[list[Row], Integers]
 """Different rows, and which of them each draw has, shape (size,)."""
 Maps = Released[tuple[Integers, Integers]]
 FARTHEST = (1 << 62) - 1
-"""A reach or threshold at most, in image cells."""
+"""Largest reach or threshold, in image cells."""
 _MIDDLE, _SPAN_BITS = 37, 5  # lengths are searched from 2^5 to 2^69 image cells
 _ROOT_BITS = 40
 _COUNT_PARTS = 4  # counts to an octave: what depends on them here depends on them little
@@ -38,8 +38,8 @@ _COUNT_PARTS = 4  # counts to an octave: what depends on them here depends on th
 
 @dataclass(frozen=True, slots=True)
 class Sphere:
-    """Records whitened: a row, how long a deviation is in image cells, and about how many
-    records (``count_of``).
+    """Whitened records: the row of the map, the length of a deviation in image cells, and the
+    approximate number of records (``count_of``).
     """
 
     row: Row
@@ -55,7 +55,7 @@ Spheres = Released[tuple[list[Sphere], Integers]]
 
 
 def with_lengths(spheres: Spheres, length: Callable[[Sphere], float]) -> Maps:
-    """Give every map a number at its end: so many deviations as ``length`` says."""
+    """Append to every map a number: so many deviations as ``length`` says."""
 
     def numbers(before: Transcripts) -> tuple[Integers, Integers]:
         found, which = spheres(before)
@@ -65,7 +65,7 @@ def with_lengths(spheres: Spheres, length: Callable[[Sphere], float]) -> Maps:
 
 
 def searched(rows: Released[Numbers], counts: Released[Floats], search: Search, d: int) -> Spheres:
-    """Find how long a deviation is, from the median of lengths that a search has released."""
+    """Find the length of a deviation from the median of lengths that a search has released."""
     median = length_within(d, 0.5)
 
     def long(node: int) -> float:
@@ -75,7 +75,7 @@ def searched(rows: Released[Numbers], counts: Released[Floats], search: Search, 
 
 
 def known(rows: Released[Numbers], counts: Released[Floats], long: float) -> Spheres:
-    """Take a public length for a deviation."""
+    """Use a public length of a deviation."""
     nothing = Released((), lambda before: np.ones((len(before), 1), np.int64))
     return _measured(rows, counts, nothing, lambda node: long)
 
@@ -97,7 +97,7 @@ def _measured(
 
 
 def thresholds(rows: Released[Numbers], search: Search, step: int) -> Maps:
-    """Give every map the threshold of a step of the search for the median of lengths."""
+    """Append to every map the threshold of a step of the search for the median of lengths."""
     nodes = search.nodes(step)
 
     def numbers(before: Transcripts) -> tuple[Integers, Integers]:
@@ -109,7 +109,7 @@ def thresholds(rows: Released[Numbers], search: Search, step: int) -> Maps:
 
 
 def place_of(search: Search, node: int) -> int:
-    """Give the length of a node of the search: 2^(37 + 32 middle / 2^steps), at most 2^62.
+    """Return the length of a node of the search: 2^(37 + 32 middle / 2^steps), at most 2^62.
 
     Its mantissa is rounded to 2^-40, so that it is the same integer wherever it is computed.
     """
@@ -131,7 +131,7 @@ def centered(
     """Move the center by a released mean of images, in 2^-precision of ``length`` deviations,
     to whole cells.
 
-    Rows have their d numbers for that after a square map.
+    After a square map, rows have d numbers for the center.
     """
 
     def moved(before: Transcripts) -> tuple[list[Sphere], Integers]:
@@ -156,10 +156,10 @@ def refined(
     precision: int,
     law: tuple[How, Callable[[Sphere], float], Callable[[Sphere], float]],
 ) -> Spheres:
-    """Multiply every map by the inverse root of what was fitted after it.
+    """Multiply every map by the inverse root of the matrix fitted after it.
 
     moments: as for ``fitted``, in 2^-precision squared radii. law: "clip" or "mask", the radius
-    in deviations, and what is least for an eigenvalue.
+    in deviations, and the least eigenvalue.
     """
     outside, radius, floor = law
 
@@ -196,8 +196,8 @@ def _refined(
 
 
 def octaves(counts: Floats) -> Integers:
-    """Give the quarter octave of each count, 4 log2 rounded down, by comparisons alone; 0 for
-    those below 1.
+    """Return the quarter octave of each count, 4 log2 rounded down, by comparisons alone; 0 for
+    counts below 1.
     """
     part, exponent = np.frexp(np.maximum(counts, 1.0))
     edges = [2.0 ** (k / _COUNT_PARTS - 1) for k in range(1, _COUNT_PARTS)]
@@ -206,12 +206,12 @@ def octaves(counts: Floats) -> Integers:
 
 
 def octave_of(count: float) -> int:
-    """Give the quarter octave of one count."""
+    """Return the quarter octave of one count."""
     return int(octaves(np.array([float(count)]))[0])
 
 
 def count_of(octave: int) -> float:
-    """Give the least count of a quarter octave."""
+    """Return the least count of a quarter octave."""
     return float(2.0 ** (octave / _COUNT_PARTS))
 
 
@@ -234,9 +234,10 @@ def about_location(row: Row, d: int, constant: int) -> Row:
 
 
 def solved(row: Row, d: int, image: Floats) -> Floats:
-    """Compute what a row's square map takes to these images, in cells: shape (d,) or (d, k).
+    """Solve for the offset that a row's square map takes to these images, in cells: shape (d,)
+    or (d, k).
 
-    In least squares, for a released map may be singular.
+    The solution is that of least squares, because a released map may be singular.
     """
     matrix = np.array(row[: d * d], np.float64).reshape(d, d)
     return np.asarray(np.linalg.lstsq(matrix, image, rcond=None)[0])

@@ -1,4 +1,4 @@
-"""The shape that mechanisms share: plans of stages, their laws, and the one implementation."""
+"""Shape that mechanisms share: plans of stages, their laws, and the one implementation."""
 
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.transcripts import Handle, Released, Transcripts

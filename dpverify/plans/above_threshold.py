@@ -1,4 +1,6 @@
-"""The first of many answers above a noisy threshold, and nothing else of them."""
+"""Noise that releases the first of many answers above a noisy threshold, and nothing else of
+them.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ _WORD = 1 << 61
 
 @dataclass(frozen=True, slots=True)
 class AboveThreshold(Noise):
-    """The index i >= start of the first answer with answer + Y_i >= threshold + Z; their number
-    if none.
+    """Index i >= start of the first answer with answer + Y_i >= threshold + Z; their number if
+    there is none.
 
-    Z discrete Laplace of ``scale``, drawn once; Y_i of ``query_scale``, each of its own.
+    Z is discrete Laplace of ``scale``, drawn once; each Y_i is drawn anew, of ``query_scale``.
     by_range: claim a bounded range instead of a profile (see the rule); it changes nothing that
     is drawn.
     """
@@ -82,13 +84,13 @@ class AboveThreshold(Noise):
 
     @property
     def is_added(self) -> bool:
-        """Two numbers are drawn for every answer, and none of them is released."""
+        """False: two numbers are drawn for every answer, and none of them is released."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The law of the least i with Y_i >= gaps[i] + Z, or len(gaps); gaps: threshold - answer."""
+    """Law of the least i with Y_i >= gaps[i] + Z, or len(gaps); gaps: threshold - answer."""
 
     gaps: tuple[int, ...]
     common: DiscreteLaplace

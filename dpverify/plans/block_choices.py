@@ -1,4 +1,4 @@
-"""Choosing a part in each of several disjoint blocks at once, by the exponential mechanism."""
+"""Choice of a part in each of several disjoint blocks at once, by the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BlockChoices(Noise):
 
     @classmethod
     def of(cls, query: BlockScores, scale: Exact) -> BlockChoices:
-        """Make the choice for this query."""
+        """Build the choice for this query."""
         return cls(*_grid_of(query), scale)
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:

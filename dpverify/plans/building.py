@@ -16,8 +16,8 @@ from dpverify.privacy.hypotheses import Compared, Hypothesis, Quantity
 def check_built(
     element: Adaptive, built: Built, adjacency: AnyAdjacency, domain: Domain
 ) -> tuple[Compared, ...]:
-    """Refuse a stage that an adaptive plan built with less privacy than it had declared, or on
-    more.
+    """Refuse a stage that was built with less privacy than its adaptive plan had declared, or
+    on more assumptions.
 
     Returns what it assumes of released numbers, which ``check_numbers`` and ``check_quantity``
     hold against the transcripts. Raises TypeError for what is no stage, ValueError for a broken
@@ -75,7 +75,7 @@ def shape_of(built: Built) -> list[tuple[str, object]]:
 
 
 def _without_quantity(assumed: Hypothesis) -> Hypothesis:
-    """Leave out of a hypothesis which quantity the stage releases; ``check_quantity`` looks at
+    """Leave out of a hypothesis which quantity the stage releases; ``check_quantity`` checks
     that.
     """
     if not isinstance(assumed, Compared):
@@ -98,8 +98,8 @@ def check_event(plan: Plan, built: Built, adjacency: AnyAdjacency, domain: Domai
 
 
 def released_quantity(stage: Built, adjacency: AnyAdjacency, domain: Domain) -> Quantity | None:
-    """Name the quantity that a stage releases with noise, up to a public shift; None for what
-    is no stage.
+    """Name the quantity that a stage releases with noise, up to a public shift; None for
+    anything but a stage.
     """
     if not isinstance(stage, Stage):
         return None

@@ -1,9 +1,9 @@
-"""The least noise that meets a budget: guessed in floats, decided exactly.
+"""Least noise that meets a budget: guessed in floats, decided exactly.
 
 ``smallest_sufficient`` asks at some sixty multipliers whether the budget is met, and each time
 a mechanism is made. Nearly all of its questions are answered by two that were asked before, one
-on either side of a good guess: what is met with some noise is met with more. So the answer is
-the same to the last bit, for a tenth of the mechanisms.
+on either side of a good guess: a budget that is met with some noise is met with more. So the
+answer is the same to the last bit, for a tenth of the mechanisms.
 """
 
 from __future__ import annotations
@@ -122,10 +122,11 @@ def _step(points: list[tuple[float, float]]) -> float:
 
 
 def _within(step: float, points: list[tuple[float, float]], reach: float) -> float:
-    """Return the step, or a shorter one: far from the answer an excess hardly says where it is.
+    """Return the step, or a shorter one: far from the answer an excess hardly tells where the
+    answer is.
 
-    Between a guess of too little noise and one of enough a step that leaves the two is replaced
-    by one to the middle.
+    A step that leaves the interval between a guess of too little noise and one of enough is
+    replaced by a step to its middle.
     """
     at = points[-1][0]
     low = max((x for x, over in points if over > 0), default=-math.inf)
@@ -138,7 +139,7 @@ def _within(step: float, points: list[tuple[float, float]], reach: float) -> flo
 
 
 class _Excess:
-    """The logarithm of how many times too much is promised away; falls as noise rises."""
+    """Logarithm of the factor by which too much is promised away; it falls as noise rises."""
 
     def __init__(self, budget: Guarantee) -> None:
         self.budget = budget

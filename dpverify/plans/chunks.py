@@ -42,8 +42,8 @@ class SourceFailed(RuntimeError):
 class Source(ABC):
     """Source of chunks. once: whether they can be read a single time.
 
-    opened: the stamp that it must have whenever it is read; None: any. seen: how many rows it
-    had when it was first read.
+    opened: the stamp that the source must have whenever it is read; None: any. seen: how many
+    rows it had when it was first read.
     """
 
     once: bool = False
@@ -56,18 +56,18 @@ class Source(ABC):
         return False
 
     def rows(self) -> int | None:
-        """Count all records where that needs no pass over them, as in the footers of files;
-        else None.
+        """Return the number of all records where that needs no pass over them, as in the
+        footers of files; else None.
         """
         return None
 
     @abstractmethod
     def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:
-        """Ask every chunk and merge what they give; None for no chunks. May raise anything."""
+        """Ask every chunk and merge the answers; None for no chunks. May raise anything."""
 
     def stamp(self) -> Hashable:
-        """Describe where chunks come from, so that it differs if that has changed; never of the
-        records.
+        """Describe where chunks come from, so that the description differs if that has changed;
+        never describe the records.
         """
         return None
 
@@ -75,8 +75,8 @@ class Source(ABC):
 class LocalChunks(Source):
     """Chunks that this process reads, one after the other.
 
-    fresh: gives them from the beginning. files: whose size or times of change show that chunks
-    are not those of before.
+    fresh: returns the chunks from the beginning. files: paths whose sizes or times of change
+    show that the chunks have changed.
     """
 
     _last: Any = None
@@ -97,11 +97,11 @@ class LocalChunks(Source):
         return self.once and is_taken(self._fresh())
 
     def rows(self) -> int | None:
-        """Count the records by what was given for that."""
+        """Return the number of records, by the function given for that."""
         return None if self._rows is None else self._rows()
 
     def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:
-        """Ask one after the other, until one is refused."""
+        """Ask one chunk after the other, until one is refused."""
         total: Tally | Refused | None = None
         given = self._fresh()
         chunks = iter(given)
@@ -122,8 +122,8 @@ class LocalChunks(Source):
         return total
 
     def stamp(self) -> Hashable:
-        """Give the files' sizes, times and identities. The system alone sets the second time:
-        it shows a file that was rewritten in place and given its old time.
+        """Return the files' sizes, times and identities. Only the system sets the second time,
+        so it shows a file that was rewritten in place and given its old time.
         """
         shown = map(stat, self._files)
         return tuple((s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in shown)
@@ -163,8 +163,8 @@ class Chunks:
         return "<chunks of private data>"
 
     def mapped(self, function: Callable[[Any], Any]) -> Chunks:
-        """Give the chunks after a function that maps each record by itself; one pass serves all
-        that share a source.
+        """Return the chunks after a function that maps each record by itself; one pass serves
+        all that share a source.
         """
         made = Chunks(self.source)
         made.then = (*self.then, function)
@@ -223,12 +223,12 @@ def _slices_of(array: Any, files: Sequence[str | PathLike[str]]) -> Source:
 
 
 def is_dask(data: Any) -> bool:
-    """Tell whether this is a collection of Dask."""
+    """Return whether this is a collection of Dask."""
     return callable(getattr(type(data), "__dask_graph__", None))
 
 
 def chunks_in(data: Any) -> Chunks | None:
-    """Give what is read chunk by chunk as ``Chunks``; None for what is in memory."""
+    """Return data that are read chunk by chunk as ``Chunks``; None for data in memory."""
     if isinstance(data, Chunks):
         return data
     opened = type(data).__module__.startswith("pyarrow.") and not hasattr(data, "to_pylist")
@@ -236,8 +236,8 @@ def chunks_in(data: Any) -> Chunks | None:
 
 
 def known_rows(source: Source) -> int | None:
-    """Count all records where that needs no pass over them; else None. Raises SourceFailed,
-    also where a file is not what it was when it was opened.
+    """Return the number of all records where that needs no pass over them; else None. Raises
+    SourceFailed, also where a file has changed since it was opened.
     """
     require_unchanged(source)
     found, failed = None, False
@@ -251,7 +251,7 @@ def known_rows(source: Source) -> int | None:
 
 
 def require_unchanged(source: Source) -> None:
-    """Refuse files that are gone or not what they were when they were opened, without reading them.
+    """Refuse files that are gone or have changed since they were opened, without reading them.
 
     Raises SourceFailed.
     """
@@ -266,7 +266,7 @@ def require_unchanged(source: Source) -> None:
 
 
 def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
-    """Read all chunks once, and give what each reading adds up to. Raises SourceFailed."""
+    """Read all chunks once, and return the sum of each reading. Raises SourceFailed."""
     asked = tuple(readings)
     found, stamps = _attempted(source, partial(tallied, Readings.of(asked)))
     if isinstance(found, Refused):
@@ -289,8 +289,8 @@ def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
 def _attempted(
     source: Source, ask: Callable[[Any], Tally | Refused]
 ) -> tuple[Tally | Refused | None, tuple[Hashable, Hashable]]:
-    """Ask every chunk. What is raised is not repeated: whoever interrupts the process is
-    obeyed, by an exception that holds nothing of what a source said.
+    """Ask every chunk, and repeat nothing of what is raised. An interrupt of the process is
+    passed on, as an exception that contains nothing of what a source said.
     """
     stopped: BaseException | None = None
     try:

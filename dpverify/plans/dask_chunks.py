@@ -1,6 +1,6 @@
-"""Chunks that the workers of a Dask cluster read: partial sums alone leave them.
+"""Chunks that the workers of a Dask cluster read: only partial sums leave them.
 
-A partial sum is as secret as the records it is of. Noise is added once, by the process that asks.
+A partial sum is as secret as its records. Noise is added once, by the process that asks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FAN_IN = 16
 
 
 class DaskChunks(Source):
-    """The blocks of a Dask array, or the partitions of a Dask data frame.
+    """Blocks of a Dask array, or partitions of a Dask data frame.
 
     They are computed by Dask's current scheduler. Its own logs may show what a worker raised.
     """
@@ -32,7 +32,7 @@ class DaskChunks(Source):
         self._collection = collection
 
     def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:
-        """Ask every block where it is, and merge what they give, some at a time."""
+        """Ask every block where it is, and merge the answers, some at a time."""
         import dask
 
         blocks = self._collection.to_delayed()

@@ -1,4 +1,4 @@
-"""Laws for planted faults: what was declared is not kept."""
+"""Laws for planted faults, in which declarations are not kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpverify.privacy.hypotheses import Compared
 
 
 class FaultyLaw(Law):
-    """The law of a plan whose adaptive stages need not keep what they declared."""
+    """Law of a plan whose adaptive stages need not keep their declarations."""
 
     def _check(
         self, plan: Plan, element: Adaptive, built: Built, adjacency: AnyAdjacency

@@ -1,4 +1,6 @@
-"""A random filter in a plan: which records it keeps is never released, only what comes after."""
+"""Random filters in a plan: the kept records are never released, only results computed from
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from dpverify.randomness.bits import BoolArray, IntArray
 
 
 class Filter:
-    """Keeps each record with a probability of its own, which the number of its friends decides."""
+    """Filter that keeps each record with a probability of its own, decided by the number of the
+    record's friends.
+    """
 
     __slots__ = ()
 
@@ -21,12 +25,12 @@ class Filter:
     @property
     @abstractmethod
     def friendly(self) -> Friendly:
-        """The neighbors that the claim of what runs on the kept records is about."""
+        """Neighbors that the claim of the plan on the kept records is about."""
 
     @abstractmethod
     def keep(self, bits: Bits, degrees: IntArray, size: int) -> BoolArray:
-        """Draw ``size`` independent rows, shape (size, n): which records are kept. No more than
-        2^26 at a time are asked for.
+        """Draw ``size`` independent rows of kept records, shape (size, n). At most 2^26 are
+        requested at a time.
         """
 
     @abstractmethod

@@ -21,12 +21,13 @@ _SMOOTH = 1e4  # from here on a cell's probability is its density to 1e-9
 _FAR = 1e12
 _LEAST, _LARGEST = Fraction(1, 2**10), Fraction(2**45)  # deviations that noise is drawn for
 UNIT = Fraction(1 << 40)
-"""The standard deviation of one-unit noise, on values that ``OneUnit`` has scaled."""
+"""Standard deviation of one-unit noise, on values that ``OneUnit`` has scaled."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class RoundedGaussian(Noise):
-    """round(scale N(0, 1)), exactly, independently in every coordinate; in units of the query.
+    """Noise round(scale N(0, 1)), exactly, independently in every coordinate; in units of the
+    query.
 
     Rounding an integer plus a real normal is post-processing of the Gaussian mechanism, so
     claims are exact Gaussian DP in every dimension.
@@ -71,8 +72,8 @@ class RoundedGaussian(Noise):
         return rules.rounded_gaussian(sensitivity, self.scale)
 
     def undrawable(self) -> str:
-        """Name the standard deviations that Gaussian noise is drawn for, where this is none of
-        them.
+        """Name the standard deviations for which Gaussian noise is drawn, where this one is not
+        among them.
         """
         if _LEAST <= self.scale <= _LARGEST:
             return ""
@@ -88,5 +89,7 @@ class RoundedGaussian(Noise):
 
     @property
     def standard_deviation(self) -> float:
-        """sqrt(scale^2 + 1/12): rounding adds that of a uniform cell, up to a vanishing term."""
+        """Standard deviation sqrt(scale^2 + 1/12): rounding adds that of a uniform cell, up to
+        a vanishing term.
+        """
         return math.hypot(to_float(self.scale), math.sqrt(1 / 12))

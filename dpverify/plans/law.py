@@ -1,4 +1,5 @@
-"""The law of a plan on one dataset: everything deterministic is done once, then draws are cheap.
+"""Law of a plan on one dataset: everything deterministic is computed once, then draws are
+cheap.
 
 A draw is a *transcript*: what every stage released, in order, up to where a gate stopped it. All
 transcripts of a batch advance together. A law is as secret as its dataset; it prints nothing of it.
@@ -78,7 +79,7 @@ class Place:
         return batch.seen(draws, self.path if self.around is None else self.around, names)
 
     def seen_by(self, draws: Rows) -> View:
-        """Return what these draws see of the records."""
+        """Return the records as these draws see them."""
         if self.draws is None or not isinstance(self.view, Retained):
             return self.view
         return self.view.of(np.searchsorted(self.draws, draws))
@@ -106,7 +107,7 @@ class Law:
 
     @property
     def progress(self) -> Progress | None:
-        """Called while friends are counted, which takes long for many records."""
+        """Function that is called while friends are counted, which takes long for many records."""
         return self._view.progress
 
     @progress.setter
@@ -213,7 +214,7 @@ class Law:
         done: int,
         bits: Bits,
     ) -> Rows:
-        """Return the draws that go on after what each of them comes to."""
+        """Return the draws that go on after the stage that each of them comes to."""
         alive: list[Rows] = []
         for built, rows in self._stages(element, place, batch, live):
             if isinstance(built, Stage):
@@ -245,7 +246,9 @@ class Law:
     def _inside(
         self, built: Filtered | Part, place: Place, live: Rows, bits: Bits
     ) -> Iterator[tuple[Place, Rows]]:
-        """Yield the plan inside, and the draws that run it: behind a filter some at a time."""
+        """Yield the place of the inner plan, and the draws that run it: behind a filter some at
+        a time.
+        """
         if isinstance(built, Part):
             yield from self._parts(built, place, live, bits)
             return
@@ -261,7 +264,9 @@ class Law:
     def _parts(
         self, part: Part, place: Place, live: Rows, bits: Bits
     ) -> Iterator[tuple[Place, Rows]]:
-        """Yield the part's plan; on a list in an order that matters each draw has its own."""
+        """Yield the place of the part's plan, and the draws that run it; on a list in an order
+        that matters each draw has its own.
+        """
         if part.on is None or not part.is_latent:
             yield self._part(part, place), live
             return
@@ -283,7 +288,7 @@ class Law:
         return Place(part.plan, path, listed, on.within)
 
     def _blocks_in(self, blocks: Blocks, place: Place) -> Iterator[Place]:
-        """Yield each block's plan on its own records."""
+        """Yield the place of each block's plan, on the block's records."""
         views = place.view.parts(blocks.split)
         around = place.path if blocks.chained else None
         for part, view in zip(blocks.parts, views, strict=True):
@@ -313,7 +318,9 @@ class Law:
         raise KeyError(path)
 
     def degrees_for(self, filter_: Filter) -> tuple[int, ...]:
-        """Return what a filter is told of the records: how many friends each of them has."""
+        """Return the numbers of friends, one for each record, which are all that a filter is
+        told.
+        """
         return tuple(self._view.images(filter_.nearness).degrees.tolist())
 
     def _center(self, stage: Stage, place: Place, batch: Transcripts, rows: Rows) -> IntArray:
@@ -357,7 +364,7 @@ class Law:
     def _score(
         self, place: Place, batch: Transcripts, live: Rows, done: int, total: LogProbabilities
     ) -> tuple[Rows, int]:
-        """Add the log-probabilities of what was released in a plan; as ``_run``."""
+        """Add the log-probabilities of what was released in a plan, in the order of ``_run``."""
         for element in place.plan:
             if not len(live):
                 break
@@ -430,7 +437,7 @@ class Law:
         batch: Transcripts,
         live: Rows,
     ) -> Iterator[tuple[Built, Rows]]:
-        """Yield what each live draw comes to, with the draws that share it."""
+        """Yield the stage that each live draw comes to, with the draws that share it."""
         if not isinstance(element, Adaptive):
             if place.chosen:
                 assumed = self._assumed(element, place.adjacency)
@@ -460,7 +467,7 @@ class Law:
     def _check(
         self, plan: Plan, element: Adaptive, built: Built, adjacency: AnyAdjacency
     ) -> tuple[Compared, ...]:
-        """Hold what was built against its declaration; return what it assumes of released
+        """Check what was built against its declaration; return what it assumes of released
         numbers.
         """
         assumed = check_built(element, built, adjacency, self._world[1])
@@ -473,7 +480,9 @@ class Law:
         return self._named[id(plan)][1]
 
     def _assumed(self, stage: Built, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
-        """List what a plain stage assumes of released numbers; derived once for each stage."""
+        """List what a plain stage assumes of released numbers; it is derived once for each
+        stage.
+        """
         world = (id(stage), adjacency)
         if world not in self._rests:
             found = stage.derivation(adjacency, self._world[1]).conclusion.hypotheses
@@ -528,8 +537,8 @@ def _grouped(
 
 
 def _numbers(element: Adaptive, before: Transcripts) -> IntArray:
-    """Return the row of each draw. Raises ValueError for another number of rows: some draws
-    would not go on.
+    """Return the row of each draw. Raises ValueError for another number of rows, with which
+    some draws would not go on.
     """
     found = element.numbers(before)
     if found.ndim != 2 or len(found) != len(before):

@@ -1,4 +1,6 @@
-"""The shape every mechanism has: public parameters and a plan; the rest is given, here, once."""
+"""Shape of every mechanism: public parameters and a plan; everything else is implemented here,
+once.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,12 @@ Parameters = ParamSpec("Parameters")
 
 @dataclass(frozen=True, slots=True)
 class Abstained:
-    """A release that says only that there is no estimate, and for which public reason."""
+    """Release that says only that there is no estimate, and for which public reason."""
 
     reason: str
 
     def to_dict(self) -> dict[str, str]:
-        """Give it in plain JSON types, for ``result_from``."""
+        """Return the outcome in plain JSON types, for ``result_from``."""
         return {"result": "Abstained", "reason": self.reason}
 
     def __str__(self) -> str:
@@ -68,14 +70,14 @@ class Abstained:
 class Mechanism(ABC, Generic[Estimate]):
     """A differentially private estimator: frozen public parameters and a ``plan``.
 
-    adjacency: which datasets are neighbors; part of the claim, no default. noise_multiplier:
-    multiplies every noise scale; ``for_budget`` finds the least that suffices, and without it 0
-    is refused. budget: the guarantee to claim, if it is not simply what the stages compose to.
+    adjacency: which datasets are neighbors; part of the claim, no default.
+    noise_multiplier: multiplies every noise scale; ``for_budget`` finds the least that suffices,
+    and without it 0 is refused.
+    budget: the guarantee to claim, if it is not simply what the stages compose to.
     nonfinite: what a NaN or infinite record is, see ``Domain``.
 
-    ``plan`` is asked once, when the mechanism is made. ``fixed_plan`` is what it answered: that
-    very plan is what runs and what ``derivation`` (print it to see why the claim holds) is
-    about.
+    ``plan`` is called once, when the mechanism is made. Its answer is ``fixed_plan``: this very
+    plan runs, and ``derivation`` is about it (print that to see why the claim holds).
     """
 
     adjacency: Adjacency
@@ -118,7 +120,9 @@ class Mechanism(ABC, Generic[Estimate]):
         """Compute the result that a single transcript stands for: post-processing, no data."""
 
     def check_parameters(self) -> None:
-        """Refuse bad public parameters: what was given, why it is refused, what to write."""
+        """Refuse bad public parameters: say what was given, why it is refused, and what to
+        write.
+        """
 
     def columns(self) -> int:
         """Return how many numbers a record has."""
@@ -144,9 +148,9 @@ class Mechanism(ABC, Generic[Estimate]):
     ) -> AnyMechanism:
         """Make the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        Takes the class's parameters by name, but for noise_multiplier and budget, which are
-        what is looked for. Raises TypeError or ValueError, as the class does, and ValueError
-        when no amount of noise meets the budget.
+        Takes the class's parameters by name, except noise_multiplier and budget, which are
+        computed. Raises TypeError or ValueError, as the class does, and ValueError when no
+        amount of noise meets the budget.
         """
         given = {"noise_multiplier", "budget"} & parameters.keys()
         if positional or given:
@@ -157,14 +161,17 @@ class Mechanism(ABC, Generic[Estimate]):
             )
         if "adjacency" not in parameters:
             raise TypeError(_NO_ADJACENCY)
-        return cast(type[AnyMechanism], cls).calibrated_for(budget, **parameters)  # type: ignore[arg-type]
+        return cast(type[AnyMechanism], cls).calibrated_for(
+            budget,
+            **parameters,  # type: ignore[arg-type]
+        )
 
     @classmethod
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """Do what ``for_budget`` does, for a class of which no more is known: no type checker
         sees its parameters.
 
-        What a class that chooses some of its parameters for the budget extends.
+        A class that chooses some of its parameters for the budget extends this method.
         """
         if not isinstance(budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(budget))
@@ -197,10 +204,10 @@ class Mechanism(ABC, Generic[Estimate]):
         """Return the root mean square of the noise's part in the value's error, from public
         numbers, before any release.
 
-        For n records that suit the mechanism; each class says which these are. Of a vector it
-        is the Euclidean length. In the value's unit where the class names no other; infinite
-        where the mechanism would abstain. Raises ValueError where nothing can be said without
-        the data.
+        The result is for n records that suit the mechanism; each class says which these are.
+        For a vector it is the root mean square of the Euclidean length. It is in the value's
+        unit where the class names no other, and infinite where the mechanism would abstain.
+        Raises ValueError where nothing can be said without the data.
         """
         raise ValueError(
             f"What noise does to the estimate of {type(self).__name__} depends on the data; no "
@@ -209,11 +216,11 @@ class Mechanism(ABC, Generic[Estimate]):
 
     def records_for(self, error: float, **assumed: Any) -> int:
         """Return a number n of records with ``expected_error(n, **assumed)`` at most ``error``,
-        and n - 1 are too few.
+        where n - 1 are too few.
 
-        The least where the error falls with n; where it has steps (balls chosen for quarter
-        octaves of n) not always. Raises ValueError as ``expected_error`` does, and where 2^60
-        records do not suffice.
+        It is the least such n where the error falls with n, but not always where the error has
+        steps (balls chosen for quarter octaves of n). Raises ValueError as ``expected_error``
+        does, and where 2^60 records do not suffice.
         """
 
         def enough(n: int) -> bool:
@@ -237,19 +244,19 @@ class Mechanism(ABC, Generic[Estimate]):
         """Return this mechanism as a part of another's plan: what it claims there is derived
         for the other's domain.
 
-        ``estimate(transcript.within(name))`` is its estimate. A share s of another's mu^2 is a
-        noise_multiplier of that one's over sqrt(s).
+        ``estimate(transcript.within(name))`` is its estimate. For a share s of the other's
+        mu^2, give this mechanism the other's noise_multiplier over sqrt(s).
         """
         return Part(name, self.fixed_plan)
 
     @property
     def domain(self) -> Domain:
-        """The records that the claim covers."""
+        """Records that the claim covers."""
         return cast(Domain, self.claim.domain)
 
     @property
     def claim(self) -> PrivacyClaim:
-        """The guarantee, its adjacency, its domain and its status."""
+        """Claim: the guarantee, its adjacency, its domain and its status."""
         return self.derivation.conclusion
 
     @property
@@ -260,7 +267,7 @@ class Mechanism(ABC, Generic[Estimate]):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The public parameters by name."""
+        """Public parameters by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
 
     def law(self, data: Data) -> Law:
@@ -328,9 +335,10 @@ class Mechanism(ABC, Generic[Estimate]):
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """Return the least n such that every dataset of n or more records abstains with
-        probability at most ``beta``. at most ``beta``.
+        probability at most ``beta``.
 
-        By a union bound over the gates, each of which compares a noisy count with a public number.
+        The bound is a union bound over the gates, each of which compares a noisy count with a
+        public number.
         """
         allowed = probability(beta, "beta")
         gates = gates_of(self.fixed_plan, filtered=False)
@@ -368,7 +376,7 @@ class Mechanism(ABC, Generic[Estimate]):
 
 
 def laws_on(asked: Sequence[tuple[Mechanism[Any], Chunks]]) -> list[Law]:
-    """Give the laws of several mechanisms on chunks, by one pass over all that come from one
+    """Return the laws of several mechanisms on chunks, by one pass over all that come from one
     source.
 
     Raises TypeError and, for noise that is not drawn, ValueError before anything is read;
@@ -388,8 +396,8 @@ def laws_on(asked: Sequence[tuple[Mechanism[Any], Chunks]]) -> list[Law]:
 
 
 def _still(made: Callable[[Fraction], Guarantee]) -> str:
-    """Say what much more noise leaves, where no noise is enough; nothing where there is no such
-    noise.
+    """Describe what much more noise leaves, where no noise is enough; nothing where there is no
+    such noise.
     """
     try:
         far = made(Fraction(_FAR))
@@ -405,6 +413,9 @@ def _still(made: Callable[[Fraction], Guarantee]) -> str:
 
 _FAR = 1 << 100  # a multiplier beside which nothing but rounding is left of a claim
 _MOST_RECORDS = 1 << 60
-_ADJACENCIES = "write Adjacency.ADD_REMOVE (the number of rows is private) or Adjacency.REPLACE (it is public)."
+_ADJACENCIES = (
+    "write Adjacency.ADD_REMOVE (the number of rows is private) or Adjacency.REPLACE "
+    "(it is public)."
+)
 _NO_ADJACENCY = f"adjacency is missing, and has no default; {_ADJACENCIES}"
 _NOT_A_BUDGET = "{!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."

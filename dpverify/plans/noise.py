@@ -1,4 +1,4 @@
-"""The noise of a stage: how it is drawn, its log-probabilities, and the rule that makes its claim.
+"""Noise of a stage: its sampler, its log-probabilities, and the rule that makes its claim.
 
 All three stand side by side so that they cannot drift apart: what is sampled is what is claimed.
 """
@@ -68,7 +68,7 @@ class Noise(ABC):
             raise TypeError(f"{query!r} is not a query; a stage is a query and a noise.")
 
     def undrawable(self) -> str:
-        """Say why no noise of this scale is drawn; the empty text where it is."""
+        """Return why no noise of this scale is drawn; the empty text where it is drawn."""
         return ""
 
     def rescaled(self, factor: Fraction) -> Noise | None:
@@ -117,7 +117,7 @@ class Noise(ABC):
 
 @dataclass(frozen=True, slots=True)
 class NoNoise(Noise):
-    """The value itself: only for queries that no neighbor can change."""
+    """Release of the value itself: only for queries that no neighbor can change."""
 
     tail = Tail.NONE
     scale = Fraction(1)
@@ -181,7 +181,7 @@ class DiscreteLaplace(Noise):
 
     @property
     def standard_deviation(self) -> float:
-        """sqrt(2 q) / (1 - q), q = exp(-1 / scale)."""
+        """Standard deviation sqrt(2 q) / (1 - q), q = exp(-1 / scale)."""
         rate = _rate(self.scale)
         if rate < _SLOW:  # sqrt(2) scale (1 - rate^2 / 24 + ...); a quotient would be 0 / 0
             return math.sqrt(2) * to_float(self.scale)

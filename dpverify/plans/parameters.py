@@ -1,5 +1,5 @@
-"""Converters of public parameters: what was given becomes what a mechanism keeps, or is refused
-in words.
+"""Converters of public parameters: a given value becomes the value that a mechanism keeps, or
+is refused in words.
 
 A parameter annotated ``Annotated[kind, convert]`` is kept as ``convert(value, name)``, with
 several converters one after the other; with ``Annotated[...] | None`` None is kept as it is. A
@@ -18,12 +18,12 @@ from dpverify.grid.cells import power_of_two
 from dpverify.privacy.numbers import as_written, exact, whole
 
 Rational = Fraction | Any
-"""A rational as a mechanism keeps it. It may be given in any form that ``exact`` reads, say
-'1/3', which no annotation of a dataclass can tell apart from how it is kept; so type checkers
-let everything in, and the converter refuses.
+"""Rational number as a mechanism keeps it. It may be given in any form that ``exact`` reads,
+say '1/3'. No annotation of a dataclass can tell the given form from the kept one, so type
+checkers accept everything, and the converter refuses.
 """
 CHOSEN: Any = ...
-"""The default of a parameter that ``for_budget`` chooses by itself; seen by type checkers alone."""
+"""Default of a parameter that ``for_budget`` chooses by itself; only type checkers see it."""
 Converter = Callable[[Any, str], Any]
 """Function of what was given and the parameter's name, which returns what is kept."""
 
@@ -31,7 +31,8 @@ Converter = Callable[[Any, str], Any]
 def whole_from(least: int, refusal: str = "", *, most: int | None = None) -> Converter:
     """Make a converter to integers from ``least``, and to ``most`` where there is one.
 
-    refusal: what a message says after "name = value"; by default which integers there may be.
+    refusal: the text of the message after "name = value"; by default it says which integers are
+    allowed.
     """
     why = refusal or f"; give an integer from {least} to {most}."
 
@@ -54,8 +55,8 @@ def rational(
     """Make a converter to rationals for which ``holds``; ``as_given`` it keeps what was given
     and only checks it.
 
-    refusal: what a message says after "name = value". read: how a number is read, ``as_written``
-    for levels and shares.
+    refusal: the text of the message after "name = value". read: the function that reads a
+    number, ``as_written`` for levels and shares.
     """
 
     def convert(value: Any, name: str) -> Any:
@@ -98,22 +99,22 @@ def _between_0_and_1(value: Fraction) -> bool:
 
 
 probability = rational(_between_0_and_1, " is outside (0, 1); give a probability, say '1e-3'.")
-"""A probability that is allowed, as a rational."""
+"""Probability that is allowed, as a rational."""
 Share = Annotated[
     Rational, rational(_between_0_and_1, " is outside (0, 1); try '1/4'.", read=as_written)
 ]
-"""A part of a budget; a float counts as the decimal that it prints as."""
+"""Part of a budget; a float counts as the decimal that it prints as."""
 Delta = Annotated[Rational, rational(_between_0_and_1, " is outside (0, 1); try '1e-6'.")]
-"""The probability of a rare event."""
+"""Probability of a rare event."""
 AtLeast = Annotated[int, whole_from(1, "; a mean needs at least 1 record.")]
-"""The number of records below which a mean abstains."""
+"""Number of records below which a mean abstains."""
 Cell = Annotated[Rational, lambda value, name: power_of_two(value)]
-"""The step of a grid, a power of two."""
+"""Step of a grid, a power of two."""
 
 
 def converted(mechanism: Any) -> dict[str, Any]:
-    """Convert the parameters whose annotations name converters; gives what is to be kept of
-    each, by name.
+    """Convert the parameters whose annotations name converters; return the values to keep, by
+    name.
 
     Raises TypeError or ValueError where a converter does, and NameError for an annotation that
     cannot be read.

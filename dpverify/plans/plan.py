@@ -62,10 +62,11 @@ class Stage:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Go on only if the released value of ``stage`` is at least ``at_least``; else abstain.
+    """Condition to go on: the released value of ``stage`` is at least ``at_least``; else the
+    plan abstains.
 
-    Of a thresholded histogram: if some shown count is. It reads what is released already, so it
-    costs nothing.
+    For a thresholded histogram, some shown count has to be. A gate reads what is released
+    already, so it costs nothing.
     """
 
     stage: str
@@ -98,8 +99,8 @@ class Unless:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A filter, and a plan that runs on the records it keeps; which ones these are is never
-    released.
+    """Filter, and a plan that runs on the records that it keeps; which records these are is
+    never released.
 
     The inner claim is for friendly neighbors. Inner gates stop with the same reason where
     nothing is kept; that is no function of what is released, so an inner ``Unless`` has to pay
@@ -141,7 +142,7 @@ class Filtered:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A plan in a plan, under a name: a mechanism as a part of another, or one round of several.
+    """Plan in a plan, under a name: a mechanism as a part of another, or one round of several.
 
     Its stages see what the part itself has released, and nothing else. A gate of the part stops
     the whole plan. on: a list that is made of the records, in their place; None: the records
@@ -171,14 +172,14 @@ class Part:
         return self.on is not None and not all(map(_in_any_order, self.plan))
 
     def __getitem__(self, stage: str) -> Handle:
-        """Name a stage of the part as it is read from outside."""
+        """Return the name of a stage of the part, as it is read from outside."""
         return Handle(stage).under(self.name)
 
 
 @sealed
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A plan for each of several disjoint blocks of the records, as "name/0", "name/1", ...
+    """Plans for disjoint blocks of the records, one for each block, as "name/0", "name/1", ...
 
     Together they cost what the dearest of them costs. By a public function of a record, the
     plans are for adding or removing a record, and replacing one costs two steps; by index they
@@ -250,7 +251,7 @@ Built = Stage | Filtered | Part
 @sealed
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """A stage or a part that is built from numbers that were released before it.
+    """Stage or part that is built from numbers that were released before it.
 
     declared fixes the claim before any data: whatever is built must be at least as private and
     of the same shape, and execution checks it. numbers: from a batch to integers, a row for
@@ -269,7 +270,7 @@ class Adaptive:
 
     @property
     def name(self) -> str:
-        """The name of what is built."""
+        """Name of what is built."""
         return self.declared.name
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
@@ -299,8 +300,8 @@ def elements_of(
     """Yield stages (as declared) and gates in order, those of parts and filters among them,
     under their full names.
 
-    filtered: with those behind filters. fixed: only what is about all records, whatever is
-    released.
+    filtered: include those behind filters. fixed: include only those that are about all
+    records, whatever is released.
     """
     how = {"filtered": filtered, "fixed": fixed}
     shown = (e for e in plan if not (fixed and _is_of_some(e)))

@@ -32,7 +32,8 @@ _FEW = 32  # numbers; one after the other they take less time than arrays do
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """``steps`` steps for ``width`` coordinates. The stages are called "name 1", "name 2", ...
+    """Search of ``steps`` steps for ``width`` coordinates. The stages are called "name 1",
+    "name 2", ...
 
     A coordinate goes on from a threshold when the values released there add up to two standard
     deviations of one of them, or at the third value, to the side of their sum; so a far median
@@ -84,7 +85,7 @@ class Search:
     def middles(self, nodes: Sequence[int]) -> list[int]:
         """Return the thresholds of a row of nodes, as integers between -2^steps and 2^steps.
 
-        The root's interval is all of that, and a node's is half of its parent's.
+        The root's interval is that whole range, and a node's interval is half of its parent's.
         """
         found = []
         for node in nodes:
@@ -126,7 +127,7 @@ def _node(released: Iterable[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Integers that follow from a transcript, in a row; what stages and parts are built from.
+    """Integers that follow from a transcript, in a row, from which stages and parts are built.
 
     start: the row before anything is released. Where nothing is read, nothing is adaptive.
     """

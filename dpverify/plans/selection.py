@@ -1,4 +1,6 @@
-"""Choosing a cell of a grid by the exponential mechanism, exactly, however many cells there are."""
+"""Choice of a cell of a grid by the exponential mechanism, exactly, however many cells there
+are.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ _STEEPEST = Fraction(10**300)
 
 @dataclass(frozen=True, slots=True, init=False)
 class QuantileChoice(Noise):
-    """A cell t of lower..upper with probability proportional to e^(-score(t) / scale).
+    """Choice of a cell t of lower..upper with probability proportional to e^(-score(t) /
+    scale).
 
     score(t) = max(0, q #{z < t} - p n, p n - q #{z <= t}) for the sorted cells z that
     ``QuantileScores`` gives. Cells between two neighboring records have one score, and a
@@ -127,7 +130,7 @@ class QuantileChoice(Noise):
 
 
 Grid = tuple[int, int, int, int]
-"""lower, upper, numerator, denominator of a ``QuantileChoice``."""
+"""Fields lower, upper, numerator and denominator of a ``QuantileChoice``."""
 
 
 @dataclass(frozen=True, slots=True, init=False)

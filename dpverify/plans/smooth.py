@@ -21,8 +21,8 @@ _LEAST_RATE, _MOST_RATE = 1e-300, 1e300
 
 @dataclass(frozen=True, slots=True, init=False)
 class SmoothNoise(Noise):
-    """number + round(scale S / unit Z), Z standard Laplace, for every row (number, S) of the
-    query's value.
+    """Noise number + round(scale S / unit Z), Z standard Laplace, for every row (number, S) of
+    the query's value.
 
     A stage of it has no public standard deviation, for S follows the data.
     """
@@ -83,7 +83,9 @@ class SmoothNoise(Noise):
 
     @property
     def is_added(self) -> bool:
-        """Not to the whole value, which has the scales too."""
+        """False: noise is added to the numbers alone, not to the scales that are also in the
+        value.
+        """
         return False
 
     def _laws(self, center: NDArray[np.int64]) -> list[RoundedLaplace]:

@@ -28,10 +28,10 @@ _INSTEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """Reading of chunks by a plan: what its first pass asks, and how many further passes it may
-    need.
+    """Demands of a plan on chunks: the queries of its first pass, and how many further passes
+    it may need.
 
-    refusal: why it cannot, in words, or None.
+    refusal: the reason why the plan cannot read chunks, or None.
     """
 
     asks: tuple[Ask, ...] = ()
@@ -40,23 +40,23 @@ class Streaming:
 
     @property
     def passes(self) -> int:
-        """The most passes that it may need."""
+        """Largest number of passes that the plan may need."""
         return 1 + self.later
 
     def check(self, what: str) -> None:
-        """Refuse what does not add up over chunks, in words. Raises TypeError."""
+        """Refuse a plan that does not add up over chunks, in words. Raises TypeError."""
         if self.refusal is not None:
             raise TypeError(f"{what} needs all records at once: {self.refusal} {_INSTEAD}")
 
     def __add__(self, other: Streaming) -> Streaming:
-        """Read what both read."""
+        """Return the demands of both."""
         asks = tuple(dict.fromkeys((*self.asks, *other.asks)))
         return Streaming(asks, self.later + other.later, self.refusal or other.refusal)
 
 
 def streaming(plan: Plan, inside: Inside = (), path: str = "", built: bool = False) -> Streaming:
-    """Tell how a plan reads chunks, from the plan alone. built: it follows from what is
-    released.
+    """Return a plan's demands on chunks, from the plan alone. built: the plan follows from
+    released values.
     """
     found = Streaming()
     for element in plan:
@@ -111,8 +111,8 @@ class Job:
     domain: Domain
 
     def check(self, what: str) -> Streaming:
-        """Refuse, from the plan alone, what chunks do not suffice for. Raises TypeError before
-        anything is read.
+        """Refuse, from the plan alone, a plan for which chunks do not suffice. Raises TypeError
+        before anything is read.
         """
         found = streaming(self.plan)
         found.check(what)
@@ -128,7 +128,7 @@ class Job:
 
 
 def laws(jobs: Sequence[tuple[Job, str]]) -> list[Law]:
-    """Give the laws of several plans, by one pass for all that share a source. Raises
+    """Return the laws of several plans, by one pass for all that share a source. Raises
     TypeError, from the plans alone, and SourceFailed.
     """
     checked = [job.check(what) for job, what in jobs]

@@ -1,7 +1,7 @@
-"""Iterators that chunks were taken from: they give them once, and nothing when they are asked
-again.
+"""Iterators from which chunks were taken: they give their chunks once, and nothing when they
+are asked again.
 
-Whoever reads such an iterator a second time would release something about nobody, and not be told.
+A second reading of such an iterator would release something about nobody, without a warning.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ REMEDY = (
 
 
 def take(chunks: Iterator[Any]) -> None:
-    """Remember that an iterator was read: for as long as it lives, or of those that cannot be
-    referred to weakly the last 64.
+    """Remember that an iterator was read, for as long as it lives; of those that have no weak
+    references the last 64 are remembered.
     """
     key = id(chunks)
     try:
@@ -32,7 +32,7 @@ def take(chunks: Iterator[Any]) -> None:
 
 
 def is_taken(chunks: Any) -> bool:
-    """Tell whether an iterator was read before, or is a generator that has come to its end."""
+    """Return whether an iterator was read before, or is a generator that has come to its end."""
     known = _weak.get(id(chunks))
     if known is not None and known() is chunks:
         return True

@@ -19,7 +19,7 @@ from dpverify.grid.records import NUMBERED
 from dpverify.privacy import Domain
 
 NUMBERS = 1 << 17
-"""Numbers that are asked at a time: what is computed of them stays in a cache."""
+"""Numbers that queries are asked about at a time: what is computed of them stays in a cache."""
 _MOST = 1 << 19
 """Numbers that functions are applied to at a time: a column of ten stays in a cache."""
 _KEPT = 31 << 20
@@ -31,7 +31,7 @@ Then = tuple[Callable[[Any], Any], ...]
 
 
 class Unfit(TypeError):
-    """A chunk that is refused for a public fact, which its text tells: raised by functions of a
+    """Refusal of a chunk for a public fact, which its text tells: raised by functions of a
     chunk.
     """
 
@@ -52,7 +52,7 @@ class Reading:
         return self.then, self.domain, self.domain.replacement
 
     def of_nobody(self) -> Sums:
-        """Compute what is asked for no records, with which every sum begins."""
+        """Compute the answer for no records, with which every sum begins."""
         nobody = View(np.zeros((0, self.domain.columns)))
         return sums_of(nobody, self.asks, self.before, self.digested)
 
@@ -70,8 +70,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a chunk was not counted, from public facts; without words where other people's code
-    raised.
+    """Reason why a chunk was not counted, from public facts; without words where other people's
+    code raised.
 
     placed: whether it is the mechanism that refuses the chunk, or a record by its place in the
     chunk.
@@ -84,14 +84,14 @@ class Refused:
     numbered: bool = False
 
     def within(self, which: str) -> Refused:
-        """Say which chunk it is."""
+        """Return the refusal with the name of the chunk, if it is about a place in the chunk."""
         return Refused(f"In {which}: {self.why}") if self.placed else self
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Readings with what they share: a function that several of them begin with is applied once
-    to a chunk, and records that several of them ask are read once.
+    """Readings with what they share: a function that several of them begin with is applied to a
+    chunk once, and records that several of them ask are read once.
 
     steps: functions, each with the place of what it is applied to: 0 is the chunk, and what the
     first one gives is 1. views: places, with the domains by which they are read. asked: each
@@ -104,7 +104,7 @@ class Readings:
 
     @classmethod
     def of(cls, readings: tuple[Reading, ...]) -> Readings:
-        """Find what they share, once for all chunks."""
+        """Find what the readings share, once for all chunks."""
         places: dict[Then, int] = {(): 0}
         views: dict[Hashable, tuple[int, int, Domain]] = {}
         steps, asked = [], []
@@ -132,8 +132,8 @@ def tallied(readings: Readings, chunk: Any) -> Tally | Refused:
 
 
 def _pieces(chunk: Any, numbers: int) -> Iterator[tuple[int, Any]]:
-    """Cut a chunk in about so many numbers, and give each piece with the place of its first
-    record. What is no chunk is left as it is, to be refused.
+    """Cut a chunk into pieces of about so many numbers, and yield each with the place of its
+    first record. Anything but a chunk is left as it is, to be refused.
     """
     library = type(chunk).__module__.partition(".")[0]
     known = library in ("numpy", "pandas", "polars", "pyarrow")
@@ -175,7 +175,9 @@ def _tallied(readings: Readings, start: int, chunk: Any) -> Tally | Refused:
 
 
 def _unfit(chunk: Any, domain: Domain) -> str | None:
-    """Say why this is no chunk: a list, or an array of one dimension, may be a single record."""
+    """Explain why this is no chunk: a list, or an array of one dimension, may be a single
+    record.
+    """
     if not (hasattr(chunk, "__array__") or hasattr(chunk, "to_numpy")):
         return (
             f"A chunk is a {type(chunk).__name__}; give arrays or data frames, for a list may be a "
@@ -200,7 +202,7 @@ def _names(chunk: Any) -> tuple[str, ...] | None:
 
 
 def merged(one: Tally | Refused, two: Tally | Refused) -> Tally | Refused:
-    """Add what two sets of chunks gave. Columns of other names, or in another order, are
+    """Add the sums of two sets of chunks. Columns of other names, or in another order, are
     refused.
     """
     if isinstance(one, Refused) or isinstance(two, Refused):

@@ -28,11 +28,12 @@ from dpverify.randomness.bits import IntArray
 
 _FEW = 128
 Shown = tuple[int, ...]
-"""Key, count, key, count, ..."""
+"""Alternating keys and counts: key, count, key, count, ..."""
 
 
 class _Thresholded(Noise):
-    """(key, count + noise) for every key that occurs and has count + noise >= threshold.
+    """Release of (key, count + noise) for every key that occurs and has count + noise >=
+    threshold.
 
     A draw is the tuple key, count, key, count, ... in the order of the query's keys, which
     increase; a batch is an array of such tuples, shape (size,), dtype object.
@@ -44,7 +45,7 @@ class _Thresholded(Noise):
     @property
     @abstractmethod
     def added(self) -> Noise:
-        """The noise on a count."""
+        """Noise on a count."""
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Draw independent noise on every key that occurs."""
@@ -110,7 +111,7 @@ class _Scaled(_Thresholded):
 
 @dataclass(frozen=True, slots=True, init=False)
 class ThresholdedLaplace(_Scaled):
-    """Discrete Laplace noise of ``scale`` on every count."""
+    """Release with discrete Laplace noise of ``scale`` on every count."""
 
     @property
     def added(self) -> Noise:
@@ -131,7 +132,8 @@ class ThresholdedLaplace(_Scaled):
 
 
 class LaplaceTest(ThresholdedLaplace):
-    """Discrete Laplace noise of ``scale`` on how far each value is from being another one.
+    """Test with discrete Laplace noise of ``scale`` on how far each value is from being another
+    one.
 
     Rows of the query's value are (value, distance): what passes is released with its noisy
     distance.
@@ -146,7 +148,7 @@ class LaplaceTest(ThresholdedLaplace):
 
 @dataclass(frozen=True, slots=True, init=False)
 class ThresholdedGaussian(_Scaled):
-    """round(scale N(0, 1)) on every count."""
+    """Release with noise round(scale N(0, 1)) on every count."""
 
     @property
     def added(self) -> Noise:
@@ -158,7 +160,9 @@ class ThresholdedGaussian(_Scaled):
         return float(ndtr((distance - 0.5) / float(self.scale)))
 
     def undrawable(self) -> str:
-        """Say what rounded Gaussian noise of this scale says."""
+        """Return why rounded Gaussian noise of this scale is not drawn; the empty text where it
+        is.
+        """
         return self.added.undrawable()
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
@@ -170,7 +174,7 @@ class ThresholdedGaussian(_Scaled):
 
 @dataclass(frozen=True, slots=True)
 class ExactCounts(_Thresholded):
-    """No noise: what a planted fault releases."""
+    """Release without noise, for planting a fault."""
 
     threshold: int
 

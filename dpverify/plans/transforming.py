@@ -1,5 +1,5 @@
-"""A map from the records to a list of records, in a plan: what runs on the list has its claim
-for lists.
+"""Map from the records to a list of records, in a plan: the plan on the list has its claim for
+lists.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 
 
 class Transformation:
-    """Makes a list of the records, in a random order. Neither list nor order is released, only
-    what a plan does with it.
+    """Map that makes a list of the records, in a random order. Neither list nor order is
+    released, only what a plan does with it.
 
     Its parameters are public, or follow from what was released before.
     """

@@ -1,9 +1,9 @@
-"""Rates: how the error of a mechanism goes with the number of records, the dimension, the budget.
+"""Rates: dependence of a mechanism's error on the number of records, the dimension and the
+budget.
 
-A claim says what is expected; measuring, fitting and judging say whether it is so, each with
-its confidence. What theory predicts comes from outside: nothing here reads a spec. An
-experiment sets several methods side by side at one guarantee, and says which of them has less
-error.
+A claim states the expected dependence; measuring, fitting and judging test it, each with stated
+confidence. Theoretical predictions come from outside: nothing here reads a spec. An experiment
+compares several methods at one guarantee, and says which of them has less error.
 """
 
 from dpverify.rates.claims import (

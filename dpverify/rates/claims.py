@@ -22,11 +22,13 @@ _INF = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exponent:
-    """The error goes as variable^value, up to ``tolerance`` in the fitted slope.
+    """Claimed exponent: the error is proportional to variable^value, up to ``tolerance`` in the
+    fitted slope.
 
     It is claimed for values of the variable from ``start`` to ``end``: the regime, where one
     part of the error dominates. drift: the planted fault is noise that grows as variable^drift
-    besides; by default twice the tolerance, more is needed where noise is not what dominates.
+    besides; by default twice the tolerance; more is needed where other errors than noise
+    dominate.
     """
 
     value: float
@@ -48,12 +50,12 @@ class Exponent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """A function of the mechanism's spec, and what it is called with, by name.
+    """Function of the mechanism's spec, and its arguments by name.
 
     arguments: "parameters" (the mechanism's public ones), "records" (exact), names of the
     setting, or of the claim's facts. beside: one of these that is added in squares, as the
     sampling error is to that of noise; per: one that the sum is divided by, if any. margin: the
-    factor that the measured error may be off; a lower bound has none.
+    factor by which the measured error may differ; a lower bound has none.
     """
 
     function: str
@@ -69,7 +71,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Empirical:
-    """The error is about a statistic of the dataset itself, which is made once for each value.
+    """Target that is a statistic of the dataset itself, which is made once for each value.
 
     Only noise is random: one law, many draws. statistic: of (mechanism, data).
     """
@@ -79,7 +81,7 @@ class Empirical:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The error is about a number of the instance's law; every draw is from data of its own.
+    """Target that is a number of the instance's law; every draw has its own data.
 
     Sampling and noise are both random. value: of (mechanism, setting).
     """
@@ -89,11 +91,11 @@ class Population:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFault:
-    """A planted fault: what else the mechanism could do, or estimate, at one setting.
+    """Planted fault: other behavior, or another estimate, of the mechanism at one setting.
 
     law: of (mechanism, data, value of the variable); None: the right one. estimate: of
-    (mechanism, transcript); None: the right one. grows: with the variable, so that it is looked
-    for at the last value first.
+    (mechanism, transcript); None: the right one. grows: whether the fault grows with the
+    variable, so that the last value is examined first.
     """
 
     name: str
@@ -183,7 +185,7 @@ class RateClaim:
 
     @property
     def regime(self) -> list[int]:
-        """The indices of the values for which the exponent is claimed; all without an exponent."""
+        """Indices of the values for which the exponent is claimed; all without an exponent."""
         exponent = self.exponent
         if exponent is None:
             return list(range(len(self.values)))

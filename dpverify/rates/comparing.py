@@ -1,4 +1,4 @@
-"""Measuring an experiment: the errors of a method in a cell, and what they show of an order.
+"""Measurement of an experiment: the errors of a method in a cell, and the evidence on an order.
 
 All methods of a cell have the same datasets, so they are compared run by run, by a sign test:
 where the better one has the smaller error in at least half of all runs that could be made, its
@@ -6,8 +6,8 @@ wins among N runs are at least binomial(N, 1/2), whatever the laws of the errors
 *shown* in a panel when in each cell the exact 95% interval of the share of wins is above 1/2;
 *refuted* when all cells of the panel together have so few wins as chance gives with probability
 alpha at most; and open otherwise. (Intervals of 20 runs a cell would never be as sure as alpha:
-even all 20 lost have probability 1e-6.) What is true is refuted with probability alpha at most,
-and what is false in a cell is shown with 1/40 at most.
+even all 20 lost have probability 1e-6.) A true order is refuted with probability at most alpha,
+and an order that is false in a cell is shown with probability at most 1/40.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Errors = Callable[[str, str, int], Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The errors of a method's runs, infinite where it abstained; none, and why, where it
+    """Errors of a method's runs, infinite where it abstained; none, and the reason, where it
     refuses.
     """
 
@@ -51,8 +51,8 @@ class Cell:
 
     @property
     def median(self) -> Interval:
-        """The median, with order statistics that contain it with probability 95% or more; of
-        equal errors, these.
+        """Median, with order statistics that contain it with probability 95% or more; of equal
+        errors, these.
         """
         if len(set(self.errors)) == 1:
             return Interval(self.errors[0], self.errors[0], self.errors[0])
@@ -61,7 +61,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An order in one panel: (value's index, runs won, runs) of its cells, and how it ended."""
+    """Result of an order in one panel: (value's index, runs won, runs) of its cells, and its
+    finding.
+    """
 
     order: str
     panel: str
@@ -174,14 +176,16 @@ def _released(
         estimate = mechanism.estimate(transcript)
     else:
         estimate = fault.estimate(mechanism, transcript)
-    return estimate if isinstance(estimate, Abstained) else estimate.value  # type: ignore[attr-defined]
+    return (
+        estimate if isinstance(estimate, Abstained) else estimate.value  # type: ignore[attr-defined]
+    )
 
 
 def judge_order(
     experiment: Experiment, order: Order, panel: str, errors: Errors, alpha: float
 ) -> Judged:
-    """Judge one panel of an order, by the sign test above. A tie is no win; where one refuses
-    nothing is shown.
+    """Judge one panel of an order, by the sign test above. A tie is no win; where one of the
+    two refuses, nothing is shown.
     """
     cells = list[tuple[int, int, int]]()
     for index in [list(experiment.values).index(value) for value in order.where[panel]]:

@@ -25,21 +25,21 @@ FEWEST_RUNS = 6
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A baseline that is shown no data, so it is private for nothing. value: of a setting."""
+    """Baseline that is shown no data, so that its privacy is trivial. value: of a setting."""
 
     value: Callable[[Setting], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class NotPrivate:
-    """A baseline with no privacy at all. value: of (setting, records)."""
+    """Baseline with no privacy at all. value: of (setting, records)."""
 
     value: Callable[[Setting, Floats], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Refuted:
-    """A published method whose claim of privacy is false, so that no guarantee is checked.
+    """Published method whose claim of privacy is false, so that no guarantee is checked.
 
     value: of (setting, records, bits); all its randomness is from the bits.
     """
@@ -48,14 +48,16 @@ class Refuted:
 
 
 Maker = Callable[[Setting], Mechanism[Any]]
-"""Makes a mechanism, or raises ValueError where a setting is not for it (too few records, say)."""
+"""Function that makes a mechanism, or raises ValueError where a setting does not suit it (too
+few records, say).
+"""
 Baseline = Constant | NotPrivate | Refuted
 Method = Maker | Baseline
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One dataset, shape (n, d), and what is true of it: whatever the error needs."""
+    """One dataset, shape (n, d), and the truth about it that the error needs."""
 
     records: Floats
     truth: Any
@@ -63,9 +65,10 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Errors that others have measured, by panel and value: shown beside, and something to beat.
+    """Errors that others have measured, by panel and value, shown beside ours as something to
+    beat.
 
-    A number is taken as it stands, with no chance in it.
+    A number is taken as it is, without sampling error.
     """
 
     numbers: Mapping[str, Mapping[Any, float]]
@@ -77,8 +80,8 @@ class Order:
     """Claimed order: in each of these cells the better one has the smaller error in most runs.
 
     better, worse: methods or references. where: values by panel; each panel is a comparison of
-    its own. fault: what the method ``faulty`` does wrong when the order has to be refuted, or
-    the verdict is POWERLESS.
+    its own. fault: the fault of the method ``faulty`` with which the order has to be refuted;
+    else the verdict is POWERLESS.
     """
 
     better: str
@@ -104,8 +107,8 @@ class Quick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Methods at one guarantee, their errors against ``variable`` in panels. Refused where it
-    is unfair.
+    """Methods at one guarantee, their errors against ``variable`` in panels. An unfair
+    experiment is refused.
 
     methods: by name. panels: what is fixed in each, by name; ``n`` is there, or is the
     variable. draw: of (setting, generator), the dataset of a run, the same one for all methods.

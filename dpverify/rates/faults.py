@@ -1,4 +1,4 @@
-"""Planted faults: what a measurement of an error must be able to see."""
+"""Planted faults: errors that a measurement must be able to detect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpverify.rates.judging import Finding, Row, compare, table_of
 from dpverify.rates.metrics import FEWEST_REPEATS
 
 LOST = Fraction(13, 10)
-"""The factor of a constant that was lost on the way from the theory to the code."""
+"""Factor of a constant that was lost on the way from the theory to the code."""
 _DRIFT = 2.0
 """Number of tolerances by which the slope is off in a fault of the exponent."""
 _FEWER = 2
@@ -32,7 +32,7 @@ remaining alpha.
 
 
 class Measured(Protocol):
-    """Measures a planted fault."""
+    """Measurement of a planted fault."""
 
     def __call__(self, index: int, *, repeats: int, alpha: float) -> Row:
         """Return the point of this index by so many releases, with its curves."""
@@ -91,11 +91,11 @@ def caught(
     repeats: int,
     alpha: float,
 ) -> str:
-    """Name a comparison that is refuted under a planted fault; empty if none is.
+    """Return the name of a comparison that is refuted under a planted fault; empty if none is.
 
-    In stages, few releases at one value first, as most faults are coarse; then all, and before
-    a fault counts as missed up to four times as many. All stages together refute what is right
-    with probability at most alpha an interval.
+    The search has stages: few releases at one value first, since most faults are coarse; then
+    all, and up to four times as many before a fault counts as missed. All stages together
+    refute a true claim with probability at most alpha an interval.
     """
     *early, (most, share) = stages(repeats)
     order = list(range(len(claim.values)))[:: -1 if fault.grows else 1]
@@ -119,7 +119,7 @@ def stages(repeats: int) -> Iterator[tuple[int, float]]:
 
 
 def _refuted(claim: RateClaim, row: Callable[[int], Row], order: Sequence[int]) -> str:
-    """Look value by value until a comparison is refuted; then at the slope, if these are all
+    """Test value by value until a comparison is refuted; then the slope, if these are all
     values.
     """
     rows = dict[int, Row]()

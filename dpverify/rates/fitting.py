@@ -1,4 +1,4 @@
-"""Slopes: how a measured quantity goes with a variable, on a log-log scale."""
+"""Slopes: dependence of a measured quantity on a variable, on a log-log scale."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dpverify.rates.measuring import SHOWN_ALPHA, Point
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """A fitted exponent, with its 95% interval and that of level 1 - alpha.
+    """Fitted exponent, with its 95% interval and that of level 1 - alpha.
 
     robust: the median of the slopes of all pairs of points (Theil, Sen), as a check by eye.
-    misfit: the weighted mean square of what the line leaves, 1 where only chance does.
+    misfit: the weighted mean square of the residuals, 1 where they are only chance.
     """
 
     value: float
@@ -36,8 +36,8 @@ def fit(points: Sequence[Point]) -> Slope:
 
     The standard error of each logarithm is its 95% interval's length over that of a t interval,
     so the slope's is propagated from them, and not guessed from how the few points scatter:
-    curvature is the tolerance's business (``misfit`` shows it). Interval: t with the releases
-    of a point, less 1, as degrees of freedom. Coverage: nominal, as far as the logarithms are
+    curvature is left to the tolerance (``misfit`` shows it). Interval: t with the releases of a
+    point, less 1, as degrees of freedom. Coverage: nominal, as far as the logarithms are
     normal. Raises ValueError for fewer than 3 points, or where a point's interval is not
     positive and finite.
     """

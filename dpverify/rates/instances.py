@@ -129,7 +129,7 @@ def point_masses(
     """Return exactly round(share n) records at each point, what is left at the last; no chance
     in it.
 
-    For adversarial data: majorities, ties, records at the ends.
+    This is for adversarial data: majorities, ties, records at the ends.
     """
     counts = [round(share * n) for share in shares[:-1]]
     counts.append(n - sum(counts))
@@ -151,8 +151,8 @@ def hidden(
     """Return 2 loss / epsilon records at one point, the others half at each end; no chance in
     it.
 
-    The hardest data for a median: what finds the point must tell it from every other one by
-    ``loss``.
+    These are the hardest data for a median: a method that finds the point must distinguish it
+    from every other one by ``loss``.
     """
     inside = 2 * round(loss / float(epsilon))
     below = (n - inside) // 2
@@ -199,7 +199,8 @@ KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A kind of data, its parameters and its seed. Raises ValueError for what no generator takes.
+    """Kind of data, its parameters and its seed. Raises ValueError for parameters that no
+    generator takes.
 
     A parameter may be the name of a number of the setting ("low": "edge"), which then gives it.
     """

@@ -1,16 +1,16 @@
-"""Verdicts: what the measured points show of a claim.
+"""Verdicts: the evidence of the measured points on a claim.
 
-A comparison ends in one of three ways. It is *shown* when the 95% interval lies within what is
-claimed, *refuted* when the interval of level 1 - alpha lies wholly outside, and open otherwise.
-The margin between the two keeps both errors rare: a mechanism at the edge of what is claimed is
-refuted with probability at most alpha (by the metric's coverage). What is left open is measured
-with more releases, up to four times as many as the claim says (``dpverify.rates.looking``). One
-whose error is as predicted is left open only if an end of an interval is wrong by a whole
-margin even then.
+A comparison ends in one of three ways. It is *shown* when the 95% interval lies within the
+claimed range, *refuted* when the interval of level 1 - alpha lies wholly outside, and open
+otherwise. The margin between the two keeps both errors rare: a mechanism at the edge of the
+claim is refuted with probability at most alpha (by the metric's coverage). A comparison that is
+open is repeated with more releases, up to four times as many as the claim says
+(``dpverify.rates.looking``). If the error is as predicted, it stays open only if an end of an
+interval is wrong by a whole margin even then.
 
 Intervals of a root mean square lean on the normal law. Where a few errors carry the sum of
-squares none is stated (``Metric.measure``), and what is claimed of such a point, or of a slope
-through it, stays open: neither shown nor refuted. Tails that no release has met are not
+squares no interval is stated (``Metric.measure``), and a claim about such a point, or about a
+slope through it, stays open: neither shown nor refuted. Tails in which no release falls are not
 noticed: with errors that are large and so rare, an rms claim can be refuted, or shown, with
 more than the stated probability.
 """
@@ -29,7 +29,9 @@ from dpverify.rates.metrics import LARGEST_SHARE
 
 _CARRIED = f" (no interval: one error has over {LARGEST_SHARE:.0%} of the sum of squares)"
 Predicted = Callable[[Curve, Point], float]
-"""The value of a curve at a point; whoever knows the specs provides it."""
+"""Function that computes the value of a curve at a point; a caller that knows the specs
+provides it.
+"""
 
 
 class Finding(Enum):
@@ -42,7 +44,7 @@ class Finding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One thing that is claimed, and how it ended."""
+    """One claimed relation, and its finding."""
 
     what: str
     finding: Finding
@@ -50,7 +52,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A point with the curves there; None where there is none. lines: those of others, by name."""
+    """Point with the curves there; None where there is none. lines: those of others, by name."""
 
     point: Point
     predicted: float | None = None
@@ -60,7 +62,7 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Measured over predicted."""
+        """Measured error over the predicted one."""
         return None if self.predicted is None else self.point.measured / self.predicted
 
 

@@ -2,10 +2,10 @@
 something open.
 
 A point is looked at several times, each time with more releases, and alpha is divided among the
-looks. What is at the edge of what is claimed is shown at one of them with at most that many
-times 2.5%. Half of the claim's releases are enough where they show everything; otherwise there
-are as many as the claim says, then twice and four times as many, so that a claim that holds is
-left open only where four times its releases are too few.
+looks. An error at the edge of the claim is shown at one of the looks with probability at most
+that many times 2.5%. Half of the claim's releases are enough where they show everything;
+otherwise there are as many as the claim says, then twice and four times as many, so that a
+claim that holds is left open only where four times its releases are too few.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dpverify.rates.metrics import FEWEST_REPEATS
 _MORE = (1, 2, 4)
 """For each look after the first one, its number of releases over the claim's."""
 _SURE = 5.5
-"""Standard errors of a slope that have room within its tolerance: 1.96 for its interval, the
-others for chance.
+"""Standard errors of a slope that fit within its tolerance: 1.96 for its interval, the others
+for chance.
 """
 _UNKNOWN = 1 / 3
 """Share of the tolerance that a slope may be off where its curve is not known beforehand."""
@@ -37,7 +37,7 @@ def looks(repeats: int) -> Iterator[tuple[int, float]]:
 
 
 def enough(claim: RateClaim, index: int, row: Row, slope: float | None) -> bool:
-    """Say whether a point needs no more releases.
+    """Return whether a point needs no more releases.
 
     slope: of the claim's curve in its regime; None where that is not known beforehand. The
     closer it is to an end of what is claimed, the more releases the points of the regime need.
@@ -49,7 +49,9 @@ def enough(claim: RateClaim, index: int, row: Row, slope: float | None) -> bool:
 
 
 def _precise(claim: RateClaim, index: int, row: Row, slope: float | None) -> bool:
-    """Say whether the point's interval is short enough for the slope, if others' are like it."""
+    """Return whether the point's interval is short enough for the slope, if the others' are
+    like it.
+    """
     if claim.exponent is None or index not in claim.regime:
         return True
     low, high = row.point.low, row.point.high

@@ -1,4 +1,4 @@
-"""Measuring: many releases at one value of the variable, their errors, the metric with
+"""Measurement: many releases at one value of the variable, their errors, the metric with
 intervals.
 """
 
@@ -24,11 +24,11 @@ _BATCH = 1 << 20  # numbers that are drawn at a time
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of the variable: the metric of ``repeats`` errors.
+    """Result at one value of the variable: the metric of ``repeats`` errors.
 
-    low, high: its 95% interval. surely_low, surely_high: its interval of level 1 - alpha, of which
-    refutations are made. n, d: records and columns. facts: what curves are computed from.
-    abstained: of the releases, how many; the error of one is infinite.
+    low, high: its 95% interval. surely_low, surely_high: its interval of level 1 - alpha, of
+    which refutations are made. n, d: records and columns. facts: what curves are computed from.
+    abstained: the number of releases that abstained; their error is infinite.
     """
 
     value: float
@@ -82,7 +82,7 @@ def measure(
 class Releases:
     """Independent releases at one value of the variable, of the mechanism or of a planted fault.
 
-    A larger number of them goes on where a smaller one ended, so that nothing is released twice.
+    A larger number of releases continues a smaller one, so that nothing is released twice.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Releases:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """The mechanism, or what a fault makes of it."""
+    """The mechanism, or the faulty mechanism of a planted fault."""
 
     mechanism: Mechanism[Any]
     value: Any

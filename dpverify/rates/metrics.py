@@ -23,7 +23,7 @@ _KINDS = ("rms", "median", "quantile", "misses")
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A measured value and an interval that contains the true one, by its method's coverage."""
+    """Measured value and an interval that contains the true one, by its method's coverage."""
 
     value: float
     low: float
@@ -32,8 +32,8 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """The l_p distance of an estimate's value from the truth, as the ``error`` of a claim; p >=
-    1, or infinity.
+    """Distance l_p of an estimate's value from the truth, as the ``error`` of a claim; p >= 1,
+    or infinity.
     """
 
     power: float = 2.0
@@ -53,9 +53,9 @@ class Metric:
     """Metric of errors e >= 0: "rms" (root mean square), "median", or "quantile" of a level in
     (0, 1).
 
-    "misses" is the share of errors above ``beyond``; what abstains is a miss.
-    tail: in place of a level, the name of a number t > 0 of the setting: the quantile that is
-    exceeded with probability exp(-t), so that a claim can run over t = ln(1 / beta).
+    "misses" is the share of errors above ``beyond``; an abstention is a miss. tail: in place of
+    a level, the name of a number t > 0 of the setting, for the quantile that is exceeded with
+    probability exp(-t), so that a claim can run over t = ln(1 / beta).
     """
 
     kind: str = "rms"
@@ -105,8 +105,8 @@ class Metric:
         alpha.
 
         rms: asymptotic (``mean_square``), and 0 to infinity where one error has over
-        LARGEST_SHARE of the sum of squares: a few errors then carry the mean, and nothing can
-        be said of it. A tail so rare that no error of it was drawn cannot be noticed: the true
+        LARGEST_SHARE of the sum of squares: a few errors then carry the mean, and no interval
+        can be stated. A tail so rare that no error of it was drawn cannot be noticed: the true
         value may be far above, and no interval from finitely many errors excludes it. Take the
         median where tails are heavy. median, quantile: at least 1 - alpha for every law
         (``order_statistics``). misses: exact for a binomial number (Clopper and Pearson).

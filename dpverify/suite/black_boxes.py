@@ -1,4 +1,5 @@
-"""Judge black boxes: functions with a claim that nothing derives, attacked as any other subject.
+"""Judgments of black boxes: functions with a claim that nothing derives, attacked as any other
+subject.
 
 The ledger records that their claim is asserted. Of such a function no law, lemma or stage is known.
 """
@@ -28,9 +29,9 @@ from dpverify.suite.dependencies import imports_at_the_top
 from dpverify.suite.events import Judgment, Outcome
 
 ASSERTED = "asserted"
-"""The status of a claim that nothing derives."""
+"""Status of a claim that nothing derives."""
 LONGER = 5
-"""The factor by which a black box gets more draws without --quick."""
+"""Factor by which a black box gets more draws without --quick."""
 _OUTCOMES = {
     Verdict.CONSISTENT: Outcome.HELD,
     Verdict.VIOLATED: Outcome.REFUTED,
@@ -43,7 +44,7 @@ def judge(
 ) -> Judgment:
     """Attack a black box, and each of its faults. unit: its name, and the command that replays it.
 
-    extent: how long, as arguments of ``audit``.
+    extent: the length of the attack, as arguments of ``audit``.
     """
     result = _attacked(box, seed, {"alpha": alpha, **extent})
     judged = audited(result, unit, _OUTCOMES[result.verdict], str(result.verdict))
@@ -72,7 +73,9 @@ def _attacked(box: BlackBox, seed: int, how: Mapping[str, Any]) -> AuditResult:
 def _callable(
     box: BlackBox, function: Callable[..., Any], seed: tuple[int, int]
 ) -> Callable[..., Any]:
-    """Wrap a function as an audit calls it, under its name; a seeded one gets its generator."""
+    """Wrap a function in the form that an audit calls, under its name; a seeded function gets
+    its generator.
+    """
     generators: tuple[np.random.Generator, ...] = ()
     if box.seeded:  # no other stream of the audit is seeded by these words
         words = sha256(f"noise of a black box, {seed}".encode()).digest()
@@ -101,7 +104,7 @@ def entry_of(box: BlackBox) -> dict[str, Any]:
 
 
 def explained(key: str, box: BlackBox) -> str:
-    """Say in text what is known of a black box's claim."""
+    """Describe in text what is known of a black box's claim."""
     entry = entry_of(box)
     return "\n".join(
         (
@@ -121,7 +124,7 @@ def explained(key: str, box: BlackBox) -> str:
 def digest_of(module: ModuleType) -> str:
     """Hash the code that the audits of a file rest on outside of the suite's own trees.
 
-    As ``text_digest_of``, and installed packages count by their versions.
+    The digest is that of ``text_digest_of``, and installed packages count by their versions.
     """
     return sha256(f"{_installed()}\n{text_digest_of(module)}".encode()).hexdigest()
 
@@ -146,8 +149,8 @@ def text_digest_of(module: ModuleType) -> str:
 def _named_in(module: ModuleType) -> Iterator[ModuleType]:
     """Yield the modules that a module's names are, or come from, and those that its text imports.
 
-    Neither has the other: a name may be bound by no import, and a number does not say where it
-    is from.
+    Neither set contains the other: a name may be bound by no import, and a number does not say
+    where it is from.
     """
     for value in list(vars(module).values()):
         kind = value if isinstance(value, (type, FunctionType)) else type(value)
@@ -160,7 +163,7 @@ def _named_in(module: ModuleType) -> Iterator[ModuleType]:
 
 
 def _imported_by(module: ModuleType) -> Iterator[str]:
-    """Yield what may be modules, of all that a module's text imports outside of functions."""
+    """Yield the names in a module's text, imported outside of functions, that may be modules."""
     for node in imports_at_the_top(_text(module)):
         if isinstance(node, ast.Import):
             below, base = [alias.name for alias in node.names], ""
@@ -174,7 +177,9 @@ def _imported_by(module: ModuleType) -> Iterator[str]:
 
 
 def _is_theirs(module: ModuleType) -> bool:
-    """Say whether a module is user code: not of this package, not installed, not Python's own."""
+    """Return whether a module is user code: not of this package, not installed, not Python's
+    own.
+    """
     file = getattr(module, "__file__", None)
     top = module.__name__.partition(".")[0]
     return file is not None and top != "dpverify" and not _is_installed(file)
@@ -187,8 +192,8 @@ def _is_installed(file: str) -> bool:
 
 @cache
 def _folders_of_installed() -> tuple[str, ...]:
-    """Return where installed packages and Python's own are; ``sysconfig`` works it out anew
-    each time.
+    """Return the folders of installed packages and of Python itself; ``sysconfig`` computes
+    them anew each time.
     """
     kinds = ("stdlib", "platstdlib", "purelib", "platlib")
     return tuple(f"{Path(sysconfig.get_path(kind)).resolve()}/" for kind in kinds)

@@ -27,7 +27,7 @@ _THEORY = ("spec.theory.profiles", "spec.theory.filtered_laws")  # judges take t
 
 
 class Changed:
-    """The files that changed in a suite's folder, and in this package where that is a checkout.
+    """Files that changed in a suite's folder, and in this package where that is a checkout.
 
     Raises ValueError where git cannot say what changed.
     """
@@ -59,7 +59,7 @@ class Changed:
         ]
 
     def _is_boxed(self, unit: Any) -> bool:
-        """Say whether a unit is a black box: an audit without a spec."""
+        """Return whether a unit is a black box: an audit without a spec."""
         name = unit.name.partition(":")[0]
         return unit.kind == "audit" and self._sources.file(f"spec.{name}") is None
 
@@ -67,8 +67,8 @@ class Changed:
         """Return whether a module, or one of those that it imports, changed; what it loads by
         name is not followed.
 
-        One that imports the whole package depends on all of it, for it may read what is there;
-        a helper does not that asks for a version or a place alone.
+        A module that imports the whole package depends on all of it, because it may read
+        anything there; a helper that asks only for a version or a place does not.
         """
         found = self._judges.closure({module})
         own = {name for name in found if not name.startswith("dpverify.")}

@@ -30,7 +30,7 @@ TRUSTED = (
     "mechanisms",
     "tables",
 )
-"""The folders of the trusted core."""
+"""Folders of the trusted core."""
 _PACKAGE = Path(dpverify.__file__).resolve().parent
 _THEORY = ("spec", "theory")
 _OF_A_SUITE = ("spec", "mechanisms", "audits", "tests")
@@ -41,9 +41,9 @@ _PREFIX = "obligation_"
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of this package and of the suite in ``root``, by dotted name: "spec.theory.laws".
+    """Sources of this package and of the suite in ``root``, by dotted name: "spec.theory.laws".
 
-    ours: the root whose theory a suite without a folder spec/theory/ has.
+    ours: the root whose theory is used for a suite without a folder spec/theory/.
     """
 
     root: Path
@@ -114,9 +114,9 @@ class Sources:
         """Return the modules that state a lemma under this obligation: of the trusted core, and
         the suite's mechanisms.
 
-        A module does if one of its strings is the obligation's name, with or without the path
-        before it. What a format string inserts is known if it is a constant of the module, and
-        could be anything if not.
+        A module states one if one of its strings is the obligation's name, with or without the
+        path before it. What a format string inserts is known if it is a constant of the module,
+        and could be anything if not.
         """
         return {
             module
@@ -154,7 +154,9 @@ class Sources:
         return self._used[module]
 
     def asks_for_its_place(self, module: str, package: str) -> bool:
-        """Say whether a module uses a package that it imports for its version and place alone."""
+        """Return whether a module uses a package that it imports for its version and place
+        alone.
+        """
         return _places_alone(self.text(module), package)
 
     def _loaded(self, alias: ast.alias) -> set[str]:
@@ -220,7 +222,7 @@ def _imports(text: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
 
 
 def imports_at_the_top(text: bytes) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    """Return all imports but those in functions; none in what is no Python text."""
+    """Return all imports but those in functions; none for text that is not Python."""
     try:
         found = _statements(ast.parse(text), ast.FunctionDef, ast.AsyncFunctionDef)
         return tuple(node for node in found if isinstance(node, (ast.Import, ast.ImportFrom)))
@@ -247,7 +249,7 @@ def _statements(node: ast.AST, *closed: type[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the children of a node, but for what is for type checkers alone."""
+    """Yield the children of a node, except those that only type checkers see."""
     if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
         yield from node.orelse
     else:
@@ -256,7 +258,7 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def _places_alone(text: str, name: str) -> bool:
-    """Say whether a name is used, and for nothing but attributes such as ``dpverify.__file__``."""
+    """Return whether a name is used, and only for attributes such as ``dpverify.__file__``."""
     used, placed = 0, 0
     for node in ast.walk(_tree(text)):
         used += isinstance(node, ast.Name) and node.id == name

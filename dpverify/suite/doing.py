@@ -1,4 +1,4 @@
-"""Having units done by an engine, but for those that an earlier run did."""
+"""Execution of units by an engine, except those that an earlier run did."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def results(
     known: Callable[[AnyUnit], UnitFinished | None] = lambda unit: None,
 ) -> Iterator[UnitFinished]:
     """Yield the known results, then those of all other units, done by the engine with ``do``, a
-    function of a module. Several workers begin with what was slow last time, so that none of
-    them waits at the end.
+    function of a module. Several workers begin with the units that were slow last time, so that
+    none of them waits at the end.
     """
     earlier = {unit: found for unit in units if (found := known(unit)) is not None}
     yield from earlier.values()

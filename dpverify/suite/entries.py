@@ -1,6 +1,6 @@
-"""Load what a suite's files hold: a mechanism of three files, an exhibit, a file of black boxes.
+"""Loaders of a suite's files: a mechanism of three files, an exhibit, a file of black boxes.
 
-Everything that one of them lacks is named at once, with its signature.
+They name everything that a file lacks at once, with its signature.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpverify.suite.pieces import class_name_of, told
 
 
 class SuiteError(Exception):
-    """The trees do not fit together, or a file in them cannot be loaded."""
+    """Error of a suite: the trees do not fit together, or a file in them cannot be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Entry:
 
     @property
     def keyed(self) -> dict[str, Configuration]:
-        """The configurations by ledger key, "mechanism:adjacency:name"."""
+        """Configurations by ledger key, "mechanism:adjacency:name"."""
         return {key_of(self.name, one): one for one in self.configurations}
 
     @property

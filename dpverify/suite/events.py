@@ -1,4 +1,4 @@
-"""The one typed stream of events that every command emits and every report consumes."""
+"""Typed stream of events that every command emits and every report consumes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _PRECEDENCE = (
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The event before the first unit. alpha: the false-alarm probability of everything the
-    suite certifies.
+    """Event before the first unit. alpha: the false-alarm probability of everything the suite
+    certifies.
 
     expected: seconds that units took last time, by kind and name, where that is known. shard:
     which of how many this run is, "2/8". planned: every unit of all shards, by kind and name.
@@ -58,7 +58,9 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class UnitFinished:
-    """One unit of work. ``summary`` is one line; ``details`` are more; ``data`` is for machines."""
+    """Event of one finished unit of work. ``summary`` is one line; ``details`` are more;
+    ``data`` is for machines.
+    """
 
     kind: str
     name: str
@@ -101,8 +103,8 @@ def finished(
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """After the last unit, or where a run was stopped (``interrupted``): the counts so far are
-    valid.
+    """Event after the last unit, or where a run was stopped (``interrupted``): the counts so
+    far are valid.
 
     ending: why it was stopped, where the exit code does not say so.
     """
@@ -144,7 +146,7 @@ _MAY_BE_MISSING = ("summary",)
 
 
 def from_json(plain: Any) -> Event:
-    """Read what ``to_json`` wrote; what a later version has added is left out. Raises
+    """Read what ``to_json`` wrote; fields that a later version has added are left out. Raises
     ValueError for anything else.
     """
     name = plain.get("event") if isinstance(plain, dict) else None

@@ -34,7 +34,7 @@ from dpverify.suite.trees import Suite
 
 @dataclass(frozen=True, slots=True)
 class CellPart:
-    """A piece of an experiment as plain data: a method in a cell, or an order's planted fault."""
+    """Piece of an experiment as plain data: a method in a cell, or an order's planted fault."""
 
     rate: str
     panel: str = ""
@@ -70,8 +70,8 @@ def units_of(suite: Suite, names: Sequence[str], options: RateOptions) -> int:
 
 
 class ExperimentJudge:
-    """An experiment whose cells and faults come in, in any order: a panel is shown with its
-    last cell, and the orders are judged with the last part of all.
+    """Judge of an experiment whose cells and faults arrive in any order: a panel is shown with
+    its last cell, and the orders are judged with the last part of all.
     """
 
     def __init__(self, suite: Suite, key: str, options: RateOptions) -> None:
@@ -92,7 +92,7 @@ class ExperimentJudge:
 
     @property
     def parts(self) -> Sequence[CellPart]:
-        """List what is to be measured; nothing, where the experiment is refused."""
+        """List the parts to measure; none where the experiment is refused."""
         return [*self._cells, *self._faults]
 
     def begin(self) -> Iterator[UnitFinished]:
@@ -101,7 +101,7 @@ class ExperimentJudge:
             yield verdict(self._study, {}, [], {}, self._refused)
 
     def take(self, done: UnitFinished) -> Iterator[UnitFinished]:
-        """Take a part that finished; yield what can be judged now."""
+        """Take a finished part; yield everything that can be judged then."""
         self._done[done.name] = done
         for panel in list(self._waiting):
             own = [part for part in self._cells if part.panel == panel]
@@ -194,7 +194,7 @@ def _alpha(suite: Suite, experiment: Experiment) -> float:
 
 
 def run_cell(part: CellPart, options: RateOptions) -> UnitFinished:
-    """Measure a cell, or try to see a fault."""
+    """Measure a cell, or look for a fault."""
 
     def measured() -> Judgment:
         suite = loaded(options.suite)
@@ -205,7 +205,7 @@ def run_cell(part: CellPart, options: RateOptions) -> UnitFinished:
 
 
 def known_cell(part: CellPart, options: RateOptions, data: Mapping[str, Any]) -> UnitFinished:
-    """Return a part that was measured by an earlier run, from its data."""
+    """Return a part that an earlier run measured, from its data."""
     return finished(PART, part.name, options.replay(part), partial(_measured, part, data))
 
 

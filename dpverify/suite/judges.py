@@ -1,4 +1,4 @@
-"""The judges: each takes one unit of work by name and says how it ended.
+"""Judges: each takes one unit of work by name and says how it ended.
 
 audit: attack the shipped sampler. exhibit: refute a false claim. obligation: run one of the spec's.
 profile: the exact loss of every crafted pair, from the spec's law. refinement: the tie.
@@ -45,12 +45,12 @@ from dpverify.suite.resuming import code_of, keyed
 from dpverify.suite.trees import Suite, find_root, is_borrowed, load, module_of_audits
 
 TOTAL_ALPHA = 1e-6
-"""The false-alarm probability of everything a run of the suite certifies."""
+"""False-alarm probability of everything that a run of the suite certifies."""
 AUDITS = ("audit", "exhibit", "tracing")
 TRACED = ":traced"
-"""Ends the name of an audit by tracing."""
+"""Ending of the name of an audit by tracing."""
 SHARED_LOOPS = "samplers"
-"""The refinement unit of what all mechanisms share."""
+"""Name of the refinement unit for the code that all mechanisms share."""
 DEFAULT_DIGITS = 50
 _ENDLESS = 10**12
 _TOGETHER = Together()
@@ -60,7 +60,7 @@ _OUTCOMES = {
     Verdict.POWERLESS: Outcome.POWERLESS,
 }
 CURVE = 8
-"""Certified points of the trade-off curve, for the report."""
+"""Number of certified points of the trade-off curve, for the report."""
 QUICK_TRIALS, THOROUGH_TRIALS = 400_000, 2_000_000
 
 
@@ -76,8 +76,8 @@ class Unit:
 class Options:
     """Options that all units of one run share.
 
-    audits: among how many of them TOTAL_ALPHA is divided; None: counted, which loads every
-    configuration.
+    audits: the number of audits among which TOTAL_ALPHA is divided; None: counted, which loads
+    every configuration.
     """
 
     suite: Path | None = None
@@ -96,8 +96,8 @@ class Options:
         """Return how long an audit attacks: so many draws, or sequentially for so many seconds
         a unit.
 
-        quick: how many are enough for this unit under --quick, where it says so; longer:
-        without it.
+        quick: the number of draws that suffices for this unit under --quick, where the unit
+        states one; longer: the number without --quick.
         """
         if self.seconds is None:
             own = quick is not None and self.trials == QUICK_TRIALS and not self.thorough
@@ -134,11 +134,11 @@ def run_unit(unit: Unit, options: Options) -> UnitFinished:
 
 
 def rests_on(suite: Suite, name: str) -> str:
-    """Hash the code outside of a suite of somebody's own that an audit, a rate or an experiment
-    in it rests on.
+    """Hash the code outside of a user's suite on which an audit, a rate or an experiment in it
+    rests.
 
-    Empty for this package's suite, and for what measures the auditor: these rest on the package
-    alone.
+    The digest is empty for this package's suite, and for measurements of the auditor, which
+    rest on the package alone.
     """
     file = name.partition(":")[0]
     if suite.root == find_root() or file not in _files_of_audits(suite):
@@ -178,19 +178,19 @@ def certified_units(suite: Suite) -> int:
 
 
 def audited_keys(of: Suite | Entry) -> list[str]:
-    """List the configurations; what runs behind the filter of those that have one; openings."""
+    """List the keys of the configurations, of the plans behind filters, and of the openings."""
     keyed = of.configurations if isinstance(of, Suite) else of.keyed
     return [key + part for key, one in keyed.items() for part in attacked_in(one)]
 
 
 def traced_keys(of: Suite | Entry) -> list[str]:
-    """List those of the configurations that tracing attacks, too."""
+    """List the keys of the configurations that tracing attacks, too."""
     keyed = of.configurations if isinstance(of, Suite) else of.keyed
     return [key + TRACED for key, one in keyed.items() if one.traced is not None]
 
 
 def attacked_under(suite: Suite, key: str) -> tuple[Configuration, Attacked]:
-    """Return the configuration of one of ``audited_keys``, and what is attacked of it."""
+    """Return the configuration of one of ``audited_keys``, and the attacked part of it."""
     name = key.removesuffix(BEHIND_THE_FILTER).removesuffix(OPENING)
     configuration = suite.configuration(name)
     return configuration, attacked_in(configuration)[key.removeprefix(name)]
@@ -203,7 +203,9 @@ def seed_of(unit_name: str, seed: int) -> int:
 
 
 def judge_audit(suite: Suite, name: str, options: Options, parts: Together = _TOGETHER) -> Judgment:
-    """Attack one of ``audited_keys``, or a black box. parts: which attacks were done elsewhere."""
+    """Attack one of ``audited_keys``, or a black box. parts: results of attacks that were done
+    elsewhere.
+    """
     if name.partition(":")[0] in suite.boxes:
         return _judge_box(suite, name, options)
     _, attacked = attacked_under(suite, name)
@@ -413,9 +415,9 @@ def _exact_pair(suite: Suite, mechanism: Any, p: Any, q: Any) -> tuple[Any, Any]
 
 
 def _mixed(suite: Suite, differing: list[tuple[Any, Any]], epsilon: Fraction) -> Any:
-    """Bound the delta of stages of several kinds: squares of mu add up, so do bounds on the
-    others' losses, by which epsilon is less; keys that only one side has surface with the rest
-    of delta.
+    """Bound the delta of stages of several kinds. Squares of mu add up; so do bounds on the
+    others' losses, which are subtracted from epsilon. Keys that only one side has surface with
+    the rest of delta.
     """
     square, shift, missed = Fraction(0), Fraction(0), mp.mpf(0)
     for a, b in differing:

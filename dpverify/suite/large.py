@@ -1,4 +1,4 @@
-"""Audits that are large, in parts that run apart: the subject and each planted fault at once.
+"""Large audits, in parts that run apart: the subject and each planted fault at once.
 
 A part is plain data, as any unit, and its result the same as in one piece; the audit is judged
 from all of them.
@@ -31,7 +31,7 @@ from dpverify.suite.resuming import keyed
 from dpverify.suite.trees import Suite
 
 LARGE = 10**9
-"""Numbers that the attack on the subject draws: a million draws in a thousand columns."""
+"""Numbers that a large attack draws on the subject: a million draws in a thousand columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class AuditPart:
 
     @property
     def name(self) -> str:
-        """Name the part for people, where it fails."""
+        """Name of the part for people, where it fails."""
         return f"{self.audit} part {self.number}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditOfParts:
-    """An audit with the results of its parts, and the seconds that they took."""
+    """Audit with the results of its parts, and the seconds that they took."""
 
     name: str
     parts: Mapping[int, Any]
@@ -59,7 +59,7 @@ class AuditOfParts:
 
 
 def is_large(suite: Suite, unit: Unit, options: Options) -> bool:
-    """Say whether draws times columns, over both sides of all pairs, reach LARGE. A bet on
+    """Return whether draws times columns, over both sides of all pairs, reach LARGE. A bet on
     draws has no parts.
     """
     if unit.kind != "audit" or options.seconds is not None:
@@ -81,9 +81,7 @@ def unit_results(
     engine: Engine,
     known: Callable[[Unit], UnitFinished | None],
 ) -> Iterator[UnitFinished]:
-    """Yield as ``results`` does, with the parts of what is large apart, if there is more than
-    one worker.
-    """
+    """Yield as ``results`` does, with large units in parts if there is more than one worker."""
     large = [
         unit
         for unit in units

@@ -21,7 +21,7 @@ from dpverify.suite.trees import Suite
 
 
 def judge_behind_the_filter(suite: Suite, entry: Entry, configuration: Configuration) -> Judgment:
-    """Judge what runs behind a filter on its friendly pairs, both ways, at two points of its
+    """Judge the plan behind a filter on its friendly pairs, both ways, at two points of its
     claim.
     """
     part = KeptPart(configuration.mechanism)
@@ -53,10 +53,10 @@ _DIGITS_OF_SUMS = 20
 
 
 def one_number_decides(plan: Plan) -> bool:
-    """Return whether what is released decides the losses of what follows, so that these do not
-    add up: a number its scales, the place of a report which queries are left. In one unit
-    stages have the same noise after every number, and a number of millions of values is not
-    summed over.
+    """Return whether the released number decides the losses of the later stages, so that these
+    losses do not add up: a number decides the later scales, the place of a report decides which
+    queries are left. It does not in one unit, where stages have the same noise after every
+    number; and a number of millions of values is not summed over.
     """
     first, *later = stages_of(plan)
     if first.query.width not in (None, 1) or isinstance(first.query, OneUnit):
@@ -67,7 +67,9 @@ def one_number_decides(plan: Plan) -> bool:
 
 
 def summed(suite: Suite, p: Any, q: Any, epsilon: Fraction) -> Any:
-    """Compute delta at epsilon, over all values of the number; hardly above the true one."""
+    """Compute delta at epsilon, summed over all values of the number; hardly above the true
+    delta.
+    """
     with mp.workdps(_DIGITS_OF_SUMS):
         at = mp.mpf(epsilon.numerator) / epsilon.denominator
         return suite.theory["filtered_laws"].delta_of_transcripts(p, q, at)

@@ -1,11 +1,11 @@
-"""The file lemmas.toml: which obligations held, of how many cases, and the digest of the code
-they held for.
+"""Records in lemmas.toml of the obligations that held: of how many cases, and the digest of the
+code for which they held.
 
-What a lemma says is proved by its obligation, which a release does not run. This file lets a
+A lemma's statement is proved by its obligation, which a release does not run. This file lets a
 reader of a claim see whether that was done for the code at hand. It is a record for people: no
 claim, and nothing in the ledger, depends on it, and ``dpverify prove`` runs every obligation of
-a suite's own files whatever it says. Only of what a suite borrows from this package is an
-obligation taken as it is recorded there, if that is of this code.
+a suite's own files whatever it says. Only an obligation that a suite borrows from this package
+is accepted as recorded there, if the record is of this code.
 
 The digest of an obligation is that of its spec, of the modules of the trusted core that state a
 lemma under its name, and of everything that these import (dpverify/suite/dependencies.py). It
@@ -76,7 +76,7 @@ class Build:
 
     @cached_property
     def obligations(self) -> tuple[str, ...]:
-        """Every obligation of the suite's own files, as lemmas name it,
+        """Obligations of the suite's own files, as lemmas name them:
         "theory/queries.py:obligation_count".
         """
         return tuple(
@@ -89,7 +89,7 @@ class Build:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """The digest of every obligation."""
+        """Digests of all obligations."""
         return {name: self.digest(name) for name in self.obligations}
 
     def digest(self, obligation: str) -> str:
@@ -136,8 +136,8 @@ def _ours() -> tuple[Build, Mapping[str, Checked]]:
 
 
 def shipped(obligation: str) -> Checked | None:
-    """Find what this package's own lemmas.toml has of an obligation in its own spec/; None
-    unless it is of this code.
+    """Return the record of an obligation of this package's own spec/ in its lemmas.toml; None
+    unless the record is of this code.
     """
     build, recorded = _ours()
     known = recorded.get(obligation)
@@ -161,7 +161,7 @@ def path_of(root: Path) -> Path:
 
 
 def read(path: Path) -> dict[str, Checked]:
-    """Return what is recorded, by obligation; nothing if there is no file yet.
+    """Return the recorded obligations, by name; none if there is no file yet.
 
     Raises ValueError when the file is not what ``write`` writes.
     """
@@ -187,7 +187,9 @@ def read(path: Path) -> dict[str, Checked]:
 
 
 def write(path: Path, entries: Mapping[str, Checked]) -> None:
-    """Replace the file; a line an obligation, so that versions of it merge well."""
+    """Replace the file, with one line for each obligation, so that versions of the file merge
+    well.
+    """
     lines = [
         f"{json.dumps(name)} = {{ cases = {entries[name].cases}, digest = "
         f"{json.dumps(entries[name].digest)} }}\n"
@@ -212,8 +214,8 @@ def differences(recorded: Mapping[str, Checked], build: Build) -> dict[str, str]
 
 
 def check_readable(build: Build, suite: Suite, obligations: Iterable[str]) -> None:
-    """Raise ValueError unless sources show these obligations, and who states the lemmas of the
-    suite's claims.
+    """Raise ValueError unless the sources show these obligations, and the modules that state
+    the lemmas of the suite's claims.
     """
     for name in obligations:
         if name not in build.digests:
@@ -237,8 +239,8 @@ def shown(name: str, kind: str) -> str:
 
 
 class Recorder:
-    """A consumer that writes down each obligation that held, and removes each that did not, as
-    it finishes.
+    """Consumer that writes down each obligation that held, and removes each that did not, as it
+    finishes.
     """
 
     def __init__(self, path: Path, build: Build) -> None:

@@ -1,5 +1,5 @@
-"""The auditor measures itself, in units of work: false alarms ("coverage"), and what it sees
-("power").
+"""Measurements of the auditor itself, in units of work: false alarms ("coverage"), and detected
+deficits ("power").
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FULL = Effort(few=QUICK_TRIALS, many=THOROUGH_TRIALS, deficits=10, faults=10, ag
 _SAMPLES = {QUICK: 100_000, FULL: 400_000}
 """Draws of the oracle, on each side."""
 _COMPARED = {QUICK: (Fraction(3, 10),), FULL: (Fraction(1, 10), Fraction(3, 10))}
-"""The deficits at which the draws needed are compared with an oracle's."""
+"""Deficits at which the number of draws needed is compared with an oracle's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,15 @@ class MeasureOptions:
 
 
 def coverage_units(names: Sequence[str] = ()) -> list[Unit]:
-    """List one unit a case, those with most audits first, among these names; no names: all."""
+    """List one unit for each case, those with most audits first, among these names; no names:
+    all.
+    """
     listed = sorted(cases().values(), key=lambda case: case.alpha)
     return [Unit("coverage", case.name) for case in listed if not names or case.name in names]
 
 
 def power_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
-    """List one unit for every audit of a mechanism's claim, whose law is known, among these
+    """List one unit for every audit of a mechanism's claim whose law is known, among these
     names; no names: all.
     """
     chosen = [unit.name for unit in audit_units(suite, names) if unit.kind == "audit"]
@@ -95,8 +97,8 @@ def run_measuring(
     known: Mapping[str, UnitFinished] | None = None,
     shard: Shard = WHOLE,
 ) -> int:
-    """Measure all units but the ``known`` ones and return the exit code; after Ctrl-C what is
-    there is valid.
+    """Measure all units but the ``known`` ones and return the exit code; a run that Ctrl-C
+    stops leaves valid results.
     """
     coverage = bool(units) and units[0].kind == "coverage"
     chance = chance_of_failing_all(options.quick) if coverage else TOTAL_ALPHA
@@ -158,9 +160,10 @@ def _coverage_data(found: Coverage) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Draws a side for power ENOUGH: an oracle's, and ours as a multiple of them.
+    """Draws on each side for power ENOUGH: an oracle's number, and ours as a multiple of it.
 
-    oracle: None where no event breaks the claim; closed: whether the law is, so that this is known.
+    oracle: None where no event breaks the claim; closed: whether the law is closed, so that the
+    oracle's number is known.
     """
 
     share: Fraction

@@ -1,8 +1,7 @@
-"""Results of several runs, shards of one or not, as those of one run.
+"""Merged results of several runs, shards of one run or not, as those of one run.
 
-Runs are merged only if they were asked for the same: command, seed, sizes, code and suite. Then
-each unit has the same result wherever it was done, which is checked for units that several runs
-did.
+Runs are merged only if their command, seed, sizes, code and suite are the same. Then each unit
+has the same result wherever it was done; this is checked for units that several runs did.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _NAMED = 5
 
 
 class NotOneRun(NotEvents):
-    """Files of runs that were not asked for the same; the message says what differs."""
+    """Refusal of files of runs with different requests; the message names the difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The first event of the merged run, and the results by kind and name."""
+    """Merged run: its first event, and the results by kind and name."""
 
     started: RunStarted
     units: Mapping[str, UnitFinished]
@@ -63,7 +62,7 @@ def merge(paths: Sequence[Path]) -> Merged:
 
 
 def _first(files: Sequence[Stored]) -> RunStarted:
-    """Return the beginning of the first run, after holding all others against it."""
+    """Return the beginning of the first run, after comparing it with all others."""
     begun = [(file.path, one) for file in files for one in file.started]
     for file in files:
         if not file.started:
@@ -90,8 +89,8 @@ def _different(name: str, mine: object, theirs: object) -> str:
 
 
 def _by_name(files: Iterable[Stored]) -> dict[str, UnitFinished]:
-    """Return each unit once; a valid result goes before an invalid one. What is judged from
-    parts is left out.
+    """Return each unit once; a valid result goes before an invalid one. Units that are judged
+    from parts are left out.
     """
     found: dict[str, UnitFinished] = {}
     for file in files:
@@ -112,5 +111,5 @@ def _by_name(files: Iterable[Stored]) -> dict[str, UnitFinished]:
 
 
 def _result(unit: UnitFinished) -> UnitFinished:
-    """Keep what does not depend on where and when a unit was done."""
+    """Return the part of a result that does not depend on where and when the unit was done."""
     return replace(unit, seconds=0.0, replay="")

@@ -1,4 +1,4 @@
-"""Lemmas held against the statements that their obligations declare."""
+"""Comparison of lemmas with the statements that their obligations declare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of an experiment: a table a panel, and the verdict on its orders."""
+"""Reports of an experiment: a table for each panel, and the verdict on its orders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARKS = {Constant: "private for nothing", NotPrivate: "not private", Refuted: "
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """An experiment that is being run.
+    """Experiment that is being run.
 
     whole: with what a quick run leaves out. alpha: of one comparison.
     """
@@ -67,8 +67,8 @@ def panel_unit(
 def _table(
     experiment: Experiment, panel: str, cells: Mapping[str, Sequence[Cell]]
 ) -> tuple[str, ...]:
-    """Build a table with a row a value and a column a method or reference; then who refuses,
-    and why.
+    """Build a table with a row for each value and a column for each method or reference, and
+    list the methods that refuse, and why.
     """
     beside = {
         name: reference.numbers[panel]
@@ -106,7 +106,7 @@ def _shown(cell: Cell) -> str:
 
 
 def _panel_data(study: Study, panel: str, cells: Mapping[str, Sequence[Cell]]) -> dict[str, Any]:
-    """Return all that a picture draws."""
+    """Return the data of a panel's picture."""
     experiment = study.experiment
     return {
         "experiment": study.key,
@@ -193,8 +193,8 @@ def _left_out(study: Study) -> str:
 
 
 def _details(study: Study, judged: Sequence[Judged], seen: Mapping[str, str]) -> tuple[str, ...]:
-    """List what is compared, a line an order and panel, what was not seen, and where numbers
-    come from.
+    """List the comparisons, a line for each order and panel, the faults that were not seen, and
+    the sources of numbers.
     """
     experiment = study.experiment
     lines = [

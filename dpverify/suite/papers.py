@@ -1,4 +1,4 @@
-"""The map from items of papers to the code that states them, generated from the code."""
+"""Map from items of papers to the code that states them, generated from the code."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class NumberedItem:
     """One numbered item of a paper that this project implements, as ``numbered_items.toml``
     lists it.
 
-    stated_as: "" if code states it; else the item under which it is stated, of this paper or
-    "KEY, item". why: why it is not stated apart, in place of that.
+    stated_as: "" if code states the item; else the item under which it is stated, of this paper
+    or "KEY, item". why: the reason why the item is not stated, in place of ``stated_as``.
     """
 
     paper: str
@@ -76,8 +76,8 @@ IN_PROSE = frozenset(
 
 
 def proof_at(place: str, paper: str, item: str) -> str:
-    """Say which theorems of a kernel's rule Coq has checked, or that an item that the rule
-    states is proved in prose; "" for any other place.
+    """Name the theorems of a kernel's rule that Coq has checked, or say that an item that the
+    rule states is proved in prose; "" for any other place.
     """
     path, _, name = place.rpartition(":")
     if not path.startswith("dpverify/privacy/rules/"):
@@ -87,8 +87,8 @@ def proof_at(place: str, paper: str, item: str) -> str:
 
 
 def missing_items(stated: Sequence[Statement]) -> list[str]:
-    """List numbered items that nothing states and nothing explains, and statements of items
-    that no paper has.
+    """List numbered items that are neither stated nor explained, and statements of items that
+    no paper has.
     """
     listed = {(item.paper, item.item) for item in numbered_items()}
     missing = []
@@ -113,7 +113,9 @@ _NUMBER = re.compile(
 
 
 def _stated_by(item: NumberedItem, stated: Sequence[Statement]) -> bool:
-    """Say whether a statement begins with the item, or with what it is stated as."""
+    """Return whether a statement begins with the item, or with the item under which it is
+    stated.
+    """
     paper, begins = item.paper, item.stated_as or item.item
     key, _, rest = begins.partition(", ")
     if item.stated_as and rest and key in {statement.paper for statement in stated}:
@@ -154,8 +156,8 @@ def _statement(stated: list[tuple[Source, str]]) -> Statement:
 
 
 def unsourced(suite: Suite) -> list[str]:
-    """List laws and bounds that say no source: there should be none. Our own suite has bounds
-    of every mechanism; another has those that it has.
+    """List laws and bounds that name no source: there should be none. Our own suite has to have
+    bounds for every mechanism; another suite need not.
     """
     missing, has_all = [], suite.root == find_root()
     for entry in suite.entries.values():

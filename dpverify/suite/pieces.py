@@ -1,4 +1,6 @@
-"""Check what the files of a suite must hold, and tell everything that one of them lacks at once."""
+"""Checks of what the files of a suite must contain; everything that a file lacks is named at
+once.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,12 @@ _METHODS = {
 
 
 def class_name_of(name: str) -> str:
-    """Name the mechanism's class in a file of this name."""
+    """Return the name of the mechanism's class in a file of this name."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 def shapes_of(tree: str, name: str) -> tuple[str, ...]:
-    """List what a file in mechanisms/, spec/ or audits/ must hold, as signatures."""
+    """List the contents that a file in mechanisms/, spec/ or audits/ must have, as signatures."""
     return {
         "mechanisms": (_class_shape(name), *(f"    {shape}" for shape in _METHODS.values())),
         "spec": (_LAW, _SENSITIVITIES, _OBLIGATION),
@@ -209,7 +211,7 @@ def _lacks_of_pairs(name: str, pairs: Any) -> Iterator[str]:
 
 
 def lacks_of_export(module: ModuleType, name: str, kind: type) -> Iterator[str]:
-    """Yield what is missing or wrong of the things that a file exports under this name."""
+    """Yield what is missing or wrong among the things that a file exports under this name."""
     if not hasattr(module, name):
         yield f"there is no {name}; write\n{_SHAPES[name]}"
     elif all_of(module, name, kind) is None:
@@ -218,7 +220,9 @@ def lacks_of_export(module: ModuleType, name: str, kind: type) -> Iterator[str]:
 
 
 def all_of(module: ModuleType, name: str, kind: type) -> tuple[Any, ...] | None:
-    """Read what a file exports under this name, one or more of a kind; None for anything else."""
+    """Return what a file exports under this name, one thing or several of a kind; None for
+    anything else.
+    """
     found = getattr(module, name, None)
     if isinstance(found, kind):
         return (found,)
@@ -228,7 +232,9 @@ def all_of(module: ModuleType, name: str, kind: type) -> tuple[Any, ...] | None:
 
 
 def _takes(function: Callable[..., Any], arguments: int) -> bool:
-    """Say whether a function takes so many arguments; one without a signature is believed."""
+    """Return whether a function takes so many arguments; a function without a signature is
+    assumed to.
+    """
     try:
         inspect.signature(function).bind(*[None] * arguments)
     except TypeError:

@@ -34,7 +34,7 @@ Part = RatePart | CellPart
 
 
 class Rates:
-    """The rates and experiments that some names select; no names: all."""
+    """Rates and experiments that some names select; no names: all."""
 
     def __init__(self, suite: Suite, names: Sequence[str], options: RateOptions) -> None:
         rates, experiments = rate_names(suite, names), experiment_names(suite, names)
@@ -48,7 +48,7 @@ class Rates:
 
     @property
     def parts(self) -> list[Part]:
-        """Everything that is to be measured."""
+        """All parts to measure."""
         return [part for judge in self._judges for part in judge.parts]
 
     def measured(
@@ -70,7 +70,9 @@ class Rates:
         return results(parts, self._options, run_either, engine, earlier)
 
     def judged(self, done: Iterable[UnitFinished]) -> Iterator[UnitFinished]:
-        """Yield each part, and after it what can be judged then. What lacks parts is not judged."""
+        """Yield each part, and after it everything that can be judged then; a rate without all
+        of its parts is not judged.
+        """
         of = {part.name: judge for judge in self._judges for part in judge.parts}
         for experiment in self._experiments:
             yield from experiment.begin()

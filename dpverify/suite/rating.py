@@ -1,8 +1,8 @@
 """Rates as units of work: points and planted faults are measured apart, then judged together.
 
-The specs' curves and the claims about errors are joined here, by the names of functions. What is
-measured is written down point by point, under a key of everything it depends on, so that a stopped
-run can be resumed where it was.
+This module joins the specs' curves and the claims about errors, by the names of functions.
+Measurements are written down point by point, under a key of everything that they depend on, so
+that a stopped run can be resumed.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from dpverify.suite.trees import Suite, load
 from dpverify.suite.verdicts import Run, curves_of, judge
 
 THOROUGH = 4
-"""Releases of a full run, in releases of a quick run."""
+"""Factor on the number of releases in a full run, compared with a quick run."""
 _DIGITS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class RatePart:
-    """A piece of a rate as plain data: the point of an index, or a fault by name."""
+    """Piece of a rate as plain data: the point of an index, or a fault by name."""
 
     rate: str
     index: int = 0
@@ -60,11 +60,11 @@ class RatePart:
 
 
 class Named(Protocol):
-    """A piece of work that knows its rate."""
+    """Piece of work that knows its rate."""
 
     @property
     def rate(self) -> str:
-        """Its name."""
+        """Name of the rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,9 @@ def rate_names(suite: Suite, names: Sequence[str]) -> list[str]:
 
 
 def selected(keys: Iterable[str], names: Sequence[str]) -> list[str]:
-    """List the keys "mechanism:name" that a name is, or is the mechanism of; without names all."""
+    """List those of the keys "mechanism:name" that are among these names, or whose mechanism
+    is; no names: all.
+    """
     return [key for key in keys if not names or any(n in (key, key.split(":")[0]) for n in names)]
 
 
@@ -103,7 +105,7 @@ def parts_of(rate: str, claim: RateClaim) -> list[RatePart]:
 
 
 class RateJudge:
-    """A rate whose parts come in, in any order, and which is judged with the last of them."""
+    """Judge of a rate whose parts arrive in any order: the rate is judged with the last of them."""
 
     def __init__(self, suite: Suite, rate: str, options: RateOptions) -> None:
         self._claim = suite.rate(rate)[1]
@@ -113,7 +115,7 @@ class RateJudge:
         self._done = list[UnitFinished]()
 
     def take(self, done: UnitFinished) -> Iterator[UnitFinished]:
-        """Take a part that finished; yield the rate if it was the last one."""
+        """Take a finished part; yield the rate if it was the last one."""
         self._done.append(done)
         if len(self._done) == len(self.parts):
             yield judge(self._claim, self._done, self._run)
@@ -123,7 +125,7 @@ class RateJudge:
 
 
 def run_part(part: RatePart, options: RateOptions) -> UnitFinished:
-    """Measure a point, or try to see a fault."""
+    """Measure a point, or look for a fault."""
 
     def measured() -> Judgment:
         suite = loaded(options.suite)
@@ -135,7 +137,7 @@ def run_part(part: RatePart, options: RateOptions) -> UnitFinished:
 
 
 def known_point(part: RatePart, options: RateOptions, data: Mapping[str, Any]) -> UnitFinished:
-    """Return a part that was measured by an earlier run, from its data."""
+    """Return a part that an earlier run measured, from its data."""
     return finished(PART, part.name, options.replay(part), partial(_measured, part, data))
 
 
@@ -146,7 +148,7 @@ def _measured(part: RatePart, data: Mapping[str, Any]) -> Judgment:
 
 @cache
 def loaded(root: Path | None) -> Suite:
-    """Load the suite, once a process."""
+    """Return the suite, loaded once a process."""
     return load(root)
 
 
@@ -158,7 +160,7 @@ def _alpha(suite: Suite, claim: RateClaim) -> float:
 
 
 def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]:
-    """Measure with few releases first, and with more as long as they leave something open."""
+    """Measure with few releases first, and with more as long as the claim stays open."""
     claim, rows = _claim(suite, part), _Rows(suite, part, options)
     alpha, row, slope = _alpha(suite, claim), None, rows.slope(part.index)
     *early, (most, last) = looks(options.repeats(claim))
@@ -174,7 +176,7 @@ def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]
 
 
 class _Rows:
-    """The rows of a part by index, each from as many releases as it is asked for."""
+    """Rows of a part by index, each from as many releases as are asked for."""
 
     def __init__(self, suite: Suite, part: RatePart, options: RateOptions) -> None:
         self._entry, self._claim = suite.rate(part.rate)
@@ -189,7 +191,7 @@ class _Rows:
 
     def slope(self, index: int) -> float | None:
         """Compute the slope of the claim's curve from a value to an end of its regime; None if
-        it depends on what is drawn.
+        the curve depends on the drawn data.
         """
         claim, curve = self._claim, self._claim.curve
         if claim.exponent is None or curve is None or index not in claim.regime:

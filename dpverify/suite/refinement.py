@@ -1,7 +1,8 @@
-"""The tie: the shipped code's law against the spec's, fraction for fraction.
+"""Refinement: comparison of the shipped code's law with the spec's, fraction for fraction.
 
-``refine`` runs the shipped sampler over every coin outcome of a small instance. ``compare_facts``
-holds the real configurations against the spec: same sensitivities, same centers, same noise.
+``refine`` runs the shipped sampler over every coin outcome of a small instance.
+``compare_facts`` compares the real configurations with the spec: same sensitivities, same
+centers, same noise.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LEAST_FOLLOWED = Fraction(9, 10)
 
 
 class RefinementFailed(Exception):
-    """Shipped code and spec disagree; the message shows where."""
+    """Disagreement of shipped code and spec; the message shows where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,10 @@ class Refinement:
 def refine(spec: ModuleType, instance: SmallInstance) -> Refinement:
     """Enumerate every coin of the shipped sampler; every outcome must have the spec's mass.
 
-    Outcomes that no cut path leads to are equal as fractions, and make up at least 99% of the
-    mass; the rest are bracketed by the undecided mass. It is so for each of the stand-ins, and
-    outcomes and paths count for each. Where the instance says so drawn transcripts are followed
-    instead. Raises RefinementFailed.
+    Outcomes to which no cut path leads have equal fractions, and make up at least 99% of the
+    mass; the others are bracketed by the undecided mass. This holds for each of the stand-ins,
+    and outcomes and paths count for each. Where the instance says so, drawn transcripts are
+    followed instead. Raises RefinementFailed.
     """
     if instance.followed:
         return _followed(spec, instance)
@@ -78,25 +79,25 @@ def refine(spec: ModuleType, instance: SmallInstance) -> Refinement:
 
 
 class _Recorded(SeededBits):
-    """Seeded bits that keep the noise they give."""
+    """Seeded bits that record the noise that they give."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.kept: list[IntArray] = []
 
     def noise(self, law: Any, size: int) -> IntArray:
-        """Draw it, and keep it."""
+        """Draw noise, and record it."""
         drawn = super().noise(law, size)
         self.kept.append(drawn)
         return drawn
 
 
 def _followed(spec: ModuleType, instance: SmallInstance) -> Refinement:
-    """Hold every released value less its noise against the spec's center after the same prefix,
+    """Compare every released value less its noise with the spec's center after the same prefix,
     exactly.
 
-    Of a histogram the counts are the code's own; with the noise that was drawn they must be
-    what was released.
+    For a histogram the counts are the code's own; with the noise that was drawn they must be
+    the released ones.
     """
     mechanism, compared = instance.mechanism, 0
     law = mechanism.law(list(instance.data))
@@ -277,7 +278,7 @@ _SAID_OF_FILTERS = ("strangers_share", "most_rows", "sigma", "threshold", "misse
 
 
 def _compare_filters(behind: Filtered, law: Law, specified: Any) -> int:
-    """Compare the kind of filter, the numbers of friends that it is told, and its parameters."""
+    """Compare the kind of filter, the numbers of friends that it is given, and its parameters."""
     told = law.degrees_for(behind.filter)
     own = [
         getattr(behind.filter, name) for name in _SAID_OF_FILTERS if hasattr(behind.filter, name)
@@ -296,7 +297,7 @@ def _facts(noise: Any, center: Any) -> tuple[Any, ...]:
 def exact_records(data: Dataset, domain: Domain) -> list[Any]:
     """Return the records as exact rationals, non-finite ones replaced as the domain says.
 
-    Rationals for one column, tuples of them for several.
+    They are rationals for one column, tuples of rationals for several.
     """
     rows = np.array(data, dtype=np.float64).reshape(-1, domain.columns)
     rows[~np.isfinite(rows).all(axis=1)] = domain.replacement

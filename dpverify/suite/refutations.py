@@ -1,9 +1,9 @@
-"""Refutations that last: an exhibit's witness, kept in the suite and checked by the independent
-checker.
+"""Refutations that are kept: an exhibit's witness lies in the suite, and the independent
+checker checks it.
 
-The checker, spec/theory/check_witness.py, runs as anybody would run it. What it cannot check,
-of data that are told by digests, is said in the ledger; here these digests are compared with
-those of the exhibit's pairs.
+The checker, spec/theory/check_witness.py, runs as anybody would run it. The ledger says what it
+cannot check, because data are given by digests; here these digests are compared with those of
+the exhibit's pairs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpverify.suite.trees import Suite, find_root
 
 FOLDER = "audits/exhibits/witnesses"
 FOUND = ("refuted_on", "certified_epsilon")
-"""The fields of an entry that an attack finds."""
+"""Fields of an entry that an attack finds."""
 DIGEST, OPEN = "witness_sha256", "witness_leaves_open"
 _CHECKER = "spec/theory/check_witness.py"
 _REPLAY = "dpverify claims --update"
@@ -35,7 +35,9 @@ _OPEN_WORDS = ("NOT CHECKED", "TAKEN FROM")
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """An exhibit attacked from a fixed seed: integers in, so the same bound everywhere."""
+    """Exhibit attacked from a fixed seed: its inputs are integers, so the bound is the same
+    everywhere.
+    """
 
     name: str
     exhibit: Exhibit
@@ -62,7 +64,9 @@ class Refutation:
 
 
 class Unsound(Exception):
-    """A witness that does not show what the ledger says, and why."""
+    """Refusal of a witness that does not show what the ledger says; the message gives the
+    reason.
+    """
 
 
 def facts(name: str, exhibit: Exhibit) -> dict[str, Any]:
@@ -111,8 +115,8 @@ def keep(suite: Suite, found: Refutation) -> dict[str, Any]:
 
 
 def shown(suite: Suite, name: str, entry: Mapping[str, Any]) -> list[str]:
-    """Return what the checker leaves open of the witness of a refuted entry; raises Unsound if
-    the witness does not show it.
+    """Return what the checker leaves open about the witness of a refuted entry; raises Unsound
+    if the witness does not show the entry.
     """
     file = suite.root / path_of(name)
     if DIGEST not in entry:

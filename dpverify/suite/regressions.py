@@ -1,8 +1,8 @@
-"""Compare two runs, unit by unit: what got worse, and whether by more than is allowed.
+"""Comparison of two runs, unit by unit: what got worse, and whether by more than is allowed.
 
-A claim is compared as a promise, at points (epsilon, delta) of the old claim: which epsilon the new
-claim has at that delta, and which delta at that epsilon, on the safe side. So a claim that changes
-its kind is compared, too.
+Claims are compared at points (epsilon, delta) of the old claim: the new claim's epsilon at that
+delta, and its delta at that epsilon, on the safe side. So claims of different kinds can be
+compared, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpverify.suite.reporting import PART
 Number = Fraction | float
 _RANK = (Outcome.HELD, Outcome.POWERLESS, Outcome.INVALID, Outcome.REFUTED)
 DEFAULT_LIMITS = {"epsilon": Fraction(0), "delta": Fraction(0)}
-"""The limits where nothing is asked for of claims: any that promises less."""
+"""Default limits for claims: any claim that promises less fails."""
 
 
 class Mark(Enum):
@@ -40,7 +40,7 @@ class Mark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table: a unit, what of it is compared, both values, and what that means."""
+    """One line of the table: a unit, the compared quantity, both values, and the result."""
 
     mark: Mark
     unit: str
@@ -51,7 +51,7 @@ class Line:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The line as texts, one a column."""
+        """Texts of the line, one for each column."""
         return (str(self.mark), self.unit, self.what, self.old, self.new, self.said)
 
 
@@ -60,8 +60,8 @@ def compared(
 ) -> list[Line]:
     """List every difference between two runs.
 
-    limits: by which share of its old value each of METRICS may grow before that fails. A worse
-    verdict, a unit that is gone and a result that cannot be compared fail always. Raises ValueError
+    limits: for each of METRICS the share of its old value by which it may grow. A worse
+    verdict, a missing unit and a result that cannot be compared always fail. Raises ValueError
     if a run has a unit twice, or if no unit of the old run is in the new one.
     """
     before, after = (_units(events, which) for events, which in ((old, "OLD"), (new, "NEW")))
@@ -97,7 +97,7 @@ def _name(unit: UnitFinished) -> str:
 
 
 def _notes(old: Sequence[Event], new: Sequence[Event]) -> Iterator[Line]:
-    """Yield how the runs differ as wholes, and whether one was stopped."""
+    """Yield the differences between the runs as wholes, and whether one was stopped."""
     starts = [[e for e in events if isinstance(e, RunStarted)] for events in (old, new)]
     if all(starts):
         for what in ("command", "version", "seed"):
@@ -134,7 +134,7 @@ def _differences(
 def _measured(
     old: UnitFinished, new: UnitFinished, limits: Mapping[str, Fraction]
 ) -> Iterator[Line]:
-    """Yield what is worse or better of the claims, and of what was measured."""
+    """Yield what is worse or better in the claims, and in the measurements."""
     name = _name(new)
     if (claims := _claims(old, new)) is not None:
         yield _implied(name, *claims, exactly=limits.get("epsilon") == 0)
@@ -146,7 +146,7 @@ def _measured(
 
 
 def _implied(name: str, old: Guarantee, new: Guarantee, *, exactly: bool) -> Line:
-    """Say whether the new claim promises all that the old one did.
+    """Return whether the new claim promises all that the old one did.
 
     exactly: a claim that promises anything less fails.
     """
@@ -172,7 +172,9 @@ def _lost_faults(old: UnitFinished, new: UnitFinished) -> Iterator[Line]:
 def _grown(
     name: str, metric: str, pairs: Sequence[tuple[Number, Number]], limit: Fraction | None
 ) -> Iterator[Line]:
-    """Yield a line if a value changed: of these pairs the one that grew by the largest share."""
+    """Yield a line if a value changed: for the one of these pairs that grew by the largest
+    share.
+    """
     known = [pair for pair in pairs if any(value == value for value in pair)]
     if any(old != old or new != new for old, new in known):
         raise ValueError(f"its {metric} is not a number in one of the runs")
@@ -190,7 +192,9 @@ def _grown(
 
 
 def _share(old: Number, new: Number) -> Number:
-    """Compute by which share of the old value the new one is larger; infinite where it was 0."""
+    """Return the share of the old value by which the new one is larger; infinite where the old
+    value was 0.
+    """
     if old == new:
         return 0
     if old == math.inf:
@@ -226,7 +230,8 @@ def _epsilons(old: Guarantee, new: Guarantee) -> Pairs:
 def _epsilon_at(claim: Guarantee, delta: Fraction) -> Number:
     """Find an epsilon of the claim at this delta.
 
-    One that is written in the claim is taken as written; a search would end a hair above it.
+    An epsilon that is written in the claim is returned as written; a search would end slightly
+    above it.
     """
     if isinstance(claim, (PureDP, ApproxDP)) and claim.delta == delta:
         return claim.epsilon
@@ -269,4 +274,4 @@ _MEASURES: dict[str, Callable[[UnitFinished, UnitFinished], Pairs]] = {
     "seconds": _seconds,
 }
 METRICS = (*DEFAULT_LIMITS, *_MEASURES)
-"""Quantities that may be limited to grow by a share; all of them are better small."""
+"""Quantities whose growth by a share may be limited; smaller is better for all of them."""

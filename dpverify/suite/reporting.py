@@ -1,4 +1,4 @@
-"""Emitting a run's events to whatever reports them, to the end of the run, however it ends."""
+"""Emission of a run's events to its reports, to the end of the run, however it ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from dpverify.suite.times import Times
 from dpverify.suite.trees import Suite
 
 PART = "rate-point"
-"""The kind of what is only a piece of a unit, and is written down so that a run can be resumed."""
+"""Kind of a unit that is only a piece of another one, and is written down so that a run can be
+resumed.
+"""
 
 
 def started_by(
@@ -47,8 +49,8 @@ def started_by(
 ) -> RunStarted:
     """Return the first event of a run.
 
-    units: of all shards. reported: how many results it shows, if not one each. names: what was
-    asked for, where that decides more than the units.
+    units: those of all shards. reported: the number of results that the run shows, if not one
+    for each unit. names: the selected names, where they decide more than the units.
     """
     asked = {key: value for key, value in asdict(options).items() if key not in ("suite", "seed")}
     if names is not None:
@@ -70,11 +72,11 @@ def started_by(
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: the run ends as after Ctrl-C, with an exit code of its own."""
+    """Arrival of SIGTERM: the run ends as after Ctrl-C, with an exit code of its own."""
 
 
 class ReportFailed(OSError):
-    """A report could not be written to the end; the message says which, and what to do."""
+    """Failure to write a report to the end; the message says which, and what to do."""
 
 
 def report(
@@ -82,9 +84,9 @@ def report(
 ) -> int:
     """Emit a run's events as its units finish, and return the exit code.
 
-    A unit of kind PART is a piece of another one: but in a shard, which judges nothing, it has
-    no say in the exit code or the counts. A consumer that cannot write does not end the run;
-    raises ReportFailed at the end if it still cannot.
+    A unit of kind PART is a piece of another one. It does not count for the exit code or the
+    counts, except in a shard, which judges nothing. A consumer that cannot write does not end
+    the run; raises ReportFailed at the end if it still cannot.
     """
     start, outcomes, emit = perf_counter(), list[Outcome](), _Emitting(consumers)
     stopped: tuple[int, str] | None = None
@@ -116,8 +118,8 @@ def report(
 
 
 class _Emitting:
-    """All consumers; one that cannot write is told of later events all the same, and may have
-    kept what it could not.
+    """All consumers. One that cannot write still gets the later events, and may have kept what
+    it could not write.
     """
 
     def __init__(self, consumers: Sequence[Consumer]) -> None:
@@ -147,7 +149,8 @@ class _Emitting:
 
 
 class _Stopping:
-    """Ctrl-C and SIGTERM while a run is reported: exceptions, but never in the middle of an event.
+    """Ctrl-C and SIGTERM while a run is reported: they raise exceptions, but never in the
+    middle of an event.
 
     Outside of the main thread, and where Ctrl-C is ignored as in a shell's background job,
     nothing is changed.
@@ -176,7 +179,7 @@ class _Stopping:
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Raise at the end of the block what comes within it."""
+        """Delay what arrives within the block, and raise it at the block's end."""
         self._held, self._came = True, None
         try:
             yield

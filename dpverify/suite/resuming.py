@@ -1,7 +1,7 @@
-"""Runs that go on where an earlier one stopped: what its file of events has is not done again.
+"""Resumption of runs: results in an earlier run's file of events are not computed again.
 
-A result is taken if it has the same key: a digest of what was asked, of the seed, and of the
-code that did it.
+A result is reused if it has the same key: a digest of the request, of the seed, and of the
+code.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ EVERYTHING = Code((*TRUSTED, "session", "audit", "rates", "suite"), ())
 def code_of(root: Path) -> str:
     """Return the digest of all code that any result of the suite in this folder can depend on.
 
-    A suite of somebody else's may borrow from this package's, which then counts as well.
+    A user's suite may borrow from this package's, which then counts as well.
     """
     own = dict.fromkeys((root, find_root()))
     return hashlib.sha256("".join(_digest_of(one, EVERYTHING) for one in own).encode()).hexdigest()
@@ -71,8 +71,7 @@ def key_of(root: Path, code: Code, text: Sequence[str]) -> str:
 def _digest_of(root: Path, code: Code) -> str:
     """Hash the code, with the versions of the libraries below it.
 
-    Of the suite every file of the three trees counts, since an audit or a spec may import any
-    other.
+    Every file of the suite's three trees counts, since an audit or a spec may import any other.
     """
     package = Path(dpverify.__file__).parent
     digest = hashlib.sha256(" ".join(f"{name} {version(name)}" for name in _LIBRARIES).encode())
@@ -87,7 +86,7 @@ def _digest_of(root: Path, code: Code) -> str:
 
 
 def keyed(root: Path, unit: UnitFinished, options: Any, besides: str = "") -> UnitFinished:
-    """Attach the key of a finished unit, for a run that goes on. besides: as of ``key_of_unit``."""
+    """Attach the resume key to a finished unit. besides: as of ``key_of_unit``."""
     return replace(unit, data={**unit.data, "key": key_of_unit(root, unit, options, besides)})
 
 

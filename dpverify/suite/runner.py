@@ -1,4 +1,4 @@
-"""Choosing units, having them done by an engine, and emitting one stream of events."""
+"""Runs: units are chosen, done by an engine, and emitted as one stream of events."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
     """List, per mechanism, its obligations, those that its lemmas name, exact profiles, and the
     refinement.
 
-    Without names also every other obligation in the suite's own spec/theory, and of this
-    package's suite what all mechanisms share. Of what a suite borrows from this package only
-    lemmas that it rests on are units.
+    Without names the list has also every other obligation in the suite's own spec/theory and,
+    for this package's suite, the parts that all mechanisms share. From the parts that a suite
+    borrows from this package, only lemmas on which it rests are units.
     """
     units: list[Unit] = []
     if _is_ours(suite) and (not names or SHARED_LOOPS in names):
@@ -78,8 +78,8 @@ def _is_ours(suite: Suite) -> bool:
 
 
 def selects(names: Sequence[str], key: str) -> bool:
-    """Say whether one of these names is this key, or that of a mechanism or an adjacency before
-    its colon.
+    """Return whether one of these names is this key, or that of a mechanism or an adjacency
+    before its colon.
     """
     return any(key == name or key.startswith(f"{name}:") for name in names)
 

@@ -1,8 +1,8 @@
 """Shards: a run dealt to several machines, which know nothing of one another.
 
-Which units a shard has follows from the list of all units alone, or from it and a file of times
-that every shard is given; never from what this machine remembers, or shards would overlap. A
-unit's seed does not depend on its shard.
+The units of a shard follow from the list of all units alone, or from that list and a file of
+times that every shard is given; never from what this machine remembers, since shards would then
+overlap. A unit's seed does not depend on its shard.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dpverify.suite.engines import AnyUnit
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The ``index``-th of ``count`` shards, from 1. seconds: what units took, by kind and name,
-    to balance by.
+    """The ``index``-th of ``count`` shards, from 1. seconds: the times of units, by kind and
+    name, by which shards are balanced.
     """
 
     index: int = 1
@@ -29,9 +29,9 @@ class Shard:
     def of(self, units: Sequence[AnyUnit]) -> list[AnyUnit]:
         """Return the units of this shard, in their order.
 
-        Without times every ``count``-th one: neighbors in the list, audits of one mechanism
-        say, take about as long. With times the longest first, each to the shard that has least
-        to do.
+        Without times a shard gets every ``count``-th unit, because neighbors in the list, say
+        audits of one mechanism, take about as long. With times the longest unit is dealt first,
+        and each unit goes to the shard that has least to do.
         """
         if not self.seconds:
             return list(units[self.index - 1 :: self.count])

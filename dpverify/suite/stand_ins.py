@@ -1,8 +1,8 @@
-"""Rational stand-ins for what laws are made of, several of them at once.
+"""Rational stand-ins for the exponentials in laws, several of them at once.
 
-A law is a rational function of a root of exp(-1), and holds of the root if it holds of other
-numbers in its place. Shipped code that is enumerated runs once for all of these: its
-probabilities are then ``Several`` fractions.
+A law is a rational function of a root of exp(-1), so an identity between laws holds for the
+root if it holds for other numbers in its place. Shipped code that is enumerated runs once for
+all of these numbers: its probabilities are then ``Several`` fractions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ ROOTS = (Fraction(1, 2), Fraction(2, 5))
 
 
 class Undecidable(Exception):
-    """Stand-ins say nothing: a comparison holds for one and not for another, or an exponent is
-    no multiple of the unit.
+    """Stand-ins decide nothing: a comparison holds for one and not for another, or an exponent
+    is no multiple of the unit.
     """
 
 
@@ -28,7 +28,8 @@ class Several:
     """A number for each stand-in; arithmetic is by each, and a comparison is the same for all,
     or raises Undecidable.
 
-    Kept as flint's rationals, whose arithmetic takes an eighth of the time of Python's fractions.
+    The numbers are flint's rationals, whose arithmetic takes an eighth of the time of Python's
+    fractions.
     """
 
     __slots__ = ("_values",)
@@ -38,7 +39,7 @@ class Several:
 
     @property
     def each(self) -> tuple[Fraction, ...]:
-        """The numbers as fractions."""
+        """Numbers as fractions."""
         return tuple(Fraction(int(value.p), int(value.q)) for value in self._values)
 
     def __add__(self, other: Any) -> Several:
@@ -122,9 +123,9 @@ def each_of(number: Any, count: int) -> tuple[Fraction, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StandIns:
-    """exp(-g) becomes root^(g unit); rounded Gaussian noise, -1, 0, 1 with masses r/3, 1 - r,
-    2r/3 (not symmetric, so that a wrong sign shows). The same numbers are asked for over and
-    over, and kept.
+    """Stand-ins for the numbers of laws: exp(-g) becomes root^(g unit), and rounded Gaussian
+    noise takes the values -1, 0, 1 with masses r/3, 1 - r, 2r/3 (not symmetric, so that a wrong
+    sign shows). Results are cached, since the same numbers are asked for again and again.
     """
 
     roots: tuple[Fraction, ...]

@@ -1,4 +1,4 @@
-"""Write a first suite of somebody's own, copied from this package's template."""
+"""Writer of a user's first suite, copied from this package's template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files of events, read back: what ``--jsonl`` wrote, or a clear refusal of anything else."""
+"""Readers of files of events that ``--jsonl`` wrote; anything else is refused with a clear
+message.
+"""
 
 from __future__ import annotations
 
@@ -11,37 +13,37 @@ from dpverify.suite.events import Event, RunFinished, RunStarted, UnitFinished, 
 
 
 class NotEvents(ValueError):
-    """A file that --jsonl did not write, or that was changed since; the message names file and
-    line.
+    """Refusal of a file that --jsonl did not write, or that was changed since; the message
+    names file and line.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The events of a file, in their order."""
+    """Events of a file, in their order."""
 
     path: Path
     events: tuple[Event, ...]
 
     @property
     def started(self) -> list[RunStarted]:
-        """The beginnings of runs; several, where files were put together."""
+        """Beginnings of runs; several, where files were put together."""
         return [event for event in self.events if isinstance(event, RunStarted)]
 
     @property
     def units(self) -> list[UnitFinished]:
-        """Every unit that finished."""
+        """Units that finished."""
         return [event for event in self.events if isinstance(event, UnitFinished)]
 
     @property
     def finished(self) -> list[RunFinished]:
-        """The ends of runs; none of a run that was killed."""
+        """Ends of runs; none of a run that was killed."""
         return [event for event in self.events if isinstance(event, RunFinished)]
 
 
 def read(path: Path) -> Stored:
-    """Read a file of events. Raises NotEvents; a last line that was cut off is left out, as a
-    killed run leaves it.
+    """Read a file of events. Raises NotEvents; a last line that was cut off, as a killed run
+    leaves it, is left out.
     """
     try:
         content = path.read_bytes()

@@ -22,7 +22,7 @@ AnyUnit = TypeVar("AnyUnit", bound=Any)
 
 
 class Times:
-    """Seconds of units, by what was asked; the seed is left out."""
+    """Seconds that units took, by request; the seed is left out."""
 
     def __init__(self) -> None:
         """Load the times as the last run left them."""
@@ -31,7 +31,9 @@ class Times:
         self._new = dict[str, float]()
 
     def slow_first(self, units: Sequence[AnyUnit], options: Any) -> list[AnyUnit]:
-        """Sort the units: those of which nothing is known before all others, in their order."""
+        """Sort the units, slow ones first; those of unknown time come before all others, in
+        their order.
+        """
         return sorted(
             units, key=lambda unit: -self._known.get(_asked(unit, options.replay(unit)), math.inf)
         )
@@ -42,11 +44,13 @@ class Times:
         return {name: self._known[one] for name, one in asked.items() if one in self._known}
 
     def took(self, done: UnitFinished) -> None:
-        """Remember it, until ``save``."""
+        """Remember a unit's time, until ``save``."""
         self._new[_asked(done, done.replay)] = round(done.seconds, 2)
 
     def save(self) -> None:
-        """Write the times beside what other runs have written meanwhile; at once or not at all."""
+        """Write the times together with those that other runs have written meanwhile; at once
+        or not at all.
+        """
         if not self._new:
             return
         with suppress(OSError):

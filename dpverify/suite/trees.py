@@ -1,4 +1,5 @@
-"""The three trees: mechanisms, spec, audits. Discovery lists the folders; nothing is registered.
+"""Trees of a suite: mechanisms, spec, audits. Discovery lists the folders; nothing is
+registered.
 
 A suite is a folder with audits/, and for mechanisms of your own mechanisms/ and spec/ (with spec/
 alone the mechanisms are this package's). A file in audits/ without a mechanism and a spec of its
@@ -34,14 +35,14 @@ from dpverify.suite.pieces import shapes_of
 
 
 class NoSuite(SuiteError):
-    """The folder that was given is no suite."""
+    """Refusal of a folder that is no suite."""
 
 
 T = TypeVar("T")
 
 
 class LoadedLater(Mapping[str, T], Generic[T]):
-    """Contents of files by name, each loaded when it is first asked for (or SuiteError raised)."""
+    """Contents of files by name, each loaded when it is first used (or SuiteError raised)."""
 
     def __init__(self, names: Iterable[str], one: Callable[[str], T]) -> None:
         self._names = dict.fromkeys(names)
@@ -59,12 +60,12 @@ class LoadedLater(Mapping[str, T], Generic[T]):
         return len(self._names)
 
     def values(self) -> ValuesView[T]:
-        """Load everything; SuiteError tells what is wrong with each file that is broken."""
+        """Load everything; SuiteError says what is wrong with each broken file."""
         self._load_all()
         return super().values()
 
     def items(self) -> ItemsView[str, T]:
-        """Load everything; SuiteError tells what is wrong with each file that is broken."""
+        """Load everything; SuiteError says what is wrong with each broken file."""
         self._load_all()
         return super().items()
 
@@ -101,7 +102,7 @@ class Suite:
 
     @property
     def black_boxes(self) -> dict[str, BlackBox]:
-        """All black boxes by ledger key."""
+        """Black boxes by ledger key."""
         return {key: box for name, _ in self.boxes.items() for key, box in self.boxed(name).items()}
 
     def configuration(self, key: str) -> Configuration:
@@ -110,7 +111,7 @@ class Suite:
 
     @property
     def configurations(self) -> dict[str, Configuration]:
-        """All configurations by ledger key, "mechanism:adjacency:name"."""
+        """Configurations by ledger key, "mechanism:adjacency:name"."""
         return {
             key: configuration
             for entry in self.entries.values()
@@ -119,7 +120,7 @@ class Suite:
 
     @property
     def rates(self) -> dict[str, tuple[Entry, RateClaim]]:
-        """All claims about errors by name, "mechanism:name", each with its mechanism."""
+        """Claims about errors by name, "mechanism:name", each with its mechanism."""
         return {
             f"{entry.name}:{claim.name}": (entry, claim)
             for entry in self.entries.values()
@@ -128,7 +129,7 @@ class Suite:
 
     @property
     def experiments(self) -> dict[str, tuple[Entry, Experiment]]:
-        """All experiments by name, "mechanism:name", each with its mechanism."""
+        """Experiments by name, "mechanism:name", each with its mechanism."""
         return {
             f"{entry.name}:{experiment.name}": (entry, experiment)
             for entry in self.entries.values()
@@ -210,9 +211,9 @@ def load(given: Path | None = None) -> Suite:
 
 
 def is_borrowed(root: Path, path: str) -> bool:
-    """Say whether the suite takes a file of spec/ from this package, for want of its own.
+    """Return whether the suite uses a file of this package's spec/, because it has none itself.
 
-    path: from spec/, as "theory/queries.py".
+    path: relative to spec/, as "theory/queries.py".
     """
     if root == find_root():
         return False

@@ -1,6 +1,4 @@
-"""The verdict on a rate from its measured parts: outcome, text for the terminal, data for a
-report.
-"""
+"""Verdict on a rate from its measured parts: outcome, text for the terminal, data for a report."""
 
 from __future__ import annotations
 
@@ -71,7 +69,7 @@ _VERDICTS = {
 
 
 def curves_of(row: Row) -> dict[str, Any]:
-    """Give the curves at a point, and the lines of others, as plain data."""
+    """Return the curves at a point, and the lines of others, as plain data."""
     curves = {"predicted": row.predicted, "upper": row.upper, "lower": row.lower}
     return {**curves, "lines": dict(row.lines)}
 
@@ -108,7 +106,7 @@ def _summary(claim: RateClaim, table: Table, seen: Mapping[str, str]) -> str:
 
 
 def _details(claim: RateClaim, table: Table, seen: Mapping[str, str]) -> tuple[str, ...]:
-    """List a line a value, then what was refuted, left open, or not seen."""
+    """List a line for each value, then what was refuted, left open, or not seen."""
     header = f"{claim.variable:>12} {claim.metric!s:>12}  95% interval"
     lines = [f"{header:<50}{'theory':>10}{'ratio':>8}{'upper':>10}{'lower':>10}"]
     for row in table.rows:
@@ -130,7 +128,7 @@ def _shown(value: float | None, width: int) -> str:
 
 
 def _data(claim: RateClaim, table: Table, seen: Mapping[str, str], run: Run) -> dict[str, Any]:
-    """Return all that a report draws."""
+    """Return the data of a rate's report."""
     exponent = claim.exponent
     return {
         "variable": claim.variable,

@@ -1,5 +1,5 @@
-"""The shipped law as refinement enumerates it: what a filter kept is seen, and nothing is
-evaluated twice.
+"""Shipped law as refinement enumerates it: the kept records of a filter are recorded, and
+nothing is evaluated twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def watched(mechanism: Mechanism[Any], data: list[Any]) -> tuple[Law, list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class _Watched(Filter):
-    """The shipped filter, with what it kept last written down for the comparison."""
+    """Shipped filter that records which records it kept last, for the comparison."""
 
     base: Filter
     kept: list[tuple[int, ...] | None]
@@ -59,11 +59,11 @@ class _Watched(Filter):
 
 
 class _Remembering(Law):
-    """The shipped law, which evaluates a stage's query once for all paths of coins that lead to
-    it alike.
+    """Shipped law that evaluates a stage's query once for all paths of coins that lead to it
+    alike.
 
-    The exact value is a function of the records that are seen and of what was released before:
-    no coins are at hand where it is computed.
+    This is sound because the exact value is a function of the visible records and of earlier
+    releases: no coins are at hand where it is computed.
     """
 
     def __init__(self, mechanism: Mechanism[Any], plan: Plan, records: Records) -> None:

@@ -1,10 +1,9 @@
-"""Engines: where the units of a run are done, each with the same results bit for bit.
+"""Engines: places where the units of a run are done, each with the same results bit for bit.
 
 A unit is plain data, its seed follows from the run's seed and its name, and every engine
 computes in one thread, so an engine decides only when a unit is done. ``serial`` does units
 here, ``processes`` in worker processes of this machine, and ``cluster`` on a Dask cluster.
-Nothing here chooses which unit goes where: ``concurrent.futures`` and the cluster's scheduler
-do.
+``concurrent.futures`` and the cluster's scheduler choose which unit goes where.
 """
 
 from __future__ import annotations
@@ -44,17 +43,19 @@ class Replays(Protocol[Contravariant]):
 
 
 class Unfinished(Exception):
-    """Units are left that nobody will do, since the workers are gone, say; the message names
-    the cause.
+    """Failure to do all units, for example because the workers are gone; the message names the
+    cause.
     """
 
 
 class EngineRefused(ValueError):
-    """An engine that cannot be had; the message says why, and what to do."""
+    """Refusal of an engine that is not available; the message says why, and what to do."""
 
 
 class Engine(Protocol):
-    """A place where units are done. It is closed at the end of a command, not of each run."""
+    """Place where units are done. It is closed at the end of a command, not at the end of each
+    run.
+    """
 
     @property
     def workers(self) -> int:

@@ -1,6 +1,6 @@
-"""The engine of a Dask cluster: its scheduler deals the units, and its dashboard shows them.
+"""Engine of a Dask cluster: its scheduler deals the units, and its dashboard shows them.
 
-Dask is asked for with ``--cluster`` alone, and imported here alone.
+Dask is needed for ``--cluster`` only, and imported only here.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _ALONE = "try a cluster whose workers have more memory"
 
 
 class Cluster:
-    """Units are done by the workers of a scheduler; a unit whose worker dies goes to another
-    one.
+    """Engine whose units are done by the workers of a scheduler; a unit whose worker dies goes
+    to another one.
     """
 
     def __init__(self, address: str, code: str) -> None:
@@ -88,8 +88,8 @@ class Cluster:
         self.workers = len(self._client.nthreads())
 
     async def _who_answers(self) -> str:
-        """Return "Scheduler", or what else there is; a client waits forever for what does not
-        speak Dask's tongue.
+        """Return "Scheduler", or the name of what else answers; a client waits forever for a
+        server that does not speak Dask's protocol.
         """
         comm = await self._distributed.comm.connect(self._address, timeout=REACHED_WITHIN)
         try:
@@ -104,7 +104,8 @@ class Cluster:
         do: Callable[[AnyUnit, Any], UnitFinished],
         options: Replays[AnyUnit],
     ) -> Iterator[UnitFinished]:
-        """Yield results as they come; then do, one at a time, what dead workers had been given.
+        """Yield results as they come; then do, one at a time, the units that dead workers had
+        been given.
 
         When a worker dies the scheduler blames all units that the worker had, also those that
         had not begun.
@@ -214,7 +215,7 @@ def _imported() -> Any:
 
 
 def _hush() -> None:
-    """Keep Dask's loggers silent: they show a traceback for each lost connection, and we say
+    """Silence Dask's loggers: they show a traceback for each lost connection, and we report
     once what happened.
     """
     for name in list(logging.root.manager.loggerDict):
@@ -223,8 +224,8 @@ def _hush() -> None:
 
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Precision of mpmath belongs to the process: a worker with several threads does one unit at a
-time.
+"""Lock for units on a worker. The precision of mpmath belongs to the process, so a worker with
+several threads does one unit at a time.
 """
 
 

@@ -1,4 +1,4 @@
-"""The engine of worker processes on this machine.
+"""Engine of worker processes on this machine.
 
 Each of N threads has a pool of one process. Where a process dies, the unit that killed it is
 known, no other unit is lost, and the thread starts another process. One pool of N processes
@@ -27,10 +27,10 @@ _ALONE = "try --workers 1, or fewer workers"
 
 
 class Processes:
-    """Units are done in so many processes, each of which loads the suite once.
+    """Engine whose units are done in so many processes, each of which loads the suite once.
 
-    one_here: a run of a single unit starts no process: it is done here, and what kills it kills
-    the command.
+    one_here: a run of a single unit starts no process; the unit is done here, and whatever
+    kills it kills the command.
     """
 
     def __init__(self, workers: int, one_here: bool = False) -> None:
@@ -67,7 +67,7 @@ class Processes:
         unit: AnyUnit,
         options: Replays[AnyUnit],
     ) -> UnitFinished:
-        """Do a unit in this thread's process, and again in a new one where that dies."""
+        """Do a unit in this thread's process, and again in a new one if that dies."""
         for _ in range(ATTEMPTS):
             try:
                 return self._pool().submit(do, unit, options).result()

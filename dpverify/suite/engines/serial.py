@@ -1,4 +1,4 @@
-"""The engine without workers: one unit after another, in this process."""
+"""Engine without workers: one unit after another, in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpverify.suite.events import UnitFinished
 
 
 class Serial:
-    """Units are done here, in the order in which they are given."""
+    """Engine whose units are done here, in the given order."""
 
     workers = 1
 
