@@ -36,7 +36,7 @@ _FINEST = 64  # rungs of the ladder reach down to 2^-64
 
 def reach(radius: float, d: int, beta: Fraction) -> float:
     """Return the distance from the center that a record of a standard subgaussian law exceeds
-    with probability ``beta``.
+    with probability at most ``beta``.
 
     radius: the largest distance of the law's mean from the center, in deviations. d: the number
     of columns. The distance is in deviations, as a float. The proof is in

@@ -199,11 +199,11 @@ def sandwich(
     records about their mean.
 
     The bounds hold except with probability ``beta``, of which a third is for the noise, one for
-    the noise of the number that divides, and one for sampling. Where records were clipped only
-    the lower bound holds. noise: the deviation of a diagonal entry's noise. of_number: that of
-    the number, over n. A symmetric noise matrix is longer than noise (sqrt(2 d) + sqrt(2 ln(2 /
-    b))) with probability at most b, and the second moments of white records are within 1 -+ (2
-    e + e^2), e = sqrt(d / n) + sqrt(2 ln(2 / b) / n) (Gordon; Davidson and Szarek).
+    the noise of the number that divides, and one for sampling. Where records were clipped, the
+    lower bound still holds. noise: the deviation of a diagonal entry's noise. of_number: that
+    of the number, over n. A symmetric noise matrix is longer than noise (sqrt(2 d) + sqrt(2
+    ln(2 / b))) with probability at most b, and the second moments of white records are within 1
+    -+ (2 e + e^2), e = sqrt(d / n) + sqrt(2 ln(2 / b) / n) (Gordon; Davidson and Szarek).
     """
     d, level = len(values), 2 * math.log(6 / beta)
     far = noise * (math.sqrt(2 * d) + math.sqrt(level))
