@@ -177,7 +177,9 @@ def _released(
     else:
         estimate = fault.estimate(mechanism, transcript)
     return (
-        estimate if isinstance(estimate, Abstained) else estimate.value  # type: ignore[attr-defined]
+        estimate  # has no value
+        if isinstance(estimate, Abstained)
+        else estimate.value  # type: ignore[attr-defined]
     )
 
 
