@@ -131,7 +131,7 @@ class Study:
 
     @property
     def promises(self) -> list[float]:
-        """Return the promise of each direction, and of a guess at either side if there is one."""
+        """Promises of the two directions, and of a guess at either side if there is one."""
         guess = [] if self.guess is None else [self.guess[1]]
         return [*(witness.promise for witness in self.witnesses), *guess]
 

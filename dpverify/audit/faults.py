@@ -223,7 +223,7 @@ def _no_sensitivity() -> NoReturn:
 
 
 class ExactGateLaw(FaultyLaw):
-    """Gates decide on the exact query value instead of the released one."""
+    """Law whose gates decide on the exact query value instead of the released one."""
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Decide by the exact value: all draws pass or none does."""
@@ -237,7 +237,8 @@ class ExactGateLaw(FaultyLaw):
 
 
 class ReusedNoiseLaw(FaultyLaw):
-    """Stage ``target`` takes the noise that stage ``source`` drew, in proportion to their scales.
+    """Law in which stage ``target`` takes the noise of stage ``source``, in proportion to their
+    scales.
 
     For one stage of several numbers (source is target) all of them take the first one's noise.
     """

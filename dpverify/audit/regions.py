@@ -32,7 +32,7 @@ Counts = NDArray[np.int64]
 # The inverse beta function is good to about 1e-14; every bound is moved outward by more than that.
 OUTWARD = 1e-10
 PARTS = 64
-"""Shares are given in parts of PARTS: how much of the variance the other side has."""
+"""Denominator of shares; a share says how much of the variance the other side has."""
 _FINEST = 1 / PARTS  # parts: shares are multiples of this, so floats tell all of them exactly
 _CELLS = 256  # the cover costs about 1 / _CELLS of the distance between the estimate and the bound
 _DEEPEST = 20.0  # lower scores of p are taken for minus this: tails above 1e-89 can be inverted

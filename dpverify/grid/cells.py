@@ -15,7 +15,7 @@ from dpverify.grid.records import Records
 from dpverify.privacy.numbers import Exact, exact
 
 _NORMAL = 1022
-"""Powers of two with exponents up to here, of either sign, are normal floats."""
+"""Largest exponent, of either sign, for which a power of two is sure to be a normal float."""
 
 
 def power_of_two(cell: Exact) -> Fraction:

@@ -24,7 +24,7 @@ from dpverify.privacy.numbers import settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
 
 GRAIN = 1 << 10
-"""Steps of a record's image in one unit."""
+"""Number of steps of a record's image in one unit."""
 LEVELS = 16
 """Number of units in an octave: level j is the unit 2^(j / 16) cells."""
 MOST_LEVEL = 41 * LEVELS

@@ -55,11 +55,12 @@ from dpverify.privacy.numbers import whole
 Indices = NDArray[np.intp]
 
 _MOST_SQUARE = EXACT // 4
-"""Rows of at most this squared norm are compared by one product of floats."""
+"""Largest squared norm of rows that are compared by one product of floats."""
 _REACH = math.isqrt(_MOST_SQUARE)
 _WORD_BITS = 24
-"""Rows whose norm is below 2^(this + s) are rounded to cells of 2^s. A z is less than one off
-in every coordinate, so |z| < 2^24 + sqrt(d), below 2^25 for every d < 2^48.
+"""Bits of a rounded norm: rows whose norm is below 2^(this + s) are rounded to cells of 2^s. A
+z is less than one off in every coordinate, so |z| < 2^24 + sqrt(d), below 2^25 for every
+d < 2^48.
 """
 _SAMPLE = 128  # rows from which a center and a reach are chosen
 _SHARE = 32  # a core holds one in so many of them at least

@@ -39,7 +39,7 @@ Integers = NDArray[Any]
 EXACT = 1 << 53
 """Bound up to which all integers are float64 numbers."""
 WORD = 1 << 62
-"""Results below this are int64, results that may reach it are Python integers."""
+"""Bound on results: those below it are int64, those that may reach it are Python integers."""
 LARGEST_ENTRY = 1 << 41
 """The largest magnitude of a number given in cells."""
 _BLOCK = 1 << 20  # entries of an operand that are split at a time

@@ -121,7 +121,9 @@ class OfImages(VectorQuery):
 
     @property
     def in_any_order(self) -> bool:
-        """True if the query is: images are in the order of their records."""
+        """True if the query's value does not depend on the order: images are in the order of
+        their records.
+        """
         return self.query.in_any_order
 
     @property

@@ -34,8 +34,8 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _LEAF = 512
-"""Rows in a box that is not halved: 90 rows are compared with one in the time that a test of it
-takes.
+"""Number of rows in a box that is not halved: 90 rows are compared with one in the time that a
+test of the box takes.
 """
 _MANY = 1 << 12  # number of rows from which on boxes are tried
 _FEW_FRIENDS = 1 / 8

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpverify.privacy import Domain
 
 Records = NDArray[np.float64]
-"""Shape (n, columns), finite, without -0.0."""
+"""Records: an array of shape (n, columns), finite, without -0.0."""
 
 
 def ingest(data: ArrayLike, domain: Domain, *, first: int = 0) -> Records:

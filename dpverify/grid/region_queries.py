@@ -34,7 +34,7 @@ OFF_DIAGONAL = Fraction(239, 169)
 Frobenius'.
 """
 DIRECTION_BITS = 12
-"""Directions are vectors of integers, 2^12 long up to rounding."""
+"""Bits of a direction: directions are vectors of integers, 2^12 long up to rounding."""
 PARTS = 256
 """Number of parts of a bin, in which slabs are measured."""
 

@@ -286,7 +286,7 @@ class OneUnit(VectorQuery):
 
     @property
     def in_any_order(self) -> bool:
-        """True if the query is."""
+        """True if the query's value does not depend on the order."""
         return self.query.in_any_order
 
     @property

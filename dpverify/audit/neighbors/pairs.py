@@ -30,7 +30,7 @@ class Neighboring(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueryMoves:
-    """Two vectors of query answers are neighbors when every answer moves by at most ``by``.
+    """Relation of two vectors of query answers: every answer moves by at most ``by``.
 
     by: what one record can change in one answer, an exact number: 1 for counts.
     at_once: at most so many answers move (1 for the bins of a histogram); None: all of them may.

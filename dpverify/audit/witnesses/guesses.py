@@ -41,7 +41,8 @@ _PLAINER = 0.02  # how much more guesses of either side, which are harder to exp
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Say left where one event happens, right where another does; nothing where both do or neither.
+    """Guess at the side of a call: left where one event happens, right where another does, none
+    where both do or neither.
 
     events: one of the left side and one of the right; None where that side is never guessed.
     """
