@@ -1,10 +1,10 @@
 """Scores of records in an estimate of their mean, and bets on them.
 
-Every run draws records of a law that instances.py says, and one estimate M. The score z_i of
-record i is standard normal given M and the law if M was run without record i, or with another
-in its place. So for a function f with values in [0, 1] and W = E f(N(0, 1)), (epsilon,
-delta)-DP says E f(z_i) <= e^epsilon W + delta under add-remove and replace alike, and with A
-the mean of f(z_i) over the records of a run,
+Every run draws records from a law in instances.py, and one estimate M. The score z_i of record
+i is standard normal given M and the law if M was run without record i, or with another in its
+place. So for a function f with values in [0, 1] and W = E f(N(0, 1)), (epsilon, delta)-DP says
+E f(z_i) <= e^epsilon W + delta under add-remove and replace alike, and with A the mean of
+f(z_i) over the records of a run,
 
     A - e^epsilon W - delta >= -(e^epsilon W + delta)    has mean <= 0.
 
@@ -104,7 +104,7 @@ class Certified:
 
 @dataclass(slots=True)
 class Trace:
-    """The scores that were seen of one subject."""
+    """Scores of one subject, over all runs so far."""
 
     rows: list[Floats] = field(default_factory=list)
     drift: float = 0.0

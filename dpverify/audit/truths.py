@@ -117,7 +117,7 @@ class Gaussian(Truth):
 
     @property
     def rho(self) -> float:
-        """The rho mu^2 / 2: the divergence of every order a is a mu^2 / 2."""
+        """The least rho, mu^2 / 2: the divergence of every order a is a mu^2 / 2."""
         return self.mean**2 / 2
 
 

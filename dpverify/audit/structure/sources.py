@@ -36,7 +36,7 @@ _OTHERS = 4  # comparisons besides the guesses
 
 @dataclass(slots=True)
 class _Case:
-    """The outputs of one object, and what is found when others are compared with them."""
+    """Outputs of one object, and the results of comparing others with them."""
 
     observed: list[str]
     measure: Yardstick

@@ -145,10 +145,10 @@ class Options:
 
 @dataclass(slots=True)
 class _Scores:
-    """The scores that candidates give to both sides, by side. fresh: draws that none of them has
-    learned from;
-    old: those that others than fitted ones are judged on as well. kept: of the last candidates
-    asked to be."""
+    """The scores that candidates give to both sides, by side. fresh: draws that no candidate
+    has learned from; old: draws on which candidates that are not fitted are judged as well.
+    kept: scores of the last candidates for which that was asked.
+    """
 
     fresh: list[list[_Scored]]
     old: list[list[_Scored]]

@@ -1,7 +1,7 @@
 """Columns that never fall, or never rise, from call to call: clocks and counters.
 
-What is learned of their values is about calls that are past: a score that mixes one in drifts
-away from its threshold. So scores are learned, and taken, with 0 there.
+Whatever is learned from their values concerns past calls: a score that mixes one in drifts away
+from its threshold. So scores are learned, and taken, with 0 there.
 """
 
 from __future__ import annotations

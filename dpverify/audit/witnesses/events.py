@@ -1,4 +1,4 @@
-"""The simplest witnesses: that an output has a certain text or value, or is a certain one."""
+"""The simplest witnesses: an output has a certain text or value, or is a certain output."""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ _COMPARED = 256  # numbers that are compared with each other
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A number of every draw. name: what it is, in words that a comparison can follow."""
+    """Feature of outputs: one number for every draw. name: what it is, in words that a
+    comparison can follow.
+    """
 
     name: str
     score: Score
