@@ -100,9 +100,7 @@ class Lifted(Guarantee):
         return self.base.rough_delta(inner) * growth
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """Return the best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror
-        images.
-        """
+        """Return the best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirrors."""
         at = tradeoff_argument(alpha)
         if at in (0, 1):
             value = (1 - at) * (1 - self.delta_floor)

@@ -29,7 +29,7 @@ class BoundedRange(Guarantee):
         settle(self, epsilon=positive(epsilon, "epsilon"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
-        """Return (1 - e^-(eps0 - epsilon)/2)^2 / (1 - e^-eps0) below eps0, zero from there on.
+        """Return (1 - e^(-(eps0 - epsilon) / 2))^2 / (1 - e^-eps0) below eps0, zero from there on.
 
         The worst pair has the two losses t and t - eps0; t = (eps0 + epsilon) / 2 is the worst
         t.
@@ -66,7 +66,7 @@ class BoundedRange(Guarantee):
     def gaussian(self) -> GaussianPart:
         """Gaussian part of pure DP of half the length.
 
-        That is the worst of all (proof in spec/theory/quantiles.py).
+        That pair is the worst of all (proof in spec/theory/quantiles.py).
         """
         return PureDP(self.epsilon / 2).gaussian
 

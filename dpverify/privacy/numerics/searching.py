@@ -1,6 +1,6 @@
 """Searches for where a profile reaches a delta, and for the trade-off curve.
 
-The points that are asked for prove nothing.
+Whatever points are asked for, the answers are proved.
 """
 
 from __future__ import annotations
