@@ -55,8 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --changed, and where specs alone changed: of the tests about one obligation those
-    that it did for.
+    """Keep, with --changed where specs alone changed, of the tests about one obligation those
+    affected.
 
     Likewise, where the package alone did, of the tests about one of its modules.
     """

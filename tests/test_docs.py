@@ -157,7 +157,7 @@ def test_links_within_the_project_lead_somewhere() -> None:
 
 
 def test_links_to_elsewhere_have_the_form_of_one() -> None:
-    """Nothing is fetched: a form can be checked without a network."""
+    """Fetch nothing: a form can be checked without a network."""
     found = [link for text in PAGES.values() for link in re.findall(r"\]\((\w+:[^)]*)\)", text)]
     assert len(found) >= 2
     for link in found:

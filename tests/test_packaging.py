@@ -121,7 +121,7 @@ def test_the_wheel_works_from_a_foreign_folder(wheel: Path, tmp_path: Path) -> N
 
 
 def test_the_editable_install_works_from_a_foreign_folder(tmp_path: Path) -> None:
-    """With the checkout's own suite, on which every other test runs the commands."""
+    """Install with the checkout's own suite, on which every other test runs the commands."""
     dpverify = _fresh(tmp_path / "venv", "-e", ROOT)
     program = "from dpverify.suite.trees import find_root; print(find_root())"
     assert _root(dpverify, tmp_path / "elsewhere", program) == str(ROOT)

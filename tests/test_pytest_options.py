@@ -82,7 +82,7 @@ def test_collecting_overwrites_no_report(inner: pytest.Pytester) -> None:
 
 
 def test_a_run_that_is_stopped_is_reported(inner: pytest.Pytester) -> None:
-    """With the audits of the test in which it was stopped."""
+    """Report it with the audits of the test in which it was stopped."""
     stop = "    pytest.exit('enough')\n\n    def test_of_a_fixture"
     inner.makepyfile(FAST.replace("def test_of_a_fixture", f"def test_stopped(found):\n    {stop}"))
     result, lines = run(inner)

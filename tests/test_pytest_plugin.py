@@ -250,7 +250,7 @@ def test_a_failure_is_replayed_by_its_line(inner: pytest.Pytester) -> None:
 
 
 def test_the_plugin_is_inert_where_it_is_not_used(inner: pytest.Pytester) -> None:
-    """In a process of its own, which tells what was loaded."""
+    """Run in a process of its own, which tells what was loaded."""
     inner.makepyfile("import sys\ndef test(): assert not {'dpverify', 'numpy'} & {*sys.modules}")
     site = [str(inner.path / "site"), str(ROOT)]
     code = f"import sys; sys.path[:0] = {site}; import pytest; sys.exit(pytest.main(['-q', '-rA']))"

@@ -65,8 +65,8 @@ def _is_drawn(strategy: Any, holds: Callable[[NeighboringPair], bool], tries: in
 
 @pytest.mark.parametrize(("adjacency", "domain"), CASES, ids=str)
 def test_neighbors_of_the_domain(adjacency: Neighboring, domain: Domain | Box) -> None:
-    """That both sides are neighbors each pair verifies itself; and the test of strategies sees
-    more than one."""
+    """Draw pairs, each of which verifies that its sides are neighbors; the test of strategies
+    sees more than one."""
     seen = list[str]()
     box = domain if isinstance(domain, Box) else Box(
         columns=domain.columns, nonfinite=domain.nonfinite, rows=(0, domain.most_rows or 20)

@@ -142,8 +142,8 @@ def test_braces_are_shown_as_they_are() -> None:
 
 
 def test_what_is_said_refutes_the_claim() -> None:
-    """Where the bound at the strongest certificate does not exceed the claim, another point or
-    the bets do."""
+    """Check that where the bound at the strongest certificate does not exceed the claim, another
+    point or the bets do."""
     rng = np.random.default_rng(3)
 
     def function(data: Any, size: int) -> Any:

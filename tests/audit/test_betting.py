@@ -29,8 +29,7 @@ def _payoffs(epsilon: float, delta: float) -> np.ndarray[tuple[int, int], np.dty
 
 @pytest.mark.parametrize(("epsilon", "delta"), POINTS)
 def test_no_bet_wins_on_average_under_the_claim(epsilon: float, delta: float) -> None:
-    """For every event on the boundary of the claim and every stake, the mean growth is at most
-    1."""
+    """Bound the mean growth by 1, for every event on the boundary of the claim and every stake."""
     payoffs = _payoffs(epsilon, delta)[:, 0]
     for q in (0.0, 1e-6, 0.1, 0.3, 0.9, 1.0):
         p = min(1.0, math.exp(epsilon) * q + delta)

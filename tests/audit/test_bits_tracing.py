@@ -47,7 +47,7 @@ def test_shares_without_noise_are_caught(adjacency: Adjacency) -> None:
 
 
 def test_hardly_any_noise_is_caught_and_enough_is_not() -> None:
-    """That the second bound is above the truth has probability 1e-6."""
+    """Trace both; the second bound is above the truth with probability 1e-6."""
     assert _trace(_product("1/100")).verdict is Verdict.VIOLATED
     enough = audit_tracing(_product("4"), instance=WIDE, runs=20, seed=3)
     assert enough.verdict is Verdict.CONSISTENT
@@ -56,9 +56,9 @@ def test_hardly_any_noise_is_caught_and_enough_is_not() -> None:
 
 @pytest.mark.parametrize("columns", [1, 2, 10])
 def test_scores_of_what_was_run_without_the_record_are_standard_normal(columns: int) -> None:
-    """Of one and two columns most scores are equal. The average of every score over 150 runs of
-    100 records is within 6 standard deviations of its expectation, which fails by chance with
-    probability 14 * 3 * 2e-9 < 1e-6."""
+    """Average scores; for one and two columns most are equal. The average of every score over
+    150 runs of 100 records is within 6 standard deviations of its expectation, which fails by
+    chance with probability 14 * 3 * 2e-9 < 1e-6."""
     instance, rng = Bits(100, columns), np.random.default_rng(columns)
     rows = []
     for _ in range(150):

@@ -27,8 +27,8 @@ def gaussians(seed: int) -> tuple[Floats, Floats]:
 
 
 def test_the_expected_hits_are_those_of_the_laws() -> None:
-    """Where 20 and more are expected. Two fitted numbers have errors of .007 and .01 times the
-    score, so of 3% at a score of 3; 6 such errors have probability 1e-8."""
+    """Compare where 20 and more are expected. Two fitted numbers have errors of .007 and .01
+    times the score, so of 3% at a score of 3; 6 such errors have probability 1e-8."""
     curve = fitted_odds(*gaussians(0))
     assert curve is not None
     for found, shift in ((curve.hits, SHIFT), (curve.other_hits, 0.0)):
@@ -63,8 +63,8 @@ def test_a_ratio_of_tails_is_much_better_known_than_by_counting() -> None:
 
 
 def test_it_is_refused_hardly_more_often_than_it_says() -> None:
-    """At most the 99.9% binomial limit of 300 at 1%; chi-square is near enough with 60 draws a
-    level."""
+    """Allow at most the 99.9% binomial limit of 300 at 1%; chi-square is near enough with 60
+    draws a level."""
     refused = sum(fitted_odds(*gaussians(seed)) is None for seed in range(1000, 1300))
     assert refused <= binom.ppf(0.999, 300, 0.01)
 

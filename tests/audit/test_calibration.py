@@ -46,8 +46,8 @@ def test_the_classical_calibration_beyond_epsilon_1(epsilon: int, delta: str) ->
 
 
 def test_which_published_calibrations_are_wrong() -> None:
-    """At delta = 1e-3 that of 2014 fails from epsilon 7.47 on, and that of 2006 from 8.5 (Zhao
-    et al. 2019 plot it)."""
+    """Find, at delta = 1e-3, that the one of 2014 fails from epsilon 7.47 on, and that of 2006
+    from 8.5 (Zhao et al. 2019 plot it)."""
     wrong = [
         (classical(7.5, "1e-3"), 7.5, "1e-3"),
         (classical(10, "1e-6"), 10, "1e-6"),
@@ -120,8 +120,8 @@ def test_laplace_noise_and_pure_privacy_are_decided_at_equality() -> None:
 
 
 def test_discrete_laplace_noise_is_finer_than_continuous() -> None:
-    """At the same scale: between losses the integers have none, so delta is a chord of the
-    continuous one's."""
+    """Compare at the same scale: between losses the integers have none, so delta is a chord of
+    the continuous one's."""
     claim = ApproxDP("0.5", "0.2")
     continuous, discrete = (
         audit_calibration("1.2", claim, 1, noise=noise) for noise in (LAPLACE, DISCRETE)

@@ -265,10 +265,9 @@ def test_the_truths_are_exact(mechanism: Classical) -> None:
 
 
 def test_the_published_truths_on_pattern_pairs() -> None:
-    """What is in print for simple patterns: .0946, .1725, .42. (For the first two sparse
-    vectors, .0885 and .0882: on all patterns of that kind we find .0879 and .0876, and .098 on
-    our own pair.)
-    """
+    """Reproduce the published values for simple patterns: .0946, .1725, .42. (For the first two
+    sparse vectors, .0885 and .0882: on all patterns of that kind we find .0879 and .0876, and
+    .098 on our own pair.)"""
     overtaken = RNM_1.pairs[0]
     first = _ratio(*(wins(side, 0, "laplace") for side in (overtaken.left, overtaken.right)))
     assert first == pytest.approx(0.0946, abs=5e-5)
@@ -315,7 +314,7 @@ as many."""
     ids=lambda one: one.name,
 )
 def test_the_broken_ones_are_flagged_and_no_other(mechanism: Classical) -> None:
-    """At alpha = .001 each; with fixed seeds, so nothing here comes and goes."""
+    """Audit at alpha = .001 each; with fixed seeds, so nothing here comes and goes."""
     found = search(
         mechanism.subject(1), claim=mechanism.claim, pairs=mechanism.pairs,
         calls=20_000, alpha=1e-3, seed=2, vectorized=True,

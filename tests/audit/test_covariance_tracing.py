@@ -50,7 +50,8 @@ def test_second_moments_without_noise_are_caught(adjacency: Adjacency) -> None:
 
 
 def test_hardly_any_noise_is_caught_and_enough_is_not() -> None:
-    """Of 4-GDP epsilon is 13 at delta = 1/1000; that the bound is above it has probability 1e-6."""
+    """Trace both: epsilon of 4-GDP is 13 at delta = 1/1000, and the bound is above it with
+    probability 1e-6."""
     result = _trace(_covariance(30, at_least=10), STRICT)
     assert result.verdict is Verdict.VIOLATED
     own = _covariance(4)
@@ -71,8 +72,8 @@ def test_what_abstains_or_is_concentrated_is_no_estimate() -> None:
 
 @pytest.mark.parametrize("columns", [1, 2, 9])
 def test_scores_of_what_was_run_without_the_record_are_standard_normal(columns: int) -> None:
-    """For matrices of either sign and of rank one: the average of every score over 40,000
-    records is within 6 standard deviations of its expectation, which fails by chance with
+    """Average scores of matrices of either sign and of rank one: the average of every score over
+    40,000 records is within 6 standard deviations of its expectation, which fails by chance with
     probability 14 * 3 * 3 * 2e-9 < 1e-6 in all. (Records of a run share their fresh ones, so 400
     runs count as such: the deviation is that of their averages.)"""
     instance, rng = Covariances(100, columns), np.random.default_rng(columns)

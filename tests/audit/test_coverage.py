@@ -174,8 +174,8 @@ def test_an_auditor_that_forgets_alpha_fails(name: str, monkeypatch: pytest.Monk
 
 
 def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of thresholds by counting; those of a fitted curve hardly bend to their draws (2 alarms of
-    100)."""
+    """Choose thresholds by counting; those of a fitted curve hardly bend to their draws (2
+    alarms of 100)."""
 
     def of_the_side(seed: int, stream: int, index: int, side: int, *purpose: int) -> SeededBits:
         return SeededBits(seed, stream, index, side)

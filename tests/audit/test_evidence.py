@@ -212,7 +212,7 @@ def test_a_fraction_that_is_a_float_is_written_as_that_float(half: Any) -> None:
 
 @pytest.mark.parametrize("trials", [1000, 20_000])
 def test_a_mechanism_without_noise_has_a_witness(trials: int) -> None:
-    """No chance is involved: n of n against 0 of n."""
+    """Find a witness without chance: n of n against 0 of n."""
     result = audit(sum, claim=PureDP(1), pairs=[PAIR], trials=trials, seed=0)
     made = witness(result, subject="sum", pairs=[PAIR])
     check(made)

@@ -37,8 +37,8 @@ def went(
 
 
 def test_it_goes_on_to_say_how_bad_it_is() -> None:
-    """At alpha = 1e-6 the bound is above the truth, 2, with that probability at most, whenever
-    one looks."""
+    """Go on at alpha = 1e-6: the bound exceeds the truth, 2, with that probability at most, at
+    any time."""
     stopped, gone = (went(noisy(1), PureDP(1), 0, go_on=go_on) for go_on in (False, True))
     assert stopped.verdict is gone.verdict is Verdict.VIOLATED
     assert stopped.draws < 2000

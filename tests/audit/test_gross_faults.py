@@ -26,7 +26,7 @@ def _shifted(seed: int) -> Any:
 
 @pytest.mark.parametrize("claim", SMALL, ids=str)
 def test_a_small_claim_of_a_whole_profile(claim: Guarantee) -> None:
-    """What 5% less noise than such a claim would show is nothing beside what is seen."""
+    """Refute such a claim: what 5% less noise would show is nothing beside what is seen."""
     for seed in range(3):
         found = audit(
             _shifted(seed), claim=claim, pairs=[PAIR], trials=3000, alpha=0.05, seed=seed,
@@ -46,7 +46,8 @@ def test_and_sequentially_within_a_thousand(claim: Guarantee) -> None:
 
 
 def test_a_rare_event_apart_from_all_others() -> None:
-    """Of probability 0.008 on one side and 0 on the other: odds are no exponential of the score.
+    """Find an event of probability 0.008 on one side and 0 on the other: odds are no exponential
+    of the score.
 
     Refuted with 56 of 60 other seeds, and with about 1 of 6 where the threshold is moved along
     such odds.

@@ -117,7 +117,7 @@ def test_bets_are_exact_whatever_the_function_remembers() -> None:
 def test_no_guess_wins_on_average_under_the_claim(
     epsilon: float, delta: float, share: float
 ) -> None:
-    """Of a law on the boundary of the claim; with less of delta to pay it would win."""
+    """Guess for a law on the boundary of the claim; with less of delta to pay it would win."""
     odds = math.exp(epsilon)
     for q in (0.0, 0.1, 0.2):
         p = min(1.0, odds * q + delta)

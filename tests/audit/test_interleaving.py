@@ -73,7 +73,7 @@ def test_what_drifts_with_the_calls_is_no_leak(
 
 
 def test_the_side_of_each_call_is_a_fair_coin() -> None:
-    """Counts within six standard deviations, 24.5 each. Seed fixed."""
+    """Count sides: within six standard deviations, 24.5 each. Seed fixed."""
     sides: list[int] = []
 
     def told(data: Any) -> int:
@@ -92,7 +92,7 @@ def test_the_side_of_each_call_is_a_fair_coin() -> None:
 
 
 def test_batches_come_in_the_order_of_a_coin() -> None:
-    """Of 64 coins all are alike with probability 2^-63."""
+    """Toss 64 coins: all are alike with probability 2^-63."""
     sides: list[int] = []
 
     def told(data: Any, size: int) -> Any:

@@ -35,8 +35,8 @@ def _laplace(seed: int, center: float, scale: float, bits: int = 32, size: int =
 def test_closeness_is_plain_about_the_own_center_alone(
     center: float, scale: float, bits: int
 ) -> None:
-    """Of the best score, all own draws are above any of 10,000 others, but for a share of 1e-3
-    (of uniform gaps, 5000 are all above 2^-20 with probability 0.99)."""
+    """Compare the best score: all own draws are above any of 10,000 others, but for a share of
+    1e-3 (of uniform gaps, 5000 are all above 2^-20 with probability 0.99)."""
     own, other = _of(_laplace(0, center, scale, bits)), _of(_laplace(1, center + 1, scale, bits))
     features = list(inverted([0], own, other))
     assert features
@@ -51,7 +51,7 @@ def test_closeness_is_plain_about_the_own_center_alone(
 
 @pytest.mark.parametrize("kind", ["normal", "laplace", "exponential", "standard_cauchy"])
 def test_nothing_is_found_in_other_noise(kind: str) -> None:
-    """By chance with probability below 1e-13 a feature."""
+    """Find nothing, but by chance with probability below 1e-13 a feature."""
     random = np.random.default_rng(5)
     sides = [_of(shift + getattr(random, kind)(size=5000)) for shift in (0, 1)]
     assert not list(inverted([0], *sides))

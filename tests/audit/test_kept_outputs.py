@@ -101,7 +101,7 @@ SHARED: list[Callable[[int], Any]] = [
 
 @pytest.mark.parametrize("returns", SHARED)
 def test_each_output_is_what_it_was_when_it_was_returned(returns: Callable[[int], Any]) -> None:
-    """In audits, and in the attacks on structure."""
+    """Compare outputs in audits, and in the attacks on structure."""
     answers = iter(range(2 * CALLS))
 
     def function(data: Any) -> Any:
@@ -170,7 +170,8 @@ def _out_of_memory(data: Any) -> Any:
 
 @pytest.mark.parametrize("function", [_out_of_memory, lambda data: Heavy()])
 def test_too_little_memory_is_no_outcome(function: Callable[[Any], Any]) -> None:
-    """Where it ends is of the machine, and may differ between sides that are alike."""
+    """Raise: where memory ends depends on the machine, and may differ between sides that are
+    alike."""
     with pytest.raises(ValueError, match="more memory than there is"):
         CallableDraws(function, [0.0]).draw(SeededBits(0), 10)
 

@@ -59,7 +59,7 @@ def test_a_kind_on_one_side_is_named_before_what_tells_no_more(
 
 
 def test_values_are_no_kinds() -> None:
-    """Of answers that are True or False, too; and no hint where nothing is refuted."""
+    """Treat True and False as values, too; give no hint where nothing is refuted."""
     noise = _noise(0)
     result = _audited(lambda data: len(data) + noise() / 5 > 3.5)
     assert result.verdict is Verdict.VIOLATED

@@ -69,7 +69,7 @@ def test_a_fault_that_its_likelihood_does_not_see_is_learned() -> None:
 def test_where_the_likelihood_shows_a_fault_nothing_else_is_learned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of the subject everything is: its implementation may not follow its law."""
+    """Learn everything of the subject, though: its implementation may not follow its law."""
     learned = list[int]()
 
     def counted(own: Draws, *others: Any, **options: Any) -> list[Candidate]:

@@ -161,7 +161,7 @@ def test_a_planted_leak_is_found(make: Maker, least: float, words: str) -> None:
 
 @pytest.mark.parametrize("swapped", [0, 1])
 def test_what_is_tried_with_one_sign_points_to_the_own_side(swapped: int) -> None:
-    """And leaks are found from the other side as well. False alarm below 1e-6 in all."""
+    """Find leaks from the other side as well. False alarm below 1e-6 in all."""
     for make, least, _ in LEAKS:
         found, own, other = learn(
             lambda rng, size, side, make=make: make(rng, size, side ^ swapped)  # type: ignore[misc]

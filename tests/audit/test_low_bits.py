@@ -70,7 +70,7 @@ def test_a_bit_of_a_grid(place: int) -> None:
 
 @pytest.mark.parametrize(("width", "column"), [(10, 7), (300, 150)])
 def test_a_bit_of_one_column_of_many(width: int, column: int) -> None:
-    """Which has the mean and the variance of all others."""
+    """Find a column that has the mean and the variance of all others."""
     rng = np.random.default_rng(width)
 
     def function(data: Any, size: int) -> Any:
@@ -110,7 +110,7 @@ def test_a_bit_of_128() -> None:
      (-(2**200) - 9, 4)],
 )  # fmt: skip
 def test_words_of_large_integers_are_exact(value: int, count: int) -> None:
-    """In two's complement, whatever else is in the batch."""
+    """Compare words in two's complement, whatever else is in the batch."""
     words = [float((value >> 32 * k) % 2**32) for k in range(count)]
     alone = encode([value]).numbers[0].tolist()
     assert alone[2:] == words
@@ -161,7 +161,7 @@ def test_noise_of_few_seeds(seeds: int) -> None:
 @pytest.mark.parametrize("shift", [0.0, 1.0, 30.0])
 @pytest.mark.parametrize("grid", [0, 16, 40])
 def test_noise_that_is_only_shifted_has_no_such_events(shift: float, grid: int) -> None:
-    """So they cost nothing: with or without them the same is certified."""
+    """Check that such events cost nothing: with or without them the same is certified."""
     rng = np.random.default_rng(6)
     sides = [
         encode(np.rint(rng.normal(size=(20_000, 2)) * 2.0**grid) / 2.0**grid + shift * k)

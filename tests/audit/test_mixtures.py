@@ -46,8 +46,9 @@ def bound(threshold: float) -> float:
 
 
 def test_the_threshold_for_a_sampled_record_is_nearly_the_best() -> None:
-    """What is to be expected of the chosen event is at least .95 of the most for 17 of 20
-    samples or more (19 with these seeds); with a line instead of a curve that bends, for 5."""
+    """Compare thresholds: what the chosen event is expected to certify is at least .95 of the
+    most for 17 of 20 samples or more (19 with these seeds); with a line instead of a curve that
+    bends, for 5."""
     most = max(bound(float(t)) for t in np.linspace(2, 4.5, 126))
     candidate = Candidate("number 0 >= {threshold}", number(0), True, fitted=False)
     task, near = Task([(2.45, DELTA)], ALPHA, CERTIFYING), 0
@@ -109,8 +110,8 @@ def test_the_parts_of_a_transcript_that_move_by_a_coin_are_told() -> None:
 
 
 def test_parts_that_are_kept_more_rarely_have_a_share_of_their_own() -> None:
-    """Of two numbers one moves with probability .4 and one with .05; in samples as large twice
-    the logarithm of the likelihood is about 60 larger with two shares (fixed seeds)."""
+    """Fit shares: of two numbers one moves with probability .4 and one with .05; in samples as
+    large twice the logarithm of the likelihood is about 60 larger with two shares (fixed seeds)."""
     for seed in range(3):
         rng = np.random.default_rng([33, seed])
         kept = rng.random((8000, 2)) < [0.4, 0.05]

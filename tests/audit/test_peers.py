@@ -33,7 +33,7 @@ def test_opendp_in_five_lines() -> None:
 
 
 def test_opendp_with_faults_by_its_scale() -> None:
-    """As the README has it: the same function with .7 and .5 of the noise, caught but for a
+    """Audit as the README does: the same function with .7 and .5 of the noise, caught but for a
     chance below 1e-3."""
     pytest.importorskip("opendp.prelude")
 

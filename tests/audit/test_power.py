@@ -160,7 +160,7 @@ def test_nothing_to_see_has_no_oracle() -> None:
 
 
 def test_ours_needs_little_more_than_the_oracle() -> None:
-    """At a deficit of 30%, with 10 attacks of each size."""
+    """Attack at a deficit of 30%, with 10 attacks of each size."""
     best = _count_oracle("3/10")
     target = _less("3/10")
 

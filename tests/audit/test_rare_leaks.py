@@ -55,7 +55,7 @@ def test_rare_leaks_are_seen(kind: str, share: float) -> None:
 
 
 def test_the_signed_root_counts_standard_errors() -> None:
-    """Of own hits among all, of which e / (1 + e) are allowed: Wald's number where there are
+    """Count own hits among all, of which e / (1 + e) are allowed: Wald's number where there are
     many, and what a binomial tail says where there are few."""
     many = signed_root(np.array([7400.0]), np.array([2600.0]), 1.0, 1.0)[0]
     allowed = 1 / (1 + np.exp(-1))

@@ -91,8 +91,9 @@ def _found(clipped: bool, **more: Any) -> SearchResult:
 
 
 def test_bits_drown_a_forgotten_clip_which_rounding_shows() -> None:
-    """What is certified of bits is more than the noise gives away on any pair; rounded, the
-    record beyond the bounds is found, and what its 3 standard scales give away."""
+    """Search with and without rounding: the bound by bits is more than the noise gives away on
+    any pair; rounded, the record beyond the bounds is found, and what its 3 standard scales give
+    away."""
     bare, rounded = _found(False), _found(False, rounded=1e-9)
     assert bare.result is not None
     assert rounded.result is not None

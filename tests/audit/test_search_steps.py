@@ -49,7 +49,8 @@ def looked(steps: tuple[int, ...] | None, **more: Any) -> SearchResult:
 
 
 def test_a_loss_that_adds_up_is_seen_several_steps_apart() -> None:
-    """Of one step no event of 60,000 calls tells .5 from .1; the loss of 8 steps is 4."""
+    """Search several steps apart: of one step no event of 60,000 calls tells .5 from .1; the
+    loss of 8 steps is 4."""
     near, far = looked((1,)), looked(None)
     assert near.result is not None
     assert near.result.verdict is Verdict.POWERLESS
@@ -70,7 +71,7 @@ def test_a_loss_that_adds_up_is_seen_several_steps_apart() -> None:
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_sound_mechanism_is_not_flagged_several_steps_apart(steps: int) -> None:
-    """At alpha = 1e-6 each."""
+    """Search at alpha = 1e-6 each."""
     rng = np.random.default_rng(1)
 
     def noisy(data: Any, size: int) -> Any:
@@ -87,8 +88,8 @@ def test_a_sound_mechanism_is_not_flagged_several_steps_apart(steps: int) -> Non
 
 
 def test_the_delta_of_one_step_is_what_adds_up() -> None:
-    """Of k steps with (epsilon, delta) each, delta (1 + e^epsilon + ...) is what a group is
-    promised."""
+    """Add up deltas: for k steps with (epsilon, delta) each, delta (1 + e^epsilon + ...) is what
+    a group is promised."""
     found = search(
         lambda data, size: np.full(size, len(data)), claim=ApproxDP("0.5", "1e-3"), domain=BYTES,
         adjacency=ADD, calls=20_000, seed=0, vectorized=True, steps=(2,),
@@ -101,8 +102,8 @@ def test_the_delta_of_one_step_is_what_adds_up() -> None:
 
 
 def test_how_far_apart_follows_from_the_calls() -> None:
-    """So many steps as the draws are ample for: e^8 is too much for 20,000 calls, and e^0.8 is
-    not."""
+    """Take as many steps as the draws are ample for: e^8 is too much for 20,000 calls, and e^0.8
+    is not."""
 
     def far(claim: Guarantee, calls: int) -> set[int]:
         seen: set[int] = set()

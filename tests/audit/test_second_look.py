@@ -69,7 +69,8 @@ def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.M
 
 
 def test_a_second_look_makes_no_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At alpha = .1 and a tight claim: 9 or more of 25 have probability below 5e-4 (binomial)."""
+    """Audit at alpha = .1 and a tight claim: 9 or more of 25 have probability below 5e-4
+    (binomial)."""
     monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
     alarms = sum(certified(math.e, seed, [], 0.1)[0] for seed in range(1, 26))
     assert alarms <= 8

@@ -231,7 +231,8 @@ def test_a_random_query_is_refused() -> None:
 
 
 def test_a_query_that_raises_on_all_data_is_invalid() -> None:
-    """On some it is an infinite distance; on all nothing was measured, and no claim refuted."""
+    """Raise on all data: on some it is an infinite distance; on all nothing was measured, and no
+    claim refuted."""
 
     def on_some(x: Array) -> float:
         return 1 / (len(x) - 1)

@@ -108,7 +108,7 @@ def test_batches_whose_neighbors_share_noise() -> None:
 
 
 def test_a_factory_gives_each_call_noise_of_its_own() -> None:
-    """What looked memoized is private (claim 1), or is not (claim 1/2)."""
+    """Audit through a factory: what looked memoized is private (claim 1), or is not (claim 1/2)."""
     seeds = itertools.count()
     for claim, verdict in ((1, Verdict.POWERLESS), ("1/2", Verdict.VIOLATED)):
         result = audit(

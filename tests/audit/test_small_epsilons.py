@@ -16,8 +16,8 @@ from tests.audit.learning import advantage
 
 
 def test_an_event_that_may_show_something_comes_before_one_that_never_does() -> None:
-    """Of 20,000 draws a side: all of both; 19.5% against 18%, 4 standard errors apart; 0.1%
-    against 0.08%, less than 1."""
+    """Rank events of 20,000 draws a side: all of both; 19.5% against 18%, 4 standard errors
+    apart; 0.1% against 0.08%, less than 1."""
     task = Task([(0.1, 0.0)], 1e-6, 75_000)
     hits, others = np.array([20_000, 3900, 20]), np.array([20_000, 3600, 16])
     (promised,) = above_claimed(hits, 20_000, others, 20_000, task)
@@ -27,8 +27,8 @@ def test_an_event_that_may_show_something_comes_before_one_that_never_does() -> 
 
 
 def test_a_noisy_max_shows_a_part_of_its_epsilon_at_a_small_alpha() -> None:
-    """Of the true .1; before, the event that always happens was certified in two of three runs.
-    A bound above the truth has probability 1e-6 at most."""
+    """Certify a part of the true .1; before, the event that always happens was certified in two
+    of three runs. A bound above the truth has probability 1e-6 at most."""
     for seed in range(3):
         found = audit(
             RNM_1.subject(seed), claim=RNM_1.claim, pairs=RNM_1.pairs[:1], trials=100_000,
@@ -45,9 +45,9 @@ def _sums(rng: np.random.Generator, side: int, size: int) -> Any:
 
 
 def test_the_step_of_a_running_sum_is_told_from_the_noise_of_the_others() -> None:
-    """By an advantage (the largest difference of two frequencies) of about .066 at best;
-    whitened means have .05. Of 100,000 fresh draws a side one is wrong by .006 with probability
-    below 1e-3."""
+    """Learn the step by an advantage (the largest difference of two frequencies) of about .066
+    at best; whitened means have .05. Of 100,000 fresh draws a side one is wrong by .006 with
+    probability below 1e-3."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         own, other, fresh, other_fresh = (

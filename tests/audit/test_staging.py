@@ -49,7 +49,7 @@ def audited(subject: float, *faults: float, trials: int = BUDGET, **options: Any
 
 
 def test_a_coarse_fault_is_caught_with_the_fewest_draws() -> None:
-    """Its event is 15 standard errors above what is asked for."""
+    """Catch it in the first stage: its event is 15 standard errors above what is asked for."""
     result = audited(1.0, 8.0)
     (fault,) = result.faults
     assert fault.caught

@@ -1,5 +1,5 @@
-"""What drifts with the calls of a private function, and noise that its calls share, is no leak
-to any attack.
+"""Drift with the calls of a private function, and noise that its calls share, are no leaks to
+any attack.
 
 False alarms: at most 1e-6 an attack (2^-20 where answers are asked for again); seeds are fixed.
 Of the functions here, all but a few were reported as leaks when the attacks called one side

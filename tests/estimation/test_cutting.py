@@ -46,7 +46,7 @@ def test_solved_means(d: int, radius: float) -> None:
 
 @pytest.mark.parametrize(("d", "radius"), CASES)
 def test_what_is_left_between_slabs(d: int, radius: float) -> None:
-    """With a slab along the first column, across which and along which the excess differs."""
+    """Cut with a slab along the first column, across which and along which the excess differs."""
     y, length = normal(d)
     for halves in ([], [1.5]):
         inside = length[:, 0] <= radius

@@ -56,8 +56,8 @@ def test_what_counts_is_the_spec_s(cut: Cut) -> None:
 
 @pytest.mark.parametrize("cut", WIDE, ids=range(len(WIDE)))
 def test_what_counts_is_what_drawn_records_have(cut: Cut) -> None:
-    """Of 40,000 records: the share and the mean are within 5 standard errors, which three or fewer
-    numbers miss with probability below 2e-6."""
+    """Draw 40,000 records: the share and the mean are within 5 standard errors, which three or
+    fewer numbers miss with probability below 2e-6."""
     own = limited(cut, 0.4, 0.7 * (cut.d > 1))
     assert own is not None
     n = 40_000

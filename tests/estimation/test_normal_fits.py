@@ -72,7 +72,7 @@ def test_responses_are_derivatives(d: int, outside: How) -> None:
 
 @pytest.mark.parametrize("d", [1, 3, 20])
 def test_moments_of_the_identity(d: int) -> None:
-    """By quadrature over the length."""
+    """Compare with quadrature over the length."""
     square = stats.chi2(d)
     for bound in (0.7 * d, 2.0 * d):
         below = integrate.quad(lambda v: v * square.pdf(v), 0, bound)[0]
@@ -113,8 +113,8 @@ def test_bounds_are_nearly_the_best(d: int, n: float, mu: float, outside: How) -
 
 
 def test_mean_bounds_are_nearly_the_best() -> None:
-    """By the errors of 200,000 normal records, whose noise is the same for all bounds; 2% of the
-    error for them."""
+    """Compare the errors of 200,000 normal records, whose noise is the same for all bounds; 2%
+    of the error for them."""
     d, n, mu = 5, 400.0, 0.5
     squares = stats.chi2(d).rvs(200_000, random_state=1)
 

@@ -67,8 +67,8 @@ def test_the_choices_are_those_of_the_spec(bins: int) -> None:
 
 @pytest.mark.parametrize("bins", [1, 5, 33, 42, 43, 100, 257])
 def test_no_tree_has_less_noise_in_all_ranges_than_the_one_that_is_chosen(bins: int) -> None:
-    """By the variances of all ranges themselves, of so many bins and not of the next power of
-    two."""
+    """Compare the variances of all ranges themselves, of so many bins and not of the next power
+    of two."""
     starts, ends = np.triu_indices(bins)
     height = (bins - 1).bit_length()
     trees = {
@@ -100,8 +100,8 @@ def test_a_kernel_of_many_bins_loses_nothing_by_rounding() -> None:
 def test_weighted_sums_of_laplace_noise_stay_within_the_stated_reach(
     tail: float, scales: tuple[float, ...]
 ) -> None:
-    """By the inverse transform of prod 1 / (1 + b^2 t^2): beyond the reach is at most 1.01 of
-    the tail."""
+    """Compute tails by the inverse transform of prod 1 / (1 + b^2 t^2): beyond the reach is at
+    most 1.01 of the tail."""
     deviation = (2 * sum(b * b for b in scales)) ** 0.5
     reach = float(_reach("laplace", tail, deviation, 0.0))
     t = np.linspace(0, 300 / deviation, 30_001)

@@ -22,7 +22,7 @@ from dpverify.plans.search import Search
 
 
 def test_counts_are_told_to_a_quarter_of_an_octave() -> None:
-    """By exact fourth powers: 2^k <= count^4 < 2^(k + 1)."""
+    """Compare with exact fourth powers: 2^k <= count^4 < 2^(k + 1)."""
     rng = np.random.default_rng(0)
     counts = [1.0, 2.0, 3.0, 1e6, 2.0**60, *np.exp(rng.uniform(0, 40, 500)).tolist()]
     counts += [count_of(k) for k in range(4, 200, 4)]  # powers of two, which are exact

@@ -194,7 +194,7 @@ class Beta(Family):
 
 
 def test_a_family_of_one_s_own() -> None:
-    """Its mean of logarithms is psi(a) - psi(a + 2) = -1 / a - 1 / (a + 1)."""
+    """Fit a user's family: its mean of logarithms is psi(a) - psi(a + 2) = -1 / a - 1 / (a + 1)."""
     family = Beta()
     found = family.limited(3.0, *family.window(3.0), "clip")
     assert found.mean == pytest.approx(-1 / 3 - 1 / 4, rel=1e-9)

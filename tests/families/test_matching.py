@@ -79,8 +79,8 @@ def test_exact_moments_lead_back(family: ExponentialFamily, prior: Any, theta: F
 def test_noisy_moments_lead_to_the_least_place_of_the_prior(
     family: ExponentialFamily, prior: Any, theta: Floats
 ) -> None:
-    """Where a step against the gradient leads back by projection; and no other parameter is
-    better. Also far from all moments."""
+    """Find the place to which a step against the gradient leads back by projection; no other
+    parameter is better. Also far from all moments."""
     ball, rng = family.survival(prior, 0.4), np.random.default_rng(5)
     center = family.truncated(theta, ball).mean
     edges = 0

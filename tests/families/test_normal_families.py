@@ -62,7 +62,8 @@ def _exact(law: Law, limit: Limit, *indices: int) -> float:
 def test_moments_inside_a_ball_are_the_spec_s(
     d: int, offset: float, ratio: float, share: float
 ) -> None:
-    """To 1e-10 of the probability, of every moment up to the fourth that has a name of its own."""
+    """Compare to 1e-10 of the probability, of every moment up to the fourth that has a name of
+    its own."""
     law = _law(d, offset, ratio, share)
     found = law.limited("inside")
     size = math.exp(found.shift)
@@ -155,7 +156,7 @@ def _slopes(function: Any, theta: Floats, step: float = 1e-5) -> Floats:
 
 @pytest.mark.parametrize(("family", "theta"), WORLDS, ids=IDS)
 def test_derivatives_and_the_way_back(family: ExponentialFamily, theta: Floats) -> None:
-    """Of the log partition, of the mean, and of both truncated and clipped."""
+    """Compare derivatives of the log partition, of the mean, and of both truncated and clipped."""
     mean, fisher = family.mean(theta), family.fisher(theta)
     scale = float(np.abs(fisher).max())
     assert np.allclose(_slopes(family.log_partition, theta), mean, rtol=1e-6, atol=1e-7 * scale)

@@ -48,8 +48,8 @@ def test_rows_are_those_of_a_dictionary(data: Any, width: int, size: int, kind: 
 
 @pytest.mark.parametrize("kind", DTYPES)
 def test_no_two_of_many_rows_are_taken_for_one(kind: str) -> None:
-    """Of 200 by 200 numbers about zero. Planted: differences that wrap around in narrow
-    integers."""
+    """Compare rows of 200 by 200 numbers about zero. Planted: differences that wrap around in
+    narrow integers."""
     low = 0 if kind.startswith("u") else -100
     grid = np.stack(np.meshgrid(np.arange(low, low + 200), np.arange(low, low + 200)), axis=-1)
     rows = grid.reshape(-1, 2).astype(kind)

@@ -18,8 +18,8 @@ FAR = 2**41
 @pytest.mark.parametrize("columns", [1, 2, 5])
 @pytest.mark.parametrize("radius", [1, 9, 2**20 + 3, FAR])
 def test_the_sums_are_the_specs(columns: int, radius: int) -> None:
-    """Of records inside, on the rims of the ball and of twice the ball, between and far away;
-    about many centers at once."""
+    """Compare sums of records inside, on the rims of the ball and of twice the ball, between and
+    far away; about many centers at once."""
     rng = np.random.default_rng(columns)
     scale = min(2 * radius, 2**40 - 1)
     rows = rng.integers(-scale, scale + 1, (60, columns))

@@ -59,7 +59,8 @@ def test_members_and_votes_are_the_spec_s(
 def test_members_are_the_same_in_every_order_even_where_records_collide(
     rows: list[Any], factors: tuple[int, int], rng: Any
 ) -> None:
-    """With these multipliers different records have one fingerprint; a cell is 1/4."""
+    """Permute records: with these multipliers different records have one fingerprint; a cell is
+    1/4."""
     query = GroupBuckets(KthLargest(1), 2, 3, -2)
     expected = groups.members(_exactly(rows, Fraction(1, 4)), groups.Hash(3, 0, factors))
     with pytest.MonkeyPatch.context() as patch:

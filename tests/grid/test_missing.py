@@ -369,8 +369,7 @@ def arrow_columns(pyarrow: Any) -> list[Callable[[list[Any]], Any]]:
     [("pandas", pandas_columns), ("polars", polars_columns), ("pyarrow", arrow_columns)],
 )
 def test_columns_of_data_frames(library: str, columns: Any) -> None:
-    """Where these libraries are there: what they make a column of, for each odd record they
-    take."""
+    """Read what these libraries, where present, make a column of, for each odd record they take."""
     module = pytest.importorskip(library)
     names = ["None", "nan", "infinity", "NaT", "complex", "decimal nan", "wide float", "masked"]
     odd = {name: MISSING[name] for name in names}

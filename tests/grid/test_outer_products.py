@@ -104,8 +104,8 @@ def test_rows_may_move_the_center_and_say_how_far_the_ball_reaches(
 
 
 def test_every_draw_has_its_own_map() -> None:
-    """And the value of a batch is that of its draws, with maps that are asked of the same view
-    in any order."""
+    """Check also that the value of a batch is that of its draws, with maps that are asked of the
+    same view in any order."""
     rng = np.random.default_rng(0)
     records, matrices = rng.normal(size=(50, 2)), rng.integers(-(2**20), 2**20, (3, 4))
     which = np.array([2, 0, 0, 1, 2])

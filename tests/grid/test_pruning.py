@@ -178,7 +178,7 @@ def test_equal_rows_stay_in_one_leaf() -> None:
 
 
 def test_many_rows_in_boxes_and_in_shells_as_they_are() -> None:
-    """With the constants that are shipped: few friends, a few far clusters and copies, and
+    """Count with the constants that are shipped: few friends, a few far clusters and copies, and
     nearly all friends."""
     rng = np.random.default_rng(1)
     rows = np.rint(rng.normal(size=(4500, 10)) * 2**18).astype(np.int64)

@@ -48,8 +48,8 @@ def _exactly(records: Any) -> list[tuple[Fraction, ...]]:
 
 @pytest.mark.parametrize("kept", SETS, ids=map(str, SETS))
 def test_sums_in_public_sets_are_the_spec_s_and_each_record_by_itself(kept: Kept) -> None:
-    """On surfaces after rounding, beyond them, far away; with the center of the ball and of the set
-    apart."""
+    """Compare on surfaces after rounding, beyond them, far away; with the center of the ball and
+    of the set apart."""
     own = in_cells(kept, STRETCH, (4, 4), UNIT)
     theirs = spec_sets.in_cells(kept, THEIRS, (4, 4), UNIT)
     assert (type(own).__name__, own.holds(np.zeros((0, 2), np.int64)).shape) == (
@@ -70,7 +70,7 @@ def test_sums_in_public_sets_are_the_spec_s_and_each_record_by_itself(kept: Kept
 
 
 def test_a_record_on_a_surface_counts_and_one_beyond_does_not() -> None:
-    """On the grid, after rounding: cells are eighths."""
+    """Count on the grid, after rounding: cells are eighths."""
     for kept, inside, outside in (
         (HalfSpace((2.0, 0.0), 2.5), [(1.25, 0.0), (1.25 + 2.0**-9, 9.0)], [(1.375, 0.0)]),
         (InsideBall(1.25), [(0.75 + 0.5, 0.5), (0.5, -0.75)], [(1.25 + 0.625, 0.5)]),
@@ -124,8 +124,8 @@ def test_what_is_refused(make: Callable[[], Any], kind: type[Exception], message
 
 @pytest.mark.parametrize("shift", [0, 1, 19])
 def test_images_are_the_spec_s_and_each_record_by_itself(shift: int) -> None:
-    """Of matrices whose images leave words, too; images are multiples of 2^-20 within the outer
-    box."""
+    """Compare images, also of matrices whose images leave words; images are multiples of 2^-20
+    within the outer box."""
     matrix = ((1 << 22, -5, 3), (0, 1 << 21, 77), (-(1 << 22), 1, 1))
     own = RecordMap((3, -(1 << 39), 0), (-3, 0, -60), matrix, shift, 20)
     cells = (Fraction(1, 8), Fraction(1), Fraction(2) ** -60)

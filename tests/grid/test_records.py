@@ -115,7 +115,7 @@ def test_other_kinds_are_refused_with_what_to_do(name: str) -> None:
 @pytest.mark.parametrize("mask", [[False, True, False], [False, False, False], False])
 @pytest.mark.parametrize("framed", [False, True])
 def test_masked_arrays_are_refused(mask: Any, framed: bool) -> None:
-    """What is under a mask is hidden from the user; it must not come back as data."""
+    """Refuse them: what is under a mask is hidden from the user; it must not come back as data."""
     masked: Any = np.ma.array([1.0, 2.0, 3.0], mask=mask)
     with pytest.raises(TypeError, match="float64 array"):
         ingest(frame(masked) if framed else masked, ONE)

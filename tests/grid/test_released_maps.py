@@ -72,8 +72,8 @@ records = st.lists(
 def test_every_draw_has_the_sum_of_its_own_map(
     rows: Any, maps: list[IntegerMap], radius: int
 ) -> None:
-    """As of Python integers, and as of a ``VectorSum`` where there is one of this map. Planted:
-    one map for all."""
+    """Compare with sums of Python integers, and with those of a ``VectorSum`` where there is one
+    of this map. Planted: one map for all."""
     data = np.array(rows, np.float64).reshape(-1, 2)
     twice = maps + maps[::-1]
     view, query = View(data), summed(twice, radius)
@@ -146,7 +146,8 @@ def test_one_record_moves_the_sum_by_no_more_than_the_radius(
 def test_hill_climbing_over_maps_and_records_comes_to_the_bound_and_not_beyond(
     adjacency: Adjacency, radius: int
 ) -> None:
-    """In integers. Planted: a bound for one record's image without its map, which is exceeded."""
+    """Climb in integers. Planted: a bound for one record's image without its map, which is
+    exceeded."""
     rng, best, most = np.random.default_rng(5), -1, radius**2 * (4 if adjacency is REPLACE else 1)
     state = np.zeros(10, np.int64)  # a matrix, a center, two records
     for step in range(600):

@@ -87,7 +87,8 @@ def test_back_inverts_images(matrix: Any) -> None:
 
 
 def test_friends_are_near_after_the_map_whatever_the_matrix_is_called() -> None:
-    """As a diagonal and as a matrix: the same friends but within rounding."""
+    """Compare friends under the map as a diagonal and as a matrix: the same friends but within
+    rounding."""
     rng = np.random.default_rng(4)
     records = rng.normal(size=(80, 2)) * [9.0, 0.5]
     wide, full = shape_of([81.0, 0.25])[1], shape_of([[81.0, 0.0], [0.0, 0.25]])[1]

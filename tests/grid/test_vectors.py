@@ -270,7 +270,8 @@ def test_quotients_that_are_too_large_still_end_inside(monkeypatch: pytest.Monke
 
 
 def test_quotients_are_exact_next_to_integers() -> None:
-    """Where size * radius is a multiple of the length, or one more or less: floats cannot tell."""
+    """Divide where size * radius is a multiple of the length, or one more or less: floats cannot
+    tell."""
     rng = np.random.default_rng(0)
     for _ in range(1000):
         length = int(rng.integers(2**40, 2 ** int(rng.integers(41, 61))))

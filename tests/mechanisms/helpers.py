@@ -65,7 +65,8 @@ def estimates(mechanism: Mechanism[Any], data: Any, seed: int, size: int = RELEA
 
 
 def mean_square_fits(errors: Sequence[float], predicted_rms: float) -> bool:
-    """Whether the mean of 4000 squared errors is within 25% of its prediction (RMS: -13% to +12%).
+    """Return whether the mean of 4000 squared errors is within 25% of its prediction (RMS: -13%
+    to +12%).
 
     The error's kurtosis is at most 7 (discrete Laplace of scale >= 0.9: 5 + (1 + q^2) / (2 q)), so
     the mean square has a relative sd of at most sqrt(6 / 4000) = 0.0387 and 25% are 6.4 sd: by the

@@ -331,8 +331,8 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
     ],
 )
 def test_intervals_hold_at_their_level_and_half_as_much_noise_is_noticed(case: str) -> None:
-    """Of 300 draws at least ``LEAST`` are covered, but for 1e-6 where 95% are; wrong deviations
-    miss that.
+    """Count covered draws: of 300 at least ``LEAST`` are covered, but for 1e-6 where 95% are;
+    wrong deviations miss that.
 
     Half as wide intervals hold 78% at most (those of a Laplace law): they pass with probability
     below 1e-5.
@@ -371,7 +371,8 @@ def test_intervals_hold_at_their_level_and_half_as_much_noise_is_noticed(case: s
     ids=["share, add", "share, replace", "mean", "frequencies"],
 )
 def test_with_sampling_they_hold_for_the_population(mechanism: Any, make: Any, truth: Any) -> None:
-    """Without it, where noise is small, they do not. False alarm: 1e-6 where 95% are covered."""
+    """Count with sampling; without it, where noise is small, intervals do not. False alarm: 1e-6
+    where 95% are covered."""
     rng, covered, noise_alone = np.random.default_rng(11), 0, 0
     for i in range(DRAWS):
         result = mechanism.release(make(rng).astype(float), SeededBits(4, i))
@@ -416,7 +417,7 @@ def noise_of(law: str, scale: Fraction) -> Any:
 
 
 def test_the_bucket_of_most_votes_without_noise_lies_between_the_ends() -> None:
-    """Of 600 draws of noise on two buckets of nearly as many groups: false alarm 1e-6 at 95%;
+    """Draw 600 times the noise on two buckets of nearly as many groups: false alarm 1e-6 at 95%;
     alone, they often fail."""
     truth, covered, single = {2.0: 200, 8.0: 203, 32.0: 60}, 0, 0
     rng = np.random.default_rng(2)

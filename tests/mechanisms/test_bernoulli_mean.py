@@ -57,7 +57,8 @@ CASES = [
 
 @pytest.mark.parametrize(("adjacency", "n", "p"), CASES)
 def test_the_error_is_the_predicted_one(adjacency: Adjacency, n: int, p: float) -> None:
-    """At these n the second order is below 2%, and clipping to [0, 1] is further than 7 sd away."""
+    """Compare at n where the second order is below 2%, and clipping to [0, 1] is further than 7
+    sd away."""
     right = share(adjacency=adjacency)
     predicted = float(spec.expected_error(right.parameters, n, p))
     documented = 1.0 if adjacency is REPLACE else math.sqrt(2) * max(p, 1 - p)

@@ -59,7 +59,7 @@ CASES = [
 def test_the_error_is_the_predicted_one(
     adjacency: Adjacency, n: int, mean: float, share: str
 ) -> None:
-    """To first order in 1/n: at these n the rest is below 1% of the mean square."""
+    """Compare to first order in 1/n: at these n the rest is below 1% of the mean square."""
     right = heights(adjacency, count_share=share)
     wrong = replace(right, noise_multiplier=right.noise_multiplier * Fraction(13, 10))
     predicted = float(spec.expected_error(right.parameters, n, mean))
@@ -121,7 +121,7 @@ def test_the_error_bound_speaks_only_of_data_that_are_enough() -> None:
 
 
 def test_abstention_is_as_frequent_as_minimum_n_says() -> None:
-    """At minimum_n at most beta, ten records fewer far more."""
+    """Count abstentions: at minimum_n at most beta, with ten records fewer far more."""
     mechanism = heights(ADD, at_least=30)
     least = mechanism.minimum_n(beta="0.05")
 

@@ -66,8 +66,8 @@ CASES: list[tuple[int, int, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("n", "d", "parameters"), CASES, ids=range(len(CASES)))
 def test_the_error_is_the_predicted_one(n: int, d: int, parameters: dict[str, Any]) -> None:
-    """To first order in 1/n, the rest being below 2%; the chance of a false alarm is in the
-    helper (a vector's length varies less than its coordinates). One record in ten is far
+    """Compare to first order in 1/n, the rest being below 2%; the chance of a false alarm is in
+    the helper (a vector's length varies less than its coordinates). One record in ten is far
     outside."""
     right, data = mean(d, **parameters), cloud(n, d)
     data[: n // 10, 0] = 1e9
@@ -84,8 +84,9 @@ def test_the_error_is_the_predicted_one(n: int, d: int, parameters: dict[str, An
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("matrix", [None, STRETCHED])
 def test_each_estimate_states_its_covariance(adjacency: Adjacency, matrix: Any) -> None:
-    """In the stated metric the 4000 errors have covariance 1: an entry has sd 0.022 (0.016 off the
-    diagonal), and 0.12 is 5.4 sd: false alarm below 1e-6 for four cases of three entries."""
+    """Whiten the errors: in the stated metric the 4000 errors have covariance 1: an entry has sd
+    0.022 (0.016 off the diagonal), and 0.12 is 5.4 sd: false alarm below 1e-6 for four cases of
+    three entries."""
     weight = "1/2" if adjacency is ADD else None
     mechanism, data = mean(adjacency=adjacency, matrix=matrix, count_weight=weight), cloud(2000, 2)
     found = estimates(mechanism, data, 3)
@@ -112,7 +113,7 @@ def test_the_error_bound_fails_as_rarely_as_stated(
 
 @pytest.mark.parametrize("d", [1, 2, 10])
 def test_the_grid_is_as_fine_as_stated(d: int) -> None:
-    """No chance in it: the exact sum against clipping in floats."""
+    """Compare without chance: the exact sum against clipping in floats."""
     mechanism = mean(d, adjacency=REPLACE, center=(0.1,) * d, radius="1/3", noise_multiplier=1)
     for seed in range(20):
         data = cloud(37, d, seed, spread=0.7)

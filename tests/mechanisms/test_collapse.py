@@ -1,5 +1,5 @@
-"""With few records what searches a box, or shrinks a ball, loses the mean; what asks who agrees
-does not.
+"""Few records: mechanisms that search a box or shrink a ball lose the mean; those that ask who
+agrees do not.
 
 d = 400 columns of deviation 1 / j about 1, (1, 1e-6)-DP under add-remove; a box of 100 each way
 is public where one is needed. From n = 500 to 5000 the errors of all but ``RescaledMean`` fall
@@ -109,9 +109,9 @@ def test_with_few_records_the_baselines_err_by_the_range(name: str, seed: int) -
 
 @pytest.mark.parametrize("seed", range(3))
 def test_with_few_records_a_rescaled_mean_is_right(seed: int) -> None:
-    """Its spec's bound, 25 times below the range, fails with probability 5e-4 for every law of this
-    proxy, if the ladder stays on the stated radius. Seeds are fixed; the errors are near 0.3.
-    """
+    """Release with few records: the spec's bound, 25 times below the range, fails with
+    probability 5e-4 for every law of this proxy, if the ladder stays on the stated radius. Seeds
+    are fixed; the errors are near 0.3."""
     mechanism = rescaled(FEW)
     covariance = [s**2 for s in DEVIATIONS]
     bound = rescaled_mean.error_bound(mechanism.parameters, FEW, Fraction(1, 10**4), covariance)
@@ -119,7 +119,7 @@ def test_with_few_records_a_rescaled_mean_is_right(seed: int) -> None:
 
 
 def test_the_search_is_too_noisy_for_few_records_by_its_own_spec() -> None:
-    """What the first test's probabilities are made of; no chance in it."""
+    """Compute the probabilities of the first test; there is no chance in it."""
     parameters = BASELINES["coordinatewise"].parameters
     steps = coordinatewise_mean.steps(parameters)
     r = FEW / float(centered.step_scale(parameters, steps))
@@ -133,7 +133,7 @@ def test_the_search_is_too_noisy_for_few_records_by_its_own_spec() -> None:
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_with_many_records_the_baselines_are_right(name: str) -> None:
-    """So it is the number of records that fails them. Of known deviations a median is missed
+    """Show that the number of records is what fails them. Of known deviations a median is missed
     with a probability below 1e-6 (the test above), and the noise is at most 0.6 long but in
     rarer cases; seeds are fixed."""
     assert error(BASELINES[name], MANY, 0) < REACH / 100

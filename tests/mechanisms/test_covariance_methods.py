@@ -89,7 +89,7 @@ def test_bad_parameters_are_refused(
 
 
 def test_a_largest_deviation_is_refused_where_no_image_shows_it() -> None:
-    """Also without rounds, where it was infinite in image cells."""
+    """Refuse it also without rounds, where it was infinite in image cells."""
     with pytest.raises(ValueError, match=r"give one of 1 to 2.40 cells"):
         covariance(rounds=0, method="sign", kappa=None, largest=1e308, cell=5e-324)
 
@@ -165,7 +165,8 @@ FOLLOWED: list[tuple[int, dict[str, Any]]] = [
 def test_every_transcript_leads_to_the_spec_s_maps(
     method: str, d: int, parameters: dict[str, Any]
 ) -> None:
-    """Of a batch, and of each draw alone; no chance in it but the noise of a fixed seed."""
+    """Compare maps of a batch, and of each draw alone; no chance in it but the noise of a fixed
+    seed."""
     mechanism = covariance(d, method=method, **parameters)
     batch = mechanism.law(records(d, 3000, 1)[0]).sample(SeededBits(7), 4)
     rounds = mechanism.spectral()
@@ -243,8 +244,8 @@ def test_errors_are_near_those_of_signs(adjacency: Adjacency) -> None:
 
 
 def test_too_few_rounds_leave_directions_that_noise_hides() -> None:
-    """In all that are reported records vary little. Which of those noise hides is chance: the
-    shortest may not be among them."""
+    """Look along the reported directions: in all of them records vary little. Which of those
+    noise hides is chance: the shortest may not be among them."""
     data, root = records(10, 16_000, 3, kappa=1e8)
     for method, rounds in (("spectral", 1), ("recursive", 3)):
         mechanism = covariance(10, method=method, rounds=rounds, kappa=1e8, largest=1e4)

@@ -233,8 +233,8 @@ def test_samples_of_the_fit_are_free_and_have_its_moments() -> None:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_least_number_of_records_grows_as_the_rate_says(adjacency: Adjacency) -> None:
-    """As d^(3/2) sqrt(rounds) / mu, where rounds grow with log kappa up to eight; a bound on the
-    mean hardly enters it."""
+    """Compare its growth with d^(3/2) sqrt(rounds) / mu, where rounds grow with log kappa up to
+    eight; a bound on the mean hardly enters it."""
 
     def least(**parameters: Any) -> int:
         own: dict[str, Any] = {"d": 20, "cell": 2**-7, "noise_multiplier": Fraction(4)}

@@ -207,9 +207,9 @@ def test_errors_are_as_predicted_whatever_the_spectrum(name: str, n: int) -> Non
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_noise_is_as_long_as_is_said(adjacency: Adjacency, outside: str) -> None:
-    """Of 300 draws about their mean, off and along the identity: 1500 and 300 normal numbers,
-    whose deviation is off by 9% and 20% with probability below 1e-6 each; 5% are for the second
-    order."""
+    """Measure 300 draws about their mean, off and along the identity: 1500 and 300 normal
+    numbers, whose deviation is off by 9% and 20% with probability below 1e-6 each; 5% are for
+    the second order."""
     records = np.random.default_rng(0).normal(size=(3000, 3))
     mechanism = covariance(
         3, adjacency=adjacency, outside=outside, rounds=0, largest=1, noise_multiplier=4
@@ -277,8 +277,8 @@ def test_far_from_normal_is_said() -> None:
 
 
 def test_an_unknown_center_is_found() -> None:
-    """Its noise has the deviation that is said: 60 runs of 3 numbers about their mean, off by
-    30% with probability below 1e-6 (chi-square of 177 degrees)."""
+    """Find the center: its noise has the deviation that is said: 60 runs of 3 numbers about
+    their mean, off by 30% with probability below 1e-6 (chi-square of 177 degrees)."""
     records, root = normal(np.logspace(0, 4, 3), 3000, 6)
     for share in (None, "1/5"):
         mechanism = covariance(
@@ -365,8 +365,8 @@ def test_a_budget_is_met(budget: Any, adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("cell", [1e-264, 1e-160, 1e140, 1e290])
 def test_what_follows_from_an_estimate_has_no_nan_in_any_unit(cell: float) -> None:
-    """Where the covariance is below or beyond every float, its factor, correlations and
-    deviations are not."""
+    """Change units: where the covariance is below or beyond every float, its factor,
+    correlations and deviations are not."""
     mechanism = covariance(2, cell=cell, noise_multiplier=Fraction(1, 10))
     data = np.random.default_rng(0).normal(size=(3000, 2)) @ [[1.0, 0.5], [0.0, 1.0]] * 1000 * cell
     found = mechanism.release(data, SeededBits(0))

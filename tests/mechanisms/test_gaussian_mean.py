@@ -114,7 +114,7 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
 def test_the_estimate_is_the_mean_whose_limited_records_have_the_released_one(
     outside: Literal["clip", "mask"],
 ) -> None:
-    """For a written transcript, by the spec's numbers."""
+    """Compare for a written transcript, by the spec's numbers."""
     mechanism = made(adjacency=REPLACE, reach=8, extra_steps=0, at_least=400, outside=outside)
     unit = 2**40
     joint = outside == "mask"
@@ -255,7 +255,7 @@ def test_what_is_no_normal_law_has_a_typed_outcome() -> None:
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_a_shift_of_data_and_center_shifts_the_estimate(outside: Any) -> None:
-    """By a power of two: what is released is the same, bit for bit."""
+    """Shift by a power of two: what is released is the same, bit for bit."""
     data, own = normal(900, (1.0,) * 3), made(3, outside=outside, reach=64)
     moved = made(3, outside=outside, reach=64, center=(1024.0,) * 3)
     data = np.round(data * 2**20) / 2**20
@@ -284,8 +284,8 @@ def test_order_of_rows_does_not_matter() -> None:
 
 
 def test_records_that_are_needed_are_told() -> None:
-    """Under add-remove minimum_n is a little above at_least; expected errors are infinite below
-    it."""
+    """Compare numbers: under add-remove minimum_n is a little above at_least; expected errors
+    are infinite below it."""
     mechanism = made(20, noise_multiplier=4)
     assert mechanism.least() < mechanism.minimum_n() < 2 * mechanism.least()
     assert mechanism.expected_error(mechanism.least() - 1) == math.inf
@@ -298,8 +298,8 @@ def test_records_that_are_needed_are_told() -> None:
 @pytest.mark.parametrize("d", [1, 5])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_so_many_records_hardly_ever_abstain(d: int, outside: Literal["clip", "mask"]) -> None:
-    """Under add-remove at the number for a thousandth: of 20 releases of each of three datasets
-    3 abstain with probability below 1e-4, if the promise holds."""
+    """Release under add-remove at the number for a thousandth: of 20 releases of each of three
+    datasets 3 abstain with probability below 1e-4, if the promise holds."""
     mechanism = GaussianMean.for_budget(
         ApproxDP(1, "1e-6"),
         adjacency=ADD,

@@ -121,9 +121,9 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
 def test_ten_steps_say_what_one_release_says(
     family: Family, low: float, high: float, truth: float
 ) -> None:
-    """On the same records: errors of both (without sampling's) within 1.35 of each other over 60
-    releases each, whose ratio of root mean squares has a deviation of .13: false alarm below .01
-    for one family if the true ratio is 1.05, at fixed seeds."""
+    """Release on the same records: errors of both (without sampling's) within 1.35 of each other
+    over 60 releases each, whose ratio of root mean squares has a deviation of .13: false alarm
+    below .01 for one family if the true ratio is 1.05, at fixed seeds."""
     rng = np.random.default_rng(17)
     records = family.sample(family.natural(truth), 5000, rng)
     range_: dict[str, Any] = {
@@ -181,8 +181,8 @@ def test_of_several_runs_most_may_be_wrong_by_nothing() -> None:
 
 
 def test_steps_find_the_maximum_of_the_likelihood() -> None:
-    """Without noise, of a law whose slope varies by a factor of 6 over the ends: 200 steps are
-    within 1e-3 of the solution."""
+    """Take steps without noise, for a law whose slope varies by a factor of 6 over the ends: 200
+    steps are within 1e-3 of the solution."""
     family = Weibull(1.0)
     target = family.limited(-1 / 27.0, 0.0, 100.0, "mask").mean
     found = steps.descend(
@@ -204,8 +204,8 @@ def test_noise_of_an_average_of_steps_is_the_closed_one(count: int) -> None:
 
 @pytest.mark.parametrize("runs", range(1, 9))
 def test_the_deviation_of_a_median_is_about_right(runs: int) -> None:
-    """Of 200000 medians, whose root mean square is off by a hundredth of itself with probability
-    below 1e-9."""
+    """Draw 200000 medians, whose root mean square is off by a hundredth of itself with
+    probability below 1e-9."""
     medians = np.median(np.random.default_rng(runs).normal(size=(200_000, runs)), axis=1)
     stated_by = steps.middle_of(runs) / float(np.sqrt((medians**2).mean()))
     assert 0.97 < stated_by < (1.02 if runs % 2 else 1.12)
@@ -213,7 +213,7 @@ def test_the_deviation_of_a_median_is_about_right(runs: int) -> None:
 
 
 def test_sizes_of_lists_agree_with_the_spec_and_are_hardly_ever_padded() -> None:
-    """Of 4000 draws of n p inside fewer are above the size in at most 20: 3 deviations are
+    """Count in 4000 draws of n p inside fewer are above the size in at most 20: 3 deviations are
     .0013, so false alarm below 1e-6."""
     rng = np.random.default_rng(3)
     for number, share, runs in ((1000, 0.9, 1), (50_000, 0.999, 7), (1, 0.5, 3), (10**15, 1.0, 2)):
@@ -353,8 +353,8 @@ def test_a_profile_of_a_list_whose_size_is_private_is_refuted(
 @pytest.mark.parametrize("method", ["statistic", "gradient"])
 @pytest.mark.parametrize("lowest", [1e-12, 1e-20, 1e-200])
 def test_the_rarest_counts_have_an_estimate(method: str, lowest: float) -> None:
-    """No count at all: the estimate may be the end of the range, where the law has hardly any
-    variance."""
+    """Estimate from no count at all: the estimate may be the end of the range, where the law has
+    hardly any variance."""
     for adjacency in Adjacency:
         mechanism = made(adjacency=adjacency, lowest=lowest, highest=10, method=method)
         for seed in range(3):

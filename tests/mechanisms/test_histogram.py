@@ -58,7 +58,7 @@ def value_of(found: Any) -> Any:
 @pytest.mark.parametrize("data", EDGE_DATA, ids=range(len(EDGE_DATA)))
 @pytest.mark.parametrize("strategy", ["identity", "tree"])
 def test_every_float_is_in_one_place(data: list[float], strategy: Any) -> None:
-    """Without noise: P(noise != 0) < exp(-10^5)."""
+    """Count without noise: P(noise != 0) < exp(-10^5)."""
     quiet = histogram(noise_multiplier="1/1000000", outside="count", strategy=strategy)
     for column in (data, data[::-1], np.array(data).reshape(-1, 1)):
         found = quiet.release(column, SeededBits(1))

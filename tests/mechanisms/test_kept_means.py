@@ -115,7 +115,7 @@ def test_intervals_beyond_the_floats_of_deviations_are_refused_as_given(kept: An
 
 @pytest.mark.parametrize("variance", [5e-324, 1e-300, 1e300, 1.7976931348623157e308])
 def test_predicted_errors_are_in_the_data_s_units(variance: float) -> None:
-    """Of variances whose sum, and whose squared inverse, leaves the floats."""
+    """Predict for variances whose sum, and whose squared inverse, leaves the floats."""
     one, own = (
         made(2, covariance=((v, 0.0), (0.0, v))).expected_error(1000) for v in (1.0, variance)
     )
@@ -191,7 +191,7 @@ def size_of(off: Floats, own: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("world", WORLDS, ids=[w[0] for w in WORLDS])
 def test_records_that_were_kept_need_their_set(world: World) -> None:
-    """Of 20,000 records those in the set are left. Means of 6 estimates vary by at most .017 in
+    """Keep those of 20,000 records in the set. Means of 6 estimates vary by at most .017 in
     length; without the set a masked one is off by more than .08, and a clipped one by more than
     .15."""
     _, d, kept, holds, own = world
@@ -277,8 +277,8 @@ def test_a_covariance_is_deviations_of_whitened_records(adjacency: Adjacency, ou
 
 
 def test_units_of_columns_do_not_matter_to_a_covariance() -> None:
-    """By powers of two, and for deviations that are 1e150 apart: what is released is the same, bit
-    for bit."""
+    """Scale by powers of two, and for deviations that are 1e150 apart: what is released is the
+    same, bit for bit."""
     data = drawn(900, 3, {"covariance": TILTED}, 1)
     first = made(3, covariance=TILTED).law(data).sample(SeededBits(1), 1)
     units = np.array([2.0**-300, 4.0, 2.0**200])
@@ -296,8 +296,8 @@ def test_units_of_columns_do_not_matter_to_a_covariance() -> None:
 
 
 def test_what_is_left_of_too_few_is_an_outcome() -> None:
-    """Where a 200th of the records is kept, where the records are all at the plane, and where there
-    are few or none."""
+    """Abstain where a 200th of the records is kept, where the records are all at the plane, and
+    where there are few or none."""
     mechanism = made(1, kept=(0.0, math.inf), adjacency=ADD, noise_multiplier=1)
     rng = np.random.default_rng(0)
     tail = rng.normal(size=(400_000, 1)) - 2.6

@@ -92,7 +92,8 @@ def test_the_k_th_is_the_k_th(k: int) -> None:
 @each
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_minimum_n_is_the_spec_s(kind: Any, noise: str) -> None:
-    """At it the bound is at most beta, a record less and it is 1: sizes have too large a tail."""
+    """Compare: at minimum_n the bound is at most beta, a record less and it is 1: sizes have too
+    large a tail."""
     made = variance(kind, d=2, noise=noise, groups=120, delta="1e-2", noise_multiplier="1/4")
     spec, beta = (kth if kind is KthLargestVariance else total), "0.05"
     n = made.minimum_n(beta=beta)
@@ -146,7 +147,7 @@ def test_an_estimate_reads_well() -> None:
 
 
 def test_the_chance_that_a_group_is_off_is_that_of_chi_square() -> None:
-    """By SciPy, by the spec; and for a sum Chernoff's bound."""
+    """Compare with SciPy and the spec; for a sum with Chernoff's bound."""
     made = variance(d=7, k=3)
     for pairs in (1, 10, 40):
         exact = 3 * gammainc(pairs / 2, pairs / 4) + 5 * gammaincc(pairs / 2, pairs)

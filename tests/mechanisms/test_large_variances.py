@@ -82,7 +82,7 @@ def test_a_column_is_reported_once_and_the_list_has_an_end() -> None:
 
 @pytest.mark.parametrize("start", [{"largest": 4}, {"largest": None, "delta": "1e-3"}])
 def test_the_minimum_n_is_the_spec_s(start: Any) -> None:
-    """At it the bound is at most beta, a record less and it is above."""
+    """Compare: at minimum_n the bound is at most beta, a record less and it is above."""
     mechanism, beta = made(n_max=6000, d=2, reports=1, **start), "0.05"
     n = mechanism.minimum_n(beta=beta)
     assert spec.error_bound(mechanism.parameters, n) <= mp.mpf(beta)

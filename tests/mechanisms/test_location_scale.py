@@ -159,9 +159,8 @@ def test_errors_are_the_predicted_ones(
 
 
 def test_intervals_hold_the_truth() -> None:
-    """Of 30 releases about 28.5 hold each parameter; 22 or fewer with probability below 1e-4, and
-    the seeds are fixed.
-    """
+    """Count: of 30 releases about 28.5 hold each parameter; 22 or fewer with probability below
+    1e-4, and the seeds are fixed."""
     mechanism = LocationScale.for_budget(
         STRICT, adjacency=REPLACE, family=NormalFamily(), ranges=WIDE
     )
@@ -247,9 +246,8 @@ class _Silent(Laplace):
 
 
 def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
-    """Of 16000 Laplace records the location has a deviation of about .012 scales, the scale of
-    .01.
-    """
+    """Fit 16000 Laplace records: the location has a deviation of about .012 scales, the scale of
+    .01."""
     mechanism = LocationScale.for_budget(
         STRICT, adjacency=ADD, family=_Silent(), ranges=((-1e4, 1e4), (0.1, 100))
     )

@@ -69,7 +69,8 @@ def test_a_core_is_chosen_for_every_share_of_outliers() -> None:
 def test_where_no_number_of_records_is_enough_a_budget_is_asked_for(
     adjacency: Adjacency, n_max: int
 ) -> None:
-    """With so many outliers 10^-15 of the records are sure to agree, and n_max is at most 2^60."""
+    """Refuse: with so many outliers 10^-15 of the records are sure to agree, and n_max is at
+    most 2^60."""
     given: dict[str, Any] = {"deviations": (1.0,), "n_max": n_max, "full": None}
     with pytest.raises(ValueError, match=f"n_max = {n_max} records; give a larger budget") as told:
         RobustMean.for_budget(
@@ -112,8 +113,8 @@ def _attacked(n: int, k: int, rng: np.random.Generator) -> Floats:
 
 @pytest.mark.parametrize("full", EVERY, ids=str)
 def test_agreement_and_center_are_as_sure_as_stated_at_the_limit(full: Fraction | None) -> None:
-    """No chance decides: 300 datasets, whatever their outliers; some meet the bound, lonely ones
-    do."""
+    """Check without chance: 300 datasets, whatever their outliers; some meet the bound, lonely
+    ones do."""
     gamma, least = Fraction(float(outliers.most_outliers(full))) * Fraction(99, 100), math.inf
     made, rng = _mechanism(full, gamma), np.random.default_rng(1)
     for n in rng.integers(30, 150, 300).tolist():

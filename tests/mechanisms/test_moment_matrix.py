@@ -206,7 +206,8 @@ LEAST = int(stats.binom.ppf(1e-6, DRAWS, 0.93))
 def test_coefficients_are_in_their_intervals_and_move_as_stated(
     drawn: list[MomentMatrixEstimate],
 ) -> None:
-    """To first order: at least 93% of intervals of 95% hold; a false alarm has probability 1e-6."""
+    """Compare to first order: at least 93% of intervals of 95% hold; a false alarm has
+    probability 1e-6."""
     fits = [one.regression(2) for one in drawn]
     assert min(fit.resolved for fit in fits) > 1
     stated = np.mean([fit.standard_deviation for fit in fits], axis=0)
@@ -216,7 +217,7 @@ def test_coefficients_are_in_their_intervals_and_move_as_stated(
 
 
 def test_with_sampling_intervals_hold_the_populations_coefficients() -> None:
-    """Of 300 datasets of 400 records under noise that is less than the sampling error."""
+    """Count over 300 datasets of 400 records under noise that is less than the sampling error."""
     mechanism = matrix(noise_multiplier="1/100", lower=(-6.0, -5.0, -60.0), upper=(7.0, 15.0, 60.0))
     hits = few = 0
     for seed in range(300):
@@ -237,7 +238,8 @@ def test_noise_that_hides_the_features_leaves_no_interval() -> None:
 
 
 def test_a_large_ridge_that_was_given_leaves_no_interval_and_a_small_one_is_counted() -> None:
-    """Of 100 releases with little noise: the ridge moves coefficients further than noise does."""
+    """Count over 100 releases with little noise: the ridge moves coefficients further than noise
+    does."""
     mechanism = matrix(noise_multiplier="1/10")
     truth = released(matrix(noise_multiplier=TINY)).regression(2, ridge=0).value
     spread = released(mechanism).in_units().spread[:2, :2]
@@ -352,7 +354,7 @@ def test_huge_noise_stays_finite() -> None:
 
 
 def test_many_columns_are_quick_and_their_sums_exact() -> None:
-    """Of 200 columns: the released integers without noise are those of Python's."""
+    """Sum 200 columns: the released integers without noise are those of Python's."""
     rng = np.random.default_rng(2)
     data = rng.integers(-8, 9, (60, 200)) / 8.0
     wide = matrix(lower=(-1.0,) * 200, upper=(1.0,) * 200, noise_multiplier=TINY)

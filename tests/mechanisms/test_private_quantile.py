@@ -49,7 +49,7 @@ def test_every_dataset_has_a_release_between_the_bounds(
 
 
 def test_every_cell_is_possible_for_both_neighbors() -> None:
-    """No output tells for certain which of two datasets it came from."""
+    """Check that no output tells for certain which of two datasets it came from."""
     mechanism = quantile(lower=0.0, upper=15.0, cell=1)
     cells = np.arange(16)[:, np.newaxis]
     stage = mechanism.plan()[0]
@@ -124,10 +124,10 @@ def test_all_sizes_of_data_and_grids(n: int, bits: int) -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize(("p", "n"), [("1/2", 160), ("1/4", 320), ("9/10", 800)])
 def test_ties_give_the_tied_value(p: str, n: int, adjacency: Adjacency) -> None:
-    """Where n records share a cell, every other cell is n min(p, 1 - p) ranks from the quantile,
-    less one at most for two more records. By the error bound one of 400 draws is there with
-    probability 400e-9; of a hundredth of the records nearly all draws are, for there are 10^6
-    other cells."""
+    """Release with ties: where n records share a cell, every other cell is n min(p, 1 - p) ranks
+    from the quantile, less one at most for two more records. By the error bound one of 400 draws
+    is there with probability 400e-9; of a hundredth of the records nearly all draws are, for
+    there are 10^6 other cells."""
     mechanism, share = quantile(adjacency=adjacency, quantile=p), min(Fraction(p), 1 - Fraction(p))
     assert spec.error_bound(mechanism.parameters, Fraction(1, 10**9)) < n * share - 1
     for data in ([50.0] * n, [3.0, *[50.0] * n, 99.0]):

@@ -77,8 +77,9 @@ def test_equal_records_are_spread_as_in_the_spec(parts: int) -> None:
 def test_many_equal_records_are_quantiles_and_so_are_those_beside_them(
     adjacency: Adjacency,
 ) -> None:
-    """Of 100 ages of 50 records each, levels are on the edges between two or within one: ranks are
-    off by the bound at most, so with probability 1 - 1e-6 ages by at most one for each 50 ranks."""
+    """Release levels of 100 ages of 50 records each: they are on the edges between two or within
+    one: ranks are off by the bound at most, so with probability 1 - 1e-6 ages by at most one for
+    each 50 ranks."""
     mechanism = quantiles(
         adjacency=adjacency, noise_multiplier="1/20", cell=1, levels=("1/8", "3/8", "7/8")
     )
@@ -135,7 +136,7 @@ def test_one_quantile_is_as_good_as_by_itself() -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("count", [3, 9, 31])
 def test_together_they_are_nearer_than_apart(adjacency: Adjacency, count: int) -> None:
-    """At one PureDP guarantee, of which each quantile by itself has its part."""
+    """Compare at one PureDP guarantee, of which each quantile by itself has its part."""
     levels = tuple(Fraction(k, count + 1) for k in range(1, count + 1))
     both: dict[str, Any] = {"adjacency": adjacency, "lower": 0.0, "upper": 1.0}
     together = PrivateQuantiles.for_budget(PureDP(1), levels=levels, **both)
@@ -198,7 +199,7 @@ def test_what_does_not_fit_together_is_refused() -> None:
 
 
 def test_every_choice_is_possible_for_both_neighbors() -> None:
-    """No output tells for certain which of two datasets it came from."""
+    """Check that no output tells for certain which of two datasets it came from."""
     mechanism = quantiles(lower=0.0, upper=3.0, cell=1, parts=2)
     batch = mechanism.law([]).sample(SeededBits(6), 4000)
     for data in (EDGE_RECORDS, [3.3], [3.3, 3.3, 3.3]):

@@ -151,8 +151,8 @@ def test_rare_bits_have_less_error_than_with_plain_noise(n: int) -> None:
 
 
 def test_common_bits_have_plain_noise() -> None:
-    """At 1/2 both stages are signs: the length of the noise is that of the Gaussian mechanism of
-    mu = 1, d / n."""
+    """Compare at 1/2, where both stages are signs: the length of the noise is that of the
+    Gaussian mechanism of mu = 1, d / n."""
     mechanism = ProductDistribution.for_budget(GaussianDP(1), adjacency=REPLACE, d=50)
     data = (np.random.default_rng(3).random((4000, 50)) < 0.5) * 1.0
     squares = []
@@ -186,8 +186,8 @@ def test_intervals_cover(adjacency: Adjacency) -> None:
 
 
 def test_few_records_abstain_as_rarely_as_promised() -> None:
-    """With minimum_n records at most 1 of 1000 abstain: 8 or more of 400 with probability below
-    1e-6."""
+    """Count abstentions with minimum_n records: at most 1 of 1000 abstain: 8 or more of 400 with
+    probability below 1e-6."""
     mechanism = bits(5, noise_multiplier=Fraction(2))
     data = np.ones((mechanism.minimum_n(), 5))
     abstained = sum(

@@ -208,7 +208,7 @@ def test_neither_batch_nor_order_matters() -> None:
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("matrix", [(1.0, 1.0), ((2.0, 0.5), (0.5, 1.0))])
 def test_error_bars_cover(adjacency: Adjacency, matrix: Any) -> None:
-    """Of 4000 releases e^T C^-1 e about the empirical mean is chi-square with 2 degrees of
+    """Measure 4000 releases: e^T C^-1 e about the empirical mean is chi-square with 2 degrees of
     freedom, for each covariance C that is stated: its mean is 2 to within 6.5 / sqrt(1000), a
     false alarm of 1e-9; the spec's expected error squared to within 15%."""
     mechanism = refined(adjacency=adjacency, matrix=matrix, record_radius=7)

@@ -101,7 +101,8 @@ def test_the_facts_are_the_specs(adjacency: Adjacency, kind: Any) -> None:
 
 
 def test_scores_have_room_for_every_number_of_rows() -> None:
-    """What is built from a released number never fails: no exception can depend on the data."""
+    """Build stages: what is built from a released number never fails: no exception can depend on
+    the data."""
     for adjacency, n_max, tail in product(Adjacency, (30,), ("1e-3", "1e-9")):
         mechanism = RescaledMean(
             adjacency=adjacency,
@@ -264,8 +265,9 @@ def errors(mechanism: RescaledMean, data: Floats, seed: int) -> tuple[Floats, li
 @pytest.mark.parametrize("kind", ["weights", "basic"])
 @pytest.mark.parametrize("matrix", [(1.0, 4.0), SHEARED])
 def test_each_estimate_states_its_covariance(kind: Any, matrix: Any) -> None:
-    """In the stated metric the 4000 errors have covariance 1: an entry has sd 0.022 (0.016 off the
-    diagonal), and 0.12 is 5.4 sd: false alarm below 1e-6 for four cases of three entries."""
+    """Whiten the errors: in the stated metric the 4000 errors have covariance 1: an entry has sd
+    0.022 (0.016 off the diagonal), and 0.12 is 5.4 sd: false alarm below 1e-6 for four cases of
+    three entries."""
     found, released = errors(made(filter=kind, matrix=matrix), cloud(400), 1)
     roots = [np.linalg.inv(np.linalg.cholesky(one.covariance)) for one in released]
     whitened = np.einsum("ijk,ik->ij", np.array(roots), found)
@@ -372,9 +374,9 @@ def test_the_covariance_gives_matrix_and_radius() -> None:
 
 
 def test_all_pairs_are_friends_where_that_is_asked_for() -> None:
-    """In each of 40 samples but with probability 1/100: four or more have a pair that is none with
-    probability below 1e-3 (seeds are fixed). At the default radius every sample looked at has some.
-    """
+    """Check all pairs in each of 40 samples, but with probability 1/100: four or more have a
+    pair that is none with probability below 1e-3 (seeds are fixed). At the default radius every
+    sample looked at has some."""
     covariance, n = (1.0, 0.25, 0.04), 2000
 
     def most_apart(seed: int) -> float:

@@ -59,8 +59,8 @@ def _records(away: float, columns: int, seed: int = 1) -> Floats:
 
 @pytest.mark.parametrize("own", [{}, {"directions": 2, "shares": (Fraction(1, 5),) * 5}])
 def test_outliers_along_three_columns_are_cut_off(own: dict[str, Any]) -> None:
-    """Without votes and directions 500 outliers at 4 move the mean by 0.2. Fixed seeds, 10
-    releases."""
+    """Cut them off: without votes and directions 500 outliers at 4 move the mean by 0.2. Fixed
+    seeds, 10 releases."""
     data = _records(4, 3)
     inliers = data[_N // 10 :].mean(axis=0)
     found = estimates(made(**own), data, 2, 10)
@@ -96,7 +96,7 @@ def test_what_a_cut_column_adds_is_in_the_reported_deviation() -> None:
 
 
 def test_boxes_are_the_spec_s() -> None:
-    """Counts of chance, and at the ends of what is read."""
+    """Compare for random counts, and at the ends of what is read."""
     rng, cut = np.random.default_rng(8), 0
     for d, each in ((1, 10), (2, 300), (9, 40), (12, 10**6), (3, 2**40)):
         votes = rng.poisson(each, (40, d)).astype(np.int64)
@@ -114,7 +114,8 @@ def test_boxes_are_the_spec_s() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_votes_are_the_spec_s(d: int) -> None:
-    """In cells of 1/4, about two points, with ties, equal records, and records that are clamped."""
+    """Compare in cells of 1/4, about two points, with ties, equal records, and records that are
+    clamped."""
     rng = np.random.default_rng(9)
     near = Nearness(40, -2, (1.0,) * d)
     data = np.vstack(

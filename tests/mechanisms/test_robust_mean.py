@@ -68,7 +68,7 @@ def test_a_budget_is_met_by_all_stages_together(adjacency: Adjacency, n_max: int
 
 
 def test_a_soft_core_is_taken_where_it_has_less_noise() -> None:
-    """Of reach / sure agreement: 17/8 / (1 - 6 gamma + 4 gamma^2) by degree."""
+    """Compare reach / sure agreement: 17/8 / (1 - 6 gamma + 4 gamma^2) by degree."""
     shares = [chosen_full(REPLACE, Fraction(gamma)) for gamma in ("0", "0.05", "0.1", "0.15")]
     assert shares == [None, None, Fraction(9, 10), Fraction(5, 6)]
     assert chosen_full(ADD, Fraction(1, 10)) is None
@@ -88,8 +88,8 @@ def test_a_soft_core_is_taken_where_it_has_less_noise() -> None:
     ("full", "gamma"), [("9/10", "0.1"), ("3/4", "0.1"), ("3/4", "0.3"), ("3/5", "0.4")]
 )
 def test_from_minimum_n_on_inliers_alone_are_enough(full: str, gamma: str) -> None:
-    """As many records as are promised to be enough, a share of them far away: at most 3 of 300
-    abstain, of which 0.3 are expected (1 in 1000, a false alarm of 3e-4)."""
+    """Release as many records as are promised to be enough, a share of them far away: at most 3
+    of 300 abstain, of which 0.3 are expected (1 in 1000, a false alarm of 3e-4)."""
     made = robust(adjacency=REPLACE, full=full, gamma=gamma, noise_multiplier=1)
     counts = []
     for n in (made.minimum_n(), made.minimum_n() * 3 // 5):
@@ -174,7 +174,7 @@ def test_as_many_records_as_were_said_are_enough_where_some_share_makes_them() -
 
 
 def test_bins_are_narrower_than_the_narrowest_slab() -> None:
-    """Of the ball that the expected noise leaves; 24 of them where that is enough."""
+    """Divide the ball that the expected noise leaves; 24 of them where that is enough."""
     given: dict[str, Any] = {"adjacency": REPLACE, "n_max": 20_000}
     for d, record_radius in (
         (1, None),
@@ -265,9 +265,9 @@ def test_neither_batch_nor_order_matters() -> None:
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("count", [0, 1])
 def test_error_bars_cover(adjacency: Adjacency, count: int) -> None:
-    """Of 600 releases the squares of errors about the mean of all, over the stated deviations,
-    have mean 1 to within 6 sqrt(2 / 600) = 0.35 in each coordinate: a false alarm of 1e-7, by
-    the chi-square law."""
+    """Measure 600 releases: the squares of errors about the mean of all, over the stated
+    deviations, have mean 1 to within 6 sqrt(2 / 600) = 0.35 in each coordinate: a false alarm of
+    1e-7, by the chi-square law."""
     own = {"directions": 0, "shares": HALVES} if not count else {}
     mechanism = robust(adjacency=adjacency, record_radius=7, radius=8, **own)
     data = 5 + 0.7 * (contaminated(300, 0.0, 0.0, 7) - 5)  # a slab, if any, leaves all inside

@@ -331,7 +331,8 @@ def test_intervals_cover(outside: Literal["clip", "mask"]) -> None:
 
 
 def test_few_records_abstain_as_rarely_as_promised() -> None:
-    """With minimum_n records at most 1 of 1000: 8 or more of 400 with probability below 1e-6."""
+    """Count abstentions with minimum_n records: at most 1 of 1000: 8 or more of 400 with
+    probability below 1e-6."""
     mechanism = scale(noise_multiplier=2)
     n, abstained = mechanism.minimum_n(), 0
     for seed in range(400):

@@ -139,7 +139,7 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_noise_beyond_every_float_abstains(adjacency: Adjacency) -> None:
-    """Its default ``at_least`` is more than any count of records."""
+    """Abstain: the default ``at_least`` is more than any count of records."""
     mechanism = shape(adjacency=adjacency, noise_multiplier="1e310")
     assert mechanism.least() == sign_readings.at_least(mechanism.parameters) == 1 << 60
     assert math.isinf(mechanism.expected_error(10**15))
@@ -228,8 +228,8 @@ def test_the_spectrum_of_signs_is_inverted(d: int) -> None:
 
 
 def test_the_shape_that_was_released_is_the_spec_s() -> None:
-    """Of the last round: C^-1 of the shape whose signs were measured there, scaled to a
-    determinant of 1."""
+    """Compare the shape of the last round: C^-1 of the shape whose signs were measured there,
+    scaled to a determinant of 1."""
     mechanism = shape(2, adjacency=REPLACE, rounds=3)
     batch = mechanism.law(law_of(2, 500, kappa=100)[0]).sample(SeededBits(1), 3)
     for i in range(3):
@@ -262,8 +262,8 @@ ERRORS: list[tuple[int, int, float, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize("case", ERRORS, ids=range(len(ERRORS)))
 def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
-    """At condition numbers to 10^12 and without moments: the median within 12% of the spec's
-    root mean square."""
+    """Measure at condition numbers to 10^12 and without moments: the median within 12% of the
+    spec's root mean square."""
     d, n, most, law, parameters = case
     mechanism = shape(d, **parameters)
     found = []
@@ -509,7 +509,7 @@ def test_records_at_the_center_count_for_nothing_there_and_something_elsewhere()
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("d", [2, 100])
 def test_a_budget_is_met_and_hardly_missed(budget: Any, adjacency: Adjacency, d: int) -> None:
-    """In exact arithmetic rounding costs less than 2^-16 of the multiplier."""
+    """Calibrate: in exact arithmetic rounding costs less than 2^-16 of the multiplier."""
     parameters: dict[str, Any] = {"center": (0.0,) * d, "cell": 1e-3}
     found = SignCovariance.for_budget(budget, adjacency=adjacency, **parameters)
     assert found.claim.guarantee == budget

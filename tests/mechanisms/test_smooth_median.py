@@ -145,8 +145,8 @@ def test_a_budget_is_met_and_hardly_more(epsilon: str, delta: str, d: int) -> No
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1/4", "1e-6"), ("6", "1e-3")])
 def test_the_decay_is_the_best_one(epsilon: str, delta: str) -> None:
-    """On even records, by the exact scale and profile, other decays have more noise (or 1% less
-    at most)."""
+    """Compare on even records, by the exact scale and profile, other decays have more noise (or
+    1% less at most)."""
     budget, data = ApproxDP(epsilon, delta), [Fraction(2 * i + 1, 10**4) for i in range(5000)]
 
     def error(**own: Any) -> float:
@@ -162,7 +162,7 @@ def test_the_decay_is_the_best_one(epsilon: str, delta: str) -> None:
 
 
 def test_it_is_shorter_than_the_published_noise_and_longer_than_the_exponential_mechanism() -> None:
-    """At (1, 1e-6), on 2000 even records: scale 2 S / epsilon with beta = epsilon / (2
+    """Compare at (1, 1e-6), on 2000 even records: scale 2 S / epsilon with beta = epsilon / (2
     ln(2 / delta)), as published, is 1.5 times as long; a private quantile of epsilon = 1 alone
     has less than a sixth of it."""
     data = np.linspace(0.0, 1.0, 2001)[:-1] + 1 / 4000

@@ -181,8 +181,8 @@ def test_errors_are_the_predicted_ones(
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_records_that_were_kept_need_the_mask(adjacency: Adjacency) -> None:
-    """Counts of rate 6 from 3 to 8 alone, of 30000: masked estimates vary by .05; the clipped
-    one has less than 5.6."""
+    """Fit counts of rate 6 from 3 to 8 alone, of 30000: masked estimates vary by .05; the
+    clipped one has less than 5.6."""
     whole = Poisson().sample(math.log(6), 30_000, np.random.default_rng(1))
     kept = whole[(whole >= 3) & (whole <= 8)]
     for outside, own in (("mask", {"kept": (3, 8)}), ("clip", {})):
@@ -273,7 +273,7 @@ def test_far_parameters(
 
 
 def test_the_estimate_stays_in_the_public_range() -> None:
-    """Counts far above the range: its upper end; the interval is cut there too."""
+    """Fit counts far above the range: its upper end; the interval is cut there too."""
     mechanism = TruncatedMle.for_budget(
         GaussianDP(1), adjacency=ADD, family=Poisson(), lowest=1.0, highest=9.0
     )
@@ -393,8 +393,8 @@ def test_records_that_are_no_numbers_raise_nothing(method: str) -> None:
 
 @pytest.mark.parametrize("kept", [None, (999_900.0, math.inf)])
 def test_cells_of_several_counts_are_not_biased(kept: Any) -> None:
-    """Counts about 10^6, two and more in a cell: of 40 releases the mean is within .15 of the
-    records'; it was half a count too high.
+    """Fit counts about 10^6, two and more in a cell: of 40 releases the mean is within .15 of
+    the records'; it was half a count too high.
 
     The noise of a release has a deviation of .2, that of the mean is .03: false alarm below 1e-5
     (and the seeds are fixed). Of kept records it is compared with maximum likelihood.

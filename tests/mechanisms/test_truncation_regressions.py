@@ -87,9 +87,9 @@ def test_privacy_costs_a_normal_mean_what_is_predicted(outside: Any, adjacency: 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_truncation_is_taken_out_and_stays_out(adjacency: Adjacency) -> None:
-    """Of exponential records those up to 2.65 scales are kept: their mean stays .204 too small
-    however many they are, while the estimates of 128000 records are off by .0047 on average of
-    squares, so that by .012 of 8 releases with probability below 1e-6."""
+    """Fit exponential records, of which those up to 2.65 scales are kept: their mean stays .204
+    too small however many they are, while the estimates of 128000 records are off by .0047 on
+    average of squares, so that by .012 of 8 releases with probability below 1e-6."""
     reach = 2.65 * 27
     mechanism = TruncatedMle.for_budget(
         ApproxDP(1, "1e-6"), adjacency=adjacency, family=Weibull(1.0), lowest=1.0, highest=1000.0,

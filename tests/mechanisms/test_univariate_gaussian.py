@@ -182,7 +182,7 @@ def test_what_has_no_normal_law_is_typed() -> None:
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_a_budget_is_met_and_hardly_missed(adjacency: Adjacency) -> None:
-    """In exact arithmetic rounding costs less than 2^-16 of the multiplier."""
+    """Calibrate: in exact arithmetic rounding costs less than 2^-16 of the multiplier."""
     found = UnivariateGaussian.for_budget(GaussianDP(1), adjacency=adjacency, cell=1e-3)
     assert found.claim.guarantee == GaussianDP(1)
     assert float(found.noise_multiplier) == pytest.approx(1, rel=2e-5)

@@ -44,7 +44,7 @@ def made(**parameters: Any) -> UnknownCovarianceMean:
 @pytest.mark.parametrize("cell", [Fraction(1), Fraction(2) ** -400, Fraction(2) ** 400])
 @pytest.mark.parametrize("reports", [1, 3])
 def test_every_dataset_has_a_release(adjacency: Adjacency, cell: Any, reports: int) -> None:
-    """Also with so little noise that every vote surfaces."""
+    """Release also with so little noise that every vote surfaces."""
     mechanism = made(
         adjacency=adjacency, cell=cell, reports=reports, noise_multiplier="1/1000", n_max=60
     )
@@ -163,7 +163,7 @@ def test_it_abstains_where_nothing_surfaces() -> None:
 
 
 def test_reports_by_the_rule() -> None:
-    """As many as the groups carry: more with more records, at most d, at least 1."""
+    """Report as many as the groups carry: more with more records, at most d, at least 1."""
     budget = ApproxDP(1, "1e-6")
     found = [
         UnknownCovarianceMean.for_budget(budget, adjacency=ADD, d=50, n_max=n)

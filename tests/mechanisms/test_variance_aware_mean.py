@@ -212,7 +212,7 @@ def test_the_search_misses_as_rarely_as_stated_and_collapses_below() -> None:
 
 
 def test_a_search_is_the_spec_s_rule() -> None:
-    """On random values of all sizes, small ones and zeros among them."""
+    """Compare on random values of all sizes, small ones and zeros among them."""
     rng, search = np.random.default_rng(3), Search("side", 5, 9)
     for _ in range(50):
         sizes = rng.choice([0, 1, 2**39, 2**40, 2**41 - 1, 2**41, 2**45], size=(9, 5))

@@ -1,5 +1,5 @@
-"""What type checkers must let in and keep out; mypy reads this file with all others, and pytest
-runs the refusals.
+"""Uses that type checkers must accept or reject; mypy reads this file with all others, and
+pytest runs the refusals.
 
 A line with ``type: ignore[...]`` is a planted mistake: where a type checker no longer sees it,
 mypy reports the comment as unused, which fails CI as any error does.

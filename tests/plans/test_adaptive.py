@@ -99,7 +99,7 @@ def test_adaptive_likelihoods_are_the_masses_and_sum_to_one() -> None:
 
 
 def test_rows_of_a_large_batch_take_their_own_stage() -> None:
-    """In one batch of both parities: the spread of the second count follows the first."""
+    """Draw in one batch of both parities: the spread of the second count follows the first."""
     batch = (
         CountsTwice(adjacency=ADD, noise_multiplier=Fraction(10))
         .law(DATA)

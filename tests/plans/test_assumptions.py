@@ -229,7 +229,7 @@ def test_an_agreement_by_another_predicate_does_not_pay_for_the_mean() -> None:
 
 
 def test_a_second_init_changes_no_plan() -> None:
-    """What runs would change, and the claim would not."""
+    """Refuse it: what runs would change, and the claim would not."""
     mechanism = next(iter(shipped().values()))
     stage: Any = mechanism.fixed_plan[0]
     for made, given in (

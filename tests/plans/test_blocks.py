@@ -95,8 +95,8 @@ def test_minus_zero_and_records_of_one_cell_are_in_one_block() -> None:
 
 
 def test_hashed_blocks_are_about_equally_full_and_keys_differ() -> None:
-    """No claim rests on it. 8000 records in 8 blocks of 1000, sd 30: all of 16 within 200 but
-    1e-9."""
+    """Count records by block; no claim rests on it. 8000 records in 8 blocks of 1000, sd 30: all
+    of 16 within 200 but 1e-9."""
     rows = np.random.default_rng(3).normal(size=(8000, 2))
     labels = [ByHash(8, -20, key).labels(rows) for key in (0, 1)]
     for one in labels:
@@ -271,7 +271,8 @@ def same(found: Masses, expected: Masses) -> bool:
 
 @pytest.mark.parametrize("data", [(1.0, 0.0), (0.0, 1.0), (1.0,), ()])
 def test_the_law_of_two_blocks_is_the_product_of_their_laws(data: tuple[float, ...]) -> None:
-    """By index, with a gate in the first; fraction for fraction. Planted: the blocks exchanged."""
+    """Compare by index, with a gate in the first; fraction for fraction. Planted: the blocks
+    exchanged."""
     plans: tuple[Plan, Plan] = (answers("x", 2),), (answers("x", 3), answers("y", 1))
     plan: Plan = (Blocks("b", ByIndex(2), plans), answers("last"))
     found, _ = enumerated(law(plan, data))
@@ -287,7 +288,8 @@ def test_the_law_of_two_blocks_is_the_product_of_their_laws(data: tuple[float, .
 
 
 def test_a_gate_of_a_block_stops_the_whole_plan() -> None:
-    """Of each block in turn. Planted: a gate that stops the others' blocks only."""
+    """Stop at the gate of each block in turn. Planted: a gate that stops the others' blocks
+    only."""
     plans = (twice(1, reason="zero"), twice(2, reason="one"))
     plan: Plan = (Blocks("b", ByIndex(2), plans), answers("last"))
     data = (1.0, 1.0)
@@ -300,7 +302,7 @@ def test_a_gate_of_a_block_stops_the_whole_plan() -> None:
 
 
 def test_the_law_by_value_is_that_of_each_interval_s_records() -> None:
-    """Counts with atoms of noise. Planted: every block sees all records."""
+    """Compare counts with atoms of noise. Planted: every block sees all records."""
     plan: Plan = (Blocks("b", HALVES, counts(1, 1)),)
     data = np.array([[0.0], [0.5], [7.0], [-1.0], [0.9]])
     own = Law(plan, data, ADD, DOMAIN)
@@ -332,9 +334,9 @@ def test_an_adaptive_stage_in_a_block_reads_its_own_block() -> None:
 
 
 def test_one_element_in_two_places_keeps_its_promise_in_each() -> None:
-    """What is built has sensitivity 1 for a record more or less and 2 for another one: as
-    private as declared in the blocks, which are for add-remove, and not in the plan around them.
-    Planted: a check done once for both."""
+    """Check each place: what is built has sensitivity 1 for a record more or less and 2 for
+    another one: as private as declared in the blocks, which are for add-remove, and not in the
+    plan around them. Planted: a check done once for both."""
 
     def stage(low: int) -> Stage:
         return Stage("x", ClampedSum(low, 1, 0, 0), DiscreteLaplace(1))
@@ -428,7 +430,7 @@ def test_chained_blocks_see_what_was_released_before_and_cost_the_dearest() -> N
 
 
 def test_each_chained_block_has_the_law_that_earlier_outputs_lead_to() -> None:
-    """By hand: block k's bit is the record's, plus what it follows from."""
+    """Compute by hand: block k's bit is the record's, plus what it follows from."""
     masses, _ = enumerated(law(PAIR, (1.0, 0.0)), 30)
     share = math.tanh(4)  # of noise 0
     for ((_, (a,)), (_, (b,))), _ in masses:

@@ -129,14 +129,15 @@ def test_a_filter_that_breaks_its_promise_is_refused(build: Any, kind: Any, mess
 
 @pytest.mark.parametrize("query", [Count(), Agreement(NEAR, 0)])
 def test_a_query_of_all_records_is_no_part_of_an_inner_plan(query: Any) -> None:
-    """Its lemma would be read for friendly neighbors, its value is one of strangers too."""
+    """Refuse it: its lemma would be read for friendly neighbors, its value is one of strangers
+    too."""
     with pytest.raises(TypeError, match=f"asks {type(query).__name__} of all records"):
         Filtered("core", FILTER, (Stage("kept", query, UNIT_NOISE),))
 
 
 def test_inner_gates_have_to_be_paid_for() -> None:
-    """Where nothing is kept a gate stops whatever is released: {x} and {} are friendly
-    neighbors."""
+    """Refuse unpaid gates: where nothing is kept a gate stops whatever is released: {x} and {}
+    are friendly neighbors."""
     derive(plan(0), ADD, DOMAIN)
     for forgetful in (inner(0)[:3], inner(0)[:2]):
         open_ = Filtered("core", FILTER, forgetful)

@@ -68,8 +68,8 @@ records = st.lists(st.tuples(near_zero, near_zero), max_size=7)
 def test_the_weighted_mean_is_that_of_python_integers(
     rows: list[tuple[int, int]], column: list[int], offset: int, adjacency: Adjacency
 ) -> None:
-    """Also after a released number that is not positive, which no claim is about, and for no
-    weights."""
+    """Compare also after a released number that is not positive, which no claim is about, and
+    for no weights."""
     data = np.array(rows, np.float64).reshape(-1, 2) + offset
     query = WeightedMean(NEAR, SPREAD, adjacency)
     found = query.evaluate(View(data), batch(column))
@@ -102,7 +102,7 @@ def test_no_weights_give_zero_and_the_agreement_of_nobody_is_zero() -> None:
 
 
 def test_sums_of_weights_do_not_wrap() -> None:
-    """As those of 10^9 records would."""
+    """Add weights like those of 10^9 records, which would wrap."""
     mapped = Images(np.zeros((8, 2)), NEAR)
     mapped.__dict__["images"] = np.arange(16).reshape(8, 2)
     found = mapped._sum_by(np.full(8, 1 << 61))
@@ -147,7 +147,8 @@ places = st.tuples(
 def test_the_moving_sum_is_that_of_python_integers(
     rows: list[list[int]], where: list[tuple[list[int], int]], adjacency: Adjacency
 ) -> None:
-    """With points and radii at the ends of the grid, where squares need more than 64 bits."""
+    """Compare with points and radii at the ends of the grid, where squares need more than 64
+    bits."""
     query = moving(where, adjacency)
     view = View(np.array(rows, np.float64).reshape(-1, 2))
     images = [[min(max(v, -(2**40)), 2**40) for v in row] for row in rows]

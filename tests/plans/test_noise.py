@@ -75,7 +75,7 @@ def test_log_probabilities_of_answers_are_those_of_the_spec(
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 @pytest.mark.parametrize("scales", [0, 1, 40])
 def test_falling_short_is_judged_by_the_tail_of_the_spec(scale: Fraction, scales: int) -> None:
-    """On both sides of the exact tail, to 40 digits, for distances above and below 1."""
+    """Judge on both sides of the exact tail, to 40 digits, for distances above and below 1."""
     noise = DiscreteLaplace(scale)
     for distance in (max(1, int(scales * scale)), -int(scales * scale)):
         with mp.workdps(400):

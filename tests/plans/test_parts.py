@@ -143,8 +143,8 @@ def test_a_mean_inside_a_mean_is_that_mean_from_the_same_bits() -> None:
 
 
 def test_the_outer_sum_is_about_what_the_inner_one_released() -> None:
-    """In a batch whose draws have unlike centers. Planted: one center for all, or that of
-    another draw."""
+    """Compare in a batch whose draws have unlike centers. Planted: one center for all, or that
+    of another draw."""
     three = Around(adjacency=ADD, noise_multiplier=Fraction(2), inner=mean(noise_multiplier=9))
     records = three.law(DATA)
     drawn = records.sample(SeededBits(3), 400)
@@ -480,7 +480,8 @@ def test_a_part_that_breaks_what_it_declared_is_refused(name: str) -> None:
 
 
 def test_a_part_that_rests_on_other_lemmas_than_it_declared_is_refused() -> None:
-    """As private by another lemma, which nobody has looked at when the claim was read."""
+    """Refuse it though it is as private, by another lemma, which nobody has looked at when the
+    claim was read."""
 
     def part(query: Query) -> Part:
         return Part("p", (Stage("x", query, DiscreteLaplace(1)),))

@@ -81,8 +81,8 @@ def test_balls_that_are_not_of_integers_one_a_draw_are_refused(
 
 
 def test_a_query_of_inputs_has_no_claim_for_other_neighbors() -> None:
-    """Its lemma is for one record more or less; of several, or of friends exchanged, it says
-    nothing."""
+    """Refuse other neighbors: its lemma is for one record more or less; of several, or of
+    friends exchanged, it says nothing."""
     stage = Stage("sum", MovingSum(NEAR, Fraction(1), ADD, at()), RoundedGaussian(UNIT))
     assert not stage.derivation(ADD, DOMAIN).conclusion.hypotheses
     for other in (Groups(ADD, 2), Friendly(NEAR.predicate, exchange=True)):
@@ -91,7 +91,8 @@ def test_a_query_of_inputs_has_no_claim_for_other_neighbors() -> None:
 
 
 def test_how_a_split_is_made_is_no_parameter() -> None:
-    """By value and by index are priced by different rules: nobody says which by hand."""
+    """Refuse the parameter: by value and by index are priced by different rules: nobody says
+    which by hand."""
     splits: tuple[Any, ...] = ((ByIndex, (2,)), (ByInterval, ((0.0,),)), (ByHash, (2, 0)))
     for kind, given in splits:
         assert kind(*given).by == ("index" if kind is ByIndex else "value")
@@ -131,8 +132,8 @@ def test_a_gate_after_a_part_did_not_stop_the_part() -> None:
 
 
 def test_a_claim_that_is_not_monotone_to_the_last_bit_is_still_met() -> None:
-    """What was asked before is not taken for granted where rounding makes simple multipliers
-    dearer."""
+    """Meet the claim: what was asked before is not taken for granted where rounding makes simple
+    multipliers dearer."""
     budget, asked = PureDP(Fraction(3, 10)), []
 
     def rough(multiplier: Fraction) -> PureDP:

@@ -17,7 +17,7 @@ from dpverify.randomness.bits import IntArray
 
 @pytest.mark.parametrize("bits", [(3, 1, 5), (1,) * 62, (20, 30, 12), (40, 30), (7,) * 50])
 def test_rows_that_differ_in_one_number_stay_apart(bits: Any) -> None:
-    """Where they fit one word, and beyond."""
+    """Compare rows where they fit one word, and beyond."""
     rng, widths = np.random.default_rng(0), np.array(bits)
     rows = rng.integers(0, 1 << widths, size=(200, len(bits)))
     rows[0], rows[1] = 0, (1 << widths) - 1
@@ -32,7 +32,7 @@ def drawn(values: dict[str, IntArray], size: int) -> Transcripts:
 
 
 def test_a_search_closes_in_on_every_median() -> None:
-    """Without noise: within 2^-steps of where it is, for all columns at once."""
+    """Search without noise: within 2^-steps of where it is, for all columns at once."""
     steps, targets = 12, np.linspace(-0.99, 0.99, 41)
     search = Search("side", len(targets), steps)
     released: dict[str, Any] = {}
@@ -45,7 +45,7 @@ def test_a_search_closes_in_on_every_median() -> None:
 
 
 def test_a_batch_decides_row_by_row() -> None:
-    """Also where values are Python integers."""
+    """Decide also where values are Python integers."""
     rng, search = np.random.default_rng(1), Search("side", 3, 6)
     values = {search.stage(k): rng.integers(-(2**42), 2**42, size=(300, 3)) for k in range(6)}
     nodes = search.nodes(6)(drawn(values, 300))

@@ -150,7 +150,8 @@ def _one(noise: Noise, around: IntArray, bits: Bits) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("threshold", [2, 3])
 def test_the_law_is_the_specs_fraction_for_fraction(threshold: int) -> None:
-    """Counts below, at and above the threshold; masses of Gaussian stand-ins are finite sums."""
+    """Compare counts below, at and above the threshold; masses of Gaussian stand-ins are finite
+    sums."""
     for numbers in product(range(1, 5), repeat=2):
         counts: Counts = ((-1, numbers[0]), (4, numbers[1]))
         noise = ThresholdedGaussian(1, threshold)

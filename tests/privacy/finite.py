@@ -32,7 +32,7 @@ def slack(pair: Pair, epsilon: int) -> Fraction:
 
 
 def satisfies(pair: Pair, epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether P(S) <= BASE^epsilon Q(S) + delta for every event, both ways.
+    """Return whether P(S) <= BASE^epsilon Q(S) + delta for every event, both ways.
 
     A fractional epsilon is compared exactly when delta is 0: P <= 2^(a/b) Q is P^b <= 2^a Q^b.
     """

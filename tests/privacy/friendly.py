@@ -199,7 +199,7 @@ def most_likely(moves: Moves, factor: float, d: float, x: float, *, mixed: bool)
 def worst_test(
     moves: Moves, factor: Fraction, d: Fraction, x: Fraction
 ) -> tuple[Fraction, ...] | None:
-    """With nothing to spare: F'(S) = x and F(S) = R x + d (R - 1) / a; None where it is no test.
+    """Return the attained test: F'(S) = x and F(S) = R x + d (R - 1) / a; None where it is no test.
 
     g + d/a gains a factor e^e for each kept record that the left side keeps more often, and for
     each dropped one that it keeps less often.

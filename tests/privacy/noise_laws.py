@@ -105,7 +105,8 @@ def joint(pairs: Sequence[RealPair]) -> RealPair:
 
 
 class Case(NamedTuple):
-    """What a rule is told of a pair of laws, and how far apart they are, in the worse direction.
+    """The facts that a rule is given of a pair of laws, and their distances, in the worse
+    direction.
 
     sticks: the hockey-stick divergence at some epsilons. renyi: by order. losses: the largest
     privacy loss minus the smallest, None where it was not asked for.

@@ -214,7 +214,8 @@ def test_what_holds_at_each_number_holds_at_the_released_one() -> None:
 
 
 def test_a_number_s_hypothesis_is_no_event() -> None:
-    """No bound on what is released says anything of a number that somebody has typed in."""
+    """Refuse it: no bound on what is released says anything of a number that somebody has typed
+    in."""
     with pytest.raises(TypeError, match="an event is that a hypothesis fails"):
         rules.event_lemma(
             instance(10**6), probability=0, adjacency=ADD, domain=COLUMN,
@@ -230,7 +231,7 @@ def test_a_number_s_hypothesis_is_no_event() -> None:
 def test_an_instance_follows_from_what_was_released_exactly_when_it_is_no_stronger(
     relation: Relation,
 ) -> None:
-    """For every true value of the quantity the schema's truth gives the instance's."""
+    """Check for every true value of the quantity the schema's truth gives the instance's."""
     span = range(-4, 5)
     for slack, own, released, value in product((-2, 0, 1), (-1, 0, 2), span, span):
         schema = Compared("number", relation, Side.SMALLER, COUNT, slack)

@@ -87,8 +87,8 @@ def _growth(lifted: Lifted, inner: Fraction) -> Any:
 
 @pytest.mark.parametrize("moved", [TWO, THREE, Fraction(1, 2)])
 def test_of_one_point_it_is_the_lift_of_that_point(moved: Fraction) -> None:
-    """At epsilon = moved (e^e - 1), rounded up: the delta of ``friendly_lift`` (numbers by the
-    spec)."""
+    """Compare at epsilon = moved (e^e - 1), rounded up: the delta of ``friendly_lift`` (numbers
+    by the spec)."""
     base = ApproxDP("0.4", "1e-6")
     with mp.workdps(60):
         epsilon, delta = spec_rules.friendly_lift(base.epsilon, base.delta, moved)

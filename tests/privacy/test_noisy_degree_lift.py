@@ -111,7 +111,7 @@ def test_what_is_spent_is_the_spec_s_number(
 
 
 def test_the_budget_is_what_is_claimed_though_less_is_spent() -> None:
-    """So a plan's claim is one number, whatever the noisy number of rows."""
+    """Claim the budget, so that a plan's claim is one number, whatever the noisy number of rows."""
     assert lifted(budget=7).conclusion.guarantee.mu_squared == 7
     assert lifted(budget=7).conclusion.guarantee.delta == Fraction("1e-6") + Fraction("1e-7")
 

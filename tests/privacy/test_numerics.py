@@ -383,7 +383,7 @@ def _doubled(parts: Parts, true: Any = composing._attaining) -> Parts:
 def test_a_side_that_is_wrong_is_seen(
     where: Any, name: str, twin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a mechanism reaches is not between the ends any more."""
+    """Notice it: what a mechanism reaches is no longer between the ends."""
     parts, epsilon = Profile([BoundedRange("0.4"), PureDP("0.5")]).parts, Fraction(1, 4)
     atoms = together([response(Fraction(1, 5)), response(Fraction(1, 2))])
     truth = delta_of(atoms, epsilon)

@@ -131,7 +131,7 @@ class _Unheard(Guarantee):
 
 
 def test_a_guarantee_that_is_not_the_kernel_s_is_refused() -> None:
-    """What follows from it, and composes to what, is its own word."""
+    """Refuse it: what follows from it, and composes to what, is its own word."""
     with pytest.raises(TypeError, match="is not a guarantee; write PureDP"):
         conjectured(_Unheard())
     with pytest.raises(TypeError, match="is not a guarantee; write PureDP"):

@@ -118,7 +118,7 @@ def test_gaussian_noise_toward_zero_stays_below(mu: str) -> None:
 
 
 def test_a_huge_shift_is_rounded_without_its_atoms() -> None:
-    """As one of the same losses with few atoms, up to what those are apart."""
+    """Round it as one of the same losses with few atoms, up to what those are apart."""
     huge, small = DiscreteLaplaceShift(3 * 10**7, 10**8), DiscreteLaplaceShift(300, 1000)
     for way, sign in ((rounding._apart, 1), (rounding._toward_zero, -1)):
         law = made(way, huge, Fraction(1, 50))
@@ -212,7 +212,7 @@ def test_wrong_roundings_are_caught(name: str, twin: Any, monkeypatch: pytest.Mo
 
 
 def test_what_the_lattice_cuts_off_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With coarse cuts both sides still hold; without their mass the upper one does not."""
+    """Count with coarse cuts both sides still hold; without their mass the upper one does not."""
     parts = ((PureDP(Fraction(0.21)), 9), (GaussianDP("0.1"), 1))
     atoms, epsilon = together([response(Fraction(0.21))] * 9), Fraction(1, 5)
     truth = inversion_spec.profile_at(atoms, Fraction("0.1"), epsilon)

@@ -108,7 +108,8 @@ def ranged(length: Fraction, top: Fraction) -> Any:
 
 
 def eventful(pair: Any, delta: Fraction, tv: Fraction) -> Any:
-    """Tells with probability delta; then each law moves tv away from where the other has most."""
+    """Reveal the side with probability delta; then move tv of each law away from where the other
+    has most."""
     with mp.workdps(DIGITS):
         p, q = ({o: m * real(1 - delta) for o, m in law.items()} for law in pair)
         rising = sorted(p, key=lambda o: p[o] / q[o])

@@ -211,7 +211,7 @@ def test_at_the_ends_a_test_that_never_errs_on_one_side(guarantee: Guarantee, to
 
 
 def test_a_changed_law_caps_the_curve_at_tiny_alpha() -> None:
-    """With tv the best line at alpha = 0 is not at infinity: its slope is finite."""
+    """Cap the curve: with tv the best line at alpha = 0 is not at infinity: its slope is finite."""
     guarantee = ApproximateGaussianDP(1, "1e-6", "1e-4")
     least_delta = min(guarantee.delta_at(Fraction(e, 8)).lower for e in range(80))
     assert abs(1 - guarantee.tradeoff_at(0).lower - least_delta) < Fraction(1, 10**6)

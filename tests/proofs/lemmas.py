@@ -1,4 +1,4 @@
-"""What a machine-proved lemma is, how z3 decides it, and the integer words that lemmas share.
+"""Machine-proved lemmas: their form, how z3 decides them, and the integer words that they share.
 
 A lemma is a fact of arithmetic that a function of the trusted core relies on, kept with a *twin*: a
 plausible mis-statement of it. z3 must find that nothing contradicts the statement, and something

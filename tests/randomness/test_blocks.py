@@ -235,7 +235,7 @@ def test_blocks_too_wide_for_the_polynomial_are_refused() -> None:
 
 
 def test_the_left_ends_and_excesses_of_small_blocks() -> None:
-    """By hand: integers in blocks of 4, and real numbers in blocks of 4 and 1/4."""
+    """Compute by hand: integers in blocks of 4, and real numbers in blocks of 4 and 1/4."""
     whole = Blocks(Fraction(1, 200), 2, 2, False)
     assert [whole.left(j) for j in range(4)] == [0, 1, 5, 9]
     assert whole.excess(2, Fraction(3)) == Fraction(64 - 25, 200)

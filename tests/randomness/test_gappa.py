@@ -29,7 +29,7 @@ def test_the_scheme_is_within_its_bound() -> None:
 
 
 def test_coq_checks_the_certificate_that_gappa_writes(tmp_path: Path) -> None:
-    """Its kernel knows nothing of gappa's algorithms (about ten seconds)."""
+    """Check with Coq, whose kernel knows nothing of gappa's algorithms (about ten seconds)."""
     gappa, coqc = shutil.which("gappa"), shutil.which("coqc")
     if gappa is None or coqc is None:
         pytest.skip("gappa, coq and its library for gappa are not all installed")

@@ -1,4 +1,4 @@
-"""No float decides anything in the samplers and the coins: read off the source itself.
+"""The samplers and the coins let no float decide anything: read off the source itself.
 
 Except in five functions of ``inversion``, where a proof beside them bounds the floats' error and
 what is closer than the bound is left to exact arithmetic. ``blocks`` divides balls and rationals.
@@ -118,7 +118,7 @@ def test_nothing_inexact_decides(module: ModuleType) -> None:
 
 
 def test_blocks_divide_balls_and_rationals_alone() -> None:
-    """No float comes in: there is no numpy, no math and no literal."""
+    """Check that no float comes in: there is no numpy, no math and no literal."""
     found = [problem for f in deciding_functions(blocks) for problem in inexact(f)]
     assert all(problem.endswith("a true division") for problem in found)
     assert "import numpy" not in inspect.getsource(blocks)

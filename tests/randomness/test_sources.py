@@ -189,7 +189,7 @@ LARGE = 400  # words: as few as fit into a pipe at once, enough for the cipher t
 
 
 def shares_with_child(source: Bits) -> bool:
-    """Whether the next 400 words of the parent and of a forked child have one in common.
+    """Return whether the next 400 words of the parent and of a forked child have one in common.
 
     Independent words: a false alarm has probability 400 * 400 / 2^64 < 1e-13.
     """

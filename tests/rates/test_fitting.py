@@ -81,8 +81,8 @@ def test_points_count_by_their_precision() -> None:
     ],
 )
 def test_a_wrong_exponent_is_refuted(true: float, finding: Finding) -> None:
-    """No chance in it: the points lie on their line. Claimed: -1 to 0.1; the 95% interval is 0.013
-    to either side, the sure one 0.034."""
+    """Refute without chance: the points lie on their line. Claimed: -1 to 0.1; the 95% interval
+    is 0.013 to either side, the sure one 0.034."""
     made = claim(values=VALUES, exponent=Exponent(value=-1, tolerance=0.1))
     rows = [Row(point(v, v**true, 0.02)) for v in VALUES]
     (comparison,) = table_of(made, rows).comparisons

@@ -132,7 +132,7 @@ def _population(at_least: int) -> RateClaim:
 
 
 def test_a_population_s_error_has_sampling_and_noise_in_it() -> None:
-    """Of 1000 releases: the interval of level 1 - 1e-9 contains the truth, and neither part
+    """Measure 1000 releases: the interval of level 1 - 1e-9 contains the truth, and neither part
     alone."""
     made = _population(1)
     at = measure(made, 0, repeats=1000, alpha=ALPHA, seed=3)

@@ -88,8 +88,8 @@ def test_ends_that_no_order_statistic_reaches() -> None:
 
 
 def test_a_single_value_of_a_lattice_is_no_interval() -> None:
-    """Of integers the quantile can be certain; a slope through certain points is one through
-    roundings."""
+    """Measure integers: the quantile can be certain; a slope through certain points is one
+    through roundings."""
     errors = np.repeat([3.0, 4.0, 6.0], 1000)
     found = order_statistics(errors, 0.5, 0.05)
     assert (found.low, found.value, found.high) == (3.0, 4.0, 6.0)
@@ -104,7 +104,8 @@ def test_an_abstention_makes_a_root_mean_square_infinite_but_not_a_median() -> N
 
 
 def test_errors_that_a_few_carry_have_no_interval() -> None:
-    """No chance in it: 999 squares of 1, and one below or above 5% of the sum (999 / 19 = 52.6)."""
+    """Compute without chance: 999 squares of 1, and one below or above 5% of the sum
+    (999 / 19 = 52.6)."""
     errors = np.append(np.ones(999), math.sqrt(52))
     found = Metric("rms").measure(errors, 1e-9)
     assert 0 < found.low < found.value < found.high < math.inf

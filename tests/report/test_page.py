@@ -142,7 +142,7 @@ def test_a_section_says_the_claim_and_what_was_attacked_of_it() -> None:
     ],
 )
 def test_a_run_that_did_not_end_says_so(ended: list[Event], stopped: bool) -> None:
-    """Also where another run follows in the stream."""
+    """Say so also where another run follows in the stream."""
     text = _Read(page([STARTED, unit(Outcome.HELD), *ended])).text
     assert ("Stopped before its end" in text) is stopped
 
@@ -167,8 +167,8 @@ _BAD: list[Any] = [
 @settings(max_examples=150)
 @given(strategies.data())
 def test_whatever_a_place_of_the_data_holds_there_is_a_page(drawn: strategies.DataObject) -> None:
-    """And a JUnit file: what other versions, other projects and by-passers write is no reason to
-    lose a report."""
+    """Write a page and a JUnit file: what other versions, other projects and by-passers write is
+    no reason to lose a report."""
     units = [event for event in everything() if isinstance(event, UnitFinished) and event.data]
     chosen = drawn.draw(strategies.sampled_from(units))
     place = drawn.draw(strategies.sampled_from(places(chosen.data)[1:]))

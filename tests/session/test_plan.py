@@ -37,8 +37,8 @@ def session(budget: Any, **how: Any) -> Session:
 
 
 def test_a_plan_gets_the_whole_budget_as_it_was_given() -> None:
-    """Of (1, 1e-6) Laplace noise for two questions has half of epsilon; in the account's own unit
-    it would be three times it."""
+    """Share (1, 1e-6): Laplace noise for two questions has half of epsilon; in the account's own
+    unit it would be three times it."""
     one = session(ApproxDP(1, "1e-6"))
     plan = one.plan()
     names = [plan.mean("x"), plan.histogram("g")]

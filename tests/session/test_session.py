@@ -172,7 +172,8 @@ def test_a_gaussian_account_of_one_column_gives_a_number_and_an_interval() -> No
 
 
 def test_the_interval_of_a_column_holds_the_mean_as_often_as_it_says() -> None:
-    """Of 400 intervals at 80% about 320; fewer than 280 have probability below 1e-6 (binomial)."""
+    """Count: of 400 intervals at 80% about 320; fewer than 280 have probability below 1e-6
+    (binomial)."""
     one = Session(TABLE, budget=GaussianDP(100), adjacency=ADD, bits=SeededBits(3))
     truth = float(np.clip(rows()["bmi"], 15, 45).mean())
     held = 0
@@ -374,7 +375,8 @@ def test_bounds_whose_squares_are_no_floats_have_no_variance(half: float) -> Non
 
 
 def test_the_interval_of_a_variance_holds_it_as_often_as_it_says() -> None:
-    """Of 200 intervals at 90% about 180; fewer than 150 have probability below 1e-6 (binomial)."""
+    """Count: of 200 intervals at 90% about 180; fewer than 150 have probability below 1e-6
+    (binomial)."""
     one = Session(TABLE, budget=GaussianDP(100), adjacency=ADD, bits=SeededBits(5))
     truth = float(np.clip(rows()["bmi"], 15, 45).var())
     held, errors = 0, []
@@ -436,8 +438,8 @@ def test_three_quantiles_or_more_are_found_together() -> None:
 
 @pytest.mark.parametrize("budget", [PureDP(1), GaussianDP(1)])
 def test_few_uneven_quantiles_are_found_one_by_one_under_replace(budget: Any) -> None:
-    """Where a record that is replaced moves two of their parts: expected errors at the same
-    cost."""
+    """Choose one by one, where a record that is replaced moves two of their parts: expected
+    errors at the same cost."""
     uneven, even = ("9/10", "19/20", "99/100"), ("1/4", "1/2", "3/4")
     for adjacency, at in product(Adjacency, (uneven, even)):
         given: dict[str, Any] = {"adjacency": adjacency, "lower": 15.0, "upper": 45.0}

@@ -1,5 +1,5 @@
-"""What each obligation shows, and what makes it fail: docs/explanation/obligations.md, from the
-tests that make it fail.
+"""The page docs/explanation/obligations.md: what each obligation shows, and what makes it fail,
+from the tests.
 
 python -m tests.spec.listed            the page
 python -m tests.spec.listed --update   write it

@@ -23,8 +23,9 @@ def _told_apart(g: Any, n: int) -> Any:
 
 
 def test_affinity_is_the_sum_of_roots_and_bounds_every_test() -> None:
-    """By it n records are told apart at least as well as they are, and one record of one pair
-    exactly so: an affinity that is larger would promise errors that nobody has to make."""
+    """Bound tests: by affinity n records are told apart at least as well as they are, and one
+    record of one pair exactly so: an affinity that is larger would promise errors that nobody
+    has to make."""
     for g, pairs in product(map(mp.mpf, ("0.01", "0.3", "0.9")), (1, 2, 25)):
         both = 2 * mp.sqrt((1 + g) * (1 - g)) / (2 * pairs)
         own = both + mp.mpf(pairs - 1) / pairs

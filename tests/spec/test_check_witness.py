@@ -81,7 +81,8 @@ def test_every_claim(claim: Guarantee) -> None:
 def test_what_could_not_be_checked_shows_in_the_exit_status(
     joint: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Of a guarantee or an adjacency that no checker knows, and of records that are left out."""
+    """Exit with a status for a guarantee or an adjacency that no checker knows, and of records
+    that are left out."""
     for path, value, status in (
         (("claim", "guarantee"), "pure(5)x", 2),
         (("claim", "adjacency"), "whatever", 2),

@@ -59,7 +59,7 @@ def test_the_largest_moves_and_ratios_on_small_graphs(
 def test_records_of_both_sides_of_a_replacement_may_be_unfriendly_together(
     n: int, unfriendly: int
 ) -> None:
-    """So hybrids are ordered. Under add-remove they need not be."""
+    """Show why hybrids are ordered. Under add-remove they need not be."""
     pairs = 2 ** (n * (n - 1) // 2 + n - 1)
     assert basic_filter.unfriendly_unions(REPLACE, n) == (unfriendly, pairs)
     assert basic_filter.unfriendly_unions(ADD_REMOVE, n) == (0, 2 ** (n * (n - 1) // 2))
@@ -294,7 +294,7 @@ def _density(points: Any, chances: Any, release: Release, number: int, y: Any) -
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
 def test_what_is_seen_has_the_hockey_stick_of_its_densities(epsilon: float) -> None:
-    """At most that of the unrounded mean, and within 4% of it; under replace, every kept set
+    """Bound it by that of the unrounded mean, and within 4% of it; under replace, every kept set
     apart."""
     release = Release(
         adjacency=REPLACE,

@@ -189,7 +189,7 @@ def test_what_is_no_pair_of_two_lists_is_refused(relation: str, data: Any) -> No
 
 
 def test_large_alphas_show_nothing(joint: dict[str, Any], bets: dict[str, Any]) -> None:
-    """At nine tenths one pair of draws would win enough."""
+    """Show nothing: at nine tenths one pair of draws would win enough."""
     for made in (joint, bets):
         assert "alpha exceeds" in refusal(forged(made, ("run", "alpha"), 0.9))
         assert check(forged(made, ("run", "alpha"), 0.05))
@@ -207,7 +207,8 @@ def test_words_of_a_witness_do_not_say_what_was_checked(joint: dict[str, Any]) -
 
 
 def test_what_no_checker_of_a_file_can_know(joint: dict[str, Any]) -> None:
-    """What other counts would show, what follows, another share, the run; hence the replay line."""
+    """List what no checker can know: what other counts would show, what follows, another share,
+    the run; hence the replay line."""
     for path, value in [
         ((*COUNTS_AT, 0), 9000),
         ((*COUNTS_AT, 2), 1000),

@@ -72,7 +72,7 @@ def test_prove_runs_all_of_them_and_every_refinement() -> None:
 
 
 def test_each_looked_at_something_when_it_held() -> None:
-    """As recorded; that the record is of this code is what `prove --check` says, in CI."""
+    """Read the record; that the record is of this code is what `prove --check` says, in CI."""
     recorded = lemmas.read(lemmas.path_of(load().root))
     units = {name.replace("theory.", "theory/") for name in _OBLIGATIONS}
     assert recorded.keys() == set(map(lemmas.name_of, units))

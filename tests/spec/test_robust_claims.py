@@ -74,7 +74,7 @@ def test_a_mean_is_rarely_good_enough_for_one_in_n() -> None:
 
 
 def test_lemma_3_3_is_proved_for_gamma_up_to_an_eighth() -> None:
-    """Also for the 1/10 of the paper's experiments, whatever the largest eigenvalue."""
+    """Prove it also for the 1/10 of the paper's experiments, whatever the largest eigenvalue."""
     assert TENTH < robust_claims.LITERALLY == Fraction(1, 8)
     with pytest.raises(ObligationFailed, match="gamma = 63/500, largest eigenvalue 1000000000"):
         robust_refutations.obligation_outlier_part(most=Fraction(126, 1000))
@@ -121,7 +121,7 @@ def test_goodness_is_about_any_center() -> None:
 
 
 def test_no_records_are_not_good() -> None:
-    """Nothing is too far; but a mean of nothing is near no center."""
+    """Look at no records: nothing is too far, but a mean of nothing is near no center."""
     for mu in (None, (0,), (5, 5)):
         assert goodness.broken([], TENTH, Fraction(1, 200), mu=mu) == {2, 3, 4}
     assert goodness.broken([(1,)], TENTH, Fraction(1, 200)) == {2, 3}

@@ -34,7 +34,8 @@ def _holds(longest: Any) -> bool:
 
 
 def test_the_farthest_record_is_within_its_bound() -> None:
-    """By the exact chi-square law; with half of it, without n or without the trace it is not."""
+    """Compare with the exact chi-square law; with half of it, without n or without the trace it
+    is not."""
     assert _holds(strangers.longest)
     assert not _holds(lambda *own: strangers.longest(*own) / 2)
     assert not _holds(lambda values, n, beta: strangers.longest(values, 1, beta))
@@ -44,7 +45,8 @@ def test_the_farthest_record_is_within_its_bound() -> None:
 @pytest.mark.parametrize("beta", ["1/20", "1/1000000000"])
 @pytest.mark.parametrize("kind", [RoundedGaussianLaw, DiscreteLaplaceLaw])
 def test_the_released_number_is_rarely_lower(kind: Any, beta: str) -> None:
-    """By more than t it is with probability at most beta; by t or more it is more often."""
+    """Bound its error: by more than t it is lower with probability at most beta; by t or more it
+    is more often."""
     for scale in map(Fraction, ("1/2", "8", "345/2")):
         number: Any = kind((1000,), scale) if kind is RoundedGaussianLaw else kind(1000, scale)
         t = least_quantile(number, Fraction(beta))

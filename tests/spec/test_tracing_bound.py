@@ -54,8 +54,8 @@ def test_bounds_are_rounded_down_at_every_precision() -> None:
 
 
 def test_fewer_coordinates_help_where_delta_is_large() -> None:
-    """With delta = 1/10 half of a large dimension leaks less than all of it, by more than it
-    adds."""
+    """Compare: with delta = 1/10 half of a large dimension leaks less than all of it, by more
+    than it adds."""
     variances = [Fraction(1)] * 4 + [Fraction(1, 10**6)] * 60
     given: dict[str, Any] = {"epsilon": Fraction(1, 2), "delta": Fraction(1, 10), "n": 10}
     assert least_error(variances=variances, **given) > least_error(variances=variances[:1], **given)

@@ -96,7 +96,7 @@ def _by_linear_programming(sides: Sides) -> float:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_farthest_move_is_that_of_linear_programming(adjacency: Adjacency) -> None:
-    """On small graphs and block graphs above the gate, to its precision."""
+    """Compare on small graphs and block graphs above the gate, to its precision."""
     cases = 0
     random_ones = embeddings.random_blocks(adjacency, 7, 60, 4, 40)
     for sides in (*weights.small(adjacency, 4), *random_ones):

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What happens to it is its kind: "held", "dies once", "always dies", "raises",
+    """A unit whose kind says what happens to it: "held", "dies once", "always dies", "raises",
     "unsendable", "waits", "sleeps"."""
 
     kind: str

@@ -322,7 +322,8 @@ def test_replays_of_names_with_spaces_are_quoted(suite: Path) -> None:
 
 
 def test_changed_leaves_no_black_box_out(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they rest on is anywhere; a mechanism that nothing changed under is left out."""
+    """Keep all black boxes: what they rest on is anywhere; a mechanism that nothing changed
+    under is left out."""
     _write(foreign, _BOXES)
     monkeypatch.setattr(changed, "_changed_in", lambda folder: {Path("tests/of_theirs.py")})
     units = audit_units(load(foreign), [])

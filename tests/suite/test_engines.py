@@ -100,7 +100,8 @@ def _prefixes(dask_scheduler: Any) -> set[str]:
 def test_a_cluster_that_loses_workers_loses_their_units_only(
     scheduler: Scheduler, options: Options
 ) -> None:
-    """Its scheduler blames all units of a worker that dies; those that did nothing are cleared."""
+    """Lose their units only: the scheduler blames all units of a worker that dies; those that
+    did nothing are cleared."""
     with Cluster(scheduler.address, code_of(find_root())) as engine:
         assert engine.workers == 2
         found = _by_name(engine, [*BAD, *HELD], options)

@@ -185,7 +185,8 @@ def test_the_terminal_shows_a_table_a_panel(toy: Path, capsys: pytest.CaptureFix
 def test_a_quick_run_says_what_it_leaves_out(
     toy: Path, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its cells are those of the whole run, bit for bit; faults are seen in fewer of them."""
+    """Run quickly: the cells are those of the whole run, bit for bit; faults are seen in fewer
+    of them."""
     file = tmp_path / "quick.jsonl"
     assert main([*_run(toy, "--quick"), "--jsonl", str(file)]) == 0
     left = "left out by --quick: panels wide; values 80; methods noisy | exact"
@@ -209,7 +210,7 @@ def test_workers_do_not_change_the_result(toy: Path, whole: Path, tmp_path: Path
 def test_a_resumed_run_redoes_no_cell(
     toy: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the first 20 parts and a line that was cut off, into the same file."""
+    """Resume from the first 20 parts and a line that was cut off, into the same file."""
     lines = whole.read_text(encoding="utf-8").splitlines()
     parts = [i for i, line in enumerate(lines) if f'"{PART}"' in line]
     file, done = tmp_path / "again.jsonl", list[CellPart]()

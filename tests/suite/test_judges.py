@@ -45,7 +45,7 @@ def _wider(parameters: Any, records: Sequence[Fraction]) -> Any:
 
 
 def test_refinement_holds_for_the_shipped_count() -> None:
-    """Of every other mechanism `prove` says so."""
+    """Check refinement; for every other mechanism `prove` does."""
     for instance in COUNT.small:
         done = refine(COUNT.spec, instance)
         assert done.exact_mass >= Fraction(99, 100)

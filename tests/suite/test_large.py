@@ -75,8 +75,8 @@ def _lines(found: Iterable[UnitFinished]) -> list[str]:
 def test_parts_that_run_apart_give_what_one_piece_gives(
     suite: Suite, trials: int, lost: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a part is lost, and (300 draws) where faults are missed, or caught with more
-    draws alone."""
+    """Compare also where a part is lost, and (300 draws) where faults are missed, or caught with
+    more draws alone."""
     options, engine = _options(suite, trials), _Sending(lambda name: name.endswith(f"part {lost}"))
     found = list(results(UNITS, options, run_unit, Serial()))
     if lost is None:

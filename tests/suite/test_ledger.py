@@ -33,7 +33,8 @@ def test_the_shipped_ledger_agrees_with_the_code() -> None:
 
 
 def test_what_an_attack_finds_is_what_is_recorded() -> None:
-    """Without one, an exhibit's bound and pair are the recorded ones; nothing else is."""
+    """Compare: without an attack, an exhibit's bound and pair are the recorded ones; nothing
+    else is."""
     name = EXHIBIT.removeprefix("exhibits/")
     only = replace(SUITE, entries={}, boxes={}, exhibits={name: SUITE.exhibits[name]})
     attacked = ledger.promised(only, attack(only), {})[EXHIBIT]

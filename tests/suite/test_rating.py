@@ -90,7 +90,7 @@ def test_workers_do_not_change_the_result(foreign: Path, tmp_path: Path) -> None
 def test_a_resumed_run_is_the_same_bit_for_bit(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From half of the parts and a line that was cut off, into the same file."""
+    """Resume from half of the parts and a line that was cut off, into the same file."""
     lines = whole.read_text(encoding="utf-8").splitlines()
     parts = [i for i, line in enumerate(lines) if f'"{PART}"' in line]
     file, done = tmp_path / "again.jsonl", list[RatePart]()
@@ -227,8 +227,8 @@ def test_every_mechanism_has_rates_against_n_and_its_noise() -> None:
 
 
 def test_a_lost_factor_is_planted_in_every_regime() -> None:
-    """Where sampling hides the noise, another claim of the same data and setting looks at the
-    noise alone."""
+    """Plant it: where sampling hides the noise, another claim of the same data and setting looks
+    at the noise alone."""
     suite = load()
     for key, (entry, claim) in suite.rates.items():
         alike = [
@@ -278,7 +278,7 @@ def _listen_to_ctrl_c() -> None:
 
 
 def test_ctrl_c_leaves_a_file_to_resume_from(foreign: Path, tmp_path: Path) -> None:
-    """What is measured at epsilon = 3/10 waits for ten minutes; the rest finishes."""
+    """Interrupt: what is measured at epsilon = 3/10 waits for ten minutes; the rest finishes."""
     audits, file = foreign / "audits" / "my_count.py", tmp_path / "partial.jsonl"
     text = audits.read_text(encoding="utf-8")
     waits = "    if setting['epsilon'] == _EPSILONS[3]:\n        __import__('time').sleep(600)\n"
@@ -315,7 +315,8 @@ def test_ctrl_c_leaves_a_file_to_resume_from(foreign: Path, tmp_path: Path) -> N
     "changed", ["audits/common.py", "spec/theory/deep/sums.py", "mechanisms/helper.py", ""]
 )
 def test_the_key_is_of_every_file_of_the_suite(changed: str, tmp_path: Path) -> None:
-    """Also of modules that belong to no mechanism; and nothing changed, nothing changes."""
+    """Digest every file, also of modules that belong to no mechanism; and nothing changed,
+    nothing changes."""
     for name in ("audits/noisy_count.py", "audits/common.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("VALUES = (1, 2, 3)\n", encoding="utf-8")
@@ -345,8 +346,8 @@ def test_the_key_is_of_what_measures(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_key_is_of_every_floor_below() -> None:
-    """Of all folders of the package that mechanisms and rates import from: scikit-learn's shapes
-    are none."""
+    """Digest all folders of the package that mechanisms and rates import from: scikit-learn's
+    shapes are none."""
     audits = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "audits").rglob("*.py"))
     assert "dpverify.sklearn" not in audits
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ def test_the_page_does_what_it_says(
     capsys: pytest.CaptureFixture[str],
     forget: Callable[[], None],
 ) -> None:
-    """Its seeds are fixed."""
+    """Run the page, whose seeds are fixed."""
     monkeypatch.chdir(tmp_path)
     assert len(list(pages.follow(PAGE, capsys, forget))) >= 9
 

@@ -149,8 +149,8 @@ def test_what_cannot_be_written_is_wrong_usage(
 def test_what_is_refused_leaves_the_file_as_it_was(
     whole: tuple[list[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where another output cannot be written, and where a run in the same file is of another
-    seed."""
+    """Refuse where another output cannot be written, and where a run in the same file is of
+    another seed."""
     command, file = whole
     again = tmp_path / "again.jsonl"
     again.write_bytes(file.read_bytes())

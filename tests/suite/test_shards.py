@@ -71,7 +71,8 @@ def stored(tmp_path: Path) -> Callable[..., Path]:
 def test_merged_runs_have_every_unit_once_in_the_order_of_one_run(
     stored: Callable[..., Path],
 ) -> None:
-    """What a dead worker left invalid, and another run did, counts as done; times may differ."""
+    """Merge runs: what a dead worker left invalid, and another run did, counts as done; times
+    may differ."""
     invalid, again = _result("u1", Outcome.INVALID), _result("u1")
     slow = replace(_result("u2"), seconds=9.0)
     first = stored(_result("u2"), invalid, _result("u0"))
@@ -164,8 +165,8 @@ def test_other_shards_are_wrong_usage(text: str, capsys: pytest.CaptureFixture[s
 
 
 def test_rates_are_measured_in_shards_and_judged_when_merged(foreign: Path, tmp_path: Path) -> None:
-    """As one run judges them, and balanced by its times; without one of the shards nothing is
-    judged."""
+    """Judge as one run judges them, and balanced by its times; without one of the shards nothing
+    is judged."""
     run = [*RATES, "--suite", str(foreign)]
     whole, merged = tmp_path / "whole", tmp_path / "merged"
     assert main([*run, "--jsonl", str(whole)]) == 0
@@ -185,7 +186,8 @@ def test_rates_are_measured_in_shards_and_judged_when_merged(foreign: Path, tmp_
 def test_the_page_about_running_is_right(
     foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its options exist; its shards, on a small suite, are merged to what the whole run has."""
+    """Check the page: its options exist; its shards, on a small suite, are merged to what the
+    whole run has."""
     text = (Path(__file__).parents[2] / "docs" / "how_to" / "running.md").read_text(
         encoding="utf-8"
     )

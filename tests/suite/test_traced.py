@@ -24,8 +24,8 @@ _MEANS = ("VectorMeanEstimate", "RobustMeanEstimate", "ProductEstimate")
 
 
 def test_every_mean_of_vectors_and_every_product_is_traced() -> None:
-    """By what ``estimate`` says that it returns; with as many columns that the bare mean is
-    refuted, which each unit checks."""
+    """Find them by what ``estimate`` says that it returns; with as many columns that the bare
+    mean is refuted, which each unit checks."""
     suite, expected = load(), set()
     for key, one in suite.configurations.items():
         returned = str(type(one.mechanism).estimate.__annotations__["return"])

@@ -110,8 +110,8 @@ def test_a_foreign_suite_works_whole(
 def test_a_suite_without_theory_has_ours_and_proves_its_own(
     foreign: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of ours the lemmas that it rests on: taken from lemmas.toml where that has them for this
-    code, and else run."""
+    """Use of ours the lemmas that it rests on: taken from lemmas.toml where that has them for
+    this code, and else run."""
     shutil.rmtree(foreign / "spec" / "theory")
     suite, run = load(foreign), list[str]()
     assert suite.theory.keys() == load(ROOT).theory.keys()

@@ -18,7 +18,7 @@ def test_a_mechanism_goes_from_plan_to_ledger(
     capsys: pytest.CaptureFixture[str],
     forget: Callable[[], None],
 ) -> None:
-    """Its seed is fixed: the audit of the page draws the same numbers each time."""
+    """Run the page, whose seed is fixed: the audit of the page draws the same numbers each time."""
     monkeypatch.chdir(tmp_path)
     run = list(pages.follow(PAGE, capsys, forget))
     assert len(run) == 10

@@ -31,8 +31,8 @@ def _masses(law: Law, instance: SmallInstance) -> dict[Any, Fraction]:
 def test_the_watched_law_has_the_shipped_law_s_masses(
     key: str, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a search, of stages that are built from a transcript, behind a filter; with fewer
-    evaluations."""
+    """Compare masses of a search, of stages that are built from a transcript, behind a filter;
+    with fewer evaluations."""
     counts, masses = list[int](), list[dict[Any, Fraction]]()
     instance = load().entries[key].small[number]
     watching = watched(instance.mechanism, list(instance.data))[0]

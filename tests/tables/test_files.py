@@ -76,8 +76,8 @@ def by_pandas(text: str) -> int:
 
 @pytest.mark.parametrize("planted", [by_csv, by_pandas])
 def test_a_planted_reader_of_whole_files_swallows_neighbors(planted: Any) -> None:
-    """What a parser does that knows of no lines: an open quotation mark takes in all records that
-    follow."""
+    """Show what a parser does that knows of no lines: an open quotation mark takes in all
+    records that follow."""
     lines = [line.decode() for line in LINES]
     odd = ['4,a,"there', *lines[:2], '5,a,"there', *lines]
     assert planted("\n".join(lines)) == 3

@@ -394,7 +394,8 @@ def test_arrays_have_their_names_in_order() -> None:
 )
 @pytest.mark.parametrize("kind", [Number(-1, 1), Number(), Integer(-1, 1)], ids=str)
 def test_a_column_of_floats_is_read_as_its_cells_are(kind: Number, cells: list[float]) -> None:
-    """Also where all are between the bounds, so that nothing is to be moved; and -0.0 is 0."""
+    """Compare also where all are between the bounds, so that nothing is to be moved; and -0.0 is
+    0."""
     expected = [kind.encode([cell])[0] for cell in cells]
     given = np.array(cells, np.float64)
     out = np.full(len(cells), 7.0)

@@ -74,7 +74,7 @@ class Formal:
 def test_a_record_is_kept_where_score_and_noise_are_above_the_threshold(
     share: str, degrees: list[int]
 ) -> None:
-    """At thresholds that the scores just reach, too: above is not at."""
+    """Compare at thresholds that the scores just reach, too: above is not at."""
     weights = Fraction(share)
     p, q, n = weights.numerator, weights.denominator, len(degrees)
     scores = [p * degree - (q - p) * (n - degree) for degree in degrees]

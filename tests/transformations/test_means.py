@@ -164,7 +164,7 @@ def test_whatever_is_built_has_what_was_declared(
 def test_the_assumed_number_of_rows_is_above_the_released_one(
     adjacency: Adjacency, released: int
 ) -> None:
-    """By the shift, and by the one record more that a neighbor may have."""
+    """Exceed it by the shift, and by the one record more that a neighbor may have."""
     made = core(GaussianCoreMean, adjacency)
     key = made._key(released)
     assert key >= max(1, released + 1 + made._rows_shift)

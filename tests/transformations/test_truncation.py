@@ -89,9 +89,9 @@ def test_orders_of_words_are_equally_likely_after_every_retry() -> None:
 
 @pytest.mark.parametrize("n", [63, 64, 65, 1000])
 def test_the_places_of_long_orders_are_uniform(n: int) -> None:
-    """Of 4000 orders: where the last number is, and what is first, in four quarters each within
-    6 deviations of what uniform places have (false alarm below 1e-7); every order has every
-    number once."""
+    """Draw 4000 orders: where the last number is, and what is first, in four quarters each
+    within 6 deviations of what uniform places have (false alarm below 1e-7); every order has
+    every number once."""
     bits = SeededBits(5)
     orders = np.array([bits.order(n) for _ in range(4000)])
     assert (np.sort(orders, axis=1) == np.arange(n)).all()
@@ -119,7 +119,7 @@ def test_what_depends_on_the_order_has_the_spec_s_law() -> None:
 
 
 def test_every_draw_has_an_order_of_its_own() -> None:
-    """Of 600 draws of a list of two both firsts are drawn, in a share within 6 deviations of
+    """Draw a list of two 600 times: both firsts are drawn, in a share within 6 deviations of
     half: false alarm below 1e-8."""
     plan = on(replace(LIST, size=2), Stage("first", _First(), _Quiet()))
     law = Law(plan, np.array([[-1.0], [1.0]]), ADD, ONE)
@@ -148,7 +148,7 @@ def test_the_claim_is_that_for_lists(adjacency: Adjacency) -> None:
 
 
 def test_disjoint_chunks_of_a_list_are_paid_for_once_under_both_adjacencies() -> None:
-    """By index, which under add-remove has no claim on the records themselves."""
+    """Divide by index, which under add-remove has no claim on the records themselves."""
     chunks = Blocks("chunk", ByIndex(2), ((stage(),), (stage(),)))
     for adjacency in Adjacency:
         found = derive(on(LIST, chunks), adjacency, ONE).conclusion
@@ -164,8 +164,8 @@ def test_disjoint_chunks_of_a_list_are_paid_for_once_under_both_adjacencies() ->
 
 
 def test_a_list_of_a_list_is_of_a_shuffled_one() -> None:
-    """Its first record is one of four with a fourth of the mass, though no query looks at the
-    order. False alarm below 1e-8 (6 deviations)."""
+    """Shuffle twice: the first record is one of four with a fourth of the mass, though no query
+    looks at the order. False alarm below 1e-8 (6 deviations)."""
     inner = Part("in", (stage(SUM, "1/1000"),), on=replace(LIST, size=1))
     plan = (Part("out", (inner,), on=replace(LIST, size=4)),)
     assert is_latent(plan)

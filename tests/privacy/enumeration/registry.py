@@ -1,4 +1,5 @@
-"""Which test enumerates whole mechanisms for which rule, and which false twins it catches.
+"""The registry of tests that enumerate whole mechanisms, by rule, and the false twins that they
+catch.
 
 A rule without an entry makes the suite fail, so that the table of the trusted base can say of every
 rule that it was enumerated.

@@ -125,8 +125,8 @@ def _ask(folder: Path, terms: list[str]) -> list[set[str]]:
 
 
 def rests_on(answer: str) -> set[str]:
-    """What Coq says that a theorem rests on: axioms, and what was taken with a check of Coq's
-    switched off."""
+    """Return what Coq says that a theorem rests on: axioms, and what was taken with a check of
+    Coq's switched off."""
     _, *lines = answer.strip().splitlines()
     return {line.partition(" :")[0].strip() for line in lines if not line[:1].isspace()}
 

@@ -1,4 +1,5 @@
-"""What each tied theorem asks can be met at once, by mechanisms that tell something.
+"""Examples: the hypotheses of each tied theorem can be met at once, by mechanisms that tell
+something.
 
 ``x_example`` has the hypotheses of theorem x, as its tie prints them, of things that exist; so a
 hypothesis that is changed has to be met again, and nothing is proved from a contradiction. It says

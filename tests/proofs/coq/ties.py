@@ -1,4 +1,4 @@
-"""What ties the kernel's rules to the theorems that Coq has checked.
+"""The ties between the kernel's rules and the theorems that Coq has checked.
 
 For each rule: the statement of its theorem, printed as a Coq term whose type Coq compares with the
 theorem's own; for each hypothesis of the theorem, why it holds wherever the rule concludes (a check
