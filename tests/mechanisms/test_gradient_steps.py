@@ -213,7 +213,7 @@ def test_the_deviation_of_a_median_is_about_right(runs: int) -> None:
 
 
 def test_sizes_of_lists_agree_with_the_spec_and_are_hardly_ever_padded() -> None:
-    """Count in 4000 draws of n p inside fewer are above the size in at most 20: 3 deviations are
+    """Draw 4000 numbers of kept records: at most 20 are below the list's size; 3 deviations are
     .0013, so false alarm below 1e-6."""
     rng = np.random.default_rng(3)
     for number, share, runs in ((1000, 0.9, 1), (50_000, 0.999, 7), (1, 0.5, 3), (10**15, 1.0, 2)):

@@ -320,8 +320,8 @@ def test_steps_share_the_budget_as_stated() -> None:
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_minimum_n_is_enough_and_abstaining_is_typed(adjacency: Adjacency) -> None:
-    """Release at beta = 1e-9 none of 200 abstains but with probability 2e-7; 20 fewer: all but
-    surely some."""
+    """Release minimum_n records for beta = 1e-9: none of 200 abstains but with probability 2e-7;
+    20 fewer: all but surely some."""
     mechanism = mean(adjacency=adjacency, at_least=30)
     least = mechanism.minimum_n(beta="1e-9")
     batch = mechanism.law(normal(least, 2)).sample(SeededBits(2), 200)

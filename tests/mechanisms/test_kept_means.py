@@ -191,7 +191,7 @@ def size_of(off: Floats, own: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("world", WORLDS, ids=[w[0] for w in WORLDS])
 def test_records_that_were_kept_need_their_set(world: World) -> None:
-    """Keep those of 20,000 records in the set. Means of 6 estimates vary by at most .017 in
+    """Keep, of 20,000 records, those in the set. Means of 6 estimates vary by at most .017 in
     length; without the set a masked one is off by more than .08, and a clipped one by more than
     .15."""
     _, d, kept, holds, own = world

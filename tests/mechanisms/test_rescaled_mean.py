@@ -374,9 +374,9 @@ def test_the_covariance_gives_matrix_and_radius() -> None:
 
 
 def test_all_pairs_are_friends_where_that_is_asked_for() -> None:
-    """Check all pairs in each of 40 samples, but with probability 1/100: four or more have a
-    pair that is none with probability below 1e-3 (seeds are fixed). At the default radius every
-    sample looked at has some."""
+    """Check 40 samples: in each all pairs are friends but with probability 1/100; four or more
+    have a pair that is none with probability below 1e-3 (seeds are fixed). At the default radius
+    every sample looked at has some."""
     covariance, n = (1.0, 0.25, 0.04), 2000
 
     def most_apart(seed: int) -> float:

@@ -174,7 +174,7 @@ def test_as_many_records_as_were_said_are_enough_where_some_share_makes_them() -
 
 
 def test_bins_are_narrower_than_the_narrowest_slab() -> None:
-    """Divide the ball that the expected noise leaves; 24 of them where that is enough."""
+    """Divide the ball that the expected noise leaves; into 24 bins where that is enough."""
     given: dict[str, Any] = {"adjacency": REPLACE, "n_max": 20_000}
     for d, record_radius in (
         (1, None),

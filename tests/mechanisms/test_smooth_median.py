@@ -145,7 +145,7 @@ def test_a_budget_is_met_and_hardly_more(epsilon: str, delta: str, d: int) -> No
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1/4", "1e-6"), ("6", "1e-3")])
 def test_the_decay_is_the_best_one(epsilon: str, delta: str) -> None:
-    """Compare on even records, by the exact scale and profile, other decays have more noise (or
+    """Compare on even records, by the exact scale and profile: other decays have more noise (or
     1% less at most)."""
     budget, data = ApproxDP(epsilon, delta), [Fraction(2 * i + 1, 10**4) for i in range(5000)]
 

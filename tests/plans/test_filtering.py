@@ -26,8 +26,8 @@ from tests.plans.filtered import (
 
 @pytest.mark.parametrize("shift", [-2, -1, 0, 1, 2])
 def test_the_law_is_the_mixture_over_what_may_be_kept(shift: int) -> None:
-    """Compare also with a shift below 0 the number is positive where nothing is kept: gates stop
-    that all the same."""
+    """Compare also with a shift below 0: the number is positive where nothing is kept: gates
+    stop that all the same."""
     found = enumerated(Law(plan(shift), DATA, ADD, DOMAIN))
     assert found == by_hand(shift)
     assert (found == by_hand(shift, needs_some=False)) is (shift > 0)  # planted

@@ -102,7 +102,7 @@ def test_no_weights_give_zero_and_the_agreement_of_nobody_is_zero() -> None:
 
 
 def test_sums_of_weights_do_not_wrap() -> None:
-    """Add weights like those of 10^9 records, which would wrap."""
+    """Add weights as large as those of 10^9 records, whose sums would wrap."""
     mapped = Images(np.zeros((8, 2)), NEAR)
     mapped.__dict__["images"] = np.arange(16).reshape(8, 2)
     found = mapped._sum_by(np.full(8, 1 << 61))

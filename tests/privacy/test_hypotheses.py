@@ -231,7 +231,7 @@ def test_a_number_s_hypothesis_is_no_event() -> None:
 def test_an_instance_follows_from_what_was_released_exactly_when_it_is_no_stronger(
     relation: Relation,
 ) -> None:
-    """Check for every true value of the quantity the schema's truth gives the instance's."""
+    """Check that for every true value of the quantity the schema's truth gives the instance's."""
     span = range(-4, 5)
     for slack, own, released, value in product((-2, 0, 1), (-1, 0, 2), span, span):
         schema = Compared("number", relation, Side.SMALLER, COUNT, slack)

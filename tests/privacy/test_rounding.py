@@ -212,7 +212,7 @@ def test_wrong_roundings_are_caught(name: str, twin: Any, monkeypatch: pytest.Mo
 
 
 def test_what_the_lattice_cuts_off_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count with coarse cuts both sides still hold; without their mass the upper one does not."""
+    """Count with coarse cuts: both sides still hold; without their mass the upper one does not."""
     parts = ((PureDP(Fraction(0.21)), 9), (GaussianDP("0.1"), 1))
     atoms, epsilon = together([response(Fraction(0.21))] * 9), Fraction(1, 5)
     truth = inversion_spec.profile_at(atoms, Fraction("0.1"), epsilon)

@@ -39,7 +39,8 @@ FILES = (
     *("HistogramExamples", "RealExamples"),
 )
 BELIEVED = ("Definitions", "Mechanisms")
-"""The files whose definitions are to be believed: tied statements are written in their terms alone."""
+"""The files whose definitions are to be believed: tied statements are written in their terms
+alone."""
 _MATHCOMP = "all_ssreflect ssralg ssrnum ssrint order"
 _OF_THE_REALS = {
     "boolp.propositional_extensionality",
@@ -75,10 +76,8 @@ def unproved() -> list[str]:
 
 
 def taken_for_granted(source: str) -> list[str]:
-    """List the words of a source, outside of comments, that leave a proof out or switch a check off.
-
-    What Coq says that each theorem rests on decides; this is to say it before anything is compiled.
-    """
+    """List the words of a source, outside of comments, that leave a proof out or switch off a
+    check."""
     return _UNPROVED.findall(re.sub(r"\(\*.*?\*\)", "", source, flags=re.DOTALL))
 
 
@@ -132,10 +131,11 @@ def rests_on(answer: str) -> set[str]:
 
 
 def printed_ties() -> str:
-    """Print the file in which Coq compares each statement of a tie with the theorem's, or the example's.
+    """Print the file in which Coq compares each tie's statement with the theorem's, or the
+    example's.
 
-    Of all files only those to be believed are imported, so what another one calls by a name, or by a
-    notation, has no say in what the ties mean.
+    Of all files only those to be believed are imported, so what another one calls by a name, or
+    by a notation, has no say in what the ties mean.
     """
     lines = [f"From mathcomp Require Import {_MATHCOMP}."]
     lines += ["From mathcomp.analysis Require Import reals sequences."]
