@@ -24,8 +24,8 @@ from dpverify.privacy.numbers import Exact, as_written, to_float
 
 NoiseLaw = Literal["gaussian", "laplace"]
 """Law of the noise in a result: that of ``RoundedGaussian`` or of ``DiscreteLaplace``."""
-_SHOWN = 4  # entries of a longer value that are printed
-_WIDEST = 1 << 53  # integers beyond are text in JSON, which many readers take for floats
+_SHOWN = 4  # number of printed entries of a longer value
+_WIDEST = 1 << 53  # larger integers are text in JSON, because many readers take them for floats
 _KINDS: dict[str, type[Any]] = {"Abstained": Abstained}
 
 
@@ -41,10 +41,12 @@ class Result(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         known = _KINDS.get(cls.__name__, cls)
-        if known.__module__ == cls.__module__:  # what others name alike does not replace it
+        # a foreign class of the same name does not replace it
+        if known.__module__ == cls.__module__:
             _KINDS[cls.__name__] = cls
 
-    if TYPE_CHECKING:  # a property here would be taken for the default of a field of this name
+    # at run time a property would be taken for the default of a field of this name
+    if TYPE_CHECKING:
 
         @property
         def value(self) -> Any:
@@ -236,7 +238,7 @@ def _read_one(kind: Any, value: Any, name: str) -> Any:
         return tuple(_read(parts[0], entry, name) for entry in value)
     if origin is np.ndarray and isinstance(value, list):
         return np.array(_nested(value, name), np.float64)
-    if value in parts or (kind is NoneType and value is None):  # of a Literal's texts
+    if value in parts or (kind is NoneType and value is None):  # one of a Literal's texts
         return value
     if kind is float and type(value) is int:
         return float(value)

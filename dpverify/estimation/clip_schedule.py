@@ -28,8 +28,8 @@ PARTS = 16
 """Number of cells of which clip radii are multiples; also the number of parts of a record's
 weight.
 """
-_MORE = 1 + Fraction(1, 1 << 12)  # long enough when it is cut to such a multiple, and for rounding
-_LONG = 1 << 1000  # where floats are about to end
+_MORE = 1 + Fraction(1, 1 << 12)  # covers cutting to such a multiple, and rounding
+_LONG = 1 << 1000  # close to the end of the floats
 _LARGEST = 1e150  # its square is a float
 _FINEST = 64  # rungs of the ladder reach down to 2^-64
 
@@ -113,7 +113,7 @@ def rungs_above(radii: Floats) -> IntArray:
     significant bits, rounded up.
     """
     mantissas, exponents = np.frexp(np.maximum(radii, 2.0**-_FINEST))
-    parts = np.ceil(mantissas * PARTS).astype(np.int64)  # 8 to 16
+    parts = np.ceil(mantissas * PARTS).astype(np.int64)  # integers from 8 to 16
     return np.asarray(1 + (exponents.astype(np.int64) + _FINEST) * (PARTS + 1) + parts)
 
 
@@ -169,6 +169,6 @@ def mapped_back(ball: Ball, grid: Grid, means: Floats) -> Floats:
         return np.asarray(means * to_float(steps))
     back = inverse(ball.total.matrix) * to_float(steps)
     total = np.zeros(means.shape)
-    for j in range(means.shape[1]):  # column by column: the same sum in every batch
+    for j in range(means.shape[1]):  # column by column, which gives the same sum in every batch
         total += means[:, j : j + 1] * back[:, j]
     return total

@@ -21,8 +21,8 @@ from dpverify.privacy.numbers import Floats
 
 Outside = Literal["clip", "mask"]
 _POINTS = 512
-_LEAST_SHARE = 1e-3  # inside a ball: with less nothing is told
-_WIDE = 12  # standard deviations of a Poisson law: what is beyond is below 1e-30
+_LEAST_SHARE = 1e-3  # share inside a ball; a smaller one tells nothing
+_WIDE = 12  # standard deviations of a Poisson law; the mass beyond is below 1e-30
 
 
 @dataclass(frozen=True, slots=True)

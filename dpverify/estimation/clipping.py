@@ -21,9 +21,9 @@ LARGEST_FLOAT = float(np.finfo(np.float64).max)
 """The largest finite float."""
 _CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the shortest semi-axis
 _MATRIX_BITS = 12  # the public matrix is rounded to about so many bits
-_LARGEST_ROOT = 20  # and its Frobenius norm to at most so many: the radius is then below 2^41 cells
+_LARGEST_ROOT = 20  # largest bit length of its Frobenius norm: the radius is then below 2^41 cells
 _MOST = 1e300  # stands for every larger number in estimates
-_FAR = 1e140  # its square is finite, and so are sums of such
+_FAR = 1e140  # its square is finite, and so are sums of such squares
 _WORST_CONDITION = 1e12
 
 

@@ -23,8 +23,8 @@ HALF_WIDTH = Fraction(11, 4)
 OPEN = 1 << 60
 """The half width of a column that is not cut, in cells: no ball is as large."""
 _SURPRISE = Fraction(7, 2)  # standard deviations of noise and sampling
-_SLACK = Fraction(5, 4)  # times gamma: so many votes in excess are put down to outliers
-_FEWEST = 8  # columns, for the middle one of their counts to be that of inliers
+_SLACK = Fraction(5, 4)  # factor on gamma: up to so many votes in excess are attributed to outliers
+_FEWEST = 8  # columns that make the middle one of their counts that of inliers
 _LARGEST_COUNT, _LARGEST_EXCESS, _BITS = 1 << 30, 1 << 29, 16
 
 

@@ -122,7 +122,8 @@ def units_of(weights: Rationals, energy: Fraction) -> tuple[tuple[int, ...], tup
     known: dict[int, tuple[int, int]] = {}
     for weight in weights.numerators:
         if weight not in known:
-            unit = energy.numerator * weight, below  # above, below: the square of g sqrt(weight)
+            # numerator and denominator of the square of g sqrt(weight)
+            unit = energy.numerator * weight, below
             exponent = floor_log2(Fraction(4096 * unit[0], unit[1])) // 2
             square = (unit[1] << max(2 * exponent, 0)) // (unit[0] << max(-2 * exponent, 0))
             known[weight] = exponent, math.isqrt(square)

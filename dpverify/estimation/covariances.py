@@ -14,7 +14,7 @@ from dpverify.privacy.numbers import Exact, Floats, whole
 TYPICAL_BEYOND = 0.1
 """Share of normal records beyond the ball that a fit expects nine tenths in."""
 _FAR = 4  # standard deviations of noise and sampling
-_BIAS = 0.02  # what clipping and rounding of a good fit may leave
+_BIAS = 0.02  # bias that clipping and rounding of a good fit may leave
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -20,12 +20,13 @@ from scipy.special import gammainc, gammaincc, gammaln
 from dpverify.estimation.clipped_response import Outside, moment
 from dpverify.privacy.numbers import Floats
 
-_LEAST_INSIDE = 1e-3  # of the records: a ball with fewer tells nothing
-_PARTS = 16  # of the ball's radius, among which records are drawn in to the best
+_LEAST_INSIDE = 1e-3  # share of the records; a ball with fewer tells nothing
+_PARTS = 16  # candidates of the radius to which records are drawn in, as parts of the ball's radius
 _NEARLY = 1.05
-_LEAST_RESPONSE = 0.01  # of a limited mean to the mean: beyond, the ball is far from the records
-_NEAR_ZERO = 1e-3  # half the degrees less one, which divides
-_LEAST = 1e-12  # of a share or a response, below which a float tells nothing
+# derivative of a limited mean by the mean; below it the ball is far from the records
+_LEAST_RESPONSE = 0.01
+_NEAR_ZERO = 1e-3  # least magnitude of half the degrees less one, by which sums are divided
+_LEAST = 1e-12  # share or response below which a float tells nothing
 
 
 @lru_cache(maxsize=256)

@@ -23,8 +23,9 @@ from dpverify.randomness.bits import IntArray
 
 MOST_BINS = 256
 """Most bins of one direction; sums over them fit a word."""
-MOST = 1e140  # stands for every larger number: sums and squares of such are finite
-_SEPARATE = 1e-6  # of the largest eigenvalue; nearer ones have no direction of their own
+MOST = 1e140  # stands for every larger number: sums and squares of such numbers are finite
+# part of the largest eigenvalue; nearer eigenvalues have no direction of their own
+_SEPARATE = 1e-6
 _HALF_STEPS = range(3, 17)  # slabs of 3/2 to 8 deviations, in halves of one
 _ROUNDS = 4
 _LARGEST_COUNT = 1 << 30
@@ -65,7 +66,7 @@ def directions(moments: IntArray, d: int, count: int) -> Integers:
     number. The sign is such that the first of the coordinates that are largest (up to 1e-6) is
     positive.
     """
-    if d == 1:  # there is only one
+    if d == 1:  # one column has one direction
         return np.full((len(moments), count, 1), 1 << DIRECTION_BITS, np.int64)
     values, vectors = eigen(moments, d)
     least = _SEPARATE * np.abs(values).max(axis=1, keepdims=True)

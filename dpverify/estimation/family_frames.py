@@ -59,7 +59,7 @@ def frame_about(
     """
     least, most = support
     low, high = max(mean - half_length, least), min(mean + half_length, most)
-    if not low < high:  # all of it lies outside of what was kept
+    if not low < high:  # all of the interval lies outside of the kept set
         low, high = least, min(most, least + half_length)
         if mean >= least:
             low, high = max(least, most - half_length), most

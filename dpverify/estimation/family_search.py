@@ -23,7 +23,7 @@ from dpverify.privacy.numbers import exact, settle, to_float
 
 FINE = 16
 """Number of places of the search in a deviation of the statistic."""
-_POINTS = 9  # at which the search's unit is compared with a deviation
+_POINTS = 9  # places at which the search's unit is compared with a deviation
 _TINY = 1e-120
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpverify.privacy.numbers import Floats, to_float
 
-_PLACES = np.arange(64) / 64  # times 1 / scale: where the bounds are tried
+_PLACES = np.arange(64) / 64  # multiples of 1 / scale at which the bounds are computed
 
 
 def log_ratio(things: int, failure: Fraction) -> float:

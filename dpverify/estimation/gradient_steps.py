@@ -26,7 +26,7 @@ from dpverify.transformations.truncation import MOST_LISTED, Truncation
 DESCENT = "descent"
 _CHUNK = "chunk"
 _SPARE = 3  # deviations of the number of records inside, by which a list is shorter than expected
-_KEPT_BITS = 6  # of a released number, after the first
+_KEPT_BITS = 6  # significant bits of a released number, after the first
 _ANY = (-1.0, *np.zeros(CELLS).tolist(), 1.0)
 
 

@@ -38,7 +38,7 @@ VOTES = Handle("votes")
 GROUPS_PER_THRESHOLD = 10
 _MOST_EXPONENT = 450  # every bucket is within the range of floats
 _LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
-_BAD = 1 / 20  # of a group: that it has too few records, and that its variances are off
+_BAD = 1 / 20  # probabilities that a group has too few records, and that its variances are off
 _VALID = 0.8 * math.log(8 / 9) + 0.2 * math.log(2)  # relative entropy of 4/5 and 9/10
 
 
@@ -91,7 +91,8 @@ class GroupVotes(Mechanism[VarianceEstimate]):
 
     def check_parameters(self) -> None:
         """Check that there may be so many groups, and that there are enough records for them."""
-        self._query(1 if self.groups is None else self.groups)  # refuses what it does not take
+        # refuses a number of groups that it does not take
+        self._query(1 if self.groups is None else self.groups)
         if self.records is not None:
             self._check_records(whole(self.records, "records"))
 

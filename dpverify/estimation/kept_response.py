@@ -23,9 +23,9 @@ from dpverify.estimation.kept_sets import LEAST_MASS
 from dpverify.grid.public_sets import PublicSet, Slab
 from dpverify.privacy.numbers import Floats, to_float
 
-_NODES = 96  # of a smooth piece along the axis
-_FAR = 12.0  # deviations from the mean along the axis: what is beyond has a probability below 1e-31
-_WIDE = 12  # standard deviations of a Poisson law: what is beyond is below 1e-30
+_NODES = 96  # nodes of a smooth piece along the axis
+_FAR = 12.0  # deviations from the mean along the axis; the probability beyond is below 1e-31
+_WIDE = 12  # standard deviations of a Poisson law; the mass beyond is below 1e-30
 _BEYOND = 1e100  # stands for every larger radius: its square is a float
 _STEPS = 200
 _CLOSE = 1e-11
@@ -67,7 +67,7 @@ class Cut:
         if math.isfinite(self.bound):
             inner = [self.about - self.bound, self.about + self.bound]
             if self.about:
-                # where both spheres meet
+                # the place where both spheres meet
                 inner.append((self.radius**2 - self.bound**2 + self.about**2) / (2 * self.about))
         found = sorted({low, high, *(p for p in inner if low < p < high)}) if low < high else []
         return np.array(found)
@@ -162,7 +162,7 @@ def solved(cut: Cut, target: Floats) -> tuple[Floats, Limited] | None:
             np.linalg.lstsq(here.covariance, -gradient, rcond=None)[0], np.float64
         )
         size = float(np.linalg.norm(step))
-        if not size > 0:  # what counts is thinner than floats tell: its mean follows no mean
+        if not size > 0:  # the set is thinner than floats can tell, so its mean follows no mean
             return None
         found = _nearer(cut, at, here, step * min(1.0, 1.0 / size), target)
         if found is None:
@@ -239,5 +239,5 @@ def _shares(k: int, squares: Floats, offset: float) -> Floats:
     weights = np.exp(terms * math.log(mean) - mean - gammaln(terms + 1)) if mean else terms == 0
     half = k / 2 + np.arange(first, first + len(terms) + 2)[:, np.newaxis]
     found = np.where(squares < 0, 0.0, gammainc(np.maximum(half, 0.5), np.maximum(squares, 0) / 2))
-    found[half[:, 0] == 0] = squares >= 0  # of no degrees: z = 0
+    found[half[:, 0] == 0] = squares >= 0  # with no degrees of freedom z = 0
     return np.stack([weights @ found[i : i + len(terms)] for i in range(3)])

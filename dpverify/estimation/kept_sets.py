@@ -20,7 +20,7 @@ from dpverify.privacy.numbers import exact, settle, to_float
 
 LEAST_MASS = 0.05
 """Least share of the records that a set has to contain; fewer tell too little of the others."""
-_LARGEST = 1 << 20  # of a normal's numbers on the grid
+_LARGEST = 1 << 20  # bound on a normal's numbers on the grid
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,11 @@ from dpverify.plans.plan import with_stages
 from dpverify.privacy.numbers import Floats, to_float
 
 Rows = tuple[Numbers, ...]
-_CELL_BITS = 18  # cells to a column's deviation, at least
+_CELL_BITS = 18  # a column's deviation has at least 2^18 cells
 _FINE = 20  # images are multiples of 2^-20 deviations
 _MATRIX_BITS = 21  # the matrix's largest number is at least 2^21
 _MOST_COLUMNS = 2048
-_OFF = 1 / 64  # how far the rounded map's images may be from covariance I
+_OFF = 1 / 64  # largest distance of the rounded map's images from covariance I
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,14 +94,14 @@ class Whitening:
         """Return the root mean square length in the data's units of a vector of length 1 that
         has no direction of images.
         """
-        most = float(np.abs(self.back).max())  # whose square may leave the floats
+        most = float(np.abs(self.back).max())  # its square may leave the floats
         return most * (float(np.linalg.norm(self.back / most)) / math.sqrt(len(self.back)))
 
     def plan(self, plan: Plan) -> Plan:
         """Return the plan with every query asked of the images."""
 
         def mapped(stage: Stage) -> Stage:
-            if isinstance(stage.noise, NoNoise):  # of the number of records alone
+            if isinstance(stage.noise, NoNoise):  # this stage asks for the number of records alone
                 return stage
             query: Any = stage.query
             return replace(stage, query=OfImages(query, self.map))

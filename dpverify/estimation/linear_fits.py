@@ -270,7 +270,7 @@ def components(moments: UnitMoments, k: int) -> ComponentsEstimate:
     edge = 4 * len(values) * float(np.mean(noise**2))
     shrunk = np.where(values**2 > edge, (values + np.sqrt(np.maximum(values**2 - edge, 0))) / 2, 0)
     square = noise**2
-    np.fill_diagonal(square, np.diag(square) / 2)  # the sums below have it twice
+    np.fill_diagonal(square, np.diag(square) / 2)  # the sums below count the diagonal twice
     mixed = vectors[:, :k, np.newaxis] * vectors[:, np.newaxis, :]
     turns = np.einsum("ab,ai,bj->ij", square, vectors[:, :k] ** 2, vectors**2)
     turns += np.einsum("ab,aij,bij->ij", square, mixed, mixed)  # variances of v_i^T noise v_j

@@ -28,8 +28,9 @@ CELLS = 1 << 12
 PARTS = 64
 """Parts of a unit to which the warm moments are rounded."""
 _WARM = 3.0  # half of the warm interval, in deviations
-_RUNGS = tuple(2.0 ** (k / 4) for k in range(4, 13))  # of half the last one
-_SIXTEENTHS = 16  # of a scale, and of an octave, to which the warm law is rounded
+# lengths of half of the last interval, in deviations
+_RUNGS = tuple(2.0 ** (k / 4) for k in range(4, 13))
+_SIXTEENTHS = 16  # parts of a scale, and of an octave, to which the warm law is rounded
 # In scales, and as a factor: where a law is solved for. No two laws of the second box have the same
 # clipped moments.
 _FAR_BOX = {"clip": (2.0, 4.0), "mask": (8.0, 8.0)}
@@ -97,7 +98,7 @@ class Frames:
         own, (least, most) = self.family.constants(), self.support()
         middle, reach = law.location + law.scale * own.mean, far * law.scale * own.deviation
         low, high = max(middle - reach, least), min(middle + reach, most)
-        if not low < high:  # all of it lies outside of what was kept
+        if not low < high:  # all of the interval lies outside of the kept set
             low, high = (least, min(most, least + reach))
             if middle >= least:
                 low, high = max(least, most - reach), most

@@ -13,7 +13,7 @@ from dpverify.privacy.numbers import Floats
 
 LARGEST = 1.7e308
 """Largest absolute value of an edge."""
-_PLACES = 1 << 12  # of the range, at which records are asked for
+_PLACES = 1 << 12  # places of the range at which records are computed
 _FINEST = 2.0**-48
 
 

@@ -15,7 +15,7 @@ from dpverify.grid.step_moments import StepMoments
 from dpverify.privacy.numbers import Floats, to_float
 
 _FARTHEST = Fraction(10**6)
-_MOST = 1e18  # records
+_MOST = 1e18  # largest number of records
 
 
 def rounded_moments(

@@ -12,8 +12,8 @@ from dpverify.families import LocationScaleFamily
 from dpverify.plans.search import MOST_STEPS, Search
 
 _FINEST = 2  # places of the first search in the distance that the smallest scale has
-_PER_OCTAVE = 4  # places of the second
-_EXTRA_STEPS = 3  # of the first search, for thresholds near what is searched; of the second 1
+_PER_OCTAVE = 4  # places of the second search in an octave
+_EXTRA_STEPS = 3  # steps for thresholds near the median in the first search; the second has 1
 _MOST_SCALE, _FINE = 2.0**400, 2.0**-40
 
 

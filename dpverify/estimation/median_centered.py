@@ -283,7 +283,8 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         """Return the noise of a sum with this share of mu^2 (by default the last sum's), for a
         radius of one grain.
         """
-        moved = GRAIN**2 + self.weight() ** 2 if self.counts() else 4 * GRAIN**2  # a weight is free
+        # under replace a weight is free
+        moved = GRAIN**2 + self.weight() ** 2 if self.counts() else 4 * GRAIN**2
         own = self.sum_share() if share is None else share
         return self.noise_multiplier * root_down(moved / own, ROOT_BITS)
 

@@ -26,8 +26,8 @@ from dpverify.grid.masks import Row
 from dpverify.grid.outer_products import DIAGONAL, OFF_DIAGONAL
 from dpverify.privacy.numbers import Floats
 
-_SMALL = 1e-4  # of a relative change: the second order is 1e-8
-_OCTAVE = 8  # bounds to one
+_SMALL = 1e-4  # relative change for derivatives: its second order is 1e-8
+_OCTAVE = 8  # bounds in an octave
 _BOUNDS = range(-3 * _OCTAVE, 6 * _OCTAVE)
 
 

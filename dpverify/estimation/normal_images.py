@@ -27,7 +27,7 @@ from dpverify.grid.public_sets import PublicSet
 from dpverify.plans import Abstained
 from dpverify.privacy.numbers import Floats
 
-_PER_DEVIATION = 16  # centers are multiples of at most this part of one
+_PER_DEVIATION = 16  # centers are multiples of at most a 16th of a deviation
 _LARGEST = 2.0**100
 
 

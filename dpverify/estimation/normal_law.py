@@ -19,7 +19,7 @@ from dpverify.grid.linear import Integers
 from dpverify.privacy.numbers import Exact, Floats
 
 _STEPS = 100
-_LONGEST = 0.5  # of a step, in deviations and in the logarithm of one
+_LONGEST = 0.5  # longest step, in deviations and in the logarithm of one
 _SMALL = 1e-12
 _NODES = np.linspace(-9.0, 9.0, 2401)
 _MASSES = np.exp(-_NODES * _NODES / 2) / np.exp(-_NODES * _NODES / 2).sum()

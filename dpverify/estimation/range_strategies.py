@@ -31,8 +31,8 @@ from dpverify.grid.strategies import Circulant, Levels, Strategy
 from dpverify.privacy.numbers import Floats
 
 Kind = Literal["identity", "tree", "circulant"]
-MOST_CIRCULANT = 6  # axes
-_BITS, _BITS_TOGETHER = 15, 30  # of a kernel's largest entry, and of their product
+MOST_CIRCULANT = 6  # largest number of circulant axes
+_BITS, _BITS_TOGETHER = 15, 30  # bits of a kernel's largest entry, and of the product of several
 _CLOSE = 1e-9  # share of an error; floats are off by less
 
 

@@ -22,7 +22,7 @@ from dpverify.estimation.answers import Result, deviations, tail_of
 from dpverify.grid.steps import Outside
 from dpverify.privacy.numbers import Exact, Floats, whole
 
-_FAR = 64.0  # scales that are looked at are within this factor of a released one
+_FAR = 64.0  # scales are searched within this factor of a released one
 _LARGEST = 1.7e308
 
 

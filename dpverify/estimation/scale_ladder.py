@@ -68,7 +68,7 @@ def ladder_plan(mechanism: Any, nearness: Nearness, multiplier: Fraction) -> Pla
     scale = ROOT_OF_TWO * multiplier
     votes = Stage(VOTES, query, RoundedGaussian(scale))
     rungs = Released((VOTES,), lambda before: chosen_rungs(before[VOTES], scale)[:, np.newaxis])
-    for k in (-BELOW, ABOVE):  # refuses what no grid serves, before any data
+    for k in (-BELOW, ABOVE):  # refuse rungs that no grid serves, before any data
         part(k)
     return votes, Adaptive(part(0), rungs, lambda row: part(row[0]))
 
@@ -108,7 +108,8 @@ def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
         left[k] = 7 * total - 32 * np.where(beyond >= least, beyond, 0).sum(axis=1)
         few[k] = surely + rows[:, k + BELOW + 1 : BELOW + 1].sum(axis=1) <= plain
     none = np.zeros(len(rows), np.int64)
-    chosen, cost, room = none + ABOVE, none, none.astype(rows.dtype)  # 2^k, and what is left
+    # cost: the factor 2^k; room: what is left
+    chosen, cost, room = none + ABOVE, none, none.astype(rows.dtype)
     sure = total >= math.ceil(_SURE * scale)
     for k, room_here in left.items():
         here = room_here if k >= 0 else np.where(sure & few[k], room_here, 0)
@@ -116,7 +117,7 @@ def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
         better = (here > 0) & ((room <= 0) | (weight * room < cost * here))
         chosen, cost = np.where(better, k, chosen), np.where(better, weight, cost)
         room = np.where(better, here, room)
-    # a quarter less noise, or the stated radius stays
+    # without a quarter less noise the stated radius stays
     stays = (left[0] > 0) & (4 * cost * left[0] > 3 * room * (1 << BELOW))
     return np.asarray(np.where(stays | (total < math.ceil(_LEAST * scale)), 0, chosen), np.int64)
 

@@ -161,7 +161,7 @@ class Concentrated(Result):
     @classmethod
     def of(cls, shares: Floats, count: float, along: Floats) -> Self:
         """Build the result from functions of a record of any length, shape (k, d)."""
-        far = np.abs(along).max(axis=1, keepdims=True)  # first, for squares may overflow
+        far = np.abs(along).max(axis=1, keepdims=True)  # scale first, because squares may overflow
         scaled = np.divide(along, far, out=np.zeros_like(along), where=far > 0)
         length = np.linalg.norm(scaled, axis=1, keepdims=True)
         directions = np.divide(scaled, length, out=scaled, where=length > 0)

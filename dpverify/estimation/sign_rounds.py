@@ -28,10 +28,10 @@ START_BITS, LEAST_BITS, MOST_BITS, STEP_BITS = 16, 8, 40, 26
 """Bits of the first map; bits of the shortest direction of any map, at least; bits of an entry,
 at most; bits of the factor of a step.
 """
-_ABOVE = 0.7  # no spectrum of powers of two is near a change of the number of bits
-_NODE = 0.6  # in ln t: the trapezoid rule is off by about exp(-2 pi^2 / 0.6), 1e-14
+_ABOVE = 0.7  # spectra of powers of two are then not near a change of the number of bits
+_NODE = 0.6  # step in ln t: the trapezoid rule is off by about exp(-2 pi^2 / 0.6), 1e-14
 _TINY = 1e-16
-_LEAST_SHARE = 1e-12  # of an eigenvalue, whatever the noise
+_LEAST_SHARE = 1e-12  # least share of an eigenvalue, whatever the noise
 _MOST_ROUNDS = 300
 
 

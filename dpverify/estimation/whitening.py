@@ -33,7 +33,7 @@ FARTHEST = (1 << 62) - 1
 """Largest reach or threshold, in image cells."""
 _MIDDLE, _SPAN_BITS = 37, 5  # lengths are searched from 2^5 to 2^69 image cells
 _ROOT_BITS = 40
-_COUNT_PARTS = 4  # counts to an octave: what depends on them here depends on them little
+_COUNT_PARTS = 4  # counts to an octave; results depend little on the number of records
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.enumeration import Atoms, Formal
 
-_AT_ONCE = 1 << 16  # noises of queries that are drawn together
+_AT_ONCE = 1 << 16  # number of noises for queries that are drawn together
 _FINEST = 256  # witnesses see a larger scale in units of its 256th part
-_FAR = 45  # scales of noise beyond which nothing is looked for
+_FAR = 45  # scales of noise beyond which nothing is considered
 _FARTHEST = 300  # likewise, for gaps
 _TABLE = 1 << 21
 _STEEPEST = 1e6

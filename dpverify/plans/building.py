@@ -35,7 +35,7 @@ def check_built(
     shown, found = element.promised(adjacency, domain), built.derivation(adjacency, domain)
     promised, has = shown.conclusion, found.conclusion
     if found == shown and not has.hypotheses and built.name == declared.name:
-        return ()  # the very proof that was promised: of another query that moves no further
+        return ()  # the very proof that was promised, for another query that moves no further
     as_good = weakest(promised.status, has.status) is promised.status
     if built.name != declared.name or not (as_good and has.guarantee.implies(promised.guarantee)):
         raise ValueError(

@@ -16,7 +16,7 @@ from dpverify.privacy import ApproxDP, GaussianDP, Guarantee, PureDP, calibrate
 from dpverify.privacy.calibration import smallest_sufficient
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 
-_CLOSE = 2.0**-49  # of a logarithm: nearer guesses are no better than floats
+_CLOSE = 2.0**-49  # difference of logarithms; floats tell nearer guesses no better
 _WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
 _MOST_GUESSES = 24
 _FIRST_STEP = 1.5
@@ -42,7 +42,8 @@ def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -
     least = smallest_sufficient(known)
     if known.made(least).implies(budget):
         return least
-    return smallest_sufficient(_Known(made, budget).asked)  # not monotone to the last bit
+    # the promise is not monotone to the last bit
+    return smallest_sufficient(_Known(made, budget).asked)
 
 
 class _Known:
@@ -167,7 +168,7 @@ class _Excess:
             assert given is not None
             if (
                 delta <= given.delta and tv <= given.tv
-            ):  # missed is what a spare delta adds, at most
+            ):  # this misses at most what a spare delta would add
                 return given.mu_squared
         if (delta, tv) not in self._mu:
             part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta, tv), self.budget).gaussian

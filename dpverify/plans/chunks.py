@@ -176,10 +176,10 @@ Data = ArrayLike | Chunks | Iterator[Any]
 
 
 def _selected(columns: tuple[str, ...], chunk: Any) -> Any:
-    if hasattr(chunk, "schema") and hasattr(chunk, "to_pylist"):  # of pyarrow
+    if hasattr(chunk, "schema") and hasattr(chunk, "to_pylist"):  # a batch or table of pyarrow
         return chunk.select(list(columns))
     if hasattr(chunk, "iloc") and tuple(chunk.columns) == columns:
-        return chunk  # which pandas would copy
+        return chunk  # pandas would copy it
     return chunk[list(columns)]
 
 
@@ -195,7 +195,7 @@ def _source_of(data: Any, columns: Any, files: Sequence[str | PathLike[str]]) ->
         for method in ("iter_batches", "to_batches"):
             if hasattr(data, method) and not hasattr(data, "to_pylist"):
                 return LocalChunks(partial(getattr(data, method), **only), files=files)
-    kind = type(data)  # of which a lazy frame's columns are not asked: it would warn, or compute
+    kind = type(data)  # ask the class, because a lazy frame would warn, or compute its columns
     in_memory = isinstance(data, (str, bytes, Mapping)) or hasattr(kind, "columns")
     if in_memory or hasattr(data, "to_numpy") or hasattr(data, "to_pylist"):
         raise TypeError(
@@ -301,7 +301,7 @@ def _attempted(
         stopped = KeyboardInterrupt()
     except SystemExit:
         stopped = SystemExit(1)
-    except BaseException:  # a class of somebody else's, or GeneratorExit
+    except BaseException:  # an exception class of a user, or GeneratorExit
         pass
     if stopped is not None:
         raise stopped

@@ -22,13 +22,13 @@ class DaskChunks(Source):
     """
 
     def __init__(self, collection: Any) -> None:
-        if not hasattr(type(collection), "to_delayed"):  # a Delayed, say
+        if not hasattr(type(collection), "to_delayed"):  # for example a Delayed
             raise TypeError(
                 f"A {type(collection).__name__} of Dask has no blocks of records; give an array or "
                 "a data frame, as dask.dataframe.from_delayed makes one."
             )
         if getattr(collection, "ndim", 2) == 2 and hasattr(collection, "rechunk"):
-            collection = collection.rechunk({1: -1})  # a block has whole records
+            collection = collection.rechunk({1: -1})  # every block then has whole records
         self._collection = collection
 
     def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:

@@ -19,7 +19,8 @@ from dpverify.randomness.enumeration import Atoms, Formal
 
 _SMOOTH = 1e4  # from here on a cell's probability is its density to 1e-9
 _FAR = 1e12
-_LEAST, _LARGEST = Fraction(1, 2**10), Fraction(2**45)  # deviations that noise is drawn for
+# least and largest deviation for which noise is drawn
+_LEAST, _LARGEST = Fraction(1, 2**10), Fraction(2**45)
 UNIT = Fraction(1 << 40)
 """Standard deviation of one-unit noise, on values that ``OneUnit`` has scaled."""
 

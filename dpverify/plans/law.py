@@ -70,7 +70,8 @@ class Place:
     path: str
     view: View
     adjacency: AnyAdjacency
-    draws: Rows | None = None  # in a filtered view: those whose retained records it has, in order
+    # in a filtered view: the draws whose retained records it has, in order
+    draws: Rows | None = None
     chosen: dict[str, tuple[Adaptive, list[Row], IntArray]] = field(default_factory=dict)
     around: str | None = None
 
@@ -173,7 +174,7 @@ class Law:
         """Draw ``size`` independent transcripts."""
         stopped, reached = np.empty(size, np.intp), np.zeros(size, np.intp)
         stopped.fill(-1)
-        scored = size > 1 and not self.latent  # what is released is scored by nobody
+        scored = size > 1 and not self.latent  # nobody asks for the likelihood of a single release
         known = dict[Hashable, Any]() if scored else None
         batch = Transcripts({}, reached, stopped, self._reasons, known)
         live, done = self._run(self._root(), batch, np.arange(size), 0, bits)
@@ -192,7 +193,8 @@ class Law:
         for element in place.plan:
             if not len(live):
                 break
-            if isinstance(element, Stage) and not place.chosen:  # the same for all: no more to ask
+            # the stage is the same for all draws
+            if isinstance(element, Stage) and not place.chosen:
                 self._release(element, place, batch, live, bits)
                 done += 1
             elif isinstance(element, Gate):

@@ -411,7 +411,7 @@ def _still(made: Callable[[Fraction], Guarantee]) -> str:
     )
 
 
-_FAR = 1 << 100  # a multiplier beside which nothing but rounding is left of a claim
+_FAR = 1 << 100  # beside this multiplier only rounding is left of a claim
 _MOST_RECORDS = 1 << 60
 _ADJACENCIES = (
     "write Adjacency.ADD_REMOVE (the number of rows is private) or Adjacency.REPLACE "

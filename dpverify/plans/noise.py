@@ -36,7 +36,7 @@ class Noise(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        guard(cls, "__init__")  # once for each object: a plan rests on it
+        guard(cls, "__init__")  # checked once for each object, because a plan rests on it
 
     @abstractmethod
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
@@ -159,7 +159,7 @@ class DiscreteLaplace(Noise):
         """
         w = formal(1 / self.scale)
         masses = [(1 - w) / (1 + w)]
-        while 2000 * masses[-1] * w > 1 - w:  # the two tails beyond
+        while 2000 * masses[-1] * w > 1 - w:  # the two tails beyond have a mass above 1/1000
             masses.append(masses[-1] * w)
         sides = [(sign * z, mass) for z, mass in enumerate(masses) if z for sign in (1, -1)]
         return [(0, masses[0]), *sides]

@@ -328,7 +328,7 @@ def _in_any_order(element: Element) -> bool:
     """Return whether what an element releases is sure not to depend on the order of records;
     what is built later may ask anything.
     """
-    if isinstance(element, Part):  # which records are on a list of its own may depend on it
+    if isinstance(element, Part):  # which records are on a part's own list may depend on the order
         return element.on is None and all(map(_in_any_order, element.plan))
     if isinstance(element, Stage):
         return element.query.in_any_order
@@ -409,7 +409,7 @@ def derive(
     for element in plan:
         if isinstance(element, Gate):
             gates.append(element)
-            if isinstance(adjacency, Friendly):  # it stops where nothing is kept, too
+            if isinstance(adjacency, Friendly):  # the inner plan also stops where nothing is kept
                 query = before[element.stage].query
                 assumed.append(query.reached(element.stage, element.at_least))
         elif not isinstance(element, Unless):

@@ -27,7 +27,7 @@ Nodes = NDArray[np.int64]
 MOST_STEPS = 50  # nodes and positions are exact floats
 _DECISIVE = 2 * int(UNIT)  # two standard deviations of one value
 _TRIES = 3
-_FEW = 32  # numbers; one after the other they take less time than arrays do
+_FEW = 32  # below so many numbers a loop takes less time than arrays do
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ class QuantileChoice(Noise):
         starts = np.concatenate([[self.lower], inner]).astype(np.int64)
         sizes = np.diff(np.append(starts, self.upper + 1))
         ranks = self.denominator * np.repeat(counted, 2) - self.numerator * center.shape[1]
-        # ranks[i] counts the records before group i, ranks[i + 1] also those in it
+        # ranks[i] is the number of records before group i, ranks[i + 1] includes those in it
         return starts, sizes, np.maximum(0, np.maximum(ranks[:-1], -ranks[1:]))
 
 

@@ -52,7 +52,7 @@ class SmoothNoise(Noise):
         for j, law in enumerate(self._laws(center)):
             distance = np.abs(outputs[:, j] - int(center[j, 0])).astype(np.float64)
             rate = min(max(to_float(1 / law.scale), _LEAST_RATE), _MOST_RATE)
-            # of z beyond 0: e^(-(z - 1/2) rate) (1 - e^-rate) / 2
+            # for z beyond 0 the mass is e^(-(z - 1/2) rate) (1 - e^-rate) / 2
             ahead = np.log(-np.expm1(-rate) / 2) - (distance - 0.5) * rate
             total += np.where(distance == 0, np.log(-np.expm1(-rate / 2)), ahead)
         return total

@@ -127,7 +127,7 @@ def tallied(readings: Readings, chunk: Any) -> Tally | Refused:
         return reduce(merged, (_tallied(readings, start, part) for start, part in parts))
     except Unfit as refusal:
         return Refused(str(refusal))
-    except Exception:  # whose message and whose traceback may show records
+    except Exception:  # its message and its traceback may show records
         return Refused()
 
 
@@ -165,7 +165,7 @@ def _tallied(readings: Readings, start: int, chunk: Any) -> Tally | Refused:
         for begins, piece in _pieces(made[place], NUMBERS):
             try:
                 view = View(ingest(piece, domain, first=start + begins))
-            except (TypeError, ValueError) as refusal:  # its text is ours, see ``ingest``
+            except (TypeError, ValueError) as refusal:  # the text is ours, see ``ingest``
                 why = str(refusal)
                 return Refused(why, placed=True, numbered=why.startswith(NUMBERED))
             for i, one in own:

@@ -218,7 +218,7 @@ def rarely_surfacing(
     def holds(threshold: int) -> bool:
         try:
             shown = kind(scale, threshold).claim(moves).conclusion.guarantee
-        except ValueError:  # it would surface almost surely
+        except ValueError:  # with this threshold a new key would surface almost surely
             return False
         return shown.delta_floor <= delta
 
@@ -227,7 +227,7 @@ def rarely_surfacing(
 
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
     """Return each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
-    if max(values.shape) <= _FEW and values.size <= _FEW:  # numpy's calls alone would take longer
+    if max(values.shape) <= _FEW and values.size <= _FEW:  # calls of numpy alone would take longer
         table = zip(values.tolist(), shown.tolist(), strict=True)
         flat = [compress(zip(keys.tolist(), row, strict=True), seen) for row, seen in table]
         found = (tuple(chain.from_iterable(pairs)) for pairs in flat)

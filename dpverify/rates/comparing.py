@@ -177,7 +177,7 @@ def _released(
     else:
         estimate = fault.estimate(mechanism, transcript)
     return (
-        estimate  # has no value
+        estimate  # an abstention has no value
         if isinstance(estimate, Abstained)
         else estimate.value  # type: ignore[attr-defined]
     )

@@ -44,7 +44,7 @@ def faults_of(claim: RateClaim) -> list[RateFault]:
     if claim.curve is not None or claim.upper is not None:
         more = (
             claim.variable == "noise_multiplier"
-        )  # beside sampling it shows where there is most noise
+        )  # beside sampling error the fault shows where there is most noise
         found.append(replace(noise_times(LOST), grows=more))
     if claim.exponent is not None:
         found.append(_drifting(claim, claim.exponent))
@@ -101,7 +101,7 @@ def caught(
     order = list(range(len(claim.values)))[:: -1 if fault.grows else 1]
     one = order if claim.curve is None and claim.upper is None else order[:1]
     for releases, own in early:
-        with suppress(ValueError):  # too few for an interval or a slope: more tell
+        with suppress(ValueError):  # so few releases give no interval or slope; more do
             measured = partial(row, repeats=releases, alpha=own * alpha)
             if refuted := _refuted(claim, measured, one if releases < repeats else order):
                 return refuted

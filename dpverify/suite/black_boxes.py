@@ -56,7 +56,7 @@ def _attacked(box: BlackBox, seed: int, how: Mapping[str, Any]) -> AuditResult:
     functions = (box.function, *box.faults)
     subject, *faults = (_callable(box, one, (seed, i)) for i, one in enumerate(functions))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutOfReachWarning)  # it is among the remarks
+        warnings.simplefilter("ignore", OutOfReachWarning)  # the warning is among the remarks
         return audit(
             subject,
             claim=box.claim,

@@ -23,7 +23,7 @@ _EVERYTHING = ("pyproject.toml", "conftest.py", "__init__.py")
 """Files on which anything may depend."""
 _ATTACKING = ("dpverify.audit.auditing", "dpverify.suite.audited", "dpverify.audit.attacked")
 _PROVING = ("dpverify.suite.refinement", "dpverify.suite.latent_profiles")
-_THEORY = ("spec.theory.profiles", "spec.theory.filtered_laws")  # judges take them by name
+_THEORY = ("spec.theory.profiles", "spec.theory.filtered_laws")  # judges load these modules by name
 
 
 class Changed:
@@ -77,7 +77,7 @@ class Changed:
             name == module or not self._judges.asks_for_its_place(name, "dpverify")
             for name in whole
         ):
-            found = self._sources.closure({module})  # all that the package has
+            found = self._sources.closure({module})  # every module that the package has
         return self.everything or not self.modules.isdisjoint(found)
 
     def _modules(self, unit: Any) -> set[str]:

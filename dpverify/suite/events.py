@@ -24,7 +24,7 @@ class Outcome(Enum):
 
 EXIT_HELD, EXIT_REFUTED, EXIT_USAGE, EXIT_INVALID, EXIT_POWERLESS, EXIT_EMPTY = 0, 1, 2, 3, 4, 5
 EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
-# When several hold the first wins.
+# When several hold, the first wins.
 _PRECEDENCE = (
     (Outcome.INVALID, EXIT_INVALID),
     (Outcome.REFUTED, EXIT_REFUTED),

@@ -84,7 +84,7 @@ class ExperimentJudge:
         try:
             _check_runs(self._study)
             check_methods(experiment, entry.mechanism)
-        except Exception as error:  # a factory of somebody else's may do anything
+        except Exception as error:  # a user's factory may do anything
             said = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             self._refused = f"{said}{error}"
         self._cells, self._faults = ([], []) if self._refused else _parts(key, experiment)

@@ -388,7 +388,8 @@ def _exact_pair(suite: Suite, mechanism: Any, p: Any, q: Any) -> tuple[Any, Any]
     from the sum of the stages' losses, which is what the transcript's loss can reach. Losses:
     as in ``_size``.
     """
-    if is_latent(mechanism.fixed_plan):  # lists in an order that nobody sees: drawn together
+    # lists are in an order that nobody sees, so both are drawn together
+    if is_latent(mechanism.fixed_plan):
         try:
             p, q = p.aligned(q)
         except AssertionError as failure:
@@ -405,7 +406,8 @@ def _exact_pair(suite: Suite, mechanism: Any, p: Any, q: Any) -> tuple[Any, Any]
     if len(stages) == 1 or len(differing) == 1:
         first, second = (differing or stages)[0]
         return first.largest_loss(second), first.profile(second, epsilon)
-    if differing and all(hasattr(law, "mu_squared") for law, _ in differing):  # squares add up
+    # squares of mu add up
+    if differing and all(hasattr(law, "mu_squared") for law, _ in differing):
         square = sum((a.mu_squared(b) for a, b in differing), Fraction(0))
         return None, suite.theory["profiles"].gaussian_profile(square, epsilon)
     if any(loss is None for loss in losses):

@@ -39,7 +39,7 @@ from dpverify.suite.runner import audit_units, known_in
 from dpverify.suite.sharding import WHOLE, Shard
 from dpverify.suite.trees import Suite, load
 
-_LESS = Fraction(1, 2)  # noise missing where the pair that shows it best is looked for
+_LESS = Fraction(1, 2)  # deficit of noise at which the most revealing pair is searched for
 QUICK = Effort(few=QUICK_TRIALS, many=QUICK_TRIALS, deficits=5, faults=3, again=0)
 FULL = Effort(few=QUICK_TRIALS, many=THOROUGH_TRIALS, deficits=10, faults=10, again=10)
 _SAMPLES = {QUICK: 100_000, FULL: 400_000}

@@ -165,7 +165,7 @@ def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]
     alpha, row, slope = _alpha(suite, claim), None, rows.slope(part.index)
     *early, (most, last) = looks(options.repeats(claim))
     for repeats, share in early:
-        with suppress(ValueError):  # too few for an interval
+        with suppress(ValueError):  # so few releases give no interval
             row = rows(part.index, repeats=repeats, alpha=share * alpha)
             if enough(claim, part.index, row, slope):
                 break

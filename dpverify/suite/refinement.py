@@ -66,7 +66,7 @@ def refine(spec: ModuleType, instance: SmallInstance) -> Refinement:
         return _followed(spec, instance)
     try:
         done = [_enumerated(spec, instance, ROOTS)]
-    except Undecidable:  # where a tail is cut depends on the root
+    except Undecidable:  # the cut of a tail depends on the root
         try:
             done = [_enumerated(spec, instance, (root,)) for root in ROOTS]
         except Undecidable as failure:
@@ -256,7 +256,7 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
         law = mechanism.law(data)
         specified = spec.law(mechanism.parameters, exact_records(data, mechanism.domain))
         reached = specified.stage_laws()
-        if behind is not None:  # of nobody, nothing is asked after their number
+        if behind is not None:  # without records nothing is asked after their number
             stages_here = stages if len(data) else stages[: len(reached)]
             checked += _compare_filters(behind, law, specified)
         else:
@@ -264,7 +264,7 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
         for i, ((name, expected), stage) in enumerate(zip(reached, stages_here, strict=True)):
             if (
                 stage.name in shuffled
-            ):  # has no one center: whole laws of small instances are compared
+            ):  # such noise has no one center: whole laws of small instances are compared
                 continue
             built, center = law.built_after(stage, specified.example[:i])
             shipped = _facts(built.noise, center)

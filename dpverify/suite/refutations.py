@@ -126,7 +126,7 @@ def shown(suite: Suite, name: str, entry: Mapping[str, Any]) -> list[str]:
     try:
         witness = json.loads(file.read_text(encoding="ascii"))
         _require_same(witness, name, entry, suite.exhibits[name])
-    except Exception as error:  # whatever is in that file
+    except Exception as error:  # the file may contain anything
         raise Unsound(f"{file} is no witness of this claim: {error}") from None
     return _checked(file)
 

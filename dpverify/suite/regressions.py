@@ -141,7 +141,7 @@ def _measured(
         for metric, pairs in (("epsilon", _epsilons(*claims)), ("delta", _deltas(*claims))):
             yield from _grown(name, metric, pairs, limits.get(metric))
     for metric, measure in _MEASURES.items():
-        if metric in limits:  # what varies from run to run is compared where somebody asks
+        if metric in limits:  # metrics that vary from run to run are compared on request only
             yield from _grown(name, metric, measure(old, new), limits[metric])
 
 
@@ -237,7 +237,7 @@ def _epsilon_at(claim: Guarantee, delta: Fraction) -> Number:
         return claim.epsilon
     try:
         return claim.epsilon_at(delta).upper
-    except ValueError:  # its delta stays above this one
+    except ValueError:  # the claim's delta stays above this one
         return math.inf
 
 

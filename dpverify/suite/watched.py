@@ -72,7 +72,7 @@ class _Remembering(Law):
 
     def _center(self, stage: Stage, place: Place, batch: Transcripts, rows: IntArray) -> IntArray:
         seen = place.seen_by(rows)
-        if seen.records is not self._view.records:  # a list, which may be in an order of its own
+        if seen.records is not self._view.records:  # a list may be in an order of its own
             return super()._center(stage, place, batch, rows)
         before = tuple((name, *column.ravel().tolist()) for name, column in batch.values.items())
         key = (place.path, stage.name, seen.retained.tobytes(), before)

@@ -68,7 +68,7 @@ class Cluster:
             raise
         except ValueError:
             raise EngineRefused(f"--cluster {address} is no address; {_LIKE_THIS}") from None
-        except TypeError:  # for want of certificates
+        except TypeError:  # no certificates are configured
             raise EngineRefused(
                 f"--cluster {address} is encrypted: name its certificates in Dask's configuration, "
                 "under distributed.comm.tls."
@@ -168,7 +168,7 @@ class Cluster:
             self._lose("went away")
         try:
             return len(self._client.nthreads())
-        except Exception:  # of any kind: the connection is what failed
+        except Exception:  # exceptions of any kind mean that the connection failed
             self._lose("went away")
             raise AssertionError from None  # never reached
 
@@ -183,7 +183,7 @@ class Cluster:
             self._lose("went away")
         except OSError:
             self._lose("went away")
-        except Exception as error:  # what cannot be sent to a worker, say
+        except Exception as error:  # for example a unit that cannot be sent to a worker
             return crashed(unit, options, error)
         return done
 

@@ -73,7 +73,7 @@ class Processes:
                 return self._pool().submit(do, unit, options).result()
             except BrokenProcessPool:
                 self._discard()
-            except Exception as error:  # of what cannot be sent to a process, say
+            except Exception as error:  # for example a unit that cannot be sent to a process
                 return crashed(unit, options, error)
             if self._stopped.is_set():
                 break
@@ -110,7 +110,8 @@ class Processes:
         self._threads.shutdown(wait=False, cancel_futures=True)
         for pool in list(self._pools):
             for process in list((pool._processes or {}).values()):
-                # what it does is given up; it may be in a loop that hears nothing else
+                # unfinished units are given up; the process may be in a loop that hears nothing
+                # else
                 process.kill()
         self._threads.shutdown(wait=True)
         for pool in list(self._pools):
@@ -125,7 +126,7 @@ def _set_up_worker() -> None:
     slow one another down up to twentyfold.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["OMP_NUM_THREADS"] = "1"  # for what is loaded later
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     threadpoolctl.threadpool_limits(1)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
