@@ -49,7 +49,7 @@ def reach(radius: float, d: int, beta: Fraction) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """The ball to which one step clips.
+    """Ball to which one step clips.
 
     radius: of the ball that holds the mean, in deviations. total: the query, about 0.
     per_deviation: cells, after the matrix, to a deviation. scale: the noise's standard
@@ -127,8 +127,8 @@ def heights(rungs: IntArray) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The grid to which centers are rounded: multiples of 2^exponent, at most ``most`` of them
-    from 0.
+    """Grid to which centers are rounded: multiples of 2^exponent, at most ``most`` of them from
+    0.
     """
 
     exponent: int

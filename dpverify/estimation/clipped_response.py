@@ -71,8 +71,9 @@ class Response:
         return np.asarray(np.where(near, self.offsets[1] / self.lengths[1], own))
 
     def inverse(self, offset: Floats, far: float) -> tuple[Floats, Inverse]:
-        """Give the mean of all records from the offset of that of limited ones, at which it is
-        ``far``, with its derivative."""
+        """Find the mean of all records from the offset of the mean of limited ones, at which
+        the mean of all is ``far``; return it with its derivative.
+        """
         at = self.at(far)
         length = float(np.linalg.norm(offset))
         along = (offset / length if length > 0 else np.zeros(len(offset)))[:, np.newaxis]

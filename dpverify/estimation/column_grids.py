@@ -24,7 +24,7 @@ TYPICAL = 1 << 14
 _MOST_CELLS = 1 << 24
 
 Grids = tuple[tuple[int, int, int], ...]
-"""For every column the bounds in cells and the exponent of the cell."""
+"""Bounds in cells, and the exponent of the cell, for every column."""
 
 
 def clipped_share(example: str) -> Converter:

@@ -47,7 +47,7 @@ class FamilyEstimate(Result):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LocationScaleEstimate(Result):
-    """The two private parameters of a location-scale family.
+    """Two private parameters of a location-scale family.
 
     ``value`` has the two that ``parameters`` names; ``location`` and ``scale`` are those of the
     family's t, of which a record is a function; ``count`` is the (noisy or public) number of

@@ -60,9 +60,8 @@ def range_kernel(bins: int, bits: int = _BITS) -> tuple[int, ...]:
     """Compute the first column of the best circulant matrix, in units of 2^-bits of its largest
     entry."""
     sides = np.arange(bins + 1, dtype=np.float64)
-    both = (
-        sides * (sides + 1) * (sides + 2) / 6
-    )  # of bins s apart: how many ranges hold both, added up
+    # of bins s apart: how many ranges hold both, added up
+    both = sides * (sides + 1) * (sides + 2) / 6
     diagonals = both[bins - np.arange(bins)]
     diagonals[1:] += both[1:bins]
     spectrum = np.fft.rfft(diagonals).real

@@ -49,7 +49,7 @@ ALLOWANCE = 0.1
 fewer rounds suffice.
 """
 THRESHOLD, DIVISOR = 0.5, 2.0
-"""For "recursive": the share of the largest variance that counts as large, and the divisor of
+"""Share of the largest variance that counts as large for "recursive", and the divisor of
 deviations in such directions.
 """
 

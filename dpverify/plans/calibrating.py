@@ -166,9 +166,8 @@ class _Excess:
         if isinstance(self.budget, (GaussianDP, ApproximateGaussianDP)):
             given = self.budget.gaussian
             assert given is not None
-            if (
-                delta <= given.delta and tv <= given.tv
-            ):  # this misses at most what a spare delta would add
+            # this misses at most what a spare delta would add
+            if delta <= given.delta and tv <= given.tv:
                 return given.mu_squared
         if (delta, tv) not in self._mu:
             part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta, tv), self.budget).gaussian

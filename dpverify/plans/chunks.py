@@ -52,7 +52,7 @@ class Source(ABC):
 
     @property
     def spent(self) -> bool:
-        """Whether the chunks can be read once, and have been."""
+        """True if the chunks can be read only once, and have been."""
         return False
 
     def rows(self) -> int | None:
@@ -93,7 +93,7 @@ class LocalChunks(Source):
 
     @property
     def spent(self) -> bool:
-        """Whether an iterator has been read: by these chunks, or by others that were made of it."""
+        """True if an iterator has been read: by these chunks, or by others that were made of it."""
         return self.once and is_taken(self._fresh())
 
     def rows(self) -> int | None:

@@ -87,7 +87,7 @@ class Place:
 
 
 class Law:
-    """The probability distribution of a plan's transcript on one dataset."""
+    """Probability distribution of a plan's transcript on one dataset."""
 
     def __init__(
         self, plan: Plan, records: Records | View, adjacency: AnyAdjacency, domain: Domain

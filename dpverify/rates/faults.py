@@ -26,7 +26,7 @@ _FEWER = 2
 _EARLY = 1 / 16
 """Share of alpha of each stage with fewer releases than all."""
 _MORE = (1, 0.5), (2, 0.25), (4, 0.25)
-"""For each of the last stages, the factor on the number of all releases, and the share of the
+"""Stages after the first looks: the factor on the number of all releases, and the share of the
 remaining alpha.
 """
 
@@ -42,9 +42,8 @@ def faults_of(claim: RateClaim) -> list[RateFault]:
     """Return the generic faults that this claim says something about, then its own."""
     found = []
     if claim.curve is not None or claim.upper is not None:
-        more = (
-            claim.variable == "noise_multiplier"
-        )  # beside sampling error the fault shows where there is most noise
+        # beside sampling error the fault shows where there is most noise
+        more = claim.variable == "noise_multiplier"
         found.append(replace(noise_times(LOST), grows=more))
     if claim.exponent is not None:
         found.append(_drifting(claim, claim.exponent))

@@ -20,7 +20,7 @@ from dpverify.rates.judging import Finding, Row, compare
 from dpverify.rates.metrics import FEWEST_REPEATS
 
 _MORE = (1, 2, 4)
-"""For each look after the first one, its number of releases over the claim's."""
+"""Numbers of releases, over the claim's, of the looks after the first one."""
 _SURE = 5.5
 """Standard errors of a slope that fit within its tolerance: 1.96 for its interval, the others
 for chance.

@@ -56,9 +56,8 @@ def audited(result: AuditResult, unit: tuple[str, str], outcome: Outcome, verdic
 
 def _explained(result: AuditResult) -> tuple[str, ...]:
     best = result.strongest
-    meaning = (
-        result.meaning if result.faults else MEANING[result.verdict]
-    )  # an exhibit has no faults
+    # an exhibit has no faults
+    meaning = result.meaning if result.faults else MEANING[result.verdict]
     return (
         f"{result.verdict}: {meaning}",
         str(best),

@@ -262,9 +262,8 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
         else:
             stages_here = stages
         for i, ((name, expected), stage) in enumerate(zip(reached, stages_here, strict=True)):
-            if (
-                stage.name in shuffled
-            ):  # such noise has no one center: whole laws of small instances are compared
+            # such noise has no one center: whole laws of small instances are compared
+            if stage.name in shuffled:
                 continue
             built, center = law.built_after(stage, specified.example[:i])
             shipped = _facts(built.noise, center)
