@@ -188,8 +188,8 @@ def few_groups(mechanism: Any, data: ArrayLike, value: Any) -> Law:
 
 FEW_GROUPS = RateFault(name="half of the groups", law=few_groups)
 SHARE_MISSED = 0.8
-"""Of beta: the groups of a rate miss with this probability, so that 1.3 times the noise misses
-too often."""
+"""Share of beta with which the groups of a rate miss, so that 1.3 times the noise misses too
+often."""
 DEVIATION = 2**0.5  # the variance is 2, in the middle of [1, 4)
 
 

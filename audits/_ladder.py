@@ -27,8 +27,8 @@ from ._rescaled_faults import at, crowd
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _FEW, _MANY = 60, 2000
 _EDGE = 4
-"""So many of 1000 pairs above the stated rung leave a lower one for the rest; with one more it
-is refused."""
+"""Number of 1000 pairs above the stated rung that leave a lower one for the rest; with one more
+it is refused."""
 _LAGS = 8
 
 

@@ -13,7 +13,8 @@ from dpverify.privacy import Adjacency, Derivation, Domain, Sensitivity
 from dpverify.randomness.bits import IntArray
 
 Value = Callable[[Any, View, Transcripts], Any]
-"""From the right query, what it sees of the records and what was released to another value."""
+"""Function from the right query, its view of the records and the released values to another
+value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ from dpverify.transformations.degree_weights import Agreement
 from ._moving import Faulty
 
 Weigh = Callable[[IntArray], IntArray]
-"""From the numbers of friends of n records to their weights, 0 to n."""
+"""Map from the numbers of friends of n records to their weights, 0 to n."""
 FROZEN = 30
-"""What stands for n in n / 2 where that is frozen."""
+"""Stand-in for n in n / 2 where that is frozen."""
 
 
 # --- weights ------------------------------------------------------------------------------------

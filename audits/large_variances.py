@@ -30,8 +30,8 @@ from ._groups import DEVIATION, SHARE_MISSED, GroupsByIndex, factor_off
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _LEVEL = 4**11
 _FAR = (2.4 * _LEVEL) ** 0.5
-"""A pair that is so far apart has a variance of 1.2 levels, with another pair that is not, of
-0.6; one that is sqrt(2) times as far apart has 1.2 with another pair."""
+"""Distance at which a pair has a variance of 1.2 levels, or of 0.6 with another pair that is not
+so far apart; at sqrt(2) times the distance a pair has 1.2 with another pair."""
 _CANDIDATES = 2000
 Row = list[float]
 

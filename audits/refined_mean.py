@@ -135,7 +135,7 @@ _FAR = 8e307
 _STRANGER = 1.003
 _RIM = 300
 To = Callable[[float, float], tuple[float, ...]]
-"""From coordinates after the map to a record."""
+"""Map from coordinates after the map to a record."""
 
 
 def _on_a_line(x: float, _: float) -> tuple[float, ...]:

@@ -142,7 +142,8 @@ _FEW = 1100
 
 
 _SHOWING_FILTERS = ("two groups", "stranger", "nobody", "only record", "least number")
-"""Of the pairs; every one costs a draw of all coins."""
+"""Words in the names of the pairs that show faults of filters; every pair costs a draw of all
+coins."""
 
 
 def _filtered(

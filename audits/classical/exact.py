@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _SCALES = 40
-"""How far the integrals reach, in scales: what is left out is below e^-40."""
+"""Reach of the integrals, in scales: what is left out is below e^-40."""
 
 
 def laplace_cdf(x: ArrayLike, scale: float) -> Floats:

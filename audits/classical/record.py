@@ -20,10 +20,10 @@ Function = Callable[[Dataset, int, np.random.Generator], Outputs]
 Subject = Callable[[Dataset, int], Outputs]
 _CELL = 2.0**-20
 CLAIMED = "0.1"
-"""What all of them claim, but for RAPPOR."""
+"""Epsilon that all of them claim, but for RAPPOR."""
 STEPS = 8
-"""Between far pairs. More make the other side's hits rare, fewer divide errors by less: 6 to 10
-are alike."""
+"""Steps between far pairs. More make the other side's hits rare, fewer divide errors by less: 6
+to 10 are alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,12 +23,13 @@ from dpverify.randomness import Bits, rounded_gaussian
 
 Rows = NDArray[np.float64]
 Filter = Callable[[Rows, float, float], Rows]
-"""Rows of shape (n, d), the fraction of them that may be corrupt, a confidence; to a mean (d,)."""
+"""Map from rows of shape (n, d), the fraction that may be corrupt and a confidence to a mean
+(d,)."""
 
 CELL = 1024
-"""Outputs are counted in cells: so many to a unit of the data."""
+"""Number of output cells to a unit of the data."""
 FACTOR = 0.5
-"""Theirs, in the stopping rule and in the bound."""
+"""The authors' factor in the stopping rule and in the bound."""
 _TAIL = 2.5
 
 

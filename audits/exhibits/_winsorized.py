@@ -27,7 +27,7 @@ MEAN = WinsorizedMean.for_budget(
     noise="laplace",
     cells=40,
 )
-"""As shipped here: a quarter of epsilon for each quartile, half of it for the sum."""
+"""The mean as shipped here: a quarter of epsilon for each quartile, half of it for the sum."""
 
 
 def released(

@@ -21,9 +21,9 @@ def private_total(
 ) -> NDArray[np.float64]:
     """Release ``size`` independent noisy sums of the records, each clipped to [0, 10].
 
-    scale: of the Laplace noise. A record changes the sum by at most 10, so at 10 a sum is
-    PureDP(1). Sums are rounded to thousandths, since the last bits of a float show the value below
-    its noise.
+    scale: the scale of the Laplace noise. A record changes the sum by at most 10, so at 10 a sum
+    is PureDP(1). Sums are rounded to thousandths, since the last bits of a float show the value
+    below its noise.
     """
     total = float(np.clip(np.asarray(data, dtype=np.float64), 0, LARGEST).sum())
     return np.round(total + rng.laplace(scale=scale, size=size), 3)

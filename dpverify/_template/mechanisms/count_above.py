@@ -1,4 +1,4 @@
-"""``count_above``: how many records reach a public threshold."""
+"""``count_above``: the number of records that reach a public threshold."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class CountAbove(Mechanism[int]):
             raise ValueError(f"threshold = {threshold!r}; give a finite number, as threshold=30.0.")
 
     def plan(self) -> Plan:
-        """One stage: the count, which one record changes by at most 1."""
+        """Return the plan: one stage, the count, which one record changes by at most 1."""
         above = Count((float(self.threshold), sys.float_info.max))
         return (Stage(COUNT, above, DiscreteLaplace(self.noise_multiplier)),)
 
     def estimate(self, transcript: Transcripts) -> int:
-        """The released integer: unbiased, and possibly negative."""
+        """Return the released integer: unbiased, and possibly negative."""
         return transcript.number(COUNT)

@@ -20,13 +20,14 @@ Parameters = Mapping[str, Any]
 
 @states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """The count of records that reach the threshold, plus noise of scale ``noise_multiplier``."""
+    """Return the law: the count of records that reach the threshold, plus noise of scale
+    ``noise_multiplier``."""
     count = queries.count(records, _above(parameters))
     return closed("count", DiscreteLaplaceLaw(count, parameters["noise_multiplier"]))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage: the most that one record changes its value."""
+    """Return, by stage, the most that one record changes the stage's value."""
     return {"count": queries.count_sensitivity(_above(parameters), parameters["adjacency"])}
 
 

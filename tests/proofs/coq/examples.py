@@ -103,6 +103,5 @@ def statement(tie: Tie) -> str:
 
 
 def definition(tie: Tie, file: str) -> str:
-    """Print what Coq must accept: the example, of this file, at the statement that is printed
-    here."""
+    """Print what Coq must accept: this file's example at the statement that is printed here."""
     return f"Definition met_{tie.name} : {statement(tie)} := @{file}.{tie.name}_example."
