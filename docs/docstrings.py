@@ -1,8 +1,8 @@
 """Signatures and docstrings in the form that a page of the reference needs.
 
-In docstrings a line that begins with a name and a colon ("radius: the public ball's") becomes an item of a list, and a
-session of the interpreter becomes a block of code. Of annotations the converters (``Annotated``) are left out, and of
-mechanisms the methods that every mechanism has, which are on a page of their own.
+In docstrings a line that begins with a name and a colon ("radius: the public ball's") becomes an
+item of a list, and a session of the interpreter becomes a block of code. Converters are left out of
+annotations (``Annotated``), and the methods that every mechanism has are on a page of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from griffe import Attribute, Class, ExprSubscript, ExprTuple, Extension, Functi
 
 NAMED = re.compile(r"([A-Za-z_][\w.*]*(?:, [A-Za-z_][\w.*]*)*): (?=\S)")
 SHARED = {
-    "calibrated_for", "check_parameters", "columns", "estimate", "fewest_records", "plan", "replacement",
+    "calibrated_for", "check_parameters", "columns", "estimate", "fewest_records", "plan",
+    "replacement",
 }  # fmt: skip
 
 

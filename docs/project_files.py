@@ -1,7 +1,8 @@
 """Files of the project outside docs/ that pages link to, as part of the site.
 
-Pages link as they must in a checkout (``../../ARCHITECTURE.md``). On the site such a file is under project/, and the
-links to it and in it lead there. A link to what does not exist is left as it is, so that a strict build refuses it.
+Pages link as they must in a checkout (``../../ARCHITECTURE.md``). On the site such a file is under
+project/, and the links to it and in it lead there. A link to what does not exist is left as it is,
+so that a strict build refuses it.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def obligation_group_buckets(claimed: Callable[[Adjacency], int] = moved) -> int
 
 
 def _largest_changes(adjacency: Adjacency) -> tuple[set[int], int]:
-    """The most groups that change, votes that move, and votes that meet; and of how many pairs."""
+    """Return the most groups that change, votes that move and that meet; and how many pairs."""
     most, most_votes, met = 0, 0, 0
     pairs = [*product(_SMALL_HASHES, neighbors(_THREE, 3, adjacency))]
     pairs += product((_SMALL_HASHES[-1],), neighbors(_THREE[1:], 6, adjacency))

@@ -206,7 +206,7 @@ def obligation_pair_rungs(
 
 
 def _largest_square(adjacency: Adjacency) -> tuple[int, int]:
-    """The most that those numbers move, squared; and of how many pairs."""
+    """Return the largest squared move of those numbers, and the number of pairs."""
     most, cases, hashes = 0, 0, _SMALL if adjacency is Adjacency.ADD_REMOVE else (None,)
     universe = ((0,), (1,), (40,)) if adjacency is Adjacency.ADD_REMOVE else ((0,), (3,), (40,))
     for by, sides in product(hashes, neighbors(universe, 4, adjacency)):

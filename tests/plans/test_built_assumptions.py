@@ -199,9 +199,7 @@ def test_rows_that_are_built_are_the_rows_that_a_filter_is_built_for() -> None:
         derive((some, gate, filtered, unless), ADD, DOMAIN)
 
 
-def test_what_is_declared_of_a_released_number_is_paid_for_though_the_declared_stage_needs_it_not() -> (
-    None
-):
+def test_what_is_declared_of_a_released_number_is_paid_for_though_no_stage_needs_it() -> None:
     """Declared: a filter for all rows of the domain. Built: one for fewer."""
     core = GaussianCoreMean(ADD, NEAR, Fraction(1, 2), 2000, Fraction(1, 10**6))
     rows, gate, filtered, _ = core.plan

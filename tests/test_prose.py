@@ -1,0 +1,50 @@
+"""Docstrings of functions begin with a verb, so that a line is understood in an IDE hover."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("dpverify", "_dpverify_pytest", "spec", "audits")
+PHRASES = """
+a all an as at by each every for from how in it its no none of one that the this what when where
+whether which who whose with
+"""
+NO_VERBS = frozenset(PHRASES.split())
+"""First words of a phrase that leans on its neighbors, or of a noun phrase."""
+NOUNS = {"property", "cached_property", "setter"}
+"""Decorators of what is read as an attribute, and described as one."""
+
+
+def without_a_verb(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the first line of each function's docstring that begins with no verb."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            said = (ast.get_docstring(node) or "Say").partition("\n")[0]
+            decorators = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}
+            if not decorators & NOUNS and said.split()[0].strip(".,:;`").lower() in NO_VERBS:
+                yield node.lineno, said
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_of_functions_begin_with_a_verb(folder: str) -> None:
+    files = [*(ROOT / folder).rglob("*.py")]
+    assert files
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: {said}"
+        for file in files
+        for line, said in without_a_verb(file.read_text(encoding="utf-8"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_phrase_is_seen_and_an_attribute_is_none() -> None:
+    function = 'def f():\n    """{}"""\n'
+    assert [*without_a_verb(function.format("What the first stage releases."))]
+    assert [*without_a_verb(function.format("Of k steps."))]
+    assert not [*without_a_verb(function.format("Return the first stage's query."))]
+    assert not [*without_a_verb("@property\n" + function.format("The first stage's query."))]
