@@ -45,7 +45,7 @@ FAST = """
 
 @pytest.fixture
 def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A folder in which pytest finds the plugin by its entry point, as where dpverify is
+    """Return a folder in which pytest finds the plugin by its entry point, as where dpverify is
     installed."""
     info = pytester.mkdir("site") / "of_a_test-0.dist-info"
     info.mkdir()
@@ -57,18 +57,18 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 
 def run(inner: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
-    """A run, and the lines of its report."""
+    """Return a run, and the lines of its report."""
     result = inner.runpytest_inprocess("--dp-report=report.jsonl", "--junitxml=junit.xml", *options)
     return result, lines_of(inner)
 
 
 def lines_of(inner: pytest.Pytester) -> list[dict[str, Any]]:
-    """The lines of the last report."""
+    """Return the lines of the last report."""
     text = (inner.path / "report.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def units_of(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """The audits of a report by name, without what differs from run to run."""
+    """Return the audits of a report by name, without what differs from run to run."""
     units = [line for line in lines if line["event"] == "unit-finished"]
     return {unit["name"]: {**unit, "seconds": None} for unit in units}

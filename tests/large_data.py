@@ -43,7 +43,8 @@ WHY = {
 
 @cache
 def configurations() -> tuple[tuple[str, Mechanism[Any], Any], ...]:
-    """One configuration of each mechanism and adjacency, with records that its audit attacks."""
+    """Return one configuration of each mechanism and adjacency, with records that its audit
+    attacks."""
     found: dict[str, tuple[str, Mechanism[Any], Any]] = {}
     for name, one in _audited():
         key = f"{name} {one.mechanism.adjacency}"

@@ -20,18 +20,18 @@ _FILE = re.compile(r"# (\S+\.py)\n")
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The bodies of a page's blocks in one language."""
+    """Return the bodies of a page's blocks in one language."""
     return [match["body"] for match in _BLOCK.finditer(page) if match["language"] == language]
 
 
 def files(page: str) -> dict[str, str]:
-    """The blocks of Python that begin with a comment that names a file, by that name."""
+    """Return the blocks of Python that begin with a comment that names a file, by that name."""
     named = [(_FILE.match(block), block) for block in blocks(page, "python")]
     return {match[1]: block[match.end() :] for match, block in named if match}
 
 
 def commands(block: str) -> Iterator[tuple[str, str]]:
-    """Each command of a console with what it prints, in order."""
+    """Yield each command of a console with what it prints, in order."""
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, printed = part.partition("\n")
         yield command, printed

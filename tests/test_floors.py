@@ -161,8 +161,8 @@ def test_a_mechanism_that_is_no_leaf_is_found(
 
 
 def _trees(package: Path) -> dict[str, ast.Module]:
-    """The syntax trees of the mechanisms and of what they are made of, "mechanisms.noisy_count"
-    and so on."""
+    """Return the syntax trees of the mechanisms and of what they are made of,
+    "mechanisms.noisy_count" and so on."""
     return {
         f"{folder}.{file.stem}": ast.parse(file.read_text(encoding="utf-8"))
         for folder in ("estimation", "mechanisms")
@@ -193,8 +193,8 @@ def _broken(trees: dict[str, ast.Module]) -> list[str]:
 
 
 def _taken(folder: str, tree: ast.Module) -> list[tuple[str, str]]:
-    """The modules of the package that a file imports, wherever in it, each with a name of it, if
-    any."""
+    """Return the modules of the package that a file imports, wherever in it, each with a name of
+    it, if any."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

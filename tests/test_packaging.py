@@ -42,7 +42,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _fresh(folder: Path, *install: str | Path) -> Path:
-    """A new environment with dpverify installed as told, and third parties by path."""
+    """Return a new environment with dpverify installed as told, and third parties by path."""
     venv.create(folder)
     python = folder / "bin" / "python"
     site = Path(_run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))",
@@ -81,8 +81,8 @@ def test(audited):
 
 
 def _root(dpverify: Path, folder: Path, program: str) -> str:
-    """The suite that a program finds from another folder; the command itself finds its ledger
-    from there."""
+    """Return the suite that a program finds from another folder; the command itself finds its
+    ledger from there."""
     folder.mkdir()
     assert "noisy_count:add-remove:all" in _run(dpverify, "list", cwd=folder)
     return _run(dpverify.parent / "python", "-c", program, cwd=folder).splitlines()[-1]

@@ -48,7 +48,7 @@ THOROUGH = settings(FEW, suppress_health_check=[*HealthCheck])
 
 
 def _sides(pair: NeighboringPair) -> list[list[Any]]:
-    """Both datasets as lists of rows of numbers."""
+    """Return both datasets as lists of rows of numbers."""
     return [
         [list(row) if np.ndim(row) else [row] for row in side] for side in (pair.left, pair.right)
     ]

@@ -80,8 +80,8 @@ def code_lines(text: str) -> int:
 
 
 def files_of(folder: str, *, below: bool) -> dict[str, int]:
-    """The code lines of each file in a folder of the repository, those of folders below it too
-    where asked."""
+    """Return the code lines of each file in a folder of the repository, those of folders below
+    it too where asked."""
     base = ROOT / folder
     found = base.rglob("*.py") if below else base.glob("*.py")
     return {
@@ -91,7 +91,8 @@ def files_of(folder: str, *, below: bool) -> dict[str, int]:
 
 
 def table_of_files() -> Iterator[str]:
-    """A row a folder, the kernel's files one by one; each floor, and all of them, together."""
+    """Yield a row a folder, the kernel's files one by one; each floor, and all of them,
+    together."""
     yield "| floor | folder | files | code lines | of each file |"
     yield "|---|---|---|---|---|"
     total: list[int] = []
@@ -111,7 +112,7 @@ def table_of_files() -> Iterator[str]:
 
 
 def _folders(floor: int) -> Iterator[tuple[str, bool]]:
-    """The folders of a floor, and whether a row has what is below each, too."""
+    """Yield the folders of a floor, and whether a row has what is below each, too."""
     for name in TRUSTED:
         if FLOORS[name] == floor and name == "privacy":
             below = [path.parent.name for path in sorted((ROOT / KERNEL).glob("*/__init__.py"))]
@@ -121,8 +122,8 @@ def _folders(floor: int) -> Iterator[tuple[str, bool]]:
 
 
 def table_of_rules() -> Iterator[str]:
-    """A row a rule: what enumerates it, its arithmetic by z3, theorems tied to it, and who says
-    so in prose."""
+    """Yield a row a rule: what enumerates it, its arithmetic by z3, theorems tied to it, and who
+    says so in prose."""
     yield "| rule | enumerated by | proved by z3 | by Coq | in prose |"
     yield "|---|---|---|---|---|"
     for name in sorted(rules.__all__):
@@ -135,7 +136,8 @@ def table_of_rules() -> Iterator[str]:
 
 
 def enumerated(rule: str) -> str:
-    """The test that runs whole mechanisms through a rule, of the registry; empty for none."""
+    """Return the test that runs whole mechanisms through a rule, of the registry; empty for
+    none."""
     entry = ENUMERATED.get(rule)
     return "" if entry is None else f"{ENUMERATION}/{entry.module}.py:{entry.test}"
 
@@ -147,7 +149,8 @@ def theorems(rule: str) -> list[str]:
 
 
 def arithmetic(rule: str) -> list[str]:
-    """The lemmas proved by z3 about a rule, or about a function of its module that it calls."""
+    """Return the lemmas proved by z3 about a rule, or about a function of its module that it
+    calls."""
     module = getattr(rules, rule).__module__.replace(".", "/") + ".py"
     functions = _functions(ROOT / module)
     reached, waiting = {rule}, [rule]
@@ -163,7 +166,7 @@ def arithmetic(rule: str) -> list[str]:
 
 
 def _functions(file: Path) -> dict[str, ast.FunctionDef]:
-    """The functions at the top of a file, by name."""
+    """Return the functions at the top of a file, by name."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
@@ -198,7 +201,7 @@ def table_of_theorems() -> str:
 
 
 def updated(page: str) -> str:
-    """The page with both tables as they are now."""
+    """Return the page with both tables as they are now."""
     if page.count(FIRST) != 1 or page.count(LAST) != 1:
         raise ValueError(f"{PAGE.name} needs {FIRST!r} and {LAST!r}, each once, around the tables")
     before, _, rest = page.partition(FIRST)

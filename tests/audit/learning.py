@@ -62,7 +62,7 @@ def worth(
     difference: Any = None,
     words: str = "",
 ) -> dict[str, float]:
-    """The advantage of each candidate whose description has these words."""
+    """Return the advantage of each candidate whose description has these words."""
     found, own, other = learn(make, size, effort, difference)
     named = [one for one in found if words in one.description]
     return {one.description: advantage(one.score(own), one.score(other)) for one in named}

@@ -41,7 +41,7 @@ def attack(
 
 
 def running_float32(x: Array) -> Any:
-    """A float32 running sum of records clipped to [-1, 1]."""
+    """Return a float32 running sum of records clipped to [-1, 1]."""
     return np.cumsum(np.clip(x, -1, 1).astype(np.float32), dtype=np.float32)[-1] if len(x) else 0.0
 
 
@@ -85,7 +85,7 @@ def stretch_then_clip(x: Array) -> Any:
 
 
 def clip_then_narrow(x: Array) -> Any:
-    """A matrix that stretches one direction of four only, by 1.05."""
+    """Return a matrix that stretches one direction of four only, by 1.05."""
     x = np.clip(x, -1e6, 1e6)
     clipped = x / np.maximum(1, np.sqrt((x * x).sum(axis=1, keepdims=True)))
     return (clipped @ (_NARROW * np.array([1.05, 0.5, 0.4, 0.3]))).sum(axis=0)
@@ -152,7 +152,7 @@ def shifted_variance(x: Array) -> Fraction:
 
 
 def doubled_beyond(x: Array) -> int:
-    """Records between two odd thresholds count twice."""
+    """Count records between two odd thresholds twice."""
     return 2 * int(((x > 41.37) & (x < 41.38)).sum())
 
 

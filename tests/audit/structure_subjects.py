@@ -76,7 +76,7 @@ def numpy_normal(seed: int, scale: float = 1.0) -> Vectorized:
 
 
 def snapped(release: Vectorized, cell: float = 1 / 16) -> Vectorized:
-    """The same outputs, rounded to a public grid."""
+    """Return the same outputs, rounded to a public grid."""
     return lambda center, size: np.rint(release(center, size) / cell) * cell
 
 
@@ -91,7 +91,7 @@ class Ours:
     about: tuple[float, float] | None = None
 
     def law(self, seed: int) -> Callable[[Any, int], Any]:
-        """The last stage's released integers, by seeded bits: shape (size, width)."""
+        """Return the last stage's released integers, by seeded bits: shape (size, width)."""
         bits = SeededBits(seed)
 
         def law(data: Any, size: int) -> Any:
@@ -118,7 +118,8 @@ class Ours:
         return release
 
     def centers(self, released: bool = False) -> tuple[Floats, Floats]:
-        """The last query's exact values on both datasets, or what they are after the estimate.
+        """Return the last query's exact values on both datasets, or what they are after the
+        estimate.
 
         For a quantile and a histogram, what comes out about it: no noise is added to the query's
         value.
@@ -140,7 +141,7 @@ class Ours:
         return math.ldexp(scale, cells) / len(self.left) if released and cells else scale
 
     def timed(self, seed: int) -> tuple[Callable[[int], Any], float]:
-        """The last stage's integers from a law made beforehand, and their center."""
+        """Return the last stage's integers from a law made beforehand, and their center."""
         law, bits = self.mechanism.law(self.left), SeededBits(seed)
         center = float(law.center(self._last.query)[0])
         return lambda size: law.sample(bits, size).values[self._last.name][:, 0], center
@@ -184,13 +185,13 @@ def geometric_loop(seed: int, stop: float = 0.05) -> Callable[[int], list[int]]:
 
 
 def tabulated(seed: int, draws: int) -> Callable[[int], Sequence[float]]:
-    """The same noise drawn beforehand: its time is a look-up."""
+    """Return the same noise drawn beforehand: its time is a look-up."""
     table = iter(np.random.default_rng(seed).laplace(0.0, 20.0, draws).tolist())
     return lambda size: [next(table) for _ in range(size)]
 
 
 def unit_rows(seed: int, rows: int, columns: int, kind: type = np.float32) -> NDArray[Any]:
-    """Records of norm 1."""
+    """Return records of norm 1."""
     drawn = np.random.default_rng(seed).normal(size=(rows, columns))
     records: NDArray[Any] = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(kind)
     return records
@@ -208,7 +209,7 @@ def project_then_clip(seed: int, columns: int, kind: type) -> Callable[[Any], An
 
 
 def crossing_rows() -> NDArray[np.float32]:
-    """Records of norm at most 1 whose float32 sum counts double once it is beyond 2^14.
+    """Return records of norm at most 1 whose float32 sum counts double once it is beyond 2^14.
 
     Half a unit in the last place and a little more is exact below 2^14 and rounded up to a whole
     unit above it; one record more lets the sum arrive there earlier.

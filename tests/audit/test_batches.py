@@ -23,13 +23,13 @@ def _audited(function: Function | None, trials: int = 8000, **more: Any) -> Any:
 
 
 def _broadcast(seed: int) -> Function:
-    """One release, shown again and again."""
+    """Return one release, shown again and again."""
     rng = np.random.default_rng(seed)
     return lambda data, size: np.full(size, np.round(rng.laplace() * 64) / 64 + len(data))
 
 
 def _one_threshold(seed: int) -> Function:
-    """One noisy threshold for the whole batch, fresh noise on each answer."""
+    """Return one noisy threshold for the whole batch, fresh noise on each answer."""
     rng = np.random.default_rng(seed)
 
     def function(data: Any, size: int) -> Any:

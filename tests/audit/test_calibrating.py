@@ -21,7 +21,7 @@ SHIFT, DRAWS = 0.3, 20_000
 
 
 def gaussians(seed: int) -> tuple[Floats, Floats]:
-    """Two samples whose log-odds are linear: SHIFT z and a constant."""
+    """Return two samples whose log-odds are linear: SHIFT z and a constant."""
     rng = np.random.default_rng([20, seed])
     return rng.normal(SHIFT, 1, DRAWS), rng.normal(0, 1, DRAWS)
 

@@ -27,8 +27,8 @@ def classical(epsilon: float, delta: str, constant: float = 1.25) -> float:
 
 
 def by_hand(sigma: float, epsilon: float) -> Any:
-    """The profile of N(0, sigma^2) moved by 1, by another arithmetic (Balle, Wang 2018, Theorem
-    8)."""
+    """Return the profile of N(0, sigma^2) moved by 1, by another arithmetic (Balle, Wang 2018,
+    Theorem 8)."""
     s, e = mpf(sigma), mpf(epsilon)
     a, b = (e * s - 1 / (2 * s)) / sqrt(2), (e * s + 1 / (2 * s)) / sqrt(2)
     return (erfc(a) - exp(e) * erfc(b)) / 2

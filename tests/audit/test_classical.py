@@ -63,7 +63,7 @@ def _agree(events: Iterator[Event]) -> None:
 
 
 def _vectors(mechanism: SparseVector, data: Dataset, outputs: Any) -> Iterator[Event]:
-    """All sequences of a variant that stops; of another one, some."""
+    """Yield all sequences of a variant that stops; of another one, some."""
     if mechanism.stops:
         for k in range(len(data) + 1):
             stopped = ([FALSE] * k + [TRUE] + [ABORT] * len(data))[: len(data)]
@@ -135,7 +135,7 @@ CONTINUOUS: list[tuple[Classical, Callable[[Dataset, int, Any], Any]]] = [
 
 
 def _distance(column: Any, cdf: Callable[[Any], Any]) -> float:
-    """The p-value of Kolmogorov's and Smirnov's test."""
+    """Return the p-value of Kolmogorov's and Smirnov's test."""
     return float(kstest(column, cdf).pvalue)
 
 
@@ -205,8 +205,8 @@ def _sequence_truth(mechanism: Classical) -> float:
 
 
 def _value_truth() -> float:
-    """The densities' ratio of {k FALSE, then this value}: of values below the threshold there
-    are none."""
+    """Return the densities' ratio of {k FALSE, then this value}: of values below the threshold
+    there are none."""
 
     def density(data: Dataset, k: int, value: float) -> float:
         def given(rho: Floats) -> Floats:

@@ -40,7 +40,7 @@ class _Trusted:
 
 
 def refuted(name: str, claim: Guarantee | None = None, event: str = "number 0 >= 1") -> AuditResult:
-    """A result with counts that refute pure(1), under add-remove."""
+    """Return a result with counts that refute pure(1), under add-remove."""
     guarantee = PureDP(1) if claim is None else claim
     certificate = certify(
         (name, "left over right", event),
@@ -66,12 +66,12 @@ def refuted(name: str, claim: Guarantee | None = None, event: str = "number 0 >=
 def witness(
     result: AuditResult, *, pairs: Sequence[NeighboringPair], subject: str = "s", replay: str = ""
 ) -> dict[str, Any]:
-    """The witness of a result of an audit of these pairs."""
+    """Return the witness of a result of an audit of these pairs."""
     return witness_of(replace(result, pairs=tuple(pairs)), subject=subject, replay=replay)
 
 
 def half_the_noise(seed: int) -> Callable[[Any, int], Any]:
-    """The sum with Laplace noise of scale 0.5: 2-DP, in whole numbers of 2^-20."""
+    """Return the sum with Laplace noise of scale 0.5: 2-DP, in whole numbers of 2^-20."""
     rng = np.random.default_rng(seed)
 
     def noisy_sum(data: Any, size: int) -> Any:
@@ -281,7 +281,7 @@ def test_no_length_of_any_text_makes_it_large() -> None:
 
 
 def _history(count: int, pairs: int) -> AuditResult:
-    """A sequential result of so many bets on so many pairs, the largest of which decide."""
+    """Return a sequential result of so many bets on so many pairs, the largest of which decide."""
     bets = [
         Bet(
             f"pair {i % pairs} {'x' * 300}",

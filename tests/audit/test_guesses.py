@@ -40,15 +40,15 @@ LAWS = ((0.0, 0.0), (1.0, 1 / ODDS), (1 / ODDS, 1.0), (0.5, 0.5 / ODDS), (1.0, 1
 
 @cache
 def _needed(guesses: int) -> int:
-    """The fewest right ones of so many that refute the claim at ALPHA."""
+    """Return the fewest right ones of so many that refute the claim at ALPHA."""
     return next(
         k for k in range(guesses + 2) if k > guesses or binom.sf(k - 1, guesses, RIGHT) <= ALPHA
     )
 
 
 def _most(calls: int, knows_sides: bool) -> float:
-    """The largest chance of a false alarm, over all drifts that follow the past outputs, or the
-    sides too.
+    """Return the largest chance of a false alarm, over all drifts that follow the past outputs,
+    or the sides too.
 
     One that follows outputs alone knows how many guesses were made, and not how many were right.
     """

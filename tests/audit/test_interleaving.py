@@ -22,8 +22,8 @@ TRIALS = 20_000
 
 
 def counting(epsilon: float, seed: int, also: Callable[[int, int], Any]) -> Callable[[Any], Any]:
-    """A count with geometric noise, and what ``also`` makes of the call's number and of the
-    answer."""
+    """Return a count with geometric noise, and what ``also`` makes of the call's number and of
+    the answer."""
     rng, calls = np.random.default_rng(seed), itertools.count()
 
     def answer(data: Any) -> Any:

@@ -53,7 +53,7 @@ def attack(target: Target, planted: bool) -> tuple[bool, str]:
 
 
 def dropped(data: Any) -> Law:
-    """The law without its noise."""
+    """Return the law without its noise."""
     (fault,) = (one for one in generic_faults(MEAN) if "sum: noise dropped" in one.name)
     law: Law = fault.law(data)
     return law

@@ -105,13 +105,13 @@ def edges(rng: Any, size: int, side: int) -> Any:
 
 
 def _codes(rng: Any, size: int) -> list[str]:
-    """Random texts of 6 to 12 letters, nearly all different."""
+    """Return random texts of 6 to 12 letters, nearly all different."""
     letters = rng.choice(list("abcdefgh"), size=(size, 12)).tolist()
     return ["".join(row[:n]) for row, n in zip(letters, rng.integers(6, 13, size), strict=True)]
 
 
 def one_character(rng: Any, size: int, side: int) -> Any:
-    """The fourth letter."""
+    """Return the fourth letter."""
     codes, shown = _codes(rng, size), rng.random(size) < 0.4 * side
     return [
         code[:3] + "d" + code[4:] if one else code for code, one in zip(codes, shown, strict=True)

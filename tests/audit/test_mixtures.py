@@ -29,7 +29,7 @@ CHOOSING, CERTIFYING = 23_000, 77_000
 
 
 def sampled(seed: int) -> tuple[Floats, Floats]:
-    """A record that a coin keeps, under Gaussian noise of deviation 1; and no record."""
+    """Return a record that a coin keeps, under Gaussian noise of deviation 1; and no record."""
     rng = np.random.default_rng([31, seed])
     kept = rng.random(CHOOSING) < SHARE
     return rng.normal(0, 1, CHOOSING) + kept, rng.normal(0, 1, CHOOSING)

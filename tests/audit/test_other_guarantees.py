@@ -77,7 +77,8 @@ _DISCRETE: list[Guarantee] = [
 
 
 def _discrete_sum(scale: float) -> Callable[[Sequence[float], int], object]:
-    """A sum of 0s and 1s plus the difference of two geometric variables: discrete Laplace noise."""
+    """Return a sum of 0s and 1s plus the difference of two geometric variables: discrete Laplace
+    noise."""
     generator, chance = np.random.default_rng(2026), 1 - math.exp(-1 / scale)
 
     def release(data: Sequence[float], size: int) -> object:

@@ -103,7 +103,7 @@ def _cycle() -> list[Any]:
 
 
 def _with_payload(bits: int) -> float:
-    """A NaN like others but for its last bits."""
+    """Return a NaN like others but for its last bits."""
     return float((np.array([math.nan]).view(np.int64) | bits).view(np.float64)[0])
 
 

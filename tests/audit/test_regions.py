@@ -98,7 +98,7 @@ TRUTHS = [(0.5, 0.5), (0.5, 0.18), (0.9, 0.33), (0.05, 0.05), (0.99, 0.9), (1.0,
 
 
 def _worst_noncoverage(draws: int, other: int, share: float, alpha: float, make: Make) -> float:
-    """The largest probability, over the truths, that the region misses the truth: exact."""
+    """Return the largest probability, over the truths, that the region misses the truth: exact."""
     found = [
         [make(Counted(x, draws, y, other), share, alpha) for y in range(other + 1)]
         for x in range(draws + 1)

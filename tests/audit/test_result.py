@@ -41,7 +41,7 @@ PAIR = added("a one enters", [0.0, 1.0, 0.0], 1.0)
 
 
 def noisy(seed: int = 0) -> Callable[..., Any]:
-    """A sum under rounded Laplace noise, many at a time, whose scale is an argument."""
+    """Return a sum under rounded Laplace noise, many at a time, whose scale is an argument."""
     rng = np.random.default_rng(seed)
 
     def noisy_sum(data: Any, size: int, scale: float = 1.0) -> Any:

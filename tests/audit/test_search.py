@@ -43,7 +43,7 @@ def _sum(data: Any) -> float:
 
 
 def _alternating(data: Any) -> float:
-    """A sum that depends on the order: an insertion at the front turns all signs."""
+    """Return a sum that depends on the order: an insertion at the front turns all signs."""
     return float((data * (-1.0) ** np.arange(len(data))).sum())
 
 
@@ -52,8 +52,8 @@ def _second_moment(data: Any) -> float:
 
 
 def _largest_of(seed: int) -> Vectorized:
-    """The maximum of answers with exponential noise of mean 20: values between two maxima give
-    it away."""
+    """Return the maximum of answers with exponential noise of mean 20: values between two maxima
+    give it away."""
     rng = np.random.default_rng(seed)
     return lambda data, size: np.round(
         (np.asarray(data) + rng.exponential(20.0, (size, 5))).max(axis=1), 3

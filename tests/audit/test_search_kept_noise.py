@@ -25,7 +25,7 @@ DULL, TELLING = added("in bounds", [0.5, 0.25], 0.5), added("beyond", [0.5, 0.25
 
 
 def _memoized(seeds: Any) -> Callable[[Any], float]:
-    """A count with noise of scale 1 on a grid, drawn when the function is made."""
+    """Return a count with noise of scale 1 on a grid, drawn when the function is made."""
     noise = float(np.rint(np.random.default_rng(next(seeds)).laplace() * 1024) / 1024)
     return lambda data: len(data) + noise
 
@@ -72,7 +72,8 @@ def test_a_factory_has_no_subject_beside_it() -> None:
 
 
 def _naive(seed: int, clipped: bool) -> Callable[[Any, int], Any]:
-    """A sum with numpy's Laplace noise of scale 1: its floats tell the sum, whatever the noise."""
+    """Return a sum with numpy's Laplace noise of scale 1: its floats tell the sum, whatever the
+    noise."""
     rng = np.random.default_rng(seed)
 
     def library(data: Any, size: int) -> Any:

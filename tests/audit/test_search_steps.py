@@ -163,7 +163,7 @@ def test_the_first_templates_are_of_all_kinds() -> None:
 
 
 def certain(leak: Any, box: Box, calls: int = 20_000, adjacency: Adjacency = ADD) -> SearchResult:
-    """A search of a function without noise that claims a large epsilon but for the leak."""
+    """Return a search of a function without noise that claims a large epsilon but for the leak."""
     return search(
         lambda data, size: np.full(size, leak(data)), claim=PureDP(3), domain=box,
         adjacency=adjacency, calls=calls, seed=0, vectorized=True, alpha=1e-3,

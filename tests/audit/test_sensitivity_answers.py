@@ -303,7 +303,7 @@ def test_groups_by_index_are_refuted_under_add_remove_alone() -> None:
 
 
 def scaled_by(factor: float) -> Callable[[Array], float]:
-    """A count of the records in [0, 1], a little too large."""
+    """Return a count of the records in [0, 1], a little too large."""
     return lambda x: factor * int(((x >= 0) & (x <= 1)).sum())
 
 

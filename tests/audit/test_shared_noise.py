@@ -55,7 +55,7 @@ def refreshed(seed: int, every: int = 20) -> Function:
 
 
 def numbered(seed: int) -> Function:
-    """The same beside a serial number, so that no two outputs are equal."""
+    """Return the same beside a serial number, so that no two outputs are equal."""
     answer, calls = refreshed(seed), itertools.count()
     return lambda data: (answer(data), next(calls))
 

@@ -45,7 +45,8 @@ def _noise(rng: np.random.Generator) -> float:
 
 
 def _around(center: Callable[[int], float], seed: int, leak: bool = False) -> Function:
-    """Noise on a grid around a public center; with a leak, the number of records in finer bits."""
+    """Return noise on a grid around a public center; with a leak, the number of records in finer
+    bits."""
     rng, calls = np.random.default_rng(seed), itertools.count()
     return lambda data: _noise(rng) + center(next(calls)) + (data / 2**20 if leak else 0.0)
 
@@ -108,13 +109,13 @@ def test_batches_around_different_centers_are_a_problem_and_no_finding() -> None
 
 
 def _counted(noise: Callable[[], int]) -> Callable[[], tuple[int, int]]:
-    """A serial number, beside a bit that is rarely 1: fresh objects often agree for long."""
+    """Return a serial number, beside a bit that is rarely 1: fresh objects often agree for long."""
     calls = itertools.count()
     return lambda: (next(calls), noise())
 
 
 def _climbing(noise: Callable[[], int]) -> Callable[[], float]:
-    """The same bit, around a center that rises."""
+    """Return the same bit, around a center that rises."""
     calls = itertools.count()
     return lambda: noise() + next(calls) / 7
 

@@ -25,7 +25,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no os.fork here")
 
 
 def laplace(generator: Any) -> Any:
-    """The model of all releases here."""
+    """Return the model of all releases here."""
     return generator.laplace()
 
 

@@ -51,7 +51,7 @@ def test_a_mean_without_noise_is_caught(adjacency: Adjacency) -> None:
 
 
 def _noised(radius: float, deviation: float, seed: int) -> Release:
-    """The mean of records moved into a ball about 0, with Gaussian noise: 2
+    """Return the mean of records moved into a ball about 0, with Gaussian noise: 2
     radius / n / deviation-GDP."""
     rng = np.random.default_rng(seed)
 
@@ -69,7 +69,7 @@ RADIUS = 15.0
 
 
 def _epsilon(mu: float, delta: float) -> float:
-    """The exact epsilon at delta of Gaussian noise, a hair above."""
+    """Return the exact epsilon at delta of Gaussian noise, a hair above."""
     low, high = 0.0, 200.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -222,7 +222,7 @@ def test_too_small_an_expectation_would_certify_it(monkeypatch: pytest.MonkeyPat
 
 
 def _on_the_edge(epsilon: float, delta: float, seed: int, more: float = 1.0) -> Trace:
-    """Every score is 1 as often as (epsilon, delta)-DP allows, or ``more`` times that, all
+    """Draw every score 1 as often as (epsilon, delta)-DP allows, or ``more`` times that, all
     together."""
     rng, trace = np.random.default_rng(seed), Trace()
     most = [more * float(score.allowed(np.array([epsilon]), delta)[0]) for score in SCORES]

@@ -18,7 +18,8 @@ _SPREADS = (1e-3, 1.0, 1e3, 1e12, 1e308, 5e-324)
 
 
 def _drawn(rng: np.random.Generator) -> tuple[Records, VectorSum | MaskedSum]:
-    """Records of all magnitudes, with duplicates and -0.0, and a query of their dimension."""
+    """Return records of all magnitudes, with duplicates and -0.0, and a query of their
+    dimension."""
     n, d = int(rng.integers(0, 30)), int(rng.integers(1, 7))
     with np.errstate(all="ignore"):
         rows = rng.uniform(-1, 1, (n, d)) * rng.choice(_SPREADS, (n, 1))
@@ -44,7 +45,7 @@ def _limited() -> Callable[[int], Any]:
 
 
 def _differing(rng: np.random.Generator, seen: Counter[str]) -> list[str]:
-    """The comparisons of one generated dataset that differ; all of them are counted."""
+    """Return the comparisons of one generated dataset that differ; all of them are counted."""
     rows, query = _drawn(rng)
     whole, n = query.evaluate(View(rows)), len(rows)
     cut = int(rng.integers(0, n + 1))

@@ -58,7 +58,8 @@ entry = st.one_of(st.integers(-3, 3), near_powers, st.integers(-(2**62), 2**62))
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Rows with duplicates, in clusters about some of them; radii from distances of pairs."""
+    """Return rows with duplicates, in clusters about some of them; radii from distances of
+    pairs."""
     d = draw(st.integers(1, 4))
     vector = st.lists(entry, min_size=d, max_size=d)
     step = st.lists(st.integers(-4, 4), min_size=d, max_size=d)
@@ -106,7 +107,7 @@ def test_few_rows_and_extreme_shapes(n: int, d: int, radius: int) -> None:
 
 
 def on_the_sphere(radius: int) -> list[list[int]]:
-    """Rows at a distance of exactly the radius from the first, and one step beyond."""
+    """Return rows at a distance of exactly the radius from the first, and one step beyond."""
     rows = [[0, 0, 0], [radius, 0, 0], [0, -radius, 0], [radius, 1, 0], [0, -1, radius], [0, 0, 0]]
     fifth = radius // 5
     if 5 * fifth == radius:
@@ -147,7 +148,7 @@ def hard_cases() -> list[Case]:
 
 @cache
 def hard() -> list[tuple[Any, int, list[int]]]:
-    """The hard cases with the degrees by a loop over Python integers."""
+    """Return the hard cases with the degrees by a loop over Python integers."""
     return [(rows, radius, naive(rows, radius)) for rows, radius in hard_cases()]
 
 

@@ -24,7 +24,7 @@ MAPS = [
 
 
 def records_of(seed: int, columns: int, rows: int) -> Any:
-    """Records of some size, most of them small, in either order in memory."""
+    """Return records of some size, most of them small, in either order in memory."""
     rng = np.random.default_rng(seed)
     found = rng.normal(0.0, 10.0 ** rng.integers(-2, 7), (rows, columns))
     if seed % 3 == 0:

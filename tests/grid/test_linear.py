@@ -53,7 +53,7 @@ def product_of(a: Any, b: Any) -> list[list[int]]:
 
 
 def same(found: Any, expected: list[Any]) -> bool:
-    """Every entry is that integer; dtype int64 unless Python integers are needed."""
+    """Return whether every entry is that integer; dtype int64 unless Python integers are needed."""
     assert found.dtype in (np.int64, object)
     return bool(found.tolist() == expected)
 
@@ -206,7 +206,7 @@ def test_no_more_words_than_the_bounds_ask_for() -> None:
 
 
 def layouts(x: Any) -> list[Any]:
-    """The same matrix in other places of the memory."""
+    """Return the same matrix in other places of the memory."""
     wide = np.zeros((2 * len(x), 3 * x.shape[1]), np.int64)
     wide[::2, ::3] = x
     turned = np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
@@ -249,7 +249,8 @@ def test_the_number_of_threads_does_not_matter() -> None:
 
 
 def next_to_squares() -> list[list[int]]:
-    """Rows whose squared norm is a square, (2 m^2 + 1)^2, and one below and above; up to 2^122."""
+    """Return rows whose squared norm is a square, (2 m^2 + 1)^2, and one below and above; up to
+    2^122."""
     roots = [*(1 << bits for bits in range(30)), *generator(0).integers(1, 2**29, 300).tolist()]
     return [[2 * m * m, 2 * m, *last] for m in roots for last in ((0, 0), (1, 0), (1, 1))]
 

@@ -179,7 +179,7 @@ MISSING: dict[str, Any] = {
 
 
 def objects(entries: list[Any]) -> Any:
-    """An array of dtype object that holds just these."""
+    """Return an array of dtype object that holds just these."""
     array = np.empty(len(entries), object)
     for i, entry in enumerate(entries):
         array[i] = entry

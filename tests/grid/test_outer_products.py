@@ -27,7 +27,7 @@ EDGE = np.array([0.0, -0.0, 0.5, -3.0, 5e-324, 2.2e-308, 1e9, -FAR, FAR, 2.0**40
 
 
 def fixed(*matrices: Any, draws: int = 1) -> Released[Any]:
-    """The same maps whatever was released, in turn."""
+    """Return the same maps whatever was released, in turn."""
     rows = np.array([np.ravel(matrix) for matrix in matrices], np.int64)
     return Released((), lambda before: (rows, np.arange(draws) % len(rows)))
 
@@ -194,7 +194,7 @@ def test_what_makes_no_sense_is_refused(make: Any, kind: type[Exception], messag
 
 
 def _floor_length(vector: Any, radius: int) -> Any:
-    """The root is rounded down: beyond the ball."""
+    """Round the root down: beyond the ball."""
     square = sum(v * v for v in vector)
     if not square:
         return vector

@@ -41,14 +41,14 @@ def pairwise(rows: Any, radius: int) -> list[int]:
 
 
 def lattice(side: int, d: int, step: int = 1) -> Any:
-    """All points of a cube: many pairs at a distance of exactly 5 steps, along an axis and
-    across."""
+    """Return all points of a cube: many pairs at a distance of exactly 5 steps, along an axis
+    and across."""
     return step * np.array(list(itertools.product(range(side), repeat=d)), np.int64)
 
 
 def drawn_cases() -> Iterator[Case]:
-    """Random rows, clusters, duplicates and lines, wide and narrow, with radii that are met
-    exactly."""
+    """Yield random rows, clusters, duplicates and lines, wide and narrow, with radii that are
+    met exactly."""
     for radius in (0, 1, 4, 5, 10):
         yield lattice(12, 2), radius
         yield lattice(6, 3) - 2**40, radius

@@ -35,7 +35,7 @@ LONGEST = 1 << 41
 
 
 def summed(maps: list[IntegerMap], radius: int = 9, columns: int = 2) -> ReleasedSum:
-    """A sum after these maps, one for each draw, whatever was released."""
+    """Return a sum after these maps, one for each draw, whatever was released."""
     return ReleasedSum(columns, maps[0].width, radius, Released(("before",), lambda b: maps))
 
 
@@ -51,7 +51,7 @@ centers = st.lists(st.integers(-9, 9) | st.sampled_from([2**40, -(2**40)]), min_
 
 @st.composite
 def public(draw: Any) -> IntegerMap:
-    """A map of two numbers to two, of any rank, or none."""
+    """Return a map of two numbers to two, of any rank, or none."""
     matrix = None
     if draw(st.booleans()):
         rows = draw(st.lists(st.lists(entries, min_size=2, max_size=2), min_size=2, max_size=2))
@@ -244,7 +244,7 @@ ROUNDS, RADIUS, SIGMA = 4, 40, Fraction(400)
 
 
 def recursion(sigma: Fraction = SIGMA) -> Plan:
-    """Each round's center is the last one's, moved by a hundredth of its noisy sum."""
+    """Move each round's center from the last one by a hundredth of its noisy sum."""
 
     def stage(k: int) -> Stage:
         names = tuple(f"round {i}" for i in range(k))

@@ -76,7 +76,7 @@ def test_without_clipping_there_is_no_claim(adjacency: Adjacency) -> None:
 
 
 def ends(query: Query) -> list[float]:
-    """Records at the ends of a query, where it moves most."""
+    """Return records at the ends of a query, where it moves most."""
     if isinstance(query, ClampedSum):
         marks = (query.lower, query.upper, query.center, query.lower - 1, query.upper + 1)
         try:

@@ -163,7 +163,8 @@ Bound = Callable[[VectorQuery, Adjacency], int]
 
 
 def search(query: VectorQuery, adjacency: Adjacency, beyond: float = math.inf) -> int:
-    """The largest squared distance found between neighbors: crafted ends and 400 random pairs.
+    """Return the largest squared distance found between neighbors: crafted ends and 400 random
+    pairs.
 
     beyond: a distance from which on no larger one is looked for.
     """

@@ -32,7 +32,7 @@ EXPONENTS = [-1100, -1074, -1022, -60, -20, -1, 0, 1, 7, 500, 980]
 
 
 def some_records(rng: np.random.Generator, rows: int, columns: int, exponent: int) -> Any:
-    """Records of every size about a cell, ties and extremes among them."""
+    """Return records of every size about a cell, ties and extremes among them."""
     halves = rng.integers(-(2**12), 2**12, (rows, columns)) * 2.0 ** rng.integers(-1, 34)
     with np.errstate(all="ignore"):
         near = np.clip(np.ldexp(halves, exponent), -LARGEST, LARGEST)
@@ -41,7 +41,8 @@ def some_records(rng: np.random.Generator, rows: int, columns: int, exponent: in
 
 
 def some_cells(rng: np.random.Generator, rows: int, columns: int) -> tuple[Cells, int]:
-    """Rows inside, outside and exactly on a ball, up to the ends of the outer box; its radius."""
+    """Return rows inside, outside and exactly on a ball, up to the ends of the outer box; its
+    radius."""
     bits = int(rng.integers(1, 42))
     radius = int(rng.integers(1, 2**bits + 1))
     cells = rng.integers(-(2**bits), 2**bits, (rows, columns), endpoint=True)
@@ -159,7 +160,7 @@ def test_images_are_clipped_in_the_ellipsoid() -> None:
 
 
 def everywhere(x: Any, rng: np.random.Generator) -> Iterator[tuple[Any, Any]]:
-    """The same rows in other batches and places of the memory, and where each one is then."""
+    """Yield the same rows in other batches and places of the memory, and where each one is then."""
     everyone, order = np.arange(len(x)), rng.permutation(len(x))
     wide = np.zeros((2 * len(x), 3 * x.shape[1]), x.dtype)
     wide[1::2, ::3] = x

@@ -105,7 +105,7 @@ def largest_loss_found(
     fewest: int = 0,
     crafted: Sequence[Pair] = (),
 ) -> float:
-    """The largest |ln P(t) / P'(t)| over many neighbors and transcripts t drawn from both.
+    """Return the largest |ln P(t) / P'(t)| over many neighbors and transcripts t drawn from both.
 
     crafted: pairs that come near a claim. Which others are looked at follows from what is
     imported, for numbers in modules are among those that are tried.

@@ -87,7 +87,7 @@ DEVIATIONS = (
 
 
 def made(kind: Any, **parameters: Any) -> Any:
-    """A mechanism, its parameters in any form that is read."""
+    """Return a mechanism, its parameters in any form that is read."""
     return kind(**parameters)
 
 

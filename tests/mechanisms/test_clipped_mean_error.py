@@ -30,7 +30,7 @@ def metric(mechanism: ClippedMean) -> Floats:
 
 
 def real_mean(mechanism: ClippedMean, data: Floats) -> Floats:
-    """The mean of the records clipped to, or inside, the real ellipsoid, in floats."""
+    """Return the mean of the records clipped to, or inside, the real ellipsoid, in floats."""
     back, center = np.linalg.inv(metric(mechanism)), np.array(mechanism.center)
     mapped = (data - center) @ metric(mechanism).T
     length, radius = np.linalg.norm(mapped, axis=1), float(Fraction(mechanism.radius))
@@ -43,7 +43,7 @@ def real_mean(mechanism: ClippedMean, data: Floats) -> Floats:
 
 
 def errors(mechanism: ClippedMean, data: Floats, seed: int) -> Floats:
-    """A (estimate - mean) of 4000 releases, shape (4000, d)."""
+    """Return A (estimate - mean) of 4000 releases, shape (4000, d)."""
     found = estimates(mechanism, data, seed)
     assert all(isinstance(one, Estimate) for one in found)
     return (np.array([one.value for one in found]) - real_mean(mechanism, data)) @ metric(

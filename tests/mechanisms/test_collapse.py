@@ -77,9 +77,9 @@ def error(mechanism: Mechanism[Any], n: int, seed: int) -> float:
 
 
 def wrong_side(r: float) -> float:
-    """The probability that a search goes to the wrong side of a threshold that all records are
-    on one side of, r noise deviations: of sums s of values N(r, 1) it takes the first beyond 2
-    or the third."""
+    """Return the probability that a search goes to the wrong side of a threshold that all
+    records are on one side of, r noise deviations: of sums s of values N(r, 1) it takes the
+    first beyond 2 or the third."""
     x = np.linspace(-2, 2, 2001)
     first = norm.pdf(x - r)
     second = np.array([np.trapezoid(first * norm.pdf(y - x - r), x) for y in x])

@@ -45,8 +45,8 @@ def covariance(d: int = 2, **parameters: Any) -> GaussianCovariance:
 
 
 def records(d: int, n: int, seed: int, kappa: float = 1e4) -> tuple[Floats, Floats]:
-    """Normal records with eigenvalues from 1 to kappa along random axes, and a root of their
-    covariance."""
+    """Return normal records with eigenvalues from 1 to kappa along random axes, and a root of
+    their covariance."""
     rng = np.random.default_rng([seed, 5])
     axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
     root = axes * np.sqrt(np.logspace(0, math.log10(kappa), d))
@@ -54,7 +54,7 @@ def records(d: int, n: int, seed: int, kappa: float = 1e4) -> tuple[Floats, Floa
 
 
 def apart(found: CovarianceEstimate, root: Floats) -> float:
-    """The Frobenius norm of what the covariance is off, where the truth is the identity."""
+    """Return the Frobenius norm of what the covariance is off, where the truth is the identity."""
     own = np.linalg.solve(root, found.factor)
     return float(np.linalg.norm(own @ own.T - np.eye(len(root))))
 

@@ -44,7 +44,7 @@ DEVIATIONS = [1.0, 3.0, 0.25, 1.5]
 
 
 def made(kind: Any, **parameters: Any) -> Any:
-    """A mechanism, its parameters in any form that is read."""
+    """Return a mechanism, its parameters in any form that is read."""
     return kind(**parameters)
 
 
@@ -338,7 +338,7 @@ CASES: dict[str, Case] = {
 
 
 def measured(mechanism: Any, data: Any, error: Any) -> float:
-    """The root mean square of errors' lengths over 200 releases, 1000 of one number."""
+    """Return the root mean square of errors' lengths over 200 releases, 1000 of one number."""
     size = 200 if data.ndim > 1 else 1000
     batch = mechanism.law(data).sample(SeededBits(9, len(data)), size)
     found = [mechanism.estimate(batch[i]) for i in range(size)]

@@ -36,8 +36,8 @@ def gaussian(d: int = 2, **parameters: Any) -> Gaussian:
 
 
 def normal(d: int, n: int, seed: int, kappa: float = 1e6, far: float = 1e5) -> Any:
-    """Normal records with eigenvalues from 1 to kappa, turned, about a mean that is far away;
-    its root and the mean."""
+    """Return normal records with eigenvalues from 1 to kappa, turned, about a mean that is far
+    away; its root and the mean."""
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
     root = turn * np.sqrt(np.logspace(0, math.log10(kappa), d))

@@ -58,14 +58,14 @@ SPECTRA: dict[str, Any] = {
 
 
 def normal(spectrum: Floats, n: int, seed: int) -> tuple[Floats, Floats]:
-    """Normal records with these eigenvalues, turned; and a root of their covariance."""
+    """Return normal records with these eigenvalues, turned; and a root of their covariance."""
     rng = np.random.default_rng(seed)
     root = np.linalg.qr(rng.normal(size=(len(spectrum),) * 2))[0] * np.sqrt(spectrum)
     return rng.normal(size=(n, len(spectrum))) @ root.T, root
 
 
 def relative(root: Floats, factor: Floats) -> Floats:
-    """The estimate in the coordinates where the truth is the identity."""
+    """Return the estimate in the coordinates where the truth is the identity."""
     own = np.linalg.solve(root, factor)
     return np.asarray(own @ own.T)
 

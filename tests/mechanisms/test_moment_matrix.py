@@ -39,7 +39,7 @@ def matrix(**parameters: Any) -> MomentMatrix:
 
 
 def people(n: int = 3000, seed: int = 1) -> NDArray[np.float64]:
-    """Two correlated features and a target, a few beyond the bounds."""
+    """Return two correlated features and a target, a few beyond the bounds."""
     rng = np.random.default_rng(seed)
     x = rng.normal(0.5, 1.2, n)
     z = 5 + x + rng.normal(0, 1.5, n)

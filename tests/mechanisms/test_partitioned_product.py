@@ -94,7 +94,7 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
 
 
 def released(mechanism: PartitionedProduct, n: int, rng: np.random.Generator) -> Transcripts:
-    """Numbers of the size of what blocks release, about all thresholds."""
+    """Return numbers of the size of what blocks release, about all thresholds."""
     values: dict[str, tuple[int, ...]] = {"count": (n,)}
     for k in range(mechanism.blocks):
         top = n / mechanism.blocks * 2**20 * 2.0 ** -rng.integers(1, 9, mechanism.d)

@@ -103,7 +103,7 @@ def test_what_a_view_remembers_is_told_apart_from_other_queries_cells() -> None:
 
 
 def rank_errors(found: Any, data: np.ndarray) -> float:
-    """The largest of one release, in records, for records of different cells."""
+    """Return the largest of one release, in records, for records of different cells."""
     ranks = np.searchsorted(np.sort(data), found.value, side="right")
     return float(np.abs(ranks - np.array(found.levels) * len(data)).max())
 

@@ -53,7 +53,7 @@ def loaded(name: str) -> tuple[Floats, Public]:
 
 
 def worst(mechanism: Mean, data: Floats, lean: float) -> tuple[float, float]:
-    """The largest error of ten releases, and the least bound that they may be held to."""
+    """Return the largest error of ten releases, and the least bound that they may be held to."""
     seed = seed_of("real data", repr(type(mechanism)), str(mechanism.adjacency), len(data))
     drawn = mechanism.law(data).sample(SeededBits(seed), DRAWS)
     errors, bounds = [], []

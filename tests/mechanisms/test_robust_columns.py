@@ -49,8 +49,8 @@ def made(**own: Any) -> RobustMean:
 
 
 def _records(away: float, columns: int, seed: int = 1) -> Floats:
-    """Normal about 5; the first tenth moved, an equal part of it along each of the first
-    columns."""
+    """Return normal records about 5; the first tenth is moved, an equal part of it along each of
+    the first columns."""
     found: Floats = np.random.default_rng(seed).normal(5, 1, (_N, _D))
     for j, part in enumerate(np.array_split(np.arange(_N // 10), columns)):
         found[part, j] += away

@@ -45,7 +45,7 @@ def robust(**changes: Any) -> RobustMean:
 
 
 def contaminated(n: int, share: float, offset: Any, seed: int) -> Floats:
-    """Two normal columns of deviations 1 and 1/2 about (5, 5), the first records moved."""
+    """Return two normal columns of deviations 1 and 1/2 about (5, 5), the first records moved."""
     found: Floats = 5 + np.random.default_rng(seed).normal(size=(n, 2)) * (1.0, 0.5)
     found[: int(share * n)] += offset
     return found

@@ -45,7 +45,7 @@ def scale(family: str = "exponential", **parameters: Any) -> ScaleFamily:
 
 
 def drawn(family: str, parameter: float, n: int, seed: int) -> Floats:
-    """Records of the textbook's law, by scipy."""
+    """Return records of the textbook's law, by scipy."""
     rng = np.random.default_rng(seed)
     shape: Any = SHAPES.get(family)
     laws: dict[str, Any] = {

@@ -46,8 +46,8 @@ def shape(d: int = 2, **parameters: Any) -> SignCovariance:
 
 
 def law_of(d: int, n: int, seed: int = 0, kappa: float = 1e8, df: float = math.inf) -> Any:
-    """Records of an elliptical law with eigenvalues from 1 to kappa, turned; and a root of its
-    scatter."""
+    """Return records of an elliptical law with eigenvalues from 1 to kappa, turned; and a root
+    of its scatter."""
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
     root = turn * np.sqrt(np.logspace(0, math.log10(kappa), d))
@@ -58,7 +58,7 @@ def law_of(d: int, n: int, seed: int = 0, kappa: float = 1e8, df: float = math.i
 
 
 def apart(found: ShapeEstimate, root: Floats) -> float:
-    """The Frobenius norm of what the shape is off, where the truth is the identity."""
+    """Return the Frobenius norm of what the shape is off, where the truth is the identity."""
     own = np.linalg.solve(root, found.factor)
     whole = own @ own.T
     return float(np.linalg.norm(whole * len(root) / np.trace(whole) - np.eye(len(root))))

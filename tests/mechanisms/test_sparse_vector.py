@@ -76,7 +76,7 @@ def test_without_noise_it_finds_the_first_ones(adjacency: Adjacency) -> None:
 
 
 def halving(answers: tuple[bool, ...]) -> Count:
-    """A half of what is left: the lower one, and the upper one after "below"."""
+    """Return a half of what is left: the lower one, and the upper one after "below"."""
     low, high = 0.0, 8.0
     for above in answers:
         middle = (low + high) / 2

@@ -68,7 +68,7 @@ def _limited_mean(mechanism: TruncatedMle, data: Any, frame: tuple[int, int]) ->
 def _family_draw(
     mechanism: TruncatedMle, truth: float, seed: int
 ) -> tuple[float, float, float, float]:
-    """The error; that of the mean of the records; the noise's part; the least slope."""
+    """Return the error; that of the mean of the records; the noise's part; the least slope."""
     theta = mechanism.family.natural(truth)
     data = mechanism.family.sample(theta, 800, np.random.default_rng(seed))
     transcript = mechanism.law(data).sample(SeededBits(seed), 1)[0]
@@ -113,8 +113,8 @@ MEANS = [(1, "clip", ADD), (4, "clip", REPLACE), (6, "mask", ADD)]
 def _mean_draw(
     mechanism: GaussianMean, truth: Any, seed: int
 ) -> tuple[float, float, float, float, float]:
-    """The error; that of the mean of limited records; the noise's part; the least slope on a ball
-    that holds both; that of all."""
+    """Return the error; that of the mean of limited records; the noise's part; the least slope
+    on a ball that holds both; that of all."""
     d, outside = mechanism.columns(), mechanism.outside
     data = np.random.default_rng(seed).normal(truth, 1.0, (900, d))
     transcript = mechanism.law(data).sample(SeededBits(seed), 1)[0]

@@ -32,7 +32,8 @@ Released = tuple[Outcome, ...]
 def batch_of(
     names: Sequence[str], written: Sequence[Released], gates: Sequence[int]
 ) -> Transcripts:
-    """The batch of these transcripts. gates[i] is the gate that stopped transcript i, or -1."""
+    """Return the batch of these transcripts. gates[i] is the gate that stopped transcript i, or
+    -1."""
     values: dict[str, IntArray] = {}
     for index, name in enumerate(names):
         width = next(len(released[index]) for released in written if len(released) > index)

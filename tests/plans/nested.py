@@ -40,7 +40,7 @@ def outcome(drawn: Transcripts) -> Outcome:
 
 
 def enumerated(law: Law, choices: int = 24) -> tuple[Masses, dict[Any, Transcripts]]:
-    """The mass of every outcome, and one draw that came to it."""
+    """Return the mass of every outcome, and one draw that came to it."""
     draws: dict[Any, Transcripts] = {}
 
     def run(bits: Bits) -> Outcome:
@@ -69,7 +69,7 @@ def likelihoods_are_masses(law: Law, likelihood: Law | None = None, choices: int
 
 
 def stacked(draws: list[Transcripts]) -> Transcripts:
-    """One batch of single draws of one shape."""
+    """Return one batch of single draws of one shape."""
     first = draws[0]
     return Transcripts(
         {name: np.concatenate([one[name] for one in draws]) for name in first.values},
@@ -84,7 +84,7 @@ def answers(name: str, scale: Fraction | int = 1, query: Query | None = None) ->
 
 
 def twice(scale: Fraction | int = 1, at_least: int = 1, reason: str = "said no") -> Plan:
-    """The first record's answer; it goes on after a 1."""
+    """Return the first record's answer; it goes on after a 1."""
     return answers("first", scale), Gate("first", at_least, reason), answers("second", scale)
 
 
@@ -95,7 +95,7 @@ def law(plan: Plan, records: Any = (1.0,)) -> Law:
 
 
 def stopping(first: Masses, second: Masses) -> Masses:
-    """The law of a plan after another one, where a gate of the first stops both."""
+    """Return the law of a plan after another one, where a gate of the first stops both."""
     found: Masses = {}
     for (released, stopped), mass in first.items():
         if stopped is not None:

@@ -75,7 +75,7 @@ def test_an_adaptive_law_is_the_law_computed_by_hand() -> None:
     )
 
     def exact_mass(expected: TranscriptLaw) -> Fraction:
-        """The mass on which the shipped and the expected law agree fraction for fraction."""
+        """Return the mass on which the shipped and the expected law agree fraction for fraction."""
         masses = [(expected.probability(t, e), mass) for t, mass in found.masses.items()]  # type: ignore[arg-type]
         return sum((mass for true, mass in masses if mass == true), Fraction(0))
 

@@ -46,14 +46,14 @@ OPEN = r"The claim of (this plan|the part 'mean') is open"
 
 @cache
 def shipped() -> dict[str, Any]:
-    """The shipped mechanisms whose plans pay for an event."""
+    """Return the shipped mechanisms whose plans pay for an event."""
     found = {key: made.mechanism for key, made in load(None).configurations.items()}
     return {key: made for key, made in found.items() if "Unless" in repr(made.fixed_plan)}
 
 
 def without(plan: Plan, dropped: Callable[[Any], bool]) -> Plan:
-    """The plan without some elements, those of inner plans and parts among them, as declared and
-    as built."""
+    """Return the plan without some elements, those of inner plans and parts among them, as
+    declared and as built."""
 
     def inside(stage: Any) -> Any:
         if isinstance(stage, Filtered):
@@ -73,7 +73,7 @@ def without(plan: Plan, dropped: Callable[[Any], bool]) -> Plan:
 
 
 def made_with(mechanism: Any, change: Callable[[Plan], Plan]) -> Any:
-    """The mechanism of the same parameters with another plan."""
+    """Return the mechanism of the same parameters with another plan."""
     own = type(mechanism)
 
     def plan(self: Any) -> Plan:
@@ -120,7 +120,7 @@ def test_an_unless_that_pays_too_little_is_refused() -> None:
 
 
 def every_element(plan: Plan) -> list[Any]:
-    """The elements of a plan and of its parts, as declared."""
+    """Return the elements of a plan and of its parts, as declared."""
     found: list[Any] = []
     for shown in map(as_declared, plan):
         found += every_element(shown.plan) if isinstance(shown, Part) else [shown]

@@ -259,8 +259,8 @@ def test_an_open_block_is_refused() -> None:
 
 
 def block_law(plan: Plan, records: Any, name: str) -> Masses:
-    """The law of a block's plan by itself on its records, under the names that it has in the
-    whole."""
+    """Return the law of a block's plan by itself on its records, under the names that it has in
+    the whole."""
     masses, _ = enumerated(law(plan, records))
     return {(tuple((f"{name}/{n}", v) for n, v in o), s): m for (o, s), m in masses.items()}
 

@@ -119,7 +119,8 @@ def weighted(key: int) -> Stage:
 
 
 def run(first: Any, second: Any) -> Law:
-    """The law of an agreement and a mean, each plain or adaptive, after a number of its own."""
+    """Return the law of an agreement and a mean, each plain or adaptive, after a number of its
+    own."""
     _, gate, _, unless = NEAR_CORE.plan
     plan: Plan = (SIDE, first, gate, second, unless)
     derive(plan, ADD, DOMAIN)

@@ -32,7 +32,7 @@ SECRET = "the record 4.125 of somebody"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    """A client of two workers, processes of their own."""
+    """Yield a client of two workers, processes of their own."""
     with (
         local_cluster() as address,
         Client(address, set_as_default=False, name="dpverify-tests") as made,
@@ -46,7 +46,7 @@ def frame() -> Any:
 
 
 def parts(*frames: Any, fails: Any = None) -> Any:
-    """A collection whose partitions are not looked at before they are computed."""
+    """Return a collection whose partitions are not looked at before they are computed."""
     meta = pd.DataFrame({"a": [0.0], "b": [0.0]}).iloc[:0]
     delayed = [dask.delayed(one) for one in frames]
     if fails is not None:

@@ -116,7 +116,7 @@ def test_draws_follow_the_likelihoods(make: Callable[[], Case]) -> None:
 
 
 def enumerated(law: Law, size: int, max_choices: int) -> dict[object, Fraction]:
-    """The joint law of all rows of a batch, exponentials formal."""
+    """Return the joint law of all rows of a batch, exponentials formal."""
 
     def run(bits: Bits) -> tuple[tuple[Released, str | None], ...]:
         batch = law.sample(bits, size)

@@ -237,7 +237,7 @@ def test_likelihoods_of_nested_plans_are_their_masses() -> None:
 
 
 def asked(row: tuple[int, ...]) -> Part:
-    """A part whose noise doubles after a 1."""
+    """Return a part whose noise doubles after a 1."""
     return Part("p", twice(1 + row[0], reason="p"))
 
 

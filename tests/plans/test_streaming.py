@@ -57,7 +57,7 @@ class NoBits(Bits):
 
 
 def cut(data: Any, seed: int) -> list[Any]:
-    """The records in up to four chunks in another order, one of them empty."""
+    """Return the records in up to four chunks in another order, one of them empty."""
     rng = np.random.default_rng(seed)
     parts = np.split(data, np.sort(rng.integers(0, len(data) + 1, 3)))
     return [*(parts[i] for i in rng.permutation(4)), data[:0]]

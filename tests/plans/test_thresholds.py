@@ -181,7 +181,7 @@ PAIRS: list[tuple[Counts, Counts]] = [
 
 
 def _masses(law: ThresholdedLaw, keys: list[int]) -> dict[tuple[int, ...], Any]:
-    """All outputs of these keys, up to values where next to nothing is left."""
+    """Return all outputs of these keys, up to values where next to nothing is left."""
     values = [None, *range(law.threshold, law.threshold + 75)]
     found = {}
     for chosen in product(values, repeat=len(keys)):

@@ -19,13 +19,14 @@ Pair = tuple[Law, Law]
 
 
 def normalized(weights: Mapping[Hashable, Fraction]) -> Law:
-    """The law with these weights."""
+    """Return the law with these weights."""
     total = sum(weights.values(), Fraction(0))
     return {outcome: weight / total for outcome, weight in weights.items()}
 
 
 def slack(pair: Pair, epsilon: int) -> Fraction:
-    """The least delta with which the pair is (epsilon, delta)-indistinguishable, both ways."""
+    """Return the least delta with which the pair is (epsilon, delta)-indistinguishable, both
+    ways."""
     p, q = pair
     factor = BASE**epsilon
     return Fraction(max(hockey_stick(p, q, factor), hockey_stick(q, p, factor)))
@@ -50,7 +51,7 @@ def satisfies(pair: Pair, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 def random_pair(rng: random.Random, *, far: bool = False) -> Pair:
-    """Two laws on two to four outcomes; ``far`` allows outcomes that only one side has."""
+    """Return two laws on two to four outcomes; ``far`` allows outcomes that only one side has."""
     outcomes = range(rng.randint(2, 4))
     least = 0 if far and rng.random() < 0.5 else 1
 
@@ -72,7 +73,7 @@ def tight_pair(epsilon: int, delta: Fraction) -> Pair:
 
 
 def adaptive_product(first: Pair, then: Callable[[Hashable], Pair]) -> Pair:
-    """The joint laws of a first output and a second stage that may depend on it."""
+    """Return the joint laws of a first output and a second stage that may depend on it."""
 
     def joint(side: int) -> Law:
         laws: Law = {}
@@ -85,7 +86,7 @@ def adaptive_product(first: Pair, then: Callable[[Hashable], Pair]) -> Pair:
 
 
 def pushed(law: Law, kernel: Callable[[Hashable], Law]) -> Law:
-    """The law of a randomized function of the output."""
+    """Return the law of a randomized function of the output."""
     result: Law = {}
     for outcome, mass in law.items():
         for image, share in kernel(outcome).items():
@@ -94,7 +95,8 @@ def pushed(law: Law, kernel: Callable[[Hashable], Law]) -> Law:
 
 
 def response_law(answers: tuple[int, ...], categories: int, weight: Fraction) -> Law:
-    """Every list of answers by its weight, ``weight`` for each answer changed; then normalized."""
+    """Return every list of answers by its weight, ``weight`` for each answer changed; then
+    normalized."""
     weights: dict[Hashable, Fraction] = {}
     for output in product(range(categories), repeat=len(answers)):
         changed = sum(x != y for x, y in zip(output, answers, strict=True))

@@ -47,7 +47,7 @@ def common_friend(edges: Edges, i: int, j: int, among: Iterable[int]) -> bool:
 
 
 def keep(edges: Edges, records: Sequence[int]) -> dict[int, Fraction]:
-    """The filter's keep-probabilities on this dataset."""
+    """Return the filter's keep-probabilities on this dataset."""
     n = len(records)
     degrees = {i: sum(friends(edges, i, j) for j in records) for i in records}
     return {i: min(max(Fraction(2 * degrees[i], n) - 1, _ZERO), _ONE) for i in records}
@@ -60,14 +60,14 @@ def neighbors(adjacency: Adjacency, n: int) -> tuple[list[int], list[int]]:
 
 
 def moves_of(edges: Edges, left: Sequence[int], right: Sequence[int]) -> Moves:
-    """The keep-probabilities that are not 0 on both sides, sorted."""
+    """Return the keep-probabilities that are not 0 on both sides, sorted."""
     before, after = keep(edges, left), keep(edges, right)
     found = ((before.get(i, _ZERO), after.get(i, _ZERO)) for i in {*left, *right})
     return tuple(sorted(move for move in found if any(move)))
 
 
 def graphs(n: int) -> Iterator[Edges]:
-    """Every labelled graph on n vertices."""
+    """Yield every labelled graph on n vertices."""
     pairs = [frozenset(pair) for pair in combinations(range(n), 2)]
     for chosen in product((False, True), repeat=len(pairs)):
         yield {pair for pair, taken in zip(pairs, chosen, strict=True) if taken}
@@ -75,7 +75,8 @@ def graphs(n: int) -> Iterator[Edges]:
 
 @cache
 def all_moves(adjacency: Adjacency, n: int) -> tuple[Moves, ...]:
-    """Those of every labelled graph of n records and all its neighbors, each once, both ways."""
+    """Return those of every labelled graph of n records and all its neighbors, each once, both
+    ways."""
     left, right = neighbors(adjacency, n)
     found = {moves_of(edges, left, right) for edges in graphs(len({*left, *right}))}
     found |= {mirrored(moves) for moves in found}
@@ -93,7 +94,7 @@ def random_moves(rng: random.Random, adjacency: Adjacency, n: int) -> Moves:
 
 @cache
 def every() -> tuple[tuple[Adjacency, int, Moves], ...]:
-    """Those of every graph of up to four records, and of random ones of five to twelve."""
+    """Return those of every graph of up to four records, and of random ones of five to twelve."""
     rng = random.Random(20250110)
     small = [(a, n, moves) for a in Adjacency for n in range(1, 5) for moves in all_moves(a, n)]
     sizes = [(rng.choice(list(Adjacency)), rng.randint(5, 12)) for _ in range(600)]
@@ -102,7 +103,7 @@ def every() -> tuple[tuple[Adjacency, int, Moves], ...]:
 
 @cache
 def small() -> tuple[Moves, ...]:
-    """Those of every graph of up to four records, each once."""
+    """Return those of every graph of up to four records, each once."""
     return tuple(sorted({moves for _, n, moves in every() if n <= 4}))
 
 
@@ -125,7 +126,7 @@ def growth(moves: Sequence[tuple[Any, Any]], a: Any) -> Any:
 
 
 def bound(moves: Moves, factor: Fraction, d: Fraction, x: Fraction) -> Fraction:
-    """The most that F(S) can be when F'(S) = x."""
+    """Return the most that F(S) can be when F'(S) = x."""
     grown: Fraction = growth(moves, factor - 1)
     return min(grown * x + d * (grown - 1) / (factor - 1), _ONE)
 
@@ -142,7 +143,7 @@ def flips(moves: Moves, *, mixed: bool) -> list[tuple[int, int]]:
 
 
 def masses(moves: Moves, side: int) -> list[Fraction]:
-    """The probability of each set of kept records."""
+    """Return the probability of each set of kept records."""
     found = [_ONE]
     for move in moves:
         found = [m * (1 - move[side]) for m in found] + [m * move[side] for m in found]
@@ -150,19 +151,20 @@ def masses(moves: Moves, side: int) -> list[Fraction]:
 
 
 def average(test: Sequence[Fraction], moves: Moves, side: int) -> Fraction:
-    """The chance of the event: F = E g(kept)."""
+    """Return the chance of the event: F = E g(kept)."""
     return sum((m * g for m, g in zip(masses(moves, side), test, strict=True)), _ZERO)
 
 
 def step(g: Any, factor: Any, d: Any) -> Any:
-    """The most that a test may give one record away from where it gives g: both constraints."""
+    """Return the most that a test may give one record away from where it gives g: both
+    constraints."""
     return min(factor * g + d, (factor + d - 1 + g) / factor)
 
 
 def random_test(
     rng: random.Random, moves: Moves, factor: Fraction, d: Fraction
 ) -> tuple[Fraction, ...]:
-    """A test of the least constrained mechanisms: the largest one below random numbers."""
+    """Return a test of the least constrained mechanisms: the largest one below random numbers."""
     g = [Fraction(rng.choice((0, 1, 3, 100, 1000)), 1000) for _ in range(1 << len(moves))]
     near, changed = flips(moves, mixed=False), True
     while changed:
@@ -176,7 +178,7 @@ def random_test(
 
 @cache
 def _constraints(moves: Moves, factor: float, mixed: bool) -> NDArray[np.float64]:
-    """Rows of g(C) - e^e g(C'), of the same for 1 - g up to a constant, and F'."""
+    """Return rows of g(C) - e^e g(C'), of the same for 1 - g up to a constant, and F'."""
     near = flips(moves, mixed=mixed)
     rows = np.zeros((2 * len(near) + 1, 1 << len(moves)))
     for i, (kept, other) in enumerate(near):
@@ -187,7 +189,7 @@ def _constraints(moves: Moves, factor: float, mixed: bool) -> NDArray[np.float64
 
 
 def most_likely(moves: Moves, factor: float, d: float, x: float, *, mixed: bool) -> float:
-    """The largest F(S) over all tests with F'(S) <= x, by linear programming."""
+    """Return the largest F(S) over all tests with F'(S) <= x, by linear programming."""
     rows = _constraints(moves, factor, mixed)
     limits = np.array([*[d, factor - 1 + d] * (len(rows) // 2), x])
     goal = -np.array([float(m) for m in masses(moves, 0)])

@@ -43,7 +43,7 @@ def lemma(
     shift: int | None = None,
     hypotheses: Iterable[Hypothesis] = (),
 ) -> Derivation[Sensitivity]:
-    """A sensitivity with everything but what matters filled in."""
+    """Return a sensitivity with everything but what matters filled in."""
     return rules.sensitivity_lemma(
         Quantity.of(query, "Tested", **({} if shift is None else {"shift": shift})),
         norm=norm,
@@ -64,7 +64,7 @@ def proved(
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
     domain: Domain = COLUMN,
 ) -> Derivation[PrivacyClaim]:
-    """A proved claim of exactly this guarantee."""
+    """Return a proved claim of exactly this guarantee."""
     premise = lemma(epsilon, adjacency=adjacency, domain=domain)
     shown = rules.discrete_laplace(premise, Fraction(1))
     return rules.convert(shown, ApproxDP(epsilon, delta)) if delta else shown
@@ -77,20 +77,20 @@ def conjectured(
     domain: Domain = COLUMN,
     hypotheses: Iterable[Hypothesis] = (),
 ) -> Derivation[PrivacyClaim]:
-    """A claim on somebody's word; any guarantee can be had this way."""
+    """Return a claim on somebody's word; any guarantee can be had this way."""
     promised = guarantee if guarantee is not None else PureDP(1)
     return rules.conjecture(promised, adjacency=adjacency, domain=domain, hypotheses=hypotheses)
 
 
 def guarantee_of(epsilon: Fraction, delta: Fraction) -> Guarantee:
-    """The plainest guarantee with these parameters."""
+    """Return the plainest guarantee with these parameters."""
     if epsilon == 0 and delta == 0:
         return PerfectPrivacy()
     return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
 
 
 def numbers_of(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
-    """The parameters of a guarantee; zeros for perfect privacy."""
+    """Return the parameters of a guarantee; zeros for perfect privacy."""
     if isinstance(guarantee, (PureDP, ApproxDP)):
         return guarantee.epsilon, guarantee.delta
     return Fraction(0), Fraction(0)

@@ -186,7 +186,7 @@ Shift = tuple[int, ...]
 
 
 def squared(shift: Shift) -> Fraction:
-    """The squared L2 distance."""
+    """Return the squared L2 distance."""
     return Fraction(sum(x * x for x in shift))
 
 
@@ -281,12 +281,12 @@ HIDDEN = Absent("an overflow", Seen.COINS)
 
 
 def assuming(guarantee: Guarantee, hypothesis: Absent = OVERFLOW) -> Derivation[PrivacyClaim]:
-    """A claim on somebody's word that rests on the event's absence."""
+    """Return a claim on somebody's word that rests on the event's absence."""
     return conjectured(guarantee, hypotheses=(hypothesis,))
 
 
 def event(probability: Exact, *, in_output: bool = True, **changed: Any) -> Derivation[EventBound]:
-    """A bound on the probability of an event, with everything but what matters filled in."""
+    """Return a bound on the probability of an event, with everything but what matters filled in."""
     given = {"adjacency": Adjacency.ADD_REMOVE, "domain": COLUMN, "obligation": OBLIGATION}
     return rules.event_lemma(
         OVERFLOW if in_output else HIDDEN,

@@ -43,14 +43,14 @@ def _without(rows: Sequence[Any], i: int) -> list[Any]:
 
 
 def _replaced(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """The definition: equal lengths, and equal once some one position is struck from both."""
+    """Check the definition: equal lengths, and equal once some one position is struck from both."""
     if len(a) != len(b):
         return False
     return _same(a, b) or any(_same(_without(a, i), _without(b, i)) for i in range(len(a)))
 
 
 def _added(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """The definition: one is the other with one row deleted, at any position."""
+    """Check the definition: one is the other with one row deleted, at any position."""
     return any(_same(_without(a, i), b) for i in range(len(a))) or any(
         _same(a, _without(b, i)) for i in range(len(b))
     )
@@ -90,7 +90,7 @@ _ROWS = st.lists(_ROW, max_size=7)
 
 @st.composite
 def _pairs(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
-    """Two sequences a few edits apart, so that neighbors and near misses are common."""
+    """Return two sequences a few edits apart, so that neighbors and near misses are common."""
     left = draw(_ROWS)
     right = list(left)
     for _ in range(draw(st.integers(0, 2))):

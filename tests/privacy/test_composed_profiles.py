@@ -126,7 +126,7 @@ def test_copies_of_a_laplace_shift_follow_the_exact_convolution(
 
 
 def _gaussian_beside(atoms: Atoms, mu: Fraction, epsilon: Fraction) -> Any:
-    """The sum over the atoms' losses x of mass * delta_mu(epsilon - x)."""
+    """Return the sum over the atoms' losses x of mass * delta_mu(epsilon - x)."""
     return mp.fsum(p * spec.gaussian_profile(mu**2, epsilon - x) for x, p in atoms.items())
 
 
@@ -143,7 +143,7 @@ def test_gaussian_noise_beside_randomized_responses(mu: str, each: str, times: i
 
 @cache
 def _ranges_at(length: Fraction, epsilon: Fraction, times: int, steps: int = 24) -> Any:
-    """The worst of adaptive stages with losses t and t - length each, t on a grid."""
+    """Return the worst of adaptive stages with losses t and t - length each, t on a grid."""
     if times == 1:
         there = BoundedRange(length).delta_at(abs(epsilon)).lower
         return real(there) if epsilon >= 0 else 1 - mp.exp(real(epsilon)) * (1 - real(there))

@@ -59,7 +59,7 @@ class Family:
 
 
 def least(function: Callable[[Any], Any], low: Any, high: Any, steps: int = 90) -> Any:
-    """The least value of a function that falls, then rises, by golden section."""
+    """Return the least value of a function that falls, then rises, by golden section."""
     golden = (mp.sqrt(5) - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = function(left), function(right)
@@ -94,7 +94,7 @@ def _changed_gaussian(mu: Fraction, budget: Fraction, epsilon: Fraction) -> Any:
 
 
 def _range(epsilon0: Fraction, budget: Fraction, epsilon: Fraction) -> Any:
-    """The worst pair of losses t and t - epsilon0, by a search for t."""
+    """Return the worst pair of losses t and t - epsilon0, by a search for t."""
     if epsilon >= epsilon0:
         return mp.mpf(0)
     e0, e = real(epsilon0), real(epsilon)
@@ -157,7 +157,7 @@ def points_of(family: Family) -> list[Point]:
 
 
 def calibrated(family: Family, point: Point) -> Fraction:
-    """The largest parameter whose guarantee still implies the budget."""
+    """Return the largest parameter whose guarantee still implies the budget."""
     tried: dict[Guarantee, Fraction] = {}
 
     def make(parameter: Fraction) -> Guarantee:
@@ -179,7 +179,7 @@ def is_safe(family: Family, parameter: Fraction, point: Point) -> bool:
 
 
 def unsafe(family: Family, parameters: dict[Point, Fraction]) -> list[Point]:
-    """The points whose parameter exceeds the budget."""
+    """Return the points whose parameter exceeds the budget."""
     return [point for point, p in parameters.items() if not is_safe(family, p, point)]
 
 

@@ -89,7 +89,7 @@ def _renyi(p: list[Any], q: list[Any], a: Any) -> Any:
 
 
 def _two_losses(high: Any, low: Any) -> tuple[list[Any], list[Any]]:
-    """The pair of two outcomes with these privacy losses."""
+    """Return the pair of two outcomes with these privacy losses."""
     p = (1 - mp.exp(-low)) / (mp.exp(-high) - mp.exp(-low))
     return [p, 1 - p], [p * mp.exp(-high), (1 - p) * mp.exp(-low)]
 

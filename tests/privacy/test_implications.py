@@ -35,8 +35,8 @@ def _exponential(epsilon: Fraction) -> Any:
 
 
 def _worst_pair(guarantee: Guarantee) -> tuple[Law, Law]:
-    """Two laws with the guarantee and no privacy to spare: randomized response that now and then
-    says outright which side it is on."""
+    """Return two laws with the guarantee and no privacy to spare: randomized response that now
+    and then says outright which side it is on."""
     epsilon, delta = numbers_of(guarantee)[0], real(numbers_of(guarantee)[1])
     no = 1 / (1 + _exponential(epsilon))
     yes = 1 - no
@@ -73,7 +73,8 @@ def _guarantees() -> list[Guarantee]:
 
 
 def _near_misses() -> list[tuple[Guarantee, Guarantee]]:
-    """Random guarantees, each against one that is right on its profile, a hair below or above."""
+    """Return random guarantees, each against one that is right on its profile, a hair below or
+    above."""
     rng, pairs = random.Random(20250101), list[tuple[Guarantee, Guarantee]]()
     for _ in range(300):
         claimed = Fraction(rng.randint(1, 4000), 1000)

@@ -235,7 +235,7 @@ def test_what_is_left_out_of_a_lattice_is_counted(monkeypatch: pytest.MonkeyPatc
 
 
 def _beside(part: Guarantee, atoms: dict[Any, Any], epsilon: Fraction) -> Any:
-    """The mean of the part's profile at epsilon - l, by symmetry at either sign."""
+    """Return the mean of the part's profile at epsilon - l, by symmetry at either sign."""
     total = mp.mpf(0)
     for x, p in atoms.items():
         y = epsilon - x

@@ -64,7 +64,7 @@ def test_tails_are_exact(noise: Tail) -> None:
 
 
 def worst_miss(noise: Tail, fails: Compared, shift: int, moved: int, other: int) -> Any:
-    """The larger probability of the event under neighbors with values 0 and ``other``."""
+    """Return the larger probability of the event under neighbors with values 0 and ``other``."""
     ends = (min(0, other), max(0, other))
     bound = ends[fails.side is Side.LARGER] - fails.slack
     assert abs(other) <= moved

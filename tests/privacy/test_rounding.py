@@ -170,7 +170,7 @@ def test_both_sides_hold_and_are_close() -> None:
 
 
 def _unsplit(part: Any, mesh: Fraction, true: Any = rounding._apart) -> Any:
-    """All of a loss between two points goes to the lower one."""
+    """Move all of a loss between two points to the lower one."""
     found = true(part, mesh)
     law = lattice.law_of(part) if meshes.has_atoms(part) else []
     masses = [arb(0)] * found.masses.length()

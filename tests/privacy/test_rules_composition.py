@@ -55,7 +55,8 @@ def test_the_rule_s_numbers_are_the_spec_s(parts: list[tuple[Fraction, Fraction]
 
 
 def _random_adaptive_pair(rng: random.Random) -> Composed | None:
-    """A first stage, and for each of its outcomes a second one; claims as tight as they hold."""
+    """Return a first stage, and for each of its outcomes a second one; claims as tight as they
+    hold."""
     first = random_pair(rng, far=True)
     outcomes = sorted({*first[0], *first[1]}, key=str)
     second = {o: random_pair(rng, far=True) for o in outcomes}
@@ -165,7 +166,7 @@ def _random_kernel(rng: random.Random, outcomes: set[Hashable]) -> Kernel:
 
 @cache
 def _processed() -> list[tuple[Guarantee, Pair]]:
-    """The guarantee of a pair, and the pair after a map that sees the output only."""
+    """Return the guarantee of a pair, and the pair after a map that sees the output only."""
     rng, cases = random.Random(_SEED + 1), list[tuple[Guarantee, Pair]]()
     for _ in range(300):
         pair, epsilon = random_pair(rng, far=True), rng.randint(1, 3)

@@ -34,7 +34,7 @@ def _convert_rule(shown: Guarantee, to: Guarantee) -> bool:
 
 
 def _reached(pair: Pair, epsilon: Fraction) -> Any:
-    """The least delta of a pair at e^epsilon, for the real e."""
+    """Return the least delta of a pair at e^epsilon, for the real e."""
     p, q = pair
     factor = mp.exp(real(epsilon))
     return max(spec_rules.hockey_stick(p, q, factor), spec_rules.hockey_stick(q, p, factor))

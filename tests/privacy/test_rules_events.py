@@ -138,7 +138,7 @@ _TOLD, _TURNED = (list(cases) for cases in zip(*_tight(), strict=True))
 
 @cache
 def _outputs() -> list[Exact]:
-    """Random laws, and delta when the outputs of an event are shown as one."""
+    """Return random laws, and delta when the outputs of an event are shown as one."""
     rng, cases = random.Random(20250701), [*_TOLD]
     for _ in range(300):
         (p, q), epsilon = random_pair(rng, far=True), rng.randint(1, 3)
@@ -152,7 +152,7 @@ def _outputs() -> list[Exact]:
 
 @cache
 def _hidden_coins() -> list[Exact]:
-    """Random laws mixed with others, and delta of the laws without the others."""
+    """Return random laws mixed with others, and delta of the laws without the others."""
     rng, cases = random.Random(20250702), [*_TURNED]
     for _ in range(300):
         pair, other, epsilon = random_pair(rng), random_pair(rng), rng.randint(1, 3)
@@ -220,7 +220,8 @@ _GRID = [Fraction(i, 4) for i in (0, 1, 2, 3, 4, 6, 8, 12)]
 
 
 def _turn(pair: RealPair) -> tuple[RealPair, Fraction]:
-    """An outcome that speaks for one becomes one that speaks for the other; and the share."""
+    """Return an outcome that speaks for one becomes one that speaks for the other; and the
+    share."""
     p, q = ({**law} for law in pair)
     with mp.workdps(DIGITS):
         _, low, *_, high, _ = sorted(p, key=lambda outcome: p[outcome] / q[outcome])

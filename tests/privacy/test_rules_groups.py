@@ -83,14 +83,14 @@ def test_a_group_s_profile_is_the_spec_s_at_its_best_step(size: int, events: Any
 
 
 def _told(chance: Any, delta: Any, tv: Any) -> Any:
-    """The most that P may give where Q gives ``chance``, for agaussian(0.5, delta, tv)."""
+    """Return the most that P may give where Q gives ``chance``, for agaussian(0.5, delta, tv)."""
     q = chance + tv
     normal = mp.mpf(1) / 2 + mp.sqrt(2) * mp.erfinv(2 * q - 1)
     return delta + tv + (mp.erfc(-normal / mp.sqrt(2)) / 2 if q else 0)
 
 
 def _coins(power: Callable[[Any], Any], last: Any) -> list[Any]:
-    """Three steps, each from the most that a chance can be to the next."""
+    """Return three steps, each from the most that a chance can be to the next."""
     chances = [*accumulate(range(3), lambda chance, _: power(chance), initial=last)]
     return [{1: chance, 0: 1 - chance} for chance in reversed(chances)]
 

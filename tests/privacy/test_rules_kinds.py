@@ -100,7 +100,7 @@ def response(epsilon: Fraction) -> Any:
 
 
 def ranged(length: Fraction, top: Fraction) -> Any:
-    """The two losses ``top`` and ``top`` - length."""
+    """Return the two losses ``top`` and ``top`` - length."""
     with mp.workdps(DIGITS):
         e, t = real(length), real(top)
         yes = (mp.exp(e) - mp.exp(t)) / mp.expm1(e)
@@ -148,7 +148,8 @@ def _random_cases() -> list[Case]:
 
 @cache
 def _tight() -> list[Case]:
-    """Two stages that both spare (nearly) nothing, so that the composition does not either."""
+    """Return two stages that both spare (nearly) nothing, so that the composition does not
+    either."""
     half, coin = rounded(2), response(Fraction(1))
     pairs = {
         "gaussian(0.5) + gaussian(1)": then(half, rounded(4)),

@@ -88,7 +88,8 @@ def test_the_weakest_part_is_what_holds_of_the_others_too(parts: str, weakest: s
 
 
 def _noisy(epsilon: int, told: Fraction = Fraction(0), *, sized: bool = False) -> Block:
-    """The sum, which moves by 1, told with some chance; ``sized``: and the number of records."""
+    """Return the sum, which moves by 1, told with some chance; ``sized``: and the number of
+    records."""
 
     @cache
     def block(values: tuple[int, ...]) -> Law:
@@ -115,14 +116,14 @@ def _by_label(data: Data) -> Labels:
 
 
 def _by_halves(data: Data) -> Labels:
-    """Half of the records, at random, to block 0."""
+    """Assign half of the records, at random, to block 0."""
     every = {*permutations([int(i >= len(data) // 2) for i in range(len(data))])}
     for labels in sorted(every):
         yield Fraction(1, len(every)), labels
 
 
 def _law(blocks: Sequence[Block], labels_of: Callable[[Data], Labels], data: Data) -> Law:
-    """The average over the labels of the blocks' outputs, side by side."""
+    """Return the average over the labels of the blocks' outputs, side by side."""
     law: Law = {}
     for chance, labels in labels_of(data):
         own = [tuple(v for (_, v), at in zip(data, labels, strict=True) if at == i) for i in (0, 1)]

@@ -64,7 +64,8 @@ def _holds(found: Enclosure, truth: Any, slack: int) -> bool:
 
 
 def _by_definition(guarantee: Guarantee, alpha: Fraction, top: int) -> Any:
-    """The largest of the lines 1 - delta(e) - e^e alpha and their mirror images, by a search.
+    """Return the largest of the lines 1 - delta(e) - e^e alpha and their mirror images, by a
+    search.
 
     Their heights are concave in e^e and in e^-e, so they rise and then fall.
     """
@@ -150,7 +151,7 @@ def _moment_bound(rho: Any, x: Any) -> Any:
 
 
 def _zcdp_curve(rho: Fraction, alpha: Fraction) -> Any:
-    """The bound on both errors that all the orders give, the second one by bisection."""
+    """Return the bound on both errors that all the orders give, the second one by bisection."""
     r, a = real(rho), real(alpha)
     first = 1 - _moment_bound(r, a)
     low, high = mp.mpf(-800), mp.mpf(0)  # ln of the least beta with 1 - alpha <= F(beta)
@@ -223,7 +224,8 @@ def test_a_changed_law_caps_the_curve_at_tiny_alpha() -> None:
 
 
 def _best_test(p: dict[Any, Any], q: dict[Any, Any], alpha: Any) -> Any:
-    """The least type II error by Neyman and Pearson: reject where Q / P is largest, first."""
+    """Return the least type II error by Neyman and Pearson: reject where Q / P is largest,
+    first."""
     error, missed = real(alpha), mp.mpf(1)
     for outcome in sorted(p, key=lambda o: q[o] / p[o], reverse=True):
         share = min(mp.mpf(1), error / p[outcome])
@@ -249,7 +251,7 @@ def test_the_laplace_curve_is_that_of_the_best_tests(shift: int, scale: str) -> 
 
 
 def _responses(epsilons: list[str]) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """The laws of several randomized responses together."""
+    """Return the laws of several randomized responses together."""
     yes = [1 / (1 + mp.exp(-real(Fraction(e)))) for e in epsilons]
     p, q = {}, {}
     for answers in itertools.product((0, 1), repeat=len(yes)):

@@ -32,7 +32,7 @@ def shipped_below(bits: Bits, n: int) -> int:
 
 
 def check_uniform(below: Below, word_bits: int, n: int) -> None:
-    """Every value of [0, n), each of mass exactly 1/n; nothing else, nothing undecided."""
+    """Check that every value of [0, n) has mass exactly 1/n; nothing else, nothing undecided."""
     law = enumerate_law(lambda bits: below(bits, n), max_choices=4, word_bits=word_bits)
     assert law.undecided == 0
     assert law.masses == {value: Fraction(1, n) for value in range(n)}

@@ -137,14 +137,15 @@ def test_thresholds_at_a_coarse_precision_are_none_rather_than_wrong(
 
 
 def true_integer(blocks: Blocks, block: int, place: Fraction) -> int:
-    """The integer of the number at this place (of [0, 1), from the left end) of a block."""
+    """Return the integer of the number at this place (of [0, 1), from the left end) of a block."""
     if blocks.rounded:
         return int(blocks.width * (block + place) + Fraction(1, 2))
     return int(blocks.left(block)) + int(place * blocks.width) if block else 0
 
 
 def check_rows(found: Table) -> int:
-    """Every cell: its first and last word lie strictly inside the row's block, or nowhere else."""
+    """Check every cell: its first and last word lie strictly inside the row's block, or nowhere
+    else."""
     limits = [-1, *thresholds(found.blocks, found.word_bits)]
     rest = found.word_bits - found.cell_bits
     rows, decided = found.rows.tolist(), 0
@@ -175,7 +176,7 @@ def check_limits(found: Table) -> None:
 
 
 def check_bases(found: Table) -> None:
-    """Both ends and the middle of every block under both signs."""
+    """Check both ends and the middle of every block under both signs."""
     blocks, size = found.blocks, 1 << found.blocks.offset_bits
     for block in range(len(found.thresholds)):
         for offset in {0, size // 2, size - 1}:

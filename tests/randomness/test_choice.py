@@ -244,7 +244,8 @@ def test_at_tiny_precision_the_slack_decides_whether_the_law_is_right(
 
 
 def fits(drawn: Sequence[int], masses: dict[int, Fraction]) -> bool:
-    """A chi-square test; false alarm 1e-6 over the choice of the seed, 20 draws or more a cell."""
+    """Run a chi-square test; false alarm 1e-6 over the choice of the seed, 20 draws or more a
+    cell."""
     expected = np.array([float(p) for p in masses.values()]) * len(drawn)
     assert expected.min() >= 20
     observed = np.bincount(drawn, minlength=len(masses))

@@ -144,7 +144,7 @@ def test_words_are_used_in_order(words: list[int], index: int) -> None:
 
 
 def near_a_third(last: int) -> list[int]:
-    """The bits of 1/3, 256 of them, but for the last word."""
+    """Return the bits of 1/3, 256 of them, but for the last word."""
     return [0x5555555555555555] * 3 + [last]
 
 

@@ -124,9 +124,8 @@ def test_the_package_is_loaded_only_when_it_is_needed() -> None:
 
 
 def interrupted_draw(source: Bits, count: int, place: int) -> tuple[list[int], list[int]]:
-    """A draw and the one that interrupts it, as a signal handler would, before this bytecode of
-    the source's own code; the latter is empty if the code ends before.
-    """
+    """Return a draw and the one that interrupts it, as a signal handler would, before this
+    bytecode of the source's own code; the latter is empty if the code ends before."""
     traced, steps = (type(source).words.__code__, keystream.__code__), 0
     taken: list[int] = []
 
@@ -223,7 +222,7 @@ def test_threads_share_no_word() -> None:
 
 
 def bytes_are_uniform(words: NDArray[np.uint64]) -> bool:
-    """A chi-square test; its false alarm has probability 1e-6, had the key been drawn."""
+    """Run a chi-square test; its false alarm has probability 1e-6, had the key been drawn."""
     observed = np.bincount(words.view(np.uint8), minlength=256)
     expected = 8 * len(words) / 256
     statistic = float(((observed - expected) ** 2 / expected).sum())
@@ -231,7 +230,7 @@ def bytes_are_uniform(words: NDArray[np.uint64]) -> bool:
 
 
 def bits_are_fair(words: NDArray[np.uint64]) -> bool:
-    """Each of the 64 positions within 6 standard deviations: false alarm 64 * 2e-9 < 1e-6."""
+    """Check each of the 64 positions within 6 standard deviations: false alarm 64 * 2e-9 < 1e-6."""
     ones = [int(((words >> np.uint64(i)) & np.uint64(1)).sum()) for i in range(64)]
     return all(abs(2 * count - len(words)) < 6 * len(words) ** 0.5 for count in ones)
 

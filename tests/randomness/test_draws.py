@@ -29,7 +29,7 @@ Sampler = Callable[[Bits, Fraction, int], IntArray]
 
 
 def unit(sampler: Sampler, scale: Fraction) -> Callable[[int], Any]:
-    """The sampler's masses, up to a constant for the discrete laws."""
+    """Return the sampler's masses, up to a constant for the discrete laws."""
     s = mp.mpf(scale.numerator) / scale.denominator
     if sampler is rounded_gaussian:
         return lambda x: mp.ncdf((x + mp.mpf(1) / 2) / s) - mp.ncdf((x - mp.mpf(1) / 2) / s)
@@ -39,7 +39,7 @@ def unit(sampler: Sampler, scale: Fraction) -> Callable[[int], Any]:
 
 
 def chi_square(draws: IntArray, masses: Callable[[int], Any], scale: Fraction) -> float:
-    """The P-value of integers in cells of width scale / 8 or more, tails pooled."""
+    """Return the P-value of integers in cells of width scale / 8 or more, tails pooled."""
     width = max(1, int(scale / 8))
     far = max(8, int(20 * scale)) // width
     edges = np.arange(-far, far + 2) * width - width // 2  # cell i: [edges[i], edges[i + 1])

@@ -36,7 +36,8 @@ COIN = laplace_blocks(Fraction(1))
 
 
 def words_of(found: Table, u: int, negative: bool, u2: int, place: int) -> list[int]:
-    """The first word and the three after it, for these 64 bits of U, U' and t (or the offset)."""
+    """Return the first word and the three after it, for these 64 bits of U, U' and t (or the
+    offset)."""
     blocks, rest = found.blocks, 64 - found.cell_bits
     size = blocks.offset_bits
     top = place >> (64 - size) if blocks.rounded and size else place * (not blocks.rounded)
@@ -50,8 +51,8 @@ def words_of(found: Table, u: int, negative: bool, u2: int, place: int) -> list[
 def attempt(
     blocks: Blocks, u: int, u2: int, place: int = 0, then: Sequence[int] = (), minus: bool = False
 ) -> tuple[int, bool]:
-    """One attempt, as among many and as among few; ``then`` are the words of the third stage,
-    all to be read."""
+    """Return one attempt, as among many and as among few; ``then`` are the words of the third
+    stage, all to be read."""
     found = table(blocks)
     first, *more = words_of(found, u, minus, u2, place)
     bits = ScriptedBits([*more, *then])
@@ -238,7 +239,7 @@ def test_far_blocks_need_no_table() -> None:
 
 @contextmanager
 def traced(codes: set[CodeType]) -> Iterator[set[tuple[str, int]]]:
-    """The lines of these functions that run meanwhile."""
+    """Yield the lines of these functions that run meanwhile."""
     seen: set[tuple[str, int]] = set()
 
     def local(frame: FrameType, event: str, argument: Any) -> Any:

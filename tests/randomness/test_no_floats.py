@@ -48,7 +48,7 @@ ALLOWED_NUMPY = {
 
 
 def functions(source: str) -> list[ast.FunctionDef]:
-    """The outermost functions and methods."""
+    """Return the outermost functions and methods."""
     found: list[ast.FunctionDef] = []
 
     def visit(node: ast.AST) -> None:
@@ -63,7 +63,8 @@ def functions(source: str) -> list[ast.FunctionDef]:
 
 
 def fraction_parameters(function: ast.FunctionDef) -> set[str]:
-    """The parameters annotated as Fraction: dividing a whole number by one of them is exact."""
+    """Return the parameters annotated as Fraction: dividing a whole number by one of them is
+    exact."""
     arguments = (
         a for f in ast.walk(function) if isinstance(f, ast.FunctionDef) for a in f.args.args
     )

@@ -37,7 +37,8 @@ Response = Callable[[Bits, IntArray, int, Fraction, int], IntArray]
 
 
 def exactly_equal_mass(law: EnumeratedLaw, expected: Callable[[int], Fraction]) -> Fraction:
-    """The mass on which the laws are equal as fractions; elsewhere the brackets must hold."""
+    """Return the mass on which the laws are equal as fractions; elsewhere the brackets must
+    hold."""
     equal = Fraction(0)
     for outcome, mass in law.masses.items():
         assert isinstance(outcome, int)
@@ -66,7 +67,7 @@ def test_discrete_laplace_by_coins_has_its_law_fraction_for_fraction(
 def laplace_with(
     *, shift: int = 0, keep_minus_zero: bool = False, wrong_remainder: bool = False
 ) -> Laplace:
-    """The shipped algorithm written again, with a fault to plant."""
+    """Return the shipped algorithm written again, with a fault to plant."""
 
     def sampler(bits: Bits, scale: Fraction, size: int) -> IntArray:
         a, b = scale.numerator, scale.denominator

@@ -136,7 +136,8 @@ def true_masses(blocks: Blocks, largest: int) -> dict[int, Any]:
 
 
 def check_integers(values: Any, accepted: Any, open_: Any, blocks: Blocks) -> int:
-    """Each integer's accepted words are no more than its mass, and with the open ones no less."""
+    """Return each integer's accepted words are no more than its mass, and with the open ones no
+    less."""
     largest = int(np.abs(values).max())
     size, unknown = len(values), int(open_.sum())
     sure = accepted & ~open_
@@ -195,7 +196,7 @@ def test_every_word_of_the_first_stage(case: tuple[str, str, int, int]) -> None:
 
 
 def tampered(name: str, found: Table) -> tuple[Any, Any, Any]:
-    """The first stage with a fault planted."""
+    """Return the first stage with a fault planted."""
     if name == "sign dropped":
         values, accepted, open_ = first_stage(found)
         return np.abs(values), accepted, open_
@@ -234,7 +235,8 @@ def test_a_fault_in_the_first_stage_is_found(name: str) -> None:
 
 
 def second(found: Table) -> tuple[Any, Any, Any]:
-    """All combinations of a draw's words: two for the integers, with U', and one more for t."""
+    """Return all combinations of a draw's words: two for the integers, with U', and one more for
+    t."""
     size = found.word_bits
     count = 4 if found.blocks.rounded else 3
     combined = every(count * size)

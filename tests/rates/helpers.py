@@ -12,7 +12,7 @@ from dpverify.rates import Empirical, Instance, Point, RateClaim
 
 
 def point(value: float, measured: float, error: float, repeats: int = 10_000) -> Point:
-    """A point whose logarithm has this standard error (normal ends)."""
+    """Return a point whose logarithm has this standard error (normal ends)."""
     shown, surely = math.exp(1.96 * error), math.exp(5.2 * error)
     return Point(
         value=value,
@@ -30,7 +30,7 @@ def point(value: float, measured: float, error: float, repeats: int = 10_000) ->
 
 
 def count(setting: Mapping[str, Any]) -> NoisyCount:
-    """A count of epsilon."""
+    """Return a count of epsilon."""
     multiplier = 1 / Fraction(setting["epsilon"])
     return NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=multiplier)
 

@@ -39,7 +39,7 @@ WORSE = noise_times(Fraction(1000))
 
 
 def _count(times: int, budget: PureDP | None = None, adjacency: Adjacency = ADD) -> Any:
-    """A count of so many times the least noise; at most 60 records."""
+    """Return a count of so many times the least noise; at most 60 records."""
 
     def make(setting: Mapping[str, Any]) -> NoisyCount:
         if setting["n"] > 60:

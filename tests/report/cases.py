@@ -36,13 +36,13 @@ RATE: dict[str, Any] = {
 
 @cache
 def audited(name: str) -> UnitFinished:
-    """A unit of ours with 3000 draws: enough to certify something."""
+    """Return a unit of ours with 3000 draws: enough to certify something."""
     kind = "exhibit" if name.startswith("exhibits/") else "audit"
     return run_unit(Unit(kind, name), Options(seed=3, trials=3000, audits=100))
 
 
 def unit(outcome: Outcome, *, name: str = "", kind: str = "audit", **data: Any) -> UnitFinished:
-    """A unit that ended so, with a line of details."""
+    """Return a unit that ended so, with a line of details."""
     return UnitFinished(
         kind, name or f"{kind}_{outcome}", outcome, str(outcome).upper(), f"summary of {outcome}",
         ("a detail",), f"dpverify {kind} {outcome} --seed 7", 0.25, data,
@@ -69,13 +69,13 @@ def everything() -> list[Event]:
 
 
 def written(path: Path, text: str) -> Path:
-    """A file with this text."""
+    """Return a file with this text."""
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     return path
 
 
 def places(data: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The keys that lead to each part of nested data."""
+    """Return the keys that lead to each part of nested data."""
     inner = (
         data.items()
         if isinstance(data, dict)
@@ -87,7 +87,7 @@ def places(data: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def spoiled(data: Any, place: tuple[Any, ...], by: Any) -> Any:
-    """The data with something else in one place."""
+    """Return the data with something else in one place."""
     if not place:
         return by
     made = dict(data) if isinstance(data, dict) else list(data)

@@ -104,7 +104,7 @@ def test_a_drawn_region_leaves_no_corner_out() -> None:
 
 
 def _corners(area: Element) -> list[Point]:
-    """The outer corners of a path of horizontal and vertical lines, in pixels."""
+    """Return the outer corners of a path of horizontal and vertical lines, in pixels."""
     made, height = list[Point](), 0.0
     for letter, number in re.findall(r"([HV])([\d.]+)", area.attrib["d"]):
         if letter == "H":

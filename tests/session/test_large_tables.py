@@ -63,7 +63,7 @@ def parts(*at: int) -> list[pd.DataFrame]:
 
 
 def asked(table: Table, adjacency: Adjacency) -> list[Any]:
-    """The results of questions of a session and of a plan, by the same bits."""
+    """Return the results of questions of a session and of a plan, by the same bits."""
     budget = ApproxDP(40, "1e-5")
     session = Session(table, budget=budget, adjacency=adjacency, bits=SeededBits(2))
     got = [
@@ -93,7 +93,7 @@ def expected() -> dict[Adjacency, list[Any]]:
 
 
 def written(folder: Path) -> Path:
-    """Three files: whole, without rows, and with ages and truth stored in another way."""
+    """Return three files: whole, without rows, and with ages and truth stored in another way."""
     one, two, three = (pa.Table.from_pandas(part) for part in parts(250, 250))
     other = three.set_column(
         three.schema.get_field_index("age"), "age", three["age"].cast(pa.int32())
@@ -202,7 +202,7 @@ CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 def named(folder: Path) -> Table:
-    """A table of chunks of a function, which names the files that it reads."""
+    """Return a table of chunks of a function, which names the files that it reads."""
     files = sorted(written(folder).glob("*.parquet"))
     chunks = Chunks(lambda: map(parquet.read_table, files), files=files)
     return Table(chunks, columns=COLUMNS)

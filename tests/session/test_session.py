@@ -729,7 +729,7 @@ def test_a_session_goes_on_where_it_was(tmp_path: Any) -> None:
 
 
 def _steps(one: Session) -> list[Any]:
-    """The answers' claims in the session's derivation."""
+    """Return the answers' claims in the session's derivation."""
     return list(one.derivation.premises[0].premises)
 
 

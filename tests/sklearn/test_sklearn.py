@@ -52,7 +52,7 @@ def people(n: int = 2000) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 @pytest.fixture
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One seeded source for all releases, so that what noise makes fail always fails."""
+    """Use one seeded source for all releases, so that what noise makes fail always fails."""
     right, bits = MomentMatrix.release, SeededBits(31)
 
     def release(self: MomentMatrix, data: Any, given: Any = None) -> Any:
@@ -204,7 +204,7 @@ def test_models_are_parts_of_scikit_learns_tools() -> None:
 
 
 def with_odd(thing: Any) -> Any:
-    """Records of which one holds something odd."""
+    """Return records of which one holds something odd."""
     x = np.ones((5, 3), object)
     x[2, 1] = thing
     return x

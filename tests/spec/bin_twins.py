@@ -23,20 +23,20 @@ def _nothing_in_common(matrices: Any, other: int, norm: Norm, adjacency: Adjacen
 
 
 def _half_open(axis: Any, value: Fraction) -> int | None:
-    """The last bin without its upper edge."""
+    """Count in the last bin without its upper edge."""
     return (
         None if not isinstance(axis, int) and value == axis[-1] else bin_counts.place(axis, value)
     )
 
 
 def _closed(axis: Any, value: Fraction) -> int | None:
-    """An inner edge in the bin below it."""
+    """Count an inner edge in the bin below it."""
     inner = not isinstance(axis, int) and value in axis[1:-1]
     return axis.index(value) - 1 if inner else bin_counts.place(axis, value)
 
 
 def _too_small(bins: int, weights: Sequence[int], noise: str) -> Fraction:
-    """The leaves alone, as if sums taught nothing."""
+    """Use the leaves alone, as if sums taught nothing."""
     return histogram.tree_error(bins, (1, *(0 for _ in weights[1:])), noise)
 
 

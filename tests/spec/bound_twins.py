@@ -21,7 +21,7 @@ from spec.theory.laws import real
 
 
 def _two_sided(change: Any) -> Any:
-    """The statement with one of its terms changed: (t, above, below, delta, e^epsilon)."""
+    """Return the statement with one of its terms changed: (t, above, below, delta, e^epsilon)."""
 
     def most(epsilon: Fraction, delta: Any, q: Any, t: int) -> Any:
         apart = [(mass, z - t) for mass, z in zip(q, score_drift._SCORES, strict=True)]
@@ -49,12 +49,12 @@ _SIDED_TWINS: dict[str, Any] = {
 
 
 def _gaussian(leak: Any, rare: int) -> Any:
-    """Another leak, and so many times delta."""
+    """Return another leak, and so many times delta."""
     return lambda mu, delta, deviation, reach: leak(mu) * deviation + rare * delta * reach
 
 
 def _least_error(**changes: Any) -> Any:
-    """The bound, of a changed budget."""
+    """Return the bound, of a changed budget."""
     return lambda **given: tracing_bound.least_error(**{**given, **changes})
 
 

@@ -24,7 +24,7 @@ from spec.theory.laws import real
 
 
 def _without(part: str, share: Fraction = Fraction(1)) -> Any:
-    """The claimed mu^2 less a share of one part's."""
+    """Return the claimed mu^2 less a share of one part's."""
 
     def mu_squared(release: Release) -> Fraction:
         parts = {

@@ -78,7 +78,7 @@ TWINS: dict[str, dict[str, Any]] = {
 
 
 def _by_position(right: Any, records: Sequence[Any], by: Any) -> Any:
-    """The first two records are a group, the next two another."""
+    """Group the first two records, then the next two."""
     found: Any = [[] for _ in range(by.groups)]
     for i, record in enumerate(records):
         found[i // 2 % by.groups].append(record)
@@ -86,7 +86,7 @@ def _by_position(right: Any, records: Sequence[Any], by: Any) -> Any:
 
 
 def _by_arrival(right: Any, records: Sequence[Any]) -> Any:
-    """A record is numbered among all of them, and not among its equals."""
+    """Number a record among all of them, and not among its equals."""
     return [(record, i) for i, record in enumerate(records)]
 
 

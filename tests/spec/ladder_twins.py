@@ -15,7 +15,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _overlapping(images: Sequence[Any], by: Any = None) -> list[Any]:
-    """Every record votes twice."""
+    """Let every record vote twice."""
     return list(pairwise(images))
 
 

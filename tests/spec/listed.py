@@ -62,7 +62,8 @@ def fails_for(name: str) -> list[str]:
 
 
 def _tests_that_call(obligation: str) -> list[str]:
-    """The tests of tests/spec/test_joint.py that expect a call of the obligation to raise."""
+    """Return the tests of tests/spec/test_joint.py that expect a call of the obligation to
+    raise."""
     tree = ast.parse((Path(__file__).parent / "test_joint.py").read_text(encoding="utf-8"))
     return [
         node.name
@@ -74,7 +75,7 @@ def _tests_that_call(obligation: str) -> list[str]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     by_file: dict[str, list[str]] = defaultdict(list)
     for name, obligation in tests._OBLIGATIONS.items():
         file, _, function = name.partition(":")

@@ -33,7 +33,7 @@ def _one_more(cells: Sequence[int], lower: int, upper: int, low: int, high: int)
 def _one_quartile(
     right: Any, cells: Sequence[int], lower: int, upper: int, k: int
 ) -> tuple[int, int]:
-    """All replaced records move the lower quartile."""
+    """Move the lower quartile by all replaced records."""
     p, q = quartiles.ranks(len(cells))
     ordered, n = sorted(cells), len(cells)
     last = ordered[q - 1]

@@ -11,7 +11,7 @@ from spec.theory.laws import real
 
 
 def _clamped(rows: robust_filters.Rows) -> robust_filters.Row:
-    """A mean that does not follow its data: it has a sensitivity."""
+    """Return a mean that does not follow its data: it has a sensitivity."""
     return robust_filters.mean([tuple(min(x, 100) for x in row) for row in rows])
 
 

@@ -83,12 +83,12 @@ def test_no_mechanism_beats_the_two_point_bound() -> None:
 
 
 def _at_one_dataset_for_sure(epsilon: Fraction, step: Fraction, most: int) -> Any:
-    """The proof without its b: as if the estimate were wrong with certainty."""
+    """Return the proof without its b: as if the estimate were wrong with certainty."""
     return max(k * step / 2 for k in range(1, most + 1))
 
 
 def _privacy_forgotten_for_distance(epsilon: Fraction, step: Fraction, most: int) -> Any:
-    """All k neighbors paid for with a single epsilon."""
+    """Pay for all k neighbors with a single epsilon."""
     return most * float(step) / 2 / (1 + math.exp(epsilon))
 
 
@@ -142,7 +142,7 @@ def _divergences(m: Floats, other: Floats) -> float:
 
 
 def _channels() -> list[tuple[Floats, float]]:
-    """Random channels Q[x, y] with the epsilon they have; some are nearly one-sided or
+    """Return random channels Q[x, y] with the epsilon they have; some are nearly one-sided or
     symmetric."""
     rng, found = np.random.default_rng(_SEED), list[tuple[Floats, float]]()
     for _ in range(2000):
@@ -197,7 +197,8 @@ def test_a_smaller_divergence_is_caught(limit: Callable[[float, float], float]) 
 
 
 def _response_masses(frequency: float, epsilon: float, n: int) -> Floats:
-    """The law of how many of n randomized answers are 1, for answers 1 with this frequency."""
+    """Return the law of how many of n randomized answers are 1, for answers 1 with this
+    frequency."""
     keep = 1 / (1 + math.exp(-epsilon))
     reported = frequency * keep + (1 - frequency) * (1 - keep)
     masses: Floats = binom.pmf(np.arange(n + 1), n, reported)

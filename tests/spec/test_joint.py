@@ -103,8 +103,9 @@ def test_the_probability_of_abstaining_is_that_of_the_rounded_noise(weight: int 
 
 
 def _worst_error(estimate: Callable[[Any], Any], votes: Sequence[int], n: int, mu: float) -> float:
-    """The largest root mean squared error over sums of n votes, of an estimate made from the sum
-    plus normal noise of deviation 2 / mu: mu-GDP under replace. By quadrature over 30 sd."""
+    """Return the largest root mean squared error over sums of n votes, of an estimate made from
+    the sum plus normal noise of deviation 2 / mu: mu-GDP under replace. By quadrature over 30
+    sd."""
     z = np.linspace(-15, 15, 3001)
     density = norm.pdf(z) * (z[1] - z[0])
     squares = [

@@ -140,7 +140,7 @@ _SHARED: dict[str, tuple[str, ...]] = {
 
 @cache
 def _remembered(right: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, which computes what it is asked once for all tests."""
+    """Return the same function, which computes what it is asked once for all tests."""
     answers: dict[Any, Any] = {}
 
     def once(*given: Any) -> Any:
@@ -256,7 +256,7 @@ def test_every_obligation_that_takes_its_statement_has_twins() -> None:
 
 
 def _louder(module: Any) -> Plant:
-    """Half the noise in the law, under the old claim."""
+    """Halve the noise in the law, under the old claim."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         right = module.law

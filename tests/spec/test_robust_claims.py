@@ -136,7 +136,7 @@ def _scattered(rng: np.random.Generator) -> Any:
 
 
 def _graded(rng: np.random.Generator) -> Any:
-    """A heavy tail that a threshold cuts somewhere."""
+    """Return a heavy tail that a threshold cuts somewhere."""
     rows = rng.standard_normal((40, 3))
     rows[:12, 0] += np.linspace(2, 14, 12)
     return rows

@@ -14,13 +14,13 @@ from spec.theory.obligations import ObligationFailed
 
 
 def _from_a_third(full: Fraction) -> Weight:
-    """A record counts from a third of all on: a < 1/2."""
+    """Count a record from a third of all on: a < 1/2."""
     p, q = full.numerator, full.denominator
     return lambda degree, n: min(max(0, q * (3 * degree - n)), (2 * p - q) * n)
 
 
 def _from_one_less(full: Fraction) -> Weight:
-    """A record counts from (n - 1) / 2 friends on: half of all are enough."""
+    """Count a record from (n - 1) / 2 friends on: half of all are enough."""
     p, q = full.numerator, full.denominator
     return lambda degree, n: min(max(0, q * (2 * degree - n + 1)), (2 * p - q) * n)
 

@@ -133,7 +133,7 @@ def test_records_in_the_plane_move_no_further() -> None:
 
 
 def _changed(sides: Sides, rng: random.Random) -> Sides:
-    """Another edge, or records that move from one block to another."""
+    """Return another edge, or records that move from one block to another."""
     rows, left, right = list(sides.rows), list(sides.left), list(sides.right)
     i, k = rng.sample(range(len(rows)), 2)
     if rng.random() < 0.4:

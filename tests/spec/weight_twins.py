@@ -13,7 +13,7 @@ from spec.theory.weighted_releases import Release
 
 
 def _less(part: str, share: Fraction) -> Callable[[Release], Fraction]:
-    """The claimed mu^2 less a share of one part's."""
+    """Return the claimed mu^2 less a share of one part's."""
 
     def mu_squared(release: Release) -> Fraction:
         parts = {"agreement": release.mu_agreement**2, "mean": 1 / release.multiplier**2}

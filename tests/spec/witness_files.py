@@ -97,7 +97,7 @@ def witness_of_bets() -> dict[str, Any]:
 
 
 def forged(witness: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    """One field of it changed, and sealed again."""
+    """Return one field of it changed, and sealed again."""
     made = copy.deepcopy(witness)
     place = made
     for step in path[:-1]:

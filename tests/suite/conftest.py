@@ -30,7 +30,7 @@ _IMPORTS = (
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """A suite of somebody else's: the count, copied under another name."""
+    """Return a suite of somebody else's: the count, copied under another name."""
     for tree in ("mechanisms", "spec", "audits"):
         (tmp_path / tree).mkdir()
         source = (ROOT / "dpverify" if tree == "mechanisms" else ROOT) / tree / "noisy_count.py"

@@ -122,7 +122,7 @@ QUERIES: list[tuple[Query, Domain]] = [
 
 
 def lemmas() -> Iterator[Derivation[Any]]:
-    """All of them; where one is refused there is none."""
+    """Yield all of them; where one is refused there is none."""
     for query, domain in (*QUERIES, *_in_units()):
         for near in (ADD, REPLACE, FRIENDS, EXCHANGED, Friendly(NEAR.predicate, 2)):
             kept = isinstance(query, (KeptCount, KeptMean))
@@ -175,7 +175,7 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
 
 
 def gaussian(near: Adjacency, domain: Domain = ONE, share: Fraction = Fraction(2, 5)) -> Any:
-    """The claim of a Gaussian filter for at most 100 records."""
+    """Return the claim of a Gaussian filter for at most 100 records."""
     filter_ = GaussianFilter(
         adjacency=near,
         nearness=NEAR,

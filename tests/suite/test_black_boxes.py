@@ -49,7 +49,8 @@ def _changed(old: str, new: str) -> str:
 
 @pytest.fixture
 def suite(tmp_path: Path, forget: Callable[[], None]) -> Path:
-    """A suite that is one file, which tests change; of that nothing is left to other tests."""
+    """Return a suite that is one file, which tests change; of that nothing is left to other
+    tests."""
     (tmp_path / "audits").mkdir()
     _write(tmp_path, _BOXES)
     return tmp_path

@@ -27,7 +27,7 @@ def _git(folder: Path, *command: str) -> None:
 
 @pytest.fixture
 def repository(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The foreign suite with two counts, committed; of this package nothing changed."""
+    """Return the foreign suite with two counts, committed; of this package nothing changed."""
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     monkeypatch.setattr(changed, "_changed_in_the_package", lambda root: set())

@@ -49,8 +49,8 @@ def _by_name(engine: Engine, units: list[Unit], options: Options) -> dict[str, U
 
 
 def _check_bad(found: dict[str, UnitFinished], options: Options) -> None:
-    """One unit died once and was done again, one always died; nothing else was lost, or done
-    twice."""
+    """Check that one unit died once and was done again and one always died; nothing else was
+    lost, or done twice."""
     assert found["once"].outcome is Outcome.HELD
     assert options.begun("once") == 2
     assert (found["always"].outcome, found["raises"].outcome) == (Outcome.INVALID,) * 2
@@ -142,7 +142,7 @@ def test_all_engines_have_the_same_results(
 
 
 def _lines(path: Path) -> list[str]:
-    """The results as text, without how long they took, in an order of their own."""
+    """Return the results as text, without how long they took, in an order of their own."""
     units = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return sorted(
         json.dumps({**unit, "seconds": 0}, sort_keys=True)

@@ -89,7 +89,7 @@ EXPERIMENTS = Experiment(
 
 
 def _suite(folder: Path, *edits: tuple[str, str]) -> Path:
-    """The count, copied under another name, with an experiment; its text edited."""
+    """Return the count, copied under another name, with an experiment; its text edited."""
     for tree in ("mechanisms", "spec", "audits"):
         (folder / tree).mkdir(parents=True)
         source = (ROOT / "dpverify" if tree == "mechanisms" else ROOT) / tree / "noisy_count.py"
@@ -128,7 +128,7 @@ def _units(path: Path, kind: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def whole(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The events of one run. A right order is not shown with probability below 1e-4."""
+    """Return the events of one run. A right order is not shown with probability below 1e-4."""
     file = tmp_path_factory.mktemp("events") / "whole.jsonl"
     assert main([*_run(toy), "--jsonl", str(file)]) == 0
     return file

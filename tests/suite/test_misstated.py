@@ -43,7 +43,7 @@ def refused(lemma: AnyDerivation, **changes: Any) -> str | None:
 
 
 def of(kind: str, near: object = None, **parameters: Any) -> Any:
-    """The first lemma of this kind, adjacency and parameters."""
+    """Return the first lemma of this kind, adjacency and parameters."""
     for lemma in LEMMAS.values():
         said: Any = lemma.conclusion
         alike = said.query.kind == kind and near in (None, said.adjacency)
@@ -136,7 +136,7 @@ def test_only_counts_move_one_way_and_only_under_add_remove() -> None:
 
 
 def _hypotheses(lemma: AnyDerivation, **changes: Any) -> Any:
-    """The lemma's, with another one in place of the comparison."""
+    """Return the lemma's, with another one in place of the comparison."""
     said: Any = lemma.conclusion
     return frozenset(
         replace(one, **changes) if isinstance(one, Compared) else one for one in said.hypotheses
@@ -293,7 +293,7 @@ def test_an_obligation_that_declares_nothing_shows_nothing() -> None:
 
 @pytest.fixture
 def counted(tmp_path: Path) -> Path:
-    """A suite with a count of its own, and the theory that it rests on."""
+    """Return a suite with a count of its own, and the theory that it rests on."""
     for tree in ("mechanisms", "spec", "audits"):
         (tmp_path / tree).mkdir()
         source = (ROOT / "dpverify" if tree == "mechanisms" else ROOT) / tree / "noisy_count.py"

@@ -42,7 +42,7 @@ def _units(path: Path, kind: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The events of one run. A right mechanism is not HELD with probability below 1e-4."""
+    """Return the events of one run. A right mechanism is not HELD with probability below 1e-4."""
     file = tmp_path_factory.mktemp("rates") / "whole.jsonl"
     assert main([*RUN, "--jsonl", str(file)]) == 0
     return file

@@ -31,7 +31,7 @@ Witness = dict[str, Any]
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Suite:
-    """Two exhibits of ours, with a folder of witnesses of its own."""
+    """Return two exhibits of ours, with a folder of witnesses of its own."""
     (tmp_path / refutations.FOLDER).mkdir(parents=True)
     names = (NAME, "clean_mean")
     for path in map(refutations.path_of, names):
@@ -40,7 +40,7 @@ def suite(tmp_path: Path) -> Suite:
 
 
 def _change(suite: Suite, change: Callable[[Witness], object], *, name: str = NAME) -> str:
-    """The new digest of a witness that was changed, and sealed again as its writer would."""
+    """Return the new digest of a witness that was changed, and sealed again as its writer would."""
     file = suite.root / refutations.path_of(name)
     witness = json.loads(file.read_text(encoding="ascii"))
     change(witness)
@@ -128,7 +128,7 @@ def test_files_of_no_exhibit_are_named(suite: Suite) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A suite of somebody else's: one exhibit."""
+    """Return a suite of somebody else's: one exhibit."""
     for tree in ("mechanisms", "spec", "audits/exhibits"):
         (tmp_path / tree).mkdir(parents=True)
     exhibit = f"audits/exhibits/{NAME}.py"

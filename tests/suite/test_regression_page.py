@@ -88,8 +88,8 @@ def test_every_input_of_the_action_is_used_and_none_is_put_into_a_script() -> No
 
 
 def _asked(step: dict[str, Any], folder: Path, inputs: dict[str, str]) -> list[list[str]]:
-    """The commands that a step's script runs, with programs that only write down how they are
-    called."""
+    """Return the commands that a step's script runs, with programs that only write down how they
+    are called."""
     for program in ("dpverify", "python"):
         file = folder / program
         file.write_text(_STUB, encoding="utf-8")

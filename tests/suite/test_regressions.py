@@ -54,7 +54,7 @@ def _write(path: Path, events: list[Event]) -> Path:
 
 @pytest.fixture
 def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """The exit code and what is printed, lines by lines and cells by cells."""
+    """Return the exit code and what is printed, lines by lines and cells by cells."""
 
     def run(old: list[Event], new: list[Event], *fail: str) -> tuple[int, list[list[str]]]:
         files = [_write(tmp_path / name, run) for name, run in (("old", old), ("new", new))]

@@ -42,7 +42,7 @@ def _few_repeats() -> Iterator[None]:
 def whole(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[str], Path]:
-    """A command, and the events of a whole run."""
+    """Return a command, and the events of a whole run."""
     file = tmp_path_factory.mktemp("whole") / "events.jsonl"
     assert main([*request.param, *SEED, "--jsonl", str(file)]) in (0, 4)
     return request.param, file

@@ -53,7 +53,7 @@ def _result(name: str, outcome: Outcome = Outcome.HELD, **data: Any) -> UnitFini
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Callable[..., Path]:
-    """A file of a run with these units."""
+    """Return a file of a run with these units."""
     made = list[Path]()
 
     def store(*units: UnitFinished, started: RunStarted = STARTED) -> Path:

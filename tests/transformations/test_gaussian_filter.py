@@ -30,7 +30,7 @@ HALF = Fraction(1, 2)
 def make(
     adjacency: Adjacency = ADD, share: Any = HALF, rows: int = 100, **changes: Any
 ) -> GaussianFilter:
-    """One whose threshold is the least that is allowed."""
+    """Return one whose threshold is the least that is allowed."""
     sigma, missed = changes.pop("sigma", Fraction(30)), changes.pop("missed", Fraction(1, 10**6))
     above = 1
     while not RoundedGaussian(sigma).falls_short(above, missed / rows):

@@ -133,7 +133,7 @@ def test_rows_are_rounded_up_to_few_numbers() -> None:
 
 
 def keys(made: GaussianCoreMean) -> Iterator[int]:
-    """All from the least on for a while, then some."""
+    """Yield all from the least on for a while, then some."""
     key = made._least_rows
     for _ in range(90):
         yield key
@@ -175,7 +175,7 @@ def test_the_assumed_number_of_rows_is_above_the_released_one(
 
 
 def drawn(made: Any, n: int, seed: int, size: int) -> Any:
-    """All records at one point."""
+    """Return all records at one point."""
     law = Law(made.plan, np.full((n, 2), 7.0), made.adjacency, DOMAIN)
     return law.sample(SeededBits(23, seed), size)
 

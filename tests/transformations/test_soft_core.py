@@ -43,7 +43,7 @@ def mapped(records: Records, about: int = 0) -> Images:
 
 
 def stated(records: Records, full: Fraction) -> tuple[int, Fraction]:
-    """The agreement and the mean (0 without weights) of the spec."""
+    """Return the agreement and the mean (0 without weights) of the spec."""
     agreement, weights = spec.law(records, lambda x, y: abs(x - y) <= 1000, full)
     total = sum(w * x for w, x in zip(weights, records, strict=True))
     return agreement, Fraction(total, sum(weights)) if sum(weights) else Fraction(0)

@@ -96,7 +96,8 @@ def _claims(within: Adjacency, universe: Sequence[int], inner: Any, most: int) -
 
 
 def _farther(given: Map, pairs: Pairs, within: Adjacency, apart: int) -> Fraction:
-    """The most of a mass that cannot be coupled so that at most so many steps lead between."""
+    """Return the most of a mass that cannot be coupled so that at most so many steps lead
+    between."""
     most = max(len(one) for pair in pairs for data in pair for one in given(data))
     near = edges(within, SIGNS, most)
     close = {pair for k in range(1, apart + 1) for pair in steps(near, k)}

@@ -98,7 +98,7 @@ def _released(values: Sequence[int], seen: int) -> int:
 
 
 def _unreleased(values: Sequence[int], seen: int) -> int:
-    """The sum itself: that is no chain, but a second look at the first block."""
+    """Return the sum itself: that is no chain, but a second look at the first block."""
     return sum(values)
 
 
