@@ -220,8 +220,8 @@ _GRID = [Fraction(i, 4) for i in (0, 1, 2, 3, 4, 6, 8, 12)]
 
 
 def _turn(pair: RealPair) -> tuple[RealPair, Fraction]:
-    """Return an outcome that speaks for one becomes one that speaks for the other; and the
-    share."""
+    """Turn an outcome that speaks for one side into one that speaks for the other; return the
+    share, too."""
     p, q = ({**law} for law in pair)
     with mp.workdps(DIGITS):
         _, low, *_, high, _ = sorted(p, key=lambda outcome: p[outcome] / q[outcome])

@@ -136,8 +136,8 @@ def true_masses(blocks: Blocks, largest: int) -> dict[int, Any]:
 
 
 def check_integers(values: Any, accepted: Any, open_: Any, blocks: Blocks) -> int:
-    """Return each integer's accepted words are no more than its mass, and with the open ones no
-    less."""
+    """Check that each integer's accepted words are no more than its mass, and with the open ones
+    no less."""
     largest = int(np.abs(values).max())
     size, unknown = len(values), int(open_.sum())
     sure = accepted & ~open_

@@ -89,7 +89,8 @@ EXPERIMENTS = Experiment(
 
 
 def _suite(folder: Path, *edits: tuple[str, str]) -> Path:
-    """Return the count, copied under another name, with an experiment; its text edited."""
+    """Return a suite with the count, copied under another name, and an experiment; its text is
+    edited."""
     for tree in ("mechanisms", "spec", "audits"):
         (folder / tree).mkdir(parents=True)
         source = (ROOT / "dpverify" if tree == "mechanisms" else ROOT) / tree / "noisy_count.py"

@@ -136,7 +136,7 @@ def test_only_counts_move_one_way_and_only_under_add_remove() -> None:
 
 
 def _hypotheses(lemma: AnyDerivation, **changes: Any) -> Any:
-    """Return the lemma's, with another one in place of the comparison."""
+    """Return the lemma's hypotheses, with another one in place of the comparison."""
     said: Any = lemma.conclusion
     return frozenset(
         replace(one, **changes) if isinstance(one, Compared) else one for one in said.hypotheses

@@ -63,7 +63,7 @@ def _delta(shift: float, n: int, algorithm: int) -> Any:
 
 
 def _without(side: int) -> Sides:
-    """Return one row of 501 and 500 removed (side 0), or one of 500 and 500 (side 1)."""
+    """Remove one row of 501 and 500 (side 0), or of 500 and 500 (side 1)."""
     rows = _robust.clusters(1001, 10, 1e4, seed=0)[0]
     return (rows, rows[1:]) if side == 0 else (rows[1:], rows[1:-1])
 
