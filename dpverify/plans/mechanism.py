@@ -33,6 +33,7 @@ from dpverify.plans.plan import (
 from dpverify.plans.streaming import Job, laws, streaming
 from dpverify.privacy import (
     Adjacency,
+    ApproxDP,
     Derivation,
     Domain,
     GaussianDP,
@@ -177,11 +178,12 @@ class Mechanism(ABC, Generic[Estimate]):
             raise TypeError(_NOT_A_BUDGET.format(budget))
         base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
 
-        if isinstance(budget, PureDP) and isinstance(base.claim.guarantee, GaussianDP):
+        pure = isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta)
+        if pure and isinstance(base.claim.guarantee, GaussianDP):
             other = "noise='laplace', or " if "noise" in base.parameters else ""
             raise ValueError(
                 f"budget = {budget}: no amount of Gaussian noise is pure DP; give {other}an "
-                "ApproxDP or ZeroConcentratedDP budget."
+                "ApproxDP budget with a delta above 0, or a ZeroConcentratedDP one."
             )
 
         def made(multiplier: Fraction) -> Guarantee:

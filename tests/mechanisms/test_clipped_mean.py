@@ -11,10 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP, PureDP, SeededBits
+from dpverify import (
+    Adjacency,
+    ApproxDP,
+    ClippedMean,
+    GaussianDP,
+    NoisyCount,
+    PureDP,
+    SeededBits,
+)
 from dpverify import VectorMeanEstimate as Estimate
 from dpverify.grid.transcripts import transcript
 from dpverify.plans import RoundedGaussian
+from dpverify.privacy import Guarantee
 from dpverify.suite.refinement import compare_facts
 from spec import clipped_mean as spec
 from tests.mechanisms.clipped import ADD, REPLACE, STRETCHED, cloud, mean
@@ -257,8 +266,11 @@ def test_a_power_of_two_common_to_matrix_and_radius_changes_nothing() -> None:
         assert other._query() == mean(matrix=STRETCHED, radius=0.75)._query()
 
 
-def test_a_pure_budget_is_told_what_to_give() -> None:
+@pytest.mark.parametrize("budget", [PureDP(1), ApproxDP(1, 0)], ids=str)
+def test_a_pure_budget_is_told_what_to_give(budget: Guarantee) -> None:
     with pytest.raises(
         ValueError, match=r"no amount of Gaussian noise is pure DP; give an ApproxDP"
     ):
-        ClippedMean.for_budget(PureDP(1), adjacency=ADD, center=(0, 0), radius=1)
+        ClippedMean.for_budget(budget, adjacency=ADD, center=(0, 0), radius=1)
+    with pytest.raises(ValueError, match=r"is pure DP; give noise='laplace', or an ApproxDP"):
+        NoisyCount.for_budget(budget, adjacency=ADD, noise="gaussian")
