@@ -122,12 +122,8 @@ def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
     degrees. Noncentral is chi-square of d + 2 k degrees for a Poisson k of mean m^2 / 2, so
     derivatives by m^2 are half of what two more degrees add.
     """
-    mean = offset * offset / 2
-    spread = _WIDE * (math.sqrt(mean) + 3)
-    first = max(0, math.floor(mean - spread))
-    k = np.arange(first, math.ceil(mean + spread) + 1)
-    weights = np.exp(k * math.log(mean) - mean - gammaln(k + 1)) if mean else (k == 0) * 1.0
-    half, square = d / 2 + np.arange(first, first + len(k) + 2), radius * radius / 2
+    k, weights = poisson(offset * offset / 2)
+    half, square = d / 2 + np.arange(k[0], k[0] + len(k) + 2), radius * radius / 2
     shares = gammainc(half, square)
     zero, one, two = (float(weights @ shares[i : i + len(k)]) for i in range(3))
     if outside == "mask":
@@ -138,6 +134,15 @@ def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
     whole = shares[1:] + radius * inverse * gammaincc(half - 0.5, square)
     ratio, more = float(weights @ whole[:-1]), float(weights @ whole[1:])
     return Moment(offset * ratio, ratio, ratio + offset**2 * (more - ratio), zero)
+
+
+def poisson(mean: float) -> tuple[Floats, Floats]:
+    """List the values k of a Poisson law that are not too rare to count, and their probabilities."""
+    spread = _WIDE * (math.sqrt(mean) + 3)
+    first = max(0, math.floor(mean - spread))
+    k = np.arange(first, math.ceil(mean + spread) + 1)
+    weights = np.exp(k * math.log(mean) - mean - gammaln(k + 1)) if mean else (k == 0) * 1.0
+    return k.astype(np.float64), np.asarray(weights)
 
 
 def farthest(d: int, outside: Outside) -> float:

@@ -149,7 +149,9 @@ def best_shares(
     if record_radius is not None:
         moves = 2 if adjacency is Adjacency.REPLACE else 1
         deviation = moves / (size * math.sqrt(left))
-        drawn = best_drawn(columns, record_radius, n_max, deviation)
+        ball = max(least * math.sqrt(left), record_radius)
+        offset = math.sqrt((ball - record_radius) * (ball + record_radius))
+        drawn = best_drawn(columns, ball, n_max, deviation, offset)
     return {
         "directions": count,
         "votes": votes,

@@ -17,12 +17,14 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln
 
-from dpverify.estimation.clipped_response import Outside, moment
+from dpverify.estimation.clipped_response import Outside, moment, poisson
 from dpverify.privacy.numbers import Floats
 
 _LEAST_INSIDE = 1e-3  # share of the records; a ball with fewer tells nothing
 _PARTS = 16  # candidates of the radius to which records are drawn in, as parts of the ball's radius
 _NEARLY = 1.05
+_FARTHEST = 1000.0  # deviations from a center to a mean; beyond, spreads are a thousandth of it
+_FAR = 1e100  # stands for every longer length, whose square may be infinite
 # derivative of a limited mean by the mean; below it the ball is far from the records
 _LEAST_RESPONSE = 0.01
 _NEAR_ZERO = 1e-3  # least magnitude of half the degrees less one, by which sums are divided
@@ -106,38 +108,45 @@ class LeftOut:
 
 
 @lru_cache(maxsize=256)
-def drawn_response(d: int, radius: float, reach: float) -> tuple[float, float]:
+def drawn_response(d: int, radius: float, reach: float, offset: float = 0.0) -> tuple[float, float]:
     """Compute how the mean of the records in a ball, drawn in to ``reach``, follows the mean of
-    all, and the variance of such a record in each coordinate.
+    all, which is ``offset`` from the ball's center, and the variance of such a record in each
+    coordinate, on average.
 
-    A record counts by h y, h = min(1, reach / |y|). With Q chi-square, E h y is E h times the
-    mean for Q of d + 2 degrees (Stein), and E h^2 y_j^2 is E min(Q, reach^2) / d for d degrees;
-    both over the share inside. Returns (1, 1) for a ball with less than a thousandth of the
-    records about its center.
+    A record counts by h y, h = min(1, reach / |y|). With Q a noncentral chi-square, E h y is E h
+    times the mean for Q of d + 2 degrees (Stein), and E h^2 |y|^2 is E min(Q, reach^2) for d
+    degrees; both over the share inside. Returns (1, 1) for a ball with less than a thousandth of
+    the records. Long lengths are scaled down together: only their ratios matter there.
     """
-    inside, outer = float(gammainc(d / 2, radius * radius / 2)), radius * radius / 2
+    lengths = [min(length, _FAR) for length in (radius, reach, offset)]
+    scale = _FARTHEST / max(lengths[2], _FARTHEST)
+    radius, reach, offset = (scale * length for length in lengths)
+    extra, weights = poisson(offset * offset / 2)
+    half, outer, square = d / 2 + extra, radius * radius / 2, reach * reach / 2
+    shares, short = gammainc(half, outer), gammainc(half, square)
+    inside = float(weights @ shares)
     if inside < _LEAST_INSIDE:
         return 1.0, 1.0
-    half, square = d / 2 + 1, reach * reach / 2
-    inverse = math.exp(gammaln(half - 0.5) - gammaln(half)) / math.sqrt(2)
-    between = float(gammainc(half - 0.5, outer) - gammainc(half - 0.5, square))
-    whole = float(gammainc(half, square))
-    ratio = (whole + reach * inverse * between) / inside
-    beyond = inside - float(gammainc(d / 2, square))
-    return ratio, (whole + reach * reach / d * beyond) / inside
+    own = float(weights @ (2 * half * gammainc(half + 1, square) + reach**2 * (shares - short)))
+    half = half + 1
+    inverse = np.exp(gammaln(half - 0.5) - gammaln(half)) / math.sqrt(2)
+    between = gammainc(half - 0.5, outer) - gammainc(half - 0.5, square)
+    ratio = float(weights @ (gammainc(half, square) + reach * inverse * between)) / inside
+    return ratio, max(own / inside - (ratio * offset) ** 2, 0.0) / d
 
 
-def best_drawn(d: int, radius: float, n: int, noise: float) -> Fraction:
+def best_drawn(d: int, radius: float, n: int, noise: float, offset: float = 0.0) -> Fraction:
     """Choose the share of the ball's radius to which n normal records are drawn in: the largest
     with which the squared error is within a twentieth of the least.
 
-    noise: the deviation of the noise on their sum, over the length of a record. The fewer
-    records are drawn in, the less it matters that inliers are not quite normal.
+    noise: the deviation of the noise on their sum, over the length of a record. offset: the
+    distance of their mean from the ball's center. The fewer records are drawn in, the less it
+    matters that inliers are not quite normal.
     """
     inside = float(gammainc(d / 2, radius * radius / 2))
 
     def square(share: Fraction) -> float:
-        ratio, own = drawn_response(d, radius, float(share) * radius)
+        ratio, own = drawn_response(d, radius, float(share) * radius, offset)
         number = n * max(inside, _LEAST) * ratio
         return own * n * inside / number**2 + (noise * float(share) * radius / number) ** 2
 
@@ -147,14 +156,18 @@ def best_drawn(d: int, radius: float, n: int, noise: float) -> Fraction:
 
 
 def left_out(
-    d: int, radius: float, halves: Sequence[float], axes: Floats, reach: float | None = None
+    d: int,
+    radius: float,
+    halves: Sequence[float],
+    axes: Floats,
+    drawn: tuple[float, float] | None = None,
 ) -> LeftOut:
     """Compute the effect of slabs of these half widths across ``axes``, of shape (slabs, d).
 
-    reach: None, or the length to which records are drawn in; then the mean of these is taken over
-    their response (``drawn_response``), so that it follows the mean one for one. A record has the
-    variance V over the response squared, and (mean of these - mean of all) the variance (V / F + I
-    - 2 R) / n, R = I but along slabs, where less follows.
+    drawn: None, or ``drawn_response`` where records are drawn in; then the mean of these is taken
+    over their response, so that it follows the mean one for one. A record has the variance V over
+    the response squared, and (mean of these - mean of all) the variance (V / F + I - 2 R) / n, R = I
+    but along slabs, where less follows.
 
     With F the share of all n records that is left, and V their variance, (mean of these - mean
     of all) has the variance (I - 2 V + V / F) / n: the mean of all is 1 / n times the sum of
@@ -164,8 +177,8 @@ def left_out(
     inside = float(gammainc(d / 2, radius * radius / 2))
     follows = float(gammainc(d / 2 + 1, radius * radius / 2)) / max(inside, _LEAST)
     own = np.full(d, follows)
-    if reach is not None:
-        ratio, variance = drawn_response(d, radius, reach)
+    if drawn is not None:
+        ratio, variance = drawn
         follows, own = 1.0, np.full(d, variance / ratio**2)
     left, lost = inside, np.zeros(d)
     for half, axis in zip(halves, axes, strict=True):

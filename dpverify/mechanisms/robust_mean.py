@@ -100,8 +100,9 @@ _LARGEST_DEVIATION = 1 << 30  # in parts of a bin; slabs are never that wide
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
 _QUANTILE = 3.1  # above the normal quantile at 1 - _UNSURE
 _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
+_LEAST_DRAWN = Fraction(1, 64)  # with less, records would be rounded to nothing
 _DRAWN = rational(
-    lambda share: 0 < share <= 1, ": give a share of the radius, above 0 and at most 1."
+    lambda share: _LEAST_DRAWN <= share <= 1, ": give a share of the radius, from 1/64 to 1."
 )
 
 
@@ -525,19 +526,31 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             axes[len(axes) - len(named) + np.arange(len(named)), named] = 1
         with np.errstate(all="ignore"):
             length = float(np.ldexp(float(radius), exponent))
-            reach = float(self.drawn) * length if self.drawn < 1 else None
-            found = left_out(self.columns(), length, halves.tolist(), axes, reach)
-            own = found.deviation(number, np.ldexp(step, exponent))
-            return np.asarray(np.ldexp(own, -exponent))
+            own = self._drawn_in(radius)
+            found = left_out(self.columns(), length, halves.tolist(), axes, own)
+            deviation = found.deviation(number, np.ldexp(step, exponent))
+            return np.asarray(np.ldexp(deviation, -exponent))
 
-    def _response(self, radius: int) -> float:
-        """Return the mean of normal records that are drawn in over the mean of all; 1 where no
-        record is drawn in.
+    def _drawn_in(self, radius: int) -> tuple[float, float] | None:
+        """Give ``drawn_response`` for this ball; None where nobody is drawn in.
+
+        The ball's radius is that of records and the center's distance from their mean, in
+        quadrature.
         """
         if self.drawn == 1:
-            return 1.0
-        length = math.ldexp(float(radius), self._nearness().exponent)
-        return drawn_response(self.columns(), length, float(self.drawn) * length)[0]
+            return None
+        exponent, own = self._nearness().exponent, exact(self.record_radius, "record_radius")
+        cell = Fraction(2) ** exponent
+        square = (radius * cell) ** 2 - own**2
+        offset = to_float(root_up(max(square, Fraction(0)), ROOT_BITS))
+        length, reach = (to_float(own * cell) for own in (radius, reach_of(radius, self.drawn)))
+        return drawn_response(self.columns(), length, reach, offset)
+
+    def _response(self, radius: int) -> float:
+        """Give what the mean of normal records that are drawn in is over that of all; 1 where
+        nobody is."""
+        found = self._drawn_in(radius)
+        return 1.0 if found is None else found[0]
 
     def _back(self, cells: Floats) -> Floats:
         """Convert cells to the data's units."""

@@ -127,9 +127,12 @@ TWINS: dict[str, dict[str, Any]] = {
         "0.09": Fraction(9, 100),
     },
     "robust_mean:obligation_response": {
-        "of one column more": lambda d, radius, reach: robust_mean.response(d + 1, radius, reach),
-        "one for one": lambda d, radius, reach: 1,
-        "nobody left out": lambda d, radius, reach: robust_mean.response(d, 40, reach),
+        "of one column more": lambda d, *own: robust_mean.response(d + 1, *own),
+        "one for one": lambda *_: 1,
+        "nobody left out": lambda d, radius, *own: robust_mean.response(d, 40, *own),
+        "as if nothing were off": lambda d, radius, reach, off: robust_mean.response(
+            d, radius, reach
+        ),
     },
     "robust_mean:obligation_loss": {"nine tenths": Fraction(9, 10), "double": Fraction(2)},
 }
