@@ -137,7 +137,7 @@ def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
 
 
 def poisson(mean: float) -> tuple[Floats, Floats]:
-    """List the values k of a Poisson law that are not too rare to count, and their probabilities."""
+    """List the values k of a Poisson law that are not too rare to count, with probabilities."""
     spread = _WIDE * (math.sqrt(mean) + 3)
     first = max(0, math.floor(mean - spread))
     k = np.arange(first, math.ceil(mean + spread) + 1)

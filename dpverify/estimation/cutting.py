@@ -166,8 +166,8 @@ def left_out(
 
     drawn: None, or ``drawn_response`` where records are drawn in; then the mean of these is taken
     over their response, so that it follows the mean one for one. A record has the variance V over
-    the response squared, and (mean of these - mean of all) the variance (V / F + I - 2 R) / n, R = I
-    but along slabs, where less follows.
+    the response squared, and (mean of these - mean of all) the variance (V / F + I - 2 R) / n,
+    R = I but along slabs, where less follows.
 
     With F the share of all n records that is left, and V their variance, (mean of these - mean
     of all) has the variance (I - 2 V + V / F) / n: the mean of all is 1 / n times the sum of
