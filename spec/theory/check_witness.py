@@ -36,9 +36,7 @@ def _require(true: bool, otherwise: str) -> None:
 
 
 def check(witness: Any) -> list[str]:
-    """Return what was verified, in words. Raises ValueError (malformed: KeyError, ...)
-    otherwise.
-    """
+    """Return what was verified, in words, or raise ValueError (malformed: KeyError, ...)."""
     _require(witness["schema"] == {"name": "dpverify witness", "version": 1}, "unknown schema")
     text = json.dumps({**witness, "sha256": ""}, sort_keys=True, allow_nan=False)
     _require(hashlib.sha256(text.encode()).hexdigest() == witness["sha256"], "checksum differs")
@@ -74,9 +72,7 @@ def neighbors(name: str, data: Any, relation: str, **_: Any) -> str:
 
 
 def on_claim(guarantee: str, epsilon: float, delta: float) -> str:
-    """Return words that delta >= delta(epsilon) of the guarantee, or that this is taken on
-    trust.
-    """
+    """Return words that delta >= delta(epsilon) of the guarantee, or that this is trusted."""
     _require(epsilon >= 0 and 0 <= delta < 1, f"no claim has a point ({epsilon}, {delta})")
     call = re.fullmatch(r"(perfect|pure|approx|zcdp|a?gaussian)(?:\((.*)\))?", guarantee)
     if call is None:
@@ -122,9 +118,10 @@ def joint(witness: Any, proof: Any) -> str:
     """Return words that the counts refute the point, and the certified epsilon besides."""
     (_,), (k, n, j, m), run = witness["events"], proof["counts"], witness["run"]
     _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
-    own, other = (1 - proof["share"] / 64) ** 0.5, (proof["share"] / 64) ** 0.5
     _require(witness["events"][0][1] != EITHER, "two events have no joint counts")
-    _require(0 <= own < 1 and n <= run["trials"] >= m and n + m <= run["draws"], "share or draws")
+    possible = 0 < proof["share"] <= 64 and n <= run["trials"] >= m and n + m <= run["draws"]
+    _require(possible, "share or draws")
+    own, other = (1 - proof["share"] / 64) ** 0.5, (proof["share"] / 64) ** 0.5
     bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
         cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # q; z(A) at its end, z(B) at its start
@@ -139,9 +136,7 @@ def joint(witness: Any, proof: Any) -> str:
 
 
 def guesses(witness: Any, proof: Any) -> str:
-    """Return words that so many right guesses refute the point, and the certified epsilon
-    besides.
-    """
+    """Return words that so many right guesses refute the point and the certified epsilon."""
     (_,), (right, wrong) = witness["events"], proof["counts"]
     _require(all(type(x) is int and x >= 0 for x in (right, wrong)), "impossible counts")
     _require(right + wrong <= witness["run"]["draws"], "more guesses than draws")
