@@ -38,7 +38,7 @@ WHY = {
     "places": "blocks by the records' places",
     "list": "a list that is made of all records",
 }
-"""What a mechanism that does not add up asks for, by a word of its refusal."""
+"""Requests of mechanisms that do not add up, by a word of the refusal."""
 
 
 @cache

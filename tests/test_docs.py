@@ -31,7 +31,7 @@ ELSEWHERE = {
     "docs/tutorials/new_mechanism.md": "tests/suite/test_tutorials.py",
     "docs/how_to/regression.md": "tests/suite/test_regression_page.py",
 }
-"""By page whose blocks are files or sessions of a console: where they are run."""
+"""Tests that run the blocks of pages whose blocks are files or sessions of a console."""
 UNFINISHED = {"docs/how_to/regression.md"}  # one block is a part of a file that `init` writes
 LARGEST_FIGURE = 150_000
 LONGEST_README = 125

@@ -28,7 +28,7 @@ PAGES = {
         3,
     ),
 }
-"""By page: its files, how their tests end, and how many lines of failures it shows."""
+"""Files of each page, how their tests end, and the number of lines of failures shown."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -33,7 +33,7 @@ in two lines."""
 import os  # counts
 
 LIMIT = 3
-"""What it is."""
+"""A limit."""
 
 
 def f(

@@ -46,7 +46,7 @@ SUSPICION = 1e-6
 """A p-value that no right sampler is expected to fall below: about 250 tests, with fixed seeds."""
 STOPPING, ENDLESS = (SVT_1, SVT_2, SVT_4), (SVT_5, SVT_6)
 Event = tuple[str, Any, float]
-"""What it is, in which of the draws it happened, its exact probability."""
+"""Name of an event, the draws in which it happened, its exact probability."""
 
 
 def _sides(mechanism: Classical) -> Iterator[tuple[Dataset, Any]]:

@@ -140,7 +140,7 @@ _REPEATS = 100
 """Limit 13 at alpha 0.05. A sound auditor fails a case with probability 1e-3 at most (seeds are
 fixed)."""
 _FEW = 40
-"""For broken auditors that are wrong most of the time: the limit is 7, or 5 of 20."""
+"""Number of runs of broken auditors that are wrong most of the time: the limit is 7, or 5 of 20."""
 _SHARED = ("Gaussian, ours", "three answers, ours", "an impossible event, ours", "a rare event")
 
 

@@ -121,7 +121,7 @@ def read(path: Path = KEPT) -> list[Measured]:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """At one n, from 300 on: proved bounds and expected errors of ours, and lower bounds."""
+    """Proved bounds and expected errors of ours, and lower bounds, at one n from 300 on."""
 
     n: int
     rescaled_bound: float

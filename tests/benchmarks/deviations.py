@@ -1,4 +1,4 @@
-"""How often estimates are within two of the deviations that they report, for normal records.
+"""Shares of estimates within two of the deviations that they report, for normal records.
 
 A case is a mechanism at (1, 1e-6), an adjacency, n normal records of d columns. For each of so
 many datasets the mechanism's law is executed once and many releases are drawn from it. Of every

@@ -33,7 +33,7 @@ from tests.benchmarks.timing import header, table
 
 DRAWS, SUCCESS = 20_000, 0.9
 Tail = Callable[[Floats], Floats]
-"""From the probability of more to the value."""
+"""Map from the probability of more to the value."""
 
 
 def laplace(p: Floats) -> Floats:

@@ -12,7 +12,7 @@ from audits.classical.sparse_vector import FALSE, ValueInstead
 from dpverify.privacy.numbers import Floats
 
 Score = Callable[[Floats], Floats]
-"""From outputs, shape (size, columns), to log P(output | left) - log P(output | right)."""
+"""Map from outputs, shape (size, columns), to log P(output | left) - log P(output | right)."""
 
 
 def laplace_score(left: Sequence[Any], right: Sequence[Any], scale: float) -> Score:

@@ -201,7 +201,7 @@ def _numerical_svt() -> Subject:
 # --- Gaussian noise, subsampled, in steps; a rare secret ----------------------------------------
 
 RATE, STEPS, COLUMNS = 0.2, 10, 5
-"""Of the subsampled Gaussian and the noisy gradients: noise of deviation 1, records of norm 1."""
+"""Parameters of the subsampled Gaussian and of noisy gradients; noise of deviation 1, norms 1."""
 _DIRECTION = np.array([2.0, -1.0, 1.0, 0.0, 2.0]) / math.sqrt(10)
 ONE_MORE = added("one enters", [], 1.0)
 

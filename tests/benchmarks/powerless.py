@@ -44,7 +44,7 @@ LEVEL = 0.99
 PLAIN = 10.0
 """Standard errors: larger margins are no further from a miss."""
 FIRST_SEED = 10**6
-"""Of the seeds measured here; no setting was chosen on them."""
+"""First of the seeds measured here; no setting was chosen on them."""
 
 
 @cache

@@ -71,7 +71,7 @@ SIZES = (1, 3, 10)
 _BATCH = 0.05
 """Seconds of a batch of draws, about."""
 _BATCHES = 4
-"""Of draws, for each of the repeats."""
+"""Number of batches of draws, for each of the repeats."""
 _FEW = 100
 _SIDES, _SPREADS = 7 + 4, 3
 """Steps from a reach of 128 to a deviation of 1, four of them extra; and three more down to 1/8."""

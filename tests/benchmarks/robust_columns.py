@@ -86,7 +86,7 @@ def made(n: int, d: int, **own: Any) -> RobustMean:
 
 
 WITHOUT: dict[str, dict[str, Any]] = {"votes": {"votes": False}, "drawn": {"drawn": 1}}
-"""By what is looked at: the parameters of the mechanism that does without it."""
+"""Parameters of the mechanism that does without each thing that is looked at."""
 
 
 def row(n: int, d: int, kind: str, runs: int, seed: int, part: str) -> list[str]:

@@ -22,7 +22,7 @@ from dpverify.privacy import Domain
 Ingest = Callable[[Any, Domain], Any]
 
 PLACE = -7.5
-"""What a missing record counts as."""
+"""Cell that a missing record counts as."""
 
 
 class Arrayed:

@@ -114,7 +114,7 @@ def test_a_shape_and_its_grid_are_values() -> None:
 # --- singular matrices: data in a plane that has a public point ----------------------------------
 
 FLAT = np.array([[2.0, 1.0, 0.0], [1.0, 1.0, -1.0], [0.0, -1.0, 2.0]])
-"""Of rank 2: (1, -2, -1) is mapped to zero."""
+"""Matrix of rank 2: (1, -2, -1) is mapped to zero."""
 
 
 def test_a_point_of_the_plane_comes_back_and_nothing_outside_is_seen() -> None:

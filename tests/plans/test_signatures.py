@@ -22,7 +22,7 @@ KINDS = [
     if isinstance(kind, type) and issubclass(kind, Mechanism) and not inspect.isabstract(kind)
 ]
 SPREAD = {"columns", "trace", "largest"}
-"""What some take in place of a covariance, among the parameters."""
+"""Parameters that some mechanisms take in place of a covariance."""
 
 
 def _written(kind: type[Any]) -> ast.FunctionDef | None:

@@ -370,7 +370,7 @@ class Rude(BaseException):
 def test_whatever_a_source_raises_shows_no_record(
     raised: BaseException, kind: type[BaseException]
 ) -> None:
-    """Who interrupts the process is obeyed, without what the source said."""
+    """An interrupt of the process is obeyed, without what the source said."""
 
     def chunks() -> Iterator[Any]:
         yield ROWS[:3]

@@ -35,7 +35,7 @@ Moves = tuple[tuple[Fraction, Fraction], ...]
 Edges = Collection[frozenset[int]]
 _ZERO, _ONE = Fraction(0), Fraction(1)
 CHAINS = (Adjacency.ADD_REMOVE, Adjacency.REPLACE)
-"""What ``chain`` is about: by how many records are ahead."""
+"""Adjacencies that ``chain`` is about, by the number of records that are ahead."""
 
 
 def friends(edges: Edges, i: int, j: int) -> bool:

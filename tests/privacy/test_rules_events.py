@@ -97,7 +97,7 @@ def test_a_hidden_event_costs_what_the_spec_says(
 Cost = Callable[[int, Fraction, Fraction], Fraction]
 """epsilon, delta without the event, and its probability to the delta with it; BASE stands for e."""
 Exact = tuple[tuple[int, Fraction, Fraction], Pair]
-"""What a cost is told, and laws that have the event."""
+"""Argument of a cost, and laws that have the event."""
 
 
 def _shown_cost(epsilon: int, delta: Fraction, chance: Fraction) -> Fraction:

@@ -112,7 +112,7 @@ def test_a_threshold_far_above_the_noise_leaves_a_tiny_delta(
 Dataset = tuple[tuple[int, ...], ...]
 """Records, each with a 1 for every key that it has."""
 Changes = tuple[tuple[int, ...], ...]
-"""For each key whose count changes, the two counts."""
+"""The two counts of each key whose count changes."""
 
 
 def _neighbors(keys: int, adjacency: Adjacency) -> Iterator[tuple[Dataset, Dataset]]:

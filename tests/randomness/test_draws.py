@@ -23,7 +23,7 @@ from dpverify.randomness.samplers import (
 from tests.randomness.helpers import NoBits, ScriptedBits
 
 FALSE_ALARM = 1e-7
-"""Of one chi-square test; the cells expect 20 draws or more."""
+"""False-alarm probability of one chi-square test; its cells expect 20 draws or more."""
 DRAWS = 200_000
 Sampler = Callable[[Bits, Fraction, int], IntArray]
 

@@ -21,7 +21,7 @@ _THEORY = (
     "profiles",
     "queries",
 )
-"""What the count rests on: all of ours takes a minute to prove, and is proved in tests/spec."""
+"""Theory that the count rests on: all of ours takes a minute, and is proved in tests/spec."""
 _IMPORTS = (
     "from dpverify import Adjacency, GaussianDP, PureDP\n\nfrom ..mechanisms.my_count "
     "import MyCount"

@@ -21,7 +21,7 @@ REACH = 75
 """How many scales of the threshold's noise are listed: what is left out has a mass below 1e-32."""
 Answers = tuple[int, ...]
 ASKED: tuple[tuple[int, int], ...] = ((1, -1), (1, -1), (1, -1), (0, -1))
-"""Which records each of four queries counts, and the public number that it adds."""
+"""Records that each of four queries counts, and the public number that it adds."""
 
 
 @cache

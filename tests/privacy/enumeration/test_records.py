@@ -17,7 +17,7 @@ from .graph import Law, Mechanism, edges, grid, judge, moved
 
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 CELLS = (-1, 1, 5, "x")
-"""What a table's cell may hold; the mechanisms take -1 and 1."""
+"""Values that a table's cell may hold; the mechanisms take -1 and 1."""
 SIGNS, SCALE, SIGMA = (-1, 1), Fraction(3, 2), Fraction(3)
 Data = tuple[Any, ...]
 Map = Callable[[Data], Data]

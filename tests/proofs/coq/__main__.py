@@ -57,7 +57,7 @@ AXIOMS = dict.fromkeys(
     ),
     _OF_THE_REALS,
 )
-"""What each theorem rests on; no theorem that is not listed has any axiom."""
+"""Axioms under each theorem; a theorem that is not listed has none."""
 _THEOREM = re.compile(r"^(?:Theorem|Corollary) (\w+)", re.MULTILINE)
 _UNPROVED = re.compile(
     r"\b(Admitted|admit|Admit|give_up|Axioms?|Parameters?|Conjectures?|bypass_check"

@@ -84,7 +84,7 @@ TOLD = {
     "above_threshold": _NOTHING("M"),
     "above_threshold_one_way": _NOTHING("M"),
 }
-"""For each tied theorem, what its example says beside the hypotheses."""
+"""Statement of each tied theorem's example beside the hypotheses."""
 
 
 _REALS = ("friendly_lift", "above_threshold", "above_threshold_one_way")
