@@ -57,17 +57,17 @@ def records(n: int, d: int, kind: str, rng: np.random.Generator, share: float = 
 
 def corrupted(clean: Floats, kind: str, rng: np.random.Generator, share: float = SHARE) -> Floats:
     """Return a copy of the records in which the first tenth (or ``share``) are outliers."""
-    found, (n, d) = clean.copy(), clean.shape
+    rows, (n, d) = clean.copy(), clean.shape
     k = round(share * n)
     if kind == "mixed":
-        found[: k // 2] = rng.integers(0, 2, (k // 2, d))
-        found[k // 2 : k] = [12, -2, *[0] * (d - 2)]
+        rows[: k // 2] = rng.integers(0, 2, (k // 2, d))
+        rows[k // 2 : k] = [12, -2, *[0] * (d - 2)]
     elif kind == "hidden":
         along = rng.normal(size=d)
-        found[:k] += 0.9 * math.sqrt(d) * along / np.linalg.norm(along)
+        rows[:k] += 0.9 * math.sqrt(d) * along / np.linalg.norm(along)
     elif kind == "far":
-        found[:k] += 1e4
-    return found
+        rows[:k] += 1e4
+    return rows
 
 
 # --- the experiment -----------------------------------------------------------------------------

@@ -145,10 +145,10 @@ def _faults(mechanism: GroupVotes) -> list[Fault]:
         return Fault(f"votes: {name}", law)
 
     lower = type(noise)(noise.scale, noise.threshold - 1)
-    found = [planted("a threshold for > used with >=", noise=lower)]
+    faults = [planted("a threshold for > used with >=", noise=lower)]
     if mechanism.adjacency is Adjacency.ADD_REMOVE:
-        found.append(planted("groups by index", query=GroupsByIndex(*fields)))
-    return found
+        faults.append(planted("groups by index", query=GroupsByIndex(*fields)))
+    return faults
 
 
 def configuration(name: str, mechanism: GroupVotes) -> Configuration:

@@ -51,14 +51,14 @@ class Weighed(Images):
     @cached_property
     def degrees(self) -> IntArray:
         """The right numbers of friends."""
-        found: IntArray = self._right.degrees  # type: ignore[attr-defined]
-        return found
+        friends: IntArray = self._right.degrees  # type: ignore[attr-defined]
+        return friends
 
     @cached_property
     def excess(self) -> IntArray:
         """The faulty weights, computed from the right numbers of friends."""
-        found: IntArray = self._weigh(self.degrees)  # type: ignore[attr-defined]
-        return found
+        weights: IntArray = self._weigh(self.degrees)  # type: ignore[attr-defined]
+        return weights
 
 
 class OtherView(View):
@@ -84,8 +84,8 @@ def _weights(name: str, mechanism: RescaledMean, weigh: Weigh) -> Fault:
         if id(view) not in known:
             known.clear()
             known[id(view)] = OtherView(view, lambda images: Weighed(images, weigh))
-        found: IntArray = base.evaluate(known[id(view)], batch)
-        return found
+        answer: IntArray = base.evaluate(known[id(view)], batch)
+        return answer
 
     return plan_fault(
         name, mechanism, _with_queries(mechanism.fixed_plan, lambda q: Faulty.of(q, value))

@@ -90,13 +90,13 @@ def _each_coordinate(mechanism: RobustMean) -> Fault:
         points = base.place(before)[0]
         images = view.images(base.nearness).distinct
         half = 2.0 ** (-1 - base.nearness.exponent)
-        found = np.zeros((len(points), base.width), np.int64)
-        for row, point in zip(found, points, strict=True):
+        votes = np.zeros((len(points), base.width), np.int64)
+        for row, point in zip(votes, points, strict=True):
             away = np.abs(images.vectors - point)
             named = away.argmax(axis=1)
             weights = (away.max(axis=1) / half).astype(np.int64).clip(0, 6) * images.counts
             np.add.at(row, named, weights)
-        return found
+        return votes
 
     wrong = Faulty.of(query, value)
     return plan_fault(

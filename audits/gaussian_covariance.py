@@ -70,8 +70,8 @@ def _after(query: Any, records: Records, number: int) -> list[int]:
     rows = np.array([[*start(query.rows), number]])
     public = Released((), lambda before: (rows, np.zeros(1, np.intp)))
     own = dataclasses.replace(query, maps=public, moved=False)
-    found: list[int] = own.evaluate(View(records)).tolist()
-    return found
+    values: list[int] = own.evaluate(View(records)).tolist()
+    return values
 
 
 def _lengths(query: Any, records: Records) -> list[int]:

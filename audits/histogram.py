@@ -36,10 +36,10 @@ class _ClosedBins(BinCounts):
         """Count each record on an inner edge a second time, in the bin below."""
         (edges,) = self.axes
         assert isinstance(edges, tuple)
-        found = BinCounts.evaluate(self, view).copy()
+        counts = BinCounts.evaluate(self, view).copy()
         for place, edge in enumerate(edges[1:-1]):
-            found[place] += int((view.records[:, 0] == edge).sum())
-        return found
+            counts[place] += int((view.records[:, 0] == edge).sum())
+        return counts
 
 
 def _closed_bins(mechanism: Histogram) -> Fault:

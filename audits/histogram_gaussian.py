@@ -104,7 +104,7 @@ _FEW = [20.0] * 120 + [40.0] * 120
 def _pairs(which: str) -> tuple[NeighboringPair, ...]:
     """List the pairs that move the stage ``which`` most: a pair to another octave, a record to
     another bin, one end by the other."""
-    found: dict[str, tuple[NeighboringPair, ...]] = {
+    pairs: dict[str, tuple[NeighboringPair, ...]] = {
         OCTAVES: (
             replaced("a pair to another octave", [*_APART, *_EQUAL], 9.0, at=1),
             replaced("a pair to an octave of its own", [*_APART, *_EQUAL], 1e9, at=1),
@@ -122,7 +122,7 @@ def _pairs(which: str) -> tuple[NeighboringPair, ...]:
             replaced("an end for the middle", [_FAR, *_EQUAL, 0.0], 0.0),
         ),
     }
-    return found[which]
+    return pairs[which]
 
 
 def _attacked(which: str, *faults: Planted) -> Configuration:

@@ -234,8 +234,8 @@ def _coefficients(mechanism: MomentMatrix, data: Any) -> Any:
 
 
 def _far(estimate: Any, truth: Any) -> float:
-    found = estimate.regression(len(truth)).value
-    return float(np.linalg.norm(found - truth))
+    coefficients = estimate.regression(len(truth)).value
+    return float(np.linalg.norm(coefficients - truth))
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:

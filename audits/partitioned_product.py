@@ -69,10 +69,10 @@ class _Overlapping:
 
     def labels(self, records: Records) -> NDArray[np.int64]:
         """Label records by position and by the first record's first bit."""
-        found = np.arange(len(records)) % self.blocks
+        labels = np.arange(len(records)) % self.blocks
         if len(records) and records[0, 0] > 0.5:
-            found = (found + 1) % self.blocks
-        return np.asarray(found, np.int64)
+            labels = (labels + 1) % self.blocks
+        return np.asarray(labels, np.int64)
 
 
 def _rotated(mechanism: PartitionedProduct) -> Fault:

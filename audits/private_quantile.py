@@ -42,8 +42,8 @@ class _GapsAlike(QuantileChoice):
         filled = sizes > 0
         weights = np.where(filled, np.exp(-scores / float(self.scale)), 0.0)
         places = _places(starts, outputs)
-        found: LogProbabilities = np.log(weights[places] / weights.sum() / sizes[places])
-        return found
+        log_masses: LogProbabilities = np.log(weights[places] / weights.sum() / sizes[places])
+        return log_masses
 
     def _within(self, bits: Bits, starts: IntArray, sizes: IntArray, gaps: IntArray) -> IntArray:
         cells = np.zeros(len(gaps), dtype=np.int64)
@@ -108,8 +108,8 @@ class _ARecordItself(QuantileChoice):
 
 def _places(starts: IntArray, cells: IntArray) -> IntArray:
     """Return the group of each cell."""
-    found: IntArray = np.searchsorted(starts, cells[:, 0], side="right") - 1
-    return found
+    places: IntArray = np.searchsorted(starts, cells[:, 0], side="right") - 1
+    return places
 
 
 def _faults(mechanism: PrivateQuantile) -> list[Fault]:

@@ -73,8 +73,8 @@ def _free_number(mechanism: ProductDistribution) -> Fault:
 
 
 def _seen(sums: BitSums, records: Records) -> list[int]:
-    found: list[int] = sums.evaluate(View(records)).tolist()
-    return found
+    values: list[int] = sums.evaluate(View(records)).tolist()
+    return values
 
 
 def _centered(mechanism: ProductDistribution) -> Fault:

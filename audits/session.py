@@ -70,8 +70,8 @@ def order_by_records(data: Any, rng: np.random.Generator) -> str:
 def groups_that_occur(data: Any, rng: np.random.Generator) -> tuple[float, ...]:
     """Answer for each group that has a record, and so reveal which groups occur."""
     session, present = _session(data, rng), set(np.asarray(data).reshape(-1, 2)[:, 1])
-    found = session.count(by="group", share=1)
-    return tuple(float(group) for group in found if group in present)
+    counts = session.count(by="group", share=1)
+    return tuple(float(group) for group in counts if group in present)
 
 
 def errors_that_tell(data: Any, rng: np.random.Generator) -> str:

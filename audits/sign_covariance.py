@@ -58,8 +58,8 @@ def _of_data(stage: Stage, value: Callable[[Records], list[int]]) -> Stage:
 def _seen(moments: SecondMoments, records: Records, matrix: Any) -> list[int]:
     """Return the second moments after the given map."""
     public = Released((), lambda before: (np.array([np.ravel(matrix)]), np.zeros(1, np.intp)))
-    found: list[int] = dataclasses.replace(moments, maps=public).evaluate(View(records)).tolist()
-    return found
+    values: list[int] = dataclasses.replace(moments, maps=public).evaluate(View(records)).tolist()
+    return values
 
 
 def _unpaid_rounds(mechanism: SignCovariance) -> Fault:
@@ -252,18 +252,18 @@ def _apart(estimate: Any, truth: Any) -> float:
     """Measure the Frobenius norm of the error after mapping the truth to the identity, both
     scaled to trace d."""
     d = len(truth)
-    found = np.linalg.solve(truth, estimate.value)
-    return float(np.linalg.norm(found * d / np.trace(found) - np.eye(d)))
+    quotient = np.linalg.solve(truth, estimate.value)
+    return float(np.linalg.norm(quotient * d / np.trace(quotient) - np.eye(d)))
 
 
 def _tyler(mechanism: Any, data: Any) -> Any:
     """Return Tyler's estimator without noise: the published iteration, run to convergence."""
-    found = np.eye(data.shape[1])
+    scatter = np.eye(data.shape[1])
     for _ in range(25):
-        lengths = np.einsum("ij,ij->i", data, np.linalg.solve(found, data.T).T)
-        found = (data / lengths[:, np.newaxis]).T @ data
-        found *= len(found) / np.trace(found)
-    return found
+        lengths = np.einsum("ij,ij->i", data, np.linalg.solve(scatter, data.T).T)
+        scatter = (data / lengths[:, np.newaxis]).T @ data
+        scatter *= len(scatter) / np.trace(scatter)
+    return scatter
 
 
 def _rate(

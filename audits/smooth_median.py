@@ -106,14 +106,14 @@ def _faults(mechanism: SmoothMedian, *names: str) -> list[Fault]:
     query, noise = stage.query, stage.noise
     assert isinstance(query, SmoothMedians)
     assert isinstance(noise, SmoothNoise)
-    found = []
+    faults = []
     for name in names or _QUERIES:
         wrong = _QUERIES[name](query.columns, query.decay)
         plan = (dataclasses.replace(stage, query=wrong),)
-        found.append(plan_fault(f"medians: {name}", mechanism, plan))
+        faults.append(plan_fault(f"medians: {name}", mechanism, plan))
     tells = _TellsTheScale(noise.scale, noise.unit, noise.count)
     plan = (dataclasses.replace(stage, noise=tells),)
-    return [*found, plan_fault("medians: the scale is told", mechanism, plan)]
+    return [*faults, plan_fault("medians: the scale is told", mechanism, plan)]
 
 
 # --- pairs --------------------------------------------------------------------------------------
@@ -248,8 +248,8 @@ def _by_noise(setting: Mapping[str, Any]) -> SmoothMedian:
 
 def _medians(mechanism: SmoothMedian, data: NDArray[np.float64]) -> NDArray[np.float64]:
     ordered = np.sort(data, axis=0)
-    found: NDArray[np.float64] = ordered[(len(data) + 1) // 2 - 1]
-    return found
+    medians: NDArray[np.float64] = ordered[(len(data) + 1) // 2 - 1]
+    return medians
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:

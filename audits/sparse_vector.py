@@ -64,8 +64,8 @@ class _CountBeside(AboveThreshold):
         level[none] = len(values) - 1
         distance = np.abs(released - np.append(center[self.start :], 0)[place])
         own = np.where(none, 0.0, np.log(np.tanh(rate / 2)) - rate * distance)
-        found: LogProbabilities = up_to[level.astype(np.intp), place.astype(np.intp)] + own
-        return found
+        log_masses: LogProbabilities = up_to[level.astype(np.intp), place.astype(np.intp)] + own
+        return log_masses
 
 
 class _OneThreshold(AboveThreshold):
@@ -88,8 +88,8 @@ class _OneThreshold(AboveThreshold):
         )
         distinct = outputs[first]
         each = distinct @ above.T + (1 - distinct) @ below.T + log_level
-        found: LogProbabilities = np.logaddexp.reduce(each, axis=1)[which]
-        return found
+        log_masses: LogProbabilities = np.logaddexp.reduce(each, axis=1)[which]
+        return log_masses
 
 
 def _faults(mechanism: SparseVector) -> list[Fault]:
@@ -115,20 +115,20 @@ def _faults(mechanism: SparseVector) -> list[Fault]:
     one = dataclasses.replace(
         first, noise=_OneThreshold(noise.threshold, noise.scale, noise.query_scale)
     )
-    found = [
+    faults = [
         everywhere("the noisy count is released", _CountBeside),
         planted("one threshold for all reports, without limit", (one,)),
     ]
     if mechanism.reports == 1:
         more = dataclasses.replace(mechanism, reports=3, budget=None)
         half = noise.query_scale / 2
-        found += [
+        faults += [
             everywhere("queries without noise", query_scale=_NONE),
             everywhere("a threshold without noise", scale=_NONE),
             everywhere("noise on queries as if all moved one way", query_scale=half),
             planted("it goes on after the last report", more.fixed_plan),
         ]
-    return found
+    return faults
 
 
 def _configuration(

@@ -77,9 +77,9 @@ class _ShownByExactCount(ThresholdedLaplace):
         terms, known = np.full(len(owner), -np.inf), np.flatnonzero(places >= 0)
         noise = values[known] - large[places[known], 1]
         terms[known] = self.added.log_probability(noise[:, np.newaxis], _ZERO)
-        found = np.bincount(owner, weights=terms, minlength=len(outputs))
+        log_masses = np.bincount(owner, weights=terms, minlength=len(outputs))
         shown = np.bincount(owner, minlength=len(outputs))
-        return np.where(shown == len(large), found, -np.inf)
+        return np.where(shown == len(large), log_masses, -np.inf)
 
 
 _ZERO = np.zeros(1, dtype=np.int64)
@@ -126,7 +126,7 @@ def _faults(mechanism: StabilityHistogram) -> list[Fault]:
         return Fault(f"histogram: {name}", law)
 
     kind, scale, threshold = type(noise), noise.scale, noise.threshold
-    found = [
+    faults = [
         planted("a threshold for > used with >=", noise=kind(scale, threshold - 1)),
         planted("keys in the order of arrival", query=_ByArrival(query)),
         planted("exact counts of the keys shown", noise=_ExactWhereShown(scale, threshold)),
@@ -134,8 +134,8 @@ def _faults(mechanism: StabilityHistogram) -> list[Fault]:
     ]
     if isinstance(noise, ThresholdedLaplace):
         tail = floor(1 - float(scale) * log(2 * mechanism.delta))
-        found.append(planted("the tail of real noise", noise=kind(scale, min(tail, threshold - 1))))
-    return found
+        faults.append(planted("the tail of real noise", noise=kind(scale, min(tail, threshold - 1))))
+    return faults
 
 
 def _configuration(

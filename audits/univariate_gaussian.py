@@ -97,8 +97,8 @@ def _exact_frame(mechanism: UnivariateGaussian) -> Fault:
 
 def _about(asked: ClippedMoments, records: Records, frame: tuple[int, int]) -> list[int]:
     public: Released[Integers] = Released((), lambda before: np.array([frame]))
-    found: list[int] = dataclasses.replace(asked, frame=public).evaluate(View(records))[0].tolist()
-    return found
+    sums: list[int] = dataclasses.replace(asked, frame=public).evaluate(View(records))[0].tolist()
+    return sums
 
 
 def _exact_number(mechanism: UnivariateGaussian) -> Fault:

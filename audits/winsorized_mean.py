@@ -37,8 +37,8 @@ def _exact_range(mechanism: WinsorizedMean) -> Fault:
     def total(records: Records) -> BoxSum:
         cells, n = scores.evaluate(View(records)), len(records)
         ranks = [p * n // 4 for p in (1, 3)] * mechanism.columns()
-        found = np.array([row[rank] for row, rank in zip(cells, ranks, strict=True)])
-        query: Any = mechanism._query(mechanism.stretch(tuple((found - lows).tolist())))
+        quantiles = np.array([row[rank] for row, rank in zip(cells, ranks, strict=True)])
+        query: Any = mechanism._query(mechanism.stretch(tuple((quantiles - lows).tolist())))
         right: Any = query.query if isinstance(query, OneUnit) else query
         assert isinstance(right, BoxSum)
         return right

@@ -102,9 +102,9 @@ def promised(
     entries = {key: one for name in names for key, one in claims_of(suite, name).items()}
     for name, exhibit in suite.exhibits.items():
         key = f"exhibits/{name}"
-        found = {k: v for k, v in recorded.get(key, {}).items() if k in FOUND}
+        fields = {k: v for k, v in recorded.get(key, {}).items() if k in FOUND}
         one = refuted.get(name)
-        entries[key] = one.entry() if one else {**found, **refutations.facts(name, exhibit)}
+        entries[key] = one.entry() if one else {**fields, **refutations.facts(name, exhibit)}
     return entries
 
 
@@ -131,7 +131,7 @@ def unshown(suite: Suite, recorded: Mapping[str, Entry]) -> list[Difference]:
     """Return refuted entries without a witness of theirs: missing, changed, of something else,
     refused.
     """
-    found: list[Difference] = []
+    diffs: list[Difference] = []
     for name in sorted(suite.exhibits):
         key = f"exhibits/{name}"
         entry = recorded.get(key, {})
@@ -140,26 +140,26 @@ def unshown(suite: Suite, recorded: Mapping[str, Entry]) -> list[Difference]:
         try:
             left, known = refutations.shown(suite, name, entry), entry.get(OPEN, [])
         except refutations.Unsound as error:
-            found.append(Difference(key, "WITNESS", str(error), True))
+            diffs.append(Difference(key, "WITNESS", str(error), True))
             continue
         if left != known:
             detail = f"the checker leaves open {left}, and {known} is recorded"
-            found.append(Difference(key, "WITNESS", detail, True))
+            diffs.append(Difference(key, "WITNESS", detail, True))
     stray = refutations.strays(suite)
-    return found + [Difference(file, "WITNESS", "is of no exhibit; delete it") for file in stray]
+    return diffs + [Difference(file, "WITNESS", "is of no exhibit; delete it") for file in stray]
 
 
 def compare(recorded: Mapping[str, Entry], current: Mapping[str, Entry]) -> list[Difference]:
     """Return every difference, by key."""
-    found: list[Difference] = []
+    diffs: list[Difference] = []
     for key in sorted({*recorded, *current}):
         if key not in current:
-            found.append(Difference(key, "DROPPED", "recorded, but absent in the code", True))
+            diffs.append(Difference(key, "DROPPED", "recorded, but absent in the code", True))
         elif key not in recorded:
-            found.append(Difference(key, "NEW", f"promises {current[key]['guarantee']}"))
+            diffs.append(Difference(key, "NEW", f"promises {current[key]['guarantee']}"))
         else:
-            found += _compare_entry(key, recorded[key], current[key])
-    return found
+            diffs += _compare_entry(key, recorded[key], current[key])
+    return diffs
 
 
 def _claim_entry(spec: ModuleType, configuration: Configuration) -> Entry:
@@ -194,19 +194,19 @@ def _plain(value: Any) -> Any:
 
 
 def _compare_entry(key: str, old: Entry, new: Entry) -> list[Difference]:
-    found: list[Difference] = []
+    diffs: list[Difference] = []
     if old.get("guarantee") != new["guarantee"]:
-        found.append(_compare_guarantees(key, str(old.get("guarantee")), new["guarantee"]))
+        diffs.append(_compare_guarantees(key, str(old.get("guarantee")), new["guarantee"]))
     if old.get("status") != new["status"]:
-        found.append(_compare_statuses(key, old.get("status"), new["status"]))
+        diffs.append(_compare_statuses(key, old.get("status"), new["status"]))
     if old.get("noise_multiplier") != new.get("noise_multiplier"):
-        found.append(_compare_noise(key, str(old.get("noise_multiplier")), new))
+        diffs.append(_compare_noise(key, str(old.get("noise_multiplier")), new))
     known = {"guarantee", "status", "noise_multiplier", DIGEST, OPEN}
     for name in sorted({*old, *new} - known):
         if old.get(name) != new.get(name):
             detail = f"{old.get(name)!r} became {new.get(name)!r}"
-            found.append(Difference(key, name.upper(), detail, _breaks(name, old, new)))
-    return found
+            diffs.append(Difference(key, name.upper(), detail, _breaks(name, old, new)))
+    return diffs
 
 
 def _breaks(name: str, old: Entry, new: Entry) -> bool:

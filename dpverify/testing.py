@@ -175,8 +175,8 @@ def _checked(kind: Kind, run: Callable[..., R], given: Any, options: dict[str, A
 def running_test() -> RunningTest | None:
     """Return the test that pytest is running, or None: outside of tests, and without the plugin."""
     plugin = sys.modules.get(_PLUGIN)
-    found: RunningTest | None = None if plugin is None else plugin.current_test()
-    return found
+    test: RunningTest | None = None if plugin is None else plugin.current_test()
+    return test
 
 
 def _shorten(kind: Kind, given: Any, options: dict[str, Any]) -> None:

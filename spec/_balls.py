@@ -87,8 +87,8 @@ def public_map(parameters: Parameters, radius: Fraction, center: Sequence[Any]) 
     """
     wide = clip_radius(parameters, radius) * deviation(parameters) * (1 + Fraction(1, 2**12))
     given = {"radius": wide, "center": center, "matrix": parameters["matrix"]}
-    found = clipped_mean.public_map(given)
-    return replace(found, radius=found.radius // 16 * 16)
+    public = clipped_mean.public_map(given)
+    return replace(public, radius=public.radius // 16 * 16)
 
 
 def grid_step(parameters: Parameters) -> Fraction:
@@ -163,9 +163,9 @@ def next_rung(parameters: Parameters, t: int, radius: Fraction, number: Any) -> 
         return radius
     noise, wrong = noise_of(parameters, t, radius), real(count_noise(parameters, t))
     d, beta = len(parameters["center"]), Fraction(parameters["beta"])
-    found = shrinking.next_radius(number, noise, wrong, real(radius), d, beta)
-    found += real(Fraction(parameters["coarseness"])) + rounding(parameters, radius)
-    return min(shrinking.rung_above(found), radius)
+    bound = shrinking.next_radius(number, noise, wrong, real(radius), d, beta)
+    bound += real(Fraction(parameters["coarseness"])) + rounding(parameters, radius)
+    return min(shrinking.rung_above(bound), radius)
 
 
 def next_ball(parameters: Parameters, t: int, ball: Ball, outcome: Outcome, n: int) -> Ball:
@@ -191,7 +191,7 @@ def radii(parameters: Parameters, numbers: Sequence[Any]) -> list[Fraction]:
     """Return the radii of the balls of all steps, in deviations, if the steps release these
     numbers of records.
     """
-    found = [Fraction(parameters["radius"]) / deviation(parameters)]
+    rungs = [Fraction(parameters["radius"]) / deviation(parameters)]
     for t in range(parameters["steps"] - 1):
-        found.append(next_rung(parameters, t, found[-1], numbers[t]))
-    return found
+        rungs.append(next_rung(parameters, t, rungs[-1], numbers[t]))
+    return rungs

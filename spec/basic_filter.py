@@ -275,10 +275,10 @@ def obligation_law(claimed: Callable[[int, int], Fraction] = basic_probability) 
         def are_friends(i: int, k: int, rows: graphs.Rows = pair.rows) -> bool:
             return bool(rows[i] >> k & 1)
 
-        found = law(records, are_friends)
-        require(sum(found.values()) == 1, f"{pair}: mass {sum(found.values())}")
+        masses = law(records, are_friends)
+        require(sum(masses.values()) == 1, f"{pair}: mass {sum(masses.values())}")
         for i, degree in enumerate(degrees(records, are_friends)):
-            kept = sum(mass for chosen, mass in found.items() if i in chosen)
+            kept = sum(mass for chosen, mass in masses.items() if i in chosen)
             stated = claimed(degree, len(records))
             require(kept == stated, f"{pair}: record {i} is kept with probability {kept}, {stated}")
         cases += 1

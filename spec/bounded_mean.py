@@ -66,10 +66,10 @@ def scales(parameters: Parameters) -> dict[str, Fraction]:
     """
     multiplier, moves = parameters["noise_multiplier"], sensitivities(parameters)
     share = parameters["count_share"] if moves["count"] else Fraction(0)
-    found = {"sum": multiplier * moves["sum"] / (1 - share)}
+    noise_scales = {"sum": multiplier * moves["sum"] / (1 - share)}
     if share:
-        found["count"] = multiplier * moves["count"] / share
-    return found
+        noise_scales["count"] = multiplier * moves["count"] / share
+    return noise_scales
 
 
 @states(

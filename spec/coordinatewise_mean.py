@@ -88,8 +88,8 @@ def sum_share(parameters: Parameters) -> Fraction:
 def ball(parameters: Parameters, prefix: Prefix) -> tuple[Stretch, int]:
     """Return the map with all columns in one unit about the medians, and the public radius."""
     weights = [Fraction(1)] * centered.width(parameters)
-    found = centered.medians(parameters, prefix, steps(parameters))
-    return stretch_about(found, weights, trace(parameters), TYPICAL * GRAIN), radius(parameters)
+    medians = centered.medians(parameters, prefix, steps(parameters))
+    return stretch_about(medians, weights, trace(parameters), TYPICAL * GRAIN), radius(parameters)
 
 
 @states(_FOLKLORE, _GAUSSIAN)

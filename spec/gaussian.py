@@ -178,8 +178,8 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
     def later(i: int) -> Callable[[Prefix], Any]:
         def stage(prefix: Prefix) -> Any:
-            found = inner(medians(parameters, prefix), length(parameters, prefix[:number]))
-            return found.stages[i][1](prefix[number:])
+            inner_law = inner(medians(parameters, prefix), length(parameters, prefix[:number]))
+            return inner_law.stages[i][1](prefix[number:])
 
         return stage
 

@@ -131,26 +131,26 @@ def _stages(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
         return f"length {k + 1}", lambda r: sides(*r.row(), r.threshold(k), step_share(p))
 
     def mean(r: Reading) -> IntegerLaw:
-        found, share = r.measured(), share_of(p, "mean_share")
-        far = reach(found.long, mp.sqrt(mean_bound(p, found.octave)))
-        where = public_map(p, found.row, found.moved)
+        sphere, share = r.measured(), share_of(p, "mean_share")
+        far = reach(sphere.long, mp.sqrt(mean_bound(p, sphere.octave)))
+        where = public_map(p, sphere.row, sphere.moved)
         value = outer_products.first_moments(rows, where, "clip", reach=far)
         return RoundedGaussianLaw(one_unit(value, side_noise(p, share) * RADIUS), UNIT)
 
     def moments(r: Reading) -> IntegerLaw:
-        found = r.sphere()
-        far = reach(found.long, mp.sqrt(bound(p, found.octave)))
-        return second(found.row, found.moved, far, left(p))
+        sphere = r.sphere()
+        far = reach(sphere.long, mp.sqrt(bound(p, sphere.octave)))
+        return second(sphere.row, sphere.moved, far, left(p))
 
     def beyond(r: Reading) -> IntegerLaw:
-        found = r.fit()
-        far = reach(found.long, normal_fits.length_within(d, FINE))
-        return sides(found.row, found.moved, far, share_of(p, "check_share"))
+        sphere = r.fit()
+        far = reach(sphere.long, normal_fits.length_within(d, FINE))
+        return sides(sphere.row, sphere.moved, far, share_of(p, "check_share"))
 
     def certificate(r: Reading) -> IntegerLaw:
-        found = r.fit()
-        far = reach(found.long, rare_length(p, found.octave))
-        return second(found.row, found.moved, far, share_of(p, "certify"))
+        sphere = r.fit()
+        far = reach(sphere.long, rare_length(p, sphere.octave))
+        return second(sphere.row, sphere.moved, far, share_of(p, "certify"))
 
     @cache
     def weighed(row: Row, far: int) -> IntegerLaw:
@@ -341,15 +341,15 @@ def _prefix(parameters: Parameters, n: int, turned: int) -> Prefix:
     thresholds.
     """
     p, d = parameters, len(parameters["center"])
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for name, width in zip(sensitivities(p), [*_widths(p), 1], strict=True):
         if name.endswith("count"):
             one = side_noise(p, step_share(p)) if adds(p) else UNIT
-            found.append((round(n * UNIT / one),))
+            outcomes.append((round(n * UNIT / one),))
         elif width == 1:
-            found.append((turned * 3 * int(UNIT),))
+            outcomes.append((turned * 3 * int(UNIT),))
         elif name == "mean":
-            found.append((turned * int(UNIT), 0))
+            outcomes.append((turned * int(UNIT), 0))
         else:
             k, one = d, moments_noise(p, left(p))
             if name.startswith("shape"):
@@ -360,10 +360,10 @@ def _prefix(parameters: Parameters, n: int, turned: int) -> Prefix:
             each = int(n * UNIT / (5 * k * one))
             rest = [0] * (k * (k - 1) // 2)
             counted = width - k * (k + 1) // 2
-            found.append(
+            outcomes.append(
                 (*[each] * k, *rest, *[int(n * weight(p) / RADIUS**2 / one * UNIT)] * counted)
             )
-    return tuple(found)
+    return tuple(outcomes)
 
 
 @states(_STAGES, _GAUSSIAN)

@@ -75,8 +75,8 @@ def law(
     """
     scale = noise_scale(adjacency, size, mu)
     least = threshold(adjacency, size, scale, rare)
-    found = gaussian_probabilities(records, are_friends, scale=scale, threshold=least, e=e)
-    return dict(kept_sets(found))
+    chances = gaussian_probabilities(records, are_friends, scale=scale, threshold=least, e=e)
+    return dict(kept_sets(chances))
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -96,18 +96,18 @@ def obligation_margins(claimed: Mapping[Adjacency, frozenset[int]] = STEPS) -> i
     """
     cases = 0
     for adjacency, n in product(Adjacency, range(2, 6)):
-        found, largest = set(), 0
+        all_steps, largest = set(), 0
         for pair in graphs.pairs(adjacency, n):
             before, after = (
                 [graphs.margin(pair.rows, i, side) for i in graphs.members(pair.both)]
                 for side in (pair.left, pair.right)
             )
             steps = [a - b for a, b in zip(after, before, strict=True)]
-            found |= {*steps}
+            all_steps |= {*steps}
             largest = max(largest, sum(step**2 for step in steps))
             cases += 1
-        case = f"{adjacency}, n = {n}: steps {sorted(found)}, squares {largest}"
-        require(found == claimed[adjacency], case)
+        case = f"{adjacency}, n = {n}: steps {sorted(all_steps)}, squares {largest}"
+        require(all_steps == claimed[adjacency], case)
         size = n - 1 if adjacency is ADD_REMOVE else n
         square = noise_scale(adjacency, size, Fraction(3, 7)) ** 2 * Fraction(9, 49)
         require(largest <= square <= largest * (1 + Fraction(1, 2**30)), case)

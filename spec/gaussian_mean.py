@@ -473,12 +473,12 @@ def _universe(parameters: Parameters) -> list[Record]:
     """
     d = centered.width(parameters)
     example = law(parameters, ()).example
-    found = [(Fraction(x),) * d for x in ("2/5", 10**30, -(10**30))]
+    records = [(Fraction(x),) * d for x in ("2/5", 10**30, -(10**30))]
     for public, radius in (first_ball(parameters, example), last_ball(parameters, example)):
         far = _SURFACE * radius * GRAIN * public.cells[0] / public.factors[0]
         middle = [c * cell for c, cell in zip(public.center, public.cells, strict=True)]
-        found += [(middle[0] + side * far, *middle[1:]) for side in (-1, 1)]
-    return found
+        records += [(middle[0] + side * far, *middle[1:]) for side in (-1, 1)]
+    return records
 
 
 def _settings(adjacency: Adjacency, d: int, **own: Any) -> dict[str, Any]:

@@ -155,18 +155,18 @@ def matrices(parameters: Parameters) -> tuple[Matrix, ...]:
     """Give the public matrix of each axis: of several with edges each circulant has fewer bits, 30
     in all.
     """
-    found: list[Matrix] = []
+    factors: list[Matrix] = []
     ordered = [axis for axis in parameters["axes"] if not isinstance(axis, int)]
     bits = min(_BITS, 30 // max(1, len(ordered)))
     for axis in parameters["axes"]:
         bins = axis if isinstance(axis, int) else len(axis) - 1
         kind = "identity" if isinstance(axis, int) else parameters["strategy"]
         if kind == "circulant":
-            found.append(("circulant", bins, kernel(bins, bits)))
+            factors.append(("circulant", bins, kernel(bins, bits)))
         else:
             tree: tuple[int, ...] = levels(bins, parameters["noise"])
-            found.append(("levels", bins, tree[:1] if kind == "identity" else tree))
-    return tuple(found)
+            factors.append(("levels", bins, tree[:1] if kind == "identity" else tree))
+    return tuple(factors)
 
 
 # --- the law --------------------------------------------------------------------------------------
@@ -177,11 +177,11 @@ def _norm(parameters: Parameters) -> Norm:
 
 
 def _moved(parameters: Parameters, other: int, adjacency: Adjacency) -> int:
-    found = bin_counts.bin_counts_sensitivity(
+    sensitivity = bin_counts.bin_counts_sensitivity(
         matrices(parameters), other, _norm(parameters), adjacency
     )
-    assert found is not None
-    return found
+    assert sensitivity is not None
+    return sensitivity
 
 
 def other(parameters: Parameters) -> int:
@@ -272,16 +272,16 @@ def estimates(parameters: Parameters) -> mp.matrix:
     """Compute the covariance of the least-squares counts for noise of variance 1: (A^T A)^-1 of
     each axis's matrix, of several axes their product; bins in the order of the first axis, then of
     the next."""
-    found = mp.matrix([[1]])
+    covariance = mp.matrix([[1]])
     for matrix in matrices(parameters):
         columns = bin_counts.columns(matrix)
         gram = mp.matrix([[sum(map(int.__mul__, a, b)) for b in columns] for a in columns])
         inverse, size = gram**-1, len(columns)
-        grown = mp.matrix(found.rows * size)
+        grown = mp.matrix(covariance.rows * size)
         for i, j in product(range(grown.rows), repeat=2):
-            grown[i, j] = found[i // size, j // size] * inverse[i % size, j % size]
-        found = grown
-    return found
+            grown[i, j] = covariance[i // size, j // size] * inverse[i % size, j % size]
+        covariance = grown
+    return covariance
 
 
 def deviation(parameters: Parameters) -> Any:
@@ -295,17 +295,17 @@ def deviation(parameters: Parameters) -> Any:
 
 def expected_error(parameters: Parameters) -> Any:
     """Return the root of the expected squared noise of all counts together."""
-    found = estimates(parameters)
-    return deviation(parameters) * mp.sqrt(sum(found[i, i] for i in range(found.rows)))
+    covariance = estimates(parameters)
+    return deviation(parameters) * mp.sqrt(sum(covariance[i, i] for i in range(covariance.rows)))
 
 
 def range_error(parameters: Parameters) -> Any:
     """Return the root of the mean, over all ranges of bins of one axis, of the squared noise."""
-    found = estimates(parameters)
+    covariance = estimates(parameters)
     total = sum(
-        found[i, j] * overlap(found.rows, i, j) for i, j in product(range(found.rows), repeat=2)
+        covariance[i, j] * overlap(covariance.rows, i, j) for i, j in product(range(covariance.rows), repeat=2)
     )
-    return deviation(parameters) * mp.sqrt(2 * total / (found.rows * (found.rows + 1)))
+    return deviation(parameters) * mp.sqrt(2 * total / (covariance.rows * (covariance.rows + 1)))
 
 
 @states(Source("GRS09", "geometric mechanism"))

@@ -239,12 +239,12 @@ def lost(parameters: Parameters, n: int) -> Any:
     further than 1.5 widths from the mean. The bound is a union over the 43 octaves, and over
     the 25 bins within 12 deviations.
     """
-    found = n * mp.erfc(12 / mp.sqrt(2))
+    chance = n * mp.erfc(12 / mp.sqrt(2))
     for place, things in ((OCTAVES, n // 2), (BINS, n)):
         (p, q), s = _SHARES[place - 1], scale(parameters, place)
-        found += _WRONG[place - 1] * pairs.overtakes(things, p, q, real(s))
-        found += pairs.sinks(things, p, threshold(parameters, place), real(s))
-    return min(found, mp.mpf(1))
+        chance += _WRONG[place - 1] * pairs.overtakes(things, p, q, real(s))
+        chance += pairs.sinks(things, p, threshold(parameters, place), real(s))
+    return min(chance, mp.mpf(1))
 
 
 @states(_KV18)
@@ -321,8 +321,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
             if (place, moved) not in known:
                 known.add((place, moved))
                 spent = epsilon * parameters["shares"][place - 1]
-                found = ours.profile(theirs, spent)
-                require(found <= delta, f"{pair}, stage {place}: delta {found}")
+                exact = ours.profile(theirs, spent)
+                require(exact <= delta, f"{pair}, stage {place}: delta {exact}")
                 reached[place] = max(reached[place], ours.largest_loss(theirs) or 0)
         for octave in (pairs.TIE, 2):
             ours, theirs = (sums(one, octave) for one in pair)
@@ -365,9 +365,9 @@ def obligation_fullest(claimed: Callable[[int], tuple[Any, Any]] = lambda k: _SH
         octaves.append((max(own.values()), max(wrong)))
     bins = [(mp.mpf(1), mp.mpf(0))]
     for wide, offset in product(range(10, 81, 2), range(0, 51, 2)):
-        found = bin_masses(mp.mpf(wide) / 10, mp.mpf(offset) / 100)
-        far = [m for k, m in found.items() if abs(k - mp.mpf(offset) / 100) > 1.5]
-        bins.append((max(found.values()), max(far)))
+        by_bin = bin_masses(mp.mpf(wide) / 10, mp.mpf(offset) / 100)
+        far = [m for k, m in by_bin.items() if abs(k - mp.mpf(offset) / 100) > 1.5]
+        bins.append((max(by_bin.values()), max(far)))
     for k, rows in enumerate((octaves, bins)):
         least, most = min(row[0] for row in rows), max(row[1] for row in rows)
         share, other = claimed(k)

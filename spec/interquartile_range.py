@@ -59,8 +59,8 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 def scale(parameters: Parameters) -> Fraction:
     """Compute the noise's scale: two tests share epsilon."""
-    found: Fraction = BINS_OF_A_VALUE * parameters["noise_multiplier"]
-    return found
+    noise: Fraction = BINS_OF_A_VALUE * parameters["noise_multiplier"]
+    return noise
 
 
 def passes(parameters: Parameters, threshold: int, distance: int = 1) -> Any:
@@ -152,15 +152,15 @@ def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int
     ):
         parameters = _settings(delta=delta, noise_multiplier=multiplier)
         threshold, epsilon = claimed(parameters), 1 / multiplier
-        found = [p.profile(q, epsilon) for p, q in _pairs(parameters, threshold)]
+        deltas = [p.profile(q, epsilon) for p, q in _pairs(parameters, threshold)]
         stated = 1 - (1 - passes(parameters, threshold)) ** BINS_OF_A_VALUE
-        worst = mp.nstr(max(found), 8)
+        worst = mp.nstr(max(deltas), 8)
         case = f"delta {delta}, multiplier {multiplier}, threshold {threshold}: {worst}"
-        require(max(found) <= real(delta), case)
-        require(abs(max(found) - stated) < mp.mpf(10) ** -20, case)
+        require(max(deltas) <= real(delta), case)
+        require(abs(max(deltas) - stated) < mp.mpf(10) ** -20, case)
         lower = [p.profile(q, epsilon) for p, q in _pairs(parameters, threshold - 1)]
         require(threshold == 2 or max(lower) > real(delta), f"{case}: a lower one would do")
-        cases += len(found) + len(lower)
+        cases += len(deltas) + len(lower)
     return cases
 
 

@@ -137,8 +137,8 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
         raise ValueError(f"n = {n} is within the count's noise {mp.nstr(t, 3)} of at_least")
     noise = balls.noise_of(parameters, steps - 1, last)
     width = mp.sqrt(n + noise**2) / (n - t)
-    found = shrinking.clip_radius(0, d, beta / 2) * width + t / (n - t) * real(last)
-    return (found + balls.rounding(parameters, last)) * real(balls.deviation(parameters))
+    error = shrinking.clip_radius(0, d, beta / 2) * width + t / (n - t) * real(last)
+    return (error + balls.rounding(parameters, last)) * real(balls.deviation(parameters))
 
 
 def noise_error(parameters: Parameters, n: int) -> Any:

@@ -57,10 +57,10 @@ def obligation_kth_largest(
     cases = 0
     for values in product(map(Fraction, range(4)), repeat=4):
         for k in range(1, 5):
-            found = claimed(k)(list(values))
-            enough = sum(value >= found for value in values) >= k
+            kth = claimed(k)(list(values))
+            enough = sum(value >= kth for value in values) >= k
             require(
-                enough and sum(value > found for value in values) < k, f"{values}, {k}: {found}"
+                enough and sum(value > kth for value in values) < k, f"{values}, {k}: {kth}"
             )
             cases += 1
     return cases
@@ -111,10 +111,10 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
         require(abs(max(losses) - real(claimed)) < mp.mpf(10) ** -5, f"{adjacency}: {losses}")
         for epsilon in map(Fraction, ("0", "1/4", "1/2")):
             own, other = (group_votes.model(gaussian, side, 9) for side in sides)
-            most, found = gaussian_profile(claimed**2 / 16, epsilon), own.profile(other, epsilon)
+            most, delta = gaussian_profile(claimed**2 / 16, epsilon), own.profile(other, epsilon)
             require(
-                most * mp.mpf("0.95") < found <= most * (1 + mp.mpf(10) ** -5),
-                f"{adjacency}: {found}",
+                most * mp.mpf("0.95") < delta <= most * (1 + mp.mpf(10) ** -5),
+                f"{adjacency}: {delta}",
             )
             cases += 1
     return cases

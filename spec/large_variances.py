@@ -128,8 +128,8 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     moves every answer by as much.
     """
     changed = groups.moved(parameters["adjacency"])
-    found = {} if parameters["delta"] is None else {"largest": changed}
-    return found | {f"report {i + 1}": changed for i in range(parameters["reports"])}
+    by_stage = {} if parameters["delta"] is None else {"largest": changed}
+    return by_stage | {f"report {i + 1}": changed for i in range(parameters["reports"])}
 
 
 @states(_LADDER, Source("DR14", "Theorem 3.25, Sparse", note="with other constants"))

@@ -258,9 +258,9 @@ def searched(parameters: Parameters, prefix: Prefix) -> Pair:
     """Return the law after both searches; ``prefix`` without the public number."""
     sides, spreads = search_steps(parameters)
     values = [outcome[0] for outcome in prefix[: sides + spreads]]
-    found = scale_after(parameters, values[sides:])
+    spread = scale_after(parameters, values[sides:])
     own = laws.constants(family(parameters)).median
-    return median_after(parameters, values[:sides]) - found * own, found
+    return median_after(parameters, values[:sides]) - spread * own, spread
 
 
 def after_warm(
@@ -344,8 +344,8 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
     def last(prefix: Prefix) -> IntegerLaw:
         start = searched(parameters, prefix[public:])
-        found, quarter = after_warm(parameters, start, prefix[-1], n)
-        where = best(parameters, found, quarter)
+        pair, quarter = after_warm(parameters, start, prefix[-1], n)
+        where = best(parameters, pair, quarter)
         return centered.noisy(moments(parameters, values, where), scale(parameters, LAST))
 
     stages: list[Any] = [("count", lambda prefix: PointLaw((len(values),)))] if public else []
@@ -516,11 +516,11 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
             else:
                 largest[name] = max(largest[name], ours.mu_squared(theirs))
         cases += 1
-    for name, found in largest.items():
+    for name, square in largest.items():
         most = stated[name] / UNIT**2
         near = Fraction(3, 2) if "moments" in name else Fraction(1001, 1000)
-        case = f"{name}, {parameters}: mu^2 = {float(found)}, {float(most)} stated"
-        require(found <= most <= found * near, case)
+        case = f"{name}, {parameters}: mu^2 = {float(square)}, {float(most)} stated"
+        require(square <= most <= square * near, case)
     return cases
 
 

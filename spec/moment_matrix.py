@@ -258,8 +258,8 @@ def obligation_laplace_loss(claimed: Fraction = Fraction(1)) -> int:
         for pair in neighbors(universe, 2, parameters["adjacency"]):
             for records in pair:
                 if records not in known:
-                    found = law(parameters, records)
-                    known[records] = found.stages[-1][1](found.example)
+                    transcript = law(parameters, records)
+                    known[records] = transcript.stages[-1][1](transcript.example)
             largest = max(largest, known[pair[0]].largest_loss(known[pair[1]]))
             cases += 1
         stated = claimed / parameters["noise_multiplier"]

@@ -63,8 +63,8 @@ def scale(parameters: Parameters) -> Fraction:
     """Return 2 multiplier times the sensitivity: then losses lie in an interval of length
     1 / multiplier.
     """
-    found: Fraction = 2 * parameters["noise_multiplier"] * sensitivities(parameters)["cell"]
-    return found
+    noise: Fraction = 2 * parameters["noise_multiplier"] * sensitivities(parameters)["cell"]
+    return noise
 
 
 @states(
@@ -114,7 +114,7 @@ def obligation_range(claimed: Fraction = Fraction(1)) -> int:
         for p, share in (("0", half), ("1/4", whole), ("1/2", whole), ("9/10", most), ("1", half)):
             pairs = _models(Fraction(p), adjacency, 3, range(4), 4)
             moves = [own.moves(other) for own, other in pairs]
-            cases, largest = cases + len(moves), max(max(found) - min(found) for found in moves)
+            cases, largest = cases + len(moves), max(max(losses) - min(losses) for losses in moves)
             case = f"{p}, {adjacency}: the losses' largest range is {largest}, of {claimed}"
             require(largest == claimed * share, case)
     return cases
@@ -291,14 +291,14 @@ def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
     one has an event of probability at most e^(2 r epsilon) / N (4 r steps under add-remove).
     """
     lower, upper, _ = grid(parameters)
-    quantile, found = parameters["quantile"], mp.mpf(0)
+    quantile, best = parameters["quantile"], mp.mpf(0)
     steps = 2 if parameters["adjacency"] is Adjacency.REPLACE else 4
     for r in range(1, int(min(quantile, 1 - quantile) * n) + 1):
         bound = r * (1 - mp.exp(real(steps * r * epsilon)) / (upper - lower + 1))
-        if bound <= found:  # concave in r
+        if bound <= best:  # concave in r
             break
-        found = bound
-    return found
+        best = bound
+    return best
 
 
 def obligation_lower_bound_is_below_error() -> int:

@@ -53,7 +53,7 @@ def rounds(levels: Sequence[Any]) -> list[list[Node]]:
     """Return the middle one of each stretch of levels that is left, as in the code: stated
     again.
     """
-    found: list[list[Node]] = []
+    by_round: list[list[Node]] = []
     left = [(-1, len(levels))]
     while left:
         nodes, inner = [], []
@@ -62,9 +62,9 @@ def rounds(levels: Sequence[Any]) -> list[list[Node]]:
             ends = (below if below >= 0 else None, above if above < len(levels) else None)
             nodes.append((place, *ends))
             inner += [(below, place), (place, above)]
-        found.append(nodes)
+        by_round.append(nodes)
         left = [(below, above) for below, above in inner if above - below > 1]
-    return found
+    return by_round
 
 
 def share(levels: Sequence[Fraction], node: Node) -> Fraction:
@@ -77,16 +77,16 @@ def share(levels: Sequence[Fraction], node: Node) -> Fraction:
 
 def blocks(levels: Sequence[Fraction]) -> list[tuple[Block, ...]]:
     """Return the blocks of each round."""
-    found, released = [], set[int]()
+    by_round, released = [], set[int]()
     for nodes in rounds(levels):
-        found.append(
+        by_round.append(
             tuple(
                 (sum(z < node[0] for z in released), *share(levels, node).as_integer_ratio())
                 for node in nodes
             )
         )
         released |= {node[0] for node in nodes}
-    return found
+    return by_round
 
 
 def grid(parameters: Parameters) -> queries.Grid:
@@ -180,8 +180,8 @@ def obligation_support() -> int:
             for inside in one.in_blocks():
                 possible *= 1 if isinstance(inside, int) else inside.upper - inside.lower + 1
             require(sum(masses) == 1, f"{records}, {one.edges}: {sum(masses)}")
-            found = sum(mass > 0 for mass in masses)
-            require(found == possible, f"{records}, {one.edges}: {found} of {possible}")
+            support = sum(mass > 0 for mass in masses)
+            require(support == possible, f"{records}, {one.edges}: {support} of {possible}")
             cases += len(masses)
     return cases
 

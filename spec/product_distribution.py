@@ -94,8 +94,8 @@ def weights_after(parameters: Parameters, outcome: Outcome, n: int | None) -> tu
     one = noise(parameters, share) * RADIUS / UNIT
     count = Fraction(n) if n is not None else outcome[d] * one / WEIGHT
     count = max(min(count, Fraction(10**18)), Fraction(at_least(parameters)))
-    found = [(1 + v * one / sign(parameters) / count) / 2 for v in outcome[:d]]
-    rough = [round(min(max(p, Fraction(-2)), Fraction(3)) * 2**precision) for p in found]
+    estimates = [(1 + v * one / sign(parameters) / count) / 2 for v in outcome[:d]]
+    rough = [round(min(max(p, Fraction(-2)), Fraction(3)) * 2**precision) for p in estimates]
     own = real(plain_noise(parameters, share)) / mp.mpf(2) ** (mp.mpf(octave(count)) / 4)
     shown = [mp.mpf(p) / 2**precision for p in rough]
     rare = [1 - p if p > 0.5 else p for p in shown]
@@ -233,12 +233,12 @@ def _outcomes(parameters: Parameters) -> list[Outcome]:
     common; nothing.
     """
     one = noise(parameters, shares(parameters)[0]) * RADIUS / UNIT
-    found = []
+    outcomes = []
     for first, second in ((0, 0), (-99, -99), (-90, 95)):
         sums = [round(10**4 * sign(parameters) * share / 100 / one) for share in (first, second)]
         counted = [round(10**4 * WEIGHT / one)] if adds(parameters) else []
-        found.append((*sums, *counted))
-    return [*found, (0,) * (2 + adds(parameters))]
+        outcomes.append((*sums, *counted))
+    return [*outcomes, (0,) * (2 + adds(parameters))]
 
 
 @states(_STAGES, _GAUSSIAN)
@@ -287,8 +287,8 @@ def obligation_fingerprints(claimed: Callable[..., Any] = _by_parts) -> int:
 
     for power in range(13):
         slope = power * (moment(power) - moment(power + 1)) if power else Fraction(0)
-        found = claimed(moment, power)
-        require(found == slope, f"p^{power}: {found}, not {slope}")
+        mean = claimed(moment, power)
+        require(mean == slope, f"p^{power}: {mean}, not {slope}")
     return 13
 
 

@@ -122,10 +122,10 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | Filte
     def cores(
         prefix: Prefix, e: Exponential
     ) -> Iterator[tuple[Outcome, Any, TranscriptLaw]] | None:
-        found = first.cores(prefix, e)
-        if found is None:
+        parts = first.cores(prefix, e)
+        if parts is None:
             return None
-        return ((kept, p, _followed(then, parameters, images, prefix)) for kept, p, then in found)
+        return ((kept, p, _followed(then, parameters, images, prefix)) for kept, p, then in parts)
 
     return replace(first, cores=cores, everything=everything)
 

@@ -102,19 +102,19 @@ def votes_noise(parameters: Parameters) -> Fraction:
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """Return the sensitivity of each stage; that of the agreement in L1, all others squared."""
     first, d = first_stage(parameters), len(parameters["deviations"])
-    found = {
+    by_stage = {
         "agreement": first.moves,
         "mean": moving.unit_sensitivity(first.spread, d),
     }
     if parameters["directions"]:
         width = d * (d + 1) // 2
-        found["moments"] = moving.unit_sensitivity(multiplier(parameters, 1), width)
+        by_stage["moments"] = moving.unit_sensitivity(multiplier(parameters, 1), width)
         moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
-        found["histogram"] = moves
+        by_stage["histogram"] = moves
     if parameters["votes"]:
-        found["votes"] = farthest_columns.votes_moves(parameters["adjacency"])
-    found["sum and count"] = moving.unit_sensitivity(multiplier(parameters, -1), d + 1)
-    return found
+        by_stage["votes"] = farthest_columns.votes_moves(parameters["adjacency"])
+    by_stage["sum and count"] = moving.unit_sensitivity(multiplier(parameters, -1), d + 1)
+    return by_stage
 
 
 def _remembered(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,8 +215,8 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         return tuple(round(unit * v) for v in regions.moments(counts, region)), UNIT
 
     def histogram(region: Region) -> tuple[Outcome, Fraction]:
-        found = regions.histogram(counts, region, parameters["bins"])
-        return found, of_bins
+        outcome = regions.histogram(counts, region, parameters["bins"])
+        return outcome, of_bins
 
     def named(region: Region) -> tuple[Outcome, Fraction]:
         return farthest_columns.votes(counts, region), votes_noise(parameters)
@@ -437,11 +437,11 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
                         other, RoundedGaussianLaw
                     ):
                         continue
-                    found = one.mu_squared(other)
+                    loss = one.mu_squared(other)
                     own = Fraction(stated[name]) ** (2 if name == "agreement" else 1)
                     most = own / scales.get(name, UNIT) ** 2
-                    require(found <= most * claimed**2, f"{name}, {left[-1]}, {right[-1]}: {found}")
-                    share = found / most
+                    require(loss <= most * claimed**2, f"{name}, {left[-1]}, {right[-1]}: {loss}")
+                    share = loss / most
                     largest[name] = max(largest.get(name, Fraction(0)), share)
                     cases += 1
         for name in ("moments", "histogram", "votes", "sum and count"):
@@ -502,10 +502,10 @@ def obligation_response(claimed: Callable[[int, Any, Any, Any], Any] = response)
 
                 return mp.quad(at, [0, reach, radius])
 
-            found, said = summed(1) / summed(0) / off, claimed(d, radius, reach, off)
+            quotient, said = summed(1) / summed(0) / off, claimed(d, radius, reach, off)
             require(
-                abs(found / said - 1) < mp.mpf(10) ** -6,
-                f"d = {d}, {off} off, {reach} of {radius}: {found}, {said}",
+                abs(quotient / said - 1) < mp.mpf(10) ** -6,
+                f"d = {d}, {off} off, {reach} of {radius}: {quotient}, {said}",
             )
             cases += 1
     return cases

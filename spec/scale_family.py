@@ -212,10 +212,10 @@ def top(parameters: Parameters, values: Sequence[int], count: Fraction) -> Any:
     """Return the end of the interval after the search's values and a number of records."""
     known = max(min(count, Fraction(10**18)), Fraction(at_least(parameters)))
     near = place_of(parameters, values) / _median(gamma_shape(parameters))
-    found = near * cut(parameters, octave(known))
+    end = near * cut(parameters, octave(known))
     if parameters["cap"] is not None:
-        found = min(found, statistic(parameters, Fraction(parameters["cap"])))
-    return found
+        end = min(end, statistic(parameters, Fraction(parameters["cap"])))
+    return end
 
 
 # --- the law ------------------------------------------------------------------------------------
@@ -399,11 +399,11 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
             else:
                 largest[name] = max(largest[name], ours.mu_squared(theirs))
         cases += 1
-    for name, found in largest.items():
+    for name, square in largest.items():
         most = stated[name] / UNIT**2
         near = Fraction(1001, 1000) if name != "statistics" else 2
-        case = f"{name}, {parameters}: mu^2 = {float(found)}, {float(most)} stated"
-        require(found <= most <= found * near, case)
+        case = f"{name}, {parameters}: mu^2 = {float(square)}, {float(most)} stated"
+        require(square <= most <= square * near, case)
     return cases
 
 

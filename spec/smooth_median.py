@@ -137,10 +137,10 @@ def lower_bound(parameters: Parameters, n: int) -> Any:
         delta = real(budget.delta) * mp.expm1(r * e) / mp.expm1(e)
         if delta >= 1:
             break
-        found = mp.mpf(r) / 2 * mp.sqrt((1 - delta) / (1 + mp.exp(r * e)))
-        if found < best:
+        bound = mp.mpf(r) / 2 * mp.sqrt((1 - delta) / (1 + mp.exp(r * e)))
+        if bound < best:
             break
-        best = found
+        best = bound
     apart = real(Fraction(parameters["upper"][0]) - Fraction(parameters["lower"][0])) / n
     return best * apart
 

@@ -69,15 +69,15 @@ def asked(parameters: Parameters, reports: Sequence[int]) -> tuple[Any, ...]:
 
 def moves(parameters: Parameters) -> tuple[int, bool]:
     """Return the largest move of a query, and whether all move in one direction."""
-    adjacency, found, counts = parameters["adjacency"], [], True
+    adjacency, query_moves, counts = parameters["adjacency"], [], True
     for query in asked(parameters, ()):
         if hasattr(query, "within"):
-            found.append(queries.count_sensitivity(query.within, adjacency))
+            query_moves.append(queries.count_sensitivity(query.within, adjacency))
         else:
             counts = False
             where = query.lower, query.upper, query.center
-            found.append(queries.clamped_sum_sensitivity(*where, adjacency))
-    return max(found), counts and moves_of_counts(adjacency)[1]
+            query_moves.append(queries.clamped_sum_sensitivity(*where, adjacency))
+    return max(query_moves), counts and moves_of_counts(adjacency)[1]
 
 
 def answer(query: Any, records: Sequence[Fraction]) -> int:

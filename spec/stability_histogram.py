@@ -71,10 +71,10 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 def scale(parameters: Parameters) -> Fraction:
     """Return the noise scale: under replace a record moves two counts by one each."""
-    found: Fraction = parameters["noise_multiplier"]
+    noise: Fraction = parameters["noise_multiplier"]
     if parameters["adjacency"] is Adjacency.REPLACE:
-        found *= 2 if parameters["noise"] == "laplace" else ROOT
-    return found
+        noise *= 2 if parameters["noise"] == "laplace" else ROOT
+    return noise
 
 
 def model(parameters: Parameters, counts: Any, threshold: int) -> ThresholdedLaw:
@@ -133,13 +133,13 @@ def _pairs(parameters: Parameters, threshold: int) -> list[tuple[ThresholdedLaw,
     """Return the laws of all neighbors of at most 4 records, with a crowd of 7 beside them or not;
     one pair for each set of counts on the bins that differ.
     """
-    found, cells = {}, grid(parameters)
+    law_pairs, cells = {}, grid(parameters)
     bins = [bin_of(record, *cells, FARTHEST_CELL) for record in _UNIVERSE]
     for crowd in ((), (bins[1],) * 7):
         for pair in neighbors(bins, 4, parameters["adjacency"]):
             own, other = (model(parameters, keyed_counts((*z, *crowd)), threshold) for z in pair)
-            found[tuple(own.differing(other))] = own, other
-    return list(found.values())
+            law_pairs[tuple(own.differing(other))] = own, other
+    return list(law_pairs.values())
 
 
 @states(Source("KKMN09", "thresholded histograms"))
@@ -154,13 +154,13 @@ def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int
     ):
         parameters = _models("laplace", adjacency, delta=delta)
         threshold = claimed(parameters)
-        found = [p.profile(q, Fraction(1)) for p, q in _pairs(parameters, threshold)]
-        case = f"{adjacency}, delta {delta}, threshold {threshold}: {mp.nstr(max(found), 8)}"
-        require(max(found) <= real(delta), case)
-        require(abs(max(found) - surfaces(parameters, threshold)) < mp.mpf(10) ** -20, case)
+        deltas = [p.profile(q, Fraction(1)) for p, q in _pairs(parameters, threshold)]
+        case = f"{adjacency}, delta {delta}, threshold {threshold}: {mp.nstr(max(deltas), 8)}"
+        require(max(deltas) <= real(delta), case)
+        require(abs(max(deltas) - surfaces(parameters, threshold)) < mp.mpf(10) ** -20, case)
         lower = [p.profile(q, Fraction(1)) for p, q in _pairs(parameters, threshold - 1)]
         require(threshold == 2 or max(lower) > real(delta), f"{case}: a lower one would do")
-        cases += len(found) + len(lower)
+        cases += len(deltas) + len(lower)
     return cases
 
 
@@ -177,9 +177,9 @@ def obligation_gaussian_delta(claimed: Fraction = Fraction(1)) -> int:
         threshold = threshold_of(parameters)
         exact = gaussian_profile(claimed**2, epsilon)
         most = exact + real(parameters["delta"])
-        found = [p.profile(q, epsilon) for p, q in _pairs(parameters, threshold)]
-        require(exact / 2 < max(found) <= most, f"{adjacency}, {epsilon}: {max(found)}, {most}")
-        cases += len(found)
+        deltas = [p.profile(q, epsilon) for p, q in _pairs(parameters, threshold)]
+        require(exact / 2 < max(deltas) <= most, f"{adjacency}, {epsilon}: {max(deltas)}, {most}")
+        cases += len(deltas)
     return cases
 
 

@@ -54,10 +54,10 @@ def obligation_sum_over(
         for size in range(4):
             for some in combinations(range(3), size):
                 others = [i for i in range(3) if i not in some]
-                found = [claimed(part)(list(values)) for part in (some, others)]
-                require(sum(found) == sum(values), f"{values}, {some}: {found}")
-                single = size != 1 or found[0] == values[some[0]]
-                require(single, f"{values}, {some}: {found}")
+                sums = [claimed(part)(list(values)) for part in (some, others)]
+                require(sum(sums) == sum(values), f"{values}, {some}: {sums}")
+                single = size != 1 or sums[0] == values[some[0]]
+                require(single, f"{values}, {some}: {sums}")
                 cases += 1
     return cases
 

@@ -112,13 +112,13 @@ def list_after(
 def descent(parameters: Parameters, listed: Sequence[int]) -> list[tuple[str, IntegerLaw]]:
     """Return the sums of each chunk of a list of cells, in this order."""
     runs, steps = int(parameters["runs"]), int(parameters["steps"])
-    found: list[tuple[str, IntegerLaw]] = []
+    stages: list[tuple[str, IntegerLaw]] = []
     for k in range(runs):
         path = f"descent/chunk/{k}/" if runs > 1 else "descent/"
         total = sum(2 * z - CELLS for z in listed[k::runs])
         one = centered.noisy((total,), step_scale(parameters))
-        found += [(f"{path}step {t + 1}", one) for t in range(steps)]
-    return found
+        stages += [(f"{path}step {t + 1}", one) for t in range(steps)]
+    return stages
 
 
 def _known_number(parameters: Parameters, number: Fraction) -> Fraction:
@@ -177,14 +177,14 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     differ by a replacement.
     """
     scales = tuple(scale(parameters, k) if shares(parameters)[k] else Fraction(1) for k in range(3))
-    found = stepped.sensitivities(
+    by_stage = stepped.sensitivities(
         parameters, weight(parameters), search_steps(parameters), "parameter", scales
     )
     if by_gradients(parameters):
-        del found["statistics"]
+        del by_stage["statistics"]
         one = centered.unit_sensitivity(4 * CELLS**2, step_scale(parameters), 1)
-        found |= {name: one for name, _ in descent(parameters, ())}
-    return found
+        by_stage |= {name: one for name, _ in descent(parameters, ())}
+    return by_stage
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -352,11 +352,11 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
                 moved[_paid_as(name)] = moved.get(_paid_as(name), 0) + ours.mu_squared(theirs)
         largest = {name: max(far, moved.get(name, Fraction(0))) for name, far in largest.items()}
         cases += 1
-    for name, found in largest.items():
+    for name, square in largest.items():
         most = stated[name] / UNIT**2
         near = Fraction(1001, 1000) if name.startswith(("count", "parameter")) else 3
-        case = f"{name}, {parameters}: mu^2 = {float(found)}, {float(most)} stated"
-        require(found <= most <= found * near, case)
+        case = f"{name}, {parameters}: mu^2 = {float(square)}, {float(most)} stated"
+        require(square <= most <= square * near, case)
     return cases
 
 

@@ -102,12 +102,12 @@ def scale(parameters: Parameters, place: int) -> Fraction:
 
 def cell(parameters: Parameters) -> Fraction:
     """Return the largest power of two not above ``cell``."""
-    value, found = Fraction(parameters["cell"]), Fraction(1)
-    while found > value:
-        found /= 2
-    while 2 * found <= value:
-        found *= 2
-    return found
+    value, power = Fraction(parameters["cell"]), Fraction(1)
+    while power > value:
+        power /= 2
+    while 2 * power <= value:
+        power *= 2
+    return power
 
 
 def grid(parameters: Parameters) -> Grid:
@@ -159,9 +159,9 @@ def threshold(parameters: Parameters, values: Sequence[int]) -> Fraction:
 
 def level(parameters: Parameters, values: Sequence[int]) -> int:
     """Return the level that the second search examines: from 0 on, at most 41 octaves."""
-    found = (middle(values) + 1) * 2 ** spread_steps(parameters)
-    require(found.denominator == 1, f"level {found}")
-    return min(int(found), MOST_LEVEL)
+    octave = (middle(values) + 1) * 2 ** spread_steps(parameters)
+    require(octave.denominator == 1, f"level {octave}")
+    return min(int(octave), MOST_LEVEL)
 
 
 def searched(parameters: Parameters, prefix: Prefix) -> tuple[int, int]:
@@ -195,11 +195,11 @@ def after_warm(
     Both moments are to 1/64 and at most as large as clipped ones. Where no law in the box has
     them, mean and deviation are those of the moments themselves.
     """
-    found = ratios(parameters, WARM, outcome, n)
-    if found is None:
+    moments = ratios(parameters, WARM, outcome, n)
+    if moments is None:
         return frame
-    first = Fraction(min(max(round(found[0] * 64), -192), 192), 64)
-    second = Fraction(min(max(round(found[1] * 64), 0), 576), 64)
+    first = Fraction(min(max(round(moments[0] * 64), -192), 192), 64)
+    second = Fraction(min(max(round(moments[1] * 64), 0), 576), 64)
     law = clipped.fit(real(first), real(second), _CLIPS[WARM], _BOXES[WARM])
     if law is None:
         mean = min(max(first, Fraction(-2)), Fraction(2))
@@ -312,8 +312,8 @@ def _errors(parameters: Parameters, n: int, *, noise: bool, sampling: bool) -> t
                 (second - real(Fraction(s.offset, GRAIN**2))) * sigma / s.weight / n
             ) ** 2
     back = mp.inverse(clipped.slopes(mp.mpf(0), mp.mpf(1), *clips))
-    found = back * total * back.T
-    return mp.sqrt(found[0, 0]), mp.sqrt(found[1, 1])
+    covariance = back * total * back.T
+    return mp.sqrt(covariance[0, 0]), mp.sqrt(covariance[1, 1])
 
 
 @states(_OURS)
@@ -443,11 +443,11 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
             else:
                 largest[name] = max(largest[name], ours.mu_squared(theirs))
         cases += 1
-    for name, found in largest.items():
+    for name, square in largest.items():
         most = stated[name] / UNIT**2
         near = Fraction(10, 9) if "moments" in name else 1 + Fraction(1, 2**18)
-        case = f"{name}, {parameters['adjacency']}: mu^2 = {float(found)}, {float(most)} stated"
-        require(found <= most <= found * near, case)
+        case = f"{name}, {parameters['adjacency']}: mu^2 = {float(square)}, {float(most)} stated"
+        require(square <= most <= square * near, case)
     return cases
 
 

@@ -78,8 +78,8 @@ def root_down(square: Fraction) -> Fraction:
 
 def _scaled(parameters: Parameters, share: Fraction) -> Fraction:
     """Return the multiplier of a part with this share of mu^2."""
-    found: Fraction = parameters["noise_multiplier"] * root_down(1 / share)
-    return found
+    noise: Fraction = parameters["noise_multiplier"] * root_down(1 / share)
+    return noise
 
 
 def ladder_part(parameters: Parameters) -> dict[str, Any]:
@@ -131,9 +131,9 @@ def _example(parameters: Parameters) -> Prefix:
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """Return the sensitivity of each stage."""
     changed = groups.moved(parameters["adjacency"])
-    found = {f"report {i + 1}": changed for i in range(parameters["reports"])}
+    reports = {f"report {i + 1}": changed for i in range(parameters["reports"])}
     mean = refined_mean.sensitivities(mean_part(parameters, _example(parameters)))
-    return {"largest": changed, **found, "others": changed, **inside(mean)}
+    return {"largest": changed, **reports, "others": changed, **inside(mean)}
 
 
 def inside(mean: Mapping[str, int]) -> dict[str, int]:
@@ -181,9 +181,9 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
 
     def mean(prefix: Prefix) -> TranscriptLaw:
         if prefix not in known:
-            found = refined_mean.law(mean_part(parameters, prefix), records)
-            assert isinstance(found, TranscriptLaw)
-            known[prefix] = found
+            transcript = refined_mean.law(mean_part(parameters, prefix), records)
+            assert isinstance(transcript, TranscriptLaw)
+            known[prefix] = transcript
         return known[prefix]
 
     def then(stage: Callable[[Prefix], Any], first: int) -> Callable[[Prefix], Any]:
@@ -338,8 +338,8 @@ def obligation_shares(claimed: Callable[[Parameters], Fraction] = mu_squared) ->
     cases = 0
     for adjacency, reports, share in product(Adjacency, (1, 3, 40), ("1/20", "2/5")):
         given = _model(adjacency, 50, reports, ladder_share=Fraction(share))
-        found = claimed(given) * given["noise_multiplier"] ** 2
-        require(abs(found - 1) <= Fraction(1, 2**30), f"{adjacency}, {reports}: {float(found)}")
+        total = claimed(given) * given["noise_multiplier"] ** 2
+        require(abs(total - 1) <= Fraction(1, 2**30), f"{adjacency}, {reports}: {float(total)}")
         cases += 1
     return cases
 
@@ -415,11 +415,11 @@ def worst_noise(
     """
     given = {**parameters, "n_max": n}
     d, k = given["d"], reports(given)
-    own, found = {**given, "reports": k}, []
+    own, ratios = {**given, "reports": k}, []
     for size in (min(d, 3 * k // 2 + 1), min(d, 2 * k + 1)):
         variances = [mp.mpf(2)] * size + [mp.mpf(10) ** -16] * (d - size)
-        found.append(_noise_of(own, n, variances) / (size * mp.sqrt(2)))
-    return max(found)
+        ratios.append(_noise_of(own, n, variances) / (size * mp.sqrt(2)))
+    return max(ratios)
 
 
 def records_for(d: int, alpha: Any, reports: Callable[[Parameters], int] = reports_by_rule) -> Any:

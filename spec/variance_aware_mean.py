@@ -114,14 +114,14 @@ def deviations(parameters: Parameters, prefix: Prefix, steps: int) -> list[Fract
     """
     if parameters["deviations"] is not None:
         return [Fraction(s) for s in parameters["deviations"]]
-    most, found = doublings(parameters), []
+    most, capped = doublings(parameters), []
     columns = centered.columns_of(prefix, side_steps(parameters), steps, centered.width(parameters))
     for values in columns:
         doubled = (middle(values) + 1) / 2 * most
         k = math.floor(doubled)
         deviation = Fraction(parameters["least_deviation"]) * 2**k * (1 + doubled - k)
-        found.append(min(deviation, Fraction(parameters["reach"])))
-    return found
+        capped.append(min(deviation, Fraction(parameters["reach"])))
+    return capped
 
 
 def edges(parameters: Parameters) -> list[int]:
@@ -159,8 +159,8 @@ def sum_share(parameters: Parameters) -> Fraction:
 def stretch(parameters: Parameters, prefix: Prefix) -> Stretch:
     """Return the map of column j about its median in units of sqrt(deviation_j)."""
     weights = deviations(parameters, prefix, spread_steps(parameters))
-    found = centered.medians(parameters, prefix, side_steps(parameters))
-    return stretch_about(found, weights, sum(weights, Fraction(0)), TYPICAL * GRAIN)
+    medians = centered.medians(parameters, prefix, side_steps(parameters))
+    return stretch_about(medians, weights, sum(weights, Fraction(0)), TYPICAL * GRAIN)
 
 
 def ball(parameters: Parameters, prefix: Prefix) -> tuple[Stretch, int]:
@@ -286,10 +286,10 @@ _PLANE = tuple((Fraction(x), Fraction(x)) for x in ("2/5", 10**30, -(10**30)))
 
 
 def _settings() -> list[dict[str, Any]]:
-    found = []
+    settings = []
     for adjacency, d in product(Adjacency, (1, 2)):
         for given in ((1.0,) * d, None):
-            found.append(
+            settings.append(
                 {
                     "adjacency": adjacency,
                     "noise_multiplier": Fraction(3, 2),
@@ -305,7 +305,7 @@ def _settings() -> list[dict[str, Any]]:
                     "one_in": 1000,
                 }
             )
-    return found
+    return settings
 
 
 @states(_PLAN, _GAUSSIAN)
@@ -346,8 +346,8 @@ def obligation_radius(rule: Any = chosen) -> int:
         few = [total / 1000 + 3 * math.sqrt(m) for m in (3, 2, 1)]
         fits = [tail <= most for tail, most in zip((total, beyond + far, far), few, strict=True)]
         expected = fits.index(True) if True in fits[:2] else 2
-        found = rule(base, counts)
-        require(found == expected, f"{inside}, {beyond}, {far}: {found}, not {expected}")
+        choice = rule(base, counts)
+        require(choice == expected, f"{inside}, {beyond}, {far}: {choice}, not {expected}")
         cases += 1
     return cases
 

@@ -93,8 +93,8 @@ def length(parameters: Parameters) -> Fraction:
     multiplier = Fraction(parameters["noise_multiplier"])
     if _laplace(parameters):
         return share / (multiplier * count)
-    found: Fraction = Fraction(3, 2) / (multiplier * centered.root(count / share))
-    return found
+    bound: Fraction = Fraction(3, 2) / (multiplier * centered.root(count / share))
+    return bound
 
 
 def quartile_scale(parameters: Parameters) -> Fraction:
@@ -291,16 +291,16 @@ def obligation_range() -> int:
         parameters = _settings("gaussian", 2, **own)
         (first, last, cell), (_, right, fine) = queries.grids(parameters)
         for a, b in ((first, last), (last, first), (first, first), (first + 1, first + 2)):
-            found = ranges(parameters, (a, b, right, 0))
+            stretch = ranges(parameters, (a, b, right, 0))
             halves = [
                 RADIUS * c / f / times(parameters)
-                for c, f in zip(found.cells, found.factors, strict=True)
+                for c, f in zip(stretch.cells, stretch.factors, strict=True)
             ]
             wanted = [max(Fraction(abs(b - a)), 1 / times(parameters)) * cell, right * fine]
             fits = all(w <= h <= w * Fraction(33, 32) for w, h in zip(wanted, halves, strict=True))
             require(fits, f"{parameters}, {a}, {b}: {halves}, not {wanted}")
-            off = found.center[0] * found.cells[0] - Fraction(a + b, 2) * cell
-            require(abs(off) <= found.cells[0] / 2, f"{parameters}: the middle is {off} away")
+            off = stretch.center[0] * stretch.cells[0] - Fraction(a + b, 2) * cell
+            require(abs(off) <= stretch.cells[0] / 2, f"{parameters}: the middle is {off} away")
             cases += 1
     return cases
 

@@ -45,13 +45,13 @@ WHY = {
 def configurations() -> tuple[tuple[str, Mechanism[Any], Any], ...]:
     """Return one configuration of each mechanism and adjacency, with records that its audit
     attacks."""
-    found: dict[str, tuple[str, Mechanism[Any], Any]] = {}
+    subjects: dict[str, tuple[str, Mechanism[Any], Any]] = {}
     for name, one in _audited():
         key = f"{name} {one.mechanism.adjacency}"
         small = [pair for pair in one.pairs if len(pair.left) < _FEW]
-        if small and key not in found:
-            found[key] = key, one.mechanism, np.asarray(small[0].left, float)
-    return tuple(found.values())
+        if small and key not in subjects:
+            subjects[key] = key, one.mechanism, np.asarray(small[0].left, float)
+    return tuple(subjects.values())
 
 
 def _audited() -> list[tuple[str, Any]]:
@@ -66,18 +66,18 @@ def _audited() -> list[tuple[str, Any]]:
 
 def rows() -> list[str]:
     """Write the table: a line for each mechanism, over all configurations that are audited."""
-    found: dict[str, tuple[set[int], set[str]]] = {}
+    table: dict[str, tuple[set[int], set[str]]] = {}
     for _, one in _audited():
-        passes, reasons = found.setdefault(type(one.mechanism).__name__, (set(), set()))
+        passes, reasons = table.setdefault(type(one.mechanism).__name__, (set(), set()))
         asked = streaming(one.mechanism.fixed_plan)
         if asked.refusal is None:
             passes.add(asked.passes)
         else:
             reasons.add(_why(asked.refusal))
     lines = ["| mechanism | in chunks | needs in memory |", "|---|---|---|"]
-    order = sorted(found, key=lambda name: (max(found[name][0], default=99), name))
+    order = sorted(table, key=lambda name: (max(table[name][0], default=99), name))
     return lines + [
-        f"| `{name}` | {_passes(found[name][0])} | {_listed(found[name][1])} |" for name in order
+        f"| `{name}` | {_passes(table[name][0])} | {_listed(table[name][1])} |" for name in order
     ]
 
 

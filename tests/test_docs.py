@@ -63,13 +63,13 @@ def test_every_block_of_code_is_run() -> None:
 
 
 def test_every_command_of_dpverify_is_understood() -> None:
-    found = 0
+    command_count = 0
     for path, text in PAGES.items():
         for block in pages.blocks(text, "sh"):
             for line in re.findall(r"^dpverify ([^#\n]+)", block, re.MULTILINE):
                 assert _parser().parse_known_args(line.split())[1] == [], f"{path.name}: {line}"
-                found += 1
-    assert found >= 12
+                command_count += 1
+    assert command_count >= 12
 
 
 def test_the_page_about_large_data_has_the_table_of_all_plans() -> None:
@@ -148,19 +148,19 @@ def test_every_floor_has_a_page_that_names_its_files() -> None:
 
 
 def test_links_within_the_project_lead_somewhere() -> None:
-    found = 0
+    link_count = 0
     for path, text in PAGES.items():
         for target in re.findall(r"\]\(([^)#:]+)\)", text):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
-            found += 1
-    assert found >= 10
+            link_count += 1
+    assert link_count >= 10
 
 
 def test_links_to_elsewhere_have_the_form_of_one() -> None:
     """Fetch nothing: a form can be checked without a network."""
-    found = [link for text in PAGES.values() for link in re.findall(r"\]\((\w+:[^)]*)\)", text)]
-    assert len(found) >= 2
-    for link in found:
+    links = [link for text in PAGES.values() for link in re.findall(r"\]\((\w+:[^)]*)\)", text)]
+    assert len(links) >= 2
+    for link in links:
         assert re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(/[\w./#-]*)?", link), link
 
 

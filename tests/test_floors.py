@@ -120,10 +120,10 @@ def test_the_check_can_fail(tmp_path: Path) -> None:
 
 
 def test_mechanisms_are_leaves() -> None:
-    found = _trees(ROOT / "dpverify")
-    assert {"mechanisms.refined_mean", "estimation.clipping"} <= found.keys()
-    assert not [name for name in found if name.rpartition(".")[2].startswith("_")]
-    assert _broken(found) == []
+    trees = _trees(ROOT / "dpverify")
+    assert {"mechanisms.refined_mean", "estimation.clipping"} <= trees.keys()
+    assert not [name for name in trees if name.rpartition(".")[2].startswith("_")]
+    assert _broken(trees) == []
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_mechanism_that_is_no_leaf_is_found(
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert _broken(_trees(tmp_path)) == []
     (tmp_path / file).write_text(f"{texts[file]}\n{line}\n", encoding="utf-8")
-    (found,) = _broken(_trees(tmp_path))
-    assert broken in found
+    (fault,) = _broken(_trees(tmp_path))
+    assert broken in fault
 
 
 def _trees(package: Path) -> dict[str, ast.Module]:
@@ -195,15 +195,15 @@ def _broken(trees: dict[str, ast.Module]) -> list[str]:
 def _taken(folder: str, tree: ast.Module) -> list[tuple[str, str]]:
     """Return the modules of the package that a file imports, wherever in it, each with a name of
     it, if any."""
-    found = []
+    imports = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [(a.name, "") for a in node.names if a.name.startswith("dpverify.")]
+            imports += [(a.name, "") for a in node.names if a.name.startswith("dpverify.")]
         elif isinstance(node, ast.ImportFrom) and (node.level or "dpverify" in (node.module or "")):
             above = ["", "dpverify", folder][: 4 - node.level if node.level else 0]
             base = ".".join([*above, *(node.module or "").split(".")]).strip(".")
-            found += [(base, alias.name) for alias in node.names]
-    plain = [(base.removeprefix("dpverify").lstrip("."), name) for base, name in found]
+            imports += [(base, alias.name) for alias in node.names]
+    plain = [(base.removeprefix("dpverify").lstrip("."), name) for base, name in imports]
     return [(f"{base}.{name}", "") if "." not in base else (base, name) for base, name in plain]
 
 

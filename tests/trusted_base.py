@@ -83,10 +83,10 @@ def files_of(folder: str, *, below: bool) -> dict[str, int]:
     """Return the code lines of each file in a folder of the repository, those of folders below
     it too where asked."""
     base = ROOT / folder
-    found = base.rglob("*.py") if below else base.glob("*.py")
+    files = base.rglob("*.py") if below else base.glob("*.py")
     return {
         file.relative_to(base).as_posix(): code_lines(file.read_text(encoding="utf-8"))
-        for file in sorted(found)
+        for file in sorted(files)
     }
 
 
@@ -173,14 +173,14 @@ def _functions(file: Path) -> dict[str, ast.FunctionDef]:
 
 def gaps() -> list[str]:
     """List what is wrong with the entries, in words."""
-    found = [
+    faults = [
         f"{name}: nothing is said to stand behind this rule; enter a test in the registry of "
         f"enumerations"
         for name in rules.__all__
         if not enumerated(name) and name not in LEAVES
     ]
     strays = {*ENUMERATED, *LEAVES} - {*rules.__all__}
-    return found + [f"{name} has an entry and is no rule" for name in sorted(strays)]
+    return faults + [f"{name} has an entry and is no rule" for name in sorted(strays)]
 
 
 def written() -> str:
@@ -197,7 +197,7 @@ def table_of_theorems() -> str:
         "--update`.\n"
     )
     tied = {name: [one.strip("`") for one in theorems(name)] for name in sorted(rules.__all__)}
-    return head + tomli_w.dumps({name: found for name, found in tied.items() if found})
+    return head + tomli_w.dumps({name: proofs for name, proofs in tied.items() if proofs})
 
 
 def updated(page: str) -> str:

@@ -85,11 +85,11 @@ class ValueInstead(SparseVector):
         """
         noisy = self._noisy(data, size, generator)
         above = self._above(noisy, size, generator)
-        found = above.any(axis=1)
-        first = np.where(found, above.argmax(axis=1), len(data))
+        crossed = above.any(axis=1)
+        first = np.where(crossed, above.argmax(axis=1), len(data))
         last = np.minimum(first, len(data) - 1)
         values = rounded(noisy[np.arange(size), last])
-        return np.stack([first, np.where(found, values, 0.0)], axis=1)
+        return np.stack([first, np.where(crossed, values, 0.0)], axis=1)
 
     def value_at_most(self, data: Dataset, first: int, value: float) -> float:
         """Return P(exactly ``first`` answers are FALSE, then a value of at most ``value``),
@@ -103,8 +103,8 @@ class ValueInstead(SparseVector):
             between = laplace_cdf(value - query, self.nu) - laplace_cdf(
                 self.threshold + rho - query, self.nu
             )
-            found: Floats = before * np.maximum(between, 0.0)
-            return found
+            mass: Floats = before * np.maximum(between, 0.0)
+            return mass
 
         kinks = [*(q - self.threshold for q in data[: first + 1]), value - self.threshold]
         return under_laplace(self.rho, kinks, given)

@@ -193,13 +193,13 @@ class FixedAttack:
         """Certify both directions of every pair, and the events of the curve."""
         studies = [self.study(target, stream, index) for index in range(len(self.pairs))]
         shots = self.shots(studies)
-        found = [self.certify(stream, study, shots[study.index]) for study in studies]
-        return tuple(certificate for certificates in found for certificate in certificates)
+        by_study = [self.certify(stream, study, shots[study.index]) for study in studies]
+        return tuple(certificate for certificates in by_study for certificate in certificates)
 
     def fault(self, name: str, target: Target, stream: int) -> FaultResult:
         """Attack a faulty mechanism, pair by pair, until one pair refutes its claim."""
-        found = self.attempt(target, stream, range(len(self.pairs)))
-        return FaultResult(name, found.refuted, max(found.tried, key=strength), self.trials)
+        attempt = self.attempt(target, stream, range(len(self.pairs)))
+        return FaultResult(name, attempt.refuted, max(attempt.tried, key=strength), self.trials)
 
     def attempt(
         self, target: Target, stream: int, order: Sequence[int], *, thorough: bool = True
@@ -275,8 +275,8 @@ class FixedAttack:
             most, contenders = 2 if refute else 1, 1 if known else CONTENDERS
             learned_on = first[0], first[1]
 
-            def among(found: Sequence[Candidate]) -> tuple[Options, Options]:
-                return ranked([second[0]], [second[1]], found, task, learned_on, most, contenders)
+            def among(pool: Sequence[Candidate]) -> tuple[Options, Options]:
+                return ranked([second[0]], [second[1]], pool, task, learned_on, most, contenders)
 
             if known and self.planted:  # where the law is known, no event tells more
                 best = among([likelihood_ratio(*laws)])
@@ -355,7 +355,7 @@ class FixedAttack:
         seen = hits_of(
             study.laws, witnesses, address, study.draws, _CERTIFYING, study.watch.copied()
         )
-        name, found = self.pairs[study.index].name, []
+        name, certificates = self.pairs[study.index].name, []
         for k, shot in enumerate(shots):
             where = (name, _direction(shot), str(shot.witness))
             judged = certified if study.guess is None else certify_guesses
@@ -365,8 +365,8 @@ class FixedAttack:
                 raise InvalidRun(f"The counts of {certificate} give no bound.")
             if certificate.refuted:
                 seen.watches[k].require_fresh()
-            found.append(certificate)
-        return found
+            certificates.append(certificate)
+        return certificates
 
 
 def _doubtful(options: Sequence[Options]) -> bool:

@@ -49,7 +49,7 @@ def attacked_in(configuration: Configuration) -> dict[str, Attacked]:
     whole, elsewhere = configuration.mechanism, configuration.elsewhere
     if configuration.opening:
         elsewhere |= {stage.name for stage in stages_of(whole.fixed_plan[:1])}
-    found = {
+    parts = {
         WHOLE: Attacked(
             mechanism=whole,
             pairs=configuration.pairs,
@@ -60,7 +60,7 @@ def attacked_in(configuration: Configuration) -> dict[str, Attacked]:
         )
     }
     if is_filtered(whole.fixed_plan):
-        found[BEHIND_THE_FILTER] = Attacked(mechanism=KeptPart(whole), pairs=configuration.friendly)
+        parts[BEHIND_THE_FILTER] = Attacked(mechanism=KeptPart(whole), pairs=configuration.friendly)
     if configuration.opening:
-        found[OPENING] = Attacked(mechanism=Opening(whole), pairs=configuration.opening)
-    return found
+        parts[OPENING] = Attacked(mechanism=Opening(whole), pairs=configuration.opening)
+    return parts

@@ -137,8 +137,8 @@ def audit(
         marked = None if faults is None else [_counted(one, meter, vectorized) for one in faults]
         told = meter.count if meter.is_watched else None  # counts draws from laws
         planted = planted_in(counted, marked, vectorized, thorough, step, told)
-        found = run.all(target_of(counted, vectorized, step, told), planted, meter)
-    certificates, results, draws, trials, bets = found
+        outcome = run.all(target_of(counted, vectorized, step, told), planted, meter)
+    certificates, results, draws, trials, bets = outcome
     verdict = _verdict(certificates, results)
     unrounded = None if verdict is Verdict.VIOLATED else target_of(subject, vectorized)
     bits = FixedAttack(guarantee, listed, min(trials, BITS_TRIALS), in_all * OF_BITS, chosen)

@@ -169,8 +169,8 @@ def audit_calibration(
         return max(tried, key=lambda one: one[1].upper / one[2] if one[2] else bool(one[1].upper))
 
     def meets(scale: Fraction) -> bool:
-        _, found, claimed = most(scale)
-        return found.upper <= claimed
+        _, actual, claimed = most(scale)
+        return actual.upper <= claimed
 
     epsilon, delta, claimed = most(scale)
     if isinstance(claim, GaussianDP):

@@ -99,10 +99,10 @@ class Certificate:
 
     def delta_at(self, epsilon: float) -> float:
         """Return a lower bound on delta at epsilon; the bounds at all epsilon hold together."""
-        found = self.region
-        if found is None:  # delta falls as epsilon rises
+        joint = self.region
+        if joint is None:  # delta falls as epsilon rises
             return self.delta if epsilon <= self.epsilon else 0.0
-        return max(0.0, self.everywhere, found.excess(epsilon, 0.0))
+        return max(0.0, self.everywhere, joint.excess(epsilon, 0.0))
 
     def __str__(self) -> str:
         counts = f"{self.hits}/{self.draws} against {self.other_hits}/{self.other_draws}"
@@ -130,7 +130,7 @@ def certify(
     An event that is said to be impossible gets half of alpha for what holds if that is so.
     """
     half = alpha / 2 if aim.impossible else alpha
-    found = region(counted, aim.share, half)
+    joint = region(counted, aim.share, half)
     claimed, delta = aim.point
     impossible = aim.impossible and counted.other_hits == 0
     least = float(at_least(counted.hits, counted.draws, half)) if impossible else 0.0
@@ -142,13 +142,13 @@ def certify(
         counted.other_draws,
         aim.share,
         delta,
-        found.epsilon_at(delta),
+        joint.epsilon_at(delta),
         claimed,
         half,
-        mu=found.mu(),
-        rho=found.rho(),
+        mu=joint.mu(),
+        rho=joint.rho(),
         everywhere=least,
-        refuted=refutes(found, guarantee),
+        refuted=refutes(joint, guarantee),
     )
 
 
@@ -174,8 +174,8 @@ def certify_guesses(
         method="guesses",
         refuted=epsilon > claimed,
     )
-    found = made.region
-    return made if found is None else replace(made, mu=found.mu(), rho=found.rho())
+    joint = made.region
+    return made if joint is None else replace(made, mu=joint.mu(), rho=joint.rho())
 
 
 def guessed_epsilon(right: int, wrong: int, alpha: float) -> float:
@@ -196,12 +196,12 @@ def share_of_guesses(direction: str) -> float:
     return 1.0 if direction == EITHER else 0.5
 
 
-def refutes(found: Region, guarantee: Guarantee) -> bool:
+def refutes(joint: Region, guarantee: Guarantee) -> bool:
     """Return whether the whole region breaks one point of the guarantee.
 
     The region is one statement about both probabilities, so any number of points may be looked at.
     """
-    return any(found.excess(*point) > 0 for point in tested_points(guarantee))
+    return any(joint.excess(*point) > 0 for point in tested_points(guarantee))
 
 
 @lru_cache(maxsize=64)

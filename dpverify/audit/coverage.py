@@ -90,9 +90,9 @@ def measure(case: Case, *, repeats: int, seed: int) -> Coverage:
     while done < repeats:
         choices += 1
         for certificates in _audits(case, seeds[done]):
-            found = set(mistakes(certificates, case.truth))
-            wrong.update(found)
-            alarms += bool(found)
+            kinds = set(mistakes(certificates, case.truth))
+            wrong.update(kinds)
+            alarms += bool(kinds)
             done += 1
             if done == repeats:
                 break

@@ -49,18 +49,18 @@ def tradeoff_regions(certificates: Sequence[Certificate]) -> list[Points]:
     return [_corners(one.region) for one in certificates]
 
 
-def _corners(found: Region | None) -> Points:
+def _corners(region: Region | None) -> Points:
     """Return a staircase of fewer steps around the region: each has the widest end of the steps
     it replaces.
     """
-    if found is None:
+    if region is None:
         return []
-    last = len(found.upper) - 1
+    last = len(region.upper) - 1
     chosen = np.unique(np.linspace(0, last, _CORNERS).round().astype(int))
-    corners, height = Points(), 1 - float(found.lower[0])
+    corners, height = Points(), 1 - float(region.lower[0])
     for index in chosen:
-        corners.append([_up(float(found.upper[index])), _up(height)])
-        height = 1 - float(found.lower[min(index + 1, last)])
+        corners.append([_up(float(region.upper[index])), _up(height)])
+        height = 1 - float(region.lower[min(index + 1, last)])
     return corners
 
 

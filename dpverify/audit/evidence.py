@@ -138,9 +138,9 @@ def _guesses(result: AuditResult) -> dict[str, Any]:
 
 def _joint(result: AuditResult) -> dict[str, Any]:
     best = result.strongest
-    found = best.region
-    assert found is not None
-    excess, point = max((found.excess(*point), point) for point in tested_points(result.guarantee))
+    region = best.region
+    assert region is not None
+    excess, point = max((region.excess(*point), point) for point in tested_points(result.guarantee))
     assert excess > 0
     counts = [best.hits, best.draws, best.other_hits, best.other_draws]
     certificate = {**_certificate(best), "share": best.share, "counts": counts}

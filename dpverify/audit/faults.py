@@ -72,7 +72,7 @@ def generic_faults(
     plan = mechanism.fixed_plan
     stages = stages_of(plan, filtered=False)
     factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS
-    found: list[Fault] = []
+    faults: list[Fault] = []
     seen = [stage for stage in stages if only is None or stage.name in only]
     shuffled = lists_of(plan)
     for stage in seen:
@@ -83,18 +83,18 @@ def generic_faults(
             if stage.name in shuffled and name == _BY_ORDER:  # the order of its records is not seen
                 continue
             swapped = _swap(plan, stage.name, changed)
-            found.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
+            faults.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
         if _reusable(stage, stages[0]):
             source = stages[0].name
             reuse = _law_of(mechanism, plan, ReusedNoiseLaw, source=source, target=stage.name)
             if stage.name == source or type(stages[0].noise) is type(stage.noise):
-                found.append(Fault(f"{stage.name}: noise reused from {source}", reuse))
+                faults.append(Fault(f"{stage.name}: noise reused from {source}", reuse))
     for gate in gates_of(plan, filtered=False):
         read = next(stage for stage in stages if stage.name == gate.stage)
         if read in seen and _noisy(read) and not read.query.is_table:
             law = _law_of(mechanism, plan, ExactGateLaw)
-            found.append(Fault(f"gate on {gate.stage}: reads the exact value", law))
-    return found
+            faults.append(Fault(f"gate on {gate.stage}: reads the exact value", law))
+    return faults
 
 
 def _reusable(stage: Stage, first: Stage) -> bool:

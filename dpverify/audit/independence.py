@@ -233,12 +233,12 @@ def _looked_at(draws: Draws) -> list[tuple[str, NDArray[Any]]]:
     """Return what is looked at: the whole output and its first numbers, but for those that
     never fall or never rise (clocks and counters).
     """
-    found: list[tuple[str, NDArray[Any]]] = [("the output", first_prints(draws))]
+    columns: list[tuple[str, NDArray[Any]]] = [("the output", first_prints(draws))]
     for j in range(min(draws.numbers.shape[1], _COLUMNS)):
         before, after = draws.numbers[:-1, j], draws.numbers[1:, j]
         if (after < before).any() and (after > before).any():
-            found.append((f"number {j} of the output", draws.numbers[:, j]))
-    return found
+            columns.append((f"number {j} of the output", draws.numbers[:, j]))
+    return columns
 
 
 def _shown(draws: Draws) -> str:

@@ -95,14 +95,14 @@ def hidden(
     early = {fault.name for fault in attacked.planted()}
     planted = attacked.planted(thorough=True)
     each = alpha / max(1, len(planted)) / max(1, len(attacked.pairs))
-    found = {}
+    unseen = {}
     for fault in planted:
         if fault.name in early:
             continue
         least = min(_about(guarantee, fault, pair, each, seed, sample) for pair in attacked.pairs)
         if WITHIN * least > draws:
-            found[fault.name] = least
-    return found
+            unseen[fault.name] = least
+    return unseen
 
 
 def _about(
@@ -160,9 +160,9 @@ def _best_event(guarantee: Guarantee, losses: Floats) -> tuple[float, float, flo
         with np.errstate(divide="ignore", invalid="ignore"):
             standardized = (p - factor * q - delta) / np.sqrt(np.maximum(variance, 1e-12))
         at = int(np.argmax(standardized))
-        found = float(standardized[at])
-        if found > best[0]:
-            best = found, min(1.0, float(p[at])), min(1.0, float(q[at])), (epsilon, delta)
+        excess = float(standardized[at])
+        if excess > best[0]:
+            best = excess, min(1.0, float(p[at])), min(1.0, float(q[at])), (epsilon, delta)
     return best
 
 
@@ -224,7 +224,7 @@ def draws_needed(
     trials = start
     for factor in FACTORS:
         trials = math.ceil(factor * start)
-        found = frequency(partial(sees, trials), repeats, seed, least=ENOUGH)
-        if found.rate >= ENOUGH:
+        power = frequency(partial(sees, trials), repeats, seed, least=ENOUGH)
+        if power.rate >= ENOUGH:
             return factor, trials
     return None, trials

@@ -119,8 +119,8 @@ def best_pair(
     """
     if len(pairs) == 1:
         return pairs[0]
-    found = FixedAttack(guarantee, pairs, look, alpha, seed).fault("look", target, 0)
-    return next(pair for pair in pairs if pair.name == found.strongest.pair)
+    result = FixedAttack(guarantee, pairs, look, alpha, seed).fault("look", target, 0)
+    return next(pair for pair in pairs if pair.name == result.strongest.pair)
 
 
 def smallest_deficit(
@@ -136,9 +136,9 @@ def smallest_deficit(
     while high - low > 1:
         middle = (low + high) // 2
         share = DEFICITS[middle]
-        found = frequency(partial(see, share), repeats, seed, least=ENOUGH)
-        measured[share] = found
-        low, high = (low, middle) if found.rate >= ENOUGH else (middle, high)
+        power = frequency(partial(see, share), repeats, seed, least=ENOUGH)
+        measured[share] = power
+        low, high = (low, middle) if power.rate >= ENOUGH else (middle, high)
     best = DEFICITS[high] if high < len(DEFICITS) else None
     return best, dict(sorted(measured.items()))
 

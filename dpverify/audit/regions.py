@@ -179,5 +179,5 @@ def share_of(own_spread: float, other_spread: float) -> float:
     total = own_spread**2 + other_spread**2
     if not 0 < total < np.inf:
         return PARTS / 2
-    found = round(PARTS * other_spread**2 / total / _FINEST) * _FINEST
-    return min(max(found, _FINEST), PARTS - _FINEST)
+    parts = round(PARTS * other_spread**2 / total / _FINEST) * _FINEST
+    return min(max(parts, _FINEST), PARTS - _FINEST)

@@ -246,10 +246,10 @@ def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
     """
     if not best.refuted or best.epsilon > best.claimed:
         return []
-    found = best.region
-    if found is None:
+    region = best.region
+    if region is None:
         return [f"refuted    by bets, which won 1 / {best.alpha:.2g} and more"]
-    excess, (epsilon, delta) = max((found.excess(*p), p) for p in tested_points(guarantee))
+    excess, (epsilon, delta) = max((region.excess(*p), p) for p in tested_points(guarantee))
     above = f"delta >= {delta + excess:.4g} at epsilon {epsilon:.4g} (claimed: {delta:.4g})"
     return [f"refuted    {above}"]
 

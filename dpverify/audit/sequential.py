@@ -239,7 +239,7 @@ class SequentialAttack:
         study = [together(past[0::2]) for past in track.past]
         options = [past[1::2] for past in track.past]
         effort = Effort.FULL if track.seen > 5000 and not known else Effort.QUICK
-        found = candidates(
+        pool = candidates(
             *study,
             law_known=known,
             difference=suggested_direction(track.pair),
@@ -247,9 +247,9 @@ class SequentialAttack:
             effort=effort,
         )
         if known:
-            found = [likelihood_ratio(*track.laws), *found]
+            pool = [likelihood_ratio(*track.laws), *pool]
         task = Task(self._aims(), self.alpha, 2 * track.seen)
-        witnesses = choose(options[0], options[1], found, task)
+        witnesses = choose(options[0], options[1], pool, task)
         track.side = int(witnesses[1].promise > witnesses[0].promise)
         track.witness, track.learned_at = witnesses[track.side], track.seen
         if called_singly(track.laws):
@@ -330,7 +330,7 @@ def _float_below(value: Fraction, power: int) -> float:
     """Return a float, about the largest one, whose ``power`` is at most this positive number,
     exactly.
     """
-    found = math.pow(min(to_float(value), sys.float_info.max), 1 / power)
-    while Fraction(found) ** power > value:
-        found = math.nextafter(found, 0)
-    return found
+    root = math.pow(min(to_float(value), sys.float_info.max), 1 / power)
+    while Fraction(root) ** power > value:
+        root = math.nextafter(root, 0)
+    return root

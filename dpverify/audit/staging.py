@@ -58,11 +58,11 @@ class StagedAttack:
         for stage, trials in stages:
             attack = FixedAttack(self.guarantee, self.pairs, trials, alpha, self.seed, planted=True)
             stream, last = 1 + number * len(STAGES) + stage, trials == stages[-1][1]
-            found = attack.attempt(target, stream, order, thorough=last)
-            if found.refuted:
-                return FaultResult(name, True, found.tried[-1], trials)
-            order = found.order
-        best = max(found.tried, key=strength)
+            attempt = attack.attempt(target, stream, order, thorough=last)
+            if attempt.refuted:
+                return FaultResult(name, True, attempt.tried[-1], trials)
+            order = attempt.order
+        best = max(attempt.tried, key=strength)
         return FaultResult(
             name, False, best, stages[-1][1], _needed(best, self.guarantee, stages[-1][1])
         )

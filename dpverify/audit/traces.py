@@ -134,8 +134,8 @@ class Trace:
 
     def bet(self, points: Sequence[Point], alpha: float) -> Certified:
         """Return the bound that is the most above its claim; all of them hold but for ``alpha``."""
-        found = [self._at(point, alpha / len(points)) for point in points]
-        return max(found, key=lambda one: one.epsilon - one.claimed)
+        bounds = [self._at(point, alpha / len(points)) for point in points]
+        return max(bounds, key=lambda one: one.epsilon - one.claimed)
 
     def _at(self, point: Point, alpha: float) -> Certified:
         claimed, delta = point

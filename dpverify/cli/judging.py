@@ -223,11 +223,11 @@ def check_lemmas(options: argparse.Namespace) -> int:
         raise UsageError(f"--check is of all obligations: leave {' '.join(options.names)} out.")
     root = find_root(options.suite)
     build, path = lemmas.Build(root), lemmas.path_of(root)
-    found = lemmas.differences(lemmas.read(path), build)
-    for name, kind in found.items():
+    kinds = lemmas.differences(lemmas.read(path), build)
+    for name, kind in kinds.items():
         print(lemmas.shown(name, kind))
-    if found:
-        print(f"{len(found)} differences from {path}; run `dpverify prove --update`")
+    if kinds:
+        print(f"{len(kinds)} differences from {path}; run `dpverify prove --update`")
         return EXIT_REFUTED
     print(f"{len(build.obligations)} obligations are checked for this build, by {path}")
     return EXIT_HELD

@@ -82,21 +82,21 @@ class BinsEstimate(Result):
         """The counts, in the shape of the axes."""
         strategies = self._strategies()
         shape = [one.rows for one in strategies]
-        found = np.array(self.released[: prod(shape)], np.float64).reshape(shape)
+        counts = np.array(self.released[: prod(shape)], np.float64).reshape(shape)
         for axis, strategy in enumerate(strategies):
-            moved = np.moveaxis(found, axis, -1)
+            moved = np.moveaxis(counts, axis, -1)
             flat = solved(strategy, moved.reshape(-1, strategy.rows))
-            found = np.moveaxis(flat.reshape(*moved.shape[:-1], strategy.bins), -1, axis)
-        return np.ascontiguousarray(found)
+            counts = np.moveaxis(flat.reshape(*moved.shape[:-1], strategy.bins), -1, axis)
+        return np.ascontiguousarray(counts)
 
     @property
     def standard_deviation(self) -> Floats:
         """The standard deviation of the noise in each count, in the shape of the axes."""
-        found = np.ones(())
+        deviations = np.ones(())
         for one in self._strategies():
             at = np.arange(one.bins)
-            found = np.multiply.outer(found, np.sqrt(range_variances(one, at, at + 1)))
-        return np.asarray(found * self.deviation)
+            deviations = np.multiply.outer(deviations, np.sqrt(range_variances(one, at, at + 1)))
+        return np.asarray(deviations * self.deviation)
 
     @property
     def outside(self) -> float | None:
@@ -127,15 +127,15 @@ class BinsEstimate(Result):
         to the last edge contains that edge, too. Raises ValueError for other ends.
         """
         pairs = self._pairs(ends)
-        found, variance = self.value, 1.0
+        counts, variance = self.value, 1.0
         for one, axis, pair in zip(self._strategies(), self.axes, pairs, strict=True):
             start, end = (_edge(axis, end) for end in pair)
             if start > end:
                 raise ValueError(f"range{ends}: give the lower end first.")
-            found = found[start:end].sum(axis=0)
+            counts = counts[start:end].sum(axis=0)
             variance *= float(range_variances(one, np.array([start]), np.array([end]))[0])
         deviation = self.deviation * math.sqrt(variance)
-        return RangeEstimate(float(found), deviation, self.noise, self._single())
+        return RangeEstimate(float(counts), deviation, self.noise, self._single())
 
     def cumulative(self) -> Floats:
         """Add up the counts of one axis: how many records are below each edge, from 0 on, shape

@@ -19,11 +19,11 @@ ROOT_BITS = 40
 
 def _tail(value: Any, name: str) -> Fraction:
     """Read the probability of a rare event."""
-    found = exact(value, name)
-    if not Fraction(1, 10**300) < found < Fraction(1, 10):
-        shown = approximately(found)
+    tail = exact(value, name)
+    if not Fraction(1, 10**300) < tail < Fraction(1, 10):
+        shown = approximately(tail)
         raise ValueError(f"{name} = {shown} is outside (1e-300, 1/10); give a share of your delta.")
-    return found
+    return tail
 
 
 Tail = Annotated[Rational, _tail]
@@ -36,13 +36,13 @@ def checked_shares(shares: Any, steps: int) -> tuple[Fraction, ...]:
     """
     if not isinstance(shares, (list, tuple)):
         raise TypeError(f"shares = {shares!r}; give a tuple of {steps} numbers, one for each step.")
-    found = tuple(as_written(share, "shares") for share in shares)
-    if len(found) != steps or min(found, default=0) <= 0 or sum(found) != 1:
+    parts = tuple(as_written(share, "shares") for share in shares)
+    if len(parts) != steps or min(parts, default=0) <= 0 or sum(parts) != 1:
         raise ValueError(
-            f"shares = {tuple(map(str, found))}; give {steps} positive numbers, one for each step, "
+            f"shares = {tuple(map(str, parts))}; give {steps} positive numbers, one for each step, "
             "whose sum is 1, as exact ones: ('1/4', '3/4')."
         )
-    return found
+    return parts
 
 
 def shares_of(shares: Sequence[Fraction] | None, steps: int) -> tuple[Fraction, ...]:

@@ -101,11 +101,11 @@ def in_units(values: IntArray, per: Fraction) -> Floats:
     factor = min(to_float(per), _LARGEST)
     with np.errstate(over="ignore"):
         if values.dtype != object:
-            found = values.astype(np.float64) * factor
+            scaled = values.astype(np.float64) * factor
         else:
             flat = [float(v) * factor if abs(v) < _LONG else to_float(v * per) for v in values.flat]
-            found = np.array(flat, np.float64).reshape(values.shape)
-    return np.clip(found, -_LARGEST, _LARGEST)
+            scaled = np.array(flat, np.float64).reshape(values.shape)
+    return np.clip(scaled, -_LARGEST, _LARGEST)
 
 
 def rungs_above(radii: Floats) -> IntArray:
@@ -136,14 +136,14 @@ class Grid:
 
     def multiples(self, center: Numbers) -> tuple[int, ...]:
         """Return the nearest point of the grid, in multiples of its step."""
-        found = Rationals.of(center).cells((self.exponent,) * len(center))
-        return tuple(min(max(k, -self.most), self.most) for k in found)
+        cells = Rationals.of(center).cells((self.exponent,) * len(center))
+        return tuple(min(max(k, -self.most), self.most) for k in cells)
 
     def moved(self, multiples: IntArray, offsets: Floats) -> IntArray:
         """Move points, shape (size, d), by these offsets, in steps of the grid."""
         with np.errstate(over="ignore"):
-            found = np.clip(np.rint(multiples + offsets), -self.most, self.most)
-        return found.astype(np.int64)
+            points = np.clip(np.rint(multiples + offsets), -self.most, self.most)
+        return points.astype(np.int64)
 
 
 def grid_of(coarseness: Fraction, smallest: Fraction, unit: Fraction, d: int, matrix: Any) -> Grid:

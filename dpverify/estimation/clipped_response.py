@@ -65,9 +65,9 @@ class Response:
         place = np.clip(np.searchsorted(self.lengths, lengths, "right"), 1, _POINTS)
         low, high = self.lengths[place - 1], self.lengths[place]
         below, above = self.offsets[place - 1], self.offsets[place]
-        found = below + (lengths - low) / (high - low) * (above - below)
+        offsets = below + (lengths - low) / (high - low) * (above - below)
         near = lengths <= self.lengths[1]
-        own = np.minimum(found, self.offsets[-1]) / np.where(near, 1.0, lengths)
+        own = np.minimum(offsets, self.offsets[-1]) / np.where(near, 1.0, lengths)
         return np.asarray(np.where(near, self.offsets[1] / self.lengths[1], own))
 
     def inverse(self, offset: Floats, far: float) -> tuple[Floats, Inverse]:

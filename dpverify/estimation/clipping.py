@@ -38,10 +38,10 @@ def numbers_of(values: Any, name: str) -> Numbers:
         raise TypeError(f"{name} = {values!r}; give a sequence of numbers, one for each column.")
     if not listed:
         raise ValueError(f"{name} is empty; give one number for each column.")
-    found = tuple(v if type(v) is float else to_float(exact(v, name)) for v in listed)
-    if not all(map(math.isfinite, found)):
+    numbers = tuple(v if type(v) is float else to_float(exact(v, name)) for v in listed)
+    if not all(map(math.isfinite, numbers)):
         raise ValueError(f"{name} has a number that is not a finite float; give finite numbers.")
-    return found
+    return numbers
 
 
 PerColumn = Annotated[Numbers, numbers_of]
@@ -111,18 +111,18 @@ def inverse(matrix: tuple[tuple[int, ...], ...]) -> Floats:
 
     The array is kept for the next call and cannot be written to.
     """
-    found: Floats = np.linalg.inv(np.array(matrix, dtype=np.float64))
-    found.flags.writeable = False
-    return found
+    inverted: Floats = np.linalg.inv(np.array(matrix, dtype=np.float64))
+    inverted.flags.writeable = False
+    return inverted
 
 
 def in_ball(offset: list[float], radius: int) -> Floats:
     """Move an offset of shape (d,) into the ball of this radius about 0, both in cells after
     the matrix.
     """
-    found: Floats = np.clip(np.array(offset), -_FAR, _FAR)
-    length = float(np.linalg.norm(found))
-    return found if length <= radius else found * (radius / length)
+    clipped: Floats = np.clip(np.array(offset), -_FAR, _FAR)
+    length = float(np.linalg.norm(clipped))
+    return clipped if length <= radius else clipped * (radius / length)
 
 
 def noise_length(total: VectorSum, noise: float, along: float) -> float:

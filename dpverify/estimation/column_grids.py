@@ -43,10 +43,10 @@ def _public_cell(value: Any, name: str) -> Any:
     """
     if isinstance(value, (int, float, Fraction, str)):
         return positive(as_given=True)(value, name)
-    found = numbers_of(value, name)
-    for one in found:
+    cells = numbers_of(value, name)
+    for one in cells:
         positive()(one, name)
-    return found
+    return cells
 
 
 PublicCell = Annotated[Any, _public_cell]
@@ -96,12 +96,12 @@ def grids_of(lower: Numbers, upper: Numbers, cells: int) -> Grids:
     """Round bounds to the nearest cell, a cell being the largest power of two of which they
     hold ``cells``.
     """
-    found = []
+    grids = []
     for low, high in zip(map(Fraction, lower), map(Fraction, upper), strict=True):
         exponent = floor_log2((high - low) / cells)
         cell = Fraction(2) ** exponent
-        found.append((round(low / cell), round(high / cell), exponent))
-    return tuple(found)
+        grids.append((round(low / cell), round(high / cell), exponent))
+    return tuple(grids)
 
 
 def middle_of(lower: Numbers, upper: Numbers) -> tuple[float, ...]:

@@ -168,13 +168,13 @@ def _best_center(
 
     The noise is infinite where there is no room.
     """
-    found: list[tuple[bool, float, Fraction]] = []
+    options: list[tuple[bool, float, Fraction]] = []
     for part in (Fraction(str(share)) for share in _CENTERS):
         if part + spent >= 1:
             continue
         abstains, reach = center(n_max, multiplier, part)
-        found.append((abstains, reach / math.sqrt(1 - part - spent), part))
-    return min(found)
+        options.append((abstains, reach / math.sqrt(1 - part - spent), part))
+    return min(options)
 
 
 def _fewest(center: Center, n_max: int, multiplier: Fraction, spent: Fraction) -> int | None:

@@ -50,12 +50,12 @@ def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:
     """Compute eigenvalues in rising order, shape (size, d), and eigenvectors as columns, shape
     (size, d, d).
     """
-    found = np.zeros((len(moments), d, d))
+    matrices = np.zeros((len(moments), d, d))
     rows, columns = np.triu_indices(d, 1)
     values = np.clip(moments, -int(MOST), int(MOST)).astype(np.float64)
-    found[:, rows, columns] = found[:, columns, rows] = values[:, d:] / float(OFF_DIAGONAL)
-    found[:, range(d), range(d)] = values[:, :d]
-    values, vectors = np.linalg.eigh(found)
+    matrices[:, rows, columns] = matrices[:, columns, rows] = values[:, d:] / float(OFF_DIAGONAL)
+    matrices[:, range(d), range(d)] = values[:, :d]
+    values, vectors = np.linalg.eigh(matrices)
     return np.asarray(values), np.asarray(vectors)
 
 
@@ -73,7 +73,7 @@ def directions(moments: IntArray, d: int, count: int) -> Integers:
     gaps = np.diff(values, axis=1) > least
     end = np.ones((len(values), 1), np.bool_)
     alone = np.hstack([end, gaps]) & np.hstack([gaps, end]) & (least > 0)
-    found = np.zeros((len(values), count, d), np.int64)
+    axes = np.zeros((len(values), count, d), np.int64)
     for j in range(count):
         one = vectors[:, :, d - 1 - j]
         sizes = np.abs(one)
@@ -81,8 +81,8 @@ def directions(moments: IntArray, d: int, count: int) -> Integers:
         signs = np.where(np.take_along_axis(one, first[:, np.newaxis], 1) < 0, -1.0, 1.0)
         rounded = np.rint(one * signs * 2.0**DIRECTION_BITS).astype(np.int64)
         axis = np.where(np.arange(d) == j, 1 << DIRECTION_BITS, 0)
-        found[:, j] = np.where(alone[:, d - 1 - j, np.newaxis], rounded, axis)
-    return found
+        axes[:, j] = np.where(alone[:, d - 1 - j, np.newaxis], rounded, axis)
+    return axes
 
 
 def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Integers, Integers]:
@@ -113,9 +113,9 @@ def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Intege
         expected = (total * _normal_tails(off, outside, deviation)) >> _BITS
         excess = np.minimum((kept * outside).sum(axis=1) - expected, _LARGEST_EXCESS)
         likely = variances[outside.sum(axis=1)] + _SURPRISE**2 * expected
-        found = tested & (excess > 0) & (4 * excess**2 > likely)
-        middles[found], halves[found] = middle[found], width[found]
-        open_ &= ~found
+        suspicious = tested & (excess > 0) & (4 * excess**2 > likely)
+        middles[suspicious], halves[suspicious] = middle[suspicious], width[suspicious]
+        open_ &= ~suspicious
     return middles, halves
 
 

@@ -74,11 +74,11 @@ class LocationScaleEstimate(Result):
         the parameter; not both together. The parameter is that of the law that the records are
         independent draws from. Raises TypeError or ValueError for a level outside (0, 1).
         """
-        far, found = deviations("gaussian", tail_of(level)), []
+        far, intervals = deviations("gaussian", tail_of(level)), []
         for value, noise, drawn in zip(self.value, self.spread, self.sampling, strict=True):
             reach = far * math.hypot(noise, drawn * sampling)
-            found.append((value - reach, value + reach))
-        return tuple(found)
+            intervals.append((value - reach, value + reach))
+        return tuple(intervals)
 
     def __str__(self) -> str:
         pairs = zip(self.parameters, self.value, strict=True)

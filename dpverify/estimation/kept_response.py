@@ -69,8 +69,8 @@ class Cut:
             if self.about:
                 # the place where both spheres meet
                 inner.append((self.radius**2 - self.bound**2 + self.about**2) / (2 * self.about))
-        found = sorted({low, high, *(p for p in inner if low < p < high)}) if low < high else []
-        return np.array(found)
+        places = sorted({low, high, *(p for p in inner if low < p < high)}) if low < high else []
+        return np.array(places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +164,10 @@ def solved(cut: Cut, target: Floats) -> tuple[Floats, Limited] | None:
         size = float(np.linalg.norm(step))
         if not size > 0:  # the set is thinner than floats can tell, so its mean follows no mean
             return None
-        found = _nearer(cut, at, here, step * min(1.0, 1.0 / size), target)
-        if found is None:
+        moved = _nearer(cut, at, here, step * min(1.0, 1.0 / size), target)
+        if moved is None:
             return None
-        at, here = found
+        at, here = moved
     return None
 
 
@@ -178,10 +178,10 @@ def back(cut: Cut, axis: Floats, offset: Floats) -> tuple[Floats, Inverse] | Non
     along = float(axis @ offset)
     rest = offset - along * axis
     across = float(np.linalg.norm(rest))
-    found = solved(cut, np.array([along, across]))
-    if found is None:
+    solution = solved(cut, np.array([along, across]))
+    if solution is None:
         return None
-    at, here = found
+    at, here = solution
     other = rest / across if across else rest
     axes = np.stack([axis, other], axis=1)
     return axes @ at, Inverse(
@@ -238,6 +238,6 @@ def _shares(k: int, squares: Floats, offset: float) -> Floats:
     terms = np.arange(first, math.ceil(mean + spread) + 1)
     weights = np.exp(terms * math.log(mean) - mean - gammaln(terms + 1)) if mean else terms == 0
     half = k / 2 + np.arange(first, first + len(terms) + 2)[:, np.newaxis]
-    found = np.where(squares < 0, 0.0, gammainc(np.maximum(half, 0.5), np.maximum(squares, 0) / 2))
-    found[half[:, 0] == 0] = squares >= 0  # with no degrees of freedom z = 0
-    return np.stack([weights @ found[i : i + len(terms)] for i in range(3)])
+    masses = np.where(squares < 0, 0.0, gammainc(np.maximum(half, 0.5), np.maximum(squares, 0) / 2))
+    masses[half[:, 0] == 0] = squares >= 0  # with no degrees of freedom z = 0
+    return np.stack([weights @ masses[i : i + len(terms)] for i in range(3)])

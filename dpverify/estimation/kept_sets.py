@@ -198,10 +198,10 @@ def _mass_of_half_space(
 
 
 def _finite(value: Any, name: str) -> float:
-    found = to_float(exact(value, name))
-    if not math.isfinite(found):
+    number = to_float(exact(value, name))
+    if not math.isfinite(number):
         raise ValueError(f"{name} = {value} is beyond the floats; give a finite number.")
-    return found
+    return number
 
 
 def _radius(value: Any) -> float:

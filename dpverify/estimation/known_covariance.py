@@ -78,16 +78,16 @@ class Whitening:
         left = to_float((Fraction(bound) - at) * Fraction(2) ** power)
         return min(max(left, -LARGEST_FLOAT), LARGEST_FLOAT)
 
-    def moved_back(self, found: VectorMeanEstimate) -> VectorMeanEstimate:
+    def moved_back(self, estimate: VectorMeanEstimate) -> VectorMeanEstimate:
         """Map a mean of images back to a mean of records, with its noise."""
         with np.errstate(all="ignore"):
             places = np.array([to_float(c) for c in self.center])
-            value = np.clip(places + self.back @ found.value, -LARGEST_FLOAT, LARGEST_FLOAT)
-            spread, along = self.back @ np.asarray(found.spread), self.back @ found.along
-            own = np.broadcast_to(found.cut, found.along.shape)
+            value = np.clip(places + self.back @ estimate.value, -LARGEST_FLOAT, LARGEST_FLOAT)
+            spread, along = self.back @ np.asarray(estimate.spread), self.back @ estimate.along
+            own = np.broadcast_to(estimate.cut, estimate.along.shape)
             cut = np.linalg.norm(self.back * own, axis=1) if own.any() else 0.0
         return VectorMeanEstimate(
-            value, found.count, spread, along, count_deviation=found.count_deviation, cut=cut
+            value, estimate.count, spread, along, count_deviation=estimate.count_deviation, cut=cut
         )
 
     def length(self) -> float:
@@ -144,13 +144,13 @@ def diagonal(deviations: Numbers) -> Rows:
 
 def variances_of(covariance: Rows) -> Numbers:
     """Return the covariance's diagonal. Raises ValueError unless that is positive."""
-    found = tuple(row[j] for j, row in enumerate(covariance))
-    if min(found) <= 0:
+    entries = tuple(row[j] for j, row in enumerate(covariance))
+    if min(entries) <= 0:
         raise ValueError(
-            f"covariance: a variance of {min(found)} is not positive; leave out a column that is "
+            f"covariance: a variance of {min(entries)} is not positive; leave out a column that is "
             "known to be constant."
         )
-    return found
+    return entries
 
 
 @lru_cache(maxsize=16)

@@ -75,8 +75,8 @@ class RegressionEstimate(Result):
                 f"records of shape {features.shape}; give {self.value.shape[-1]} features a record."
             )
         with np.errstate(over="ignore", invalid="ignore"):
-            found = features @ self.value.T + self.intercept
-        return np.asarray(np.clip(np.nan_to_num(found), self.lower, self.upper))
+            predicted = features @ self.value.T + self.intercept
+        return np.asarray(np.clip(np.nan_to_num(predicted), self.lower, self.upper))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -241,13 +241,13 @@ def _added(ridge: Exact | Sequence[Exact], k: int) -> Floats:
     ValueError.
     """
     given: Any = ridge if isinstance(ridge, (list, tuple)) else [ridge] * k
-    found = [exact(one, "ridge") for one in given]
-    if len(found) != k or min(found) < 0:
+    ridges = [exact(one, "ridge") for one in given]
+    if len(ridges) != k or min(ridges) < 0:
         raise ValueError(
             f"ridge = {ridge}; give a number that is not negative, one for each of {k} features, "
             "or None."
         )
-    return np.array([to_float(one) for one in found])
+    return np.array([to_float(one) for one in ridges])
 
 
 def _over(above: Floats, below: Floats) -> Floats:

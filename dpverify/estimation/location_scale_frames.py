@@ -127,8 +127,8 @@ class Frames:
 
     def solved(self, means: Floats, where: Interval, near: Law) -> Law | None:
         """Find the law near one that has these moments in an interval; None where none has."""
-        found = fitted(self.family, means, where, Near(*near, *_NEAR_BOX[self.outside]))
-        return None if found is None else Law(*found)
+        fit = fitted(self.family, means, where, Near(*near, *_NEAR_BOX[self.outside]))
+        return None if fit is None else Law(*fit)
 
     def share(self, at: Moments, law: Law) -> float:
         """Return the share of the records, kept if some are, that count for these moments."""
@@ -178,11 +178,11 @@ def _move_of(frames: Frames, start: Law, first: int, second: int) -> tuple[int, 
         return 0, 0
     near = Near(*start, *_FAR_BOX[frames.outside])
     means = np.array([first / PARTS, second / PARTS])
-    found = fitted(frames.family, means, frames.warm(start), near)
-    if found is None:
+    fit = fitted(frames.family, means, frames.warm(start), near)
+    if fit is None:
         return 0, 0
-    by = round(_SIXTEENTHS * (found[0] - start.location) / start.scale)
-    return by, round(_SIXTEENTHS * math.log2(found[1] / start.scale))
+    by = round(_SIXTEENTHS * (fit[0] - start.location) / start.scale)
+    return by, round(_SIXTEENTHS * math.log2(fit[1] / start.scale))
 
 
 @lru_cache(maxsize=1 << 10)

@@ -23,8 +23,8 @@ def records_at(family: LocationScaleFamily, t: Floats) -> Floats:
     Comparing records with objects, or with an array of another kind, would run the family's
     code.
     """
-    found = np.array(family.record(t), np.float64)
-    return np.clip(np.nan_to_num(found), -LARGEST, LARGEST)
+    records = np.array(family.record(t), np.float64)
+    return np.clip(np.nan_to_num(records), -LARGEST, LARGEST)
 
 
 def check_law(family: LocationScaleFamily) -> None:
@@ -47,11 +47,11 @@ def check_records(family: LocationScaleFamily, low: float, high: float) -> None:
     numbers.
     """
     t = np.linspace(low, high, _PLACES)
-    found = np.array(family.record(t), np.float64)
-    if found.shape != t.shape or np.isnan(found).any():
+    records = np.array(family.record(t), np.float64)
+    if records.shape != t.shape or np.isnan(records).any():
         raise ValueError(
             f"family = {family!r}: record(t) of {len(t)} numbers in the public ranges has shape "
-            f"{found.shape} and {int(np.isnan(found).sum())} NaN; give one number for each."
+            f"{records.shape} and {int(np.isnan(records).sum())} NaN; give one number for each."
         )
 
 

@@ -74,8 +74,8 @@ def searched_of(
         return None
     own = family.constants()
     ends = [place + scale * own.median for place in (low, high) for scale in (least, most)]
-    found = Searched(min(ends), max(ends), math.log(least), math.log(most), own.distance)
-    places_of = math.log2((found.high - found.low) / (least * own.distance))
+    searched = Searched(min(ends), max(ends), math.log(least), math.log(most), own.distance)
+    places_of = math.log2((searched.high - searched.low) / (least * own.distance))
     if places_of + math.log2(_FINEST) + _EXTRA_STEPS > MOST_STEPS - 1:
         return None
-    return found
+    return searched

@@ -138,20 +138,20 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         if (few := self.too_few(count)) is not None:
             return few
         per_unit = scale / (UNIT * count)
-        found = self.reading([to_float(value * per_unit) for value in total], stretch, radius)
-        if isinstance(found, Abstained):
-            return found
+        reading = self.reading([to_float(value * per_unit) for value in total], stretch, radius)
+        if isinstance(reading, Abstained):
+            return reading
         cells = [Fraction(2) ** exponent for exponent in stretch.exponents]
         middle = [to_float(c * cell) for c, cell in zip(stretch.center, cells, strict=True)]
         with np.errstate(all="ignore"):
             unit = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
-            value = np.clip(np.array(middle) + found.offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
-            if jointly and found.inverse is not None:
-                spread = unit[:, np.newaxis] * (to_float(scale / count) * found.inverse.matrix())
+            value = np.clip(np.array(middle) + reading.offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
+            if jointly and reading.inverse is not None:
+                spread = unit[:, np.newaxis] * (to_float(scale / count) * reading.inverse.matrix())
             else:
-                spread = unit * (to_float(scale / count) * found.widened)
-            from_count = found.along * unit * to_float(noise / count)
-            own = self.cut(before, found, radius, to_float(count))
+                spread = unit * (to_float(scale / count) * reading.widened)
+            from_count = reading.along * unit * to_float(noise / count)
+            own = self.cut(before, reading, radius, to_float(count))
             cut = unit * own if np.any(own) else 0.0
         return VectorMeanEstimate(
             value, to_float(count), spread, from_count, count_deviation=to_float(noise), cut=cut
@@ -170,7 +170,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         offset = in_ball(ratio, radius * GRAIN)
         return Reading(offset, 1.0, offset)
 
-    def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
+    def cut(self, row: Row, reading: Reading, radius: int, count: float) -> float | Floats:
         """Compute the deviation of what clipping adds to the error of normal records, in images.
 
         row: what was released before the sum, as for ``ball``; radius: of the ball, in grains;
@@ -309,15 +309,15 @@ def positive_numbers(values: Any, name: str, count: int) -> Numbers:
     """Read ``count`` positive finite numbers as floats; raises TypeError or ValueError for
     others.
     """
-    found = numbers_of(values, name)
-    if len(found) != count:
-        raise ValueError(f"{name}: {len(found)} numbers for {count} columns; give one for each.")
-    if min(found) <= 0:
+    numbers = numbers_of(values, name)
+    if len(numbers) != count:
+        raise ValueError(f"{name}: {len(numbers)} numbers for {count} columns; give one for each.")
+    if min(numbers) <= 0:
         raise ValueError(
-            f"{name}: {min(found)} is not positive; give a public guess above 0, and leave out a "
+            f"{name}: {min(numbers)} is not positive; give a public guess above 0, and leave out a "
             "column that is known to be constant."
         )
-    return found
+    return numbers
 
 
 @lru_cache(maxsize=16)

@@ -148,11 +148,11 @@ class MomentMatrixEstimate(Result):
         return np.asarray(np.clip(self.value[0, 1:] / self.count, -1.0, 1.0))
 
     def _columns(self, given: Sequence[int], name: str) -> list[int]:
-        found = [whole(j, name) for j in given]
+        columns = [whole(j, name) for j in given]
         d = len(self.half)
-        if not found or len(set(found)) < len(found) or not all(0 <= j < d for j in found):
+        if not columns or len(set(columns)) < len(columns) or not all(0 <= j < d for j in columns):
             raise ValueError(
-                f"{name} = {found}; give at least one column, each once, by its number from 0 to "
+                f"{name} = {columns}; give at least one column, each once, by its number from 0 to "
                 f"{d - 1}."
             )
-        return found
+        return columns

@@ -114,8 +114,8 @@ def quotients(values: Floats, by: Floats, precision: int) -> Integers:
     on either side.
     """
     shown = np.clip(values / by[:, np.newaxis], -4, 4)
-    found: Integers = np.rint(np.ldexp(shown, precision)).astype(np.int64)
-    return found
+    rounded: Integers = np.rint(np.ldexp(shown, precision)).astype(np.int64)
+    return rounded
 
 
 # --- lengths ------------------------------------------------------------------------------------

@@ -91,13 +91,13 @@ class NormalImages:
             place, inverse = law.inverse(offset, far)
         else:
             cut, axis = cut_of(kept, radius * GRAIN / unit, unit, len(self.deviations))
-            found = back(cut, axis, offset / unit)
-            if found is None:
+            solution = back(cut, axis, offset / unit)
+            if solution is None:
                 return Abstained(
                     "no mean near the released center, of which enough records count, has these "
                     "records kept"
                 )
-            place, inverse = found[0] * unit, found[1]
+            place, inverse = solution[0] * unit, solution[1]
         return Reading(place, inverse.rows(), inverse.times(offset), inverse)
 
     def centers(self, stretch: Stretch, radius: int, offsets: Floats) -> Integers:
@@ -117,8 +117,8 @@ class NormalImages:
             stretch.factors
         )
         most = np.floor(OUTER_BOX / steps)
-        found: Integers = np.clip(np.rint(cells / steps), -most, most).astype(np.int64)
-        return found
+        centers: Integers = np.clip(np.rint(cells / steps), -most, most).astype(np.int64)
+        return centers
 
 
 def _lengths(offsets: Floats) -> Floats:

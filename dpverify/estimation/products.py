@@ -37,10 +37,10 @@ class ProductEstimate(Result):
             raise ValueError("value and standard_deviation are not of one shape (d,).")
 
     @classmethod
-    def of(cls, found: Floats, noise: Floats, count: float, whitened: str) -> ProductEstimate:
+    def of(cls, shares: Floats, noise: Floats, count: float, whitened: str) -> ProductEstimate:
         """Build the result from unbiased estimates, kept away from 0 and 1."""
         least = np.minimum(0.5, _KEPT * noise + 0.5 / max(count, 1.0))
-        return cls(np.clip(found, least, 1 - least), noise, count, whitened)
+        return cls(np.clip(shares, least, 1 - least), noise, count, whitened)
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
         """Return (low, high), each of shape (d,) and in [0, 1]: intervals for the records'
@@ -78,9 +78,9 @@ def weights_for(coarse: Row, precision: int, noise: float, radius: int, plain: f
     noise from signs over d, in units of one radius; that of a weighted bit is cap^2 / w_j^2.
     Both count over the probability.
     """
-    d, found = len(coarse), np.ldexp(np.array(coarse, np.float64), -precision)
-    likely = found > 0.5
-    rare = np.where(likely, 1 - found, found)
+    d, shares = len(coarse), np.ldexp(np.array(coarse, np.float64), -precision)
+    likely = shares > 0.5
+    rare = np.where(likely, 1 - shares, shares)
     least = np.maximum(np.maximum(rare, 1 / d), NOISES * noise)
     cautious = np.maximum(rare, noise)
     mean, spread = float((cautious / least).sum()), float((cautious / least**2).sum())

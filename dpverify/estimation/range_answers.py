@@ -71,12 +71,12 @@ def _levels(strategy: Levels) -> tuple[_Level, ...]:
     """Compute the variances of the pass upwards."""
     bins = strategy.bins
     own = np.full((1, bins), 1 / strategy.weights[0] ** 2)
-    found = [_Level(strategy.weights[0], np.full((1, bins), np.inf), own)]
+    levels = [_Level(strategy.weights[0], np.full((1, bins), np.inf), own)]
     for weight in strategy.weights[1:]:
         children = paired(own)
         own = 1 / (1 / children + weight**2)
-        found.append(_Level(weight, children, own))
-    return tuple(found)
+        levels.append(_Level(weight, children, own))
+    return tuple(levels)
 
 
 def _from_levels(strategy: Levels, released: Floats) -> Floats:
@@ -94,13 +94,13 @@ def _from_levels(strategy: Levels, released: Floats) -> Floats:
             at += nodes
             sums = (sums / level.children + level.weight * measured) * level.own
         estimates.append(sums)
-    found = estimates[-1]
+    best = estimates[-1]
     for height in range(len(levels) - 1, 0, -1):
-        rest = (found - below[height - 1]) / levels[height].children
+        rest = (best - below[height - 1]) / levels[height].children
         lower = levels[height - 1].own
         spread = np.repeat(rest, 2, axis=1)[:, : lower.shape[1]]
-        found = estimates[height - 1] + lower * spread
-    return found
+        best = estimates[height - 1] + lower * spread
+    return best
 
 
 def _of_tree(strategy: Levels, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Floats:

@@ -44,8 +44,8 @@ class ScaleFamily:
     def inverse(self, t: Floats) -> Floats:
         """Compute the records (or distances) of these statistics t >= 0, increasing and finite."""
         with np.errstate(over="ignore", under="ignore"):
-            found = self.origin * np.exp(t) if not self.power else np.power(t, 1 / self.power)
-        return np.asarray(np.minimum(np.maximum.accumulate(found), _LARGEST))
+            values = self.origin * np.exp(t) if not self.power else np.power(t, 1 / self.power)
+        return np.asarray(np.minimum(np.maximum.accumulate(values), _LARGEST))
 
     def statistic(self, y: float) -> float:
         """Compute T of a positive number, public."""
@@ -69,9 +69,9 @@ class ScaleFamily:
     def inverse_of_any(self, t: Floats) -> Floats:
         """Compute ``inverse`` of numbers in any order."""
         order = np.argsort(t, kind="stable")
-        found = np.empty_like(t)
-        found[order] = self.inverse(t[order])
-        return found
+        values = np.empty_like(t)
+        values[order] = self.inverse(t[order])
+        return values
 
 
 NAMES = (
@@ -230,10 +230,10 @@ class ScaleEstimate(Result):
         """Draw records of the fit, of shape (size,): public, and free of charge."""
         own = np.random.default_rng() if rng is None else rng
         known = family_of(self.family, self.shape)
-        found = known.density_sample(self.scale, whole(size, "size"), own)
+        draws = known.density_sample(self.scale, whole(size, "size"), own)
         if self.center is None:
-            return found
-        return np.asarray(self.center + found * own.choice([-1.0, 1.0], len(found)))
+            return draws
+        return np.asarray(self.center + draws * own.choice([-1.0, 1.0], len(draws)))
 
     def __str__(self) -> str:
         return f"{self.family}, {self.parameter} {self.value:.6g}, of {self.count:.6g} records"

@@ -45,8 +45,8 @@ def sphere_spectrum(spectrum: Floats) -> Floats:
     t = np.exp(np.arange(low, high, _NODE))
     terms = 2 * np.outer(spectrum, t)
     weights = t * np.exp(-0.5 * np.log1p(terms).sum(axis=0))
-    found: Floats = (spectrum[:, np.newaxis] / (1 + terms)) @ weights
-    return np.asarray(found / found.sum())
+    shares: Floats = (spectrum[:, np.newaxis] / (1 + terms)) @ weights
+    return np.asarray(shares / shares.sum())
 
 
 def spectrum_of(shares: Floats) -> Floats:
@@ -54,14 +54,14 @@ def spectrum_of(shares: Floats) -> Floats:
     and are scaled to sum 1.
     """
     wanted = shares / shares.sum()
-    found: Floats = wanted / wanted.max()
+    spectrum: Floats = wanted / wanted.max()
     for _ in range(_MOST_ROUNDS):
-        ratio = wanted / sphere_spectrum(found)
-        found = found * ratio**1.2
-        found = found / found.max()
+        ratio = wanted / sphere_spectrum(spectrum)
+        spectrum = spectrum * ratio**1.2
+        spectrum = spectrum / spectrum.max()
         if np.abs(np.log(ratio)).max() < 1e-13:
             break
-    return found
+    return spectrum
 
 
 def traces(values: Integers, d: int) -> Integers:
@@ -85,29 +85,29 @@ def measured(values: Integers, precision: int, d: int) -> tuple[Integers, NDArra
     own, trace = values[:, :width], traces(values, d)
     good = np.asarray(trace > 0, np.bool_)
     trace = np.where(good, trace, 1)
-    found: Integers = np.zeros(own.shape, np.int64)
+    entries: Integers = np.zeros(own.shape, np.int64)
     left = np.ones(len(own), np.bool_)
     if trace.dtype != object and precision < 40:
         ratio = np.array([1.0] * d + [DIAGONAL / OFF_DIAGONAL] * (width - d))
         shown = np.clip(own * (ratio * one) / trace[:, np.newaxis], -2.0 * one, 2.0 * one)
         nearest = np.rint(shown)
         left = (np.abs(shown - nearest) + 2.0**-49 * np.abs(shown) > 0.4999).any(axis=1)
-        found = nearest.astype(np.int64)
+        entries = nearest.astype(np.int64)
     if left.any():
         above = own[left].astype(object) << precision
         above[:, d:] *= DIAGONAL
         factors = np.array([1] * d + [OFF_DIAGONAL] * (width - d), object)
         exact = rounded_quotients(above, trace[left].astype(object)[:, np.newaxis] * factors)
-        found[left] = np.clip(exact, -one, one).astype(np.int64)
-    return np.clip(found, -one, one), good
+        entries[left] = np.clip(exact, -one, one).astype(np.int64)
+    return np.clip(entries, -one, one), good
 
 
 def symmetric(row: Row, d: int) -> Floats:
     """Build the matrix of shape (d, d) from its diagonal and the entries above it."""
     numbers = np.array(row, np.float64)
-    found = np.zeros((d, d))
-    found[np.triu_indices(d, 1)] = numbers[d : d * (d + 1) // 2]
-    return np.asarray(found + found.T + np.diag(numbers[:d]))
+    matrix = np.zeros((d, d))
+    matrix[np.triu_indices(d, 1)] = numbers[d : d * (d + 1) // 2]
+    return np.asarray(matrix + matrix.T + np.diag(numbers[:d]))
 
 
 def floored_spectrum(
@@ -137,8 +137,8 @@ def next_map(public: Row, row: Row, precision: int, floor: float) -> Row:
     d = math.isqrt(len(public))
     _, vectors, spectrum = floored_spectrum(row, precision, d, floor)
     step = (vectors * np.sqrt(spectrum.min() / spectrum)) @ vectors.T
-    found, _, room = stepped(step, public, d)
-    return found if room >= LEAST_BITS else public
+    new_map, _, room = stepped(step, public, d)
+    return new_map if room >= LEAST_BITS else public
 
 
 def stepped(step: Any, public: Row, d: int) -> tuple[Row, int, int]:

@@ -128,10 +128,10 @@ class SpectralRounds:
         assert self.long is not None
         d = self.d
         first = Released((), lambda before: ([start(d)], np.zeros(len(before), np.intp)))
-        found = known(first, self._enough, self.long)
+        spheres = known(first, self._enough, self.long)
         for s in range(t):
-            found = _followed(found, self._seen(s), partial(self._after, s))
-        return found
+            spheres = _followed(spheres, self._seen(s), partial(self._after, s))
+        return spheres
 
     def _seen(self, t: int) -> Released[Integers]:
         """Return the second moments over the number of records, in 2^-precision squared radii."""
@@ -236,12 +236,12 @@ def factor(d: int, n: float, noise: float, kappa: float, t: int) -> float | None
     """
     eta, nu = slack(d, n, noise)
     for _ in range(t):
-        found = shortened(kappa, eta, nu)
-        if found is None:
+        shrunk = shortened(kappa, eta, nu)
+        if shrunk is None:
             return None
-        kappa = found[1]
-    found = shortened(kappa, eta, nu)
-    return None if found is None else found[0]
+        kappa = shrunk[1]
+    shrunk = shortened(kappa, eta, nu)
+    return None if shrunk is None else shrunk[0]
 
 
 def shortened(kappa: float, eta: float, nu: float) -> tuple[float, float] | None:
@@ -254,11 +254,11 @@ def shortened(kappa: float, eta: float, nu: float) -> tuple[float, float] | None
     if not (large > square and eta < 1):
         return None
     lost = (square - 1) * (nu * kappa / (large - square)) * (nu * kappa / (large - 1))
-    found = (max((1 + eta) / square, THRESHOLD + nu) + nu / DIVISOR) / (1 - eta)
-    if not (lost < 1 and found < 1):
+    ratio = (max((1 + eta) / square, THRESHOLD + nu) + nu / DIVISOR) / (1 - eta)
+    if not (lost < 1 and ratio < 1):
         return None
-    after = kappa * found * (1 + eta) / ((1 - eta) * (1 - lost))
-    return (found, after) if after < kappa else None
+    after = kappa * ratio * (1 + eta) / ((1 - eta) * (1 - lost))
+    return (ratio, after) if after < kappa else None
 
 
 def _eigen(seen: Row, d: int, precision: int, square: float) -> tuple[Floats, Floats]:

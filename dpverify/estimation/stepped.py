@@ -196,6 +196,6 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
 
     def edges(self, before: Transcripts) -> tuple[Floats, Integers]:
         """Return rows of edges of steps, and which of them each draw has."""
-        found, which = np.unique(self._frame(before), axis=0, return_inverse=True)
-        rows = [self.edges_of(middle, octave) for middle, octave in found.tolist()]
+        frames, which = np.unique(self._frame(before), axis=0, return_inverse=True)
+        rows = [self.edges_of(middle, octave) for middle, octave in frames.tolist()]
         return np.array(rows), which.reshape(-1)

@@ -92,16 +92,16 @@ class Ladder:
 
     def _prefix(self, names: tuple[Handle, ...]) -> Prefix:
         """Return what was released before a round, after the reports of these names."""
-        found = Prefix()
+        prefix = Prefix()
         if self.start is None:
-            found = found.also(buckets_from(VOTES), (0,))
+            prefix = prefix.also(buckets_from(VOTES), (0,))
         if not names:
-            return found
+            return prefix
 
         def places(before: Transcripts) -> IntArray:
             return np.concatenate([before[name] for name in names], axis=1)
 
-        return found.also(Released(names, places), (0,) * len(names))
+        return prefix.also(Released(names, places), (0,) * len(names))
 
     def levels(self, row: Row) -> tuple[int, ...]:
         """Return the buckets, from the highest down."""
@@ -170,8 +170,8 @@ def fullest(votes: tuple[int, ...]) -> int | None:
 
 def bucket_from(votes: tuple[int, ...]) -> int:
     """Find the fullest bucket, moved into 0..HIGHEST; 0 where none surfaced."""
-    found = fullest(votes)
-    return 0 if found is None else min(max(found, 0), HIGHEST)
+    bucket = fullest(votes)
+    return 0 if bucket is None else min(max(bucket, 0), HIGHEST)
 
 
 def buckets_from(votes: str) -> Released[IntArray]:

@@ -207,8 +207,8 @@ class Whitened:
             bound = self.mean_bound(one.octave)
             return math.sqrt(bound) / mean_response(self.d, bound)
 
-        found = Released((*self.counts.reads, MEAN), mean)
-        return centered(self._searched(), found, self.d, self.precision, length)
+        released = Released((*self.counts.reads, MEAN), mean)
+        return centered(self._searched(), released, self.d, self.precision, length)
 
     def fits(self) -> Spheres:
         """Return the maps after which fits are spheres."""

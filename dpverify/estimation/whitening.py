@@ -58,8 +58,8 @@ def with_lengths(spheres: Spheres, length: Callable[[Sphere], float]) -> Maps:
     """Append to every map a number: so many deviations as ``length`` says."""
 
     def numbers(before: Transcripts) -> tuple[Integers, Integers]:
-        found, which = spheres(before)
-        return np.array([one.reach(length(one)) for one in found], np.int64), which
+        own, which = spheres(before)
+        return np.array([one.reach(length(one)) for one in own], np.int64), which
 
     return Released(spheres.reads, numbers)
 
@@ -89,8 +89,8 @@ def _measured(
     def spheres(before: Transcripts) -> tuple[list[Sphere], Integers]:
         own, which = rows(before)
         codes = np.column_stack([which, nodes(before), octaves(counts(before))])
-        found, which = different_rows(codes, "lengths")
-        return [Sphere(own[k], long(node), octave) for k, node, octave in found], which
+        unique, which = different_rows(codes, "lengths")
+        return [Sphere(own[k], long(node), octave) for k, node, octave in unique], which
 
     reads = dict.fromkeys((*rows.reads, *counts.reads, *nodes.reads))
     return Released(tuple(reads), spheres)
@@ -102,8 +102,8 @@ def thresholds(rows: Released[Numbers], search: Search, step: int) -> Maps:
 
     def numbers(before: Transcripts) -> tuple[Integers, Integers]:
         own, which = rows(before)
-        found, which = different_rows(np.column_stack([which, nodes(before)]), "steps")
-        return np.array([(*own[k], place_of(search, node)) for k, node in found], np.int64), which
+        unique, which = different_rows(np.column_stack([which, nodes(before)]), "steps")
+        return np.array([(*own[k], place_of(search, node)) for k, node in unique], np.int64), which
 
     return Released((*rows.reads, *nodes.reads), numbers)
 
@@ -136,9 +136,9 @@ def centered(
 
     def moved(before: Transcripts) -> tuple[list[Sphere], Integers]:
         own, which = spheres(before)
-        found, which = different_rows(np.column_stack([which, mean(before)]), "centers")
+        unique, which = different_rows(np.column_stack([which, mean(before)]), "centers")
         made = []
-        for k, *along in found:
+        for k, *along in unique:
             one = own[k]
             unit = math.ldexp(one.long * length(one), -precision)
             by = solved(one.row, d, np.array(along, np.float64) * unit)
@@ -165,9 +165,9 @@ def refined(
 
     def after(before: Transcripts) -> tuple[list[Sphere], Integers]:
         own, which = spheres(before)
-        found, which = different_rows(np.column_stack([which, moments(before)]), "fits")
+        unique, which = different_rows(np.column_stack([which, moments(before)]), "fits")
         made = []
-        for k, *seen in found:
+        for k, *seen in unique:
             one = own[k]
             how = (d, precision, floor(one), outside)
             row, long = _refined(one.row[: d * d], tuple(seen), *how)

@@ -166,44 +166,44 @@ class Limited:
     @cached_property
     def second(self) -> Floats:
         """Return E y y^T f(Q), shape (d, d)."""
-        found = ((self.a * self.terms) @ self.a.T).real
-        found[np.diag_indices(len(found))] += (self.b @ self.terms).real
-        return np.asarray(found)
+        moments = ((self.a * self.terms) @ self.a.T).real
+        moments[np.diag_indices(len(moments))] += (self.b @ self.terms).real
+        return np.asarray(moments)
 
     @cached_property
     def third(self) -> Floats:
         """Return E y_i y_j y_k f(Q), shape (d, d, d)."""
         d = len(self.a)
         pairs = (self.a[:, np.newaxis] * self.a).reshape(d * d, -1) * self.terms
-        found = (pairs @ self.a.T).real.reshape(d, d, d)
+        moments = (pairs @ self.a.T).real.reshape(d, d, d)
         mixed = ((self.b * self.terms) @ self.a.T).real  # E b_i a_k
         i = np.arange(d)
-        found[i, i, :] += mixed
-        found[i, :, i] += mixed
-        found[:, i, i] += mixed.T
-        return np.asarray(found)
+        moments[i, i, :] += mixed
+        moments[i, :, i] += mixed
+        moments[:, i, i] += mixed.T
+        return np.asarray(moments)
 
     @cached_property
     def fourth(self) -> Floats:
         """Return E y_i y_j y_k y_l f(Q), shape (d, d, d, d), by Wick's formula on each node."""
         d = len(self.a)
         pairs = (self.a[:, np.newaxis] * self.a).reshape(d * d, -1)
-        found = ((pairs * self.terms) @ pairs.T).real.reshape(d, d, d, d)
+        moments = ((pairs * self.terms) @ pairs.T).real.reshape(d, d, d, d)
         mixed = ((pairs * self.terms) @ self.b.T).real.reshape(d, d, d)  # E a_i a_j b_k
         both = ((self.b * self.terms) @ self.b.T).real
         for k in range(d):
             part = mixed[:, :, k]
-            found[:, :, k, k] += part
-            found[k, k, :, :] += part
-            found[:, k, :, k] += part
-            found[k, :, k, :] += part
-            found[:, k, k, :] += part
-            found[k, :, :, k] += part
+            moments[:, :, k, k] += part
+            moments[k, k, :, :] += part
+            moments[:, k, :, k] += part
+            moments[k, :, k, :] += part
+            moments[:, k, k, :] += part
+            moments[k, :, :, k] += part
         i, j = np.meshgrid(np.arange(d), np.arange(d), indexing="ij")
-        np.add.at(found, (i, i, j, j), both)
-        np.add.at(found, (i, j, i, j), both)
-        np.add.at(found, (i, j, j, i), both)
-        return np.asarray(found)
+        np.add.at(moments, (i, i, j, j), both)
+        np.add.at(moments, (i, j, i, j), both)
+        np.add.at(moments, (i, j, j, i), both)
+        return np.asarray(moments)
 
 
 def _scaled_half_e(nodes: Complexes) -> Complexes:

@@ -40,8 +40,8 @@ class FamilyReport:
 
     def __str__(self) -> str:
         low, high = self.curvature
-        found = f"variance of T from {low:.3g} to {high:.3g}, degree {self.degree}"
-        return "; ".join((found, *(f"{name} fails {where}" for name, where in self.broken.items())))
+        text = f"variance of T from {low:.3g} to {high:.3g}, degree {self.degree}"
+        return "; ".join((text, *(f"{name} fails {where}" for name, where in self.broken.items())))
 
 
 def check_family(family: Family, lowest: float, highest: float) -> FamilyReport:

@@ -45,11 +45,11 @@ class PriorReport:
 
     def __str__(self) -> str:
         own = self.curvature
-        found = [f"curvature from {own.least:.3g} to {own.most:.3g}, degree {self.degree}"]
+        parts = [f"curvature from {own.least:.3g} to {own.most:.3g}, degree {self.degree}"]
         if self.mass is not None and self.strength is not None:
-            found.append(f"mass at least {self.mass:.3g}, strength {self.strength:.3g}")
+            parts.append(f"mass at least {self.mass:.3g}, strength {self.strength:.3g}")
         return "; ".join(
-            (*found, *(f"{name} fails {where}" for name, where in self.broken.items()))
+            (*parts, *(f"{name} fails {where}" for name, where in self.broken.items()))
         )
 
 
@@ -166,16 +166,16 @@ def _slopes(function: Callable[[Floats], Floats | float], theta: Floats, unit: F
     The axis of theta is the last of the result's axes.
     """
     steps = np.diag(_SLOPE * unit)
-    found = [
+    slopes = [
         (np.asarray(function(theta + one)) - np.asarray(function(theta - one))) / (2 * step)
         for one, step in zip(steps, _SLOPE * unit, strict=True)
     ]
-    return np.stack(found, axis=-1)
+    return np.stack(slopes, axis=-1)
 
 
-def _off(found: Floats, wanted: Floats, *units: Floats) -> bool:
+def _off(actual: Floats, wanted: Floats, *units: Floats) -> bool:
     """Return whether two arrays differ, each axis in its unit."""
-    apart = np.abs(found - wanted)
+    apart = np.abs(actual - wanted)
     for axis, unit in enumerate(units):
         apart = apart * np.expand_dims(unit, [k for k in range(apart.ndim) if k != axis])
     return bool(apart.max() > _CLOSE)

@@ -165,10 +165,10 @@ class _Precise(ExponentialFamily):
         ways = [np.zeros(self.d)]
         if self.has_mean and reach:
             ways += [reach * np.eye(self.d)[0], reach * np.eye(self.d)[-1]]
-        found = [
+        thetas = [
             self.joined(np.diag(spectrum), way) for spectrum in sorted(spectra) for way in ways
         ]
-        return [self.project(theta, prior) for theta in found]
+        return [self.project(theta, prior) for theta in thetas]
 
     def survival(self, prior: Prior, mass: float = 0.99) -> Ball:
         """Return a ball about 0 that holds a share ``mass`` of the records under every theta.

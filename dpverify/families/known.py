@@ -17,10 +17,10 @@ _LARGEST = 1.7e308
 
 def _positive(family: Family, name: str, least: float, most: float) -> None:
     """Keep a public shape as a float; raises TypeError or ValueError outside [least, most]."""
-    found = to_float(exact(getattr(family, name), name))
-    if not least <= found <= most:
-        raise ValueError(f"{name} = {found}; give one from {least:g} to {most:g}.")
-    settle(family, **{name: found})
+    number = to_float(exact(getattr(family, name), name))
+    if not least <= number <= most:
+        raise ValueError(f"{name} = {number}; give one from {least:g} to {most:g}.")
+    settle(family, **{name: number})
 
 
 @dataclass(frozen=True)
@@ -253,8 +253,8 @@ class Weibull(Family):
     def record(self, t: Floats) -> Floats:
         """Return the root of T; for a negative number minus that of its size."""
         with np.errstate(over="ignore", under="ignore"):
-            found = np.sign(t) * np.power(np.abs(t), 1 / self.power)
-        return np.asarray(np.clip(found, -_LARGEST, _LARGEST))
+            records = np.sign(t) * np.power(np.abs(t), 1 / self.power)
+        return np.asarray(np.clip(records, -_LARGEST, _LARGEST))
 
     def statistic(self, x: float) -> float:
         """Return the power of the record."""

@@ -213,5 +213,5 @@ def _constants(family: LocationScaleFamily) -> Standard:
     for _ in range(60):
         half = (short + far) / 2
         short, far = (half, far) if within(half) < 0.5 else (short, half)
-    found = mean, math.sqrt(float(mass @ (y - mean) ** 2)), median, far
-    return Standard(*(round(one * _PARTS) / _PARTS for one in found))
+    constants = mean, math.sqrt(float(mass @ (y - mean) ** 2)), median, far
+    return Standard(*(round(one * _PARTS) / _PARTS for one in constants))

@@ -61,14 +61,14 @@ def least_curvature(
     if isinstance(family, NormalPrecision) and is_spectral(prior, survival):
         spectra = (np.diag(family.textbook(theta)) for theta in family.points(prior))
         return min(least_at(variances, survival, outside) for variances in spectra)
-    found = []
+    curvatures = []
     for theta in family.points(prior):
         if outside == "mask":
             slope = family.truncated(theta, survival).covariance
         else:
             slope = family.clipped(theta, survival).jacobian
-        found.append(float(np.linalg.eigvalsh((slope + slope.T) / 2)[0]))
-    return min(found)
+        curvatures.append(float(np.linalg.eigvalsh((slope + slope.T) / 2)[0]))
+    return min(curvatures)
 
 
 def truncated_mle(
@@ -89,9 +89,9 @@ def truncated_mle(
         partition = family.log_partition(theta)
         if not math.isfinite(partition):
             return None
-        found = family.truncated(theta, survival)
-        value = partition + found.log_mass - float(theta @ released)
-        return Model(value, found.mean - released, found.covariance)
+        truncated = family.truncated(theta, survival)
+        value = partition + truncated.log_mass - float(theta @ released)
+        return Model(value, truncated.mean - released, truncated.covariance)
 
     def nearest(theta: Floats) -> Floats:
         return family.project(theta, prior)

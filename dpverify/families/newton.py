@@ -78,10 +78,10 @@ def minimized(
             if sure and gained <= SURE:
                 return Solved(toward, step, edge)
             break
-        found = _fallen(at, state, theta, toward - theta, nearest if box is not None else None)
-        if found is None:
+        descent = _fallen(at, state, theta, toward - theta, nearest if box is not None else None)
+        if descent is None:
             break
-        moved, later = found
+        moved, later = descent
         if sure and -gained <= SURE and later.value >= state.value:
             return Solved(toward, step, edge)
         theta, state = moved, later

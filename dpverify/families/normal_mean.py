@@ -168,5 +168,5 @@ def _log_mass(d: int, offset: float, radius: float) -> float:
     """
     means = np.zeros(d)
     means[0] = offset / radius
-    found = Law(means, np.full(d, radius**-2)).limited("inside")
-    return min(0.0, found.shift + math.log(max(found.total, 1e-300)))
+    limited = Law(means, np.full(d, radius**-2)).limited("inside")
+    return min(0.0, limited.shift + math.log(max(limited.total, 1e-300)))

@@ -85,12 +85,12 @@ class Inside:
             Frame.of(mean, covariance, np.array(survival.center), radius)
             for radius in ((outer, inner) if inner else (outer,))
         ]
-        found = [frame.law.limited("inside") for frame in frames]
+        limited = [frame.law.limited("inside") for frame in frames]
         signs = [
-            sign * math.exp(one.shift - found[0].shift)
-            for sign, one in zip((1.0, -1.0), found, strict=False)
+            sign * math.exp(one.shift - limited[0].shift)
+            for sign, one in zip((1.0, -1.0), limited, strict=False)
         ]
-        return cls(frames, list(zip(signs, found, strict=True)))
+        return cls(frames, list(zip(signs, limited, strict=True)))
 
     def part(self, which: Which) -> Truncated:
         """Give the moments of the statistic."""

@@ -20,10 +20,10 @@ _LARGEST = 2.0**200  # largest length or eigenvalue, one over it the least: four
 
 
 def _vector(given: object, name: str) -> Vector:
-    found = np.asarray(given, np.float64)
-    if found.ndim != 1 or not found.size or np.isnan(found).any():
+    vector = np.asarray(given, np.float64)
+    if vector.ndim != 1 or not vector.size or np.isnan(vector).any():
         raise ValueError(f"{name} = {given!r}; give a vector of numbers, none of them nan.")
-    return tuple(float(v) for v in found)
+    return tuple(float(v) for v in vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def pack(matrices: Floats) -> Floats:
 def unpack(vectors: Floats, d: int) -> Floats:
     """Unpack vectors into their matrices, of shape (..., d, d)."""
     rows, columns, factors = places(d)
-    found = np.empty((*vectors.shape[:-1], d, d))
-    found[..., rows, columns] = vectors / factors
-    found[..., columns, rows] = vectors / factors
-    return found
+    matrices = np.empty((*vectors.shape[:-1], d, d))
+    matrices[..., rows, columns] = vectors / factors
+    matrices[..., columns, rows] = vectors / factors
+    return matrices

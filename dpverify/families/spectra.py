@@ -68,12 +68,12 @@ def along_eigenvectors(
     start = np.clip(
         1 / np.maximum(values, max(1 / prior.highest, _TINY * radii(survival)[1] ** 2)), low, high
     )
-    found = minimized(at, start, lambda b: np.clip(b, low, high), (low, high))
-    precisions = found.theta if isinstance(found, Solved) else found.nearest
+    solution = minimized(at, start, lambda b: np.clip(b, low, high), (low, high))
+    precisions = solution.theta if isinstance(solution, Solved) else solution.nearest
     theta = family.joined((vectors * precisions) @ vectors.T, zeros)
-    if isinstance(found, Solved):
-        return Solved(theta, found.steps, found.at_edge)
-    return Unsolved(theta, found.why)
+    if isinstance(solution, Solved):
+        return Solved(theta, solution.steps, solution.at_edge)
+    return Unsolved(theta, solution.why)
 
 
 def _inside(variances: Floats, survival: Survival) -> tuple[float, Floats, Floats]:
@@ -84,12 +84,12 @@ def _inside(variances: Floats, survival: Survival) -> tuple[float, Floats, Float
     first, mass, second, fourth = 0.0, 0.0, np.zeros(d), np.zeros((d, d))
     for radius, sign in ((outer, 1.0), (inner, -1.0)):
         if radius:
-            found = Law(np.zeros(d), variances / radius**2).limited("inside")
-            first = found.shift if sign > 0 else first
-            size = sign * math.exp(found.shift - first)
-            both = ((found.b * found.terms) @ found.b.T).real
+            limited = Law(np.zeros(d), variances / radius**2).limited("inside")
+            first = limited.shift if sign > 0 else first
+            size = sign * math.exp(limited.shift - first)
+            both = ((limited.b * limited.terms) @ limited.b.T).real
             both[np.diag_indices(d)] *= 3
-            mass += size * found.total
-            second += size * radius**2 * (found.b @ found.terms).real
+            mass += size * limited.total
+            second += size * radius**2 * (limited.b @ limited.terms).real
             fourth += size * radius**4 * both
     return first + math.log(mass), second / mass, fourth / mass

@@ -49,10 +49,10 @@ def axes_of(value: Any, name: str) -> tuple[Axis, ...]:
             f"{name} = {value!r:.60}; give a tuple of axes, each a number of categories or a "
             "tuple of edges: ((0.0, 18.0, 65.0, 120.0),) or ((0.0, 65.0, 120.0), 3)."
         )
-    found = tuple(_axis(axis, name) for axis in value)
-    if prod(map(bins_of, found)) > _MOST_BINS:
-        raise ValueError(f"{name}: {prod(map(bins_of, found))} bins; give at most 2^20.")
-    return found
+    axes = tuple(_axis(axis, name) for axis in value)
+    if prod(map(bins_of, axes)) > _MOST_BINS:
+        raise ValueError(f"{name}: {prod(map(bins_of, axes))} bins; give at most 2^20.")
+    return axes
 
 
 def bins_of(axis: Axis) -> int:
@@ -66,10 +66,10 @@ def places(axis: Axis, values: Records) -> NDArray[np.int64]:
     if isinstance(axis, int):
         inside = (values >= 0) & (values < bins) & (np.floor(values) == values)
         return np.where(inside, values, -1.0).astype(np.int64)
-    found = np.searchsorted(np.array(axis), values, side="right").astype(np.int64) - 1
-    found[values == axis[-1]] = bins - 1
-    found[values > axis[-1]] = -1
-    return found
+    indices = np.searchsorted(np.array(axis), values, side="right").astype(np.int64) - 1
+    indices[values == axis[-1]] = bins - 1
+    indices[values > axis[-1]] = -1
+    return indices
 
 
 def outside_of(axis: Axis) -> float:
@@ -123,12 +123,12 @@ class BinCounts(Query):
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """Return the counts, shape (width,), exact for every n."""
         counts, outside = self.counts(view.records)
-        found: Integers = counts.astype(object) if _is_large(self, len(view)) else counts
+        table: Integers = counts.astype(object) if _is_large(self, len(view)) else counts
         for axis, strategy in enumerate(self.strategies):
-            moved = np.moveaxis(found, axis, -1)
+            moved = np.moveaxis(table, axis, -1)
             product = strategy.of(moved.reshape(-1, strategy.bins))
-            found = np.moveaxis(product.reshape(*moved.shape[:-1], strategy.rows), -1, axis)
-        flat = found.reshape(-1)
+            table = np.moveaxis(product.reshape(*moved.shape[:-1], strategy.rows), -1, axis)
+        flat = table.reshape(-1)
         if self.other:
             flat = np.append(flat, np.array([self.other * outside], flat.dtype))
         return flat if largest(flat) >= WORD else flat.astype(np.int64)
@@ -136,13 +136,13 @@ class BinCounts(Query):
     def counts(self, records: Records) -> tuple[NDArray[np.int64], int]:
         """Count the records in each bin, in the shape of the axes, and those outside."""
         shape = tuple(bins_of(axis) for axis in self.axes)
-        found = np.zeros(len(records), np.int64)
+        indices = np.zeros(len(records), np.int64)
         inside = np.ones(len(records), np.bool_)
         for column, (axis, bins) in enumerate(zip(self.axes, shape, strict=True)):
             here = places(axis, records[:, column])
             inside &= here >= 0
-            found = found * bins + here
-        kept = found[inside]
+            indices = indices * bins + here
+        kept = indices[inside]
         counted = np.bincount(kept, minlength=prod(shape)).astype(np.int64)
         return counted.reshape(shape), len(records) - len(kept)
 

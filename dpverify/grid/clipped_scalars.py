@@ -128,8 +128,8 @@ class ClippedMoments(VectorQuery):
                 f"frames {frames.dtype}{frames.shape} were released for {len(before)} draws; "
                 "give two integers for each."
             )
-        found, which = np.unique(frames, axis=0, return_inverse=True)
-        sums = [self._sums(int(m), int(level), view) for m, level in found.tolist()]
+        unique, which = np.unique(frames, axis=0, return_inverse=True)
+        sums = [self._sums(int(m), int(level), view) for m, level in unique.tolist()]
         kind = np.int64 if self.largest(len(view)) < WORD else object
         return np.asarray(np.array(sums, kind)[which.reshape(-1)])
 

@@ -146,18 +146,18 @@ class _Rounded:
     def friends(self, some: slice, others: slice) -> NDArray[np.bool_]:
         """Say which of other members are friends of some, shape (some, others)."""
         product = against(self.vectors[some]) @ self.vectors[others].T
-        found: NDArray[np.bool_] = product >= -self.sure
+        near: NDArray[np.bool_] = product >= -self.sure
         if self.sure < self.maybe:
-            i, j = np.nonzero((product >= -self.maybe) & ~found)
-            found[i, j] = self._decided(self.members[some][i], self.members[others][j])
-        return found
+            i, j = np.nonzero((product >= -self.maybe) & ~near)
+            near[i, j] = self._decided(self.members[some][i], self.members[others][j])
+        return near
 
     def _decided(self, i: Indices, j: Indices) -> NDArray[np.bool_]:
         """Decide the pairs that rounding left open, some at a time."""
-        found = np.empty(len(i), np.bool_)
+        near = np.empty(len(i), np.bool_)
         for part in _parts(len(i), self.rows.shape[1]):
-            found[part] = friends(self.rows[i[part]], self.rows[j[part]], self.radius)
-        return found
+            near[part] = friends(self.rows[i[part]], self.rows[j[part]], self.radius)
+        return near
 
 
 def _counted(rows: Integers, ball: _Ball, radius: int, counts: NDArray[np.int64]) -> Iterator[int]:
@@ -189,26 +189,26 @@ def _compared(
     order = [np.argsort(some) for some in squares]
     squares = [square[rising] for square, rising in zip(squares, order, strict=True)]
     here = rounded.of(np.concatenate([core[order[0]], others[order[1]]]))
-    found = np.zeros(len(here.members), np.int64)
+    friend_counts = np.zeros(len(here.members), np.int64)
     more = np.zeros(
-        len(found) + 1, np.int64
+        len(friend_counts) + 1, np.int64
     )  # added from a place on: its partial sums are found, too
     for some in _runs(0, len(core), _ROWS):
         size = some.stop - some.start
-        found[some] += _sums(here.friends(some, some), 1)
+        friend_counts[some] += _sums(here.friends(some, some), 1)
         rho = ceiling_root(float(squares[0][some.stop - 1]))
         for start, first, distances in ((0, some.stop, squares[0]), (len(core), 0, squares[1])):
             near, far = ranges(distances, rho, here.sure, here.maybe)
             first, near, far = max(start, first), max(start, first, start + near), start + far
-            found[some] += near - first
+            friend_counts[some] += near - first
             more[first] += size
             more[near] -= size
             for beside in _runs(near, far, _COLUMNS):
                 block = here.friends(some, beside)
-                found[some] += _sums(block, 1)
-                found[beside] += _sums(block, 0)
+                friend_counts[some] += _sums(block, 1)
+                friend_counts[beside] += _sums(block, 0)
         yield size
-    counts[here.members] += found + np.cumsum(more[:-1])
+    counts[here.members] += friend_counts + np.cumsum(more[:-1])
 
 
 def _runs(start: int, stop: int, step: int) -> Iterator[slice]:
@@ -309,15 +309,15 @@ def _parts(count: int, columns: int) -> Iterator[slice]:
 
 
 def _matrix(rows: ArrayLike, name: str) -> Integers:
-    found = integers(rows)
-    if found.ndim != 2:
+    matrix = integers(rows)
+    if matrix.ndim != 2:
         raise ValueError(
-            f"{name} has {found.ndim} dimensions; give a matrix of one row for each record, of "
+            f"{name} has {matrix.ndim} dimensions; give a matrix of one row for each record, of "
             "shape (n, d)."
         )
-    if found.dtype == object and largest(found) < WORD:
-        return found.astype(np.int64)
-    return found
+    if matrix.dtype == object and largest(matrix) < WORD:
+        return matrix.astype(np.int64)
+    return matrix
 
 
 def _radius(radius: int) -> int:

@@ -48,12 +48,12 @@ class FarthestColumns(Query):
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Return the votes, shape (size, width)."""
         points, radii = placed(self.place, self.nearness, before)
-        found = np.zeros((len(points), self.width), np.int64)
+        votes = np.zeros((len(points), self.width), np.int64)
         for rows, moved, often in in_balls(view.images(self.nearness), points, WITHIN * radii):
             chosen = np.abs(moved).argmax(axis=2) + self.width * np.arange(len(moved))[:, None]
             numbers = np.bincount(chosen.ravel(), often.ravel(), self.width * len(moved))
-            found[rows] = numbers.astype(np.int64).reshape(-1, self.width)  # exact: below 2^53
-        return found
+            votes[rows] = numbers.astype(np.int64).reshape(-1, self.width)  # exact: below 2^53
+        return votes
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity: one under add-remove, two under replace; squared L2."""

@@ -299,8 +299,8 @@ def buckets_of(sums: Integers, divisors: NDArray[np.int64]) -> NDArray[np.int64]
 
 def _bit_lengths(values: Integers) -> NDArray[np.int64]:
     if values.dtype == object:
-        found = [int(v).bit_length() for v in values.flat]
-        return np.array(found, np.int64).reshape(values.shape)
+        lengths = [int(v).bit_length() for v in values.flat]
+        return np.array(lengths, np.int64).reshape(values.shape)
     high = values >> _WORD  # frexp of less than 53 bits is exact
     low = values & ((1 << _WORD) - 1)
     bits = np.where(high > 0, np.frexp(high)[1] + _WORD, np.frexp(low)[1])

@@ -26,11 +26,11 @@ def fingerprints(records: Records, exponent: int, key: int) -> Words:
 def sums_of_words(records: Records, exponent: int, key: int) -> Words:
     """Return the sum over columns of an odd number times the cell, modulo 2^64, shape (n,)."""
     columns = records.shape[1]
-    factors, found = multipliers(columns, key), np.zeros(len(records), np.uint64)
+    factors, sums = multipliers(columns, key), np.zeros(len(records), np.uint64)
     for some in blocks_of(len(records), columns):
         cells = cells_of(records[some], exponent).view(np.uint64)
-        np.einsum("ij,j->i", cells, factors, out=found[some])
-    return found
+        np.einsum("ij,j->i", cells, factors, out=sums[some])
+    return sums
 
 
 def cells_of(records: Records, exponent: int) -> NDArray[np.int64]:
@@ -58,6 +58,6 @@ def mixed(words: Words) -> Words:
     Source: G. L. Steele, D. Lea and C. H. Flood, Fast splittable pseudorandom number
     generators, OOPSLA 2014.
     """
-    found = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return found ^ (found >> np.uint64(31))
+    hashed = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashed = (hashed ^ (hashed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashed ^ (hashed >> np.uint64(31))

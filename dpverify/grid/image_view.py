@@ -77,5 +77,5 @@ class Images:
         # any of them will do: images near it need one word
         about = self.images[used[len(used) // 2]]
         sums = matmul(weights[used][np.newaxis], self.images[used] - about)[0]
-        found = [int(s) + total * int(a) for s, a in zip(sums, about, strict=True)]
-        return found, total
+        totals = [int(s) + total * int(a) for s, a in zip(sums, about, strict=True)]
+        return totals, total

@@ -31,10 +31,10 @@ def inner_sum(public: IntegerMap, records: Records, radius: int) -> tuple[Intege
     cells: Integers = np.zeros(public.columns, object)
     rows = 0
     while len(block := records[rows : rows + step]) >= _FEW and records.shape[1] == public.columns:
-        found = _sum_of_cells(public, block, radius)
-        if found is None:
+        block_sum = _sum_of_cells(public, block, radius)
+        if block_sum is None:
             break
-        cells += found
+        cells += block_sum
         rows += len(block)
     if not rows:
         return np.zeros(public.width, object), records

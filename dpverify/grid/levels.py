@@ -65,9 +65,9 @@ class LevelCounts(Query):
             table = bucket_table(self.grouping, view)
             return np.array([(table >= b).sum(axis=0) for b in self.levels], np.int64)
 
-        found = view.once(("levels", self.grouping, self.levels), counts).copy()
-        found[:, list(self.hidden)] = -self.grouping.groups
-        return found.ravel()
+        level_counts = view.once(("levels", self.grouping, self.levels), counts).copy()
+        level_counts[:, list(self.hidden)] = -self.grouping.groups
+        return level_counts.ravel()
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity: one record more or less changes one group, and each answer by

@@ -317,10 +317,10 @@ def _refined(size: _Size, columns: Integers) -> _Size:
     if columns.dtype == object:
         return size
     floats = columns.astype(np.float64)
-    found = Fraction(float(np.einsum("ij,ij->j", floats, floats).max(initial=0.0)))
+    square = Fraction(float(np.einsum("ij,ij->j", floats, floats).max(initial=0.0)))
     # a sum of k squares of rounded numbers is off by less than (k + 3) 2^-53 of itself
     slack = 1 + Fraction(len(columns) + 8, 1 << 52)
-    return _Size(size.largest, min(size.squares, math.ceil(found * slack)))
+    return _Size(size.largest, min(size.squares, math.ceil(square * slack)))
 
 
 def _chunk(a: _Size, b: _Size, words: tuple[int, int], inner: int) -> int:

@@ -87,16 +87,16 @@ class RecordMap:
             raise ValueError(
                 f"records of {records.shape[1]} columns; the map is of {len(self.center)}."
             )
-        found = np.empty(records.shape)
+        mapped = np.empty(records.shape)
         public, half = np.array(self.matrix, np.int64), (1 << self.shift) >> 1
         step = max(1, _BLOCK // len(self.center))
         for start in range(0, len(records), step):
-            block = found[start : start + step]
+            block = mapped[start : start + step]
             cells = to_cells(records[start : start + step], self.exponents, self.center)
             for some, image in images(cells, public):
                 moved = np.clip((image + half) >> self.shift, -OUTER_BOX, OUTER_BOX)
                 block[some] = np.ldexp(moved.astype(np.float64), -self.fine)
-        return found
+        return mapped
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,8 @@ def distinct(vectors: Integers) -> Counted:
     """Return equal vectors once."""
     if not len(vectors):
         return each_once(vectors)
-    found, counts = np.unique(vectors, axis=0, return_counts=True)
-    return Counted(found, counts.astype(np.int64), found.shape[1] == 1)
+    rows, counts = np.unique(vectors, axis=0, return_counts=True)
+    return Counted(rows, counts.astype(np.int64), rows.shape[1] == 1)
 
 
 def sums_in_balls(data: Counted, centers: Integers, radii: Integers) -> tuple[Integers, Integers]:

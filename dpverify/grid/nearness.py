@@ -78,19 +78,19 @@ class Nearness:
 
     def images(self, records: Records) -> Integers:
         """Return y for each record, in order, shape (n, width), int64."""
-        found = np.empty((len(records), self.width), np.int64)
+        mapped = np.empty((len(records), self.width), np.int64)
         step = max(1, _BLOCK // self.width)
         for start in range(0, len(records), step):
-            found[start : start + step] = self._images(records[start : start + step])
-        return found
+            mapped[start : start + step] = self._images(records[start : start + step])
+        return mapped
 
     def degrees(
-        self, found: Integers, progress: Callable[[int, int], None] | None = None
+        self, mapped: Integers, progress: Callable[[int, int], None] | None = None
     ) -> Integers:
         """Return how many records are friends of each, itself included, from their images;
         shape (n,).
         """
-        return degrees(found, self.radius, progress)
+        return degrees(mapped, self.radius, progress)
 
     def _digested(self) -> str:
         """Return the digest of the public numbers that records are scaled by."""
@@ -106,12 +106,12 @@ class Nearness:
                 scaled = records * np.array(self.scales)
             return quantize(scaled, -OUTER_BOX, OUTER_BOX, self.exponent)
         cells = quantize(records, -OUTER_BOX, OUTER_BOX, self.exponent)
-        found = np.empty((len(cells), self.width), np.int64)
+        mapped = np.empty((len(cells), self.width), np.int64)
         half = (1 << self.shift) >> 1
         for some, image in images(cells, np.array(self.matrix, np.int64)):
             moved = (image + half) >> self.shift
-            found[some] = np.clip(moved, -OUTER_BOX, OUTER_BOX).astype(np.int64)
-        return found
+            mapped[some] = np.clip(moved, -OUTER_BOX, OUTER_BOX).astype(np.int64)
+        return mapped
 
 
 def by_column(scales: tuple[float, ...], radius: Fraction) -> Nearness:

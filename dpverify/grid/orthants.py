@@ -90,8 +90,8 @@ class BitSums(VectorQuery):
                 "each draw."
             )
         kind = np.int64 if self.largest(len(view)) < WORD else object
-        found = [self._value(tuple(row), view) for row in rows.tolist()]
-        values = np.array(found, kind)[which]
+        sums = [self._value(tuple(row), view) for row in rows.tolist()]
+        values = np.array(sums, kind)[which]
         return values if self.reads else np.asarray(values[0])
 
     def _value(self, row: Vector, view: View) -> list[int]:

@@ -105,8 +105,8 @@ class ImageQuery(VectorQuery):
                 "each draw."
             )
         kind = np.int64 if self.largest(len(view)) < WORD else object
-        found = [self.value(*self._read(tuple(row)), view) for row in numbers.tolist()]
-        values = np.array(found, kind)[which]
+        answers = [self.value(*self._read(tuple(row)), view) for row in numbers.tolist()]
+        values = np.array(answers, kind)[which]
         return values if self.reads else np.asarray(values[0])
 
     def _columns(self) -> int:
@@ -281,8 +281,8 @@ class FirstMoments(_Moments):
         total: Integers = np.zeros(self.rows, object)
         for kept in self.kept(public, more, view):
             total += column_sums(kept)
-        found: list[int] = total.tolist()
-        return found
+        sums: list[int] = total.tolist()
+        return sums
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the squared sensitivity. Add-remove R^2; replace (2R)^2."""
@@ -361,5 +361,5 @@ def _lengths(public: IntegerMap, view: View) -> Integers:
     So the result is above, at or below an even integer just as twice the length is.
     """
     norms = [ceiling_norms(image) for image in public.images(view.records)]
-    found = [2 * ceiling - ~whole for ceiling, whole in norms]
-    return np.concatenate(found) if found else np.zeros(0, np.int64)
+    lengths = [2 * ceiling - ~whole for ceiling, whole in norms]
+    return np.concatenate(lengths) if lengths else np.zeros(0, np.int64)

@@ -98,8 +98,8 @@ class PairRungs(Query):
         grouping = GroupBuckets(KthLargest(1), self.nearness.width, self.groups, 0)
         members = grouping.members(images.astype(np.float64))
         firsts = [some[:2] for some in members if len(some) > 1]
-        found = np.array(firsts, np.intp).reshape(-1, 2)
-        return found[:, 0], found[:, 1]
+        pairs = np.array(firsts, np.intp).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the squared sensitivity, 2: one pair changes, and moves from one number to

@@ -41,12 +41,12 @@ class Slab:
     def holds(self, rows: Integers) -> NDArray[np.bool_]:
         """Say which rows are in the set, shape (n,)."""
         sides = matmul(rows, np.array(self.normal, np.int64)[:, np.newaxis])[:, 0]
-        found = np.ones(len(rows), np.bool_)
+        inside = np.ones(len(rows), np.bool_)
         if self.high is not None:
-            found &= at_most(sides, self.high)
+            inside &= at_most(sides, self.high)
         if self.low is not None:
-            found &= ~at_most(sides, self.low - 1)
-        return found
+            inside &= ~at_most(sides, self.low - 1)
+        return inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,6 @@ def at_most(values: Integers, bound: int) -> NDArray[np.bool_]:
 
 
 def _vector(values: Any, name: str) -> Vector:
-    found = tuple(whole(value, name) for value in values)
-    check_word_budget(max(map(abs, found), default=0), name, 1 << 48)
-    return found
+    vector = tuple(whole(value, name) for value in values)
+    check_word_budget(max(map(abs, vector), default=0), name, 1 << 48)
+    return vector

@@ -104,18 +104,18 @@ class QuartileBins(Query):
         if n < _FEWEST:
             return 1
         first, last = ranks_of(n)
-        found = n
+        distance = n
         # for every a, the least b with z_(q + b) >= z_(p - a) + high
         starts = np.concatenate([cells[:first][::-1], [self.lower]])
         places = np.searchsorted(cells, starts + high, side="left") + 1
         wider = np.arange(first + 1) + np.maximum(places - last, 0)
         reached = (places <= n) | (starts + high <= self.upper)
-        found = min(found, int(wider[reached].min(initial=n)))
+        distance = min(distance, int(wider[reached].min(initial=n)))
         if low:  # for every a, the least b with z_(q - b) < z_(p + a) + low
             below = np.searchsorted(cells, cells[first - 1 : last] + low, side="left")
             narrower = np.arange(last - first + 1) + np.maximum(last - below, 0)
-            found = min(found, int(narrower.min()))
-        return found
+            distance = min(distance, int(narrower.min()))
+        return distance
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """State the sensitivity for replace: two bins, each with its distance from datasets of
@@ -149,7 +149,7 @@ def ranks_of(n: int) -> tuple[int, int]:
 def edges_of(most: int, step: Fraction) -> tuple[int, ...]:
     """List the edges 0, 0, 1, then each ``step`` times the last, rounded up and larger, until two
     are above ``most``."""
-    found = [0, 0, 1]
-    while found[-2] <= most:
-        found.append(max(found[-1] + 1, -(-found[-1] * step.numerator // step.denominator)))
-    return tuple(found)
+    edges = [0, 0, 1]
+    while edges[-2] <= most:
+        edges.append(max(edges[-1] + 1, -(-edges[-1] * step.numerator // step.denominator)))
+    return tuple(edges)

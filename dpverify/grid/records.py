@@ -144,20 +144,20 @@ def numbers_of(cells: list[Any]) -> NDArray[np.float64]:
     No cell decides an exception, a warning or another cell's number.
     """
     with np.errstate(all="ignore"):
-        found = _from_entries(cells, 1)[:, 0]
-    found[~np.isfinite(found)] = np.nan
-    return found
+        numbers = _from_entries(cells, 1)[:, 0]
+    numbers[~np.isfinite(numbers)] = np.nan
+    return numbers
 
 
 def _from_entries(entries: list[Any], columns: int) -> Records:
     """Convert records one by one, each by itself, without -0.0. None of them raises or warns."""
     try:
-        found = _at_once(entries, columns)
+        records = _at_once(entries, columns)
     except Exception:  # an integer beyond all floats, a class whose hash fails: see them one by one
-        found = None
-    if found is None:
-        found = np.array([_row(entry, columns) for entry in entries], np.float64)
-    return found.reshape(len(entries), columns) + 0.0
+        records = None
+    if records is None:
+        records = np.array([_row(entry, columns) for entry in entries], np.float64)
+    return records.reshape(len(entries), columns) + 0.0
 
 
 def _at_once(entries: list[Any], columns: int) -> Records | None:
@@ -249,9 +249,9 @@ def _wrong_shape(described: str, domain: Domain) -> ValueError:
 def _refusal(given: list[Any] | NDArray[Any], index: int, domain: Domain, first: int) -> Exception:
     """Say what is wrong with a record that is missing, where that is a caller error."""
     number = first + index
-    found: Exception | None = _foreign(lambda data: _described(data, index, domain, number), given)
+    error: Exception | None = _foreign(lambda data: _described(data, index, domain, number), given)
     odd = TypeError(_NO_RECORD.format(number, "holds other things, not real numbers"))
-    return odd if found is None else found
+    return odd if error is None else error
 
 
 def _described(

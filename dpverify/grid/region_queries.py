@@ -92,13 +92,13 @@ class MovingMoments(Query):
         images = view.images(self.nearness)
         d = self.nearness.width
         above = np.triu_indices(d, 1)
-        found: list[Integers] = [np.zeros((0, d, d), np.int64)]
+        products: list[Integers] = [np.zeros((0, d, d), np.int64)]
         for rows, moved, often in in_balls(images, points, radii):
             short = _fits(int(radii[rows].max()) ** 2, often)
             own = drawn_in(moved, radii[rows], self.drawn)
             kept = own if short else own.astype(object)
-            found.append(_products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept))
-        sums = _shortened(np.concatenate(found))
+            products.append(_products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept))
+        sums = _shortened(np.concatenate(products))
         lengths, which = different(radii)
         factors = [UNIT / self.unit(int(radius)) for radius in lengths]
         own = rounded_multiples(sums[:, range(d), range(d)], factors, which)
@@ -159,7 +159,7 @@ class MovingHistogram(Query):
         """Return the counts, shape (size, width), direction by direction."""
         points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
-        half, found = self.bins // 2, np.zeros((len(points), self.width), np.int64)
+        half, counts = self.bins // 2, np.zeros((len(points), self.width), np.int64)
         along, parts = _directions(self, before), parts_of(radii, self.bins)
         offsets = self.bins * np.arange(self.count) + half
         for rows, moved, often in in_balls(images, points, radii):
@@ -169,8 +169,8 @@ class MovingHistogram(Query):
             weights = np.broadcast_to(often[..., np.newaxis], bins.shape)
             size = self.width * len(bins)
             numbers = np.bincount(bins.ravel(), weights.ravel(), size)  # exact: below 2^53
-            found[rows] = numbers.astype(np.int64).reshape(-1, self.width)
-        return found
+            counts[rows] = numbers.astype(np.int64).reshape(-1, self.width)
+        return counts
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity: count under add-remove, twice as much under replace; squared
@@ -271,12 +271,12 @@ def drawn_in(moved: Integers, radii: Integers, drawn: Fraction) -> Integers:
     """
     if drawn == 1:
         return moved
-    found = np.empty_like(moved)
+    clipped = np.empty_like(moved)
     for radius in np.unique(radii).tolist():
         some = radii == radius
         flat = moved[some].reshape(-1, moved.shape[2])
-        found[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(found[some].shape)
-    return found
+        clipped[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(clipped[some].shape)
+    return clipped
 
 
 def histogram_moves(count: int, adjacency: Adjacency) -> int:
@@ -291,8 +291,8 @@ def part_of(radius: int, bins: int) -> int:
 
 def parts_of(radii: Integers, bins: int) -> Integers:
     """Return ``part_of`` each radius, shape (size, 1, 1)."""
-    found, which = different(radii)
-    parts = np.array([part_of(int(radius), bins) for radius in found], np.int64)
+    unique, which = different(radii)
+    parts = np.array([part_of(int(radius), bins) for radius in unique], np.int64)
     return parts[which][:, np.newaxis, np.newaxis]
 
 

@@ -135,8 +135,8 @@ class KeptMean(Query):
         counts = np.count_nonzero(chosen, axis=1)[:, np.newaxis]
         up, down = UNIT * self.noise.denominator, self.noise.numerator
         above = (sums.astype(object) + counts.astype(object) * about.astype(object)) * up
-        found = rounded_quotients(above, np.maximum(counts, 1).astype(object) * down)
-        return found.astype(np.int64) if largest(found) < WORD else found
+        means = rounded_quotients(above, np.maximum(counts, 1).astype(object) * down)
+        return means.astype(np.int64) if largest(means) < WORD else means
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the squared sensitivity (2^40 / s + sqrt(width))^2 for friendly neighbors, if

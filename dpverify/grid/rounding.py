@@ -31,20 +31,20 @@ def rounded_multiples(
         return _by_integers(values, factors, rows)
     if values.dtype == object:
         return _by_kind(values, factors, rows)
-    found: Integers = np.zeros(values.shape, np.int64)
+    rounded: Integers = np.zeros(values.shape, np.int64)
     left = np.arange(len(values))
     for kind in (np.float64, np.longdouble):
         ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in factors], kind)
         here = slice(None) if len(left) == len(values) else left
         nearest, sure = _nearest(values[here], ratio[rows[here]])
-        found[here] = nearest
+        rounded[here] = nearest
         left = left[~sure]
         if not len(left):
-            return found
+            return rounded
     exact = _by_integers(values[left], factors, rows[left])
-    found = found if exact.dtype == np.int64 else found.astype(object)
-    found[left] = exact
-    return found
+    rounded = rounded if exact.dtype == np.int64 else rounded.astype(object)
+    rounded[left] = exact
+    return rounded
 
 
 def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> Integers:
@@ -55,9 +55,9 @@ def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> I
     words = rounded_multiples(values[fit].astype(np.int64), factors, rows[fit])
     if fit.all():
         return words
-    found = values.copy()
-    found[fit], found[~fit] = words, _by_integers(values[~fit], factors, rows[~fit])
-    return found.astype(np.int64) if largest(found) < WORD else found
+    rounded = values.copy()
+    rounded[fit], rounded[~fit] = words, _by_integers(values[~fit], factors, rows[~fit])
+    return rounded.astype(np.int64) if largest(rounded) < WORD else rounded
 
 
 def _nearest(values: Integers, ratio: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
@@ -80,8 +80,8 @@ def _by_integers(values: Integers, factors: Sequence[Fraction], rows: Integers) 
         chosen, factor = rows == index, factors[index]
         above[chosen] *= factor.numerator
         below[chosen] *= factor.denominator
-    found = rounded_quotients(above, below)
-    return found.astype(np.int64) if largest(found) < WORD else found
+    rounded = rounded_quotients(above, below)
+    return rounded.astype(np.int64) if largest(rounded) < WORD else rounded
 
 
 def _short(factor: Fraction) -> bool:
@@ -94,5 +94,5 @@ def rounded_quotients(above: Integers, below: Integers) -> Integers:
     quotients = above // below
     twice = 2 * (above - quotients * below)
     up = (twice > below) | ((twice == below) & (quotients % 2 == 1))
-    found: Integers = quotients + up.astype(object)
-    return found
+    rounded: Integers = quotients + up.astype(object)
+    return rounded

@@ -237,10 +237,10 @@ def _inverse(nearness: Nearness, rank: int) -> Floats:
     """Return the inverse of C / 2^shift, or its pseudoinverse: from cells of y to cells of x."""
     matrix = np.array(nearness.matrix, dtype=np.float64)
     if rank == len(matrix):
-        found: Floats = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        inverse: Floats = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
     else:  # C is rounded: what was zero no longer is
         u, values, v = np.linalg.svd(matrix)
-        found = np.asarray((v[:rank].T / values[:rank]) @ u[:, :rank].T, dtype=np.float64)
-    found *= 2.0**nearness.shift
-    found.flags.writeable = False
-    return found
+        inverse = np.asarray((v[:rank].T / values[:rank]) @ u[:, :rank].T, dtype=np.float64)
+    inverse *= 2.0**nearness.shift
+    inverse.flags.writeable = False
+    return inverse

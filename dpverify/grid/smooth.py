@@ -93,12 +93,12 @@ class SmoothMedians(Query):
 
     def cells(self, records: Records) -> NDArray[np.int64]:
         """Return every column's clamped cells in increasing order, shape (columns, n)."""
-        found = np.empty((len(self.columns), len(records)), np.int64)
+        cells = np.empty((len(self.columns), len(records)), np.int64)
         for j, (lower, upper, exponent) in enumerate(self.columns):
             if not self.clipped:
                 lower, upper = -_OUTER_BOX, _OUTER_BOX
-            found[j] = np.sort(quantize(records[:, j], lower, upper, exponent))
-        return found
+            cells[j] = np.sort(quantize(records[:, j], lower, upper, exponent))
+        return cells
 
     def around(self, cells: NDArray[np.int64], reach: int) -> NDArray[np.int64]:
         """Return z_(m - reach), ..., z_(m + reach): the median is in the middle."""
@@ -116,18 +116,18 @@ class SmoothMedians(Query):
         reach = around.shape[1] // 2
         most = self.longest if self.clipped else 2 * _FARTHEST_CELL
         large = self.unit * most >= _WORD_LIMIT
-        found = np.full(len(around), self.unit, dtype=object if large else np.int64)
+        scale = np.full(len(around), self.unit, dtype=object if large else np.int64)
         for k, weight in enumerate(self.weights[:reach]):
-            if weight * most <= found.min():
+            if weight * most <= scale.min():
                 break
             ends = around[:, reach + k + 1] - around[:, reach - k - 1]
-            open_ = np.flatnonzero(np.asarray(weight * ends.astype(found.dtype) > found, np.bool_))
+            open_ = np.flatnonzero(np.asarray(weight * ends.astype(scale.dtype) > scale, np.bool_))
             if len(open_):
                 rows = around[open_]
                 moved = rows[:, reach : reach + k + 2] - rows[:, reach - k - 1 : reach + 1]
-                widest = moved.max(axis=1).astype(found.dtype)
-                found[open_] = np.maximum(found[open_], weight * widest)
-        return found
+                widest = moved.max(axis=1).astype(scale.dtype)
+                scale[open_] = np.maximum(scale[open_], weight * widest)
+        return scale
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity for replace: a median moves by at most either scale, and
@@ -169,7 +169,7 @@ def weights_of(most: int, decay: Fraction) -> tuple[int, ...]:
     """
     flat = -(-decay.denominator // (decay.denominator - decay.numerator))
     unit = 1 << ((most * flat).bit_length() + _GUARD_BITS)
-    found: list[int] = [unit]
-    while (weight := -(-found[-1] * decay.numerator // decay.denominator)) * most > unit:
-        found.append(weight)
-    return tuple(found)
+    weights: list[int] = [unit]
+    while (weight := -(-weights[-1] * decay.numerator // decay.denominator)) * most > unit:
+        weights.append(weight)
+    return tuple(weights)

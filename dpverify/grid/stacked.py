@@ -48,9 +48,9 @@ class Stacked(Query):
     @property
     def addends(self) -> tuple[Query, ...] | None:
         """Addends of all queries; None where one of them has none."""
-        found = [query.addends for query in self.queries]
-        known = [some for some in found if some is not None]
-        return tuple(chain.from_iterable(known)) if len(known) == len(found) else None
+        addends = [query.addends for query in self.queries]
+        known = [some for some in addends if some is not None]
+        return tuple(chain.from_iterable(known)) if len(known) == len(addends) else None
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """Return the values, shape (number of queries,)."""

@@ -99,13 +99,13 @@ class Levels(Strategy):
 
     def of(self, counts: Integers) -> Integers:
         """Add up neighbors level by level; single bins come first."""
-        found, sums = [], counts
+        weighted, sums = [], counts
         for level, weight in enumerate(self.weights):
             if weight:
-                found.append(sums * weight)
+                weighted.append(sums * weight)
             if level + 1 < len(self.weights):
                 sums = paired(sums)
-        return np.concatenate(found, axis=1)
+        return np.concatenate(weighted, axis=1)
 
     def column(self, norm: Norm) -> int:
         """Return the length of a column: each bin is in one sum of every level."""
@@ -168,18 +168,18 @@ class Circulant(Strategy):
 
 def paired(sums: Integers) -> Integers:
     """Add up neighbors in pairs along the last axis; of an odd number the last stays alone."""
-    found: Integers = np.add.reduceat(sums, np.arange(0, sums.shape[1], 2), axis=1)
-    return found
+    pairs: Integers = np.add.reduceat(sums, np.arange(0, sums.shape[1], 2), axis=1)
+    return pairs
 
 
 def _entries(given: object, name: str) -> tuple[int, ...]:
     """Read a tuple of integers from 0 to 2^20. Raises TypeError or ValueError."""
     if not isinstance(given, (tuple, list)) or not given:
         raise TypeError(f"{name} = {given!r:.60}; give a tuple of at least one integer.")
-    found = tuple(whole(entry, name) for entry in given)
-    if not 0 <= min(found) <= max(found) <= _LARGEST:
+    entries = tuple(whole(entry, name) for entry in given)
+    if not 0 <= min(entries) <= max(entries) <= _LARGEST:
         raise ValueError(f"{name} = {given!r:.60}; give integers from 0 to 2^20.")
-    return found
+    return entries
 
 
 def _in(norm: Norm, weight: int) -> int:
@@ -200,8 +200,8 @@ def _least_correlation(kernel: tuple[int, ...]) -> int:
 
 def _wrapped(polynomial: fmpz_poly, modulus: int) -> list[int]:
     """Give the coefficients modulo x^modulus - 1."""
-    found = [int(entry) for entry in polynomial.coeffs()]
-    low = found[:modulus] + [0] * (modulus - len(found))
-    for place, entry in enumerate(found[modulus:]):
+    coefficients = [int(entry) for entry in polynomial.coeffs()]
+    low = coefficients[:modulus] + [0] * (modulus - len(coefficients))
+    for place, entry in enumerate(coefficients[modulus:]):
         low[place] += entry
     return low

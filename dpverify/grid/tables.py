@@ -127,11 +127,11 @@ class ColumnScores(Query):
         """Return one row a quantile: its column's clamped cells in increasing order, shape
         (quantiles, n).
         """
-        found = np.empty((len(self.scores), len(view)), np.int64)
+        cells = np.empty((len(self.scores), len(view)), np.int64)
         for k, (column, scored) in enumerate(self.scores):
             key = (ColumnScores, column, scored.lower, scored.upper, scored.exponent)
-            found[k] = view.once(key, lambda: scored.cells(view.records[:, column]))  # noqa: B023
-        return found
+            cells[k] = view.once(key, lambda: scored.cells(view.records[:, column]))  # noqa: B023
+        return cells
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity for replace, of any score of any of the quantiles: the largest
@@ -205,8 +205,8 @@ class KeyedCounts(Query):
             scaled = np.ldexp(values, -self.exponent)
             cells = np.where((scaled == 0) & (values < 0), -1.0, np.floor(scaled))
             cells = np.clip(cells, -_FARTHEST_BIN, _FARTHEST_BIN).astype(np.int64)
-        found: NDArray[np.int64] = (cells - self.origin) // self.step
-        return found
+        bins: NDArray[np.int64] = (cells - self.origin) // self.step
+        return bins
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity: one record adds one to one key."""

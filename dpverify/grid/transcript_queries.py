@@ -75,12 +75,12 @@ class MovingSum(Query):
         points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
         sums, numbers = self.totals(images, points, radii, before)
-        found, which = different(radii)
-        of_number = [weight_of(self.reach(int(radius))) for radius in found]
+        unique, which = different(radii)
+        of_number = [weight_of(self.reach(int(radius))) for radius in unique]
         weights = np.array(of_number, np.int64)[which]
         wide = int(weights.max()) * len(view) >= WORD
         counted = weights * (numbers.astype(object) if wide else numbers)
-        factors = [UNIT / self.unit(int(radius)) for radius in found]
+        factors = [UNIT / self.unit(int(radius)) for radius in unique]
         return rounded_multiples(np.column_stack([sums, counted]), factors, which)
 
     def totals(

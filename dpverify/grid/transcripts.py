@@ -115,13 +115,13 @@ class Transcripts:
             if draws is rows or np.array_equal(draws, rows):
                 known: _Found = answer
                 return known
-        found = compute()
-        if isinstance(found, np.ndarray):  # shared by all who ask from now on, so read-only
-            found = found.view()
-            found.flags.writeable = False
+        value = compute()
+        if isinstance(value, np.ndarray):  # shared by all who ask from now on, so read-only
+            value = value.view()
+            value.flags.writeable = False
         # they live as long as the answer, so no other object has their ids
-        answers.append((asked, rows, found))
-        return found
+        answers.append((asked, rows, value))
+        return value
 
     def within(self, part: str) -> Transcripts:
         """Return what the part of this name released, as the part itself would have released it."""
@@ -199,8 +199,8 @@ def joined(*parts: Released[Integers]) -> Released[Integers]:
     reads = tuple(dict.fromkeys(chain.from_iterable(part.reads for part in parts)))
 
     def of(before: Transcripts) -> Integers:
-        found: Integers = np.concatenate([part(before) for part in parts], axis=1)
-        return found
+        numbers: Integers = np.concatenate([part(before) for part in parts], axis=1)
+        return numbers
 
     return parts[0] if len(parts) == 1 else Released(reads, of)
 

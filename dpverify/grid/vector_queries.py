@@ -390,8 +390,8 @@ def _clipped_sum(public: IntegerMap, view: View, radius: int | None) -> list[int
         total, others = inner_sum(public, view.records, radius)
     for image in public.images(others):
         total += column_sums(image if radius is None else clip_to_ball(image, radius))
-    found: list[int] = total.tolist()
-    return found
+    sums: list[int] = total.tolist()
+    return sums
 
 
 def _ball(query: VectorSum | MaskedSum) -> str:

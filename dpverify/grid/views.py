@@ -47,10 +47,10 @@ class View:
 
     def once(self, key: Hashable, compute: Callable[[], _Value]) -> _Value:
         """Return what was computed for this key, or compute it."""
-        found = self._known.get(key)  # looked up once: a key takes longer to hash than to find
-        if found is None:
-            found = self._known[key] = compute()
-        value: _Value = found
+        cached = self._known.get(key)  # looked up once: a key takes longer to hash than to find
+        if cached is None:
+            cached = self._known[key] = compute()
+        value: _Value = cached
         return value
 
     def value(self, query: Query, before: Transcripts = NOTHING) -> NDArray[Any]:
@@ -81,8 +81,8 @@ class View:
         """Return the views of disjoint blocks of the records, once for each split."""
 
         def views() -> list[View]:
-            found = members(split, self.records)
-            return [View(self.records[some], self.progress) for some in found]
+            blocks = members(split, self.records)
+            return [View(self.records[some], self.progress) for some in blocks]
 
         return self.once(split, views)
 

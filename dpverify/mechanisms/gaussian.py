@@ -144,9 +144,9 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
             return OneUnit(self._longer(row), of_lengths)
 
         noise = RoundedGaussian(UNIT)
-        found = sides.elements(sides_query, noise)
-        found += lengths.elements(lengths_query, noise, Prefix().then(sides, sides.steps))
-        return (*found, self._searched().part(lambda row: self.fit(row).part(FIT)))
+        stages = sides.elements(sides_query, noise)
+        stages += lengths.elements(lengths_query, noise, Prefix().then(sides, sides.steps))
+        return (*stages, self._searched().part(lambda row: self.fit(row).part(FIT)))
 
     def estimate(self, transcript: Transcripts) -> CovarianceEstimate | Concentrated | Abstained:
         """Return the estimate of the covariance's part, which includes the mean."""

@@ -160,19 +160,19 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         """
         own = self.whitened()
         if self.has_signs:
-            found: Plan = (self.shape().part(SHAPE),)
+            stages: Plan = (self.shape().part(SHAPE),)
         elif own.adds:
-            found = (own.sides(COUNT, Released((), self._everybody), self._step_share()),)
+            stages = (own.sides(COUNT, Released((), self._everybody), self._step_share()),)
         else:
-            found = (Stage(COUNT, Count(), NoNoise()),)
+            stages = (Stage(COUNT, Count(), NoNoise()),)
         if self.has_rounds and not self.has_signs:
-            found += self.spectral().plan()
+            stages += self.spectral().plan()
         if own.long is None:
-            found += own.search_stages()
+            stages += own.search_stages()
         if self.mean_share is not None:
-            found += (own.mean_stage(),)
-        found += (own.moments_stage(MOMENTS), own.beyond_stage(self.check_share))
-        return found if self.certify is None else (*found, own.moments_stage(CERTIFICATE))
+            stages += (own.mean_stage(),)
+        stages += (own.moments_stage(MOMENTS), own.beyond_stage(self.check_share))
+        return stages if self.certify is None else (*stages, own.moments_stage(CERTIFICATE))
 
     def estimate(self, transcript: Transcripts) -> CovarianceEstimate | Concentrated | Abstained:
         """Return the normal law whose clipped moments are the released ones, mapped back."""
@@ -435,10 +435,10 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
 
         def rows(before: Transcripts) -> tuple[list[Row], Integers]:
             maps, which = shape.maps(self.rounds, before.within(SHAPE))
-            found = [tuple(row) for row in maps.tolist()]
+            map_rows = [tuple(row) for row in maps.tolist()]
             if self.scale is not None:
-                found = [about_location(row, d, shape.constant()) for row in found]
-            return found, which
+                map_rows = [about_location(row, d, shape.constant()) for row in map_rows]
+            return map_rows, which
 
         return Released(self._shape_stages(), rows)
 

@@ -142,8 +142,8 @@ class GaussianMean(CenteredMean):
         if (public := self._whitening()) is not None:
             return public.plan(self._whitened(public).fixed_plan)
         search = self._search()
-        found = search.elements(self.side_query(search, search.steps), NOISE)
-        return (*found, Prefix().then(search, search.steps).part(self._warm), *self.summed())
+        stages = search.elements(self.side_query(search, search.steps), NOISE)
+        return (*stages, Prefix().then(search, search.steps).part(self._warm), *self.summed())
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """Return the mean under which the counted records have the released one; mapped back
@@ -151,8 +151,8 @@ class GaussianMean(CenteredMean):
         """
         if (public := self._whitening()) is None:
             return self.told(transcript)
-        found = self._whitened(public).told(transcript, jointly=True)
-        return found if isinstance(found, Abstained) else public.moved_back(found)
+        estimate = self._whitened(public).told(transcript, jointly=True)
+        return estimate if isinstance(estimate, Abstained) else public.moved_back(estimate)
 
     def before_sum(self) -> Prefix:
         """Return what the last sum depends on: the center, in its columns' steps, and the quarter
@@ -187,7 +187,7 @@ class GaussianMean(CenteredMean):
         """Find the mean whose clipped or masked records have the released mean."""
         return self._images().reading(ratio, stretch, radius)
 
-    def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
+    def cut(self, row: Row, reading: Reading, radius: int, count: float) -> float | Floats:
         """Compute what clipping adds to the error of the mean of all records, in every column
         alike.
 

@@ -194,14 +194,14 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         """Bound the probability that n normal records are lost (see ``minimum_n``).
         Source: spec.
         """
-        found = n * _BEYOND
+        chance = n * _BEYOND
         for k, (name, things) in enumerate(((OCTAVES, n // 2), (BINS, n))):
             noise = self._stage(name).noise
             assert isinstance(noise, ThresholdedLaplace)
             share, other = _SHARES[k]
-            found += _WRONG[k] * overtakes(things, share, other, noise.scale)
-            found += sinks(things, share, noise.threshold, noise.scale)
-        return min(found, 1.0)
+            chance += _WRONG[k] * overtakes(things, share, other, noise.scale)
+            chance += sinks(things, share, noise.threshold, noise.scale)
+        return min(chance, 1.0)
 
     def fewest_records(self) -> int:
         """Return ``at_least`` or its default: fewer records, a public number, are refused."""
@@ -231,13 +231,13 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
 
     def centers(self, before: Transcripts) -> Integers:
         """Return the released means to the nearest cell, within their bounds, shape (size, 1)."""
-        found, sums = [], before[MEAN][:, 0].tolist()
+        centers, sums = [], before[MEAN][:, 0].tolist()
         frame, which = np.unique(frames(before), axis=0, return_inverse=True)
         ends = [(n, bin_ << FINENESS, *self.bounds(n, bin_)) for n, _, bin_ in frame.tolist()]
         for total, at in zip(sums, which.reshape(-1).tolist(), strict=True):
             n, middle, lower, upper = ends[at]
-            found.append(min(max(middle + rounded_quotient(int(total), n), lower), upper))
-        return np.array(found, np.int64)[:, np.newaxis]
+            centers.append(min(max(middle + rounded_quotient(int(total), n), lower), upper))
+        return np.array(centers, np.int64)[:, np.newaxis]
 
     def _histogram(self, query: Query, place: int) -> ThresholdedLaplace:
         moves = query.sensitivity(self.adjacency, Domain(1))

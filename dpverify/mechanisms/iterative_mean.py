@@ -192,8 +192,8 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         rung, grid = 0, self._grid()
         taken = np.zeros((1, self.columns()), np.int64), np.array([float(n)])
         for t in range(self.steps - 1):
-            found, smaller, _ = self._shrunk(t, self._ball(t, rung), grid, taken)
-            rung = int(found[0]) if smaller[0] else rung
+            next_rungs, smaller, _ = self._shrunk(t, self._ball(t, rung), grid, taken)
+            rung = int(next_rungs[0]) if smaller[0] else rung
         ball, noise = self._ball(self.steps - 1, rung), self._count_noise(self.steps - 1)
         edge = 0.0 if rung else capped(noise / n) * ball.total.radius
         return noise_length(ball.total, capped(ball.scale / n), edge)
@@ -300,11 +300,11 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
             for rung in np.unique(held):
                 rows = np.flatnonzero(held == rung)
                 ball = self._ball(step, int(rung))
-                found, smaller, offsets = self._shrunk(
+                next_rungs, smaller, offsets = self._shrunk(
                     step, ball, grid, self._taken(step, before, rows)
                 )
                 kept = rows[smaller]
-                rungs[kept] = found[smaller]
+                rungs[kept] = next_rungs[smaller]
                 multiples[kept] = grid.moved(multiples[kept], offsets[smaller])
         return rungs, multiples
 

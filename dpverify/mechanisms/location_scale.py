@@ -156,9 +156,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         """
         public = () if self.counts() else (Stage(COUNT, Count(), NoNoise()),)
         sides, spreads = self._searched().searches()
-        found = sides.elements(self._side_query, _NOISE)
-        found += spreads.elements(self._spread_query, _NOISE, Prefix().then(sides, sides.steps))
-        return (*public, *found, self._moments(WARM), self._moments(MOMENTS))
+        stages = sides.elements(self._side_query, _NOISE)
+        stages += spreads.elements(self._spread_query, _NOISE, Prefix().then(sides, sides.steps))
+        return (*public, *stages, self._moments(WARM), self._moments(MOMENTS))
 
     @np.errstate(all="ignore")  # numbers that overflow belong to no law, and lead to an outcome
     def estimate(self, transcript: Transcripts) -> LocationScaleEstimate | Abstained:
@@ -208,8 +208,8 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         if not (inside >= self.least() and abs(np.linalg.det(at.slopes)) > 0):
             return math.inf
         _, steep = textbook_of(self.family, *law)
-        found = _deviations(steep @ frames.errors(at, inside)[0] @ steep.T)[which]
-        return found if math.isfinite(found) else math.inf
+        deviation = _deviations(steep @ frames.errors(at, inside)[0] @ steep.T)[which]
+        return deviation if math.isfinite(deviation) else math.inf
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """Return the least n for which the released number of n records, all inside, is below
@@ -239,9 +239,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     # --- searches -------------------------------------------------------------------------------
 
     def _searched(self) -> Searched:
-        found = searched_of(self.family, self.ranges)
-        assert found is not None  # check_parameters refuses None
-        return found
+        searched = searched_of(self.family, self.ranges)
+        assert searched is not None  # check_parameters refuses None
+        return searched
 
     def _edge(self, t: float) -> float:
         return float(records_at(self.family, np.array([t]))[0])

@@ -241,9 +241,9 @@ def _best(query: BoxMoments, adjacency: Adjacency) -> BoxMoments:
 
 def _symmetric(d: int, entries: Sequence[float]) -> Floats:
     """Build a symmetric matrix of d + 1 columns from its upper triangle, row by row."""
-    found = np.zeros((d + 1, d + 1))
-    found[np.triu_indices(d + 1)] = entries
-    return np.asarray(found + np.triu(found, 1).T)
+    matrix = np.zeros((d + 1, d + 1))
+    matrix[np.triu_indices(d + 1)] = entries
+    return np.asarray(matrix + np.triu(matrix, 1).T)
 
 
 def _units(query: BoxMoments) -> list[int]:

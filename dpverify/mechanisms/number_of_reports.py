@@ -62,11 +62,11 @@ class NumberOfReports(GroupVotes):
 
     def estimate(self, transcript: Transcripts) -> VarianceEstimate | Abstained:
         """Return the number with most votes, the lowest of several."""
-        found = GroupVotes.estimate(self, transcript)
-        if isinstance(found, Abstained):
-            return found
-        shown = found.groups, found.threshold, found.standard_deviation, found.noise
-        return ReportsEstimate(found.value, found.votes, *shown)
+        estimate = GroupVotes.estimate(self, transcript)
+        if isinstance(estimate, Abstained):
+            return estimate
+        shown = estimate.groups, estimate.threshold, estimate.standard_deviation, estimate.noise
+        return ReportsEstimate(estimate.value, estimate.votes, *shown)
 
     def expected_error(self, n: int) -> float:
         """Raise ValueError: the loss from another number of reports depends on the data's

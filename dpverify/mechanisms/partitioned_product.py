@@ -116,7 +116,7 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
     def estimate(self, transcript: Transcripts) -> ProductEstimate | Abstained:
         """Return each bit's share of ones in the block that settled it."""
         n = transcript.number(COUNT)
-        found, noise = np.zeros(self.d), np.ones(self.d)
+        shares, noise = np.zeros(self.d), np.ones(self.d)
         left = np.ones(self.d, np.bool_)
         for k in range(1, self.blocks):
             later = self._left(transcript, k)[0] if k < self.rounds + 1 else ~left
@@ -125,12 +125,12 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
             if settled.any():
                 per = self._scale() / (UNIT * weight * self.size(k, n))
                 values = in_units(transcript[block_sums(k)][0], per)
-                found[settled] = np.clip(values[settled], -2, 3)
+                shares[settled] = np.clip(values[settled], -2, 3)
                 noise[settled] = min(to_float(per * UNIT), 1e150)
             left = later
         turned = self._turned(transcript)[0]
         return ProductEstimate.of(
-            np.where(turned, 1 - found, found), noise, float(n), "in rounds on disjoint blocks"
+            np.where(turned, 1 - shares, shares), noise, float(n), "in rounds on disjoint blocks"
         )
 
     def expected_error(self, n: int) -> float:

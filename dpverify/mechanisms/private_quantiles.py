@@ -69,10 +69,10 @@ def _levels(value: Any, name: str) -> tuple[Fraction, ...]:
 
 def _parts(value: Any, name: str) -> int:
     """Read a power of two."""
-    found = int(whole_from(1, most=1 << 20)(value, name))
-    if found & (found - 1):
+    parts = int(whole_from(1, most=1 << 20)(value, name))
+    if parts & (parts - 1):
         raise ValueError(f"{name} = {value} is no power of two; write for example 65536.")
-    return found
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +172,13 @@ class PrivateQuantiles(Mechanism[QuantilesEstimate]):
     def estimate(self, transcript: Transcripts) -> QuantilesEstimate:
         """Return the cells of the chosen parts, in the order of the levels."""
         cell, first = Fraction(2) ** self._exponent(), self._ends()[0]
-        found = [0.0] * len(self.levels)
+        values = [0.0] * len(self.levels)
         low, high = Fraction(self.lower), Fraction(self.upper)
         for number, nodes in enumerate(self._rounds()):
             released = transcript.numbers(f"round {number + 1}")
             for node, part in zip(nodes, released, strict=True):
-                found[node.place] = float(min(max((first + part // self.parts) * cell, low), high))
-        return QuantilesEstimate(tuple(found), tuple(map(to_float, self.levels)))
+                values[node.place] = float(min(max((first + part // self.parts) * cell, low), high))
+        return QuantilesEstimate(tuple(values), tuple(map(to_float, self.levels)))
 
     def expected_error(self, n: int) -> float:
         """Predict the root mean square error of all quantiles in ranks, as a share of the n

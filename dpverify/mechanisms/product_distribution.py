@@ -120,14 +120,14 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         if not self._adds():
             return self.least()
         allowed, noise = probability(beta, "beta") / 2, RoundedGaussian(UNIT)
-        found = []
+        needed = []
         for share, least in (
             (self.coarse_share, self.least()),
             (1 - self.coarse_share, self._half()),
         ):
             one = UNIT * Fraction(_WEIGHT, RADIUS) / self._noise(share)
-            found.append(least_counted(least, one, lambda k: noise.falls_short(k, allowed)))
-        return max(found)
+            needed.append(least_counted(least, one, lambda k: noise.falls_short(k, allowed)))
+        return max(needed)
 
     def fewest_records(self) -> int:
         """Return ``least()``: fewer records, a public number under replace, are refused."""
@@ -149,9 +149,9 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         sums = in_units(before[COARSE][:, : self.d], one * self._per_sign())
         shown = np.clip((1 + sums / counts[:, np.newaxis]) / 2, -2, 3)
         coarse = np.rint(np.ldexp(shown, self.precision)).astype(np.int64)
-        found, which = different_rows(np.column_stack([octaves(counts), coarse]), "weights")
+        unique, which = different_rows(np.column_stack([octaves(counts), coarse]), "weights")
         plain, rows = 0.25 if self._adds() else 0.5, []
-        for octave, *row in found:
+        for octave, *row in unique:
             noise = self._plain_noise(self.coarse_share) / count_of(octave)
             rows.append(weights_for(tuple(row), self.precision, noise, RADIUS, plain))
         return np.array(rows, np.int64), which

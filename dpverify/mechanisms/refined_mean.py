@@ -358,15 +358,15 @@ def _best_share(
     noise at them, and the center's multiplier.
     """
     ratio = parameters["record_radius"] / parameters["radius"]
-    found: list[tuple[bool, float, Fraction]] = []
+    options: list[tuple[bool, float, Fraction]] = []
     for share in _SHARES:
         square = Fraction(round(2**30 * to_float(mu_squared) * share), 2**30)
         multiplier = root_down(1 / square, 30) + Fraction(1, 2**30)
         trial = RescaledMean(adjacency=adjacency, noise_multiplier=multiplier, **shared)
         first = trial.expected_noise(trial.n_max) * math.sqrt(trial.columns())
         abstains = trial.minimum_n() > trial.n_max
-        found.append((abstains, math.hypot(ratio, first) / math.sqrt(1 - share), multiplier))
-    return min(found)
+        options.append((abstains, math.hypot(ratio, first) / math.sqrt(1 - share), multiplier))
+    return min(options)
 
 
 def _basic_share(budget: ApproxDP, adjacency: Adjacency, shared: dict[str, Any]) -> dict[str, Any]:

@@ -499,8 +499,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         variance = max(0.0, largest / 2.0**40 + room * 1.001) * noise / number
         cells = math.sqrt(float(self.gamma / (1 - self.gamma)) * variance) / self._response(radius)
         with np.errstate(all="ignore"):  # at the ends of the floats: infinity, or the least number
-            found = float(np.ldexp(cells, self._nearness().exponent))
-        return max(found, math.ulp(0.0)) if cells else 0.0
+            certificate = float(np.ldexp(cells, self._nearness().exponent))
+        return max(certificate, math.ulp(0.0)) if cells else 0.0
 
     def _cut(self, batch: Transcripts, widths: Integers) -> int:
         """Count the directions and columns that were cut; widths: of the slabs."""
@@ -527,8 +527,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         with np.errstate(all="ignore"):
             length = float(np.ldexp(float(radius), exponent))
             own = self._drawn_in(radius)
-            found = left_out(self.columns(), length, halves.tolist(), axes, own)
-            deviation = found.deviation(number, np.ldexp(step, exponent))
+            missing = left_out(self.columns(), length, halves.tolist(), axes, own)
+            deviation = missing.deviation(number, np.ldexp(step, exponent))
             return np.asarray(np.ldexp(deviation, -exponent))
 
     def _drawn_in(self, radius: int) -> tuple[float, float] | None:
@@ -549,11 +549,11 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     def _response(self, radius: int) -> float:
         """Give what the mean of normal records that are drawn in is over that of all; 1 where
         nobody is."""
-        found = self._drawn_in(radius)
-        return 1.0 if found is None else found[0]
+        response = self._drawn_in(radius)
+        return 1.0 if response is None else response[0]
 
     def _back(self, cells: Floats) -> Floats:
         """Convert cells to the data's units."""
         with np.errstate(all="ignore"):
-            found = np.ldexp(cells, self._nearness().exponent) * np.array(self.deviations)
-        return np.asarray(found)
+            values = np.ldexp(cells, self._nearness().exponent) * np.array(self.deviations)
+        return np.asarray(values)

@@ -165,14 +165,14 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         count = min(count, float(signs))  # records at the center have none
         public = self.maps(last, transcript)[0][0].astype(np.float64).reshape(d, d)
         noise = self._noise(last, count) * math.sqrt(2 * d)
-        found, vectors, spectrum = floored_spectrum(tuple(row[0].tolist()), 62, d, noise / 2)
-        uneven = self._uneven(count, found, vectors, public)
+        values, vectors, spectrum = floored_spectrum(tuple(row[0].tolist()), 62, d, noise / 2)
+        uneven = self._uneven(count, values, vectors, public)
         if uneven is not None:
             return uneven
         return self._located(np.linalg.solve(public, vectors * np.sqrt(spectrum)), count)
 
     def _uneven(
-        self, count: float, found: Floats, vectors: Any, public: Floats
+        self, count: float, values: Floats, vectors: Any, public: Floats
     ) -> Concentrated | None:
         """Return directions whose signs are still further from even than noise and sampling
         explain, or that no map reaches; None if there are none.
@@ -180,7 +180,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         d, last, columns = self.size(), self.rounds - 1, self.columns()
         noise = self._noise(last, count) * math.sqrt(2 * d)
         # With a single round, no later round sees what is below the edge of the noise.
-        hidden = found < (noise / 2 if last else noise)
+        hidden = values < (noise / 2 if last else noise)
         off = hidden
         if last:
             # Shares that the round before took for 1 / d are 1 / (d + noise d^2) at least; and
@@ -189,9 +189,9 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
             sampling = 4 * math.sqrt(2 / count) / d
             most = 1 / d + 2 * math.hypot(noise, earlier) + sampling
             least = 1 / (d + 2 * earlier * d**2) - 2 * noise - sampling
-            off = hidden | (found > most) | (found < least)
+            off = hidden | (values > most) | (values < least)
         if off.any():
-            shares = np.where(hidden, 0.0, found * d)[off]
+            shares = np.where(hidden, 0.0, values * d)[off]
             along = (vectors[:, off].T @ public)[:, :columns]
             return Concentrated.of(shares, count, along / self._relative())
         return None
@@ -345,8 +345,8 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         for s in range(t):
             rows, good = measured(before[_name(s)], self.precision, d)
             numbers = np.column_stack([np.where(good, levels, -1), which, rows])
-            found, which = different_rows(numbers, "maps")
-            made = [self._next(s, row, maps, counts) for row in found]
+            unique, which = different_rows(numbers, "maps")
+            made = [self._next(s, row, maps, counts) for row in unique]
             # Many draws lead to one map.
             place = {one: k for k, one in enumerate(dict.fromkeys(made))}
             maps, which = list(place), np.array([place[one] for one in made], np.intp)[which]

@@ -211,8 +211,8 @@ def _shift(epsilon: float, log_delta: float, loss: float, columns: int) -> float
     y = float(log_delta - np.log(-np.expm1(-loss)) + (epsilon + loss) / rise)
     if y <= 0:
         return 0.0
-    found = rise * (y + np.log1p(np.sqrt(-np.expm1(-2 * y))))
-    return float(max(0.0, min(found, epsilon - loss)))
+    shift = rise * (y + np.log1p(np.sqrt(-np.expm1(-2 * y))))
+    return float(max(0.0, min(shift, epsilon - loss)))
 
 
 def _shift_of_many(epsilon: float, log_delta: float, loss: float, columns: int) -> float:
@@ -247,8 +247,8 @@ def _log_moments(orders: Floats, shift: float, loss: float) -> Floats:
         orders * shift + np.log(-np.expm1(-between * shift) / between + 1e-300),
         -slow * shift - np.log(beyond),
     ]
-    found: Floats = np.logaddexp.reduce(pieces) - np.log(2) - (1 + orders) * loss
-    larger: Floats = np.maximum(found, response)
+    laplace: Floats = np.logaddexp.reduce(pieces) - np.log(2) - (1 + orders) * loss
+    larger: Floats = np.maximum(laplace, response)
     return larger
 
 

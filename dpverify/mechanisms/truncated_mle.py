@@ -155,15 +155,15 @@ class TruncatedMle(FamilyMean):
         """Find the parameter for which the family has the released mean."""
         frame = frame_of(self, self.theta_of(middle), octave)
         released = frame.mean_at(self.family, mean)
-        found = self._solved(frame, released, middle)
-        if found is None:
+        theta = self._solved(frame, released, middle)
+        if theta is None:
             return Abstained("no parameter near the searched one has the released mean")
-        at = frame.law(self.family, found, self.outside)
+        at = frame.law(self.family, theta, self.outside)
         if not at.slope > 0:
             return Abstained("no parameter near the searched one has the released mean")
-        steep = steepness(self.family, found) / at.slope
+        steep = steepness(self.family, theta) / at.slope
         noise = self.noise_at(mean) * frame.length / inside
-        return self._estimate(found, count, noise * steep, math.sqrt(at.variance / inside) * steep)
+        return self._estimate(theta, count, noise * steep, math.sqrt(at.variance / inside) * steep)
 
     def expected_error(self, n: int, *, parameter: float | None = None) -> float:
         """Predict the noise's part of the parameter's error, for n records of the family with
@@ -265,9 +265,9 @@ class TruncatedMle(FamilyMean):
         law = partial(frame.law, family, outside=self.outside)
         shares = self.descent().shares(transcript, size).tolist()
         runs = [[frame.mean_at(family, share) for share in run] for run in shares]
-        found = [descend(law, means, start, ends) for means in runs]
-        known = [theta for theta in found if theta is not None]
-        if len(known) < len(found):
+        thetas = [descend(law, means, start, ends) for means in runs]
+        known = [theta for theta in thetas if theta is not None]
+        if len(known) < len(thetas):
             return Abstained("no parameter near the searched one has the released mean")
         theta = float(np.median(known))
         at = law(theta)

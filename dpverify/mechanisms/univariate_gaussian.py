@@ -132,9 +132,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         """
         public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
         sides, spreads = self._grid.sides, self._grid.spreads
-        found = sides.elements(self._side_query, _NOISE)
-        found += spreads.elements(self._spread_query, _NOISE, Prefix().then(sides, sides.steps))
-        return (*public, *found, self._moments(WARM), self._moments(MOMENTS))
+        stages = sides.elements(self._side_query, _NOISE)
+        stages += spreads.elements(self._spread_query, _NOISE, Prefix().then(sides, sides.steps))
+        return (*public, *stages, self._moments(WARM), self._moments(MOMENTS))
 
     def estimate(self, transcript: Transcripts) -> NormalEstimate | Degenerate | Abstained:
         """Return the normal law that has the last moments, in the data's unit."""
@@ -294,11 +294,11 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         positive.
         """
         rows = np.concatenate([frames, self._rounded(before)], axis=1)
-        found, which = np.unique(rows, axis=0, return_inverse=True)
-        pairs, same = np.unique(found[:, 2:], axis=0, return_inverse=True)
+        unique, which = np.unique(rows, axis=0, return_inverse=True)
+        pairs, same = np.unique(unique[:, 2:], axis=0, return_inverse=True)
         moves = moved_frames(pairs, _PARTS, _WARM, _FAR, LEVELS)
         by = np.stack(moves, axis=1)[same.reshape(-1)].tolist()
-        later = [_moved(*row, *move) for row, move in zip(found.tolist(), by, strict=True)]
+        later = [_moved(*row, *move) for row, move in zip(unique.tolist(), by, strict=True)]
         return np.array(later, np.int64)[which.reshape(-1)]
 
     def _rounded(self, before: Transcripts) -> Integers:
@@ -349,11 +349,11 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         """Return the covariance of the noise in the last moments, shape (2, 2), to first order."""
         query, scale = self._query(MOMENTS), min(to_float(self._scale(MOMENTS)), 1e100)
         own = np.array([scale / (query.linear * GRAIN), scale / (query.square * GRAIN**2)]) / count
-        found = np.diag(own**2)
+        covariance = np.diag(own**2)
         if self._counts():
             along = np.array([first, second - query.offset / GRAIN**2])
-            found += np.outer(along, along) * (scale / (query.weight * count)) ** 2
-        return found
+            covariance += np.outer(along, along) * (scale / (query.weight * count)) ** 2
+        return covariance
 
     def _expected(self, n: int) -> tuple[float, float]:
         if n < self._least():

@@ -189,7 +189,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         """
         ladder = self.ladder()
         votes = self._votes(VOTES, self._query)
-        found = (votes, _surfaced(votes, NO_BUCKET), *ladder.rounds())
+        stages = (votes, _surfaced(votes, NO_BUCKET), *ladder.rounds())
         first = self._votes(OTHERS, lambda groups: self._sum(groups, ()))
 
         def others(row: Row) -> Stage:
@@ -199,7 +199,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
 
         rest = ladder.prefix(self.reports).part(others)
         mean = self.prefix().part(lambda row: self.mean_for(row).part(MEAN_PART))
-        return (*found, rest, _surfaced(first, NO_SUM), mean)
+        return (*stages, rest, _surfaced(first, NO_SUM), mean)
 
     def ladder(self) -> Ladder:
         """Build the ladder of the reports."""
@@ -253,8 +253,8 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         below = min(levels.values()) + 1 if len(levels) == self.reports else end
         rest = sum(square for i, square in enumerate(squares) if i not in levels)
         others = min(max(floor_log2(rest) // 2, 0), HIGHEST) if rest else 0
-        found = rough(levels, below, others, self.d, self.cell, self.n_max)
-        return self.expected_noise(found, n)
+        covariance = rough(levels, below, others, self.d, self.cell, self.n_max)
+        return self.expected_noise(covariance, n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """Return the least n known to be enough for independent normal columns, except with

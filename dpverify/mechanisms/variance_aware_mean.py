@@ -56,15 +56,15 @@ def _checked_radii(radii: Any, name: str) -> tuple[Fraction, ...]:
     """Read increasing multiples."""
     if not isinstance(radii, (list, tuple)):
         raise TypeError(f"{name} = {radii!r}; give a sequence of multiples, say (1, '3/2', 2, 4).")
-    found = tuple(exact(radius, name) for radius in radii)
-    edges = [math.floor(radius * TYPICAL) for radius in found]
+    exact_radii = tuple(exact(radius, name) for radius in radii)
+    edges = [math.floor(radius * TYPICAL) for radius in exact_radii]
     rising = all(low < high for low, high in zip([0, *edges], edges, strict=False))
-    if not found or not rising or found[-1] > 64:
+    if not exact_radii or not rising or exact_radii[-1] > 64:
         raise ValueError(
             f"{name} = {radii}; give at least one, in increasing order, from 2^-14 to 64, say "
             "(1, '3/2', 2, 4)."
         )
-    return found
+    return exact_radii
 
 
 @lru_cache(maxsize=64)
@@ -145,11 +145,11 @@ class VarianceAwareMean(CenteredMean):
         """
         sides, spreads = self._sides(), self._spreads()
         steps = sides.steps + (0 if spreads is None else spreads.steps)
-        found = sides.elements(self.side_query(sides, steps), NOISE)
+        stages = sides.elements(self.side_query(sides, steps), NOISE)
         if spreads is not None:
             query = self._spread_query(steps)
-            found += spreads.elements(query, NOISE, Prefix().then(sides, sides.steps))
-        return (*found, self._searched().part(self._norms), *self.summed())
+            stages += spreads.elements(query, NOISE, Prefix().then(sides, sides.steps))
+        return (*stages, self._searched().part(self._norms), *self.summed())
 
     def before_sum(self) -> Prefix:
         """Return the nodes of the searches, and which radius is chosen."""
@@ -159,12 +159,12 @@ class VarianceAwareMean(CenteredMean):
         """Return the map of column j to units of sqrt(deviation_j), and the chosen radius."""
         return self._stretch(row[:-1]), self._edges()[row[-1]]
 
-    def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
+    def cut(self, row: Row, reading: Reading, radius: int, count: float) -> float | Floats:
         """Compute what clipping adds to the error, for columns of the deviations that were given
         or found.
         """
         spreads, length = np.array(self._deviations(row[:-1]).floats()), TYPICAL * GRAIN
-        return length * clipped_deviation(spreads, radius / TYPICAL, count, found.offset / length)
+        return length * clipped_deviation(spreads, radius / TYPICAL, count, reading.offset / length)
 
     def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
         """Predict the root mean square length of the noise, in the data's units, for n
@@ -262,8 +262,8 @@ class VarianceAwareMean(CenteredMean):
 
     def _searched(self) -> Prefix:
         sides, spreads = self._sides(), self._spreads()
-        found = Prefix().then(sides, sides.steps)
-        return found if spreads is None else found.then(spreads, spreads.steps)
+        prefix = Prefix().then(sides, sides.steps)
+        return prefix if spreads is None else prefix.then(spreads, spreads.steps)
 
     def _stretch(self, row: Row) -> Stretch:
         weights = self._deviations(row)

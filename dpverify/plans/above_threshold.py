@@ -49,8 +49,8 @@ class AboveThreshold(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Draw exactly, shape (size, 1)."""
-        found: IntArray = bits.noise(self.round_of(center), size) + self.start
-        return found[:, np.newaxis]
+        indices: IntArray = bits.noise(self.round_of(center), size) + self.start
+        return indices[:, np.newaxis]
 
     def round_of(self, center: IntArray) -> Round:
         """Return the law of the index, counted from ``start``, on these answers."""
@@ -106,15 +106,15 @@ class Round:
         """Return the indices for these values of Z, shape (size,)."""
         wide = max(map(abs, self.gaps), default=0) >= _WORD
         gaps = np.array(self.gaps, dtype=object if wide else np.int64)
-        found, running, at = np.full(len(levels), len(gaps)), np.arange(len(levels)), 0
+        indices, running, at = np.full(len(levels), len(gaps)), np.arange(len(levels)), 0
         while at < len(gaps) and len(running):
             block = gaps[at : at + max(1, _AT_ONCE // len(running))]
             noise = bits.noise(self.own, len(running) * len(block)).reshape(len(running), -1)
             above = np.asarray(noise >= block + levels[running, np.newaxis], dtype=np.bool_)
             any_above = above.any(axis=1)
-            found[running[any_above]] = at + above[any_above].argmax(axis=1)
+            indices[running[any_above]] = at + above[any_above].argmax(axis=1)
             running, at = running[~any_above], at + len(block)
-        return found
+        return indices
 
     def atoms(self, formal: Formal) -> Atoms:
         """Return every index with its exact mass under stand-ins for exponentials.
@@ -157,7 +157,7 @@ class Round:
         witnesses.
         """
         values, log_level, gaps, rate = self.levels()
-        found = np.full(len(gaps) + 1, -np.inf)
+        logs = np.full(len(gaps) + 1, -np.inf)
         step = max(1, _TABLE // (len(gaps) + 1))
         for at in range(0, len(values), step):
             rows = slice(at, at + step)
@@ -166,8 +166,8 @@ class Round:
             masses[:, 1:] = np.cumsum(below, axis=1)
             masses[:, :-1] += above
             masses += log_level[rows, np.newaxis]
-            found = np.logaddexp(found, np.logaddexp.reduce(masses, axis=0))
-        return found
+            logs = np.logaddexp(logs, np.logaddexp.reduce(masses, axis=0))
+        return logs
 
     def levels(self) -> tuple[Floats, Floats, Floats, float]:
         """Return the values of Z that matter, their log-masses, the gaps, and 1 / scale of the

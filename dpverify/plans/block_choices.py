@@ -61,13 +61,13 @@ class BlockChoices(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Draw exactly (dpverify.randomness.choice), shape (size, blocks)."""
-        found = np.zeros((size, len(self.blocks)), dtype=np.int64)
+        cells = np.zeros((size, len(self.blocks)), dtype=np.int64)
         for column, rows, choice, only, inside in self._each(center, size):
             if choice is None:
-                found[rows, column] = only
+                cells[rows, column] = only
             else:
-                found[rows, column] = choice.sample(bits, inside, len(rows))[:, 0]
-        return found
+                cells[rows, column] = choice.sample(bits, inside, len(rows))[:, 0]
+        return cells
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Compute log-probabilities, for witnesses only: float64."""

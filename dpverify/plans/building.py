@@ -32,9 +32,9 @@ def check_built(
             f"than it declared ({shape_of(built)}, not {shape_of(declared)}); transcripts of one "
             "plan have one shape."
         )
-    shown, found = element.promised(adjacency, domain), built.derivation(adjacency, domain)
-    promised, has = shown.conclusion, found.conclusion
-    if found == shown and not has.hypotheses and built.name == declared.name:
+    shown, actual = element.promised(adjacency, domain), built.derivation(adjacency, domain)
+    promised, has = shown.conclusion, actual.conclusion
+    if actual == shown and not has.hypotheses and built.name == declared.name:
         return ()  # the very proof that was promised, for another query that moves no further
     as_good = weakest(promised.status, has.status) is promised.status
     if built.name != declared.name or not (as_good and has.guarantee.implies(promised.guarantee)):
@@ -43,7 +43,7 @@ def check_built(
             f"seeing data, but {built.name!r} with {has.guarantee} [{has.status}] was built from "
             "the transcript; declare the largest loss it can have."
         )
-    lemmas = [{node.obligation for node in d.nodes() if node.obligation} for d in (shown, found)]
+    lemmas = [{node.obligation for node in d.nodes() if node.obligation} for d in (shown, actual)]
     if not lemmas[1] <= lemmas[0]:
         raise ValueError(
             f"The stage {declared.name!r} was built on lemmas that it had not declared: "

@@ -60,12 +60,12 @@ class _Known:
             return True
         if self._too_small is not None and multiplier <= self._too_small:
             return False
-        found = self.asked(multiplier)
-        if found:
+        enough = self.asked(multiplier)
+        if enough:
             self._enough = multiplier
         else:
             self._too_small = multiplier
-        return found
+        return enough
 
     def asked(self, multiplier: Fraction) -> bool:
         """Return whether the multiplier suffices, asked anew."""

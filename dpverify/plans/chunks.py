@@ -111,12 +111,12 @@ class LocalChunks(Source):
         if chunks is given:
             take(chunks)
         for place, chunk in enumerate(chunks):
-            found = ask(chunk)
-            if isinstance(found, Refused):
+            answer = ask(chunk)
+            if isinstance(answer, Refused):
                 before = total.rows if isinstance(total, Tally) else 0
-                more = f", before which {before} records are" if found.numbered else ""
-                found = found.within(f"chunk {place}{more}")
-            total = found if total is None else merged(total, found)
+                more = f", before which {before} records are" if answer.numbered else ""
+                answer = answer.within(f"chunk {place}{more}")
+            total = answer if total is None else merged(total, answer)
             if isinstance(total, Refused):
                 break
         return total
@@ -240,14 +240,14 @@ def known_rows(source: Source) -> int | None:
     SourceFailed, also where a file has changed since it was opened.
     """
     require_unchanged(source)
-    found, failed = None, False
+    rows, failed = None, False
     try:
-        found = source.rows()
+        rows = source.rows()
     except Exception:
         failed = True
     if failed:
         _fail("")
-    return found
+    return rows
 
 
 def require_unchanged(source: Source) -> None:
@@ -268,15 +268,15 @@ def require_unchanged(source: Source) -> None:
 def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
     """Read all chunks once, and return the sum of each reading. Raises SourceFailed."""
     asked = tuple(readings)
-    found, stamps = _attempted(source, partial(tallied, Readings.of(asked)))
-    if isinstance(found, Refused):
-        _fail(found.why)
+    answer, stamps = _attempted(source, partial(tallied, Readings.of(asked)))
+    if isinstance(answer, Refused):
+        _fail(answer.why)
     if stamps[0] != stamps[1]:
         _fail("A file changed while it was read.")
     if source.opened is not None and stamps[0] != source.opened:
         _fail(_NOT_AS_OPENED)
     nobody = Tally(tuple(one.of_nobody() for one in asked))
-    total = nobody if found is None else merged(nobody, found)
+    total = nobody if answer is None else merged(nobody, answer)
     assert isinstance(total, Tally)
     if source.seen not in (None, total.rows):
         _fail(
@@ -295,8 +295,8 @@ def _attempted(
     stopped: BaseException | None = None
     try:
         before = source.stamp()
-        found = source.tally(ask)
-        return found, (before, source.stamp())
+        answer = source.tally(ask)
+        return answer, (before, source.stamp())
     except KeyboardInterrupt:
         stopped = KeyboardInterrupt()
     except SystemExit:

@@ -38,22 +38,22 @@ class DaskChunks(Source):
         blocks = self._collection.to_delayed()
         blocks = blocks.ravel().tolist() if hasattr(blocks, "ravel") else list(blocks)
         one = dask.delayed(_asked, pure=False, traverse=False)
-        found = [one(ask, place, block) for place, block in enumerate(blocks)]
+        answers = [one(ask, place, block) for place, block in enumerate(blocks)]
         together = dask.delayed(_together, pure=False)
-        while len(found) > 1:
-            groups = (found[i : i + _FAN_IN] for i in range(0, len(found), _FAN_IN))
-            found = [together(group) for group in groups]
-        if not found:
+        while len(answers) > 1:
+            groups = (answers[i : i + _FAN_IN] for i in range(0, len(answers), _FAN_IN))
+            answers = [together(group) for group in groups]
+        if not answers:
             return None
-        (total,) = dask.compute(found[0])
+        (total,) = dask.compute(answers[0])
         known: Tally | Refused = total
         return known
 
 
 def _asked(ask: Callable[[Any], Tally | Refused], place: int, block: Any) -> Tally | Refused:
-    found = ask(block)
-    return found.within(f"block {place}") if isinstance(found, Refused) else found
+    answer = ask(block)
+    return answer.within(f"block {place}") if isinstance(answer, Refused) else answer
 
 
-def _together(found: Sequence[Tally | Refused]) -> Tally | Refused:
-    return reduce(merged, found)
+def _together(answers: Sequence[Tally | Refused]) -> Tally | Refused:
+    return reduce(merged, answers)

@@ -146,8 +146,8 @@ class Law:
         batch = self._released(prefix)
         path, _, name = stage.name.rpartition("/")
         place = self._place(self._root(), f"{path}/" if path else "", batch)
-        found = self._center(replace(stage, name=name), place, batch, np.arange(1))
-        return found[0] if stage.query.reads else found
+        center = self._center(replace(stage, name=name), place, batch, np.arange(1))
+        return center[0] if stage.query.reads else center
 
     def built_after(self, stage: Stage, prefix: Sequence[Row]) -> tuple[Stage, IntArray]:
         """Build a declared stage after these released values, and compute the exact value of
@@ -161,8 +161,8 @@ class Law:
             return stage, self.center_after(stage, prefix)
         ((built, _),) = self._stages(element, place, batch, rows)
         assert isinstance(built, Stage)
-        found = self._center(built, place, batch, rows)
-        return built, found[0] if built.query.reads else found
+        center = self._center(built, place, batch, rows)
+        return built, center[0] if built.query.reads else center
 
     def _released(self, prefix: Sequence[Row]) -> Transcripts:
         """Build one draw that released this, in the order of the plan's stages."""
@@ -343,13 +343,13 @@ class Law:
 
     def _read(self, stage: Stage, place: Place, batch: Transcripts, rows: Rows) -> IntArray:
         """Compute the exact values of a query that reads what these draws released."""
-        found = place.view.value(stage.query, place.read(batch, rows, stage.query.reads))
-        if len(found) != len(rows):
+        values = place.view.value(stage.query, place.read(batch, rows, stage.query.reads))
+        if len(values) != len(rows):
             raise ValueError(
-                f"the query of {stage.name!r} has {len(found)} values for {len(rows)} draws; "
+                f"the query of {stage.name!r} has {len(values)} values for {len(rows)} draws; "
                 "give one for each."
             )
-        return found
+        return values
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
         """Compute the natural log-probability of each transcript; -inf for one this plan cannot
@@ -487,8 +487,8 @@ class Law:
         """
         world = (id(stage), adjacency)
         if world not in self._rests:
-            found = stage.derivation(adjacency, self._world[1]).conclusion.hypotheses
-            self._rests[world] = tuple(one for one in found if isinstance(one, Compared))
+            hypotheses = stage.derivation(adjacency, self._world[1]).conclusion.hypotheses
+            self._rests[world] = tuple(one for one in hypotheses if isinstance(one, Compared))
         return self._rests[world]
 
     def _check_quantities(self, place: Place, assumed: Sequence[Compared], draws: Rows) -> None:
@@ -542,13 +542,13 @@ def _numbers(element: Adaptive, before: Transcripts) -> IntArray:
     """Return the row of each draw. Raises ValueError for another number of rows, with which
     some draws would not go on.
     """
-    found = element.numbers(before)
-    if found.ndim != 2 or len(found) != len(before):
+    numbers = element.numbers(before)
+    if numbers.ndim != 2 or len(numbers) != len(before):
         raise ValueError(
-            f"the numbers of {element.name!r} have shape {found.shape} for {len(before)} draws; "
+            f"the numbers of {element.name!r} have shape {numbers.shape} for {len(before)} draws; "
             "give a row for each."
         )
-    return found
+    return numbers
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:

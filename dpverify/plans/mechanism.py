@@ -351,13 +351,13 @@ class Mechanism(ABC, Generic[Estimate]):
 
     def _gate_minimum(self, gate: Gate, beta: Fraction) -> int:
         fixed = elements_of(self.fixed_plan, filtered=False, fixed=True)
-        found = [s for s in fixed if isinstance(s, Stage) and s.name == gate.stage]
-        if not found:
+        stages = [s for s in fixed if isinstance(s, Stage) and s.name == gate.stage]
+        if not stages:
             raise ValueError(
                 f"The gate reads {gate.stage!r}, whose noise is chosen from the transcript, or "
                 "which is of some of the records: no number of records can be promised before."
             )
-        noise = found[0].noise
+        noise = stages[0].noise
         # n records are stopped when noise <= -(n - at_least + 1)
         return least_integer(
             lambda n: noise.falls_short(n - gate.at_least + 1, beta), above=-1, first=1
@@ -390,11 +390,11 @@ def laws_on(asked: Sequence[tuple[Mechanism[Any], Chunks]]) -> list[Law]:
         (Job(one.fixed_plan, chunks, one.adjacency, one.domain), type(one).__name__)
         for one, chunks in asked
     ]
-    found = laws(jobs)
-    for (one, _), law in zip(asked, found, strict=True):
+    chunk_laws = laws(jobs)
+    for (one, _), law in zip(asked, chunk_laws, strict=True):
         if one.adjacency is Adjacency.REPLACE:
             one._refuse_too_few(law.records)
-    return found
+    return chunk_laws
 
 
 def _still(made: Callable[[Fraction], Guarantee]) -> str:

@@ -37,10 +37,10 @@ def whole_from(least: int, refusal: str = "", *, most: int | None = None) -> Con
     why = refusal or f"; give an integer from {least} to {most}."
 
     def convert(value: Any, name: str) -> int:
-        found = whole(value, name)
-        if found < least or (most is not None and found > most):
-            raise ValueError(f"{name} = {found}{why}")
-        return found
+        number = whole(value, name)
+        if number < least or (most is not None and number > most):
+            raise ValueError(f"{name} = {number}{why}")
+        return number
 
     return convert
 
@@ -60,10 +60,10 @@ def rational(
     """
 
     def convert(value: Any, name: str) -> Any:
-        found = read(value, name)
-        if not holds(found):
+        number = read(value, name)
+        if not holds(number):
             raise ValueError(f"{name} = {value}{refusal}")
-        return value if as_given else found
+        return value if as_given else number
 
     return convert
 
@@ -119,13 +119,13 @@ def converted(mechanism: Any) -> dict[str, Any]:
     Raises TypeError or ValueError where a converter does, and NameError for an annotation that
     cannot be read.
     """
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     kind: Any = type(mechanism)
     for name, convert, optional in _converters(kind):
-        value = found.get(name, getattr(mechanism, name))
+        value = parameters.get(name, getattr(mechanism, name))
         if value is not None or not optional:
-            found[name] = convert(value, name)
-    return found
+            parameters[name] = convert(value, name)
+    return parameters
 
 
 @cache
@@ -133,14 +133,14 @@ def _converters(kind: Any) -> tuple[tuple[str, Converter, bool], ...]:
     """Return the converters of a class's parameters, in order, each with whether None is kept
     as it is.
     """
-    found = []
+    converters = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         parts = (hint,) if get_origin(hint) is Annotated else get_args(hint)
-        found += [
+        converters += [
             (name, convert, type(None) in parts)
             for part in parts
             if get_origin(part) is Annotated
             for convert in part.__metadata__
             if callable(convert)
         ]
-    return tuple(found)
+    return tuple(converters)

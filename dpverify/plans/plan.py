@@ -223,8 +223,8 @@ class Blocks:
         """
         if not isinstance(adjacency, Adjacency):
             raise TypeError(f"blocks have a claim for inputs, not under {adjacency}.")
-        found = [self._alone(part, domain) for part in self.parts]
-        return rules.parallel(found, by=self.split.by, adjacency=adjacency, chained=self.chained)
+        claims = [self._alone(part, domain) for part in self.parts]
+        return rules.parallel(claims, by=self.split.by, adjacency=adjacency, chained=self.chained)
 
     def _alone(self, part: Part, domain: Domain) -> Derivation[PrivacyClaim]:
         if not self.chained:
@@ -362,15 +362,15 @@ def lists_of(plan: Plan, path: str = "") -> dict[str, Part]:
     """Map each stage that runs on a list of the records, by its full name, to the outermost
     such part, as declared.
     """
-    found: dict[str, Part] = {}
+    lists: dict[str, Part] = {}
     for element in map(as_declared, plan):
         if isinstance(element, Part) and element.on is not None:
-            found |= {path + stage.name: element for stage in stages_of((element,))}
+            lists |= {path + stage.name: element for stage in stages_of((element,))}
         elif isinstance(element, Part):
-            found |= lists_of(element.plan, f"{path}{element.name}/")
+            lists |= lists_of(element.plan, f"{path}{element.name}/")
         elif isinstance(element, Blocks):
-            found |= lists_of(element.parts, path)
-    return found
+            lists |= lists_of(element.parts, path)
+    return lists
 
 
 def is_filtered(plan: Plan) -> bool:
@@ -420,24 +420,24 @@ def derive(
             _require_released(part, before, element.name)
             parts.append(part)
             before.update((stage.name, stage) for stage in stages_of((element,)))
-    found = rules.adaptive_compose(parts, named_once=True)
+    derivation = rules.adaptive_compose(parts, named_once=True)
     for one in assumed:
-        if one not in found.conclusion.hypotheses:
-            found = rules.assume(found, one)
+        if one not in derivation.conclusion.hypotheses:
+            derivation = rules.assume(derivation, one)
     for element in plan:
         if isinstance(element, Unless):
             stage = _own_stage(plan, element)
-            found = rules.add_delta_event(found, element.event(stage, adjacency, domain))
-    return found
+            derivation = rules.add_delta_event(derivation, element.event(stage, adjacency, domain))
+    return derivation
 
 
-def _closed(name: str, found: Derivation[PrivacyClaim]) -> Derivation[PrivacyClaim]:
-    if found.conclusion.hypotheses:
+def _closed(name: str, part: Derivation[PrivacyClaim]) -> Derivation[PrivacyClaim]:
+    if part.conclusion.hypotheses:
         raise ValueError(
-            f"The claim of the part {name!r} is open: {found.conclusion}. Give the part an Unless "
+            f"The claim of the part {name!r} is open: {part.conclusion}. Give the part an Unless "
             "that pays for the failure of each of these, or a gate that sees to it."
         )
-    return found
+    return part
 
 
 def _check_names(plan: Plan) -> None:

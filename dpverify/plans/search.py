@@ -87,12 +87,12 @@ class Search:
 
         The root's interval is that whole range, and a node's interval is half of its parent's.
         """
-        found = []
+        middles = []
         for node in nodes:
             depth = node.bit_length() - 1
             half = 1 << (self.steps - depth)
-            found.append((2 * (node - (1 << depth)) + 1) * half - (1 << self.steps))
-        return found
+            middles.append((2 * (node - (1 << depth)) + 1) * half - (1 << self.steps))
+        return middles
 
     def elements(
         self,

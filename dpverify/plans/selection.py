@@ -91,9 +91,9 @@ class QuantileChoice(Noise):
         filled = sizes > 0
         normalizer = logsumexp(weights[filled], b=sizes[filled].astype(np.float64))
         cells = outputs[:, 0]
-        found = weights[np.searchsorted(starts, cells, side="right") - 1] - normalizer
+        log_masses = weights[np.searchsorted(starts, cells, side="right") - 1] - normalizer
         inside = (cells >= self.lower) & (cells <= self.upper)
-        return np.where(inside, found, -np.inf)
+        return np.where(inside, log_masses, -np.inf)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Derive the claim by the rule of the exponential mechanism."""

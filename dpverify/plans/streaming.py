@@ -58,10 +58,10 @@ def streaming(plan: Plan, inside: Inside = (), path: str = "", built: bool = Fal
     """Return a plan's demands on chunks, from the plan alone. built: the plan follows from
     released values.
     """
-    found = Streaming()
+    demands = Streaming()
     for element in plan:
-        found += _of_element(element, inside, path, built)
-    return found
+        demands += _of_element(element, inside, path, built)
+    return demands
 
 
 def _of_element(element: Any, inside: Inside, path: str, built: bool) -> Streaming:
@@ -81,12 +81,12 @@ def _of_element(element: Any, inside: Inside, path: str, built: bool) -> Streami
     assert isinstance(element, Blocks)
     if element.split.by == "index":
         return Streaming(refusal=f"{name!r} divides records by their places.")
-    found = Streaming()
+    demands = Streaming()
     for block, part in enumerate(element.parts):
         within = (*inside, (element.split, block))
         counted = Streaming(() if built else (Ask(Count(), within),))
-        found += counted + streaming(part.plan, within, f"{path}{part.name}/", built)
-    return found
+        demands += counted + streaming(part.plan, within, f"{path}{part.name}/", built)
+    return demands
 
 
 def _of_query(query: Query, inside: Inside, name: str, built: bool) -> Streaming:
@@ -114,17 +114,17 @@ class Job:
         """Refuse, from the plan alone, a plan for which chunks do not suffice. Raises TypeError
         before anything is read.
         """
-        found = streaming(self.plan)
-        found.check(what)
+        demands = streaming(self.plan)
+        demands.check(what)
         if self.chunks.source.spent:
             raise TypeError(f"{what}: {REMEDY}")
-        if self.chunks.source.once and found.passes > 1:
+        if self.chunks.source.once and demands.passes > 1:
             raise TypeError(
-                f"{what} reads the records up to {found.passes} times, for later stages follow "
+                f"{what} reads the records up to {demands.passes} times, for later stages follow "
                 "from what earlier ones released, and an iterator gives them once. Give a "
                 "function that returns a fresh iterator, a list of chunks, or files."
             )
-        return found
+        return demands
 
 
 def laws(jobs: Sequence[tuple[Job, str]]) -> list[Law]:
@@ -155,12 +155,12 @@ def _law(job: Job, reading: Reading, first: Sums) -> Law:
     check_rows(first.rows, job.domain)
 
     def again(asks: Sequence[Ask], before: Transcripts) -> Sums:
-        (found,) = tally(job.chunks.source, [replace(reading, asks=tuple(asks), before=before)])
-        if (found.rows, found.digest) != (first.rows, first.digest):
+        (sums,) = tally(job.chunks.source, [replace(reading, asks=tuple(asks), before=before)])
+        if (sums.rows, sums.digest) != (first.rows, first.digest):
             raise SourceFailed(
                 "The records changed between two passes over them. Nothing was released."
             )
-        return found
+        return sums
 
     view = ChunkedView(Passes(again, reading.asks, first))
     return Law(job.plan, view, job.adjacency, job.domain)

@@ -156,7 +156,7 @@ def _tallied(readings: Readings, start: int, chunk: Any) -> Tally | Refused:
     made = [chunk]
     for place, function in readings.steps:
         made.append(function(made[place]))
-    found: dict[int, Sums] = {}
+    totals: dict[int, Sums] = {}
     for number, (place, domain) in enumerate(readings.views):
         unfit = _unfit(made[place], domain)
         if unfit is not None:
@@ -170,8 +170,8 @@ def _tallied(readings: Readings, start: int, chunk: Any) -> Tally | Refused:
                 return Refused(why, placed=True, numbered=why.startswith(NUMBERED))
             for i, one in own:
                 sums = sums_of(view, one.asks, one.before, one.digested)
-                found[i] = found[i] + sums if begins else sums
-    return Tally(tuple(found[i] for i in range(len(found))), _names(chunk), len(chunk))
+                totals[i] = totals[i] + sums if begins else sums
+    return Tally(tuple(totals[i] for i in range(len(totals))), _names(chunk), len(chunk))
 
 
 def _unfit(chunk: Any, domain: Domain) -> str | None:

@@ -230,8 +230,8 @@ def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> Int
     if max(values.shape) <= _FEW and values.size <= _FEW:  # calls of numpy alone would take longer
         table = zip(values.tolist(), shown.tolist(), strict=True)
         flat = [compress(zip(keys.tolist(), row, strict=True), seen) for row, seen in table]
-        found = (tuple(chain.from_iterable(pairs)) for pairs in flat)
-        return np.fromiter(found, dtype=object, count=len(values))
+        chained = (tuple(chain.from_iterable(pairs)) for pairs in flat)
+        return np.fromiter(chained, dtype=object, count=len(values))
     rows, columns = np.nonzero(shown)
     pairs = np.stack([keys[columns], values[rows, columns]], axis=1)
     lengths, drawn = shown.sum(axis=1), np.empty(len(shown), dtype=object)

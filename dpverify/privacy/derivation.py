@@ -260,20 +260,20 @@ class Derivation(Made, Generic[Statement]):
     @property
     def lemmas(self) -> tuple[AnyDerivation, ...]:
         """Leaves that no rule proves, in order of first use; each names its obligation."""
-        found = {
+        leaves = {
             (node.conclusion, node.obligation): node for node in self.nodes() if node.obligation
         }
-        return tuple(found.values())
+        return tuple(leaves.values())
 
     @property
     def events(self) -> tuple[AnyDerivation, ...]:
         """Rare events that the claim pays for, in order of first use."""
-        found = {
+        events = {
             node.conclusion: node
             for node in self.nodes()
             if isinstance(node.conclusion, EventBound)
         }
-        return tuple(found.values())
+        return tuple(events.values())
 
     def __str__(self) -> str:
         return self.tree()

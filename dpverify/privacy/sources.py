@@ -399,5 +399,5 @@ def states(*sources: Source) -> Callable[[_Item], _Item]:
 
 def sources_of(item: object) -> tuple[Source, ...]:
     """Return the items that ``states`` recorded on ``item`` itself, none if it was not marked."""
-    found: tuple[Source, ...] = getattr(item, "__dict__", {}).get(_ATTRIBUTE, ())
-    return found
+    sources: tuple[Source, ...] = getattr(item, "__dict__", {}).get(_ATTRIBUTE, ())
+    return sources

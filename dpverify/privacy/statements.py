@@ -249,8 +249,8 @@ def of_query(function: Callable[..., Any], *names: str) -> Callable[[Sensitivity
 
 def shown_by(obligation: object) -> tuple[Shown, ...]:
     """Return the statements that ``shows`` recorded on an obligation, none if it was not marked."""
-    found: tuple[Shown, ...] = getattr(obligation, "__dict__", {}).get(_ATTRIBUTE, ())
-    return found
+    shown: tuple[Shown, ...] = getattr(obligation, "__dict__", {}).get(_ATTRIBUTE, ())
+    return shown
 
 
 def why_not_shown(

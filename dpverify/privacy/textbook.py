@@ -62,13 +62,13 @@ def costs(derivation: Derivation[PrivacyClaim], delta: Fraction = DELTA) -> tupl
         ("advanced composition", lambda: _advanced(stages, delta)),
         ("epsilons and deltas added", lambda: _added(guarantees, delta)),
     )
-    found = []
+    accounts = []
     for name, compute in rows:
         try:
-            found.append(Cost(name, delta, compute()))
+            accounts.append(Cost(name, delta, compute()))
         except (ValueError, TypeError):  # this accounting does not cover these stages
-            found.append(Cost(name, delta, None))
-    return tuple(found)
+            accounts.append(Cost(name, delta, None))
+    return tuple(accounts)
 
 
 def numbers(node: AnyDerivation, delta: Fraction = DELTA) -> str:
@@ -76,13 +76,13 @@ def numbers(node: AnyDerivation, delta: Fraction = DELTA) -> str:
     if not isinstance(node.conclusion, PrivacyClaim):
         return ""
     guarantee = node.conclusion.guarantee
-    found = [f"total variation <= {float(guarantee.delta_at(0).upper):.4g}"]
+    parts = [f"total variation <= {float(guarantee.delta_at(0).upper):.4g}"]
     if guarantee.concentrated:
-        found.append(f"rho <= {float(guarantee.concentrated):.4g}")
+        parts.append(f"rho <= {float(guarantee.concentrated):.4g}")
     if guarantee.delta_floor < delta:
         epsilon = guarantee.epsilon_at(delta).upper
-        found.insert(0, f"epsilon <= {float(epsilon):.6g} at delta {render(delta)}")
-    return "; ".join(found)
+        parts.insert(0, f"epsilon <= {float(epsilon):.6g} at delta {render(delta)}")
+    return "; ".join(parts)
 
 
 def _used(stages: Sequence[Derivation[PrivacyClaim]], delta: Fraction) -> Fraction:
@@ -94,10 +94,10 @@ def _by_profiles(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
 
 
 def _rho(guarantees: Sequence[Guarantee]) -> Fraction:
-    found = [guarantee.concentrated for guarantee in guarantees]
-    if None in found or not sum(rho for rho in found if rho):
+    rhos = [guarantee.concentrated for guarantee in guarantees]
+    if None in rhos or not sum(rho for rho in rhos if rho):
         raise ValueError("no zCDP parameter")
-    return sum((rho for rho in found if rho is not None), Fraction(0))
+    return sum((rho for rho in rhos if rho is not None), Fraction(0))
 
 
 def _by_concentration(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:

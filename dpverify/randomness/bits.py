@@ -67,11 +67,11 @@ class Bits(ABC):
         Source: Durstenfeld 1964: the last place takes what is in a uniform one, then the last
         but one.
         """
-        found = list(range(n))
+        order = list(range(n))
         places = self._below_each(np.arange(n, 1, -1)).tolist()
         for last, one in zip(range(n - 1, 0, -1), places, strict=True):
-            found[last], found[one] = found[one], found[last]
-        return np.array(found, np.intp)
+            order[last], order[one] = order[one], order[last]
+        return np.array(order, np.intp)
 
     def _below_each(self, limits: NDArray[np.int64]) -> IntArray:
         """Draw for each of these falling limits, of 2 or more, an integer below it, as
@@ -79,7 +79,7 @@ class Bits(ABC):
 
         Limits of one bit length are drawn together.
         """
-        found = [np.zeros(0, np.int64)]
+        draws = [np.zeros(0, np.int64)]
         for bits in range(int(limits[0] - 1).bit_length() if len(limits) else 0, 0, -1):
             own = limits[(limits > 1 << (bits - 1)) & (limits <= 1 << bits)]
 
@@ -89,8 +89,8 @@ class Bits(ABC):
                 values = self._integers(bits, len(pending))
                 return values, np.asarray(values < own[pending], dtype=np.bool_)
 
-            found.append(self.until_accepted(len(own), attempt))
-        return np.concatenate(found)
+            draws.append(self.until_accepted(len(own), attempt))
+        return np.concatenate(draws)
 
     def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Draw independent coins, true with probability numerators[i] / denominator."""

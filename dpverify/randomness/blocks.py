@@ -146,9 +146,9 @@ def thresholds(blocks: Blocks, word_bits: int) -> tuple[int, ...]:
     precision = LEAST_PRECISION
     while precision <= _LARGEST_PRECISION:
         with working_precision(precision):
-            found = _floors(blocks.tails(precision - LEAST_PRECISION // 2), word_bits)
-        if found is not None:
-            return found
+            floors = _floors(blocks.tails(precision - LEAST_PRECISION // 2), word_bits)
+        if floors is not None:
+            return floors
         precision *= 2
     raise ArithmeticError(f"the thresholds of {blocks} could not be enclosed")
 

@@ -47,11 +47,11 @@ class Choice:
     def __post_init__(self) -> None:
         if self.rate < 0:
             raise ValueError("The rate or a multiplicity is negative; both are at least 0.")
-        found = Candidates.of(self.exponents, self.multiplicities)
+        choices = Candidates.of(self.exponents, self.multiplicities)
         for name, value in (
-            ("exponents", tuple(found.exponents.tolist())),
-            ("multiplicities", tuple(found.multiplicities.tolist())),
-            ("_candidates", found),
+            ("exponents", tuple(choices.exponents.tolist())),
+            ("multiplicities", tuple(choices.multiplicities.tolist())),
+            ("_candidates", choices),
             ("_known", {}),
             ("_tables", {}),
         ):
@@ -76,11 +76,11 @@ class Choice:
 
     def atoms(self, exponential: Callable[[Fraction], Fraction]) -> list[tuple[int, Fraction]]:
         """Return the possible indices and their masses, for a rational stand-in of g -> exp(-g)."""
-        found = self._candidates
-        pairs = zip(found.gaps.tolist(), found.counts.tolist(), strict=True)
+        choices = self._candidates
+        pairs = zip(choices.gaps.tolist(), choices.counts.tolist(), strict=True)
         masses = [count * exponential(self.rate * gap) for gap, count in pairs]
         total = sum(masses)
-        return [(i, mass / total) for i, mass in zip(found.indices.tolist(), masses, strict=True)]
+        return [(i, mass / total) for i, mass in zip(choices.indices.tolist(), masses, strict=True)]
 
     def _refine(self, bits: Bits, first_word: int) -> int:
         """Return the index that U decides, given its first word; twice as many bits at every
@@ -140,8 +140,8 @@ class _Table:
 
         These start below 2^64, as the others may not.
         """
-        found = zip(stretches, indices, strict=True)
-        kept = [(start, end - start, i) for (start, end), i in found if start < end]
+        entries = zip(stretches, indices, strict=True)
+        kept = [(start, end - start, i) for (start, end), i in entries if start < end]
         starts, lengths, places = zip((0, 0, 0), *kept, strict=True)
         longest = (1 << 64) - 1  # only a single candidate has more, and draws no word
         return cls(

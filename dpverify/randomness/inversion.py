@@ -80,16 +80,16 @@ def draw(table: Table, bits: Bits, size: int) -> IntArray:
     else:
         values = np.empty(size, dtype=np.int64)
         left, words = _first_stage(table, bits, values)
-        found, accepted = settled(table, bits, words)
-        values = _put(values, left, found)
+        numbers, accepted = settled(table, bits, words)
+        values = _put(values, left, numbers)
         left = left[~accepted]
     return _put(values, left, draw(table, bits, len(left)))
 
 
-def _put(values: IntArray, where: NDArray[np.intp], found: IntArray) -> IntArray:
-    if found.dtype != values.dtype:  # one of the two has more than 62 bits
+def _put(values: IntArray, where: NDArray[np.intp], numbers: IntArray) -> IntArray:
+    if numbers.dtype != values.dtype:  # one of the two has more than 62 bits
         values = values.astype(object)
-    values[where] = found
+    values[where] = numbers
     return values
 
 

@@ -36,12 +36,12 @@ class RoundedLaplace:
     def atoms(self, exponential: Callable[[Fraction], Fraction]) -> list[tuple[int, Fraction]]:
         """Return atoms by P(|z| >= j) = e^(-(j - 1/2) / scale), but for 1/4000 of the mass."""
         step, beyond = exponential(1 / self.scale), exponential(1 / (2 * self.scale))
-        found, j = [(0, 1 - beyond)], 0
+        atoms, j = [(0, 1 - beyond)], 0
         while 4000 * beyond > 1:
             j, mass = j + 1, beyond * (1 - step) / 2
-            found += [(j, mass), (-j, mass)]
+            atoms += [(j, mass), (-j, mass)]
             beyond *= step
-        return found
+        return atoms
 
 
 def rounded_laplace(bits: Bits, scale: Fraction, size: int, *, digits: int = _DIGITS) -> IntArray:
@@ -61,16 +61,16 @@ def rounded_laplace(bits: Bits, scale: Fraction, size: int, *, digits: int = _DI
 
     drawn = bits.until_accepted(size, attempt)
     known = np.where(drawn < 0, -drawn, drawn) - 1  # the digits of |Z| so far, as an integer
-    found, open_ = _rounded(known, digits, scale)
+    rounded, open_ = _rounded(known, digits, scale)
     known = known[open_].astype(object)
     while len(open_):
         digits += 1
         known = 2 * known + _digit(bits, digits, len(open_))
         values, still = _rounded(known, digits, scale)
-        found = found if found.dtype == values.dtype else found.astype(object)
-        found[open_] = values
+        rounded = rounded if rounded.dtype == values.dtype else rounded.astype(object)
+        rounded[open_] = values
         known, open_ = known[still], open_[still]
-    return np.where(drawn < 0, -found, found)
+    return np.where(drawn < 0, -rounded, rounded)
 
 
 def _rounded(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, NDArray[np.intp]]:
@@ -91,9 +91,9 @@ def _rounded(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, N
     if few == 0 or not len(open_):
         return first, open_
     values, still = _exactly(known[open_].astype(object), digits, scale)
-    found = first.astype(object)
-    found[open_] = values
-    return found, open_[still]
+    rounded = first.astype(object)
+    rounded[open_] = values
+    return rounded, open_[still]
 
 
 def _needed(slope: int, most: int, half: int) -> int:

@@ -40,9 +40,9 @@ def discrete_laplace(bits: Bits, scale: Fraction, size: int) -> IntArray:
     Raises ValueError for scale <= 0. Enumerated bits take the coins: of 64-bit words there are
     too many (tests/randomness/test_small_words.py enumerates the tables at shorter ones).
     """
-    found = None if isinstance(bits, EnumeratedBits) else _laplace_table(*_ratio(scale))
+    law_table = None if isinstance(bits, EnumeratedBits) else _laplace_table(*_ratio(scale))
     return (
-        discrete_laplace_by_coins(bits, scale, size) if found is None else _drawn(found, bits, size)
+        discrete_laplace_by_coins(bits, scale, size) if law_table is None else _drawn(law_table, bits, size)
     )
 
 
@@ -82,13 +82,13 @@ def _gaussian_table(kind: Callable[[Fraction], Blocks], numerator: int, denomina
     return table(kind(_supported(Fraction(numerator, denominator))))
 
 
-def _drawn(found: Table, bits: Bits, size: int) -> IntArray:
-    if bits.word_bits != found.word_bits:
+def _drawn(law_table: Table, bits: Bits, size: int) -> IntArray:
+    if bits.word_bits != law_table.word_bits:
         raise ValueError(
-            f"word_bits = {bits.word_bits}; block inversion reads words of {found.word_bits} "
+            f"word_bits = {bits.word_bits}; block inversion reads words of {law_table.word_bits} "
             "bits. Take another source of bits."
         )
-    return draw(found, bits, size)
+    return draw(law_table, bits, size)
 
 
 def _supported(sigma: Fraction) -> Fraction:

@@ -75,37 +75,37 @@ class Table:
 @lru_cache(maxsize=64)
 def table(blocks: Blocks, word_bits: int = 64, cell_bits: int = CELL_BITS) -> Table:
     """Return the tables of a law. Raises ValueError if its words have no bit left for accepting."""
-    found = thresholds(blocks, word_bits)
+    floors = thresholds(blocks, word_bits)
     acceptance_bits = word_bits - cell_bits - 1 - blocks.offset_bits
     if acceptance_bits < _LEAST_ACCEPTANCE_BITS:
         raise ValueError(
             f"word_bits = {word_bits} leaves {acceptance_bits} bits for accepting; blocks of "
             f"2^{blocks.shift} need {_LEAST_ACCEPTANCE_BITS - acceptance_bits} more."
         )
-    rows = _rows(np.array(found, dtype=np.uint64), word_bits, cell_bits)
-    limits = _limits(blocks, len(found), acceptance_bits)
-    bases = [base for block in range(len(found)) for base in _bases(blocks, block)]
+    rows = _rows(np.array(floors, dtype=np.uint64), word_bits, cell_bits)
+    limits = _limits(blocks, len(floors), acceptance_bits)
+    bases = [base for block in range(len(floors)) for base in _bases(blocks, block)]
     return Table(
         blocks,
         word_bits,
         cell_bits,
-        np.array(found, dtype=np.uint64),
+        np.array(floors, dtype=np.uint64),
         rows,
         np.array([*np.repeat(limits, 2).tolist(), 0], dtype=np.uint64),
         np.array([*bases, 0], dtype=np.int64),
     )
 
 
-def _rows(found: NDArray[np.uint64], word_bits: int, cell_bits: int) -> NDArray[np.int16]:
+def _rows(floors: NDArray[np.uint64], word_bits: int, cell_bits: int) -> NDArray[np.int16]:
     """Return the row of each cell.
 
     A cell's words lie strictly between two neighboring thresholds, or nothing is decided.
     """
     rest = word_bits - cell_bits
     first = np.arange(1 << cell_bits, dtype=np.uint64) << np.uint64(rest)
-    block = np.searchsorted(found, first)
-    decided = found[block] > first + np.uint64((1 << rest) - 1)
-    rows = np.full((1 << cell_bits, 2), 2 * len(found), dtype=np.int16)
+    block = np.searchsorted(floors, first)
+    decided = floors[block] > first + np.uint64((1 << rest) - 1)
+    rows = np.full((1 << cell_bits, 2), 2 * len(floors), dtype=np.int16)
     rows[decided, 0], rows[decided, 1] = 2 * block[decided], 2 * block[decided] + 1
     return rows.reshape(-1)
 

@@ -45,19 +45,19 @@ class Candidates:
     @classmethod
     def of(cls, exponents: Integers, multiplicities: Integers | None) -> Candidates:
         """Read a law's integers. Raises as ``Choice`` does."""
-        found = _integers(exponents)
+        powers = _integers(exponents)
         counts = (
-            np.ones(len(found), np.int64) if multiplicities is None else _integers(multiplicities)
+            np.ones(len(powers), np.int64) if multiplicities is None else _integers(multiplicities)
         )
-        if len(counts) != len(found):
-            raise ValueError(f"{len(found)} exponents, {len(counts)} multiplicities.")
+        if len(counts) != len(powers):
+            raise ValueError(f"{len(powers)} exponents, {len(counts)} multiplicities.")
         if (counts < 0).any():
             raise ValueError("The rate or a multiplicity is negative; both are at least 0.")
         indices = np.flatnonzero(counts)
         if not len(indices):
             raise ValueError("There is nothing to choose from: no multiplicity is positive.")
-        possible = found[indices]
-        return cls(found, counts, indices, possible - possible.min(), counts[indices])
+        possible = powers[indices]
+        return cls(powers, counts, indices, possible - possible.min(), counts[indices])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,9 +89,9 @@ class Weights:
         """Enclose the weights of laws given by exponents and multiplicities, each weight once."""
         gaps, most = [], 0
         for law in laws:
-            found = Candidates.of(*law)
-            gaps.append(_distinct(found.gaps))
-            most = max(most, int(found.counts.sum()))
+            candidates = Candidates.of(*law)
+            gaps.append(_distinct(candidates.gaps))
+            most = max(most, int(candidates.counts.sum()))
         distinct = _distinct(np.concatenate(gaps))
         precision = known_bits + _GUARD_BITS + most.bit_length()
         lower, slack = _weights(distinct.tolist(), rate, precision)
@@ -208,12 +208,12 @@ def _integers(values: Integers) -> IntArray:
     integers.
     """
     if isinstance(values, np.ndarray) and values.dtype == np.int64:
-        found: IntArray = values
+        integers: IntArray = values
         ends = (int(values.min(initial=0)), int(values.max(initial=0)))
     else:
         listed = values.tolist() if isinstance(values, np.ndarray) else values
         given = [index(value) for value in listed]
-        found = np.array(given, dtype=object)
+        integers = np.array(given, dtype=object)
         ends = (min(given, default=0), max(given, default=0))
-    small = max(-ends[0], ends[1]) * max(2, len(found)) < 1 << _WORD_BITS
-    return found.astype(np.int64 if small else object)
+    small = max(-ends[0], ends[1]) * max(2, len(integers)) < 1 << _WORD_BITS
+    return integers.astype(np.int64 if small else object)

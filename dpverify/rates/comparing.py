@@ -141,7 +141,7 @@ def check_methods(experiment: Experiment, expected: type[Mechanism[object]]) -> 
 
     Raises ValueError, also where one takes no cell at all, and where none is of the expected class.
     """
-    found = set[type]()
+    kinds = set[type]()
     cells = [(panel, i) for panel in experiment.panels for i in range(len(experiment.values))]
     for name in (name for name, method in experiment.methods.items() if is_private(method)):
         made, refused = None, ""
@@ -152,8 +152,8 @@ def check_methods(experiment: Experiment, expected: type[Mechanism[object]]) -> 
             refused = made
         else:
             raise ValueError(f"{experiment.name}: {name} refuses every cell: {refused}")
-        found.add(type(made))
-    if expected not in found:
+        kinds.add(type(made))
+    if expected not in kinds:
         raise ValueError(
             f"{experiment.name}: no method is a {expected.__name__}; compare it with others."
         )

@@ -251,7 +251,7 @@ def _within(cells: Mapping[str, Mapping[Any, float]], quick: Quick) -> dict[str,
 
 def _kept(experiment: Experiment, quick: Quick) -> tuple[Order, ...]:
     """Return the orders of which a quick run keeps something, reduced to that."""
-    known, found = {*quick.methods, *experiment.references}, list[Order]()
+    known, orders = {*quick.methods, *experiment.references}, list[Order]()
     for order in experiment.orders:
         where = {
             panel: [value for value in order.where[panel] if value in quick.values]
@@ -260,5 +260,5 @@ def _kept(experiment: Experiment, quick: Quick) -> tuple[Order, ...]:
         }
         where = {panel: values for panel, values in where.items() if values}
         if where and {order.better, order.worse} <= known:
-            found.append(replace(order, where=where))
-    return tuple(found)
+            orders.append(replace(order, where=where))
+    return tuple(orders)

@@ -40,14 +40,14 @@ class Measured(Protocol):
 
 def faults_of(claim: RateClaim) -> list[RateFault]:
     """Return the generic faults that this claim says something about, then its own."""
-    found = []
+    faults = []
     if claim.curve is not None or claim.upper is not None:
         # beside sampling error the fault shows where there is most noise
         more = claim.variable == "noise_multiplier"
-        found.append(replace(noise_times(LOST), grows=more))
+        faults.append(replace(noise_times(LOST), grows=more))
     if claim.exponent is not None:
-        found.append(_drifting(claim, claim.exponent))
-    return [*found, *claim.faults]
+        faults.append(_drifting(claim, claim.exponent))
+    return [*faults, *claim.faults]
 
 
 def noise_times(factor: Fraction) -> RateFault:
@@ -129,5 +129,5 @@ def _refuted(claim: RateClaim, row: Callable[[int], Row], order: Sequence[int]) 
                 return comparison.what
     if len(rows) < len(claim.values):
         return ""
-    found = table_of(claim, [rows[index] for index in sorted(rows)]).found(Finding.REFUTED)
-    return found[0] if found else ""
+    refuted = table_of(claim, [rows[index] for index in sorted(rows)]).found(Finding.REFUTED)
+    return refuted[0] if refuted else ""

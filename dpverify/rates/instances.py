@@ -76,9 +76,9 @@ def contaminated(
     """Draw normal coordinates of deviation 1, but for a share of the records (rounded down),
     which is moved by ``offset`` in every coordinate.
     """
-    found = rng.normal(mean, 1.0, (n, d))
-    found[: int(share * n)] += offset
-    return found
+    records = rng.normal(mean, 1.0, (n, d))
+    records[: int(share * n)] += offset
+    return records
 
 
 def uniform(rng: Generator, n: int, d: int, *, low: float, high: float) -> Floats:
@@ -117,10 +117,10 @@ def lognormal(rng: Generator, n: int, d: int, *, deviation: float) -> Floats:
 
 def sphere(rng: Generator, n: int, d: int, *, radius: float, offset: float) -> Floats:
     """Draw uniformly from a sphere about (offset, 0, ..., 0)."""
-    found = rng.normal(size=(n, d))
-    found *= radius / np.linalg.norm(found, axis=1, keepdims=True)
-    found[:, 0] += offset
-    return found
+    records = rng.normal(size=(n, d))
+    records *= radius / np.linalg.norm(records, axis=1, keepdims=True)
+    records[:, 0] += offset
+    return records
 
 
 def point_masses(

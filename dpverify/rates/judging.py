@@ -91,35 +91,35 @@ def row_of(claim: RateClaim, point: Point, predicted: Predicted) -> Row:
 
 def compare(claim: RateClaim, row: Row) -> list[Comparison]:
     """Compare one point with the curves."""
-    point, found = row.point, []
+    point, compared = row.point, []
     at = f"at {claim.variable} = {point.value:g}{_CARRIED if _carried(claim, point) else ''}"
     if claim.curve is not None and row.predicted is not None:
         low, high = row.predicted / claim.curve.margin, row.predicted * claim.curve.margin
-        found.append(
+        compared.append(
             _within(point, low, high, f"{claim.curve.function} to {claim.curve.margin:g} {at}")
         )
     if claim.upper is not None and row.upper is not None:
         high = row.upper * claim.upper.margin
-        found.append(_within(point, 0.0, high, f"at most {claim.upper.function} {at}"))
+        compared.append(_within(point, 0.0, high, f"at most {claim.upper.function} {at}"))
     if claim.lower is not None and row.lower is not None:
         above = float("inf")
-        found.append(_within(point, row.lower, above, f"at least {claim.lower.function} {at}"))
-    return found
+        compared.append(_within(point, row.lower, above, f"at least {claim.lower.function} {at}"))
+    return compared
 
 
 def table_of(claim: RateClaim, rows: Sequence[Row]) -> Table:
     """Collect all comparisons of all points, and of their slope."""
-    found = [comparison for row in rows for comparison in compare(claim, row)]
+    compared = [comparison for row in rows for comparison in compare(claim, row)]
     if claim.exponent is None:
-        return Table(tuple(rows), None, tuple(found))
+        return Table(tuple(rows), None, tuple(compared))
     what = f"exponent {claim.exponent.value:g} to {claim.exponent.tolerance:g}"
     points = [rows[i].point for i in claim.regime]
     if any(_carried(claim, point) for point in points):
-        return Table(tuple(rows), None, (*found, Comparison(what + _CARRIED, Finding.OPEN)))
+        return Table(tuple(rows), None, (*compared, Comparison(what + _CARRIED, Finding.OPEN)))
     slope = fit(points)
     low = claim.exponent.value - claim.exponent.tolerance
     high = claim.exponent.value + claim.exponent.tolerance
-    return Table(tuple(rows), slope, (*found, _within(slope, low, high, what)))
+    return Table(tuple(rows), slope, (*compared, _within(slope, low, high, what)))
 
 
 def _carried(claim: RateClaim, point: Point) -> bool:

@@ -115,10 +115,10 @@ class Metric:
         if self.tail:
             raise ValueError(f"The level follows {self.tail!r} of a setting; take .at(setting).")
         if self.kind == "rms":
-            found = mean_square(errors, alpha)
-            if math.isfinite(found.value) and _largest_share(errors) > LARGEST_SHARE:
-                return Interval(math.sqrt(found.value), 0.0, math.inf)
-            return Interval(math.sqrt(found.value), math.sqrt(found.low), math.sqrt(found.high))
+            square = mean_square(errors, alpha)
+            if math.isfinite(square.value) and _largest_share(errors) > LARGEST_SHARE:
+                return Interval(math.sqrt(square.value), 0.0, math.inf)
+            return Interval(math.sqrt(square.value), math.sqrt(square.low), math.sqrt(square.high))
         if self.kind == "misses":
             return share(int(np.sum(errors > self.beyond)), len(errors), alpha)
         return order_statistics(errors, self.level, alpha)

@@ -27,10 +27,10 @@ def share_of(share: Exact | None) -> Fraction | None:
     """
     if share is None:
         return None
-    found = as_written(share, "share")
-    if not 0 < found <= 1:
+    part = as_written(share, "share")
+    if not 0 < part <= 1:
         raise ValueError(f"share = {share} is outside (0, 1]; write '1/3'.")
-    return found
+    return part
 
 
 def additive_part(account: Account, share: Fraction | None) -> Fraction:

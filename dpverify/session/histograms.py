@@ -49,9 +49,9 @@ class Histogram:
     @property
     def standard_deviation(self) -> Any:
         """Standard deviation of the noise in every count, or in each by name where they differ."""
-        found = self.counts.standard_deviation
-        alike = bool((found == found.flat[0]).all())
-        return float(found.flat[0]) if alike else self._named(found)
+        deviations = self.counts.standard_deviation
+        alike = bool((deviations == deviations.flat[0]).all())
+        return float(deviations.flat[0]) if alike else self._named(deviations)
 
     def interval(self, level: Exact = 0.95, *, simultaneous: bool = False) -> Any:
         """Compute two mappings by bins, to the low and the high end of each count's interval.

@@ -64,27 +64,27 @@ class Moments:
     @property
     def value(self) -> Any:
         """The variance, at least 0, or the covariance matrix, shape (d, d)."""
-        found = self._matrix()
-        return found if len(found) > 1 else max(0.0, float(found[0, 0]))
+        matrix = self._matrix()
+        return matrix if len(matrix) > 1 else max(0.0, float(matrix[0, 0]))
 
     @property
     def mean(self) -> Any:
         """The mean of the column, or of each of them, shape (d,)."""
-        found = self.moments.mean
-        return found if len(found) > 1 else float(found[0])
+        means = self.moments.mean
+        return means if len(means) > 1 else float(means[0])
 
     @property
     def deviation(self) -> Any:
         """The standard deviation of the column, or of each of them, shape (d,); 0 where noise made
         its variance negative."""
-        found = np.sqrt(np.maximum(np.diag(self._matrix()), 0.0))
-        return found if len(found) > 1 else float(found[0])
+        deviations = np.sqrt(np.maximum(np.diag(self._matrix()), 0.0))
+        return deviations if len(deviations) > 1 else float(deviations[0])
 
     @property
     def standard_deviation(self) -> Any:
         """Standard deviation of the noise in each number of ``value``, to first order."""
-        found = self._noise()
-        return found if len(found) > 1 else float(found[0, 0])
+        noise = self._noise()
+        return noise if len(noise) > 1 else float(noise[0, 0])
 
     def interval(self, level: Exact = 0.95) -> tuple[Any, Any]:
         """Compute (low, high), for each number of ``value`` by itself, to first order in the

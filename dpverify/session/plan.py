@@ -90,11 +90,11 @@ class Plan(Asking[str]):
             else self._account.spend(whole, text, shown)
         )
         results = released(made, self._bits)
-        found = {
+        answers = {
             str(one.question): answered(one, spend, result)
             for one, result in zip(made, results, strict=True)
         }
-        return Answers(spend, shown, found)
+        return Answers(spend, shown, answers)
 
     def derivation_of(self, spend: Spend) -> Derivation[PrivacyClaim]:
         """Derive again what an earlier process answered, from the account's text, which replaces
@@ -157,13 +157,13 @@ class Plan(Asking[str]):
         if not isinstance(whole, (PureDP, ApproxDP)):
             return [("gaussian", False)]  # a range enters a Gaussian guarantee as a mu
         weights = [weight for _, weight in self._asked]
-        found: dict[Unit, Fraction] = {}
+        deviations: dict[Unit, Fraction] = {}
         for unit, deviation in _DEVIATIONS.items():
             with suppress(ValueError):
                 parts = [_part(unit, q, ranges=False) for q, _ in self._asked]
-                found[unit] = _least(whole, parts, weights) * deviation
+                deviations[unit] = _least(whole, parts, weights) * deviation
         ways: list[tuple[Unit, bool]] = []
-        for unit in sorted(found, key=found.__getitem__):
+        for unit in sorted(deviations, key=deviations.__getitem__):
             of_ranges = unit == "gaussian" and any(q.kind in _CHOICES for q, _ in self._asked)
             ways += [(unit, True)] * of_ranges + [(unit, False)]
         return ways or [("gaussian", False)]

@@ -97,18 +97,18 @@ class Prepared:
         one count, for a covariance with the mean in the middle of the bounds.
         """
         each = [one.mechanism.expected_error(n) for one in self.together]
-        found = math.hypot(*each) / math.sqrt(len(each))  # for a single mechanism its own
+        error = math.hypot(*each) / math.sqrt(len(each))  # for a single mechanism its own
         if self.tally is not None:
-            return found / math.sqrt(self.tally.bins)
+            return error / math.sqrt(self.tally.bins)
         if self.question.kind == "standard_deviation":
             raise ValueError(
                 "The error of a standard deviation depends on how large it is, about the "
                 "variance's over twice of it; ask for that of 'variance'."
             )
         if self.question.kind not in _OF_SPREAD:
-            return found
+            return error
         half = np.array([b / 2 - a / 2 for a, b in self._bounds()])
-        return found / len(half) * float(half @ half)
+        return error / len(half) * float(half @ half)
 
     def chunks(self) -> list[tuple[Mechanism[Any], Chunks]]:
         """Return each mechanism with what it reads chunk by chunk; nothing for a table in
@@ -126,16 +126,16 @@ class Prepared:
         laws: the laws of what is read chunk by chunk, in the order of ``chunks``, by one pass for
         all.
         """
-        found: dict[Any, list[Any]] = {}
+        releases: dict[Any, list[Any]] = {}
         for together in self.together:
             for piece in together.pieces:
                 law = next(laws, None)
                 taken = piece.selection.records if law is None else law
                 released = together.mechanism.release(taken, bits)
-                found.setdefault(piece.group, []).append(released)
+                releases.setdefault(piece.group, []).append(released)
         if self.tally is not None:
-            return self.tally.results(found[None][0])
-        return {group: self._result(released) for group, released in found.items()}
+            return self.tally.results(releases[None][0])
+        return {group: self._result(released) for group, released in releases.items()}
 
     def _result(self, released: list[Any]) -> Any:
         if len(released) == 1:
@@ -165,8 +165,8 @@ class Prepared:
         """Return what follows from released moments, by the question's kind."""
         kind, given = self.question.kind, self.question.given
         if kind in _OF_SPREAD:
-            found = Moments(released)
-            return Deviation(found) if kind == "standard_deviation" else found
+            moments = Moments(released)
+            return Deviation(moments) if kind == "standard_deviation" else moments
         if kind == "principal_components":
             return released.principal_components(given["k"])
         if kind != "regression":

@@ -46,7 +46,7 @@ _DECIDED = (
 )
 
 
-def answered(prepared: Prepared, spend: Spend, found: Mapping[Any, Any]) -> Answer:
+def answered(prepared: Prepared, spend: Spend, results: Mapping[Any, Any]) -> Answer:
     """Make an answer of released results: of one result, or of one for each group."""
 
     def one(question: str, result: Any, kind: type[Answer] = Answer) -> Answer:
@@ -54,6 +54,6 @@ def answered(prepared: Prepared, spend: Spend, found: Mapping[Any, Any]) -> Answ
 
     asked = str(prepared.question)
     if prepared.question.by is None:
-        return one(asked, found[None])
-    each = {group: one(f"{asked} = {group!r}", result) for group, result in found.items()}
+        return one(asked, results[None])
+    each = {group: one(f"{asked} = {group!r}", result) for group, result in results.items()}
     return one(asked, each, GroupedAnswer)

@@ -109,10 +109,10 @@ def targets_of(y: Any) -> Floats:
     """Read targets of any number of records. Raises TypeError or ValueError, whose text shows no
     record."""
     options: dict[str, Any] = {"ensure_2d": False, "ensure_min_samples": 0, "input_name": "y"}
-    found = _quietly(lambda: check_array(y, dtype=np.float64, **options), "y")
-    if not found.ndim:
+    targets = _quietly(lambda: check_array(y, dtype=np.float64, **options), "y")
+    if not targets.ndim:
         raise ValueError("y is a single number; give one for each record.")
-    return found
+    return targets
 
 
 def _quietly(read: Callable[[], Any], name: str) -> Floats:

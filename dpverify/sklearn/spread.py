@@ -113,8 +113,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, _Transformer):  # type: ignore[misc]
 
     def transform(self, X: Any) -> Floats:
         """Project records, less the mean, on the components."""
-        found = self.principal_components_
-        return found.transform(self._records(X))
+        components = self.principal_components_
+        return components.transform(self._records(X))
 
     def inverse_transform(self, X: Any) -> Floats:
         """Return the points of the space that these projections stand for."""
@@ -165,18 +165,18 @@ class StandardScaler(OneToOneFeatureMixin, _Transformer):  # type: ignore[misc]
     def scale_(self) -> Floats:
         """Divisor of each column, shape (d,), above 0."""
         noise = np.diag(self._moments().covariance_deviation)
-        found = np.sqrt(np.maximum(self.var_, noise))
-        return np.asarray(np.where(found > 0, found, 1.0))
+        scales = np.sqrt(np.maximum(self.var_, noise))
+        return np.asarray(np.where(scales > 0, scales, 1.0))
 
     def transform(self, X: Any) -> Floats:
         """Standardize records."""
         self._moments()
-        found = self._records(X)
-        found = found - self.mean_ if self.with_mean else found
-        return np.asarray(found / self.scale_ if self.with_std else found)
+        records = self._records(X)
+        records = records - self.mean_ if self.with_mean else records
+        return np.asarray(records / self.scale_ if self.with_std else records)
 
     def inverse_transform(self, X: Any) -> Floats:
         """Return the records that these standardized ones stand for."""
-        found = np.asarray(X, np.float64)
-        found = found * self.scale_ if self.with_std else found
-        return np.asarray(found + self.mean_ if self.with_mean else found)
+        records = np.asarray(X, np.float64)
+        records = records * self.scale_ if self.with_std else records
+        return np.asarray(records + self.mean_ if self.with_mean else records)

@@ -134,15 +134,15 @@ def text_digest_of(module: ModuleType) -> str:
 
     What a function imports when it is called is not followed.
     """
-    found, waiting = dict[str, ModuleType](), [module]
+    modules, waiting = dict[str, ModuleType](), [module]
     while waiting:
         one = waiting.pop()
-        if one.__name__ not in found and _is_theirs(one):
-            found[one.__name__] = one
+        if one.__name__ not in modules and _is_theirs(one):
+            modules[one.__name__] = one
             waiting += _named_in(one)
     digest = sha256()
-    for name in sorted(set(found) - {module.__name__}):
-        digest.update(f"\n{name} ".encode() + sha256(_text(found[name])).digest())
+    for name in sorted(set(modules) - {module.__name__}):
+        digest.update(f"\n{name} ".encode() + sha256(_text(modules[name])).digest())
     return digest.hexdigest()
 
 
@@ -208,5 +208,5 @@ def _text(module: ModuleType) -> bytes:
 
 @cache
 def _installed() -> str:
-    found = {f"{one.metadata['Name']} {one.version}" for one in distributions()}
-    return " ".join(sorted(found))
+    versions = {f"{one.metadata['Name']} {one.version}" for one in distributions()}
+    return " ".join(sorted(versions))

@@ -70,15 +70,15 @@ class Changed:
         A module that imports the whole package depends on all of it, because it may read
         anything there; a helper that asks only for a version or a place does not.
         """
-        found = self._judges.closure({module})
-        own = {name for name in found if not name.startswith("dpverify.")}
+        closure = self._judges.closure({module})
+        own = {name for name in closure if not name.startswith("dpverify.")}
         whole = {name for name in own if "dpverify" in self._judges.uses(name)}
         if any(
             name == module or not self._judges.asks_for_its_place(name, "dpverify")
             for name in whole
         ):
-            found = self._sources.closure({module})  # every module that the package has
-        return self.everything or not self.modules.isdisjoint(found)
+            closure = self._sources.closure({module})  # every module that the package has
+        return self.everything or not self.modules.isdisjoint(closure)
 
     def _modules(self, unit: Any) -> set[str]:
         if unit.kind == "obligation":
@@ -99,8 +99,8 @@ class Changed:
             return self._build.modules(name_of(name))
         attacked = kind == "attack"
         own = {f"audits.{name}"} if attacked else {f"audits.{name}", f"spec.{name}", *_THEORY}
-        found = self._sources.closure({module for module in own if self._sources.file(module)})
-        return found | self._judges.closure({*(_ATTACKING if attacked else _PROVING)})
+        closure = self._sources.closure({module for module in own if self._sources.file(module)})
+        return closure | self._judges.closure({*(_ATTACKING if attacked else _PROVING)})
 
     @cached_property
     def _build(self) -> Build:
@@ -115,7 +115,7 @@ def _changed_in_the_package(root: Path) -> set[Path]:
 
 def _changed_in(folder: Path) -> set[Path]:
     """Return the files that differ from the last commit, or are not in it, from this folder on."""
-    found = set[Path]()
+    paths = set[Path]()
     for command in (
         ("diff", "--name-only", "--relative", "HEAD"),
         ("ls-files", "--others", "--exclude-standard"),
@@ -130,8 +130,8 @@ def _changed_in(folder: Path) -> set[Path]:
                 f"--changed asks git what changed in {folder}, and it says: {str(said).strip()}. "
                 "Leave --changed out, or give names."
             ) from None
-        found |= {Path(line) for line in run.stdout.splitlines()}
-    return found
+        paths |= {Path(line) for line in run.stdout.splitlines()}
+    return paths
 
 
 def _is_module(file: Path) -> bool:

@@ -91,12 +91,12 @@ class Sources:
 
     def closure(self, modules: set[str]) -> set[str]:
         """Return these modules and everything that they depend on."""
-        found, waiting = set(modules), list(modules)
+        closure, waiting = set(modules), list(modules)
         while waiting:
-            new = self.uses(waiting.pop()) - found
-            found |= new
+            new = self.uses(waiting.pop()) - closure
+            closure |= new
             waiting += new
-        return found
+        return closure
 
     def digest(self, modules: set[str]) -> str:
         """Hash these modules: the digest is the same for the same names and texts, wherever
@@ -128,8 +128,8 @@ class Sources:
     def _named(self) -> dict[str, tuple[re.Pattern[str], ...]]:
         """Patterns of the obligations that each module names, for the modules that name any."""
         naming = [module for module in self._stated() if _PREFIX in self.text(module)]
-        found = {module: _names_in(self.text(module)) for module in naming}
-        return {module: patterns for module, patterns in found.items() if patterns}
+        by_module = {module: _names_in(self.text(module)) for module in naming}
+        return {module: patterns for module, patterns in by_module.items() if patterns}
 
     def _stated(self) -> Iterator[str]:
         """Yield the modules in which lemmas may be stated."""
@@ -142,15 +142,15 @@ class Sources:
     def uses(self, module: str) -> frozenset[str]:
         """Return the modules that a module imports, at its top or in a function."""
         if module not in self._used:
-            found = set[str]()
+            modules = set[str]()
             for node in _imports(self.text(module)):
                 if isinstance(node, ast.Import):
                     for alias in node.names:
-                        found |= self._loaded(alias)
+                        modules |= self._loaded(alias)
                 else:
                     base = self._absolute(module, node)
-                    found |= {self._defining(base, alias.name) for alias in node.names}
-            self._used[module] = frozenset(one for one in found if self.file(one) is not None)
+                    modules |= {self._defining(base, alias.name) for alias in node.names}
+            self._used[module] = frozenset(one for one in modules if self.file(one) is not None)
         return self._used[module]
 
     def asks_for_its_place(self, module: str, package: str) -> bool:
@@ -217,15 +217,15 @@ def _functions(text: str) -> tuple[str, ...]:
 @cache
 def _imports(text: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
     """Return all imports, at the top or in a function."""
-    found = _statements(_tree(text))
-    return tuple(node for node in found if isinstance(node, (ast.Import, ast.ImportFrom)))
+    statements = _statements(_tree(text))
+    return tuple(node for node in statements if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 def imports_at_the_top(text: bytes) -> tuple[ast.Import | ast.ImportFrom, ...]:
     """Return all imports but those in functions; none for text that is not Python."""
     try:
-        found = _statements(ast.parse(text), ast.FunctionDef, ast.AsyncFunctionDef)
-        return tuple(node for node in found if isinstance(node, (ast.Import, ast.ImportFrom)))
+        statements = _statements(ast.parse(text), ast.FunctionDef, ast.AsyncFunctionDef)
+        return tuple(node for node in statements if isinstance(node, (ast.Import, ast.ImportFrom)))
     except (SyntaxError, ValueError):
         return ()
 
@@ -270,15 +270,15 @@ def _places_alone(text: str, name: str) -> bool:
 @cache
 def _bound(text: str) -> frozenset[str]:
     """Return the names that a module gets otherwise than by ``from ... import``."""
-    found = set[str]()
+    names = set[str]()
     for node in ast.walk(_tree(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Import):
-            found |= {alias.asname or alias.name for alias in node.names}
+            names |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return frozenset(found)
+            names.add(node.id)
+    return frozenset(names)
 
 
 @cache

@@ -21,13 +21,13 @@ def results(
     function of a module. Several workers begin with the units that were slow last time, so that
     none of them waits at the end.
     """
-    earlier = {unit: found for unit in units if (found := known(unit)) is not None}
+    earlier = {unit: result for unit in units if (result := known(unit)) is not None}
     yield from earlier.values()
     units, times = [unit for unit in units if unit not in earlier], Times()
     ordered = units if engine.workers == 1 else times.slow_first(units, options)
     try:
-        for found in engine.run(ordered, do, options):
-            times.took(found)
-            yield found
+        for result in engine.run(ordered, do, options):
+            times.took(result)
+            yield result
     finally:
         times.save()

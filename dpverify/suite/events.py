@@ -92,13 +92,13 @@ def finished(
     """
     start = perf_counter()
     try:
-        found = judge()
+        judgment = judge()
     except Exception as error:
         message = f"could not be {asked}: {type(error).__name__}: {error}"
-        found = Judgment(Outcome.INVALID, "INVALID", message)
+        judgment = Judgment(Outcome.INVALID, "INVALID", message)
     seconds = perf_counter() - start
-    said = found.outcome, found.verdict, found.summary, found.details
-    return UnitFinished(kind, name, *said, replay, seconds, found.data or {})
+    said = judgment.outcome, judgment.verdict, judgment.summary, judgment.details
+    return UnitFinished(kind, name, *said, replay, seconds, judgment.data or {})
 
 
 @dataclass(frozen=True, slots=True)

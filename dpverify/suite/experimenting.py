@@ -129,12 +129,12 @@ def _check_runs(study: Study) -> None:
 
 
 def _by(
-    own: Sequence[CellPart], found: Mapping[str, UnitFinished]
+    own: Sequence[CellPart], units: Mapping[str, UnitFinished]
 ) -> dict[str, list[UnitFinished]]:
     """Group the finished cells of a panel by method, in the order of the values."""
     ordered = sorted(own, key=lambda part: part.index)
     return {
-        method: [found[part.name] for part in ordered if part.method == method]
+        method: [units[part.name] for part in ordered if part.method == method]
         for method in dict.fromkeys(part.method for part in own)
     }
 
@@ -143,13 +143,13 @@ def _judged(
     study: Study,
     cells: Sequence[CellPart],
     faults: Sequence[CellPart],
-    found: Mapping[str, UnitFinished],
+    units: Mapping[str, UnitFinished],
 ) -> UnitFinished:
     """Return the verdict on all orders."""
     errors = {
-        (part.method, part.panel, part.index): cell_in(found[part.name].data).errors
+        (part.method, part.panel, part.index): cell_in(units[part.name].data).errors
         for part in cells
-        if found[part.name].data
+        if units[part.name].data
     }
 
     def known(name: str, panel: str, index: int) -> Sequence[float]:
@@ -158,16 +158,16 @@ def _judged(
             return _numbers(study.experiment, name, panel, index)
         return errors[name, panel, index]
 
-    broken = [part.name for part in found.values() if part.outcome is not Outcome.HELD]
+    broken = [part.name for part in units.values() if part.outcome is not Outcome.HELD]
     if broken:
-        return verdict(study, found, [], {}, f"{broken[0]}: {found[broken[0]].summary}")
+        return verdict(study, units, [], {}, f"{broken[0]}: {units[broken[0]].summary}")
     judged = [
         judge_order(study.experiment, order, panel, known, study.alpha)
         for order in study.experiment.orders
         for panel in order.where
     ]
-    seen = {part.order: str(found[part.name].data["by"]) for part in faults}
-    return verdict(study, found, judged, seen)
+    seen = {part.order: str(units[part.name].data["by"]) for part in faults}
+    return verdict(study, units, judged, seen)
 
 
 def _numbers(experiment: Experiment, name: str, panel: str, index: int) -> list[float]:

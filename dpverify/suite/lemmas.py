@@ -173,17 +173,17 @@ def read(path: Path) -> dict[str, Checked]:
         raise ValueError(
             f"{path} cannot be read: {error}; delete it and run `dpverify prove --update`."
         ) from None
-    found = dict[str, Checked]()
+    checked = dict[str, Checked]()
     for name, entry in entries.items():
         match entry:
             case {"digest": str(digest), "cases": int(cases)} if cases >= 1 and len(entry) == 2:
-                found[name] = Checked(digest, cases)
+                checked[name] = Checked(digest, cases)
             case _:
                 raise ValueError(
                     f"{path}: {name} = {entry!r}, and an entry is a digest and a number of cases; "
                     "delete it and run `dpverify prove --update`."
                 )
-    return found
+    return checked
 
 
 def write(path: Path, entries: Mapping[str, Checked]) -> None:
@@ -202,15 +202,15 @@ def differences(recorded: Mapping[str, Checked], build: Build) -> dict[str, str]
     """Return how the file differs from the code: STALE, MISSING or STRAY for each obligation
     that is not up to date.
     """
-    found = {}
+    kinds = {}
     for name in sorted({*recorded, *build.obligations}):
         if name not in build.digests:
-            found[name] = STRAY
+            kinds[name] = STRAY
         elif name not in recorded:
-            found[name] = MISSING
+            kinds[name] = MISSING
         elif recorded[name].digest != build.digests[name]:
-            found[name] = STALE
-    return found
+            kinds[name] = STALE
+    return kinds
 
 
 def check_readable(build: Build, suite: Suite, obligations: Iterable[str]) -> None:

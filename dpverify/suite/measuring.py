@@ -133,25 +133,25 @@ def _suite(root: Path | None) -> Suite:
 def _judge_coverage(name: str, options: MeasureOptions) -> Judgment:
     case = cases()[name]
     repeats = repeats_of(case, options.quick)
-    found = measure(case, repeats=repeats, seed=seed_of(name, options.seed))
-    low, high = found.interval
-    shared = f" of {found.choices:,} choices" if found.choices < found.repeats else ""
+    tally = measure(case, repeats=repeats, seed=seed_of(name, options.seed))
+    low, high = tally.interval
+    shared = f" of {tally.choices:,} choices" if tally.choices < tally.repeats else ""
     summary = (
-        f"{found.alarms} false alarms in {found.repeats:,} audits{shared} at alpha {found.alpha:g} "
-        f"(95% interval {low:.2g}..{high:.2g}; at most {found.limit} pass)"
+        f"{tally.alarms} false alarms in {tally.repeats:,} audits{shared} at alpha {tally.alpha:g} "
+        f"(95% interval {low:.2g}..{high:.2g}; at most {tally.limit} pass)"
     )
-    kinds = tuple(f"{kind} above the truth: {n}" for kind, n in sorted(found.kinds.items()))
-    outcome = Outcome.HELD if found.passed else Outcome.REFUTED
-    verdict = "COVERED" if found.passed else "TOO MANY FALSE ALARMS"
-    return Judgment(outcome, verdict, summary, kinds, _coverage_data(found))
+    kinds = tuple(f"{kind} above the truth: {n}" for kind, n in sorted(tally.kinds.items()))
+    outcome = Outcome.HELD if tally.passed else Outcome.REFUTED
+    verdict = "COVERED" if tally.passed else "TOO MANY FALSE ALARMS"
+    return Judgment(outcome, verdict, summary, kinds, _coverage_data(tally))
 
 
-def _coverage_data(found: Coverage) -> dict[str, Any]:
+def _coverage_data(tally: Coverage) -> dict[str, Any]:
     return {
-        **asdict(found),
-        "limit": found.limit,
-        "interval": found.interval,
-        "chance_of_failing": chance_of_failing(found.repeats, found.alpha),
+        **asdict(tally),
+        "limit": tally.limit,
+        "interval": tally.interval,
+        "chance_of_failing": chance_of_failing(tally.repeats, tally.alpha),
     }
 
 
@@ -196,14 +196,14 @@ def _judge_power(suite: Suite, name: str, options: MeasureOptions) -> Judgment:
     survey = Survey(attacked, guarantee, alpha, effort, seed, frozenset(unseen))
     pair = survey.pair_for(survey.deficit(_LESS))
     compared = [_compare(survey, pair, share) for share in _COMPARED[effort]]
-    found = _Power(survey, pair.name, *survey.deficits(pair), list(survey.faults()), compared)
-    powerless = any(fault.missed for fault in found.faults)
+    power = _Power(survey, pair.name, *survey.deficits(pair), list(survey.faults()), compared)
+    powerless = any(fault.missed for fault in power.faults)
     return Judgment(
         Outcome.POWERLESS if powerless else Outcome.HELD,
         "POWERLESS" if powerless else "SEES",
-        _power_summary(found),
-        (*_power_lines(found), *not_planted(unseen)),
-        _power_data(found),
+        _power_summary(power),
+        (*_power_lines(power), *not_planted(unseen)),
+        _power_data(power),
     )
 
 
@@ -230,16 +230,16 @@ def _compare(survey: Survey, pair: NeighboringPair, share: Fraction) -> _Compare
     return _Compared(share, True, best, factor, draws)
 
 
-def _power_summary(found: _Power) -> str:
-    seen = "no deficit of noise" if found.least is None else f"{float(found.least):.0%} less noise"
-    parts = [f"sees {seen} with {found.survey.effort.many:,} draws a side"]
-    if found.faults:
-        worst = max((fault.final for fault in found.faults), key=lambda final: 1 - final.rate)
+def _power_summary(power: _Power) -> str:
+    seen = "no deficit of noise" if power.least is None else f"{float(power.least):.0%} less noise"
+    parts = [f"sees {seen} with {power.survey.effort.many:,} draws a side"]
+    if power.faults:
+        worst = max((fault.final for fault in power.faults), key=lambda final: 1 - final.rate)
         parts.append(
-            f"{len(found.faults)} planted faults, missed at most {worst.missed} of {worst.tried} "
+            f"{len(power.faults)} planted faults, missed at most {worst.missed} of {worst.tried} "
             "times"
         )
-    for one in found.compared:
+    for one in power.compared:
         if one.oracle is not None:
             parts.append(f"{_factor(one)} x an oracle's draws at {float(one.share):.0%}")
     return ", ".join(parts)
@@ -249,51 +249,51 @@ def _factor(one: _Compared) -> str:
     return "more than 10" if one.factor is None else f"{one.factor:g}"
 
 
-def _power_lines(found: _Power) -> Iterator[str]:
-    yield f"deficits of noise, {found.survey.effort.many:,} draws a side, pair {found.pair!r}:"
-    for share, seen in found.deficits.items():
+def _power_lines(power: _Power) -> Iterator[str]:
+    yield f"deficits of noise, {power.survey.effort.many:,} draws a side, pair {power.pair!r}:"
+    for share, seen in power.deficits.items():
         low, high = seen.interval
         yield f"  {float(share):>4.0%}  seen {seen.seen} of {seen.tried}  95% {low:.2f}..{high:.2f}"
     yield "planted faults: missed, with the upper 95% end, at so many draws a side"
-    for fault in found.faults:
+    for fault in power.faults:
         cells = [
             f"{f.missed} of {f.tried} (<= {f.miss_at_most():.2f}) at {trials:,}"
             for trials, f in fault.caught.items()
         ]
         yield f"  {fault.name}, pair {fault.pair!r}: {', '.join(cells)}"
     yield f"draws a side for power {ENOUGH:g}: of an oracle that knows the best event, and ours"
-    for one in found.compared:
+    for one in power.compared:
         text = "no event breaks the claim" if one.closed else "the law is not closed"
         if one.oracle is not None:
             text = f"{one.oracle.draws:,} and {one.draws:,} ({_factor(one)} x)"
         yield f"  {float(one.share):>4.0%}  {text}"
 
 
-def _power_data(found: _Power) -> dict[str, Any]:
+def _power_data(power: _Power) -> dict[str, Any]:
     return {
-        "guarantee": str(found.survey.guarantee),
-        "alpha": found.survey.alpha,
-        "seed": found.survey.seed,
-        "trials": found.survey.effort.many,
-        "pair": found.pair,
-        "smallest_deficit": None if found.least is None else float(found.least),
+        "guarantee": str(power.survey.guarantee),
+        "alpha": power.survey.alpha,
+        "seed": power.survey.seed,
+        "trials": power.survey.effort.many,
+        "pair": power.pair,
+        "smallest_deficit": None if power.least is None else float(power.least),
         "deficits": [
             {"deficit": float(share), **_counts(seen), "interval": seen.interval}
-            for share, seen in found.deficits.items()
+            for share, seen in power.deficits.items()
         ],
         "faults": [
             {"name": fault.name, "pair": fault.pair, "trials": trials, **_counts(seen)}
-            for fault in found.faults
+            for fault in power.faults
             for trials, seen in fault.caught.items()
         ],
-        "oracle": [{**asdict(one), "share": float(one.share)} for one in found.compared],
+        "oracle": [{**asdict(one), "share": float(one.share)} for one in power.compared],
     }
 
 
-def _counts(found: Frequency) -> dict[str, Any]:
+def _counts(frequency: Frequency) -> dict[str, Any]:
     return {
-        "seen": found.seen,
-        "tried": found.tried,
-        "stopped": found.stopped,
-        "miss_at_most": found.miss_at_most(),
+        "seen": frequency.seen,
+        "tried": frequency.tried,
+        "stopped": frequency.stopped,
+        "miss_at_most": frequency.miss_at_most(),
     }

@@ -92,22 +92,22 @@ def _by_name(files: Iterable[Stored]) -> dict[str, UnitFinished]:
     """Return each unit once; a valid result goes before an invalid one. Units that are judged
     from parts are left out.
     """
-    found: dict[str, UnitFinished] = {}
+    units: dict[str, UnitFinished] = {}
     for file in files:
         names = {name for one in file.started for name in one.planned}
         for unit in file.units:
             name = f"{unit.kind} {unit.name}"
             if name not in names:
                 continue
-            known = found.get(name)
+            known = units.get(name)
             if known is None or known.outcome is Outcome.INVALID:
-                found[name] = unit
+                units[name] = unit
             elif unit.outcome is not Outcome.INVALID and _result(unit) != _result(known):
                 raise NotOneRun(
                     f"{file.path}: another file has another result of {name}; one of them was not "
                     "computed by this code. Run that unit again."
                 )
-    return found
+    return units
 
 
 def _result(unit: UnitFinished) -> UnitFinished:

@@ -158,14 +158,14 @@ def verdict(
         return UnitFinished(
             EXPERIMENT, study.key, Outcome.INVALID, "INVALID", invalid, (), study.replay, seconds
         )
-    found = [one.finding for one in judged]
-    if Finding.REFUTED in found:
+    findings = [one.finding for one in judged]
+    if Finding.REFUTED in findings:
         outcome = Outcome.REFUTED
     else:
-        held = Finding.OPEN not in found and all(seen.values())
+        held = Finding.OPEN not in findings and all(seen.values())
         outcome = Outcome.HELD if held else Outcome.POWERLESS
     summary = (
-        f"{found.count(Finding.SHOWN)}/{len(found)} orders shown, "
+        f"{findings.count(Finding.SHOWN)}/{len(findings)} orders shown, "
         f"{sum(map(bool, seen.values()))}/{len(seen)} planted faults caught{_left_out(study)}"
     )
     return UnitFinished(

@@ -63,7 +63,7 @@ def theorems() -> dict[str, tuple[str, ...]]:
     ``theorems.toml`` is written from the ties, in the checkout's tests.
     """
     text = (files("dpverify.suite") / "theorems.toml").read_text(encoding="utf-8")
-    return {rule: tuple(found) for rule, found in tomllib.loads(text).items()}
+    return {rule: tuple(names) for rule, names in tomllib.loads(text).items()}
 
 
 IN_PROSE = frozenset(
@@ -82,8 +82,8 @@ def proof_at(place: str, paper: str, item: str) -> str:
     path, _, name = place.rpartition(":")
     if not path.startswith("dpverify/privacy/rules/"):
         return ""
-    found = () if (paper, item) in IN_PROSE else theorems().get(name)
-    return f"in Coq: {', '.join(found)}; the rest in prose" if found else "proved in prose"
+    names = () if (paper, item) in IN_PROSE else theorems().get(name)
+    return f"in Coq: {', '.join(names)}; the rest in prose" if names else "proved in prose"
 
 
 def missing_items(stated: Sequence[Statement]) -> list[str]:
@@ -120,8 +120,8 @@ def _stated_by(item: NumberedItem, stated: Sequence[Statement]) -> bool:
     key, _, rest = begins.partition(", ")
     if item.stated_as and rest and key in {statement.paper for statement in stated}:
         paper, begins = key, rest
-    found = re.compile(rf"{re.escape(begins)}(?![\w.]*\w)")
-    return any(s.paper == paper and found.match(s.item) for s in stated)
+    pattern = re.compile(rf"{re.escape(begins)}(?![\w.]*\w)")
+    return any(s.paper == paper and pattern.match(s.item) for s in stated)
 
 
 def statements(suite: Suite) -> list[Statement]:
@@ -130,18 +130,18 @@ def statements(suite: Suite) -> list[Statement]:
 
     An item's status is the worst that any place gives it.
     """
-    found = [*_in_package(guarantees), *_in_package(rules), *_in_package(transformations)]
-    found += _in_module(samplers, "dpverify/randomness/samplers.py")
+    sources = [*_in_package(guarantees), *_in_package(rules), *_in_package(transformations)]
+    sources += _in_module(samplers, "dpverify/randomness/samplers.py")
     for entry in suite.entries.values():
-        found += _in_module(entry.spec, f"spec/{entry.name}.py")
+        sources += _in_module(entry.spec, f"spec/{entry.name}.py")
     for stem, module in suite.transformations.items():
-        found += _in_module(module, f"spec/{stem}.py")
+        sources += _in_module(module, f"spec/{stem}.py")
     for stem, module in suite.theory.items():
-        found += _in_module(module, f"spec/theory/{stem}.py")
+        sources += _in_module(module, f"spec/theory/{stem}.py")
     for name, exhibit in suite.exhibits.items():
-        found.append((exhibit.claim.source, f"audits/exhibits/{name}.py"))
+        sources.append((exhibit.claim.source, f"audits/exhibits/{name}.py"))
     items: dict[tuple[str, str], list[tuple[Source, str]]] = defaultdict(list)
-    for source, where in found:
+    for source, where in sources:
         items[source.paper, source.item].append((source, where))
     return [_statement(items[key]) for key in sorted(items)]
 

@@ -62,13 +62,13 @@ def _class_shape(name: str) -> str:
 
 def lacks_of_mechanism(name: str, module: ModuleType) -> Iterator[str]:
     """Yield what is missing or wrong in mechanisms/NAME.py."""
-    found = getattr(module, class_name_of(name), None)
-    if not (isinstance(found, type) and issubclass(found, Mechanism)):
+    candidate = getattr(module, class_name_of(name), None)
+    if not (isinstance(candidate, type) and issubclass(candidate, Mechanism)):
         missing = f"there is no mechanism class named {class_name_of(name)}"
         yield f"{missing}; write\n{_class_shape(name)}"
         return
-    for method in sorted(getattr(found, "__abstractmethods__", ())):
-        yield f"{found.__name__} has no {method}; write\n{_METHODS[method]}"
+    for method in sorted(getattr(candidate, "__abstractmethods__", ())):
+        yield f"{candidate.__name__} has no {method}; write\n{_METHODS[method]}"
 
 
 def lacks_of_spec(module: ModuleType) -> Iterator[str]:
@@ -84,11 +84,11 @@ def lacks_of_spec(module: ModuleType) -> Iterator[str]:
 
 
 def _lacks_of_function(module: ModuleType, name: str, arguments: int, shape: str) -> Iterator[str]:
-    found = getattr(module, name, None)
-    if found is None:
+    function = getattr(module, name, None)
+    if function is None:
         yield f"there is no function {name}; write\n{shape}"
-    elif not callable(found) or not _takes(found, arguments):
-        yield f"{name} is {_shown(found)}; write\n{shape}"
+    elif not callable(function) or not _takes(function, arguments):
+        yield f"{name} is {_shown(function)}; write\n{shape}"
 
 
 def lacks_of_audits(name: str, module: ModuleType, mechanism: type | None) -> Iterator[str]:
@@ -201,8 +201,8 @@ def _pairs_in(pairs: Any) -> list[NeighboringPair]:
 
 
 def _lacks_of_pairs(name: str, pairs: Any) -> Iterator[str]:
-    found = _pairs_in(pairs)
-    if not found or len(found) != len(pairs):
+    valid = _pairs_in(pairs)
+    if not valid or len(valid) != len(pairs):
         where = f"{name!r}: " if name else ""
         yield (
             f"{where}pairs={_shown(pairs)}; write one or more neighboring pairs, "
@@ -223,11 +223,11 @@ def all_of(module: ModuleType, name: str, kind: type) -> tuple[Any, ...] | None:
     """Return what a file exports under this name, one thing or several of a kind; None for
     anything else.
     """
-    found = getattr(module, name, None)
-    if isinstance(found, kind):
-        return (found,)
-    if isinstance(found, (tuple, list)) and found and all(isinstance(x, kind) for x in found):
-        return tuple(found)
+    export = getattr(module, name, None)
+    if isinstance(export, kind):
+        return (export,)
+    if isinstance(export, (tuple, list)) and export and all(isinstance(x, kind) for x in export):
+        return tuple(export)
     return None
 
 

@@ -206,8 +206,8 @@ class _Rows:
     def _at(self, index: int, curve: Curve, facts: Mapping[str, float]) -> float:
         """Return the curve at a value, computed once: it takes seconds where it is an integral."""
         if (index, curve) not in self._known:
-            found = _predicted(self._entry, self._claim, index, curve, facts)
-            self._known[index, curve] = found
+            height = _predicted(self._entry, self._claim, index, curve, facts)
+            self._known[index, curve] = height
         return self._known[index, curve]
 
 

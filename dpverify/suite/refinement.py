@@ -161,11 +161,11 @@ def refine_loops() -> Refinement:
     outcomes, paths, least = 0, 0, Fraction(1)
     for name, draw, mass, options in cases:
         law = enumerate_law(_pair_of(draw), follow_retries=True, **options)
-        for outcome, found in law.masses.items():
+        for outcome, probability in law.masses.items():
             first, second = cast(tuple[int, int], outcome)
             expected = mass(first) * mass(second)
-            if not found <= expected <= found + law.undecided:
-                raise RefinementFailed(f"{name}: {outcome} has mass {found}, not {expected}")
+            if not probability <= expected <= probability + law.undecided:
+                raise RefinementFailed(f"{name}: {outcome} has mass {probability}, not {expected}")
         outcomes, paths = outcomes + len(law.masses), paths + law.paths
         least = min(least, 1 - law.undecided)
     if least < LEAST_FOLLOWED:

@@ -55,12 +55,12 @@ class Refutation:
 
     def entry(self) -> dict[str, Any]:
         """Return the ledger's entry, but for the witness's digest and what that leaves open."""
-        found = facts(self.name, self.exhibit)
+        fields = facts(self.name, self.exhibit)
         if not self.refuted:
-            del found["witness"]
-            found["status"] = "not refuted"
+            del fields["witness"]
+            fields["status"] = "not refuted"
         bound = _rounded_down(self.result.epsilon)
-        return {**found, **dict(zip(FOUND, (self.result.strongest.pair, bound), strict=True))}
+        return {**fields, **dict(zip(FOUND, (self.result.strongest.pair, bound), strict=True))}
 
 
 class Unsound(Exception):
@@ -95,21 +95,21 @@ def attack(suite: Suite) -> dict[str, Refutation]:
     return {name: _attacked(name, exhibit) for name, exhibit in suite.exhibits.items()}
 
 
-def keep(suite: Suite, found: Refutation) -> dict[str, Any]:
+def keep(suite: Suite, refutation: Refutation) -> dict[str, Any]:
     """Return the ledger's entry with the digest of a witness in the suite; a file that shows it
     is left as it is.
     """
-    entry = found.entry()
-    if not found.refuted:
+    entry = refutation.entry()
+    if not refutation.refuted:
         return entry
-    file = suite.root / found.path
+    file = suite.root / refutation.path
     try:
-        left = shown(suite, found.name, {**entry, DIGEST: _digest(file)})
+        left = shown(suite, refutation.name, {**entry, DIGEST: _digest(file)})
     except Unsound:
-        made = witness_of(found.result, subject=f"exhibits/{found.name}", replay=_REPLAY)
+        made = witness_of(refutation.result, subject=f"exhibits/{refutation.name}", replay=_REPLAY)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(compact(made).encode("ascii"))
-        left = shown(suite, found.name, {**entry, DIGEST: _digest(file)})
+        left = shown(suite, refutation.name, {**entry, DIGEST: _digest(file)})
     kept = {**entry, DIGEST: _digest(file)}
     return {**kept, OPEN: left} if left else kept
 
@@ -121,8 +121,8 @@ def shown(suite: Suite, name: str, entry: Mapping[str, Any]) -> list[str]:
     file = suite.root / path_of(name)
     if DIGEST not in entry:
         raise Unsound("refuted, but no witness is recorded")
-    if (found := _digest(file)) != entry[DIGEST]:
-        raise Unsound(f"{file} has the digest {found}, and {entry[DIGEST]} is recorded")
+    if (digest := _digest(file)) != entry[DIGEST]:
+        raise Unsound(f"{file} has the digest {digest}, and {entry[DIGEST]} is recorded")
     try:
         witness = json.loads(file.read_text(encoding="ascii"))
         _require_same(witness, name, entry, suite.exhibits[name])

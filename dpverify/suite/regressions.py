@@ -83,13 +83,13 @@ def compared(
 
 
 def _units(events: Iterable[Event], which: str) -> dict[tuple[str, str], UnitFinished]:
-    found = dict[tuple[str, str], UnitFinished]()
+    units = dict[tuple[str, str], UnitFinished]()
     for event in events:
         if isinstance(event, UnitFinished) and event.kind != PART:
-            if (event.kind, event.name) in found:
+            if (event.kind, event.name) in units:
                 raise ValueError(f"{which} has two results of {_name(event)}; give one run a file.")
-            found[event.kind, event.name] = event
-    return found
+            units[event.kind, event.name] = event
+    return units
 
 
 def _name(unit: UnitFinished) -> str:

@@ -135,8 +135,8 @@ def run(
     """
     alpha, own = TOTAL_ALPHA if command == "audit" else 0.0, shard.of(units)
     started = started_by(command, suite, units, options, alpha, shard)
-    found = known_in(suite, known or {}, options)
-    return report(started, unit_results(suite, own, options, run_unit, engine, found), consumers)
+    earlier = known_in(suite, known or {}, options)
+    return report(started, unit_results(suite, own, options, run_unit, engine, earlier), consumers)
 
 
 def known_in(

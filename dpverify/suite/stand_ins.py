@@ -95,10 +95,10 @@ class Several:
         return f"Several({self._values})"
 
     def _is(self, holds: Callable[[Any, Any], bool], other: Any) -> bool:
-        found = set(map(holds, self._values, self._beside(other)))
-        if len(found) > 1:
+        answers = set(map(holds, self._values, self._beside(other)))
+        if len(answers) > 1:
             raise Undecidable(f"{self.each} and {other} compare otherwise for other stand-ins")
-        return found.pop()
+        return answers.pop()
 
     def _beside(self, other: Any) -> tuple[fmpq, ...]:
         if isinstance(other, Several):

@@ -73,9 +73,9 @@ def _path() -> Path:
 def _read(path: Path) -> dict[str, float]:
     """Return the recorded times; nothing if there is no such file, or another one."""
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        times: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    if not isinstance(found, Mapping):
+    if not isinstance(times, Mapping):
         return {}
-    return {str(k): float(v) for k, v in found.items() if isinstance(v, (int, float)) and v >= 0}
+    return {str(k): float(v) for k, v in times.items() if isinstance(v, (int, float)) and v >= 0}

@@ -160,10 +160,10 @@ class Suite:
             if stem.startswith("theory/")
             else self.transformations.get(stem, getattr(self.entries.get(stem), "spec", None))
         )
-        found = getattr(module, function, None)
-        if not callable(found) or not function.startswith("obligation_"):
+        candidate = getattr(module, function, None)
+        if not callable(candidate) or not function.startswith("obligation_"):
             raise SuiteError(f"a lemma names spec/{where}, and there is no such obligation")
-        result: Callable[[], int] = found
+        result: Callable[[], int] = candidate
         return result
 
 

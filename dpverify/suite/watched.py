@@ -48,9 +48,9 @@ class _Watched(Filter):
         return self.base.friendly
 
     def keep(self, bits: Bits, degrees: IntArray, size: int) -> BoolArray:
-        found = self.base.keep(bits, degrees, size)
-        self.kept[:] = [tuple(np.flatnonzero(found[0]).tolist())]
-        return found
+        mask = self.base.keep(bits, degrees, size)
+        self.kept[:] = [tuple(np.flatnonzero(mask[0]).tolist())]
+        return mask
 
     def lift(
         self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain

@@ -46,11 +46,11 @@ def numbers(cells: Cells, out: Floats | None = None) -> Floats:
     if not isinstance(cells, np.ndarray):
         listed = numbers_of([_bare(cell) for cell in cells])
         return listed if out is None else np.add(listed, 0.0, out=out)
-    found = without_signs(cells, out)
-    finite = np.isfinite(found)
+    values = without_signs(cells, out)
+    finite = np.isfinite(values)
     if not finite.all():
-        found[~finite] = np.nan
-    return found
+        values[~finite] = np.nan
+    return values
 
 
 def without_signs(cells: Floats, out: Floats | None = None) -> Floats:
@@ -58,9 +58,9 @@ def without_signs(cells: Floats, out: Floats | None = None) -> Floats:
     return np.asarray(np.add(cells, 0.0, out=out))
 
 
-def any_missing(found: Floats) -> bool:
+def any_missing(values: Floats) -> bool:
     """Tell whether a number is NaN. Then the least of all is NaN."""
-    return bool(np.isnan(found.min(initial=0.0)))
+    return bool(np.isnan(values.min(initial=0.0)))
 
 
 def texts(cells: list[Any]) -> list[str | None]:

@@ -28,13 +28,13 @@ def columns_of(
             raise ValueError("names: the columns of these data have names already; leave it out.")
         if is_frame(data):
             return frame_columns(data, _there(wanted, names_of(data)))
-        found = {name: cells_of(data[name], name) for name in _there(wanted, data)}
-        if len({len(cells) for cells in found.values()}) > 1:
+        columns = {name: cells_of(data[name], name) for name in _there(wanted, data)}
+        if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError(
                 "The columns have different lengths, so they are no rows; give columns of one "
                 "length."
             )
-        return found
+        return columns
     if isinstance(data, np.ndarray):
         return _of_array(data, wanted, order)
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
@@ -122,8 +122,8 @@ def _of_array(data: Any, wanted: tuple[str, ...], order: tuple[str, ...]) -> dic
 def _of_rows(rows: list[Any], wanted: tuple[str, ...], order: tuple[str, ...]) -> dict[str, Cells]:
     """Return the cells of a list of rows, each of which is looked at alone."""
     places = [order.index(name) for name in wanted]
-    found: list[list[Any]] = [_row(row, wanted, places, len(order)) for row in rows]
-    return {name: [row[i] for row in found] for i, name in enumerate(wanted)}
+    values: list[list[Any]] = [_row(row, wanted, places, len(order)) for row in rows]
+    return {name: [row[i] for row in values] for i, name in enumerate(wanted)}
 
 
 def _row(row: Any, wanted: tuple[str, ...], places: list[int], width: int) -> list[Any]:

@@ -113,11 +113,11 @@ class Encode:
                 )
 
 
-def _fill(kind: ColumnType, found: Floats) -> Floats:
+def _fill(kind: ColumnType, values: Floats) -> Floats:
     """Fill the missing numbers of a column."""
-    if any_missing(found):
-        found[np.isnan(found)] = kind.fill
-    return found
+    if any_missing(values):
+        values[np.isnan(values)] = kind.fill
+    return values
 
 
 def rows_of(chunks: Chunks) -> int:
@@ -127,8 +127,8 @@ def rows_of(chunks: Chunks) -> int:
     known = known_rows(chunks.source)
     if known is not None:
         return known
-    (found,) = tally(chunks.source, [Reading((*chunks.then, _zeros), Domain(1), ())])
-    return found.rows
+    (sums,) = tally(chunks.source, [Reading((*chunks.then, _zeros), Domain(1), ())])
+    return sums.rows
 
 
 def _zeros(numbers: dict[str, Floats]) -> Floats:

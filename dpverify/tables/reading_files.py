@@ -95,14 +95,14 @@ def parquet_files(path: str | PathLike[str] | Sequence[str | PathLike[str]]) -> 
     count twice.
     """
     paths = [path] if isinstance(path, (str, PathLike)) else list(path)
-    found: list[Path] = []
+    files: list[Path] = []
     for one in map(Path, paths):
-        found += sorted(one.glob("*.parquet")) if one.is_dir() else [one]
-    if not found:
+        files += sorted(one.glob("*.parquet")) if one.is_dir() else [one]
+    if not files:
         raise ValueError(f"{path}: there is no Parquet file; give one that ends in .parquet.")
-    if len({file.resolve() for file in found}) < len(found):
+    if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"{path}: a file is there twice, and its rows would count twice.")
-    return found
+    return files
 
 
 def parquet_chunks(files: Sequence[Path], wanted: tuple[str, ...]) -> Chunks:

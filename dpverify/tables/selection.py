@@ -54,14 +54,14 @@ class Keep:
         kept = np.ones(n, bool)
         for one in self.conditions:
             kept &= one.holds(numbers[one.column])
-        found = self._columns(numbers) if self.columns else np.zeros((n, 1))
-        if not (isinstance(numbers, Numbers) and numbers.complete) and any_missing(found):
-            kept &= ~np.isnan(found).any(axis=1)
+        records = self._columns(numbers) if self.columns else np.zeros((n, 1))
+        if not (isinstance(numbers, Numbers) and numbers.complete) and any_missing(records):
+            kept &= ~np.isnan(records).any(axis=1)
         if kept.all():
-            return found
+            return records
         if self.filling is None:
-            return found[kept]
-        return np.where(kept[:, np.newaxis], found, self.filling)
+            return records[kept]
+        return np.where(kept[:, np.newaxis], records, self.filling)
 
     def _columns(self, numbers: Mapping[str, Floats]) -> Floats:
         """Return the columns beside each other, each contiguous; without a copy where they

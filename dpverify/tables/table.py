@@ -73,9 +73,9 @@ class Table:
         encode = Encode(tuple(declared.items()), None if names is None else tuple(names))
         self._chunks = encode.streamed(data)
         if self._chunks is None:
-            for column, found in encode.numbers(data):
+            for column, values in encode.numbers(data):
                 # Bytes cannot be made writable again.
-                self._numbers[column] = np.frombuffer(found.tobytes(), np.float64)
+                self._numbers[column] = np.frombuffer(values.tobytes(), np.float64)
 
     @classmethod
     def read_csv(
@@ -170,8 +170,8 @@ class Table:
         """
         digest = hashlib.sha256(repr(self._domain).encode())
         self._refuse_chunks("fingerprint")
-        for found in self._numbers.values():
-            digest.update(found.tobytes())
+        for values in self._numbers.values():
+            digest.update(values.tobytes())
         return digest.hexdigest()
 
     def numbers(self, column: str) -> Floats:

@@ -95,20 +95,20 @@ class Number(ColumnType):
             return numbers(cells, out)
         if isinstance(cells, np.ndarray) and _all_between(cells, self.low, self.high):
             return without_signs(cells, out)  # no cell is missing or beyond a bound
-        found = numbers(cells, out)
-        return np.clip(found, self.low, self.high, out=found)
+        values = numbers(cells, out)
+        return np.clip(values, self.low, self.high, out=values)
 
     def number(self, value: Any, column: str) -> float:
         """Return a public number as a float within the bounds. Raises TypeError or ValueError."""
-        found = numbers([value])[0]
-        if isinstance(value, (str, bytes, bool, np.bool_)) or np.isnan(found):
+        number = numbers([value])[0]
+        if isinstance(value, (str, bytes, bool, np.bool_)) or np.isnan(number):
             raise TypeError(f"{column}: {value!r} is no finite number; give one, for example 0.0.")
-        if self.low is not None and self.high is not None and not self.low <= found <= self.high:
+        if self.low is not None and self.high is not None and not self.low <= number <= self.high:
             raise ValueError(
                 f"{column}: {value!r} is outside [{self.low}, {self.high}]; give a number within "
                 "the bounds."
             )
-        return float(found)
+        return float(number)
 
     def __str__(self) -> str:
         within = "" if self.low is None else f" from {self.low!r} to {self.high!r}"
@@ -146,16 +146,16 @@ class Integer(Number):
         """Return each whole number, moved to the nearer bound if it is beyond, NaN where a cell
         is missing.
         """
-        found = numbers(cells, out)
-        found[np.floor(found) != found] = np.nan
-        return found if self.low is None else np.clip(found, self.low, self.high, out=found)
+        values = numbers(cells, out)
+        values[np.floor(values) != values] = np.nan
+        return values if self.low is None else np.clip(values, self.low, self.high, out=values)
 
     def number(self, value: Any, column: str) -> float:
         """Return a whole number as a float within the bounds. Raises TypeError or ValueError."""
-        found = Number.number(self, value, column)
-        if not found.is_integer():
+        number = Number.number(self, value, column)
+        if not number.is_integer():
             raise ValueError(f"{column}: {value!r} is not whole; give a whole number.")
-        return found
+        return number
 
 
 class _Listed(ColumnType):
@@ -170,21 +170,21 @@ class _Listed(ColumnType):
     def encode(self, cells: Cells, out: Floats | None = None) -> Floats:
         """Return the place of each cell's value in the public list, NaN where it is missing."""
         places = self.places()
-        found = _look_up(numbers(cells), places, out)
+        codes = _look_up(numbers(cells), places, out)
         if isinstance(cells, list):
             for i, text in enumerate(texts(cells)):
                 if text is not None and text in places:
-                    found[i] = places[text]
-        return found
+                    codes[i] = places[text]
+        return codes
 
 
 def _look_up(values: Floats, places: dict[str | float, float], out: Floats | None) -> Floats:
-    found = np.empty(len(values)) if out is None else out
-    found[:] = np.nan
+    codes = np.empty(len(values)) if out is None else out
+    codes[:] = np.nan
     for key, place in places.items():
         if isinstance(key, float):
-            found[values == key] = place
-    return found
+            codes[values == key] = place
+    return codes
 
 
 @sealed

@@ -157,8 +157,8 @@ class WeightedMean(Query):
         above = np.multiply.outer(np.array(most, object), np.array(sums, object))
         above *= int(UNIT) * noise.denominator
         below = np.full(above.shape, total * noise.numerator, object)
-        found = rounded_quotients(above, below)
-        return (found.astype(np.int64) if largest(found) < WORD else found)[which]
+        means = rounded_quotients(above, below)
+        return (means.astype(np.int64) if largest(means) < WORD else means)[which]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return (2^40 / s + sqrt(width))^2.

@@ -132,17 +132,17 @@ def _survivals(
 
 def _series(terms: Terms, low: int | None, high: int | None, e: Exponential) -> Any:
     """Return the sum over low <= z < high; towards an end that is None the terms decay."""
-    found: Any = Fraction(0)
+    total: Any = Fraction(0)
     for exponent, coefficient in terms.items():
         if exponent == 0:
             assert low is not None
             assert high is not None
-            found += coefficient * (high - low)
+            total += coefficient * (high - low)
             continue
         first = e(exponent * low) if low is not None else 0
         after = e(exponent * high) if high is not None else 0
-        found += coefficient * (first - after) / (1 - e(exponent))
-    return found
+        total += coefficient * (first - after) / (1 - e(exponent))
+    return total
 
 
 # --- how answers move ---------------------------------------------------------------------------
@@ -240,15 +240,15 @@ def _mixed_together() -> int:
 def pairs_of_answers(moved: int, *, one_way: bool, most: int = 3) -> list[tuple[Outcome, Outcome]]:
     """Return every pair of up to ``most`` answers about a threshold 0 that may be neighbors."""
     changes = range(0 if one_way else -moved, moved + 1)
-    found = []
+    pairs = []
     for k in range(1, most + 1):
         for answers in product((-3, 0, 2), repeat=k):
             for change in product({*changes} & {0, moved, -moved}, repeat=k):
                 if any(change):
-                    found.append(
+                    pairs.append(
                         (answers, tuple(a + c for a, c in zip(answers, change, strict=True)))
                     )
-    return found
+    return pairs
 
 
 def laws_of(
@@ -285,8 +285,8 @@ def obligation_profile(claimed: Callable[..., Any] = bound) -> int:
             proved = _hockey_stick(*shift, left)
             case = f"one way: {one_way}, moved {moved}, epsilon {epsilon}"
             require(abs(proved - allowed) < mp.mpf(10) ** -12, f"{case}: {proved}, {allowed}")
-            found = max(max(p.profile(q, epsilon), q.profile(p, epsilon)) for p, q in laws)
-            require(found <= allowed + mp.mpf(10) ** -20, f"{case}: {found} is above {allowed}")
+            delta = max(max(p.profile(q, epsilon), q.profile(p, epsilon)) for p, q in laws)
+            require(delta <= allowed + mp.mpf(10) ** -20, f"{case}: {delta} is above {allowed}")
             cases += 2 * len(laws)
     return cases
 
@@ -315,8 +315,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
         (scale, Fraction(1499, 1000), Fraction(3, 2)),
     ):
         p, q = laws_of(pair, scale, query_scale)
-        found = p.largest_loss(q) * real(scale) / 2
-        require(real(claimed * least) <= found <= real(claimed * most), f"{query_scale}: {found}")
+        loss = p.largest_loss(q) * real(scale) / 2
+        require(real(claimed * least) <= loss <= real(claimed * most), f"{query_scale}: {loss}")
     return 3
 
 
@@ -335,9 +335,9 @@ def obligation_range(claimed: Fraction = Fraction(1)) -> int:
             highest = max(highest, p.largest_loss(q) / units[0])
             lowest = max(lowest, q.largest_loss(p) / units[1])
             cases += 1
-    for name, found in (("highest", highest), ("lowest", lowest)):
-        near = real(claimed) * mp.mpf("0.98") <= found <= real(claimed) * (1 + mp.mpf(10) ** -20)
-        require(near, f"{name}: {found} of {claimed}")
+    for name, loss in (("highest", highest), ("lowest", lowest)):
+        near = real(claimed) * mp.mpf("0.98") <= loss <= real(claimed) * (1 + mp.mpf(10) ** -20)
+        require(near, f"{name}: {loss} of {claimed}")
     return cases
 
 
@@ -368,7 +368,7 @@ def _formal(exponent: Fraction) -> Fraction:
 
 def _by_levels(gaps: Sequence[int], i: int) -> Any:
     """Return P(i) with scales 1/2 and 1 and e^-1 = 1/3: level by level, up to 200."""
-    w, found = mp.mpf(1) / 3, mp.mpf(0)
+    w, chance = mp.mpf(1) / 3, mp.mpf(0)
 
     def below(d: int) -> Any:
         return 1 - w**d / (1 + w) if d >= 1 else w ** (1 - d) / (1 + w)
@@ -376,5 +376,5 @@ def _by_levels(gaps: Sequence[int], i: int) -> Any:
     for z in range(-200, 201):
         mass = (1 - w**2) / (1 + w**2) * w ** (2 * abs(z))
         mass *= mp.fprod(below(gap + z) for gap in gaps[:i])
-        found += mass * (1 - below(gaps[i] + z)) if i < len(gaps) else mass
-    return found
+        chance += mass * (1 - below(gaps[i] + z)) if i < len(gaps) else mass
+    return chance

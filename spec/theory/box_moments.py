@@ -36,11 +36,11 @@ class Box:
 
     def image(self, record: Record) -> Vector:
         """Map each column's bounds to -side and side, round, then clip to the ball."""
-        found = []
+        cells = []
         for x, (low, high, cell) in zip(record, self.edges, strict=True):
             c = min(max(round(Fraction(x) / cell), low), high)
-            found.append(round(Fraction(self.side * (2 * c - low - high), high - low)))
-        return clip_to_ball(tuple(found), self.radius)
+            cells.append(round(Fraction(self.side * (2 * c - low - high), high - low)))
+        return clip_to_ball(tuple(cells), self.radius)
 
     def moved_squared(self, adjacency: Adjacency) -> int:
         """Return a bound on the move of the value, squared."""
@@ -52,12 +52,12 @@ def moments(records: Sequence[Record], box: Box) -> Vector:
     """Return the upper triangle of the sum of (h, z)(h, z)^T, row by row, weighted."""
     rows = [(box.constant, *box.image(record)) for record in records]
     width = len(box.edges) + 1
-    found = []
+    sums = []
     for i, j in product(range(width), repeat=2):
         if i <= j and (box.counted or j > 0):
             weight = box.diagonal if i == j else box.above
-            found.append(weight * sum(row[i] * row[j] for row in rows))
-    return tuple(found)
+            sums.append(weight * sum(row[i] * row[j] for row in rows))
+    return tuple(sums)
 
 
 def moved_squared(

@@ -32,11 +32,11 @@ def buckets(deviations: Sequence[Fraction]) -> list[tuple[Fraction, ...]]:
     sum is below sigma_1.
     """
     largest, count = max(deviations), max(1, (len(deviations) - 1).bit_length())
-    found: list[tuple[Fraction, ...]] = []
+    groups: list[tuple[Fraction, ...]] = []
     for k in range(1, count + 1):
         top = largest / 2 ** (k - 1)
-        found.append(tuple(sorted((s for s in deviations if top / 2 < s <= top), reverse=True)))
-    return found
+        groups.append(tuple(sorted((s for s in deviations if top / 2 < s <= top), reverse=True)))
+    return groups
 
 
 @states(BUCKETS)
@@ -113,15 +113,15 @@ def obligation_buckets(
         before = [s**2 - added for s, added in zip(deviations, noise, strict=True)]
         like = [v for v in before if v]
         require(set(like) == {least**2}, f"{name}: {like} are not all {least**2}")
-        found = records_needed_by_buckets(epsilon, alpha, deviations)
+        needed = records_needed_by_buckets(epsilon, alpha, deviations)
         counted = len(like) * least / (12 * alpha * epsilon)
-        require(found == counted, f"{name}: {found} counted as {counted}")
+        require(needed == counted, f"{name}: {needed} counted as {counted}")
         share = sum(deviations) / (24 * (len(buckets(deviations)) + 1) * alpha * epsilon)
-        require(found >= share, f"{name}: {found} is below {share}")
+        require(needed >= share, f"{name}: {needed} is below {share}")
         variances = [s**2 for s in deviations]
         direct = records_needed(
             epsilon=epsilon, delta=Fraction(0), variances=variances, alpha=real(alpha)
         )
-        require(real(found) <= direct, f"{name}: {found} beyond {direct}")
+        require(real(needed) <= direct, f"{name}: {needed} beyond {direct}")
         cases += 1
     return cases

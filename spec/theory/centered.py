@@ -253,8 +253,8 @@ def stages_move(
             else:
                 require(ours == theirs, f"{name} is public and differs: {ours}, {theirs}")
         cases += 1
-    for name, found in largest.items():
+    for name, square in largest.items():
         most = stated[name] / UNIT**2
-        case = f"{name}, {adjacency}: mu^2 = {float(found)}, {float(most)} stated"
-        require(found <= most <= found * (1 + slack), case)
+        case = f"{name}, {adjacency}: mu^2 = {float(square)}, {float(most)} stated"
+        require(square <= most <= square * (1 + slack), case)
     return cases

@@ -143,9 +143,9 @@ def obligation_tail(claimed: Callable[[int, Any], Any] = tail) -> int:
     for d in (*range(1, 12), 400, 999, 1000):
         for share in (Fraction(1, 10), Fraction(1), Fraction(6, 5), Fraction(40, d)):
             x = share * d
-            found = claimed(d, interval(x))
+            enclosure = claimed(d, interval(x))
             known = mp.gammainc(mp.mpf(d) / 2, real(x) / 2, mp.inf, regularized=True)
-            least, most = lower(found), upper(found)
+            least, most = lower(enclosure), upper(enclosure)
             case = f"P(chi2_{d} > {x}) = {known}, said to be in [{least}, {most}]"
             require(least <= known * (1 + near) and known * (1 - near) <= most, case)
             require(most - least <= known * near * d, case)

@@ -72,9 +72,9 @@ def obligation_expected_error(claimed: Callable[..., Any] = expected_error) -> i
             settings, ((0, 0), ("0.1", "0.02")), ("clip", "mask")
         ):
             noise, count = mp.mpf(scale), mp.mpf(of_count)
-            found = claimed(d, n, mp.mpf(bound), noise, count, how)
+            error = claimed(d, n, mp.mpf(bound), noise, count, how)
             wanted = _whole_delta_method(d, n, bound, noise, count, how)
-            near(found, wanted, f"d = {d}, n = {n}, bound {bound}, {scale}, {how}", 10)
+            near(error, wanted, f"d = {d}, n = {n}, bound {bound}, {scale}, {how}", 10)
             cases += 1
     return cases
 

@@ -197,15 +197,15 @@ def obligation_clipped_spectrum(claimed: Callable[..., list[Any]] = clipped_spec
         cases = _two_valued(claimed, "clip", 0)
         for d, share in _EQUAL:
             bound = d * mp.mpf(share)
-            found = claimed([mp.mpf(3)] * d, 3 * bound)
-            near(found[-1], 3 * _radial(mp.mpf(d), bound, "clip") / d, f"{d} equal, {bound}")
+            moments = claimed([mp.mpf(3)] * d, 3 * bound)
+            near(moments[-1], 3 * _radial(mp.mpf(d), bound, "clip") / d, f"{d} equal, {bound}")
             cases += 1
         for pairs in _PAIRS:
             spectrum = [mp.mpf(one) for one in pairs]
             bound = 2 * mp.fsum(spectrum) / 3
-            found = claimed([one for one in spectrum for _ in range(2)], bound)
+            moments = claimed([one for one in spectrum for _ in range(2)], bound)
             for i, wanted in enumerate(_slopes(potential, spectrum, bound)):
-                near(found[2 * i], wanted / 2, f"pairs of {pairs}, {i}")
+                near(moments[2 * i], wanted / 2, f"pairs of {pairs}, {i}")
                 cases += 1
     return cases
 
@@ -219,18 +219,18 @@ def obligation_masked_spectrum(claimed: Callable[..., list[Any]] = masked_spectr
         cases = _two_valued(claimed, "mask", 1)
         for d, share in _EQUAL:
             bound = d * mp.mpf(share)
-            found = claimed([mp.mpf(3)] * d, 3 * bound)
+            moments = claimed([mp.mpf(3)] * d, 3 * bound)
             mass = mp.gammainc(mp.mpf(d) / 2, 0, bound / 2, regularized=True)
-            near(found[0], mass, f"{d} equal, {bound}: probability")
-            near(found[-1], 3 * _radial(mp.mpf(d), bound, "mask") / d, f"{d} equal, {bound}")
+            near(moments[0], mass, f"{d} equal, {bound}: probability")
+            near(moments[-1], 3 * _radial(mp.mpf(d), bound, "mask") / d, f"{d} equal, {bound}")
             cases += 1
         for pairs in _PAIRS:
             spectrum = [mp.mpf(one) for one in pairs]
             bound = 2 * mp.fsum(spectrum) / 3
             shares = [mp.fprod(a / (a - b) for b in spectrum if a != b) for a in spectrum]
             tails = [-mp.expm1(-bound / (2 * one)) for one in spectrum]
-            found = claimed([one for one in spectrum for _ in range(2)], bound)
-            near(found[0], mp.fdot(shares, tails), f"pairs of {pairs}")
+            moments = claimed([one for one in spectrum for _ in range(2)], bound)
+            near(moments[0], mp.fdot(shares, tails), f"pairs of {pairs}")
             cases += 1
     return cases
 
@@ -266,8 +266,8 @@ def obligation_off_diagonal(claimed: Callable[..., Any] = off_diagonal) -> int:
             half = mp.mpf(d) / 2
             low = d * (d + 2) * mp.gammainc(half + 2, 0, mp.mpf(bound) / 2, regularized=True)
             high = bound * d * mp.gammainc(half + 1, mp.mpf(bound) / 2, mp.inf, regularized=True)
-            found = claimed([mp.mpf(1)] * d, mp.mpf(bound), 0, 1)
-            near(found, (low + high) / (d * (d + 2)), f"{d} equal, bound {bound}", 10)
+            moment = claimed([mp.mpf(1)] * d, mp.mpf(bound), 0, 1)
+            near(moment, (low + high) / (d * (d + 2)), f"{d} equal, bound {bound}", 10)
             cases += 1
     return cases
 
@@ -285,8 +285,8 @@ def obligation_potential(claimed: Callable[..., Any] = potential) -> int:
             for share in ("0.1", 2):
                 bound = 2 * mp.fsum(spectrum) * mp.mpf(share)
                 moments = clipped_spectrum([one for one in spectrum for _ in range(2)], bound)
-                for i, found in enumerate(_slopes(claimed, spectrum, bound)):
-                    near(found, 2 * moments[2 * i], f"pairs of {pairs}, {i}, bound {bound}", 10)
+                for i, slope in enumerate(_slopes(claimed, spectrum, bound)):
+                    near(slope, 2 * moments[2 * i], f"pairs of {pairs}, {i}, bound {bound}", 10)
                 cases += _convex(claimed, spectrum, bound)
                 far = [[one * mp.mpf(10) ** k for one in spectrum] for k in (12, 13)]
                 rate = (claimed(far[1], bound) - claimed(far[0], bound)) / mp.log(10)

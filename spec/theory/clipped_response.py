@@ -165,14 +165,14 @@ def obligation_moment(claimed: Callable[..., Moment] = moment) -> int:
             along += r * integral(lambda t: density(t, half), ends[2:])  # noqa: B023
         else:
             along /= parts
-        found, h = claimed(d, r, m, outside), mp.mpf(10) ** -6
+        moments, h = claimed(d, r, m, outside), mp.mpf(10) ** -6
         ends_ = [claimed(d, r, m + side * h, outside).length for side in (-1, 1)]
         slope = (ends_[1] - ends_[0]) / (2 * h)
-        case = f"{d}, {r}, {m}, {outside}: {found}, not {along}, {parts}, {slope}"
-        require(abs(found.length / along - 1) < 1e-9, case)
-        require(abs(found.ratio * m / along - 1) < 1e-9, case)
-        require(abs(found.inside / parts - 1) < 1e-9, case)
-        require(abs(found.slope / slope - 1) < 1e-7, case)
+        case = f"{d}, {r}, {m}, {outside}: {moments}, not {along}, {parts}, {slope}"
+        require(abs(moments.length / along - 1) < 1e-9, case)
+        require(abs(moments.ratio * m / along - 1) < 1e-9, case)
+        require(abs(moments.inside / parts - 1) < 1e-9, case)
+        require(abs(moments.slope / slope - 1) < 1e-7, case)
         cases += 1
     return cases
 
@@ -185,8 +185,8 @@ def obligation_offset(claimed: Callable[..., Any] = offset_of) -> int:
     cases = 0
     for d, r, m, outside in _worlds():
         if m < farthest(d, outside):
-            found = claimed(d, r, moment(d, r, m, outside).length, outside)
-            require(abs(found - m) < 1e-9, f"{d}, {r}, {outside}: {found}, not {m}")
+            offset = claimed(d, r, moment(d, r, m, outside).length, outside)
+            require(abs(offset - m) < 1e-9, f"{d}, {r}, {outside}: {offset}, not {m}")
         end = farthest(d, outside)
         require(claimed(d, r, r, outside) == end, f"{d}, {r}, {outside}: beyond")
         slopes = [moment(d, r, end * k / 6, outside).slope for k in range(7)]

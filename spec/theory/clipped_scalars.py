@@ -279,10 +279,10 @@ def obligation_moments(claimed: Any = moments) -> int:
         def low(z: Any, c: Any = edge) -> Any:
             return min(z * z, c**2)
 
-        for f, found in zip((clip, low), claimed(mean, deviation, turn, edge), strict=True):
+        for f, moment in zip((clip, low), claimed(mean, deviation, turn, edge), strict=True):
             density = partial(mp.npdf, mu=mean, sigma=deviation)
             expected = integral(lambda z, f=f, p=density: f(z) * p(z), ends)
-            require(abs(found - expected) < mp.mpf(10) ** -12, f"{m}, {s}: {found}, {expected}")
+            require(abs(moment - expected) < mp.mpf(10) ** -12, f"{m}, {s}: {moment}, {expected}")
             cases += 1
     return cases
 
@@ -315,13 +315,13 @@ def obligation_fit(claimed: Any = fit) -> int:
         for m, s in product(("-1.9", "-0.9", "0", "0.5", "0.99"), ("0.26", "0.51", "1", "1.9")):
             mean, deviation = mp.mpf(m), mp.mpf(s)
             if abs(mean) <= box[0] and deviation * box[1] >= 1:
-                found = claimed(*moments(mean, deviation, *clips), clips, box)
-                require(found is not None, f"{m}, {s}: no law")
-                off = max(abs(found[0] - mean), abs(found[1] - deviation))
-                require(off < mp.mpf(10) ** -10, f"{m}, {s}: {found}")
+                law = claimed(*moments(mean, deviation, *clips), clips, box)
+                require(law is not None, f"{m}, {s}: no law")
+                off = max(abs(law[0] - mean), abs(law[1] - deviation))
+                require(off < mp.mpf(10) ** -10, f"{m}, {s}: {law}")
                 cases += 1
         for first, second in ((0, -1), (0, 9), (clips[0], 0), (1, 1), (-1, 1), (2, "0.5")):
-            found = claimed(mp.mpf(first), mp.mpf(second), clips, box)
-            require(found is None, f"{first}, {second}: {found}")
+            law = claimed(mp.mpf(first), mp.mpf(second), clips, box)
+            require(law is None, f"{first}, {second}: {law}")
             cases += 1
     return cases

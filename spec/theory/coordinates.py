@@ -400,17 +400,17 @@ def obligation_stretch(about: Callable[..., Stretch] = stretch_about) -> int:
     for texts in (("1", "1"), ("1", "1/1000"), ("1/3", "1e9", "7"), ("1/64",)):
         weights = tuple(map(Fraction, texts))
         energy = sum(weights, Fraction(0))
-        found = about([Fraction(1, 3)] * len(weights), weights, energy, 1 << 24)
-        units = [cell / factor for cell, factor in zip(found.cells, found.factors, strict=True)]
+        stretch = about([Fraction(1, 3)] * len(weights), weights, energy, 1 << 24)
+        units = [cell / factor for cell, factor in zip(stretch.cells, stretch.factors, strict=True)]
         square = sum(w**2 / u**2 for w, u in zip(weights, units, strict=True))
         size = math.sqrt(square) / 2**24
         ratios = [u**2 / w for u, w in zip(units, weights, strict=True)]
-        require(all(32 <= f <= 64 for f in found.factors), f"{weights}: {found.factors}")
+        require(all(32 <= f <= 64 for f in stretch.factors), f"{weights}: {stretch.factors}")
         require(max(ratios) <= min(ratios) * Fraction(107, 100), f"{weights}: {ratios}")
         require(0.96 <= size <= 1, f"{weights}: a root mean square norm of {size}")
-        shift = [c * cell for c, cell in zip(found.center, found.cells, strict=True)]
+        shift = [c * cell for c, cell in zip(stretch.center, stretch.cells, strict=True)]
         near = [
-            abs(s - Fraction(1, 3)) <= cell / 2 for s, cell in zip(shift, found.cells, strict=True)
+            abs(s - Fraction(1, 3)) <= cell / 2 for s, cell in zip(shift, stretch.cells, strict=True)
         ]
         require(all(near), f"{weights}: the center is at {shift}")
         cases += len(weights)

@@ -302,7 +302,7 @@ def _setting(mean: Gaussian, rows: int) -> Setting | None:
     public = mean.adjacency is Adjacency.REPLACE
     surely = rows - 1 - mean.shifts[1] - (0 if public else ceil(2 * noisy))
     far = upper_quantile(mean.tail / rows)
-    found: list[tuple[Any, Fraction, Fraction]] = []
+    choices: list[tuple[Any, Fraction, Fraction]] = []
     for twentieths in (10,) if public else (10, 8, 6, 5, 4, 3, 2):
         share = Fraction(twentieths, 20)
         p, q = share.numerator, share.denominator
@@ -315,10 +315,10 @@ def _setting(mean: Gaussian, rows: int) -> Setting | None:
                 continue
             reach = min(Fraction(2), 1 + share * rows / max(surely, 1))
             noise = real(reach) / mp.sqrt(real(left)) / mp.ncdf(real(room))
-            found.append((noise, share, sigma))
-    if not found:
+            choices.append((noise, share, sigma))
+    if not choices:
         return None
-    _, share, sigma = min(found)
+    _, share, sigma = min(choices)
     p, q = share.numerator, share.denominator
     left = mean.block - mean.cost(q, p) * rows / sigma**2 - 1 / kept**2
     threshold = mean.margin(q, p) - 1 + gaussian_shift(sigma, mean.tail / rows)

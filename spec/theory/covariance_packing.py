@@ -161,14 +161,14 @@ def obligation_apart(claimed: Callable[[int, int, Fraction], Any] = _gap) -> int
         _SIZES, ((built, lattices), (built_scales, scales))
     ):
         alpha = Fraction(text)
-        found = list(islice(make(d, kappa, real(alpha)), 40))
+        packing = list(islice(make(d, kappa, real(alpha)), 40))
         total = number(d, kappa, real(alpha))
         require(total == sum(1 for _ in make(d, kappa, real(alpha))) > 1, f"{d}, {kappa}: {total}")
-        for matrix in found:
+        for matrix in packing:
             values = mp.eigsy(matrix, eigvals_only=True)
             case = f"{d}, {kappa}: eigenvalues from {min(values)} to {max(values)}"
             require(1 - mp.mpf("1e-12") <= min(values) <= max(values) <= kappa, case)
-        near = min(apart(a, b) for a, b in islice(combinations(found, 2), 150))
+        near = min(apart(a, b) for a, b in islice(combinations(packing, 2), 150))
         least = claimed(d, kappa, alpha)
         require(least < near < least * mp.mpf("1.1"), f"{d}, {kappa}, {text}: {near}, {least}")
         cases += 1

@@ -220,13 +220,13 @@ class Reading:
         """Return the first released number of records; ``at_least`` if it is below."""
         p = self.parameters
         if self.n is not None:
-            found = Fraction(self.n)
+            number = Fraction(self.n)
         elif has_signs(p):
-            found = sign_readings.counted(shape(p), self.prefix[0], None)
+            number = sign_readings.counted(shape(p), self.prefix[0], None)
         else:
-            found = self.prefix[0][0] * side_noise(p, step_share(p)) / UNIT
-            found = min(max(found, -Fraction(10**18)), Fraction(10**18))
-        return max(found, Fraction(at_least(p)))
+            number = self.prefix[0][0] * side_noise(p, step_share(p)) / UNIT
+            number = min(max(number, -Fraction(10**18)), Fraction(10**18))
+        return max(number, Fraction(at_least(p)))
 
     def row(self) -> tuple[Row, tuple[int, ...]]:
         """Return the map after the rounds, about the center that they found."""
@@ -290,18 +290,18 @@ class Reading:
 
     def sphere(self) -> Sphere:
         """Return the sphere after the mean, if there is one: its center moved by whole cells."""
-        p, found = self.parameters, self.measured()
+        p, sphere = self.parameters, self.measured()
         if not share_of(p, "mean_share"):
-            return found
-        d, square = len(p["center"]), mean_bound(p, found.octave)
+            return sphere
+        d, square = len(p["center"]), mean_bound(p, sphere.octave)
         outcome = self.prefix[self.first() + steps(p)]
         one = side_noise(p, share_of(p, "mean_share")) / UNIT
         rough = [_quotient(v * one, self.count(), p["precision"]) for v in outcome]
         length = mp.sqrt(square) / normal_fits.mean_response(d, square)
-        images = [found.long * length * v / 2 ** p["precision"] for v in rough]
-        by = solved(found.row, d, images)
-        moved = whole_cells([b + m for b, m in zip(by, found.moved, strict=True)])
-        return replace(found, moved=moved)
+        images = [sphere.long * length * v / 2 ** p["precision"] for v in rough]
+        by = solved(sphere.row, d, images)
+        moved = whole_cells([b + m for b, m in zip(by, sphere.moved, strict=True)])
+        return replace(sphere, moved=moved)
 
     def moments(self) -> tuple[Outcome, tuple[int, ...]]:
         """Return the released moments, and the same over the number of records in 2^-precision
@@ -321,18 +321,18 @@ class Reading:
 
     def fit(self) -> Sphere:
         """Return the map that makes the fit a sphere."""
-        p, found, d = self.parameters, self.sphere(), len(self.parameters["center"])
-        floor = least_eigenvalue(p, found.octave)
-        radius = mp.sqrt(bound(p, found.octave))
+        p, sphere, d = self.parameters, self.sphere(), len(self.parameters["center"])
+        floor = least_eigenvalue(p, sphere.octave)
+        radius = mp.sqrt(bound(p, sphere.octave))
         law = normal_fits.fitted(self.moments()[1], d, p["precision"], floor, p["outside"])
         if law is None:
-            return replace(found, long=found.long * radius / mp.sqrt(d))
+            return replace(sphere, long=sphere.long * radius / mp.sqrt(d))
         variances, turns = law
         least = min(variances)
         roots = mp.diag([mp.sqrt(least / v) for v in variances])
-        row, bits = stepped(turns * roots * turns.T, found.row, d)
-        long = mp.sqrt(least) * mp.mpf(2) ** bits * found.long * radius
-        return replace(found, row=row, long=long)
+        row, bits = stepped(turns * roots * turns.T, sphere.row, d)
+        long = mp.sqrt(least) * mp.mpf(2) ** bits * sphere.long * radius
+        return replace(sphere, row=row, long=long)
 
 
 def _quotient(value: Fraction, number: Fraction, precision: int) -> int:

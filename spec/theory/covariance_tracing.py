@@ -97,8 +97,8 @@ def obligation_scores(claimed: Callable[[Any, Any], Any] = score) -> int:
             def term(x: Any, f: Any = function, v: Any = variance) -> Any:
                 return f(x) * claimed(x, v) * mp.npdf(x, 0, mp.sqrt(v))
 
-            found = integral(term, mp.linspace(-15, 15, 11))
-            require(abs(found - expected) < 1e-9, f"{name}, {variance}: {found}, not {expected}")
+            mean = integral(term, mp.linspace(-15, 15, 11))
+            require(abs(mean - expected) < 1e-9, f"{name}, {variance}: {mean}, not {expected}")
             cases += 1
     return cases
 
@@ -117,8 +117,8 @@ def obligation_by_parts(claimed: Callable[..., Any] = by_parts) -> int:
 
     for power in range(13):
         slope = power * (moment(power - 1) - moment(power + 1)) if power else mp.mpf(0)
-        found = claimed(moment, power)
-        require(abs(found - slope) < 1e-15, f"T^{power}: {found}, not {slope}")
+        mean = claimed(moment, power)
+        require(abs(mean - slope) < 1e-15, f"T^{power}: {mean}, not {slope}")
     return 13
 
 

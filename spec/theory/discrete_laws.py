@@ -137,8 +137,8 @@ def least_kolmogorov(
     told = min(mp.log(bins), mp.log(1 / real(delta))) if delta else mp.log(bins)
     scale = told / (n * max(real(epsilon), mp.mpf(10) ** -9))
     shares = (min(mp.mpf(1), scale * share) for share in _SHARES)
-    found = [t / 2 * mp.sqrt(1 - _drawn(epsilon, delta, bins, adjacency, n, t)) for t in shares]
-    return max(found)
+    bounds = [t / 2 * mp.sqrt(1 - _drawn(epsilon, delta, bins, adjacency, n, t)) for t in shares]
+    return max(bounds)
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -157,8 +157,8 @@ def obligation_mean_deviation(claimed: Callable[[Any, Any], Any] = mean_deviatio
             mp.npdf(x / normal) / 40 * (abs(x) + laplace * mp.exp(-abs(x) / laplace))
             for x in places
         )
-        found = claimed(normal, laplace)
-        require(abs(found / total - 1) < mp.mpf("1e-4"), f"{a}, {b}: {found}, not {total}")
+        deviation = claimed(normal, laplace)
+        require(abs(deviation / total - 1) < mp.mpf("1e-4"), f"{a}, {b}: {deviation}, not {total}")
         cases += 1
     return cases
 
@@ -178,8 +178,8 @@ def obligation_bridge(claimed: Callable[[int, int, Any], Any] = kolmogorov_error
             if inside > 1 - 1e-9:
                 break
         exact = mp.sqrt(square) / n
-        found = claimed(n, bins, 0)
-        require(abs(found / exact - 1) < mp.mpf("0.04"), f"{n}, {bins}: {found}, not {exact}")
+        error = claimed(n, bins, 0)
+        require(abs(error / exact - 1) < mp.mpf("0.04"), f"{n}, {bins}: {error}, not {exact}")
         cases += 1
     return cases
 
@@ -264,11 +264,11 @@ def obligation_kolmogorov(claimed: Least = least_kolmogorov) -> int:
         require(0 < bound <= mp.sqrt(wrong), f"epsilon {text}, n = {n}: {bound}, {wrong}")
         cases += 1
     for delta in (Fraction(0), Fraction(1, 10**6)):
-        found = [claimed(Fraction(1), delta, replace, 1000, 10**k) for k in (1, 2, 4, 12, 24)]
-        require(all(a < b for a, b in pairwise(found[:4])), f"{delta}: {found}")
-        more = found[4] / found[3]
-        require(more < mp.mpf("1.01") if delta else more > mp.mpf("1.9"), f"{delta}: {found}")
+        bounds = [claimed(Fraction(1), delta, replace, 1000, 10**k) for k in (1, 2, 4, 12, 24)]
+        require(all(a < b for a, b in pairwise(bounds[:4])), f"{delta}: {bounds}")
+        more = bounds[4] / bounds[3]
+        require(more < mp.mpf("1.01") if delta else more > mp.mpf("1.9"), f"{delta}: {bounds}")
         error = kolmogorov_error(1000, 10, 2)
-        require(found[0] <= error <= 30 * found[0], f"{delta}: {found[0]}, {error}")
+        require(bounds[0] <= error <= 30 * bounds[0], f"{delta}: {bounds[0]}, {error}")
         cases += 1
     return cases

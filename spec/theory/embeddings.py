@@ -42,11 +42,11 @@ class Sides:
 
     def degrees(self, sizes: Sequence[int]) -> list[int]:
         """Return the degree of one record of each vertex, among so many."""
-        found = []
+        counts = []
         for i, row in enumerate(self.rows):
             own = sizes[i] if row >> i & 1 else min(1, sizes[i])
-            found.append(own + sum(m for k, m in enumerate(sizes) if k != i and row >> k & 1))
-        return found
+            counts.append(own + sum(m for k, m in enumerate(sizes) if k != i and row >> k & 1))
+        return counts
 
     def weights(self, sizes: Sequence[int], weight: Weight) -> list[int]:
         """Return the weight of one record of each vertex, 0 where there is none."""
@@ -153,10 +153,10 @@ def farthest(rows: graphs.Rows, masses: Sequence[Fraction], top: int) -> Fractio
     scale = lcm(*(mass.denominator for mass in masses))
     whole = [int(mass * scale) for mass in masses]
     require(sum(whole) == 0, f"the masses {masses} do not add up to 0")
-    found = max(
+    largest = max(
         sum(m * f for m, f in zip(whole, values, strict=True)) for values in potentials(rows, top)
     )
-    return Fraction(found, scale)
+    return Fraction(largest, scale)
 
 
 def mean_moves(sides: Sides, weight: Weight) -> Fraction:

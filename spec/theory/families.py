@@ -302,17 +302,17 @@ def obligation_limited(claimed: Callable[..., Limited] = limited) -> int:
         theta, density = family.natural(parameter), cache(textbook)
         for low, high in ((ends[0], ends[1]), (ends[0], ends[2]), (ends[1], ends[2])):
             for outside in ("clip", "mask"):
-                found = claimed(family, theta, low, high, outside)
+                law = claimed(family, theta, low, high, outside)
                 mean, variance, share = _by_hand(family, density, theta, low, high, outside)
                 h = 1e-5 / math.sqrt(whole(family, theta).variance)
                 up, down = (claimed(family, theta + s * h, low, high, outside) for s in (1, -1))
                 slope = (up.mean - down.mean) / (2 * h)
                 wanted = f"{mean}, {variance}, {share}, {slope}"
-                case = f"{name}, {low} to {high}, {outside}: {found}, not {wanted}"
-                require(abs(found.mean - mean) < 1e-8 * (1 + abs(mean)), case)
-                require(abs(found.variance - variance) < 1e-8 * (1 + variance), case)
-                require(abs(found.inside - share) < 1e-8, case)
-                require(found.slope > 0 and abs(found.slope - slope) < 1e-5 * found.slope, case)
+                case = f"{name}, {low} to {high}, {outside}: {law}, not {wanted}"
+                require(abs(law.mean - mean) < 1e-8 * (1 + abs(mean)), case)
+                require(abs(law.variance - variance) < 1e-8 * (1 + variance), case)
+                require(abs(law.inside - share) < 1e-8, case)
+                require(law.slope > 0 and abs(law.slope - slope) < 1e-5 * law.slope, case)
                 cases += 1
     return cases
 

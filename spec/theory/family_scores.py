@@ -71,8 +71,8 @@ def obligation_scores_add_up(claimed: Callable[[Any], Any] = information) -> int
             def slope(t: Any, wave: Any = wave, reach: Any = reach) -> Any:
                 return (2 * wave * mp.sin(wave * t)) ** 2 / reach
 
-            found = mp.quad(slope, mp.linspace(-reach, reach, 5))
-            require(abs(found / claimed(reach) - 1) < 1e-6, f"{reach}: {found}")
+            integral = mp.quad(slope, mp.linspace(-reach, reach, 5))
+            require(abs(integral / claimed(reach) - 1) < 1e-6, f"{reach}: {integral}")
             for estimate in _ESTIMATES:
                 score, square = _averages(estimate, prior, reach)
                 least = 1 - mp.sqrt(square * claimed(reach))

@@ -33,10 +33,10 @@ def votes(images: Images, region: Region) -> Vector:
     """Return, for each column, how many records within two radii of the center are farthest from
     it in that column, the first of the farthest.
     """
-    found = [0] * len(region.center)
+    counts = [0] * len(region.center)
     for y, often in inside(images, Region(region.center, 2 * region.radius)).items():
-        found[max(range(len(y)), key=lambda j: abs(y[j]))] += often
-    return tuple(found)
+        counts[max(range(len(y)), key=lambda j: abs(y[j]))] += often
+    return tuple(counts)
 
 
 @states(_VOTES)
@@ -128,8 +128,8 @@ def obligation_box(claimed: Box = box) -> int:
         for named in (0, 1, 3, (d - 1) // 2):
             counts = [each + more * (j < named) for j in range(d)]
             gamma = max(Fraction(named * more, sum(counts)), Fraction(1, 100))
-            found = claimed(counts, noise, gamma, 7)
-            require(found == (7,) * named + (OPEN,) * (d - named), f"{d}, {each}, {named}: {found}")
+            sides = claimed(counts, noise, gamma, 7)
+            require(sides == (7,) * named + (OPEN,) * (d - named), f"{d}, {each}, {named}: {sides}")
             fewer = [each + int(3 * chance) * (j < named) for j in range(d)]
             require(set(claimed(fewer, noise, gamma, 7)) == {OPEN}, f"{d}, {each}, {named}: cut")
             if named:

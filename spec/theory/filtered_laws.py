@@ -105,15 +105,15 @@ def _delta_after(
     if i and hasattr(own, "mu_squared"):
         square = _gaussian_rest(p, q, prefix)
         return gaussian_profile(square, epsilon) if square else max(mp.mpf(0), 1 - mp.exp(epsilon))
-    found: Any = mp.mpf(0)
+    delta: Any = mp.mpf(0)
     outcomes, beyond = own.most_outcomes()
     for outcome in outcomes:
         mass, others = (real(law.probability(outcome, real_exponential)) for law in (own, other))
         if mass:
             left = epsilon - mp.log(mass / others) if others else -mp.inf
             rest = _delta_after(p, q, left, (*prefix, outcome)) if others else 1
-            found += mass * rest
-    return found + beyond
+            delta += mass * rest
+    return delta + beyond
 
 
 def _gaussian_rest(p: TranscriptLaw, q: TranscriptLaw, prefix: tuple[Outcome, ...]) -> Fraction:

@@ -166,7 +166,7 @@ def _kept(points: Points, chances: list[float]) -> Iterator[tuple[int, Fraction,
     """Yield the number and the sum of kept records, with their probability; sums of weights as
     floats.
     """
-    found: dict[tuple[int, Fraction], float] = defaultdict(float)
+    shares: dict[tuple[int, Fraction], float] = defaultdict(float)
     binomials = [
         [comb(m, k) * p**k * (1 - p) ** (m - k) for k in range(m + 1)]
         for (_, m), p in zip(points, chances, strict=True)
@@ -177,8 +177,8 @@ def _kept(points: Points, chances: list[float]) -> Iterator[tuple[int, Fraction,
             share *= law[k]
         if share > 1e-16:
             total = sum((x * k for (x, _), k in zip(points, kept, strict=True)), Fraction(0))
-            found[sum(kept), total] += share
-    for (number, total), share in found.items():
+            shares[sum(kept), total] += share
+    for (number, total), share in shares.items():
         yield number, total, share
 
 
@@ -256,9 +256,9 @@ def obligation_composition(
         sides = laws(release, _points(*left), _points(*right))
         for p, q in (sides, sides[::-1]):
             for epsilon in (0, 1, 2, 4, 8, MOST):
-                found = hockey_stick(p, q, epsilon)
+                excess = hockey_stick(p, q, epsilon)
                 most = gaussian_profile(claimed(release), Fraction(epsilon)) + real(delta(release))
-                case = f"{name}, {adjacency}, epsilon = {epsilon}: {found} > {mp.nstr(most, 8)}"
-                require(found <= most + LOST, case)
+                case = f"{name}, {adjacency}, epsilon = {epsilon}: {excess} > {mp.nstr(most, 8)}"
+                require(excess <= most + LOST, case)
                 cases += 1
     return cases

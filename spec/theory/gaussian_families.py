@@ -46,12 +46,12 @@ def tilted(means: Numbers, variances: Numbers, s: Any, indices: tuple[int, ...])
         if not rest:
             return mp.mpf(1)
         i, others = rest[0], rest[1:]
-        found = means[i] / forms[i] * moment(others)
+        total = means[i] / forms[i] * moment(others)
         for place, j in enumerate(others):
             if i == j:
                 pair = (*others[:place], *others[place + 1 :])
-                found += variances[i] / forms[i] * moment(pair)
-        return found
+                total += variances[i] / forms[i] * moment(pair)
+        return total
 
     return phi * moment(indices)
 
@@ -275,10 +275,10 @@ def obligation_limited(claimed: Callable[..., Any] = limited) -> int:
     return cases
 
 
-def _same(found: Any, wanted: Any, case: str) -> int:
-    off = abs(found - wanted)
+def _same(value: Any, wanted: Any, case: str) -> int:
+    off = abs(value - wanted)
     require(
-        off <= mp.mpf(10) ** -8 * (abs(wanted) + mp.mpf(10) ** -6), f"{case}: {found}, not {wanted}"
+        off <= mp.mpf(10) ** -8 * (abs(wanted) + mp.mpf(10) ** -6), f"{case}: {value}, not {wanted}"
     )
     return 1
 
@@ -298,7 +298,7 @@ def fisher(precision: Any, mean: Numbers) -> Any:
         return -mp.log(mp.det(matrix)) / 2 + (h.T * mp.inverse(matrix) * h)[0] / 2
 
     step, n = mp.mpf(10) ** -6, len(theta)
-    found = mp.matrix(n, n)
+    information = mp.matrix(n, n)
     for i, j in combinations_with_replacement(range(n), 2):
         parts = [
             a
@@ -306,8 +306,8 @@ def fisher(precision: Any, mean: Numbers) -> Any:
             * partition([t + step * (a * (k == i) + b * (k == j)) for k, t in enumerate(theta)])
             for a, b in product((1, -1), repeat=2)
         ]
-        found[i, j] = found[j, i] = mp.fsum(parts) / (4 * step**2)
-    return found
+        information[i, j] = information[j, i] = mp.fsum(parts) / (4 * step**2)
+    return information
 
 
 @states(_CURVATURE)

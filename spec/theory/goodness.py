@@ -135,13 +135,13 @@ def _supremum(levels: Iterator[Level], n: int) -> Any:
     def distance(k: int, t: Any) -> Any:
         return abs(mp.mpf(k) / n - _tail(t)) * t**2
 
-    found = mp.mpf(0)
+    supremum = mp.mpf(0)
     for k, (low, high) in enumerate(zip(least, largest, strict=True)):
         ends = [t for t in (low, high) if low <= high and t < mp.inf]
         inside = _stationary(mp.mpf(k) / n) if 2 * k < n else mp.mpf(0)
         ends += [inside] if low < inside < high else []
-        found = max([found, *(distance(k, t) for t in ends)])
-    return found
+        supremum = max([supremum, *(distance(k, t) for t in ends)])
+    return supremum
 
 
 def _stationary(share: Any) -> Any:
@@ -186,23 +186,23 @@ def broken(
     n, d = len(rows), len(rows[0])
     about = (0,) * d if mu is None else mu
     rows = [tuple(x - m for x, m in zip(row, about, strict=True)) for row in rows]
-    center, found = mean(rows), set()
+    center, conditions = mean(rows), set()
     squares = [mp.fsum(x * x for x in row) for row in rows]
     if max(squares) > real(factor) ** 2 * d * mp.log(real(n / tau)):
-        found.add(1)
+        conditions.add(1)
     looked = [rows] if is_decided(rows) else [[(row[j],) for row in rows] for j in range(d)]
     allowed = real(gamma) / mp.log(d * mp.log(real(d / (gamma * tau))))
     if any(farthest(some) > allowed for some in looked):
-        found.add(2)
+        conditions.add(2)
     if mp.fsum(c * c for c in center) > real(gamma) ** 2:
-        found.add(3)
+        conditions.add(3)
     moments = mp.matrix(d, d)
     for i, j in product(range(d), repeat=2):
         moments[i, j] = mp.fsum(row[i] * row[j] for row in rows) / n - (i == j)
     values = [moments[0, 0]] if d == 1 else list(mp.eigsy(moments, eigvals_only=True))
     if max(abs(value) for value in values) > real(gamma):
-        found.add(4)
-    return found
+        conditions.add(4)
+    return conditions
 
 
 # --- obligations --------------------------------------------------------------------------------

@@ -122,8 +122,8 @@ def obligation_median_of_runs(claimed: Callable[[Sequence[Fraction]], Fraction] 
         for values in combinations_with_replacement(places, count):
             for place, a in product(places[:7], (Fraction(0), Fraction(1), Fraction(3, 2))):
                 if 2 * sum(abs(v - place) <= a for v in values) > count:
-                    found = claimed(values)
-                    require(abs(found - place) <= a, f"{values}: {found}, {a} about {place}")
+                    middle = claimed(values)
+                    require(abs(middle - place) <= a, f"{values}: {middle}, {a} about {place}")
                     cases += 1
     return cases
 

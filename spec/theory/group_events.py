@@ -116,11 +116,11 @@ BUDGETS = tuple(
 
 def _iterated(epsilon: Fraction, delta: Fraction, n: int, q: Any) -> list[Any]:
     """Compute p_0 = q, ..., p_n step by step."""
-    e, d, found = mp.exp(real(epsilon)), real(delta), [mp.mpf(q)]
+    e, d, chances = mp.exp(real(epsilon)), real(delta), [mp.mpf(q)]
     for _ in range(n):
-        p = found[-1]
-        found.append(min(mp.mpf(1), e * p + d, 1 - (1 - p - d) / e))
-    return found
+        p = chances[-1]
+        chances.append(min(mp.mpf(1), e * p + d, 1 - (1 - p - d) / e))
+    return chances
 
 
 @states(RECURSION)

@@ -39,8 +39,8 @@ def scale(parameters: Parameters) -> Fraction:
     """Return the noise scale: every group that changes moves two counts by one, and all may move
     the same two.
     """
-    found: Fraction = parameters["noise_multiplier"] * moved(parameters["adjacency"])
-    return found * (2 if parameters["noise"] == "laplace" else ROOT)
+    noise: Fraction = parameters["noise_multiplier"] * moved(parameters["adjacency"])
+    return noise * (2 if parameters["noise"] == "laplace" else ROOT)
 
 
 def model(parameters: Parameters, counts: Counts, threshold: int) -> ThresholdedLaw:
@@ -113,15 +113,15 @@ def moved_pairs(
     """Return the pairs of laws of all votes of 5 groups for 4 buckets in which as many votes as
     may change differ; one pair for each set of counts on the buckets that differ.
     """
-    found = {}
+    law_pairs = {}
     for left, right in product(_tables(5, 4), repeat=2):
         if sum(abs(a - b) for a, b in zip(left, right, strict=True)) <= 2 * moved(
             parameters["adjacency"]
         ):
             sides = [tuple((i, c) for i, c in enumerate(t) if c) for t in (left, right)]
             own, other = (model(parameters, side, threshold) for side in sides)
-            found[tuple(own.differing(other))] = own, other
-    return list(found.values())
+            law_pairs[tuple(own.differing(other))] = own, other
+    return list(law_pairs.values())
 
 
 def base(adjacency: Adjacency, noise: str, delta: str) -> dict[str, Any]:

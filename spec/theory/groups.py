@@ -61,11 +61,11 @@ class Hash:
 
     def fingerprint(self, record: Cells) -> int:
         """Return the sum of an odd number for each column times its cell, modulo 2^64."""
-        found = 0
+        total = 0
         for i, cell in enumerate(record):
             factor = mixed(((i + 1) * GOLDEN + mixed(self.key)) % _WORD) | 1
-            found += cell * (factor if self.factors is None else self.factors[i])
-        return found % _WORD
+            total += cell * (factor if self.factors is None else self.factors[i])
+        return total % _WORD
 
     def group(self, slot: Slot) -> int:
         """Return the group of a slot, from 0 to groups - 1."""
@@ -84,19 +84,19 @@ class Hash:
 def slots(records: Sequence[Cells]) -> list[Slot]:
     """Return each record with the number of equal ones before it."""
     before: Counter[Cells] = Counter()
-    found = []
+    copies = []
     for record in records:
-        found.append((record, before[record]))
+        copies.append((record, before[record]))
         before[record] += 1
-    return found
+    return copies
 
 
 def members(records: Sequence[Cells], by: Any) -> list[Group]:
     """Return each group's records, in their places."""
-    found: list[list[Slot]] = [[] for _ in range(by.groups)]
+    by_group: list[list[Slot]] = [[] for _ in range(by.groups)]
     for slot in slots(records):
-        found[by.group(slot)].append(slot)
-    return [[record for record, _ in sorted(group, key=by.place)] for group in found]
+        by_group[by.group(slot)].append(slot)
+    return [[record for record, _ in sorted(group, key=by.place)] for group in by_group]
 
 
 # --- a group's vote -----------------------------------------------------------------------------
@@ -188,8 +188,8 @@ def obligation_group_buckets(claimed: Callable[[Adjacency], int] = moved) -> int
     """
     cases = 0
     for adjacency in Adjacency:
-        found, looked_at = _largest_changes(adjacency)
-        require(found == {claimed(adjacency)}, f"{adjacency}: {found}, not {claimed(adjacency)}")
+        moves, looked_at = _largest_changes(adjacency)
+        require(moves == {claimed(adjacency)}, f"{adjacency}: {moves}, not {claimed(adjacency)}")
         cases += looked_at
     return cases
 
@@ -214,8 +214,8 @@ def obligation_buckets() -> int:
     is below all others.
     """
     values = sorted(Fraction(p, q) for p, q in product(range(70), (1, 2, 3, 64, 1000)))
-    found = [bucket(value) for value in values]
-    require(found == sorted(found), f"buckets do not rise: {found}")
-    for value, b in zip(values, found, strict=True):
+    buckets = [bucket(value) for value in values]
+    require(buckets == sorted(buckets), f"buckets do not rise: {buckets}")
+    for value, b in zip(values, buckets, strict=True):
         require(not value or Fraction(4) ** b <= value < 4 * Fraction(4) ** b, f"{value} in {b}")
     return len(values)

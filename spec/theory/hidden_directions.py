@@ -168,7 +168,7 @@ def _between(
     weight = share * float(counted)
     step = float(hidden.high - hidden.low) / _NODES
     places = [float(hidden.low) + step * (i + 0.5) for i in range(_NODES)]
-    found = []
+    points = []
     for middle, half in _planes():
         ends = middle - half, middle + half
         inside = (1 - share) * (_below(ends[1]) - _below(ends[0]))
@@ -180,8 +180,8 @@ def _between(
             number += share * mass / _NODES
             by_u += weight * a * mass / _NODES
             by_w += weight * (_density(first) - _density(last)) / _NODES
-        found.append((by_u**2 + by_w**2 + (hidden.d - 1) * inside / hidden.n, number))
-    return tuple(found)
+        points.append((by_u**2 + by_w**2 + (hidden.d - 1) * inside / hidden.n, number))
+    return tuple(points)
 
 
 def slab_error(
@@ -292,8 +292,8 @@ def obligation_signal(claimed: Callable[[Hidden], Any] = signal) -> int:
         most = claimed(hidden)
         with mp.workdps(15):
             added = {name: abs(_added(hidden, weight)) for name, weight in _WEIGHTS.items()}
-        for name, found in added.items():
-            require(found <= most, f"d = {d}, from {low}, {name}: {found}, stated {most}")
+        for name, strength in added.items():
+            require(strength <= most, f"d = {d}, from {low}, {name}: {strength}, stated {most}")
             cases += 1
         sphere = added["on a sphere"]
         require(8 * sphere >= 7 * most, f"d = {d}, from {low}: {sphere}, stated {most}")
@@ -387,14 +387,14 @@ def obligation_no_second_moment_where_drawn_in(
 def _shown_above(claimed: Fraction, hidden: Hidden, radius: float, counted: Fraction) -> int:
     """Require an error above ``claimed`` for every share of the budget, and near it for the
     best."""
-    mu_squared, found = most_gaussian(1, mp.mpf("1e-6")), []
+    mu_squared, errors = most_gaussian(1, mp.mpf("1e-6")), []
     for k in range(99):
         part = k * _STEP
         error = least_error(hidden, mu_squared, radius, part + _STEP, 1 - part, counted)
         require(error > claimed, f"{part} for the moment: {error} is not above {claimed}")
-        found.append(error)
-    require(min(found) < claimed * Fraction(11, 10), f"at least {min(found)}, stated {claimed}")
-    return len(found)
+        errors.append(error)
+    require(min(errors) < claimed * Fraction(11, 10), f"at least {min(errors)}, stated {claimed}")
+    return len(errors)
 
 
 def least_counted(hidden: Hidden) -> Fraction:

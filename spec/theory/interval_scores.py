@@ -148,8 +148,8 @@ def _averages(family: Family, estimate: Callable[[Any], Any], center: Any, reach
 
     places = [reach * (2 * mp.mpf(k) / 40 - 1) for k in range(41)]  # Simpson's rule
     weights = [(1 if k in (0, 40) else 4 if k % 2 else 2) / mp.mpf(120) for k in range(41)]
-    found = [at(place) for place in places]
-    return tuple(mp.fsum(w * v[i] for w, v in zip(weights, found, strict=True)) for i in (0, 1))
+    values = [at(place) for place in places]
+    return tuple(mp.fsum(w * v[i] for w, v in zip(weights, values, strict=True)) for i in (0, 1))
 
 
 @states(INTERVALS)

@@ -59,20 +59,20 @@ def hockey_stick(
     """Return sup over events S of P(S) - e^epsilon Q(S); where nothing is kept a mean is never
     released.
     """
-    scale, found = float(release.scale), 0.0
+    scale, excess = float(release.scale), 0.0
     most = max(len(left), len(right))
     width = int(10 * scale) + 2
     for seen in range(most - shift - width, most - shift + width + 1):
         p, q = (mass_at(seen + shift - len(kept), scale) for kept in (left, right))
         if seen < 1:
-            found += max(0.0, p - exp(epsilon) * q)
+            excess += max(0.0, p - exp(epsilon) * q)
         elif not (left and right):  # one side always stops, which distinguishes the two
-            found += p
+            excess += p
         else:
             apart = abs(Fraction(sum(left), len(left)) - Fraction(sum(right), len(right)))
             noise = 2 * release.multiplier / seen
-            found += two_normals(p, q, float(apart / noise), epsilon)
-    return found
+            excess += two_normals(p, q, float(apart / noise), epsilon)
+    return excess
 
 
 def _pairs() -> Iterator[tuple[Radii, Radii]]:
@@ -101,13 +101,13 @@ def obligation_kept_release(claimed: Callable[[KeptRelease], int] = least_shift)
         for pair in _pairs():
             for left, right in (pair, pair[::-1]):
                 for epsilon in (0, 1, 4, 8):
-                    found = hockey_stick(release, shift, left, right, epsilon)
+                    excess = hockey_stick(release, shift, left, right, epsilon)
                     curve = gaussian_profile(release.mu_squared, Fraction(epsilon))
                     most = float(curve + real(release.rare))
                     case = f"{release}, shift {shift}, {len(left)} and {len(right)}, {epsilon}"
-                    require(found <= most + LOST, f"{case}: {found} > {mp.nstr(most, 8)}")
+                    require(excess <= most + LOST, f"{case}: {excess} > {mp.nstr(most, 8)}")
                     if epsilon == 8:
-                        nearest = max(nearest, found / float(release.rare))
+                        nearest = max(nearest, excess / float(release.rare))
                     cases += 1
     require(nearest >= 0.5, f"at most {nearest} of the event's probability")
     return cases

@@ -169,9 +169,9 @@ def _line(low: Any, high: Any, m: Any) -> tuple[Any, Any, Any]:
     return mass, mean, square
 
 
-def _near(found: Any, wanted: Any, case: str, digits: int = 9) -> None:
-    off = abs(found - wanted)
-    require(off < mp.mpf(10) ** -digits * (1 + abs(wanted)), f"{case}: {found}, not {wanted}")
+def _near(value: Any, wanted: Any, case: str, digits: int = 9) -> None:
+    off = abs(value - wanted)
+    require(off < mp.mpf(10) ** -digits * (1 + abs(wanted)), f"{case}: {value}, not {wanted}")
 
 
 @states(_OURS, _REMARK)
@@ -192,14 +192,14 @@ def _closed_forms(claimed: Callable[..., Limited]) -> int:
     for low, high, m in (("-2", "0.4", "0.3"), ("-0.5", "1.5", "-1"), ("-2", "2", "1")):
         ends, m = (mp.mpf(low), mp.mpf(high)), mp.mpf(m)
         own = claimed(Cut(1, mp.mpf(2), *ends), m, mp.mpf(0))
-        for found, wanted in zip(
+        for value, wanted in zip(
             (own.inside, own.along, own.covariance[0]), _line(*ends, m), strict=True
         ):
-            _near(found, wanted, f"a line, {ends}, {m}")
+            _near(value, wanted, f"a line, {ends}, {m}")
         wide = claimed(Cut(3, mp.mpf(11), mp.mpf(-11), ends[1]), m, mp.mpf("0.7"))
         mass, mean, square = _line(mp.mpf(-11), ends[1], m)
         case = f"a wide ball, {ends}, {m}"
-        for found, wanted in (
+        for value, wanted in (
             (wide.inside, mass),
             (wide.along, mean),
             (wide.covariance[0], square),
@@ -208,7 +208,7 @@ def _closed_forms(claimed: Callable[..., Limited]) -> int:
             (wide.covariance[2], 1),
             (wide.beside, 1),
         ):
-            _near(found, wanted, case)
+            _near(value, wanted, case)
         cases += 2
     return cases
 

@@ -130,8 +130,8 @@ def obligation_whitening(claimed: Callable[[Rows, Any], Whitening] = whitening) 
     for covariance in _COVARIANCES:
         d = range(len(covariance))
         center = tuple(3.25 * math.sqrt(covariance[j][j]) for j in d)
-        found = claimed(covariance, center)
-        public = found.map
+        transform = claimed(covariance, center)
+        public = transform.map
         rows = [
             [
                 real(Fraction(c) * public.unit / 2**public.shift / cell)
@@ -151,8 +151,8 @@ def obligation_whitening(claimed: Callable[[Rows, Any], Whitening] = whitening) 
             record = tuple(Fraction(center[j] + steps[j] * math.sqrt(covariance[j][j])) for j in d)
             image = public.image(record)
             for j in d:
-                told = found.center[j] + sum(
-                    Fraction(float(b)) * y for b, y in zip(found.back[j], image, strict=True)
+                told = transform.center[j] + sum(
+                    Fraction(float(b)) * y for b, y in zip(transform.back[j], image, strict=True)
                 )
                 deviation = math.sqrt(covariance[j][j])
                 off = float(abs(told - record[j])) / deviation
@@ -160,7 +160,7 @@ def obligation_whitening(claimed: Callable[[Rows, Any], Whitening] = whitening) 
             normal = tuple(1.0 / math.sqrt(covariance[j][j]) for j in d)
             place = sum(Fraction(a) * x for a, x in zip(normal, record, strict=True))
             for side in (-1, 1):
-                plane = of_images(HalfSpace(normal, place + Fraction(side, 2**13)), found)
+                plane = of_images(HalfSpace(normal, place + Fraction(side, 2**13)), transform)
                 at = sum(Fraction(a) * y for a, y in zip(plane.normal, image, strict=True))
                 require(
                     (at <= Fraction(plane.bound)) is (side > 0), f"{covariance}, {record}: {side}"

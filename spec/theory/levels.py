@@ -76,9 +76,9 @@ def obligation_level_counts(
     """
     cases = 0
     for adjacency in Adjacency:
-        found, looked_at = _largest_move(adjacency)
-        case = "{}: moves by {}, one way: {}".format(adjacency, *found)
-        require(found == claimed(adjacency), case)
+        moves, looked_at = _largest_move(adjacency)
+        case = "{}: moves by {}, one way: {}".format(adjacency, *moves)
+        require(moves == claimed(adjacency), case)
         cases += looked_at
     return cases
 

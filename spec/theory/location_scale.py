@@ -119,15 +119,15 @@ def _pieces(family: Known, cuts: list[float]) -> list[list[Pair]]:
     """
     first, last = family.window
     ends = [first, *(min(max(cut, first), last) for cut in sorted(cuts)), last]
-    found = []
+    pieces = []
     for a, b in pairwise(ends):
         own, count = [], 2 * max(_FEWEST, math.ceil(_PER_UNIT * (b - a)))
         for i in range(count + 1):
             weight = 1 if i in (0, count) else 4 if i % 2 else 2
             y = a + (b - a) * i / count
             own.append((y, weight * (b - a) / count * math.exp(family.log(y))))
-        found.append(own)
-    return found
+        pieces.append(own)
+    return pieces
 
 
 @lru_cache(maxsize=16)
@@ -145,8 +145,8 @@ def constants(family: Known) -> Constants:
     median = _root(lambda y: between(family.window[0], y) - 0.5, *family.window)
     far = family.window[1] - family.window[0]
     distance = _root(lambda h: between(median - h, median + h) - 0.5, 0.0, far)
-    found = mean, math.sqrt(variance), median, distance
-    return Constants(*(round(1024 * one) / 1024 for one in found))
+    values = mean, math.sqrt(variance), median, distance
+    return Constants(*(round(1024 * one) / 1024 for one in values))
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
@@ -270,12 +270,12 @@ def obligation_moments(claimed: Callable[..., Moments] = moments) -> int:
     cases = 0
     with mp.workdps(DIGITS):
         for (name, density), (m, s), where in product(_textbook(), _LAWS, _WHERE):
-            found = claimed(_BY_NAME[name], m, s, where)
+            averages = claimed(_BY_NAME[name], m, s, where)
             *expected, spread = _by_hand(_BY_NAME[name], density, (m, s), where)
-            case = f"{name}, {m}, {s}, {where}: {found}, {expected}"
-            pairs = zip((found.first, found.second, found.inside), expected, strict=True)
+            case = f"{name}, {m}, {s}, {where}: {averages}, {expected}"
+            pairs = zip((averages.first, averages.second, averages.inside), expected, strict=True)
             require(all(abs(a - b) < mp.mpf(10) ** -7 for a, b in pairs), case)
-            require(abs(found.variances[1] - spread) < mp.mpf(10) ** -7, case)
+            require(abs(averages.variances[1] - spread) < mp.mpf(10) ** -7, case)
             cases += 1
     return cases
 

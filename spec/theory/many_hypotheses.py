@@ -111,12 +111,12 @@ def drawn(success: Callable[[int], Any], n: int, apart: Any) -> Any:
     t = _number(apart)
     if t == 1:
         return success(n)
-    mass, found, left, m = (1 - t) ** n, mp.mpf(0), mp.mpf(1), 0
+    mass, chance, left, m = (1 - t) ** n, mp.mpf(0), mp.mpf(1), 0
     block = max(1, int(n * t) // _BLOCKS)
     while m <= n and left > _LEFT:
-        found, left = found + mass * success(-(-m // block) * block), left - mass
+        chance, left = chance + mass * success(-(-m // block) * block), left - mass
         mass, m = mass * (n - m) / (m + 1) * t / (1 - t), m + 1
-    return min(mp.mpf(1), found + max(left, mp.mpf(0)))
+    return min(mp.mpf(1), chance + max(left, mp.mpf(0)))
 
 
 def _number(value: Any) -> Any:
@@ -181,9 +181,9 @@ def obligation_success(claimed: Callable[..., Any] = most_success) -> int:
             case = f"{adjacency}, {epsilon}, {delta}, {count}: {most}, not {best}"
             require(abs(most - best) <= _NEAR, case)
             group = changed(epsilon, delta, 5)
-            found = [claimed(group, k, adjacency) for k in (2, 30, 10**40, None)]
-            falls = all(a >= b - near for a, b in pairwise(found))
-            require(falls and abs(found[2] - found[3]) <= _NEAR, f"{case}; {found}")
+            chances = [claimed(group, k, adjacency) for k in (2, 30, 10**40, None)]
+            falls = all(a >= b - near for a, b in pairwise(chances))
+            require(falls and abs(chances[2] - chances[3]) <= _NEAR, f"{case}; {chances}")
             cases += 1
     return cases
 

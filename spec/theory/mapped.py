@@ -114,10 +114,10 @@ def _largest(
     query: Callable[[Sequence[Record]], Vector], universe: Sequence[Record], adjacency: Adjacency
 ) -> int:
     known: dict[Sequence[Record], Vector] = {}
-    found = 0
+    largest = 0
     for pair in neighbors(universe, 2, adjacency):
         for records in pair:
             if records not in known:
                 known[records] = query(records)
-        found = max(found, squared_distance(known[pair[0]], known[pair[1]]))
-    return found
+        largest = max(largest, squared_distance(known[pair[0]], known[pair[1]]))
+    return largest

@@ -89,10 +89,10 @@ def unit_sensitivity(spread: Fraction, width: int) -> int:
     number is a^2 + width + sqrt(4 a^2 width), compared with integers exactly.
     """
     plain, under_root = (UNIT / spread) ** 2 + width, 4 * (UNIT / spread) ** 2 * width
-    found = math.ceil(plain) + math.isqrt(math.floor(under_root))
-    while found < plain or (found - plain) ** 2 < under_root:
-        found += 1
-    return found
+    bound = math.ceil(plain) + math.isqrt(math.floor(under_root))
+    while bound < plain or (bound - plain) ** 2 < under_root:
+        bound += 1
+    return bound
 
 
 def stated_for_unit(statement: Sensitivity) -> int | None:
@@ -186,8 +186,8 @@ def _shown_to_move(total: Sum, claimed: Callable[[int, Adjacency], int]) -> int:
         where = f"about {point} within {radius}, {adjacency}"
         moves = list(_moves(point, radius, adjacency, total))
         most = claimed(radius, adjacency)
-        found = max(square for *_, square in moves)
-        require(found == most, f"{where}: the sum moves by {found} squared, not {most}")
+        farthest = max(square for *_, square in moves)
+        require(farthest == most, f"{where}: the sum moves by {farthest} squared, not {most}")
         masked = masked_sum_sensitivity(radius, weight(radius), adjacency)
         require(most == masked, f"{where}: {most}, and a masked sum {masked}")
         for spread in (Fraction(1, 3), Fraction(7), Fraction(10**6 + 1, 3)):

@@ -87,7 +87,7 @@ def _below(gap: int, a: Any) -> Any:
 def named(things: int, shares: Shares, a: Any, threshold: int, *, empty: bool = False) -> list[Any]:
     """Compute the probability that each bin is named; what is missing to 1 is that of none. empty:
     bins that hold nothing are released too."""
-    found = [mp.mpf(0)] * len(shares)
+    chances = [mp.mpf(0)] * len(shares)
     for counts in _counts(things, len(shares)):
         mass = real(_mass(counts, shares))
         if not mass:
@@ -96,8 +96,8 @@ def named(things: int, shares: Shares, a: Any, threshold: int, *, empty: bool = 
         for k, value in product(there, range(threshold, things + 60)):
             own = (1 - a) / (1 + a) * a ** abs(value - counts[k])
             others = (_below(value - counts[j] + (j > k), a) for j in there if j != k)
-            found[k] += mass * own * mp.fprod(others)
-    return found
+            chances[k] += mass * own * mp.fprod(others)
+    return chances
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -121,9 +121,9 @@ def obligation_rarely_named(claimed: Callable[..., Any] = rarely_named) -> int:
     cases, nearest = 0, mp.mpf(0)
     for shares, things, scale, threshold in product(_WORLDS, (1, 3, 5), (1, 2), (1, 3)):
         a = mp.exp(-1 / mp.mpf(scale))
-        found = named(things, shares, a, threshold)
-        require(mp.fsum(found) <= 1 + mp.mpf("1e-12"), f"{shares}, {things}: {found}")
-        for share, one in zip(shares, found, strict=True):
+        chances = named(things, shares, a, threshold)
+        require(mp.fsum(chances) <= 1 + mp.mpf("1e-12"), f"{shares}, {things}: {chances}")
+        for share, one in zip(shares, chances, strict=True):
             most = real(Fraction(claimed(things, share)))
             require(one <= most, f"{shares}, {things}, {scale}, {threshold}: {one}, {most}")
             nearest = max(nearest, one / most) if most else nearest
@@ -133,7 +133,7 @@ def obligation_rarely_named(claimed: Callable[..., Any] = rarely_named) -> int:
             for k, p in enumerate(shares)
             if k != fullest
         )
-        require(1 - found[fullest] <= lost, f"{shares}, {things}: {1 - found[fullest]}, {lost}")
+        require(1 - chances[fullest] <= lost, f"{shares}, {things}: {1 - chances[fullest]}, {lost}")
         cases += 1
     require(nearest > mp.mpf(1) / 2, f"never near: {nearest}")
     require(named(3, _WORLDS[3], mp.exp(-1), 1, empty=True)[0] > mp.mpf("0.01"), "empty bins")

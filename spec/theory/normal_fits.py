@@ -125,8 +125,8 @@ def masked_moments(variances: Sequence[Any]) -> list[Any]:
     """Return the mass of the unit ball, and the second moments of the records inside."""
     if len(variances) == 2:
         return in_plane(variances, "mask")
-    mass, *found = masked_spectrum(variances, mp.mpf(1))
-    return [mass, *(one / mass for one in found)]
+    mass, *moments = masked_spectrum(variances, mp.mpf(1))
+    return [mass, *(one / mass for one in moments)]
 
 
 def in_plane(variances: Sequence[Any], outside: str) -> list[Any]:
@@ -141,7 +141,7 @@ def in_plane(variances: Sequence[Any], outside: str) -> list[Any]:
     """
     with mp.workdps(30):
         a, b = variances
-        found = [mp.mpf(0)] * 3
+        sums = [mp.mpf(0)] * 3
         for power in _powers():
             x = power * b / a
             whole = 1 + x
@@ -150,9 +150,9 @@ def in_plane(variances: Sequence[Any], outside: str) -> list[Any]:
             radial = (1 - rest * (1 + k / 2) if outside == "mask" else 1 - rest) / k**2
             weight = mp.sqrt(x) / whole
             once = weight * radial / whole
-            found = [found[0] + weight * (1 - rest) / k, found[1] + once, found[2] + once * x]
+            sums = [sums[0] + weight * (1 - rest) / k, sums[1] + once, sums[2] + once * x]
         share = 2 * _STEP / mp.pi / mp.sqrt(a * b)
-        mass, first, second = share * found[0], 2 * share * found[1], 2 * share * found[2]
+        mass, first, second = share * sums[0], 2 * share * sums[1], 2 * share * sums[2]
         if outside == "clip":
             return [mp.mpf(1), first, second]
         return [mass, first / mass, second / mass]
@@ -184,8 +184,8 @@ def _clipped_fit(wanted: Sequence[Any]) -> list[Any]:
     """
 
     def missed(logs: Sequence[Any]) -> list[Any]:
-        found = moments_of([mp.exp(one) for one in logs], "clip")
-        return [m - w for m, w in zip(found, wanted, strict=True)]
+        moments = moments_of([mp.exp(one) for one in logs], "clip")
+        return [m - w for m, w in zip(moments, wanted, strict=True)]
 
     logs = [mp.log(v) - mp.log1p(-mp.fsum(wanted)) for v in wanted]
     now = missed(logs)
@@ -210,9 +210,9 @@ def _masked_fit(wanted: Sequence[Any]) -> list[Any]:
     """
 
     def at(b: Sequence[Any]) -> tuple[Any, list[Any]]:
-        mass, *found = masked_moments([1 / one for one in b])
+        mass, *moments = masked_moments([1 / one for one in b])
         value = mp.fdot(b, wanted) / 2 + mp.log(mass) - mp.fsum(map(mp.log, b)) / 2
-        return value, [(w - m) / 2 for m, w in zip(found, wanted, strict=True)]
+        return value, [(w - m) / 2 for m, w in zip(moments, wanted, strict=True)]
 
     b = [max(1 / w, 1 / MOST) for w in wanted]
     value, now = at(b)
@@ -252,9 +252,9 @@ def _newton(
         later = gradient([one + by * (k == i) for k, one in enumerate(at)])
         for row, k in enumerate(free):
             slopes[row, j] = (later[k] - now[k]) * sizes[k] * 10**7
-    found = mp.lu_solve(slopes, mp.matrix([-now[i] * sizes[i] for i in free]))
+    solution = mp.lu_solve(slopes, mp.matrix([-now[i] * sizes[i] for i in free]))
     step = [mp.mpf(0)] * len(at)
-    for i, one in zip(free, found, strict=True):
+    for i, one in zip(free, solution, strict=True):
         step[i] = one * sizes[i]
     return step
 
@@ -312,8 +312,8 @@ def obligation_mean_response(claimed: Callable[[int, Any], Any] = mean_response)
             expected = mp.quad(
                 term, sorted({mp.mpf(0), bound / 50, bound, mp.mpf(4 * d), mp.mpf(90 + 6 * d)})
             )
-            found = claimed(d, bound)
-            require(abs(found / expected - 1) < 1e-8, f"{d}, {bound}: {found}, not {expected}")
+            factor = claimed(d, bound)
+            require(abs(factor / expected - 1) < 1e-8, f"{d}, {bound}: {factor}, not {expected}")
             cases += 1
 
         def clipped(m: Any, r: Any = radius) -> Any:
@@ -341,10 +341,10 @@ def obligation_variances(claimed: Callable[..., list[Any]] = variances_of) -> in
         for one in asked:
             wanted = [mp.mpf(v) for v in one]
             variances = claimed(wanted, outside)
-            found = moments_of(variances, outside)
-            for a, b, own in zip(found, wanted, variances, strict=True):
+            moments = moments_of(variances, outside)
+            for a, b, own in zip(moments, wanted, variances, strict=True):
                 held = outside == "mask" and own == MOST and a < b
-                require(held or abs(a / b - 1) < 1e-9, f"{outside}, {one}: {found}")
+                require(held or abs(a / b - 1) < 1e-9, f"{outside}, {one}: {moments}")
                 cases += 1
     return cases
 

@@ -53,8 +53,8 @@ def obligation_norms(claimed: Callable[[int, float], Any] = root_mean_square) ->
             for x, p in zip(places, masses, strict=True)
             for y, q in zip(places, masses, strict=True)
         )
-        found = claimed(2, power) ** 2
-        require(abs(found / square - 1) < mp.mpf("0.01"), f"l_{power}: {found}, not {square}")
+        average = claimed(2, power) ** 2
+        require(abs(average / square - 1) < mp.mpf("0.01"), f"l_{power}: {average}, not {square}")
         cases += 2
     for d in (10, 1000):
         one, two, most = (claimed(d, power) for power in (1, 2, mp.inf))

@@ -57,8 +57,8 @@ def bit_sums(
     weight: int = 0,
 ) -> Vector:
     """Return the sum of the records' images, exactly, and the weighted number."""
-    found = [image(record, weights, radius, adjacency) for record in records]
-    total = [sum(z[j] for z in found) for j in range(len(weights))]
+    images = [image(record, weights, radius, adjacency) for record in records]
+    total = [sum(z[j] for z in images) for j in range(len(weights))]
     return (*total, *([weight * len(records)] if weight else []))
 
 

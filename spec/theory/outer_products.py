@@ -88,8 +88,8 @@ def second_moments(
     reach: int | None = None,
 ) -> Vector:
     """Return the packed second moments, exactly, and the weighted number."""
-    found = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
-    inside = [z for z in found if z is not None]
+    terms = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
+    inside = [z for z in terms if z is not None]
     width = len(public.matrix) if public.matrix is not None else len(public.center)
     diagonal = [DIAGONAL * sum(z[i] ** 2 for z in inside) for i in range(width)]
     above = [
@@ -108,9 +108,9 @@ def first_moments(
     reach: int | None = None,
 ) -> Vector:
     """Return the sum of the vectors that images contribute."""
-    found = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
+    terms = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
     width = len(public.matrix) if public.matrix is not None else len(public.center)
-    return total([z for z in found if z is not None], width)
+    return total([z for z in terms if z is not None], width)
 
 
 def first_squared(radius: int, adjacency: Adjacency) -> int:

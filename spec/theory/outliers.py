@@ -133,12 +133,12 @@ def obligation_sure_agreement(claimed: Callable[..., int] = sure_agreement) -> i
         attained = set()
         for crowd, others in _crowds():
             n, counts = len(crowd + others), _degrees(crowd + others)
-            found = agreement(counts) if full is None else soft_weights.agreement(counts, full)
+            agreed = agreement(counts) if full is None else soft_weights.agreement(counts, full)
             least, gamma = claimed(n, len(crowd), full), Fraction(len(others), n)
             by_degree = floor(n * (1 - 6 * gamma + 4 * gamma**2))
             require(full is not None or least == by_degree, f"{n}, {gamma}: {least}")
-            require(found >= least, f"{crowd} and {others}, {full}: {found}, not {least}")
-            if found == least:
+            require(agreed >= least, f"{crowd} and {others}, {full}: {agreed}, not {least}")
+            if agreed == least:
                 attained.add(len(others))
             cases += 1
         require(attained == {0, 1, 2}, f"attained with {attained} outliers, full = {full}")
@@ -155,8 +155,8 @@ def obligation_most_outliers(claimed: Callable[[Fraction | None], Any] = most_ou
         for share, agrees in ((999, True), (1001, False)):
             k = int(claimed(full) * n * share / 1000)
             counts = (n - k,) * (n - k) + (1,) * k
-            found = agreement(counts) if full is None else soft_weights.agreement(counts, full)
-            require((found > 0) is agrees, f"full = {full}, {k} outliers: {found}")
+            agreed = agreement(counts) if full is None else soft_weights.agreement(counts, full)
+            require((agreed > 0) is agrees, f"full = {full}, {k} outliers: {agreed}")
             cases += 1
     return cases
 

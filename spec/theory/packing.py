@@ -153,11 +153,11 @@ def obligation_lattice(
     sizes = ((1, 10, "1"), (1, 60, "3/4"), (2, 8, "1"), (2, 8, "3/2"), (3, 5, "1"), (3, 6, "2"))
     for d, reach, text in sizes:
         alpha = Fraction(text)
-        found = lattice_packing(d, reach, alpha)
-        near = min(squared_distance(a, b) for a, b in combinations(found, 2))
+        means = lattice_packing(d, reach, alpha)
+        near = min(squared_distance(a, b) for a, b in combinations(means, 2))
         require(near > 4 * alpha**2, f"d = {d}: two means are at squared distance {near}")
         least = claimed(d, reach, alpha)
-        require(len(found) >= least > 1, f"d = {d}, R = {reach}: {len(found)} means, not {least}")
+        require(len(means) >= least > 1, f"d = {d}, R = {reach}: {len(means)} means, not {least}")
         cases += 1
     return cases
 

@@ -202,11 +202,11 @@ def recursive_map_after(outcomes: Sequence[Outcome], public: Public) -> State:
         state: State = (start(public.d), real(public.long))
         kappa: Any = real(public.kappa)
         for outcome in outcomes:
-            found = shortened(kappa, *public.slack)
-            if found is None:
+            factors = shortened(kappa, *public.slack)
+            if factors is None:
                 break
-            state = after_recursive(state, outcome, public, found[0])
-            kappa = found[1]
+            state = after_recursive(state, outcome, public, factors[0])
+            kappa = factors[1]
         return state
 
 
@@ -240,11 +240,11 @@ def shortened(kappa: Any, eta: Any, nu: Any) -> tuple[Any, Any] | None:
     """Return (factor of the largest variance, ratio of eigenvalues afterwards), or None unless
     both fall.
     """
-    found = sandwich(kappa, eta, nu, real(THRESHOLD), DIVISOR) if eta < 1 else None
-    if found is None or found[0] <= 0 or found[1] >= 1:
+    bounds = sandwich(kappa, eta, nu, real(THRESHOLD), DIVISOR) if eta < 1 else None
+    if bounds is None or bounds[0] <= 0 or bounds[1] >= 1:
         return None
-    after = kappa * found[1] / found[0]
-    return (found[1], after) if after < kappa else None
+    after = kappa * bounds[1] / bounds[0]
+    return (bounds[1], after) if after < kappa else None
 
 
 def _moved(
@@ -326,7 +326,7 @@ def obligation_certificate(claimed: Callable[..., Any] = certified) -> int:
         least, attained = Fraction(root) ** 2, False
         covariance: Symmetric = (least, Fraction(other) ** 2, 0)
         for (eta, nu), sampled, noise in product(_OFF, (None, *_SIGNED), (None, *_SIGNED)):
-            found = claimed(least, eta, nu)
+            factor = claimed(least, eta, nu)
             off = _ONE if sampled is None else _mirror(sampled)
             moved = (root * root * off[0], other * other * off[1], root * other * off[2])
             jitter = _ONE if noise is None else _mirror(noise)
@@ -334,10 +334,10 @@ def obligation_certificate(claimed: Callable[..., Any] = certified) -> int:
             case = f"S = {covariance}, eta = {eta}, nu = {nu}, {sampled}, {noise}"
             require(_nonnegative(_sum((1, own), (-1, covariance))), f"{case}: U is below S")
             require(
-                _nonnegative(_sum((1, covariance), (-found, own))), f"{case}: S below {found} U"
+                _nonnegative(_sum((1, covariance), (-factor, own))), f"{case}: S below {factor} U"
             )
             require(_nonnegative(_sum((1, own), (-max(least, eta), _ONE))), f"{case}: U = {own}")
-            attained |= covariance[0] == found * own[0]
+            attained |= covariance[0] == factor * own[0]
             cases += 1
         require(attained, f"l = {least}: never attained")
     for (eta, nu), kappa in product(_OFF, (1, 2, 50, 10**4)):
@@ -405,12 +405,12 @@ def obligation_sandwich(claimed: Callable[..., Any] = sandwich) -> int:
     cases, nearest = 0, {2: mp.mpf(0), 4: mp.mpf(0)}
     with mp.workdps(20):
         for given, covariance, released in _sandwiched():
-            found = claimed(*given)
-            if found is None:
+            bounds = claimed(*given)
+            if bounds is None:
                 continue
             kappa, _, _, theta, divisor = given
             own = _divided(covariance, released, real(theta), divisor)
-            low, high = real(found[0]) / kappa, real(found[1])
+            low, high = real(bounds[0]) / kappa, real(bounds[1])
             least, most = _least(own), own[0] + own[1] - _least(own)
             case = f"kappa, eta, nu, theta, K = {given}, S = {covariance}, Z = {released}"
             require(least >= low * (1 - _ROUNDED), f"{case}: {least} is below {low}")

@@ -31,12 +31,12 @@ def nodes(places: Sequence[Any]) -> list[tuple[Any, Any]]:
     """Return the nodes between all neighboring places, each with its weight, at ``DIGITS``
     digits.
     """
-    found = []
+    points = []
     with mp.workdps(DIGITS):
         for low, high in pairwise(map(mp.mpf, places)):
             middle, half = (low + high) / 2, (high - low) / 2
-            found += [(middle + half * x, half * weight) for x, weight in _rule()]
-    return found
+            points += [(middle + half * x, half * weight) for x, weight in _rule()]
+    return points
 
 
 @cache

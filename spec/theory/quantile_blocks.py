@@ -38,12 +38,12 @@ def spread(cells: Sequence[int], parts: int) -> tuple[int, ...]:
     reversed bits.
     """
     counts: dict[int, int] = {}
-    found = []
+    places = []
     for cell in cells:
         number = counts.get(cell, 0)
-        found.append(cell * parts + reversed_bits(number, parts))
+        places.append(cell * parts + reversed_bits(number, parts))
         counts[cell] = number + 1
-    return tuple(sorted(found))
+    return tuple(sorted(places))
 
 
 @states(_SPREAD)
@@ -69,11 +69,11 @@ def obligation_spread(claimed: Callable[..., tuple[int, ...]] = spread) -> int:
             require(moved in allowed, f"{pair}, {parts} parts: {left} and {right}")
             cases += 1
         for cells in datasets((0, 1), 4):
-            found = claimed(cells, parts)
-            require(sorted(z // parts for z in found) == sorted(cells), f"{cells}: {found}")
+            places = claimed(cells, parts)
+            require(sorted(z // parts for z in places) == sorted(cells), f"{cells}: {places}")
             for cell in (0, 1):
-                own = {z for z in found if z // parts == cell}
-                require(len(own) == min(parts, cells.count(cell)), f"{cells}: {found}")
+                own = {z for z in places if z // parts == cell}
+                require(len(own) == min(parts, cells.count(cell)), f"{cells}: {places}")
     return cases
 
 
@@ -157,14 +157,14 @@ class BlockChoicesLaw:
         alone.
         """
         first, last = 0, (self.upper - self.lower + 1) * self.parts - 1
-        found: list[QuantileLaw | int] = []
+        laws: list[QuantileLaw | int] = []
         for gap, p, q in self.blocks:
             low = self.edges[gap - 1] + 1 if gap else first
             high = self.edges[gap] if gap < len(self.edges) else last
             inside = tuple(z for z in self.placed if low <= z <= high)
             one = QuantileLaw(inside, low, high, p, q, self.scale * max(p, q - p))
-            found.append(one if low < high else high)
-        return found
+            laws.append(one if low < high else high)
+        return laws
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
         """Return the product over blocks; 0 for another number of parts."""

@@ -87,14 +87,14 @@ class QuantileLaw:
         """Sum over the stretches of both of size * max(0, P - e^epsilon Q)."""
         self._same_grid(other)
         totals = self.total(real_exponential), other.total(real_exponential)
-        found, factor = mp.mpf(0), mp.exp(real(epsilon))
+        delta, factor = mp.mpf(0), mp.exp(real(epsilon))
         for first, last in self.stretches(other):
             own, theirs = (
                 real_exponential(law.score(first) / self.scale) / total
                 for law, total in zip((self, other), totals, strict=True)
             )
-            found += (last - first + 1) * max(mp.mpf(0), own - factor * theirs)
-        return found
+            delta += (last - first + 1) * max(mp.mpf(0), own - factor * theirs)
+        return delta
 
     def facts(self) -> tuple[Any, ...]:
         """Return the name of the law, cells, grid, quantile and scale."""
@@ -193,8 +193,8 @@ def logit_to_normal(x: Any) -> Any:
     one has at x.
     """
     tail = 1 / (1 + mp.exp(abs(x)))
-    found = -mp.sqrt(2) * mp.erfinv(2 * tail - 1) if tail > mp.mpf(10) ** -15 else _far(tail)
-    return found if x >= 0 else -found
+    quantile = -mp.sqrt(2) * mp.erfinv(2 * tail - 1) if tail > mp.mpf(10) ** -15 else _far(tail)
+    return quantile if x >= 0 else -quantile
 
 
 def _far(tail: Any) -> Any:

@@ -24,11 +24,11 @@ def edges(most: int, step: Fraction) -> list[int]:
 
     Two are above ``most``. Bin k holds edges[k] <= distance < edges[k + 2].
     """
-    found = [0, 0, 1]
-    while sum(edge > most for edge in found) < 2:
-        grown = step * found[-1]
-        found.append(max(found[-1] + 1, -((-grown.numerator) // grown.denominator)))
-    return found
+    limits = [0, 0, 1]
+    while sum(edge > most for edge in limits) < 2:
+        grown = step * limits[-1]
+        limits.append(max(limits[-1] + 1, -((-grown.numerator) // grown.denominator)))
+    return limits
 
 
 def ranks(n: int) -> tuple[int, int]:

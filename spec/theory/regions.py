@@ -63,7 +63,7 @@ def inside(images: Images, region: Region) -> dict[Vector, int]:
     """Return the records in the ball, all slabs and the box, relative to the center, with how
     often each occurs.
     """
-    found: Counter[Vector] = Counter()
+    counts: Counter[Vector] = Counter()
     for image, often in images.items():
         y = tuple(a - c for a, c in zip(image, region.center, strict=True))
         slabs = zip(region.directions, region.slabs, strict=False)
@@ -72,8 +72,8 @@ def inside(images: Images, region: Region) -> dict[Vector, int]:
             and all(abs(dot(v, y) - m * region.part) <= t * region.part for v, (m, t) in slabs)
             and all(abs(a) <= b for a, b in zip(y, region.box, strict=False))
         ):
-            found[y] += often
-    return found
+            counts[y] += often
+    return counts
 
 
 def counting(images: Images, region: Region) -> list[tuple[Vector, int]]:
@@ -133,15 +133,15 @@ def histogram(images: Images, region: Region, bins: int) -> Vector:
     """Return, for each direction, how many records of the ball have v . y in each of so many bins
     about 0; the first and the last bin are unbounded.
     """
-    width, found = PARTS * part_of(region.radius, bins), []
+    width, tallies = PARTS * part_of(region.radius, bins), []
     ball = Region(region.center, region.radius)
     rows = inside(images, ball)
     for v in region.directions:
         counts = [0] * bins
         for y, often in rows.items():
             counts[min(max(dot(v, y) // width + bins // 2, 0), bins - 1)] += often
-        found += counts
-    return tuple(found)
+        tallies += counts
+    return tuple(tallies)
 
 
 @states(_REGIONS)

@@ -71,12 +71,12 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, covariance: Any 
     if surely < least:
         raise ValueError(f"n = {n}: at least {surely} is released, less than the gate's {least}")
     noise = real(_noise(parameters, n, surely) * public_map(parameters).cell)
-    found = noise * _length([mp.sqrt(value) for value in spectrum(parameters["matrix"])], beta)
+    error = noise * _length([mp.sqrt(value) for value in spectrum(parameters["matrix"])], beta)
     if covariance is None:
-        return found
+        return error
     own = spectrum(covariance)
     sampling = _length(own, beta) / mp.sqrt(n)
-    return found + sampling + real(leaning) * strangers.longest(own, n, beta)
+    return error + sampling + real(leaning) * strangers.longest(own, n, beta)
 
 
 @states(_TAIL)
@@ -280,8 +280,8 @@ def obligation_theorem(
             require(not wide or pairs == 0, f"{setting}: {pairs} pairs are no friends")
             far = 0 if wide else mp.log(1 / real(beta)) / n * strangers.longest(variances, n, beta)
             most = real(high) * (own + far) + sampling
-            found = error_bound(parameters, n, beta, variances)
-            require(found <= most, f"{setting}, {wide}: {mp.nstr(found, 5)}, {mp.nstr(most, 5)}")
+            bound = error_bound(parameters, n, beta, variances)
+            require(bound <= most, f"{setting}, {wide}: {mp.nstr(bound, 5)}, {mp.nstr(most, 5)}")
             cases += 1
     return cases
 

@@ -211,7 +211,7 @@ def setting_of(plan: Gaussian, rows: int) -> Setting:
     """Return the setting for an assumed number of rows. Raises ValueError where there is no room
     for a filter.
     """
-    found = plan.setting(rows)
-    if found is None:
+    setting = plan.setting(rows)
+    if setting is None:
         raise ValueError(f"there is no room for a filter of {rows} rows")
-    return found
+    return setting

@@ -111,10 +111,10 @@ def spectrum(matrix: Any) -> list[Any]:
     """Return the eigenvalues of M, none below zero (where floats of a singular matrix may be)."""
     if not isinstance(matrix[0], tuple):
         return [mp.mpf(entry) for entry in matrix]
-    found = mp.eigsy(
+    eigenvalues = mp.eigsy(
         mp.matrix([[mp.mpf(entry) for entry in row] for row in matrix]), eigvals_only=True
     )
-    return [max(value, mp.mpf(0)) for value in found]
+    return [max(value, mp.mpf(0)) for value in eigenvalues]
 
 
 def image_spectrum(matrix: Any, covariance: Any) -> list[Any]:
@@ -128,8 +128,8 @@ def image_spectrum(matrix: Any, covariance: Any) -> list[Any]:
         for given in (covariance, matrix)
     )
     turned = quarter_root([[root[i, k] for k in range(root.cols)] for i in range(root.rows)])
-    found = mp.eigsy(turned * full * turned, eigvals_only=True)
-    return [max(value, mp.mpf(0)) for value in found]
+    eigenvalues = mp.eigsy(turned * full * turned, eigvals_only=True)
+    return [max(value, mp.mpf(0)) for value in eigenvalues]
 
 
 def _cells(value: float, cell: Fraction) -> int:

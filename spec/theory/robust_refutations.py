@@ -187,11 +187,11 @@ def obligation_good_mean(claimed: Callable[[int, int], Any] = good_mean) -> int:
         x = 1 / mp.mpf(2 * n)
         closed = {1: mp.erf(mp.sqrt(x)), 2: -mp.expm1(-x), 4: -mp.expm1(-x) - x * mp.exp(-x)}
         for d in (1, 2, 4, 10, 100):
-            found, ball = claimed(n, d), x ** (mp.mpf(d) / 2) / mp.gamma(mp.mpf(d) / 2 + 1)
-            require(0 < found <= ball, f"n = {n}, d = {d}: {found} beyond the volume's {ball}")
+            chance, ball = claimed(n, d), x ** (mp.mpf(d) / 2) / mp.gamma(mp.mpf(d) / 2 + 1)
+            require(0 < chance <= ball, f"n = {n}, d = {d}: {chance} beyond the volume's {ball}")
             if d in closed:
-                near = abs(found / closed[d] - 1) < mp.mpf(10) ** -6
-                require(near, f"n = {n}, d = {d}: {found}, in closed form {closed[d]}")
+                near = abs(chance / closed[d] - 1) < mp.mpf(10) ** -6
+                require(near, f"n = {n}, d = {d}: {chance}, in closed form {closed[d]}")
             cases += 1
     return cases
 
@@ -214,7 +214,7 @@ def obligation_no_delta(claimed: Callable[[Any, Any, Fraction], Any] = robust_cl
                 robust_claims.noise_scale(Fraction(1, 10), tau, epsilon),
                 robust_claims.clean_noise_scale(n, tau, epsilon),
             ):
-                found = claimed((20 + 2 * real(epsilon)) * scale, scale, epsilon)
-                require(found > 1 - _SLACK, f"n = {n}, epsilon = {epsilon}: only delta {found}")
+                delta = claimed((20 + 2 * real(epsilon)) * scale, scale, epsilon)
+                require(delta > 1 - _SLACK, f"n = {n}, epsilon = {epsilon}: only delta {delta}")
                 cases += 1
     return cases

@@ -43,13 +43,13 @@ def roots(
     A root is 2^b for a column at level b. For each of m others it is about 2^others / sqrt(m),
     within 2^-8 and 1 of 2^below.
     """
-    found = {column: Fraction(2) ** b for column, b in levels.items()}
+    by_column = {column: Fraction(2) ** b for column, b in levels.items()}
     m = d - len(levels)
     if m:
         spread = Fraction(2) ** others * _FINE / isqrt(m * _FINE**2)
         spread = max(min(spread, Fraction(2) ** below), Fraction(2) ** (below - 8))
-        found |= {column: spread for column in range(d) if column not in levels}
-    return found, m
+        by_column |= {column: spread for column in range(d) if column not in levels}
+    return by_column, m
 
 
 @states(_OURS, Source("DJYZZ24", "Lemma 3.2, the radius of friends", note="of a diagonal"))

@@ -35,13 +35,13 @@ def apart(law: Law, step: Fraction) -> Law:
     e^-l, so Q's mass is kept, and e^-L becomes e^-L' with E (e^-L' | L) = e^-L. (1 - e^x u)_+
     is convex in u; Jensen's inequality, given all else. QED.
     """
-    top, found = max(law), dict[Fraction, Any]()
+    top, masses = max(law), dict[Fraction, Any]()
     for loss, p in law.items():
         low = top + (loss - top) // step * step
         share = mp.expm1(real(low - loss)) / mp.expm1(real(-step))
-        found[low] = found.get(low, mp.mpf(0)) + p * (1 - share)
-        found[low + step] = found.get(low + step, mp.mpf(0)) + p * share
-    return {loss: p for loss, p in found.items() if p}
+        masses[low] = masses.get(low, mp.mpf(0)) + p * (1 - share)
+        masses[low + step] = masses.get(low + step, mp.mpf(0)) + p * share
+    return {loss: p for loss, p in masses.items() if p}
 
 
 @states(Source("OURS", "losses rounded toward zero are a mechanism's"))
@@ -60,8 +60,8 @@ def toward_zero(law: Law, step: Fraction) -> Law:
     for loss, p in law.items():
         k = abs(loss) // step * step
         sizes[k] = sizes.get(k, mp.mpf(0)) + p
-    found = dict[Fraction, Any]()
+    masses = dict[Fraction, Any]()
     for k, p in sizes.items():
         for at in (k, -k):
-            found[at] = found.get(at, mp.mpf(0)) + p / (1 + mp.exp(real(-at)))
-    return found
+            masses[at] = masses.get(at, mp.mpf(0)) + p / (1 + mp.exp(real(-at)))
+    return masses

@@ -105,8 +105,8 @@ def counted(parameters: Parameters, first: Outcome, n: int | None) -> Fraction:
 
 def floor_log2(value: Fraction) -> int:
     """Return the largest e with 2^e <= value, for a positive value."""
-    found = value.numerator.bit_length() - value.denominator.bit_length()
-    return found if Fraction(2) ** found <= value else found - 1
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    return exponent if Fraction(2) ** exponent <= value else exponent - 1
 
 
 def power(exponent: int) -> Fraction:

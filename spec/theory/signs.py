@@ -37,14 +37,14 @@ def sphere_spectrum(spectrum: Sequence[Any]) -> list[Any]:
     1 / (2 lambda_j).
     """
     if len(spectrum) == 2:
-        found = [mp.sqrt(one) for one in spectrum]
+        parts = [mp.sqrt(one) for one in spectrum]
     elif len(spectrum) == 3:
         ends = [1 / (2 * one) for one in spectrum]
-        found = [mp.elliprd(*(ends[:i] + ends[i + 1 :]), ends[i]) for i in range(3)]
+        parts = [mp.elliprd(*(ends[:i] + ends[i + 1 :]), ends[i]) for i in range(3)]
     else:
-        found = [sphere_part(spectrum, i) for i in range(len(spectrum))]
-    total = mp.fsum(found)
-    return [one / total for one in found]
+        parts = [sphere_part(spectrum, i) for i in range(len(spectrum))]
+    total = mp.fsum(parts)
+    return [one / total for one in parts]
 
 
 def sphere_part(spectrum: Sequence[Any], i: int) -> Any:
@@ -63,14 +63,14 @@ def spectrum_of(shares: Sequence[Any]) -> list[Any]:
     """Return the lambda, of largest 1, with phi(lambda) = shares over their sum."""
     total = mp.fsum(shares)
     wanted = [one / total for one in shares]
-    found = list(wanted)
+    spectrum = list(wanted)
     for _ in range(200):
-        ratios = [w / p for w, p in zip(wanted, sphere_spectrum(found), strict=True)]
-        found = [one * ratio**1.2 for one, ratio in zip(found, ratios, strict=True)]
-        found = [one / max(found) for one in found]
+        ratios = [w / p for w, p in zip(wanted, sphere_spectrum(spectrum), strict=True)]
+        spectrum = [one * ratio**1.2 for one, ratio in zip(spectrum, ratios, strict=True)]
+        spectrum = [one / max(spectrum) for one in spectrum]
         if max(abs(ratio - 1) for ratio in ratios) < mp.mpf(10) ** (8 - DIGITS):
             break
-    return found
+    return spectrum
 
 
 def measured(value: Sequence[int], precision: int, d: int) -> Row | None:
@@ -90,13 +90,13 @@ def measured(value: Sequence[int], precision: int, d: int) -> Row | None:
 
 def symmetric(row: Sequence[Any], d: int) -> Any:
     """Return the symmetric matrix with this diagonal and upper triangle, row by row."""
-    found, k = mp.zeros(d), d
+    matrix, k = mp.zeros(d), d
     for i in range(d):
-        found[i, i] = mp.mpf(row[i])
+        matrix[i, i] = mp.mpf(row[i])
         for j in range(i + 1, d):
-            found[i, j] = found[j, i] = mp.mpf(row[k])
+            matrix[i, j] = matrix[j, i] = mp.mpf(row[k])
             k += 1
-    return found
+    return matrix
 
 
 def start(d: int) -> Row:
@@ -163,10 +163,10 @@ def obligation_sphere_spectrum(claimed: Callable[..., list[Any]] = sphere_spectr
     with mp.workdps(DIGITS):
         for numbers in _SPECTRA:
             spectrum = [mp.mpf(n) for n in numbers]
-            found = claimed(spectrum)
+            shares = claimed(spectrum)
             parts = [sphere_part(spectrum, i) for i in range(len(spectrum))]
             require(abs(mp.fsum(parts) - 1) < 1e-12, f"{numbers}: parts of sum {mp.fsum(parts)}")
-            for one, part, own in zip(found, parts, spectrum, strict=True):
+            for one, part, own in zip(shares, parts, spectrum, strict=True):
                 require(abs(one / part - 1) < 1e-12, f"{numbers}: {one}, not {part}")
                 require(one >= own / (mp.fsum(spectrum) + 2 * own) * (1 - 1e-12), f"{numbers}")
                 cases += 1
@@ -184,8 +184,8 @@ def obligation_spectrum_of(claimed: Callable[..., list[Any]] = spectrum_of) -> i
     with mp.workdps(DIGITS):
         for numbers in (*_SPECTRA, (1, 30, 10**5), (7, 7, 1)):
             wanted = [mp.mpf(n) / sum(numbers) for n in numbers]
-            found = sphere_spectrum(claimed(wanted))
-            for one, part in zip(found, wanted, strict=True):
+            shares = sphere_spectrum(claimed(wanted))
+            for one, part in zip(shares, wanted, strict=True):
                 require(abs(one / part - 1) < 1e-12, f"{numbers}: {one}, not {part}")
                 cases += 1
     return cases

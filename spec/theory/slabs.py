@@ -49,19 +49,19 @@ def directions(moments: Sequence[int], d: int, count: int) -> tuple[Vector, ...]
     values, vectors = mp.eigsy(matrix)
     order = sorted(range(d), key=lambda i: values[i])
     least = _SEPARATE * max(abs(value) for value in values)
-    found = []
+    axes = []
     for j in range(count):
         place = d - 1 - j
         near = [values[order[k]] for k in (place - 1, place + 1) if 0 <= k < d]
         own = values[order[place]]
         if least == 0 or any(abs(own - other) <= least for other in near):
-            found.append(tuple(LENGTH * (i == j) for i in range(d)))
+            axes.append(tuple(LENGTH * (i == j) for i in range(d)))
             continue
         one = [vectors[i, order[place]] for i in range(d)]
         most = max(abs(x) for x in one)
         sign = next(1 if x > 0 else -1 for x in one if abs(x) >= most - _SEPARATE)
-        found.append(tuple(int(mp.nint(LENGTH * sign * x)) for x in one))
-    return tuple(found)
+        axes.append(tuple(int(mp.nint(LENGTH * sign * x)) for x in one))
+    return tuple(axes)
 
 
 @states(FILTER)
@@ -151,8 +151,8 @@ def obligation_slab(claimed: Slab = slab) -> int:
         center = PARTS * offset // 8
         for total in (10**4, 2**29):
             counts = _normal(bins, deviation, center, total)
-            found = claimed(counts, deviation, Fraction(1, 16))
-            require(is_open(found, bins), f"{width} / 4, {offset} / 8, {total}: {found}")
+            band = claimed(counts, deviation, Fraction(1, 16))
+            require(is_open(band, bins), f"{width} / 4, {offset} / 8, {total}: {band}")
             cases += 1
         place = (center + 7 * deviation) // PARTS + bins // 2
         if width <= 8 and place < bins:
@@ -167,6 +167,6 @@ def obligation_slab(claimed: Slab = slab) -> int:
     return cases
 
 
-def is_open(found: tuple[int, int], bins: int) -> Any:
+def is_open(band: tuple[int, int], bins: int) -> Any:
     """Return whether a slab cuts nothing."""
-    return found[1] == bins * PARTS
+    return band[1] == bins * PARTS

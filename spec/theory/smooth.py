@@ -44,10 +44,10 @@ def weights(most: int, decay: Fraction) -> list[int]:
 
     q is 3 plus the bits of most ceil(1 / (1 - decay)), so that they do fall below.
     """
-    found = [2 ** ((most * -(-1 // (1 - decay))).bit_length() + 3)]
-    while found[-1] * most > found[0]:
-        found.append(-(-found[-1] * decay.numerator // decay.denominator))
-    return found[:-1] or found
+    table = [2 ** ((most * -(-1 // (1 - decay))).bit_length() + 3)]
+    while table[-1] * most > table[0]:
+        table.append(-(-table[-1] * decay.numerator // decay.denominator))
+    return table[:-1] or table
 
 
 @states(_SMOOTH)
@@ -67,15 +67,15 @@ def smooth_scale(cells: Sequence[int], lower: int, upper: int, table: Sequence[i
     W_0 / decay <= S' / decay; and W_0 <= S'. From k = n on all A_k are upper - lower, and W_n
     is the largest. QED.
     """
-    m, found = rank(len(cells)), table[0]
+    m, largest = rank(len(cells)), table[0]
 
     def at(j: int) -> int:
         return lower if j < 1 else upper if j > len(cells) else cells[j - 1]
 
     for k, weight in enumerate(table[: len(cells) + 1]):
         distances = (at(m + t) - at(m + t - k - 1) for t in range(k + 2))
-        found = max(found, weight * max(distances))
-    return found
+        largest = max(largest, weight * max(distances))
+    return largest
 
 
 Scale = Callable[[Sequence[int], int, int, Sequence[int]], int]
@@ -231,18 +231,18 @@ def obligation_profile(claimed: Profile = profile) -> int:
 def _profile_cases(shift: Fraction, growth: Fraction, claimed: Profile) -> int:
     cases, end = 0, Fraction(str(mp.nstr(real(shift) + mp.log(real(growth)), 20)))
     for share in map(Fraction, ("0", "1/10", "1/2", "9/10", "1001/1000", "11/10", "3/2")):
-        epsilon, found = share * end, mp.mpf(0)
+        epsilon, delta = share * end, mp.mpf(0)
         for i, j in product(range(5), repeat=2):
             x, r = real(shift) * i / 4, 1 + real(growth - 1) * j / 4
             wide, narrow = (mp.mpf(0), r), (x, mp.mpf(1))
             for pair in ((wide, narrow), (narrow, wide)):
-                found = max(found, real_profile(*pair, real(epsilon)))
+                delta = max(delta, real_profile(*pair, real(epsilon)))
                 cases += 1
         stated = claimed(shift, growth, epsilon)
-        case = f"shift {shift}, growth {growth}, epsilon {epsilon}: {found}, claimed {stated}"
-        require(found <= stated * (1 + mp.mpf(10) ** -12), case)
+        case = f"shift {shift}, growth {growth}, epsilon {epsilon}: {delta}, claimed {stated}"
+        require(delta <= stated * (1 + mp.mpf(10) ** -12), case)
         attained = 1 - mp.mpf(10) ** -12 if share > 1 else mp.mpf(1) / 3
-        require(found >= attained * stated, case)
+        require(delta >= attained * stated, case)
     return cases
 
 
@@ -272,10 +272,10 @@ class SmoothLaw:
         """Return the product over the numbers; 0 for an outcome of another length."""
         if len(outcome) != len(self.numbers):
             return Fraction(0)
-        found: Any = Fraction(1)
+        chance: Any = Fraction(1)
         for z, (m, s) in zip(outcome, self.parts(), strict=True):
-            found = found * rounded_mass(z - m, s, e)
-        return found
+            chance = chance * rounded_mass(z - m, s, e)
+        return chance
 
     def largest_loss(self, other: SmoothLaw) -> Any:
         """Return the largest loss, or None where a scale is larger than the other's, for then

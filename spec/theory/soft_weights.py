@@ -260,16 +260,16 @@ def climbed(full: Fraction, n: int, steps: int, seed: int) -> Iterator[Sides]:
     relative to its reach.
     """
     rng = random.Random(seed)
-    best, found = Fraction(-1), next(embeddings.random_blocks(REPLACE, seed, n, 4, 1))
+    best, sides = Fraction(-1), next(embeddings.random_blocks(REPLACE, seed, n, 4, 1))
     for _ in range(steps):
-        tried = mutated(rng, found)
+        tried = mutated(rng, sides)
         least = min(agreements(tried, full))
         if least <= 0:
             continue
         yield tried
         share = embeddings.mean_moves(tried, weight(full)) / reach(full, least)
         if share >= best:
-            best, found = share, tried
+            best, sides = share, tried
 
 
 def mutated(rng: random.Random, sides: Sides) -> Sides:
@@ -307,11 +307,11 @@ def obligation_steps(
             stated = sum((claimed(n, least, one, full) for one in both), Fraction(0))
             more = max(left) / 2 + Fraction(n, 2)
             rise = (full - Fraction(1, 2)) * n
-            found = embeddings.mean_moves(sides, weight(full)) * least * more * rise
+            move = embeddings.mean_moves(sides, weight(full)) * least * more * rise
             bound = reach(full, min(left)) * least**2 * rise
-            case = f"{sides}, full = {full}: {[float(x) for x in (found, stated, bound)]}"
-            require(found <= stated <= bound, case)
-            nearest = max(nearest, found / stated if stated else nearest)
+            case = f"{sides}, full = {full}: {[float(x) for x in (move, stated, bound)]}"
+            require(move <= stated <= bound, case)
+            nearest = max(nearest, move / stated if stated else nearest)
             cases += 1
     require(nearest >= Fraction(9, 10), f"at most {float(nearest)} of the costs")
     return cases
@@ -336,9 +336,9 @@ def obligation_target(claimed: Callable[[Fraction, Fraction], Fraction] = reach)
                         sides = ((u, mine, 0), (v, min(gone - mine, Fraction(v)), 1))
                         costs = (_worst(n, n - gone, *side, full) for side in sides)
                         most = claimed(full, n - 2 * gone) * (n - gone) ** 2 * rise
-                        found = sum(costs, Fraction(0))
-                        require(found <= most, f"n = {n}, full = {full}, {sides}: {found} > {most}")
-                        nearest = max(nearest, found / most)
+                        total = sum(costs, Fraction(0))
+                        require(total <= most, f"n = {n}, full = {full}, {sides}: {total} > {most}")
+                        nearest = max(nearest, total / most)
                         cases += 1
     require(nearest >= Fraction(9, 10), f"at most {float(nearest)}")
     return cases

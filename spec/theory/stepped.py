@@ -54,8 +54,8 @@ def at_least(parameters: Parameters) -> int:
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     times = 30 if counts(parameters) else 60
-    found = -(-times * Fraction(parameters["noise_multiplier"]) // 1)
-    return min(max(1, int(found)), 1 << 60)
+    least = -(-times * Fraction(parameters["noise_multiplier"]) // 1)
+    return min(max(1, int(least)), 1 << 60)
 
 
 def sum_noise(last: Fraction, weight: int, mean: Any) -> Any:

@@ -200,15 +200,15 @@ def obligation_lean(
     cases, most, nearest = 0, mp.mpf(0), False
     for records in _datasets(5):
         n = len(records)
-        found = [sum(_apart(x, y) <= _APART**2 for y in records) for x in records]
-        pairs = (n * n - sum(found)) // 2
+        degrees = [sum(_apart(x, y) <= _APART**2 for y in records) for x in records]
+        pairs = (n * n - sum(degrees)) // 2
         case = f"{records}: {pairs} pairs are no friends"
-        require(agreement(found) >= least(n, pairs), f"{case}, agreement {agreement(found)}")
-        nearest |= bool(pairs) and agreement(found) == least(n, pairs)
+        require(agreement(degrees) >= least(n, pairs), f"{case}, agreement {agreement(degrees)}")
+        nearest |= bool(pairs) and agreement(degrees) == least(n, pairs)
         if n * n > 4 * pairs > 0:
             all_ = averaged(records, (1,) * n)
             far = max(_length(x, all_) for x in records)
-            own = _length(weighted_mean(records, found), all_)
+            own = _length(weighted_mean(records, degrees), all_)
             allowed = real(claimed(n, pairs)) * far
             require(own <= allowed, f"{case}, it leans by {own}, not {allowed}")
             most = max(most, own / allowed)

@@ -337,13 +337,13 @@ def hockey_stick_of_product(parts: Sequence[Atoms], factor: Any) -> Any:
     tops = [(mp.mpf(0), mp.mpf(0))]
     for own, theirs in last:
         tops.append((tops[-1][0] + own, tops[-1][1] + theirs))
-    found = mp.mpf(0)
+    excess = mp.mpf(0)
     for combination in product(*others):
         own = mp.fprod(atom[0] for atom in combination)
         theirs = factor * mp.fprod(atom[1] for atom in combination)
         count = bisect_left(last, True, key=partial(_loses, own, theirs))
-        found += own * tops[count][0] - theirs * tops[count][1]
-    return found
+        excess += own * tops[count][0] - theirs * tops[count][1]
+    return excess
 
 
 def _loses(own: Any, theirs: Any, atom: tuple[Any, Any]) -> bool:

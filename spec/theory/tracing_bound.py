@@ -84,12 +84,12 @@ def gaussian_leak(mu_squared: Any, delta: Fraction, d: int) -> Any:
     far too large.
     """
     rare = [mp.iv.sqrt(point(top_mass(width, delta))) for width in (d, 1)]
-    found = [upper(_odd_part(mu_squared) + rare[0] + rare[1])]
+    leaks = [upper(_odd_part(mu_squared) + rare[0] + rare[1])]
     if mu_squared > 1:
         square = Fraction(int(mp.ceil(mp.ldexp(real(mu_squared), _BITS))), 2**_BITS)
         deltas = ((e, delta + _above(gaussian_profile(square, e))) for e in _EPSILONS)
-        found += [leak(e, some, d) for e, some in deltas if some < 1]
-    return min(found)
+        leaks += [leak(e, some, d) for e, some in deltas if some < 1]
+    return min(leaks)
 
 
 _EPSILONS, _BITS = tuple(map(Fraction, ("1/2", "1", "2", "4", "8"))), 40
@@ -153,13 +153,13 @@ def least_gaussian_error(
 
 def _least(leaked: Callable[[int], Any], variances: Variances, n: int, spread: Any) -> Any:
     """Return the best bound over the number of largest variances that are used."""
-    found = [mp.mpf(0)]
+    bounds = [mp.mpf(0)]
     for part in _leading(variances):
         roots, total = _sums(part)
         lost = 0 if spread is None else mp.iv.sqrt(total) / _interval(spread)
         below = upper(n * point(leaked(len(part))) + lost)
-        found.append(lower(roots / point(below)) if below else mp.inf)
-    return max(found)
+        bounds.append(lower(roots / point(below)) if below else mp.inf)
+    return max(bounds)
 
 
 @states(BOUND)
@@ -174,13 +174,13 @@ def least_error_in_box(
     (2 / R^2) sum_j sigma_j E[p_j M_j] >= (2 / 3) tr Sigma^(1/2) - 2 alpha
     sqrt(tr Sigma) / (sqrt(3) R).
     """
-    found = [mp.mpf(0)]
+    bounds = [mp.mpf(0)]
     for part in _leading(variances):
         roots, total = _sums(part)
         lost = 2 * mp.iv.sqrt(total / 3) / interval(reach)
         below = n * point(leak(epsilon, delta, len(part))) + lost
-        found.append(lower(2 * roots / 3 / below))
-    return max(found)
+        bounds.append(lower(2 * roots / 3 / below))
+    return max(bounds)
 
 
 @states(Source("OURS", "the least error of the mean of normal vectors without privacy"))
@@ -284,10 +284,10 @@ def _shifted(q: Sequence[Any], mu: Any) -> tuple[Any, ...]:
 
 def _of_events(masses: Sequence[Any]) -> list[Any]:
     """Return the mass of every event, the empty one first."""
-    found = [mp.mpf(0)]
+    sums = [mp.mpf(0)]
     for mass in masses:
-        found += [one + mass for one in found]
-    return found
+        sums += [one + mass for one in sums]
+    return sums
 
 
 @states(BOUND)
@@ -302,8 +302,8 @@ def obligation_odd_part(claimed: Callable[[Any], Any] = mp.sinh) -> int:
         def square(x: Any, mu: Any = mu) -> Any:
             return mp.exp(-(mu**2)) * mp.sinh(mu * x) ** 2 * mp.npdf(x)
 
-        found, said = 2 * mp.quad(square, [0, 2 * mu, 2 * mu + 12]), claimed(mu**2)
-        require(abs(found / said - 1) < mp.mpf(10) ** -9, f"mu = {mu}: {found}, not {said}")
+        average, said = 2 * mp.quad(square, [0, 2 * mu, 2 * mu + 12]), claimed(mu**2)
+        require(abs(average / said - 1) < mp.mpf(10) ** -9, f"mu = {mu}: {average}, not {said}")
         root = _odd_part(Fraction(text) ** 2)
         require(lower(root) <= mp.sqrt(said) <= upper(root), f"mu = {mu}: {root}")
         cases += 1

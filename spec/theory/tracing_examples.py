@@ -51,8 +51,8 @@ def obligation_response(claimed: Callable[[Fraction], tuple[Any, Any]] = _implie
         positive, negative = 2 * kept * length, 2 * (1 - kept) * length
         without = 2 * length  # E|Z'|: the sign says nothing of a fresh record
         require(abs(without - mp.sqrt(2 / mp.pi)) < near, f"E|Z'| = {without}")
-        found = mp.log(2 * positive / without), mp.asinh((positive - negative) / without)
-        for mine, said, rounded in zip(found, claimed(epsilon), printed, strict=True):
+        epsilons = mp.log(2 * positive / without), mp.asinh((positive - negative) / without)
+        for mine, said, rounded in zip(epsilons, claimed(epsilon), printed, strict=True):
             case = f"epsilon = {epsilon}: implied {mine}, said to be {said}, about {rounded}"
             require(abs(mine - said) < near and said <= real(epsilon), case)
             require(abs(said - rounded) <= 0.005, case)

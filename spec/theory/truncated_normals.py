@@ -116,8 +116,8 @@ def obligation_limits(claimed: Callable[[Any], Limits] = limits) -> int:
         require(abs(mean) <= at.shift * (1 + mp.mpf("1e-9")), case)
         require(at.least <= variance, case)
         require(off <= at.moments, case)
-        found = (abs(mean) / at.shift, at.least / variance, off / at.moments)
-        nearest, cases = [max(pair) for pair in zip(nearest, found, strict=True)], cases + 1
+        ratios = (abs(mean) / at.shift, at.least / variance, off / at.moments)
+        nearest, cases = [max(pair) for pair in zip(nearest, ratios, strict=True)], cases + 1
     for d, scale, outside in product((2, 10, 30), ("0.3", 1, "1.5", 2), (False, True)):
         square = mp.mpf(scale) * d
         inner, grown = below(d, square), below(d + 2, square)

@@ -88,14 +88,14 @@ def obligation_rates(claimed: tuple[int, int] = (MEAN_RATE, COVARIANCE_RATE)) ->
         m, a = mp.mpf(mu), mp.mpf(alpha)
         before = [mp.mpf(1)] * 2
         for d in (1, 2, 10, 60, 200, 400):
-            found = [records_for_mean(d, 1, m, a, beta), records_for_covariance(d, m, a, beta)]
+            sizes = [records_for_mean(d, 1, m, a, beta), records_for_covariance(d, m, a, beta)]
             for k, most in enumerate(claimed):
-                rate = found[k] / (d ** (k + 1) * (1 / a**2 + 1 / (a * m))) / mp.log(1 / real(beta))
+                rate = sizes[k] / (d ** (k + 1) * (1 / a**2 + 1 / (a * m))) / mp.log(1 / real(beta))
                 require(rate <= most, f"{d}, {mu}, {alpha}, {beta}: {rate}, {most}")
                 nearest[k] = max(nearest[k], rate / most)
-                grown = mp.log(found[k] / before[k], 2)
+                grown = mp.log(sizes[k] / before[k], 2)
                 require(d < 400 or abs(grown - k - 1) < mp.mpf("0.1"), f"{mu}, {alpha}: {grown}")
-            before, cases = found, cases + 1
+            before, cases = sizes, cases + 1
     for d in (1, 2, 10, 60):
         at = moment(d, mp.mpf(survival_radius(d, 1.0, 1.0)), mp.mpf(1), "mask")
         require(min(at.slope, at.ratio) >= limits(mp.mpf(1) / 2).least, f"{d}: {at}")

@@ -101,15 +101,15 @@ def _plus(a: Any, b: Any) -> Any:
 
 def _sums(law: Law, n: int) -> dict[Any, Any]:
     """Compute the law of the sum of n records."""
-    found: dict[Any, Any] = {}
+    sum_law: dict[Any, Any] = {}
     masses = {t: real(mass) for t, mass in law.items()}
     for _ in range(n):
-        before, found = found or {None: mp.mpf(1)}, {}
+        before, sum_law = sum_law or {None: mp.mpf(1)}, {}
         for total, mass in before.items():
             for t, one in masses.items():
                 to = t if total is None else _plus(total, t)
-                found[to] = found.get(to, mp.mpf(0)) + mass * one
-    return found
+                sum_law[to] = sum_law.get(to, mp.mpf(0)) + mass * one
+    return sum_law
 
 
 def _mean(law: Law) -> tuple[Fraction, ...]:
@@ -237,20 +237,20 @@ def _missed(n: int, mu: float, alpha: float, ratio: Fraction) -> float:
 @lru_cache(maxsize=64)
 def _powers(ratio: Fraction, n: int) -> dict[int, float]:
     """Compute the law of the sum of n records, by squaring."""
-    found: dict[int, float] = {0: 1.0}
+    sum_law: dict[int, float] = {0: 1.0}
     square = {int(t): float(mass) for t, mass in tilted(_LINE, ratio).items()}
     while n:
         if n & 1:
-            found = _convolved(found, square)
+            sum_law = _convolved(sum_law, square)
         square, n = _convolved(square, square) if n > 1 else square, n >> 1
-    return found
+    return sum_law
 
 
 def _convolved(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
-    found: dict[int, float] = {}
+    sum_law: dict[int, float] = {}
     kept = [(b, q) for b, q in other.items() if q > 1e-18]
     for a, p in one.items():
         if p > 1e-18:
             for b, q in kept:
-                found[a + b] = found.get(a + b, 0.0) + p * q
-    return found
+                sum_law[a + b] = sum_law.get(a + b, 0.0) + p * q
+    return sum_law

@@ -155,10 +155,10 @@ def one_unit_sensitivity(square: int, scale: Fraction, width: int, unit: int) ->
     """
     unit_square, moved = (unit / scale) ** 2, min(width, square)
     plain, under_root = square * unit_square + moved, 4 * unit_square * square * moved
-    found = math.floor(plain) + math.isqrt(math.floor(under_root))
-    while (found + 1 - plain) ** 2 <= under_root or found + 1 <= plain:
-        found += 1
-    return found
+    bound = math.floor(plain) + math.isqrt(math.floor(under_root))
+    while (bound + 1 - plain) ** 2 <= under_root or bound + 1 <= plain:
+        bound += 1
+    return bound
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -227,10 +227,10 @@ def obligation_masked_sum(claimed: Callable[..., int] = masked_sum_sensitivity) 
     cases = 0
     for public, adjacency in product(_MAPS[:3], _ALL):
         for weight in (1, free_weight(public.radius), 3 * public.radius):
-            found, count = _largest_masked_move(public, weight, adjacency)
+            move, count = _largest_masked_move(public, weight, adjacency)
             cases += count
             largest = claimed(public.radius, weight, adjacency)
-            require(found == largest, f"{public}, {weight}, {adjacency}: {found}, not {largest}")
+            require(move == largest, f"{public}, {weight}, {adjacency}: {move}, not {largest}")
     return cases
 
 
@@ -246,10 +246,10 @@ def obligation_free_count(claimed: Callable[[int], int] = free_weight) -> int:
     cases = 0
     for public in _MAPS[:3]:
         weight, most = claimed(public.radius), 4 * public.radius**2
-        found, count = _largest_masked_move(public, weight, Adjacency.REPLACE)
-        require(found == most, f"{public}, weight {weight}: {found}, not {most}")
-        found, more = _largest_masked_move(public, weight + 1, Adjacency.REPLACE)
-        require(found > most, f"{public}: a weight of {weight + 1} is free as well")
+        move, count = _largest_masked_move(public, weight, Adjacency.REPLACE)
+        require(move == most, f"{public}, weight {weight}: {move}, not {most}")
+        move, more = _largest_masked_move(public, weight + 1, Adjacency.REPLACE)
+        require(move > most, f"{public}: a weight of {weight + 1} is free as well")
         cases += count + more
     for radius in range(1, 2001):
         weight = claimed(radius)

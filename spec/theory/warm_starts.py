@@ -86,15 +86,15 @@ def obligation_step(claimed: Callable[..., float] = warm_distance) -> int:
 def _matched(family: Known, theta: float, mean: float) -> float | None:
     """Find the parameter whose whole law has this mean, by Newton's method, for the variance is the
     mean's derivative; None where it is too far."""
-    found = theta
+    natural = theta
     for _ in range(8):
-        at = families.whole(family, found)
+        at = families.whole(family, natural)
         step = (mean - at.mean) / at.variance
-        found += max(-0.3, min(0.3, step * math.sqrt(at.variance))) / math.sqrt(at.variance)
+        natural += max(-0.3, min(0.3, step * math.sqrt(at.variance))) / math.sqrt(at.variance)
         if family.support[1] == math.inf and family.support[0] == 0 and theta < 0:
-            found = min(found, theta / 20)
-    at = families.whole(family, found)
-    return found if abs(at.mean - mean) < 1e-6 * math.sqrt(at.variance) else None
+            natural = min(natural, theta / 20)
+    at = families.whole(family, natural)
+    return natural if abs(at.mean - mean) < 1e-6 * math.sqrt(at.variance) else None
 
 
 @states(_BOX)

@@ -164,11 +164,11 @@ def obligation_identity(
         stated = parts(sides, own)
         k = sides.weights(sides.left, own)
         before = Fraction(sum(x * m for x, m in zip(k, sides.left, strict=True)), stated.n)
-        found = [
+        masses = [
             Fraction(m * x, stated.n) - before * n * w / stated.total
             for m, x, n, w in zip(sides.left, k, sides.right, stated.w, strict=True)
         ]
-        require(found == list(claimed(stated)), f"{sides}: {found}, not {claimed(stated)}")
+        require(masses == list(claimed(stated)), f"{sides}: {masses}, not {claimed(stated)}")
         gain = stated.own + stated.big - stated.x
         left, right = agreements(sides, own)
         moved = (before - stated.total, left - right)

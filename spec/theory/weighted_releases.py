@@ -102,15 +102,15 @@ def hockey_stick(release: Release, left: Points, right: Points, epsilon: float) 
     """Return sup over events S of P(S) - e^epsilon Q(S)."""
     (agreed, mean), (also, other) = center(left), center(right)
     q, other_q = floor(agreed), floor(also)
-    scale, found = float(release.scale), 0.0
+    scale, excess = float(release.scale), 0.0
     reach, off = floor(9 * scale) + 1, taken_off(release)
     for seen in range(q - reach, q + reach + 1):
         low = seen - off
         apart = float(abs(mean - other) / release.noise(low)) if low >= 1 else 0.0
-        found += two_normals(
+        excess += two_normals(
             mass_at(seen - q, scale), mass_at(seen - other_q, scale), apart, epsilon
         )
-    return found
+    return excess
 
 
 def two_normals(p: float, q: float, mu: float, epsilon: float) -> float:
@@ -176,11 +176,11 @@ def obligation_composition(
         left, right = (_points(*counts) for counts in sides)
         for p, q in ((left, right), (right, left)):
             for epsilon in (0, 1, 2, 4, 8):
-                found = hockey_stick(release, p, q, epsilon)
+                excess = hockey_stick(release, p, q, epsilon)
                 most = gaussian_profile(claimed(release), Fraction(epsilon)) + real(delta(release))
-                case = f"{name}, {adjacency}, epsilon = {epsilon}: {found} > {mp.nstr(most, 8)}"
-                require(found <= most + LOST, case)
-                nearest = max(nearest, found / most)
+                case = f"{name}, {adjacency}, epsilon = {epsilon}: {excess} > {mp.nstr(most, 8)}"
+                require(excess <= most + LOST, case)
+                nearest = max(nearest, excess / most)
                 cases += 1
     require(nearest >= mp.mpf("0.5"), f"at most {nearest} of what is claimed")
     return cases

@@ -47,11 +47,11 @@ def learn(
     """Candidates, and fresh draws of both sides."""
     rng = np.random.default_rng(0)
     own, other = (encode(make(rng, size, side)) for side in (0, 1))
-    found = candidates(
+    pool = candidates(
         own, other, law_known=law_known, difference=difference, seed=0, effort=effort
     )
     fresh, other_fresh = (encode(make(rng, FRESH, side)) for side in (0, 1))
-    return found, fresh, other_fresh
+    return pool, fresh, other_fresh
 
 
 def worth(
@@ -63,8 +63,8 @@ def worth(
     words: str = "",
 ) -> dict[str, float]:
     """Return the advantage of each candidate whose description has these words."""
-    found, own, other = learn(make, size, effort, difference)
-    named = [one for one in found if words in one.description]
+    pool, own, other = learn(make, size, effort, difference)
+    named = [one for one in pool if words in one.description]
     return {one.description: advantage(one.score(own), one.score(other)) for one in named}
 
 

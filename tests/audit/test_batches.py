@@ -126,8 +126,8 @@ class Odd(int):
 
 
 def test_numbers_with_conversions_of_their_own() -> None:
-    found = _audited(None, 2000, vectorized=False, fresh=lambda: lambda data: Odd(len(data)))
-    assert found.verdict is Verdict.VIOLATED
+    result = _audited(None, 2000, vectorized=False, fresh=lambda: lambda data: Odd(len(data)))
+    assert result.verdict is Verdict.VIOLATED
 
 
 def test_an_alpha_beyond_the_floats_is_refused() -> None:
@@ -136,9 +136,9 @@ def test_an_alpha_beyond_the_floats_is_refused() -> None:
 
 
 def test_braces_are_shown_as_they_are() -> None:
-    found = _audited(lambda data: "{a}" if len(data) > 2 else "{b}", 2000, vectorized=False)
-    assert "{a}" in str(found) or "{b}" in str(found)
-    assert "{{" not in str(found)
+    result = _audited(lambda data: "{a}" if len(data) > 2 else "{b}", 2000, vectorized=False)
+    assert "{a}" in str(result) or "{b}" in str(result)
+    assert "{{" not in str(result)
 
 
 def test_what_is_said_refutes_the_claim() -> None:
@@ -151,12 +151,12 @@ def test_what_is_said_refutes_the_claim() -> None:
 
     elsewhere = 0
     for seed in range(6):
-        found = audit(
+        result = audit(
             function, claim=GaussianDP(1), pairs=[PAIR], trials=60_000, seed=seed, alpha=0.05,
             vectorized=True, sequential=seed % 2 == 0,
         )  # fmt: skip
-        if found.verdict is Verdict.VIOLATED:
-            below = found.epsilon <= found.strongest.claimed
-            assert ("\nrefuted    " in str(found)) is below
+        if result.verdict is Verdict.VIOLATED:
+            below = result.epsilon <= result.strongest.claimed
+            assert ("\nrefuted    " in str(result)) is below
             elsewhere += below
     assert elsewhere

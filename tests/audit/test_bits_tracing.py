@@ -74,11 +74,11 @@ def test_scores_of_what_was_run_without_the_record_are_standard_normal(columns: 
 def test_places_are_between_their_neighbors_and_equal_ones_anywhere_among_them() -> None:
     rng = np.random.default_rng(0)
     fresh = np.array([0.0, 1.0, 1.0, 1.0, 2.0])
-    found = placed(np.repeat([-1.0, 0.5, 1.0, 3.0], 2000), fresh, rng).reshape(4, -1)
+    places = placed(np.repeat([-1.0, 0.5, 1.0, 3.0], 2000), fresh, rng).reshape(4, -1)
     ends = np.array([[-9.0, -0.967], [-0.968, -0.430], [-0.968, 0.968], [0.967, 9.0]])
-    assert (found >= ends[:, :1]).all()
-    assert (found <= ends[:, 1:]).all()
-    assert abs(found[2].mean()) < 0.1  # 8 standard deviations
+    assert (places >= ends[:, :1]).all()
+    assert (places <= ends[:, 1:]).all()
+    assert abs(places[2].mean()) < 0.1  # 8 standard deviations
 
 
 def test_the_probabilities_are_fresh_and_within_their_range() -> None:

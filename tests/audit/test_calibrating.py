@@ -31,13 +31,13 @@ def test_the_expected_hits_are_those_of_the_laws() -> None:
     times the score, so of 3% at a score of 3; 6 such errors have probability 1e-8."""
     curve = fitted_odds(*gaussians(0))
     assert curve is not None
-    for found, shift in ((curve.hits, SHIFT), (curve.other_hits, 0.0)):
+    for hits, shift in ((curve.hits, SHIFT), (curve.other_hits, 0.0)):
         exact = DRAWS * ndtr(shift - curve.thresholds)
         there = exact > 20
         assert there.sum() > 20
         # the pooled number beyond a threshold is not smoothed: its own error comes besides
         slack = 0.18 * exact + 6 * np.sqrt(exact)
-        assert (np.abs(found - exact) <= slack)[there].all()
+        assert (np.abs(hits - exact) <= slack)[there].all()
 
 
 def test_a_ratio_of_tails_is_much_better_known_than_by_counting() -> None:
@@ -100,8 +100,8 @@ def test_the_chosen_threshold_is_nearly_the_best() -> None:
 
     def bound(threshold: Floats) -> Floats:
         p, q = ndtr(SHIFT - threshold), ndtr(-threshold)
-        found: Floats = np.log(p / q) - spread * np.sqrt((1 / p + 1 / q - 2) / later)
-        return found
+        bounds: Floats = np.log(p / q) - spread * np.sqrt((1 / p + 1 / q - 2) / later)
+        return bounds
 
     near = 0
     for seed in range(20):
@@ -123,8 +123,8 @@ def test_of_a_profile_too_the_threshold_is_nearly_the_best() -> None:
 
     def shown(threshold: float | Floats, point: tuple[float, float]) -> Floats:
         p, q, factor = ndtr(SHIFT - threshold), ndtr(-np.asarray(threshold)), math.exp(point[0])
-        found: Floats = (p - factor * q - point[1]) / np.sqrt(p * (1 - p) + factor**2 * q * (1 - q))
-        return found
+        score: Floats = (p - factor * q - point[1]) / np.sqrt(p * (1 - p) + factor**2 * q * (1 - q))
+        return score
 
     most = max(float(shown(np.linspace(-1, 3.5, 1000), point).max()) for point in points)
     for seed in range(20):
@@ -141,6 +141,6 @@ def test_scores_at_the_ends_of_the_floats_have_no_curve_and_raise_no_warning() -
     rng = np.random.default_rng(8)
     for scale in (1e308, 1e200, 5e-324):
         own, other = (scale * np.rint(rng.normal(side, 1, 1000) / 4) for side in (1, 0))
-        found = fitted_odds(own, other)
-        assert found is None or np.isfinite(found.hits).all()
+        curve = fitted_odds(own, other)
+        assert curve is None or np.isfinite(curve.hits).all()
     assert fitted_odds(np.full(500, 1e308) * rng.random(500), 1e308 * rng.random(500)) is None

@@ -37,12 +37,12 @@ def by_hand(sigma: float, epsilon: float) -> Any:
 @pytest.mark.parametrize(("epsilon", "delta"), CLAIMS)
 def test_the_classical_calibration_beyond_epsilon_1(epsilon: int, delta: str) -> None:
     sigma = classical(epsilon, delta)
-    found = audit_calibration(sigma, ApproxDP(epsilon, delta), 1)
+    report = audit_calibration(sigma, ApproxDP(epsilon, delta), 1)
     with mp.workdps(60):
         times = by_hand(sigma, epsilon) / mpf(delta)
-    assert found.times == pytest.approx(float(times), rel=1e-12)
-    assert (found.verdict is Verdict.VIOLATED) == (times > 1)
-    assert found.is_consistent == (times <= 1)
+    assert report.times == pytest.approx(float(times), rel=1e-12)
+    assert (report.verdict is Verdict.VIOLATED) == (times > 1)
+    assert report.is_consistent == (times <= 1)
 
 
 def test_which_published_calibrations_are_wrong() -> None:
@@ -72,12 +72,12 @@ def test_a_thousandth_less_noise_than_is_needed_is_seen(epsilon: str, delta: str
     claim = ApproxDP(epsilon, delta)
     exactly = 3 / math.sqrt(float(calibrate(GaussianDP, claim).mu_squared))
     assert audit_calibration(exactly * 1.001, claim, 3).verdict is Verdict.CONSISTENT
-    found = audit_calibration(exactly * 0.999, claim, 3)
-    assert found.verdict is Verdict.VIOLATED
-    assert 1 < found.times < 20
-    assert found.needed is not None
-    assert float(found.needed) == pytest.approx(exactly, rel=1e-8)
-    assert audit_calibration(found.needed, claim, 3).is_consistent
+    report = audit_calibration(exactly * 0.999, claim, 3)
+    assert report.verdict is Verdict.VIOLATED
+    assert 1 < report.times < 20
+    assert report.needed is not None
+    assert float(report.needed) == pytest.approx(exactly, rel=1e-8)
+    assert audit_calibration(report.needed, claim, 3).is_consistent
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.5])
@@ -94,9 +94,9 @@ def test_the_profile_of_laplace_noise_by_quadrature(scale: float, epsilon: float
     turn = (1 - e * b) / 2  # where the loss is epsilon
     with mp.workdps(30):
         expected = quad(excess, [-60, -5, 0, turn, 1, 5]) if turn > 0 else mpf(0)
-    found = delta_of(LAPLACE, Fraction(scale), Fraction(1), Fraction(epsilon))
-    assert float(found.upper) == pytest.approx(float(expected), rel=1e-10, abs=1e-20)
-    assert found.lower <= found.upper
+    delta_bounds = delta_of(LAPLACE, Fraction(scale), Fraction(1), Fraction(epsilon))
+    assert float(delta_bounds.upper) == pytest.approx(float(expected), rel=1e-10, abs=1e-20)
+    assert delta_bounds.lower <= delta_bounds.upper
 
 
 def test_laplace_noise_and_the_delta_that_is_gained() -> None:
@@ -104,10 +104,10 @@ def test_laplace_noise_and_the_delta_that_is_gained() -> None:
     wrong."""
     for count, verdict in ((1, Verdict.CONSISTENT), (3, Verdict.VIOLATED)):
         scale = 1 / (1 - count * math.log1p(-1e-2))
-        found = audit_calibration(scale, ApproxDP(1, "1e-2"), 1, noise=LAPLACE)
-        assert found.verdict is verdict
-        assert found.needed is not None
-        assert float(found.needed) == pytest.approx(1 / (1 - 2 * math.log1p(-1e-2)), rel=1e-8)
+        report = audit_calibration(scale, ApproxDP(1, "1e-2"), 1, noise=LAPLACE)
+        assert report.verdict is verdict
+        assert report.needed is not None
+        assert float(report.needed) == pytest.approx(1 / (1 - 2 * math.log1p(-1e-2)), rel=1e-8)
 
 
 def test_laplace_noise_and_pure_privacy_are_decided_at_equality() -> None:
@@ -140,20 +140,20 @@ def test_a_gaussian_claim_is_decided_by_mu() -> None:
 
 
 def test_gaussian_noise_is_never_pure() -> None:
-    found = audit_calibration(10**9, PureDP(1), 1)
-    assert (found.verdict, found.times, found.needed) == (Verdict.VIOLATED, math.inf, None)
-    assert "no scale would do" in str(found)
+    report = audit_calibration(10**9, PureDP(1), 1)
+    assert (report.verdict, report.times, report.needed) == (Verdict.VIOLATED, math.inf, None)
+    assert "no scale would do" in str(report)
 
 
 def test_it_is_one_line_and_required_like_an_audit() -> None:
-    found = audit_calibration(classical(10, "1e-6"), ApproxDP(10, "1e-6"), 1)
-    assert "\n" not in str(found)
-    assert "1.902 times what is claimed" in str(found)
+    report = audit_calibration(classical(10, "1e-6"), ApproxDP(10, "1e-6"), 1)
+    assert "\n" not in str(report)
+    assert "1.902 times what is claimed" in str(report)
     with pytest.raises(NotConsistent, match=r"1\.902 times"):
-        found.require_consistent()
+        report.require_consistent()
     with pytest.raises(TypeError, match="no truth value"):
-        assert found
-    made = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+        assert report
+    made = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert (made["verdict"], made["claim"]) == ("VIOLATED", "approx(10, 1e-6)")
     pure = audit_calibration(1, PureDP(1), 1).to_dict()
     assert json.loads(json.dumps(pure, allow_nan=False))["times"] == "inf"

@@ -49,11 +49,11 @@ def test_refutes_exactly_what_the_counts_exclude() -> None:
 def test_refutation_and_certified_epsilon_agree() -> None:
     rng = np.random.default_rng(0)
     for hits, other in rng.integers(0, 10_001, size=(100, 2)):
-        found = region(Counted(int(hits), 10_000, int(other), 10_000), 32, 1e-6)
-        epsilon = found.epsilon_at(0.0)
+        bounds = region(Counted(int(hits), 10_000, int(other), 10_000), 32, 1e-6)
+        epsilon = bounds.epsilon_at(0.0)
         if epsilon > 1e-6:
-            assert refutes(found, PureDP(epsilon * (1 - 1e-6)))
-            assert not refutes(found, PureDP(epsilon * (1 + 1e-6)))
+            assert refutes(bounds, PureDP(epsilon * (1 - 1e-6)))
+            assert not refutes(bounds, PureDP(epsilon * (1 + 1e-6)))
 
 
 def test_a_huge_epsilon_is_never_refuted() -> None:
@@ -84,12 +84,12 @@ def test_a_whole_profile_is_refuted_where_it_is_too_small(guarantee: Guarantee) 
             continue
         for surplus, expected in ((1e-3, True), (-1e-3, False)):
             hits = round((p + surplus) * draws)
-            found = region(Counted(hits, draws, round(q * draws), draws), 32, 1e-6)
-            broken = [found.excess(e, d) > 0 for e, d in certificates.tested_points(guarantee)]
+            bounds = region(Counted(hits, draws, round(q * draws), draws), 32, 1e-6)
+            broken = [bounds.excess(e, d) > 0 for e, d in certificates.tested_points(guarantee)]
             assert expected <= any(broken)
-            assert refutes(found, guarantee) == any(broken)
+            assert refutes(bounds, guarantee) == any(broken)
             if not expected:
-                assert found.excess(epsilon, delta) < 0
+                assert bounds.excess(epsilon, delta) < 0
 
 
 def test_an_impossible_event_bounds_delta_at_every_epsilon() -> None:
@@ -106,8 +106,8 @@ def test_the_fewest_draws_are_the_fewest() -> None:
     for guarantee, alpha in ((PureDP(1), 0.05), (ApproxDP(3, "0.01"), 1e-6), (GaussianDP(1), 1e-3)):
         enough = fewest_draws(guarantee, alpha)
         for draws, expected in ((enough, True), (enough - 1, False)):
-            found = region(Counted(draws, draws, 0, draws), 32, alpha)
-            assert refutes(found, guarantee) is expected
+            bounds = region(Counted(draws, draws, 0, draws), 32, alpha)
+            assert refutes(bounds, guarantee) is expected
 
 
 def test_a_guarantee_that_hides_nothing_needs_no_audit() -> None:

@@ -173,8 +173,8 @@ def test_the_quadrature() -> None:
     assert under_laplace(20.0, [], lambda r: r**2) == pytest.approx(2 * 20.0**2, rel=1e-9)
     assert under_exponential(20.0, [], lambda r: r) == pytest.approx(20.0, rel=1e-9)
     # P(L + L' <= 1) of two Laplace variables of scale b: 1 - e^(-1/b) (2 + 1/b) / 4
-    found = under_laplace(20.0, [1.0], lambda r: laplace_cdf(1 - r, 20.0))
-    assert found == pytest.approx(1 - math.exp(-0.05) * 2.05 / 4, rel=1e-12)
+    chance = under_laplace(20.0, [1.0], lambda r: laplace_cdf(1 - r, 20.0))
+    assert chance == pytest.approx(1 - math.exp(-0.05) * 2.05 / 4, rel=1e-12)
     assert exponential_cdf(-1.0, 20.0) == 0
 
 
@@ -259,8 +259,8 @@ TRUTHS: dict[str, Callable[[], float]] = {
 
 @pytest.mark.parametrize("mechanism", CLASSICAL, ids=lambda one: one.name)
 def test_the_truths_are_exact(mechanism: Classical) -> None:
-    found = TRUTHS[mechanism.name]() / mechanism.steps
-    assert found == pytest.approx(mechanism.truth, rel=1e-9)
+    epsilon = TRUTHS[mechanism.name]() / mechanism.steps
+    assert epsilon == pytest.approx(mechanism.truth, rel=1e-9)
     assert mechanism.truth <= mechanism.supremum * (1 + 1e-12)
 
 
@@ -315,10 +315,10 @@ as many."""
 )
 def test_the_broken_ones_are_flagged_and_no_other(mechanism: Classical) -> None:
     """Audit at alpha = .001 each; with fixed seeds, so nothing here comes and goes."""
-    found = search(
+    report = search(
         mechanism.subject(1), claim=mechanism.claim, pairs=mechanism.pairs,
         calls=20_000, alpha=1e-3, seed=2, vectorized=True,
     )  # fmt: skip
-    assert found.result is not None
-    assert (found.result.verdict is Verdict.VIOLATED) == (not mechanism.correct)
-    assert found.epsilon / mechanism.steps <= mechanism.supremum
+    assert report.result is not None
+    assert (report.result.verdict is Verdict.VIOLATED) == (not mechanism.correct)
+    assert report.epsilon / mechanism.steps <= mechanism.supremum

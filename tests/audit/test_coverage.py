@@ -127,10 +127,10 @@ def test_claims_are_true_and_tight(name: str) -> None:
 def test_limits() -> None:
     assert limit_of(2000, 0.05) == binom.ppf(0.999, 2000, 0.05)
     assert chance_of_failing(2000, 0.05) <= 1e-3
-    found = Coverage("a case", 0.05, 2000, 100, limit_of(2000, 0.05) + 1, {})
-    assert not found.passed
-    low, high = found.interval
-    assert low < found.alarms / 2000 < high
+    coverage = Coverage("a case", 0.05, 2000, 100, limit_of(2000, 0.05) + 1, {})
+    assert not coverage.passed
+    low, high = coverage.interval
+    assert low < coverage.alarms / 2000 < high
     assert {repeats_of(case, quick=False) for case in cases().values()} == {2000, 20_000}
 
 
@@ -153,9 +153,9 @@ def _measured(name: str, *, certified: int = 20, repeats: int = _REPEATS) -> Cov
 
 @pytest.mark.parametrize("name", _SHARED)
 def test_the_auditor_passes(name: str) -> None:
-    found = _measured(name)
-    assert found.passed, found
-    assert (found.repeats, found.choices) == (_REPEATS, _REPEATS / 20)
+    coverage = _measured(name)
+    assert coverage.passed, coverage
+    assert (coverage.repeats, coverage.choices) == (_REPEATS, _REPEATS / 20)
 
 
 @pytest.mark.parametrize("name", ["Gaussian, ours", "randomized response, sequential"])
@@ -169,8 +169,8 @@ def test_an_auditor_that_forgets_alpha_fails(name: str, monkeypatch: pytest.Monk
         return region(counted, share, 0.5)
 
     monkeypatch.setattr(certificates, "region", careless)
-    found = _measured(name, repeats=_FEW)
-    assert not found.passed, found
+    coverage = _measured(name, repeats=_FEW)
+    assert not coverage.passed, coverage
 
 
 def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,27 +183,27 @@ def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.Mon
     monkeypatch.setattr(laws, "SeededBits", of_the_side)
     monkeypatch.setattr(attack, "study_sizes", lambda trials, *_: (0, trials // 2))
     monkeypatch.setattr(choosing, "moved", lambda chosen, *_: (chosen, chosen.promise))
-    found = _measured("Gaussian, ours", certified=1)
-    assert not found.passed, found
+    coverage = _measured("Gaussian, ours", certified=1)
+    assert not coverage.passed, coverage
 
 
 def test_the_best_of_several_unadjusted_bounds_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     certify = FixedAttack.certify
 
     def best_of_many(self: FixedAttack, stream: int, study: Any, shots: Any) -> Any:
-        found = [certify(self, 1000 * stream + i, study, shots) for i in range(16)]
-        return [max(tried, key=lambda one: one.epsilon) for tried in zip(*found, strict=True)]
+        attempts = [certify(self, 1000 * stream + i, study, shots) for i in range(16)]
+        return [max(tried, key=lambda one: one.epsilon) for tried in zip(*attempts, strict=True)]
 
     monkeypatch.setattr(FixedAttack, "certify", best_of_many)
-    found = _measured("three answers, ours", repeats=_FEW)
-    assert not found.passed, found
+    coverage = _measured("three answers, ours", repeats=_FEW)
+    assert not coverage.passed, coverage
 
 
 def test_a_betting_auditor_that_forgets_alpha_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     bound = Wealth.bound
     monkeypatch.setattr(Wealth, "bound", lambda self, alpha: bound(self, 0.7))
-    found = _measured("randomized response, sequential", certified=1, repeats=_FEW)
-    assert not found.passed, found
+    coverage = _measured("randomized response, sequential", certified=1, repeats=_FEW)
+    assert not coverage.passed, coverage
 
 
 def test_every_bound_above_the_truth_is_a_mistake() -> None:
@@ -220,8 +220,8 @@ def test_every_bound_above_the_truth_is_a_mistake() -> None:
         ({"rho": 0.51}, "rho"),
         ({"everywhere": 0.01}, "everywhere"),
     ):
-        found: Sequence[str] = list(mistakes([certificate(**wrong)], truth))
-        assert kind in found
+        kinds: Sequence[str] = list(mistakes([certificate(**wrong)], truth))
+        assert kind in kinds
 
 
 # --- single calls -------------------------------------------------------------------------------
@@ -240,8 +240,8 @@ def test_an_auditor_that_calls_one_side_before_the_other_fails(
 
     called = laws.called
     monkeypatch.setattr(laws, "called", in_blocks)
-    found = _measured("randomized response in phases, one by one")
-    assert not found.passed, found
+    coverage = _measured("randomized response in phases, one by one")
+    assert not coverage.passed, coverage
 
 
 def test_an_auditor_that_does_not_look_for_shared_noise_fails(
@@ -249,7 +249,7 @@ def test_an_auditor_that_does_not_look_for_shared_noise_fails(
 ) -> None:
     monkeypatch.setattr(Watch, "require_fresh", lambda self: None)
     monkeypatch.setattr(EventWatch, "require_fresh", lambda self: None)
-    found = _measured(
+    coverage = _measured(
         "Laplace, noise kept for 20 calls, one by one", certified=1, repeats=_FEW // 2
     )
-    assert not found.passed, found
+    assert not coverage.passed, coverage

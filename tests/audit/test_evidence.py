@@ -143,12 +143,12 @@ def test_the_point_is_the_one_with_the_largest_excess() -> None:
     (epsilon, delta), *others = witness(result, subject="s", pairs=[PAIR])["points"]
     assert not others
     assert delta >= GaussianDP("0.7").delta_at(Fraction(epsilon)).lower
-    found = result.strongest.region
-    assert found is not None
+    region = result.strongest.region
+    assert region is not None
     everywhere = [i / 100 for i in range(200)]
     profile = [float(GaussianDP("0.7").delta_at(Fraction(e)).upper) for e in everywhere]
-    best = max(found.excess(e, d) for e, d in zip(everywhere, profile, strict=True))
-    assert found.excess(epsilon, delta) > 0.95 * best
+    best = max(region.excess(e, d) for e, d in zip(everywhere, profile, strict=True))
+    assert region.excess(epsilon, delta) > 0.95 * best
 
 
 @pytest.mark.parametrize("epsilon", ["0.3", "0.7", "1/3", "1.1", "0.1"])

@@ -172,12 +172,12 @@ def test_nothing_changes_by_being_counted() -> None:
 
 def test_a_search_tells_its_calls() -> None:
     told: list[tuple[int, int]] = []
-    found = search(
+    report = search(
         noisy(0), claim=PureDP(1), domain=Box(low=0, high=1), adjacency=Adjacency.ADD_REMOVE,
         calls=10_000, seed=0, vectorized=True,
         progress=lambda done, most: told.append((done, most)),
     )  # fmt: skip
-    assert told[-1] == (found.calls, 10_000)
+    assert told[-1] == (report.calls, 10_000)
 
 
 def test_what_is_no_progress_is_refused() -> None:

@@ -28,21 +28,21 @@ def _shifted(seed: int) -> Any:
 def test_a_small_claim_of_a_whole_profile(claim: Guarantee) -> None:
     """Refute such a claim: what 5% less noise would show is nothing beside what is seen."""
     for seed in range(3):
-        found = audit(
+        result = audit(
             _shifted(seed), claim=claim, pairs=[PAIR], trials=3000, alpha=0.05, seed=seed,
             vectorized=True,
         )  # fmt: skip
-        assert found.verdict is Verdict.VIOLATED
+        assert result.verdict is Verdict.VIOLATED
 
 
 @pytest.mark.parametrize("claim", SMALL, ids=str)
 def test_and_sequentially_within_a_thousand(claim: Guarantee) -> None:
-    found = audit(
+    result = audit(
         _shifted(7), claim=claim, pairs=[PAIR], trials=20_000, alpha=0.05, seed=7,
         vectorized=True, sequential=True,
     )  # fmt: skip
-    assert found.verdict is Verdict.VIOLATED
-    assert found.draws <= 2 * 1000
+    assert result.verdict is Verdict.VIOLATED
+    assert result.draws <= 2 * 1000
 
 
 def test_a_rare_event_apart_from_all_others() -> None:
@@ -60,9 +60,9 @@ def test_a_rare_event_apart_from_all_others() -> None:
             far = rng.random(size) < (0.008 if len(data) == 3 else 0)
             return np.where(far, 50.0, 0.0) + np.round(rng.normal(size=size), 4)
 
-        found = audit(
+        result = audit(
             function, claim=PureDP(1), pairs=[PAIR], trials=20_000, alpha=0.05, seed=seed,
             vectorized=True,
         )  # fmt: skip
-        refuted += found.verdict is Verdict.VIOLATED
+        refuted += result.verdict is Verdict.VIOLATED
     assert refuted >= 4

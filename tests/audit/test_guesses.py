@@ -72,14 +72,14 @@ def _most(calls: int, knows_sides: bool) -> float:
         """right: the law of the number of right guesses, given the outputs."""
         if not left:
             return sum(right[_needed(made) :])
-        found = []
+        values = []
         for p, q in LAWS:
             hit = (p + q) / 2
             share = p / (p + q) if hit else 0.0
             after = np.convolve(right, [1 - share, share])
             value = (1 - hit) * without(left - 1, made, right) if hit < 1 else 0.0
-            found.append(value + hit * without(left - 1, made + 1, tuple(after)) if hit else value)
-        return max(found)
+            values.append(value + hit * without(left - 1, made + 1, tuple(after)) if hit else value)
+        return max(values)
 
     return without(calls, 0, (1.0,))
 
@@ -170,12 +170,12 @@ def test_bounds_of_guesses() -> None:
     for claim, refuted in ((PureDP("1/2"), True), (PureDP(2), False)):
         point = (float(claim.epsilon), 0.0)
         counted = Counted(80, 500, 20, 500)
-        found = certify_guesses(("p", DIRECTIONS[0], "e"), counted, Aim(point, 32), 0.01, claim)
-        assert (found.refuted, found.method) == (refuted, "guesses")
-        assert found.region is not None
+        certified = certify_guesses(("p", DIRECTIONS[0], "e"), counted, Aim(point, 32), 0.01, claim)
+        assert (certified.refuted, certified.method) == (refuted, "guesses")
+        assert certified.region is not None
         either = certify_guesses(("p", EITHER, "e"), counted, Aim(point, 32), 0.01, claim)
         assert either.region is None
-        assert either.epsilon == found.epsilon
+        assert either.epsilon == certified.epsilon
     assert is_pure([(1.0, 0.0)])
     assert not is_pure([(1.0, 0.1)])
 

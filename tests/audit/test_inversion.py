@@ -70,8 +70,8 @@ def test_nothing_is_found_in_other_noise(kind: str) -> None:
     ids=["none", "equal", "huge", "subnormal", "far", "squares beyond floats"],
 )
 def test_odd_numbers_are_no_trouble(numbers: list[float]) -> None:
-    found = list(inverted([0], _of(numbers), _of(numbers)))
-    for feature in found:
+    features = list(inverted([0], _of(numbers), _of(numbers)))
+    for feature in features:
         assert np.isfinite(feature.score(_of(numbers))).all()
 
 
@@ -82,16 +82,16 @@ def test_an_audit_certifies_it_and_leaves_exact_noise_alone() -> None:
     def broken(data: Any, size: int) -> Any:
         return _laplace(11, len(data), 1.0, size=size)
 
-    found = audit(broken, claim=PureDP(1), pairs=[PAIR], trials=100_000, seed=1, vectorized=True)
-    assert found.verdict is Verdict.VIOLATED
-    assert found.epsilon >= 8
+    result = audit(broken, claim=PureDP(1), pairs=[PAIR], trials=100_000, seed=1, vectorized=True)
+    assert result.verdict is Verdict.VIOLATED
+    assert result.epsilon >= 8
 
     bits = SeededBits(3)
 
     def exact(data: Any, size: int) -> Any:
         return len(data) + discrete_laplace(bits, Fraction(1 << 16), size) / (1 << 16)
 
-    found = audit(
+    result = audit(
         exact, claim=PureDP(1), pairs=[PAIR], trials=50_000, alpha=1e-4, seed=1, vectorized=True
     )
-    assert found.verdict is not Verdict.VIOLATED
+    assert result.verdict is not Verdict.VIOLATED

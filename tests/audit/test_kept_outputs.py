@@ -127,11 +127,11 @@ def test_a_private_function_is_not_flagged(returns: Callable[[int], Any], sequen
 
     pair = added("one enters", [0.0, 1.0], 1.0)
     for seed in range(4):
-        found = audit(
+        result = audit(
             function, claim=PureDP(1), pairs=[pair], trials=1000, alpha=1e-6, seed=seed,
             sequential=sequential
         )  # fmt: skip
-        assert found.verdict is not Verdict.VIOLATED
+        assert result.verdict is not Verdict.VIOLATED
 
 
 def test_what_is_kept_of_one_output_is_what_a_batch_shows() -> None:

@@ -92,5 +92,5 @@ def test_fewer_quick_draws_are_for_the_whole_and_not_for_its_parts() -> None:
     configuration = Configuration(
         name="one", mechanism=MEAN, pairs=PAIRS, opening=PAIRS, quick_trials=5000
     )
-    found = attacked_in(configuration)
-    assert {part: one.quick_trials for part, one in found.items()} == {WHOLE: 5000, OPENING: None}
+    by_part = attacked_in(configuration)
+    assert {part: one.quick_trials for part, one in by_part.items()} == {WHOLE: 5000, OPENING: None}

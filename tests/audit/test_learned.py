@@ -163,11 +163,11 @@ def test_a_planted_leak_is_found(make: Maker, least: float, words: str) -> None:
 def test_what_is_tried_with_one_sign_points_to_the_own_side(swapped: int) -> None:
     """Find leaks from the other side as well. False alarm below 1e-6 in all."""
     for make, least, _ in LEAKS:
-        found, own, other = learn(
+        pool, own, other = learn(
             lambda rng, size, side, make=make: make(rng, size, side ^ swapped)  # type: ignore[misc]
         )
         best = 0.0
-        for one in found:
+        for one in pool:
             scores = one.score(own), one.score(other)
             value = advantage(*scores)
             best = max(best, value)
@@ -186,12 +186,12 @@ def xor(rng: Any, size: int, side: int) -> Any:
 
 def test_trees_see_what_no_line_does() -> None:
     """False alarm below 1e-6 over both assertions and some 50 candidates."""
-    found = worth(xor, effort=Effort.FULL)
-    assert found["boosted trees >= {threshold}"] > 0.8
-    assert found["log-ratio of Gaussians >= {threshold}"] > 0.8  # a correlation
-    lines = [text for text in found if text.startswith(("projection", "number"))]
+    advantages = worth(xor, effort=Effort.FULL)
+    assert advantages["boosted trees >= {threshold}"] > 0.8
+    assert advantages["log-ratio of Gaussians >= {threshold}"] > 0.8  # a correlation
+    lines = [text for text in advantages if text.startswith(("projection", "number"))]
     assert len(lines) >= 3
-    assert max(found[text] for text in lines) < 0.5
+    assert max(advantages[text] for text in lines) < 0.5
 
 
 def test_one_coordinate_of_a_thousand_keeps_its_signal() -> None:
@@ -207,8 +207,8 @@ def test_one_coordinate_of_a_thousand_keeps_its_signal() -> None:
         values[:, 700] += 0.8 * side
         return values
 
-    found, own, _ = learn(sparse, 2000)
-    (score,) = [one.score for one in found if "evident" in one.description]
+    pool, own, _ = learn(sparse, 2000)
+    (score,) = [one.score for one in pool if "evident" in one.description]
     assert abs(np.corrcoef(score(own), own.column(700))[0, 1]) > 0.97
 
 
@@ -222,8 +222,8 @@ def test_the_pair_suggests_a_direction_in_a_thousand() -> None:
     def dense(rng: Any, size: int, side: int) -> Any:
         return (rng.normal(size=(size, 1000)) + side * moved / math.sqrt(1000)).round(2)
 
-    found = worth(dense, difference=moved, words="projection")
-    best = found["projection on the pair's difference >= {threshold}"]
+    advantages = worth(dense, difference=moved, words="projection")
+    best = advantages["projection on the pair's difference >= {threshold}"]
     assert best > 2 * norm.cdf(0.5) - 1 - 0.1
     blind = worth(dense, words="projection")
     assert max(blind.values()) < best - 0.1  # it is the direction that helps
@@ -241,9 +241,9 @@ def test_correlated_noise_is_whitened() -> None:
         common = 10 * rng.normal(size=(size, 1))
         return common + 0.1 * rng.normal(size=(size, 3)) + side * np.array([0.3, -0.3, 0.0])
 
-    found = worth(correlated)
-    assert found["projection on the whitened difference of means >= {threshold}"] > 0.8
-    assert found["number 0 >= {threshold}"] < 0.2
+    advantages = worth(correlated)
+    assert advantages["projection on the whitened difference of means >= {threshold}"] > 0.8
+    assert advantages["number 0 >= {threshold}"] < 0.2
 
 
 def test_label_and_number_together_beat_each() -> None:
@@ -254,8 +254,8 @@ def test_label_and_number_together_beat_each() -> None:
         values = rng.normal(size=size) - 2 * side
         return [None if s else x for s, x in zip(stopped.tolist(), values.tolist(), strict=True)]
 
-    found, own, other = learn(mixed, 4000)
-    areas = {one.description: abs(area(one.score(own), one.score(other)) - 0.5) for one in found}
+    pool, own, other = learn(mixed, 4000)
+    areas = {one.description: abs(area(one.score(own), one.score(other)) - 0.5) for one in pool}
     both = areas.pop("log-ratio of label and number >= {threshold}")
     single = [value for text, value in areas.items() if text.startswith(("output is", "number"))]
     # A difference of areas has a standard error below .01: five of them are 3e-7.
@@ -267,14 +267,14 @@ def test_two_sightings_on_one_side_are_a_candidate() -> None:
     plain: list[Any] = [("ordinary", float(x)) for x in range(500)]
     rare: list[Any] = [("rare", 0.25)] * 2
     for law_known in (True, False):
-        found = candidates(
+        pool = candidates(
             encode(plain + rare),
             encode(plain + [("ordinary", -1.0)] * 2),
             law_known=law_known, difference=None, seed=0, effort=Effort.QUICK,
         )  # fmt: skip
-        texts = [one.description for one in found]
+        texts = [one.description for one in pool]
         for event in ("output is ('rare', float)", "entry 0 is 'rare'", "number 1 is 0.25"):
-            (score,) = [one.score for one in found if one.description == event]
+            (score,) = [one.score for one in pool if one.description == event]
             assert score(encode(plain)).sum() == 0
             assert score(encode(rare)).sum() == 2
         assert any(text.startswith("some number is") for text in texts)
@@ -293,7 +293,7 @@ def test_many_rare_labels_count_together() -> None:
 
 
 def test_a_known_law_gets_the_cheap_candidates_only() -> None:
-    found, _, _ = learn(spread, effort=Effort.FULL, law_known=True)
-    assert found
+    pool, _, _ = learn(spread, effort=Effort.FULL, law_known=True)
+    assert pool
     starts = ("output", "number", "some number", "log-ratio of the", "bit 0")  # of scaled floats
-    assert all(one.description.startswith(starts) for one in found)
+    assert all(one.description.startswith(starts) for one in pool)

@@ -39,9 +39,9 @@ def test_on_identical_laws_nothing_is_learned(make: Maker, effort: Effort) -> No
     for n = 4000 (ties make it smaller). Six of them: 2e-9, less than 1e-6 over all candidates and
     controls.
     """
-    found, own, other = learn(make, effort=effort)
-    assert len(found) >= 5
-    for one in found:
+    pool, own, other = learn(make, effort=effort)
+    assert len(pool) >= 5
+    for one in pool:
         assert abs(area(one.score(own), one.score(other)) - 0.5) < 0.039, one.description
 
 
@@ -72,14 +72,14 @@ ODD: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize("effort", list(Effort))
 def test_odd_draws_do_no_harm(own: Any, other: Any, effort: Effort) -> None:
     """Every score of every odd batch is finite, on draws of any kind and width."""
-    found = candidates(
+    pool = candidates(
         encode(own), encode(other),
         law_known=False, difference=np.array([1e308, math.inf, math.nan]), seed=0, effort=effort,
     )  # fmt: skip
     strangers = [own, other, [], [1.0], [None], [[1.0, math.nan, 1e308] * 5, "?"], [KeyError()]]
-    assert all("{{" not in one.description.format(threshold=0.5) for one in found)
+    assert all("{{" not in one.description.format(threshold=0.5) for one in pool)
     for batch in map(encode, strangers):
-        for one in found:
+        for one in pool:
             values = one.score(batch)
             assert values.shape == (len(batch),)
             assert np.isfinite(values).all()
@@ -99,14 +99,14 @@ def test_a_score_is_a_function_of_one_draw(effort: Effort) -> None:
     """Longer, larger or stranger draws beside it change nothing: else sound subjects are
     refuted."""
     rng = np.random.default_rng(11)
-    found = candidates(
+    pool = candidates(
         encode(_ragged(rng, 400)), encode(_ragged(rng, 400)), law_known=False, difference=None,
         seed=0, effort=effort,
     )  # fmt: skip
-    assert len(found) > 20
+    assert len(pool) > 20
     beside = [[-1.0] * 9, [5.0] * 7, 2**70, math.inf, "more", ValueError("x"), {"k": 1}]
     rows = _ragged(rng, 60)
-    for candidate in found:
+    for candidate in pool:
         alone = np.concatenate([candidate.score(encode([row])) for row in rows])
         together = candidate.score(encode([*beside, *rows]))[len(beside) :]
         np.testing.assert_allclose(alone, together, rtol=1e-9, atol=1e-12, err_msg=str(candidate))

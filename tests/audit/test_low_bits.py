@@ -63,9 +63,9 @@ def test_a_bit_of_a_grid(place: int) -> None:
         words = np.rint(rng.normal(size=size) * 2.0**30).astype(np.int64)
         return _planted(words, place, _secrets(rng, data, size)) * 2.0**-30
 
-    found = _audited(function, 10_000)
-    assert found.verdict is Verdict.VIOLATED
-    assert f"weight 2^{place - 30}" in found.strongest.event
+    result = _audited(function, 10_000)
+    assert result.verdict is Verdict.VIOLATED
+    assert f"weight 2^{place - 30}" in result.strongest.event
 
 
 @pytest.mark.parametrize(("width", "column"), [(10, 7), (300, 150)])
@@ -129,9 +129,9 @@ def test_remainders(modulus: int) -> None:
     def function(data: Any, size: int) -> Any:
         return modulus * np.rint(rng.laplace(size=size) * 1e6) + (len(data) == 3)
 
-    found = _audited(function, 5000)
-    assert found.verdict is Verdict.VIOLATED
-    assert "modulo" in found.strongest.event
+    result = _audited(function, 5000)
+    assert result.verdict is Verdict.VIOLATED
+    assert "modulo" in result.strongest.event
 
 
 def test_the_sign_and_the_payload_of_what_is_no_number() -> None:
@@ -153,9 +153,9 @@ def test_noise_of_few_seeds(seeds: int) -> None:
     def function(data: Any, size: int) -> Any:
         return noise[rng.integers(seeds, size=size)] + 1e-3 * (len(data) == 3)
 
-    found = _audited(function, 20_000)
-    assert found.verdict is Verdict.VIOLATED
-    assert found.epsilon > 4
+    result = _audited(function, 20_000)
+    assert result.verdict is Verdict.VIOLATED
+    assert result.epsilon > 4
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0, 30.0])
@@ -245,7 +245,7 @@ def test_a_sequential_audit_of_a_function_that_mostly_fails() -> None:
         return float(len(data)) + rng.laplace()
 
     for seed in range(3):
-        found = audit(
+        result = audit(
             function, claim=PureDP(1), pairs=[PAIR], trials=4000, seed=seed, sequential=True
         )
-        assert found.verdict is not Verdict.VIOLATED
+        assert result.verdict is not Verdict.VIOLATED

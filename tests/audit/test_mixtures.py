@@ -81,8 +81,8 @@ def steps(rng: np.random.Generator, size: int, records: int) -> Floats:
     """Six iterates in three dimensions; every step moves along (1, 1, 0) with probability .2."""
     kept = (rng.random((size, 6, 1)) < 0.2) * records
     moves = rng.normal(0, 1, (size, 6, 3)) + kept * np.array([1.0, 1.0, 0.0])
-    found: Floats = np.cumsum(moves, axis=1).reshape(size, -1)
-    return found
+    iterates: Floats = np.cumsum(moves, axis=1).reshape(size, -1)
+    return iterates
 
 
 def test_the_parts_of_a_transcript_that_move_by_a_coin_are_told() -> None:
@@ -98,15 +98,15 @@ def test_the_parts_of_a_transcript_that_move_by_a_coin_are_told() -> None:
     assert name == "log-ratio of moves with probability 0.2 in parts of 3 numbers"
     back, negative = mixture(scaling, *reversed(scaled))
     assert back == name
-    found = [score(side) for side in fresh]
-    np.testing.assert_allclose(negative(fresh[0]), -found[0], rtol=1e-9, atol=1e-9)
+    scores = [score(side) for side in fresh]
+    np.testing.assert_allclose(negative(fresh[0]), -scores[0], rtol=1e-9, atol=1e-9)
     along = [
         np.diff(d.numbers.reshape(-1, 6, 3), axis=1, prepend=0.0)[..., :2].sum(2) for d in fresh
     ]
     true = [np.logaddexp(math.log(0.8), math.log(0.2) + x - 1.0).sum(axis=1) for x in along]
-    assert area(found[0], found[1]) > area(true[0], true[1]) - 0.01 > 0.6
+    assert area(scores[0], scores[1]) > area(true[0], true[1]) - 0.01 > 0.6
     # all six steps move alike: .9991 at this seed, .9951 where each has moves of its own
-    assert np.corrcoef(found[0], true[0])[0, 1] > 0.998
+    assert np.corrcoef(scores[0], true[0])[0, 1] > 0.998
 
 
 def test_parts_that_are_kept_more_rarely_have_a_share_of_their_own() -> None:
@@ -192,7 +192,7 @@ def test_an_event_stays_at_an_edge_where_odds_become_infinite() -> None:
     one = next(subject for subject in CLASSICAL if subject.name == "RNM4")
     for seed in (1, 2, 3):
         rng = np.random.default_rng([41, seed])
-        found = audit(
+        result = audit(
             lambda data, size, rng=rng: one.function(data, size, rng),
             claim=one.claim,
             pairs=[one.pairs[0]],
@@ -201,4 +201,4 @@ def test_an_event_stays_at_an_edge_where_odds_become_infinite() -> None:
             seed=seed,
             vectorized=True,
         )
-        assert found.epsilon / one.steps > 4.8
+        assert result.epsilon / one.steps > 4.8

@@ -52,7 +52,7 @@ def test_enough_noise_is_consistent_and_too_little_is_refuted(claim: Guarantee) 
     # False alarm at most 1e-6 each. At half the deviation the true delta at the claim's point is
     # above .1 where .001 is claimed, hundreds of standard deviations away.
     broken = [_NoisySum(0.5)]
-    found = audit(
+    result = audit(
         _NoisySum(1.0),
         claim=claim,
         pairs=_PAIRS,
@@ -61,9 +61,9 @@ def test_enough_noise_is_consistent_and_too_little_is_refuted(claim: Guarantee) 
         seed=1,
         vectorized=True,
     )
-    assert found.verdict is Verdict.CONSISTENT
-    found = audit(_NoisySum(0.5), claim=claim, pairs=_PAIRS, trials=20_000, seed=1, vectorized=True)
-    assert found.verdict is Verdict.VIOLATED
+    assert result.verdict is Verdict.CONSISTENT
+    result = audit(_NoisySum(0.5), claim=claim, pairs=_PAIRS, trials=20_000, seed=1, vectorized=True)
+    assert result.verdict is Verdict.VIOLATED
 
 
 _DISCRETE: list[Guarantee] = [
@@ -91,11 +91,11 @@ def _discrete_sum(scale: float) -> Callable[[Sequence[float], int], object]:
 @pytest.mark.parametrize("claim", _DISCRETE, ids=str)
 def test_claims_of_discrete_noise(claim: Guarantee) -> None:
     # False alarm at most 1e-6 each. Half the scale has epsilon 2, and delta .39 at epsilon 1.
-    found = audit(
+    result = audit(
         _discrete_sum(1.0), claim=claim, pairs=_PAIRS, faults=[_discrete_sum(0.5)],
         trials=40_000, seed=1, vectorized=True,
     )  # fmt: skip
-    assert found.verdict is Verdict.CONSISTENT
+    assert result.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("claim", [*_KINDS, BoundedRange(1), PureDP(2)], ids=str)

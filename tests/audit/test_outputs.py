@@ -145,10 +145,10 @@ def seen(draws: Draws, i: int) -> tuple[Any, ...]:
 def test_different_outcomes_look_different() -> None:
     draws = encode(DIFFERENT)
     assert len(draws) == len(DIFFERENT)
-    found = [seen(draws, i) for i in range(len(draws))]
-    for i, one in enumerate(found):
+    outcomes = [seen(draws, i) for i in range(len(draws))]
+    for i, one in enumerate(outcomes):
         for j in range(i):
-            assert one != found[j], (DIFFERENT[i], DIFFERENT[j])
+            assert one != outcomes[j], (DIFFERENT[i], DIFFERENT[j])
     assert np.isfinite(draws.numbers).all()
 
 

@@ -69,9 +69,9 @@ STRANGERS: list[tuple[QueryMoves, Any, Any, str]] = [
 
 @pytest.mark.parametrize(("relation", "left", "right", "reason"), STRANGERS)
 def test_strangers(relation: QueryMoves, left: Any, right: Any, reason: str) -> None:
-    found = relation.why_not_neighbors(left, right)
-    assert found is not None
-    assert reason in found
+    problem = relation.why_not_neighbors(left, right)
+    assert problem is not None
+    assert reason in problem
     assert relation.why_not_neighbors(right, left) is not None
     with pytest.raises(ValueError, match=r"is not .* move by at most"):
         NeighboringPair(name="p", left=left, right=right, adjacency=relation)

@@ -42,11 +42,11 @@ def _less(share: str) -> Target:
 
 
 def test_intervals_are_those_of_clopper_and_pearson() -> None:
-    found = Frequency(18, 20)
-    low, high = found.interval
+    caught = Frequency(18, 20)
+    low, high = caught.interval
     assert binom.sf(17, 20, low) == pytest.approx(0.025, rel=1e-6)
     assert binom.cdf(18, 20, high) == pytest.approx(0.025, rel=1e-6)
-    assert binom.cdf(2, 20, found.miss_at_most()) == pytest.approx(0.05, rel=1e-6)
+    assert binom.cdf(2, 20, caught.miss_at_most()) == pytest.approx(0.05, rel=1e-6)
     assert Frequency(29, 29).miss_at_most() < 0.1 < Frequency(28, 28).miss_at_most()
 
 
@@ -57,11 +57,11 @@ def test_upper_ends_hold_when_it_stops_early(miss: float) -> None:
     wrong = 0.0
     for tried in range(2, repeats + 1):  # the second miss comes at this try
         chance = (tried - 1) * miss**2 * (1 - miss) ** (tried - 2)
-        found = Frequency(tried - 2, tried, stopped=True)
-        wrong += chance * (found.miss_at_most() < miss)
+        caught = Frequency(tried - 2, tried, stopped=True)
+        wrong += chance * (caught.miss_at_most() < miss)
     for missed in range(allowed + 1):
-        found = Frequency(repeats - missed, repeats)
-        wrong += float(binom.pmf(missed, repeats, miss)) * (found.miss_at_most() < miss)
+        caught = Frequency(repeats - missed, repeats)
+        wrong += float(binom.pmf(missed, repeats, miss)) * (caught.miss_at_most() < miss)
     assert wrong <= 0.05 + 1e-9
 
 
@@ -83,7 +83,7 @@ def test_it_stops_on_the_miss_that_is_too_many() -> None:
 def test_the_smallest_deficit_is_found_by_bisection(threshold: Fraction) -> None:
     least, measured = smallest_deficit(lambda share, seed: share >= threshold, 10, 0)
     assert least == (threshold if threshold in DEFICITS else None)
-    assert all((found.rate == 1) == (share >= threshold) for share, found in measured.items())
+    assert all((caught.rate == 1) == (share >= threshold) for share, caught in measured.items())
     assert len(measured) <= 4
 
 
@@ -116,12 +116,12 @@ def test_what_cannot_be_seen_is_missed() -> None:
     attacked = Attacked(mechanism=COUNT, pairs=[OUTSIDE, INSIDE], own=[harmless])
     effort = Effort(few=3000, many=6000, deficits=2, faults=3, again=2)
     survey = Survey(attacked, PureDP(1), 1e-6, effort, 1)
-    found = {fault.name: fault for fault in survey.faults()}
-    assert {name for name, fault in found.items() if fault.missed} >= {"changes nothing"}
-    assert found["count: scale x 0.5"].caught == {3000: Frequency(3, 3)}
-    assert found["count: scale x 0.5"].pair == "inside"
-    assert set(found["changes nothing"].caught) == {3000, 6000}  # missed by few, so tried by many
-    assert set(found["count: scale x 0.95"].caught) == {6000}  # not planted for few
+    faults = {fault.name: fault for fault in survey.faults()}
+    assert {name for name, fault in faults.items() if fault.missed} >= {"changes nothing"}
+    assert faults["count: scale x 0.5"].caught == {3000: Frequency(3, 3)}
+    assert faults["count: scale x 0.5"].pair == "inside"
+    assert set(faults["changes nothing"].caught) == {3000, 6000}  # missed by few, so tried by many
+    assert set(faults["count: scale x 0.95"].caught) == {6000}  # not planted for few
     least, _ = survey.deficits(INSIDE)
     assert least is not None
 
@@ -132,25 +132,25 @@ def test_what_cannot_be_seen_is_missed() -> None:
 def _count_oracle(share: str) -> Oracle:
     target = _less(share)
     laws = target(INSIDE.left), target(INSIDE.right)
-    found = oracle(PureDP(1), laws, alpha=1e-4, seed=1, sample=50_000)
-    assert found is not None
-    return found
+    ideal = oracle(PureDP(1), laws, alpha=1e-4, seed=1, sample=50_000)
+    assert ideal is not None
+    return ideal
 
 
 def test_the_oracle_knows_the_best_event() -> None:
     """Discrete Laplace noise of scale 9/10: beside the centers the ratio is e^(10/9), or its
     inverse."""
-    found, epsilon = _count_oracle("1/10"), 10 / 9
+    ideal, epsilon = _count_oracle("1/10"), 10 / 9
     p = 1 / (1 + math.exp(-epsilon))
     # Four standard errors of 100,000 draws: 6e-5 each.
     error = 4 * math.sqrt(p * (1 - p) / 1e5)
-    assert found.own == pytest.approx(p, abs=error)
-    assert found.other == pytest.approx(1 - p, abs=error)
-    assert found.point == (1.0, 0.0)
+    assert ideal.own == pytest.approx(p, abs=error)
+    assert ideal.other == pytest.approx(1 - p, abs=error)
+    assert ideal.point == (1.0, 0.0)
     spread = math.sqrt(p * (1 - p) * (1 + math.e**2))
     excess = p - math.e * (1 - p)
     normal = ((norm.isf(1e-4) + norm.ppf(0.9)) * spread / excess) ** 2
-    assert normal <= found.draws <= 1.2 * normal  # exact tests of few draws are a little weaker
+    assert normal <= ideal.draws <= 1.2 * normal  # exact tests of few draws are a little weaker
 
 
 def test_nothing_to_see_has_no_oracle() -> None:
@@ -191,8 +191,8 @@ def test_what_an_oracle_needs_too_many_draws_for_is_known_beforehand() -> None:
     target = _less("1/20")
     laws = target(INSIDE.left), target(INSIDE.right)
     alpha = 1e-6 / len(attacked.planted(thorough=True)) / 2
-    found = oracle(PureDP(1), laws, alpha=alpha, seed=1, sample=100_000)
-    assert found is not None
-    assert few[less] == pytest.approx(found.draws, rel=0.25)
+    ideal = oracle(PureDP(1), laws, alpha=alpha, seed=1, sample=100_000)
+    assert ideal is not None
+    assert few[less] == pytest.approx(ideal.draws, rel=0.25)
     nothing = Attacked(mechanism=COUNT, pairs=[OUTSIDE])
     assert hidden(nothing, PureDP(1), alpha=1e-6, draws=10**9, seed=1) == {less: math.inf}

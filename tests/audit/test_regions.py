@@ -89,8 +89,8 @@ def test_ends_are_never_nan_and_stay_in_the_unit_interval() -> None:
             assert np.all((low >= 0) & (low <= high) & (high <= 1))
 
 
-def _misses(found: Region, p: float, q: float) -> bool:
-    return not bool(np.any((found.lower <= p) & (q <= found.upper)))
+def _misses(bounds: Region, p: float, q: float) -> bool:
+    return not bool(np.any((bounds.lower <= p) & (q <= bounds.upper)))
 
 
 Make = Callable[[Counted, float, float], Region]
@@ -99,13 +99,13 @@ TRUTHS = [(0.5, 0.5), (0.5, 0.18), (0.9, 0.33), (0.05, 0.05), (0.99, 0.9), (1.0,
 
 def _worst_noncoverage(draws: int, other: int, share: float, alpha: float, make: Make) -> float:
     """Return the largest probability, over the truths, that the region misses the truth: exact."""
-    found = [
+    bounds = [
         [make(Counted(x, draws, y, other), share, alpha) for y in range(other + 1)]
         for x in range(draws + 1)
     ]
     worst = 0.0
     for p, q in TRUTHS:
-        missed = np.array([[_misses(one, p, q) for one in row] for row in found], dtype=np.float64)
+        missed = np.array([[_misses(one, p, q) for one in row] for row in bounds], dtype=np.float64)
         own_mass = binom.pmf(np.arange(draws + 1), draws, p)
         other_mass = binom.pmf(np.arange(other + 1), other, q)
         worst = max(worst, float(own_mass @ missed @ other_mass))
@@ -134,17 +134,17 @@ def test_the_enumeration_sees_a_region_that_spends_too_much() -> None:
 def test_nothing_outside_the_boxes_passes_the_three_tests(share: float, alpha: float) -> None:
     """The cover is a cover: pairs just outside fail one of the tests, in ball arithmetic."""
     counted = Counted(70, 150, 26, 150)
-    found, guard = region(counted, share, alpha), 0.01 * alpha
+    bounds, guard = region(counted, share, alpha), 0.01 * alpha
     bar = -float(ndtri(alpha - 2 * guard))
     own, other = math.sqrt((PARTS - share) / PARTS), math.sqrt(share / PARTS)
-    for i in range(0, len(found.lower) - 1, 16):
-        p, q = found.lower[i + 1] * (1 - 1e-6), found.upper[i] * (1 + 1e-9)
+    for i in range(0, len(bounds.lower) - 1, 16):
+        p, q = bounds.lower[i + 1] * (1 - 1e-6), bounds.upper[i] * (1 + 1e-9)
         a, b = _upper_tail(70, 150, p), _upper_tail(150 - 26, 150, 1 - q)
         rest = _upper_tail(150 - 70 + 1, 150, 1 - p)  # of A: where that is nearly 1, ndtri(rest)
         own_score = float(ndtri(rest)) if a > 0.5 else -float(ndtri(a))
         combined = own * own_score - other * float(ndtri(b))
         assert combined >= bar * (1 - 1e-9) or a <= guard or b <= guard
-    assert _upper_tail(150 - 26, 150, 1 - found.upper[-1]) <= guard
+    assert _upper_tail(150 - 26, 150, 1 - bounds.upper[-1]) <= guard
 
 
 @pytest.mark.parametrize(("hits", "other"), [(54_000, 1), (17_000, 0), (600, 0)])
@@ -180,9 +180,9 @@ def test_the_joint_bound_is_near_the_normal_one_and_beats_the_box() -> None:
 
 
 def test_no_hits_on_one_side_is_informative() -> None:
-    found = region(Counted(1000, 10_000, 0, 10_000), PARTS - 1, 1e-6)
-    assert found.epsilon_at(0.0) > 3.9
-    assert found.excess(3.0, 0.0) > 0.05
+    bounds = region(Counted(1000, 10_000, 0, 10_000), PARTS - 1, 1e-6)
+    assert bounds.epsilon_at(0.0) > 3.9
+    assert bounds.excess(3.0, 0.0) > 0.05
     nothing = region(Counted(0, 10_000, 0, 10_000), 32, 1e-6)
     assert nothing.epsilon_at(0.0) == -math.inf
     assert nothing.mu() == nothing.rho() == 0.0
@@ -192,9 +192,9 @@ def test_bounds_are_never_nan() -> None:
     for draws, other in ((1, 1), (3, 1000), (10**6, 5)):
         for hits, other_hits in product((0, 1, draws), (0, 1, other)):
             for share, alpha in product((1 / 64, 32, 63.98, 64), (0.4, 1e-9)):
-                found = region(Counted(hits, draws, min(other_hits, other), other), share, alpha)
-                values = [found.epsilon_at(0.1), found.excess(700, 0), found.excess(1e4, 0.5)]
-                assert not any(math.isnan(v) for v in [*values, found.mu(), found.rho()])
+                bounds = region(Counted(hits, draws, min(other_hits, other), other), share, alpha)
+                values = [bounds.epsilon_at(0.1), bounds.excess(700, 0), bounds.excess(1e4, 0.5)]
+                assert not any(math.isnan(v) for v in [*values, bounds.mu(), bounds.rho()])
 
 
 def _point(p: float, q: float) -> Region:

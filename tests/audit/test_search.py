@@ -80,13 +80,13 @@ def test_a_planted_leak_is_found(
     name: str, leak: Vectorized, claim: PureDP, adjacency: Any, box: Box, least: float
 ) -> None:
     calls = CALLS.get(name, FEW)
-    found = search(
+    report = search(
         leak, claim=claim, domain=box, adjacency=adjacency, calls=calls, alpha=1e-3, seed=1
     )
-    assert found.result is not None
-    assert found.result.verdict is Verdict.VIOLATED, name
-    assert found.epsilon >= least
-    assert found.calls <= calls
+    assert report.result is not None
+    assert report.result.verdict is Verdict.VIOLATED, name
+    assert report.epsilon >= least
+    assert report.calls <= calls
 
 
 def test_a_sound_sum_is_not_flagged() -> None:
@@ -94,11 +94,11 @@ def test_a_sound_sum_is_not_flagged() -> None:
     for seed in range(3):
         subject = _noisy(_sum, seed=seed)
         box = Box(low=0, high=1)
-        found = search(
+        report = search(
             subject, claim=PureDP(1), domain=box, adjacency=ADD, calls=20_000, alpha=1e-6, seed=seed
         )
-        assert found.result is not None
-        assert found.result.verdict is not Verdict.VIOLATED
+        assert report.result is not None
+        assert report.result.verdict is not Verdict.VIOLATED
 
 
 def test_random_pairs_and_changes_find_what_no_template_has() -> None:
@@ -107,13 +107,13 @@ def test_random_pairs_and_changes_find_what_no_template_has() -> None:
     def hidden(data: Any) -> float:
         return 4.0 * float(data[0] == 0 and data[3] > 4)
 
-    found = search(
+    report = search(
         _noisy(hidden), claim=PureDP(1), domain=VECTORS, adjacency=QueryMoves(),
         calls=300_000, alpha=1e-3, seed=1,
     )  # fmt: skip
-    assert found.epsilon >= 3.0
-    assert "random" in found.best.name
-    shown = [name for one in found.rounds for name, _ in one.best]
+    assert report.epsilon >= 3.0
+    assert "random" in report.best.name
+    shown = [name for one in report.rounds for name, _ in one.best]
     assert any("changed" in name for name in shown)
 
 
@@ -124,35 +124,35 @@ def test_all_calls_count() -> None:
         asked.append(size)
         return np.zeros(size)
 
-    found = search(
+    report = search(
         counted, claim=PureDP(1), domain=VECTORS, adjacency=QueryMoves(), calls=20_000, seed=0
     )
-    assert sum(asked) == found.calls <= 20_000
-    assert found.calls > 19_000
-    assert sum(one.calls for one in found.rounds) < 9000
+    assert sum(asked) == report.calls <= 20_000
+    assert report.calls > 19_000
+    assert sum(one.calls for one in report.rounds) < 9000
 
 
 def test_given_pairs_are_compared_cheaply() -> None:
     dull, telling = moved("dull", [0.0, 1.0], [0.0, 0.0]), moved("telling", [0.0, 0.0], [1.0, 0.0])
-    found = search(
+    report = search(
         _noisy(_sum, scale=0.2), claim=PureDP(1), pairs=[dull, telling], calls=20_000, seed=0
     )
-    assert found.best is telling
-    assert len(found.rounds) == 1
-    assert found.rounds[0].calls < 0.07 * 20_000
-    assert found.epsilon > 3.5
+    assert report.best is telling
+    assert len(report.rounds) == 1
+    assert report.rounds[0].calls < 0.07 * 20_000
+    assert report.epsilon > 3.5
     alone = search(_noisy(_sum), claim=PureDP(1), pairs=[telling], calls=20_000, seed=0)
     assert (alone.rounds, alone.calls) == ((), 20_000)
 
 
 def test_given_pairs_and_a_domain() -> None:
     given = replaced("the needle", [0.25], 0.75)
-    found = search(
+    report = search(
         _noisy(lambda data: 6.0 * float(data[0] == 0.25)), claim=PureDP(1), pairs=[given],
         domain=Box(low=0, high=1, rows=(1, 3)), calls=50_000, seed=0,
     )  # fmt: skip
-    assert found.best.adjacency is REPLACE
-    assert found.epsilon > 4
+    assert report.best.adjacency is REPLACE
+    assert report.epsilon > 4
 
 
 def test_our_mechanisms_are_searched_through_their_law() -> None:
@@ -182,17 +182,17 @@ def test_progress_and_interruption() -> None:
         if done > two + 1000:
             raise KeyboardInterrupt
 
-    found = run(progress=stops)
-    assert found.rounds == whole.rounds[: len(found.rounds)]
-    assert 2 <= len(found.rounds) < len(whole.rounds)
+    report = run(progress=stops)
+    assert report.rounds == whole.rounds[: len(report.rounds)]
+    assert 2 <= len(report.rounds) < len(whole.rounds)
     assert told == sorted(told)
     assert {most for _, most in told} == {FEW}
-    assert (found.result, found.epsilon, found.delta) == (None, 0.0, 0.0)
-    assert found.best.name == found.rounds[-1].best[0][0]
-    assert "interrupted: nothing was certified" in str(found)
-    assert "interrupted" in repr(found)
+    assert (report.result, report.epsilon, report.delta) == (None, 0.0, 0.0)
+    assert report.best.name == report.rounds[-1].best[0][0]
+    assert "interrupted: nothing was certified" in str(report)
+    assert "interrupted" in repr(report)
     with pytest.raises(NotConsistent, match="nothing was certified"):
-        found.require_consistent()
+        report.require_consistent()
 
 
 def test_pairs_on_which_the_subject_fails_are_passed_over() -> None:
@@ -202,9 +202,9 @@ def test_pairs_on_which_the_subject_fails_are_passed_over() -> None:
         return np.full(size, float(max(data) > 4))
 
     box = Box(low=0, high=5, rows=(0, 6))
-    found = search(needs_two, claim=PureDP(1), domain=box, adjacency=ADD, calls=20_000, seed=0)
-    assert found.rounds[0].failed
-    assert found.epsilon > 4
+    report = search(needs_two, claim=PureDP(1), domain=box, adjacency=ADD, calls=20_000, seed=0)
+    assert report.rounds[0].failed
+    assert report.epsilon > 4
 
     def never(data: Any, size: int) -> Any:
         raise ZeroDivisionError("always")

@@ -42,19 +42,19 @@ def test_what_looks_memoized_is_private_where_each_call_has_a_function_of_its_ow
     function = _memoized(itertools.count())
     with pytest.raises(InvalidRun, match="noise"):
         search(function, claim=PureDP(1), domain=Box(), adjacency=ADD, calls=20_000, seed=0)
-    found = _of_factory(PureDP(1))
-    assert found.result is not None
-    assert found.result.verdict is not Verdict.VIOLATED
-    assert 0.5 < found.epsilon <= 1
+    report = _of_factory(PureDP(1))
+    assert report.result is not None
+    assert report.result.verdict is not Verdict.VIOLATED
+    assert 0.5 < report.epsilon <= 1
 
 
 def test_a_factory_whose_functions_leak_is_refuted() -> None:
     told: list[int] = []
-    found = _of_factory(PureDP("0.3"), progress=lambda done, _: told.append(done))
-    assert found.result is not None
-    assert found.result.verdict is Verdict.VIOLATED
-    assert found.calls <= 20_000
-    assert told[-1] == found.calls
+    report = _of_factory(PureDP("0.3"), progress=lambda done, _: told.append(done))
+    assert report.result is not None
+    assert report.result.verdict is Verdict.VIOLATED
+    assert report.calls <= 20_000
+    assert told[-1] == report.calls
 
 
 def test_a_factory_has_no_subject_beside_it() -> None:
@@ -107,11 +107,11 @@ def test_bits_drown_a_forgotten_clip_which_rounding_shows() -> None:
 
 def test_a_clip_that_is_not_forgotten_leaves_the_bits_alone() -> None:
     assert _found(True).epsilon > 3
-    found = _found(True, rounded=1e-9)
-    assert found.result is not None
-    assert found.result.verdict is not Verdict.VIOLATED
-    assert 0.4 < found.epsilon <= 1
-    assert "their last bits leak too" in str(found)
+    report = _found(True, rounded=1e-9)
+    assert report.result is not None
+    assert report.result.verdict is not Verdict.VIOLATED
+    assert 0.4 < report.epsilon <= 1
+    assert "their last bits leak too" in str(report)
 
 
 def test_looking_at_bits_counts_as_calls() -> None:
@@ -123,12 +123,12 @@ def test_looking_at_bits_counts_as_calls() -> None:
             asked.append(size)
             return library(data, size)
 
-        found = search(
+        report = search(
             counted, claim=PureDP(1), pairs=[DULL], calls=calls, seed=0, vectorized=True,
             rounded=1e-9,
         )  # fmt: skip
-        assert sum(asked) == found.calls
-        assert 0.99 * calls < found.calls <= calls
+        assert sum(asked) == report.calls
+        assert 0.99 * calls < report.calls <= calls
 
 
 def test_too_few_calls_to_look_at_bits_as_well_are_refused() -> None:

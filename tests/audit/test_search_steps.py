@@ -77,28 +77,28 @@ def test_a_sound_mechanism_is_not_flagged_several_steps_apart(steps: int) -> Non
     def noisy(data: Any, size: int) -> Any:
         return np.round((sum(data) + rng.laplace(size=size)) * 1024)
 
-    found = search(
+    report = search(
         noisy, claim=PureDP(1), domain=Box(low=0, high=1), adjacency=ADD, calls=40_000, seed=2,
         vectorized=True, steps=(steps,),
     )  # fmt: skip
-    assert found.result is not None
-    assert found.result.verdict is Verdict.POWERLESS
-    assert found.steps == steps
-    assert 0.3 < found.epsilon <= 1.0
+    assert report.result is not None
+    assert report.result.verdict is Verdict.POWERLESS
+    assert report.steps == steps
+    assert 0.3 < report.epsilon <= 1.0
 
 
 def test_the_delta_of_one_step_is_what_adds_up() -> None:
     """Add up deltas: for k steps with (epsilon, delta) each, delta (1 + e^epsilon + ...) is what
     a group is promised."""
-    found = search(
+    report = search(
         lambda data, size: np.full(size, len(data)), claim=ApproxDP("0.5", "1e-3"), domain=BYTES,
         adjacency=ADD, calls=20_000, seed=0, vectorized=True, steps=(2,),
     )  # fmt: skip
-    assert found.result is not None
-    certified, group = found.result.strongest, ApproxDP("0.5", "1e-3").for_group(2)
-    assert found.result.guarantee == group
-    assert found.epsilon == certified.epsilon / 2
-    assert found.delta == pytest.approx(certified.delta / (1 + math.exp(found.epsilon)))
+    assert report.result is not None
+    certified, group = report.result.strongest, ApproxDP("0.5", "1e-3").for_group(2)
+    assert report.result.guarantee == group
+    assert report.epsilon == certified.epsilon / 2
+    assert report.delta == pytest.approx(certified.delta / (1 + math.exp(report.epsilon)))
 
 
 def test_how_far_apart_follows_from_the_calls() -> None:
@@ -125,11 +125,11 @@ def test_how_far_apart_follows_from_the_calls() -> None:
 
 def test_claims_whose_groups_are_not_of_closed_form_are_searched_among_neighbors() -> None:
     claim = Profile([PureDP("0.2"), GaussianDP("0.1")], "1e-4")
-    found = search(
+    report = search(
         lambda data, size: np.full(size, len(data)), claim=claim, domain=BYTES, adjacency=ADD,
         calls=20_000, seed=0, alpha=0.05, vectorized=True,
     )  # fmt: skip
-    assert found.steps == 1
+    assert report.steps == 1
 
 
 def test_every_template_is_tried_before_any_is_repeated() -> None:
@@ -140,12 +140,12 @@ def test_every_template_is_tried_before_any_is_repeated() -> None:
         seen.add(tuple(data))
         return np.zeros(size)
 
-    found = search(watched, claim=PureDP(1), domain=box, adjacency=QueryMoves(), calls=400_000,
+    report = search(watched, claim=PureDP(1), domain=box, adjacency=QueryMoves(), calls=400_000,
                    seed=0, alpha=0.05, vectorized=True)  # fmt: skip
     wanted = list(templates(QueryMoves(), box))
     assert len(wanted) > 100
     assert all({tuple(pair.left), tuple(pair.right)} <= seen for pair in wanted)
-    assert found.rounds[0].pairs > len(wanted) + 20  # and others besides
+    assert report.rounds[0].pairs > len(wanted) + 20  # and others besides
     few = search(watched, claim=PureDP(1), domain=box, adjacency=QueryMoves(), calls=20_000,
                  seed=0, alpha=0.05, vectorized=True)  # fmt: skip
     assert few.calls <= 20_000
@@ -300,15 +300,15 @@ def test_an_audit_of_several_steps_names_them() -> None:
 def test_a_search_has_the_defaults_of_an_audit() -> None:
     """One output a call, and a false alarm once in a million."""
     rng = np.random.default_rng(0)
-    found = search(
+    report = search(
         lambda data: round(float(sum(data)) + rng.laplace(), 2), claim=PureDP(1),
         domain=Box(low=0, high=1), adjacency=ADD, calls=10_000, seed=0,
     )  # fmt: skip
-    assert found.result is not None
-    assert found.result.alpha == 1e-6
-    assert found.result.verdict is Verdict.POWERLESS
+    assert report.result is not None
+    assert report.result.alpha == 1e-6
+    assert report.result.verdict is Verdict.POWERLESS
     with pytest.raises(NotConsistent, match="no fault was planted"):
-        found.require_consistent()
+        report.require_consistent()
 
 
 def test_a_search_with_planted_faults_is_consistent() -> None:
@@ -318,11 +318,11 @@ def test_a_search_with_planted_faults_is_consistent() -> None:
     def noisy(data: Any, size: int, scale: float = 1.0) -> Any:
         return np.round((len(data) + rng.laplace(scale=scale, size=size)) * 16)
 
-    found = search(
+    report = search(
         noisy, claim=PureDP(1), domain=Box(low=0, high=1), adjacency=ADD, calls=40_000, seed=0,
         vectorized=True, faults=[lambda data, size: noisy(data, size, 0.3)],
     )  # fmt: skip
-    found.require_consistent()
+    report.require_consistent()
     assert search(count, domain=Box(), calls=10_000, seed=0).result is not None
 
 

@@ -50,8 +50,8 @@ def certified(odds: float, seed: int, sizes: list[int], alpha: float) -> tuple[b
     fixed = FixedAttack(PureDP(1), [PAIR], TRIALS, alpha, seed)
     target = target_of(response(odds, seed, sizes), True)
     study = fixed.study(target, 0, 0)
-    found = fixed.certify(0, study, fixed.shots([study])[0])
-    return any(one.refuted for one in found), study.draws
+    certificates = fixed.certify(0, study, fixed.shots([study])[0])
+    return any(one.refuted for one in certificates), study.draws
 
 
 def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:

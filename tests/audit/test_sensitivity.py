@@ -82,11 +82,11 @@ NAMES = [f"{wrong.__name__}, {adjacency}" for wrong, _, adjacency, *_ in WRONG_A
 @pytest.mark.parametrize("case", WRONG_AND_RIGHT, ids=NAMES)
 def test_wrong_queries_are_found_and_right_ones_are_not(case: Any) -> None:
     wrong, right, adjacency, domain, norm, bound, more = case
-    found = attack(wrong, adjacency, domain, norm=norm, bound=bound, **more)
-    assert found.violated
-    assert found.found_after is not None
-    assert found.found_after <= found.calls <= CALLS
-    assert "VIOLATED" in str(found)
+    result = attack(wrong, adjacency, domain, norm=norm, bound=bound, **more)
+    assert result.violated
+    assert result.found_after is not None
+    assert result.found_after <= result.calls <= CALLS
+    assert "VIOLATED" in str(result)
     silent = attack(right, adjacency, domain, norm=norm, bound=bound, **more)
     assert not silent.violated
     assert silent.simplest is None
@@ -98,38 +98,38 @@ def test_the_forgotten_factor_of_replace() -> None:
     for query in (grid_sum, not_alternating):
         assert not attack(query, ADD, ONE, norm=L1, bound=1).violated
         assert not attack(query, REPLACE, ONE, norm=L1, bound=2).violated
-        found = attack(query, REPLACE, ONE, norm=L1, bound=1)
-        assert found.violated
-        assert found.largest == 2
+        result = attack(query, REPLACE, ONE, norm=L1, bound=1)
+        assert result.violated
+        assert result.largest == 2
 
 
 def test_a_running_float32_sum_is_off_by_a_whole_record() -> None:
-    found = attack(running_float32, ADD, ONE, norm=L1, bound=1, calls=2000)
-    assert found.largest >= 1.9  # and not by one rounding alone
-    assert found.simplest is not None
-    assert found.simplest.kind is found.excess_of is Excess.SUBSTANCE
+    result = attack(running_float32, ADD, ONE, norm=L1, bound=1, calls=2000)
+    assert result.largest >= 1.9  # and not by one rounding alone
+    assert result.simplest is not None
+    assert result.simplest.kind is result.excess_of is Excess.SUBSTANCE
     assert (
-        found.simplest.excess >= found.worst.excess / 2
+        result.simplest.excess >= result.worst.excess / 2
     )  # two records show a rounding, which is another thing
-    assert found.simplest.exceeds
+    assert result.simplest.exceeds
 
 
 def test_a_violation_is_shown_by_few_records_and_round_numbers() -> None:
     def late(x: Array) -> int:
         return 2 * int(len(x) >= 41 and bool((x > 0.37).any()))
 
-    found = attack(late, REPLACE, ONE, norm=L1, bound=1, low=0, high=1, calls=1200)
-    assert found.simplest is not None
-    assert len(found.simplest.left) == 41
-    numbers = set(found.simplest.left.ravel().tolist()) | set(found.simplest.right.ravel().tolist())
+    result = attack(late, REPLACE, ONE, norm=L1, bound=1, low=0, high=1, calls=1200)
+    assert result.simplest is not None
+    assert len(result.simplest.left) == 41
+    numbers = set(result.simplest.left.ravel().tolist()) | set(result.simplest.right.ravel().tolist())
     assert numbers == {0.0, 1.0}
-    assert found.simplest.distance == 2
+    assert result.simplest.distance == 2
 
 
 def test_climbing_finds_the_one_direction_that_is_stretched() -> None:
-    found = attack(clip_then_narrow, ADD, Domain(4), norm=L2, bound=1, calls=2500)
-    assert found.violated
-    assert 1.03 < found.largest <= 1.05 * (1 + 1e-12)  # and no more than the truth
+    result = attack(clip_then_narrow, ADD, Domain(4), norm=L2, bound=1, calls=2500)
+    assert result.violated
+    assert 1.03 < result.largest <= 1.05 * (1 + 1e-12)  # and no more than the truth
 
 
 def test_moments_have_an_operator_norm_and_not_a_frobenius_norm() -> None:
@@ -185,18 +185,18 @@ def test_a_mean_of_a_public_number_of_records() -> None:
 
     tight: dict[str, Any] = {"norm": L1, "rows": (100, 100)}
     assert not attack(mean, REPLACE, ONE, bound=Fraction(1, 100), **tight).violated
-    found = attack(mean, REPLACE, ONE, bound=Fraction(99, 10_000), **tight)
-    assert found.violated
-    assert found.simplest is not None
-    assert len(found.simplest.left) == 100
+    result = attack(mean, REPLACE, ONE, bound=Fraction(99, 10_000), **tight)
+    assert result.violated
+    assert result.simplest is not None
+    assert len(result.simplest.left) == 100
 
 
 def test_a_box_of_one_point_and_a_box_of_one_number_a_column() -> None:
     for edge in (0.0, -3.5, (1.0, 1e300)):
         domain = Domain(2 if isinstance(edge, tuple) else 1)
-        found = attack(len, ADD, domain, norm=L1, bound="0.5", low=edge, high=edge)
-        assert found.violated
-        assert found.largest == 1
+        result = attack(len, ADD, domain, norm=L1, bound="0.5", low=edge, high=edge)
+        assert result.violated
+        assert result.largest == 1
         none = attack(np.sum, REPLACE, domain, norm=L1, bound=0, low=edge, high=edge)
         assert none.largest == 0
 

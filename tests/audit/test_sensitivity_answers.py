@@ -103,9 +103,9 @@ def test_a_count_of_everybody_is_free_under_replace() -> None:
 def test_a_query_of_the_library_without_its_clipping_is_found(query: Query, domain: Domain) -> None:
     proved = query.sensitivity(ADD, domain).conclusion
     wild = query.unclipped()
-    found = attack(wild, ADD, domain, norm=proved.norm, bound=proved.value, calls=400)
-    assert found.violated
-    assert not found.worst.problem
+    result = attack(wild, ADD, domain, norm=proved.norm, bound=proved.value, calls=400)
+    assert result.violated
+    assert not result.worst.problem
 
 
 ODD: list[tuple[Callable[[Array], Any], str]] = [
@@ -124,11 +124,11 @@ ODD: list[tuple[Callable[[Array], Any], str]] = [
 
 @pytest.mark.parametrize(("query", "said"), ODD)
 def test_what_is_no_distance_is_an_infinite_one(query: Callable[[Array], Any], said: str) -> None:
-    found = attack(query, ADD, ONE, norm=L1, bound=10**9, calls=400)
-    assert found.violated
-    assert found.largest == math.inf
-    assert re.search(said, found.worst.problem)
-    json.dumps(found.to_dict(), allow_nan=False)
+    result = attack(query, ADD, ONE, norm=L1, bound=10**9, calls=400)
+    assert result.violated
+    assert result.largest == math.inf
+    assert re.search(said, result.worst.problem)
+    json.dumps(result.to_dict(), allow_nan=False)
 
 
 def test_the_same_exception_on_both_sides_is_found_too() -> None:
@@ -137,9 +137,9 @@ def test_the_same_exception_on_both_sides_is_found_too() -> None:
             raise OSError("disk on fire")
         return 0.0
 
-    found = attack(never_two, REPLACE, ONE, norm=L1, bound=1, calls=400)
-    assert found.violated
-    assert "disk on fire" in found.worst.problem
+    result = attack(never_two, REPLACE, ONE, norm=L1, bound=1, calls=400)
+    assert result.violated
+    assert "disk on fire" in result.worst.problem
     # under replace the number of records is public, so a caller may leave it out
     assert not attack(never_two, REPLACE, ONE, norm=L1, bound=1, rows=(3, 50)).violated
 
@@ -161,10 +161,10 @@ def test_records_may_be_nan_where_the_domain_says_so() -> None:
 
     replacing = Domain(1, "replace")
     assert not attack(trusting, ADD, ONE, norm=L1, bound=1, calls=400).violated
-    found = attack(trusting, ADD, replacing, norm=L1, bound=1, calls=400)
-    assert found.violated
-    assert "NaN" in found.worst.problem
-    json.dumps(found.to_dict(), allow_nan=False)
+    result = attack(trusting, ADD, replacing, norm=L1, bound=1, calls=400)
+    assert result.violated
+    assert "NaN" in result.worst.problem
+    json.dumps(result.to_dict(), allow_nan=False)
     careful = attack(
         lambda x: trusting(np.nan_to_num(x)), ADD, replacing, norm=L1, bound=1, calls=400
     )
@@ -173,9 +173,9 @@ def test_records_may_be_nan_where_the_domain_says_so() -> None:
 
 
 def test_a_result_reads_back_from_plain_data() -> None:
-    found = attack(running_float32, REPLACE, ONE, norm=L1, bound="2.0", seed=3)
-    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    for name, pair in (("worst", found.worst), ("simplest", found.simplest)):
+    result = attack(running_float32, REPLACE, ONE, norm=L1, bound="2.0", seed=3)
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    for name, pair in (("worst", result.worst), ("simplest", result.simplest)):
         assert pair is not None
         sides = [
             np.array([row for times, row in data[name][side] for _ in range(times)])
@@ -197,9 +197,9 @@ def test_the_text_says_what_silence_means() -> None:
     silent = str(attack(Count(), ADD, ONE, calls=200))
     assert silent.startswith("nothing found")
     assert "proves nothing" in silent
-    found = str(attack(not_alternating, REPLACE, ONE, norm=L1, bound="0.5", calls=200))
-    assert found.startswith("VIOLATED: not_alternating: L1 sensitivity 0.5 under replace")
-    assert "does not give the promised privacy" in found
+    text = str(attack(not_alternating, REPLACE, ONE, norm=L1, bound="0.5", calls=200))
+    assert text.startswith("VIOLATED: not_alternating: L1 sensitivity 0.5 under replace")
+    assert "does not give the promised privacy" in text
 
 
 # Refusals, before anything is searched.
@@ -320,19 +320,19 @@ def scaled_by(factor: float) -> Callable[[Array], float]:
 def test_an_excess_of_rounding_is_told_from_one_of_substance(
     factor: float, kind: Excess | None
 ) -> None:
-    found = attack(scaled_by(factor), REPLACE, ONE, norm=L1, bound=1, calls=300)
-    assert found.excess_of is kind
-    assert found.violated == (kind is not None) == (not found.is_consistent)
-    assert found.to_dict()["excess_of"] == (None if kind is None else str(kind))
-    assert str(found).startswith(
+    result = attack(scaled_by(factor), REPLACE, ONE, norm=L1, bound=1, calls=300)
+    assert result.excess_of is kind
+    assert result.violated == (kind is not None) == (not result.is_consistent)
+    assert result.to_dict()["excess_of"] == (None if kind is None else str(kind))
+    assert str(result).startswith(
         {
             None: "nothing found",
             Excess.ROUNDING: "VIOLATED BY ROUNDING: ",
             Excess.SUBSTANCE: "VIOLATED: ",
         }[kind]
     )
-    assert ("does not give the promised privacy" in str(found)) == (kind is Excess.SUBSTANCE)
-    assert ("by a rounding: at most a millionth" in str(found)) == (kind is Excess.ROUNDING)
+    assert ("does not give the promised privacy" in str(result)) == (kind is Excess.SUBSTANCE)
+    assert ("by a rounding: at most a millionth" in str(result)) == (kind is Excess.ROUNDING)
 
 
 def test_a_float_sum_rounds_and_a_float32_sum_is_broken() -> None:
@@ -349,31 +349,31 @@ def test_the_simplest_pair_shows_what_the_worst_one_does() -> None:
     def both(x: Array) -> float:
         return (1 + 2**-52) * int((x >= 0).sum()) + 5 * (len(x) > 32)
 
-    found = attack(both, ADD, ONE, norm=L1, bound=1, low=0, high=1, rows=(0, 64))
-    assert found.excess_of is Excess.SUBSTANCE
-    assert found.simplest is not None
-    assert found.simplest.kind is Excess.SUBSTANCE
-    assert len(found.simplest.left) == 33
+    result = attack(both, ADD, ONE, norm=L1, bound=1, low=0, high=1, rows=(0, 64))
+    assert result.excess_of is Excess.SUBSTANCE
+    assert result.simplest is not None
+    assert result.simplest.kind is Excess.SUBSTANCE
+    assert len(result.simplest.left) == 33
 
 
 def test_a_nan_is_no_rounding() -> None:
-    found = attack(lambda x: x.mean(), ADD, ONE, norm=L1, bound=10**9, calls=300)
-    assert found.excess_of is Excess.SUBSTANCE
+    result = attack(lambda x: x.mean(), ADD, ONE, norm=L1, bound=10**9, calls=300)
+    assert result.excess_of is Excess.SUBSTANCE
 
 
 def test_no_bound_has_no_rounding() -> None:
-    found = attack(lambda x: 1e-300 * len(x), ADD, ONE, norm=L1, bound=0, calls=300)
-    assert found.excess_of is Excess.SUBSTANCE
+    result = attack(lambda x: 1e-300 * len(x), ADD, ONE, norm=L1, bound=0, calls=300)
+    assert result.excess_of is Excess.SUBSTANCE
 
 
 def test_a_result_is_asked_like_an_audit() -> None:
-    found = attack(scaled_by(2), REPLACE, ONE, norm=L1, bound=1, calls=300)
+    result = attack(scaled_by(2), REPLACE, ONE, norm=L1, bound=1, calls=300)
     with pytest.raises(NotConsistent, match="VIOLATED: "):
-        found.require_consistent()
+        result.require_consistent()
     with pytest.raises(TypeError, match="no truth value"):
-        assert found
-    assert len(repr(found)) < 200
-    assert "VIOLATED (substance)" in repr(found)
+        assert result
+    assert len(repr(result)) < 200
+    assert "VIOLATED (substance)" in repr(result)
     attack(scaled_by(1), REPLACE, ONE, norm=L1, bound=1, calls=300).require_consistent()
 
 
@@ -385,10 +385,10 @@ def test_integers_are_whole_in_a_box_of_integers() -> None:
         return len(x)
 
     box = Box(low=-3, high=7, integers=True)
-    found = audit_sensitivity(
+    result = audit_sensitivity(
         watching, adjacency=ADD, domain=box, norm=L1, bound=1, calls=400, seed=0
     )
-    found.require_consistent()
+    result.require_consistent()
     assert len(seen) > 5
     assert seen <= set(range(-3, 8))
 

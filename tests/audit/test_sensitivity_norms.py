@@ -63,10 +63,10 @@ def test_vector_norms_agree_with_numpy(norm: Any, of: Any) -> None:
             continue  # beyond float64
         for bound in (Fraction(0), Fraction(10) ** 300):
             for exactly in (False, True):
-                found = compare(measure_of(norm), read(left), read(right), bound, exactly=exactly)
+                gap = compare(measure_of(norm), read(left), read(right), bound, exactly=exactly)
                 unit = 1.0 if norm is Norm.HAMMING else scale
-                assert found.estimate / unit == pytest.approx(of((left - right) / scale))
-                assert found.exceeds == (bound == 0)
+                assert gap.estimate / unit == pytest.approx(of((left - right) / scale))
+                assert gap.exceeds == (bound == 0)
 
 
 def test_matrix_norms_agree_with_numpy() -> None:
@@ -154,9 +154,9 @@ def test_float_norms_would_raise_false_alarms_and_we_do_not() -> None:
         alarms += Fraction(float(np.linalg.norm(vector))) > bound
         assert not attack(query, ADD, ONE, norm=L2, bound=bound, calls=100).violated
         below = bound - Fraction(1, 10**30)
-        found = attack(query, ADD, ONE, norm=L2, bound=below, calls=100)
-        assert found.violated
-        assert 0 < found.worst.excess <= 1e-30
+        result = attack(query, ADD, ONE, norm=L2, bound=below, calls=100)
+        assert result.violated
+        assert 0 < result.worst.excess <= 1e-30
     assert alarms > 2  # numpy's norm is above the bound for these
 
 

@@ -46,9 +46,9 @@ def _sequential(
 def test_a_gross_fault_is_refuted_within_a_thousand_draws() -> None:
     # True epsilon 2.2 against 1. Refuted within 1000 draws a side in at least 17 of 20 runs.
     runs = [_sequential(_noisy_sum("laplace", 1 / 2.2, k), PureDP(1), 1000, k) for k in range(20)]
-    found = [run for run in runs if run.verdict is Verdict.VIOLATED]
-    assert len(found) >= 17
-    for run in found:
+    violations = [run for run in runs if run.verdict is Verdict.VIOLATED]
+    assert len(violations) >= 17
+    for run in violations:
         assert run.strongest.refuted
         assert run.strongest.method == "betting"
         assert run.strongest.region is None
@@ -129,7 +129,7 @@ def test_a_function_that_only_fails_was_not_audited() -> None:
     [Fraction(1, 3), Fraction(2), Fraction(1, 10**9), Fraction(10**700), Fraction(1, 10**700)],
 )
 def test_what_was_refuted_is_rounded_down(value: Fraction, power: int) -> None:
-    found = Fraction(_float_below(value, power))
-    assert found**power <= value
+    root = Fraction(_float_below(value, power))
+    assert root**power <= value
     if Fraction(1, 10**300) < value < 10**300:
-        assert (found * (1 + Fraction(1, 10**15))) ** power > value
+        assert (root * (1 + Fraction(1, 10**15))) ** power > value

@@ -125,14 +125,14 @@ def test_a_function_without_noise_is_refuted_where_it_surely_remembers_nothing()
     offset = 3.0
     with pytest.raises(InvalidRun, match="on the left of the pair 'a row enters' gave float 7"):
         audit(lambda data: len(data) + offset, claim=PureDP(1), pairs=PAIRS, trials=1000, seed=0)
-    for found in (
+    for result in (
         audit(lambda data: len(data) + 3.0, claim=PureDP(1), pairs=PAIRS, trials=1000, seed=0),
         audit(
             fresh=lambda: lambda data: len(data) + offset,
             claim=PureDP(1), pairs=PAIRS, trials=1000, seed=0,
         ),
     ):  # fmt: skip
-        assert found.verdict is Verdict.VIOLATED
+        assert result.verdict is Verdict.VIOLATED
 
 
 def test_a_planted_fault_may_draw_no_noise_at_all() -> None:

@@ -30,11 +30,11 @@ def test_a_noisy_max_shows_a_part_of_its_epsilon_at_a_small_alpha() -> None:
     """Certify a part of the true .1; before, the event that always happens was certified in two
     of three runs. A bound above the truth has probability 1e-6 at most."""
     for seed in range(3):
-        found = audit(
+        result = audit(
             RNM_1.subject(seed), claim=RNM_1.claim, pairs=RNM_1.pairs[:1], trials=100_000,
             alpha=1e-6, seed=seed, vectorized=True,
         )  # fmt: skip
-        assert 0.005 < found.epsilon <= 0.1
+        assert 0.005 < result.epsilon <= 0.1
 
 
 def _sums(rng: np.random.Generator, side: int, size: int) -> Any:
@@ -53,12 +53,12 @@ def test_the_step_of_a_running_sum_is_told_from_the_noise_of_the_others() -> Non
         own, other, fresh, other_fresh = (
             encode(_sums(rng, side, size)) for size in (4000, 100_000) for side in (0, 1)
         )
-        found = candidates(
+        pool = candidates(
             own, other, law_known=False, difference=None, seed=0, effort=Effort.QUICK
         )
         told = {
             one.description.partition(" >=")[0]: advantage(one.score(fresh), one.score(other_fresh))
-            for one in found
+            for one in pool
             if one.description.startswith("projection")
         }
         best = told.pop("projection on the evident steps")

@@ -32,24 +32,24 @@ def asked(query: Query, rows: Any) -> IntArray:
 @pytest.mark.parametrize("name", ["mean", "sum"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_float_mean_or_sum_depends_on_the_order(name: str, seed: int) -> None:
-    found = order_dependence(
+    finding = order_dependence(
         lambda rows: getattr(rows, name)(axis=0), unit_rows(seed, 3000, 20), seed=seed
     )
-    assert found.found
-    assert found.false_alarm == 0
-    assert "permuted: " in found.evidence
-    assert "this is a proof" in str(found)
+    assert finding.found
+    assert finding.false_alarm == 0
+    assert "permuted: " in finding.evidence
+    assert "this is a proof" in str(finding)
 
 
 @pytest.mark.parametrize("norm", [1, 2, math.inf])
 def test_one_record_moves_a_float_sum_by_more_than_its_norm(norm: float) -> None:
     record = np.array([1.0, 0.0], dtype=np.float32)
-    found = order_dependence(
+    finding = order_dependence(
         lambda rows: rows.sum(axis=0), crossing_rows(), record=record, sensitivity=1, norm=norm
     )
-    assert found.found
-    assert "one record at 0 moves the answer by 2 in norm" in found.evidence
-    assert "more than the claimed 1" in found.evidence
+    assert finding.found
+    assert "one record at 0 moves the answer by 2 in norm" in finding.evidence
+    assert "more than the claimed 1" in finding.evidence
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -58,7 +58,7 @@ def test_exact_sums_do_not_depend_on_anything(seed: int) -> None:
     assert not order_dependence(exact_sum, rows, seed=seed).found
     integers = np.rint(rows * 2**20).astype(np.int64)
     record = np.array([2**20, 0, 0])
-    found = order_dependence(
+    finding = order_dependence(
         lambda r: r.sum(axis=0),
         integers,
         record=record,
@@ -66,16 +66,16 @@ def test_exact_sums_do_not_depend_on_anything(seed: int) -> None:
         additive=True,
         seed=seed,
     )
-    assert not found.found
-    assert found.problem == ""
-    assert found.evidence == "29 answers are the same bit for bit"
+    assert not finding.found
+    assert finding.problem == ""
+    assert finding.evidence == "29 answers are the same bit for bit"
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_our_grid_queries_do_not_depend_on_anything(seed: int) -> None:
     rows = np.random.default_rng(seed).normal(size=(500, 1))
     for query, sensitivity in ((GRID_SUM, 1024), (Count((-0.5, 0.5)), 1), (Count(), 1)):
-        found = order_dependence(
+        finding = order_dependence(
             partial(asked, query),
             rows,
             record=[1.0],
@@ -84,31 +84,31 @@ def test_our_grid_queries_do_not_depend_on_anything(seed: int) -> None:
             additive=True,
             seed=seed,
         )
-        assert not found.found
-        assert found.problem == ""
-    found = batch_dependence(lambda r: quantize(r, -1024, 1024, -10), rows[0], seed=seed)
-    assert not found.found
+        assert not finding.found
+        assert finding.problem == ""
+    finding = batch_dependence(lambda r: quantize(r, -1024, 1024, -10), rows[0], seed=seed)
+    assert not finding.found
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_project_then_clip_depends_on_the_batch(kind: type) -> None:
-    found = batch_dependence(project_then_clip(1, 300, kind), unit_rows(2, 1, 300, kind)[0])
-    assert found.found
-    assert "another batch: " in found.evidence
+    finding = batch_dependence(project_then_clip(1, 300, kind), unit_rows(2, 1, 300, kind)[0])
+    assert finding.found
+    assert "another batch: " in finding.evidence
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_true_row_by_row_map_does_not(seed: int) -> None:
     record = unit_rows(seed, 1, 300, np.float64)[0]
-    found = batch_dependence(lambda rows: np.rint(np.sqrt(np.abs(rows)) * 1024), record, seed=seed)
-    assert not found.found
-    assert found.problem == ""
+    finding = batch_dependence(lambda rows: np.rint(np.sqrt(np.abs(rows)) * 1024), record, seed=seed)
+    assert not finding.found
+    assert finding.problem == ""
 
 
 def test_a_batch_leak_planted_by_hand() -> None:
-    found = batch_dependence(lambda rows: rows + (len(rows) > 100), [1.0, 2.0])
-    assert found.found
-    assert "another batch: 3 answers differ, by up to 1, first at 0 of 257" in found.evidence
+    finding = batch_dependence(lambda rows: rows + (len(rows) > 100), [1.0, 2.0])
+    assert finding.found
+    assert "another batch: 3 answers differ, by up to 1, first at 0 of 257" in finding.evidence
 
 
 def test_threads_and_layouts() -> None:
@@ -120,24 +120,24 @@ def test_threads_and_layouts() -> None:
         yield
         active[0] = 1
 
-    found = order_dependence(
+    finding = order_dependence(
         lambda rows: rows.sum(axis=0) * active[0], np.ones((5, 2)), thread_limit=limit
     )
-    assert "another number of threads: 2 answers differ" in found.evidence
-    found = batch_dependence(lambda rows: rows * active[0], [1.0], sizes=(2,), thread_limit=limit)
-    assert "another number of threads: 4 answers differ" in found.evidence
+    assert "another number of threads: 2 answers differ" in finding.evidence
+    finding = batch_dependence(lambda rows: rows * active[0], [1.0], sizes=(2,), thread_limit=limit)
+    assert "another number of threads: 4 answers differ" in finding.evidence
     assert not order_dependence(
         lambda rows: rows.sum(axis=0), np.ones((5, 2)), thread_limit=limit
     ).found
-    found = order_dependence(lambda rows: [rows.flags["F_CONTIGUOUS"]], np.ones((5, 2)))
-    assert "another memory layout: 1 answers differ" in found.evidence
-    assert "in Fortran order" in found.evidence
+    finding = order_dependence(lambda rows: [rows.flags["F_CONTIGUOUS"]], np.ones((5, 2)))
+    assert "another memory layout: 1 answers differ" in finding.evidence
+    assert "in Fortran order" in finding.evidence
 
 
 def test_chunks() -> None:
     rows = unit_rows(1, 1000, 2)
-    found = order_dependence(lambda r: r.sum(axis=0), rows, additive=True, permutations=0)
-    assert "in two chunks" in found.evidence
+    finding = order_dependence(lambda r: r.sum(axis=0), rows, additive=True, permutations=0)
+    assert "in two chunks" in finding.evidence
 
 
 def test_what_raises_or_is_random_is_reported() -> None:
@@ -146,13 +146,13 @@ def test_what_raises_or_is_random_is_reported() -> None:
 
     rng = np.random.default_rng(0)
     for attack in (order_dependence, batch_dependence):
-        found = attack(broken, np.ones((4, 2)))
-        assert not found.found
-        assert "disk on fire" in found.problem
-        found = attack(lambda rows: rows + rng.normal(), np.ones((4, 2)))
-        assert not found.found
-        assert "no deterministic query" in found.problem
-    assert str(found).startswith("INCOMPLETE")
+        finding = attack(broken, np.ones((4, 2)))
+        assert not finding.found
+        assert "disk on fire" in finding.problem
+        finding = attack(lambda rows: rows + rng.normal(), np.ones((4, 2)))
+        assert not finding.found
+        assert "no deterministic query" in finding.problem
+    assert str(finding).startswith("INCOMPLETE")
 
 
 def test_a_query_that_raises_sometimes() -> None:
@@ -161,18 +161,18 @@ def test_a_query_that_raises_sometimes() -> None:
             raise OSError("zero must come first")
         return rows.sum()
 
-    found = order_dependence(picky, np.arange(10), record=3, sensitivity=3, norm=1)
-    assert not found.found
-    assert "zero must come first" in found.problem
-    assert "more)" in found.problem
+    finding = order_dependence(picky, np.arange(10), record=3, sensitivity=3, norm=1)
+    assert not finding.found
+    assert "zero must come first" in finding.problem
+    assert "more)" in finding.problem
 
 
 def test_answers_without_a_finite_distance_are_no_violation_and_no_silence() -> None:
-    found = order_dependence(
+    finding = order_dependence(
         lambda rows: [math.nan], np.ones(3), record=1.0, sensitivity=1, permutations=1
     )
-    assert not found.found
-    assert found.problem
+    assert not finding.found
+    assert finding.problem
 
 
 def test_bad_parameters_are_refused() -> None:

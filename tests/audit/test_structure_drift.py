@@ -56,17 +56,17 @@ def _around(center: Callable[[int], float], seed: int, leak: bool = False) -> Fu
 def test_a_center_that_drifts_is_no_leak(name: str, claim: Guarantee) -> None:
     for seed in range(2):
         release = _around(CENTERS[name], seed)
-        found = lowest_set_bit(release, 0.0, 1.0, claim=claim, draws=4000, seed=seed)
-        assert not found.found
-        assert found.problem == ""
+        finding = lowest_set_bit(release, 0.0, 1.0, claim=claim, draws=4000, seed=seed)
+        assert not finding.found
+        assert finding.problem == ""
 
 
 @pytest.mark.parametrize("name", CENTERS)
 def test_a_leak_is_seen_through_the_drift(name: str) -> None:
-    found = lowest_set_bit(_around(CENTERS[name], 0, leak=True), 0.0, 1.0, draws=4000)
-    assert found.found
-    assert found.certificate is not None
-    assert found.certificate.epsilon > 4
+    finding = lowest_set_bit(_around(CENTERS[name], 0, leak=True), 0.0, 1.0, draws=4000)
+    assert finding.found
+    assert finding.certificate is not None
+    assert finding.certificate.epsilon > 4
 
 
 def test_float_noise_around_a_public_center_does_not_tell_the_data() -> None:
@@ -76,9 +76,9 @@ def test_float_noise_around_a_public_center_does_not_tell_the_data() -> None:
     def release(data: float) -> float:
         return float(rng.laplace()) + next(calls) // 3000
 
-    found = membership(release, 0.0, 1.0, centers=(0, 1), scale=1.0, draws=3000)
-    assert not found.found
-    assert found.problem == ""
+    finding = membership(release, 0.0, 1.0, centers=(0, 1), scale=1.0, draws=3000)
+    assert not finding.found
+    assert finding.problem == ""
 
 
 def test_noise_that_calls_share_is_a_problem_and_no_finding() -> None:
@@ -93,9 +93,9 @@ def test_noise_that_calls_share_is_a_problem_and_no_finding() -> None:
                 noise[0] = _noise(rng)
             return data + float(noise[0])
 
-        found = lowest_set_bit(release, 0.0, 1.0, draws=4000)
-        assert not found.found
-        assert "noise" in found.problem
+        finding = lowest_set_bit(release, 0.0, 1.0, draws=4000)
+        assert not finding.found
+        assert "noise" in finding.problem
 
 
 def test_batches_around_different_centers_are_a_problem_and_no_finding() -> None:
@@ -104,8 +104,8 @@ def test_batches_around_different_centers_are_a_problem_and_no_finding() -> None
     def release(data: float, size: int) -> Any:
         return np.rint(rng.laplace(size=size) * 1024) / 1024 + 512 * next(calls)
 
-    found = lowest_set_bit(release, 0.0, 1.0, draws=8000, vectorized=True)
-    assert not found.found
+    finding = lowest_set_bit(release, 0.0, 1.0, draws=8000, vectorized=True)
+    assert not finding.found
 
 
 def _counted(noise: Callable[[], int]) -> Callable[[], tuple[int, int]]:
@@ -165,16 +165,16 @@ def test_answers_that_change_with_the_calls_are_no_order_or_batch_dependence() -
         def drifts(rows: Any, calls: Any = calls, every: int = every) -> Any:
             return rows.sum(axis=0) + next(calls) // every
 
-        found = order_dependence(drifts, np.arange(6.0), record=1.0, sensitivity=1, additive=True)
-        assert not found.found
-        assert "changes from call to call" in found.problem
+        finding = order_dependence(drifts, np.arange(6.0), record=1.0, sensitivity=1, additive=True)
+        assert not finding.found
+        assert "changes from call to call" in finding.problem
 
         def drifting_map(rows: Any, calls: Any = calls, every: int = every) -> Any:
             return rows + next(calls) // every
 
-        found = batch_dependence(drifting_map, [1.0, 2.0])
-        assert not found.found
-        assert "changes from call to call" in found.problem
+        finding = batch_dependence(drifting_map, [1.0, 2.0])
+        assert not finding.found
+        assert "changes from call to call" in finding.problem
 
 
 def test_a_drift_that_time_and_noise_share_is_not_the_noise_in_the_time() -> None:

@@ -80,10 +80,10 @@ def fresh() -> Release:
 )
 def test_planted_seeds_are_found(make: Callable[[], Release], evidence: str) -> None:
     before = random.getstate(), np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
-    found = predictable_seeding(make, model=laplace)
-    assert found.found
-    assert evidence in found.evidence
-    assert 0 < found.false_alarm <= 1e-6
+    finding = predictable_seeding(make, model=laplace)
+    assert finding.found
+    assert evidence in finding.evidence
+    assert 0 < finding.false_alarm <= 1e-6
     if make not in (legacy_global, python_global):  # the attack puts the global states back
         assert random.getstate() == before[0]
         assert np.array_equal(np.random.get_state(legacy=False)["state"]["key"], before[1])  # noqa: NPY002
@@ -97,26 +97,26 @@ def test_the_global_generators_are_told_apart() -> None:
 
 @pytest.mark.parametrize("ours", OURS, ids=lambda ours: ours.name)
 def test_our_releases_are_not_predictable(ours: Ours) -> None:
-    found = predictable_seeding(
+    finding = predictable_seeding(
         lambda: lambda: ours.mechanism.release(ours.left), model=laplace, seeds=100
     )
-    assert not found.found
-    assert found.problem == ""
+    assert not finding.found
+    assert finding.problem == ""
 
 
 def test_fresh_seeds_are_not_predictable() -> None:
     for _ in range(3):
-        found = predictable_seeding(fresh, model=laplace, seeds=200)
-        assert not found.found
-        assert found.problem == ""
+        finding = predictable_seeding(fresh, model=laplace, seeds=200)
+        assert not finding.found
+        assert finding.problem == ""
 
 
 def test_fresh_processes() -> None:
-    found = predictable_seeding(fixed_by_default, processes=True)
-    assert "two fresh processes give the same noise" in found.evidence
-    found = predictable_seeding(lambda: GENERATOR.laplace, processes=True)
-    assert not found.found
-    assert "another object raised" in found.problem  # a lambda cannot be sent to a process
+    finding = predictable_seeding(fixed_by_default, processes=True)
+    assert "two fresh processes give the same noise" in finding.evidence
+    finding = predictable_seeding(lambda: GENERATOR.laplace, processes=True)
+    assert not finding.found
+    assert "another object raised" in finding.problem  # a lambda cannot be sent to a process
 
 
 def test_few_values_need_many_draws() -> None:
@@ -124,9 +124,9 @@ def test_few_values_need_many_draws() -> None:
         generator = np.random.default_rng(5)
         return lambda: generator.random() < 0.02
 
-    found = predictable_seeding(coin)
-    assert not found.found  # the seed is constant, but a hundred such outputs prove nothing
-    assert "draws >= " in found.problem
+    finding = predictable_seeding(coin)
+    assert not finding.found  # the seed is constant, but a hundred such outputs prove nothing
+    assert "draws >= " in finding.problem
     assert predictable_seeding(coin, draws=2000).found
 
 
@@ -135,9 +135,9 @@ def test_makers_and_releases_that_raise_are_reported() -> None:
         raise OSError("disk on fire")
 
     for make in (broken, lambda: broken):
-        found = predictable_seeding(make)
-        assert not found.found
-        assert "disk on fire" in found.problem
+        finding = predictable_seeding(make)
+        assert not finding.found
+        assert "disk on fire" in finding.problem
     made = []
 
     def once() -> Release:
@@ -145,34 +145,34 @@ def test_makers_and_releases_that_raise_are_reported() -> None:
         return fresh() if len(made) == 1 else broken()
 
     assert "another object raised OSError" in predictable_seeding(once).problem
-    found = predictable_seeding(fresh, model=lambda generator: generator.nothing())
-    assert "the model with" in found.problem
+    finding = predictable_seeding(fresh, model=lambda generator: generator.nothing())
+    assert "the model with" in finding.problem
 
 
 @forks
 def test_a_generator_shared_by_forks_is_found() -> None:
-    found = shared_state_after_fork(lambda: GENERATOR.normal(), children=2)
-    assert found.found
+    finding = shared_state_after_fork(lambda: GENERATOR.normal(), children=2)
+    assert finding.found
     for pair in ("the parent and child 0", "the parent and child 1", "child 0 and child 1"):
-        assert f"{pair} drew the same 100 outputs" in found.evidence
-    found = shared_state_after_fork(lambda: int(GENERATOR.integers(2)), children=1)
-    assert found.found  # a small range needs a long vector: 100 coins are enough
+        assert f"{pair} drew the same 100 outputs" in finding.evidence
+    finding = shared_state_after_fork(lambda: int(GENERATOR.integers(2)), children=1)
+    assert finding.found  # a small range needs a long vector: 100 coins are enough
 
 
 @forks
 @pytest.mark.parametrize("ours", OURS, ids=lambda ours: ours.name)
 def test_ours_survive_a_fork(ours: Ours) -> None:
-    found = shared_state_after_fork(lambda: ours.mechanism.release(ours.left))
-    assert not found.found
-    assert found.problem == ""
+    finding = shared_state_after_fork(lambda: ours.mechanism.release(ours.left))
+    assert not finding.found
+    assert finding.problem == ""
 
 
 @forks
 def test_seeded_bits_refuse_in_a_child_and_that_is_reported() -> None:
     bits = SeededBits(1)
-    found = shared_state_after_fork(lambda: COUNT.release(PEOPLE, bits))
-    assert not found.found
-    assert "child 0: 100 of 100 calls raised RuntimeError" in found.problem
+    finding = shared_state_after_fork(lambda: COUNT.release(PEOPLE, bits))
+    assert not finding.found
+    assert "child 0: 100 of 100 calls raised RuntimeError" in finding.problem
 
 
 @forks
@@ -184,24 +184,24 @@ def test_a_child_that_hangs_or_dies_is_reported() -> None:
             time.sleep(60)
         return float(GENERATOR.normal())
 
-    found = shared_state_after_fork(hang, children=1, seconds=0.2)
-    assert "did not end within 0.2 seconds" in found.problem
+    finding = shared_state_after_fork(hang, children=1, seconds=0.2)
+    assert "did not end within 0.2 seconds" in finding.problem
 
     def die() -> float:
         if os.getpid() != parent:
             os._exit(3)
         return float(GENERATOR.normal())
 
-    found = shared_state_after_fork(die, children=1)
-    assert "ended without an answer" in found.problem
-    assert not found.found
+    finding = shared_state_after_fork(die, children=1)
+    assert "ended without an answer" in finding.problem
+    assert not finding.found
 
 
 def test_without_fork_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fork", raising=False)
-    found = shared_state_after_fork(lambda: 1.0)
-    assert not found.found
-    assert "no os.fork" in found.problem
+    finding = shared_state_after_fork(lambda: 1.0)
+    assert not finding.found
+    assert "no os.fork" in finding.problem
 
 
 def test_the_yardstick_counts_coincidences() -> None:

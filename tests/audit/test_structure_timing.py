@@ -16,10 +16,10 @@ from tests.audit.structure_subjects import COUNTED, geometric_loop, tabulated
 
 
 def test_a_geometric_loop_is_found() -> None:
-    found = timing(geometric_loop(1), draws=4000)
-    assert found.found
-    assert "Pearson" in found.evidence
-    assert found.false_alarm == 1e-6
+    finding = timing(geometric_loop(1), draws=4000)
+    assert finding.found
+    assert "Pearson" in finding.evidence
+    assert finding.false_alarm == 1e-6
 
 
 def test_a_batch_is_found_as_well() -> None:
@@ -28,16 +28,16 @@ def test_a_batch_is_found_as_well() -> None:
 
 def test_a_look_up_is_not_found() -> None:
     # false alarm at most 1e-6: the noise is drawn beforehand
-    found = timing(tabulated(3, 4000), draws=4000)
-    assert not found.found
-    assert found.problem == ""
+    finding = timing(tabulated(3, 4000), draws=4000)
+    assert not finding.found
+    assert finding.problem == ""
 
 
 def test_ours_can_be_timed() -> None:
     # the outcome is for the by-hand script: the running time of our samplers follows their noise
     release, center = COUNTED.timed(4)
-    found = timing(release, center=center, draws=300)
-    assert found.problem == ""
+    finding = timing(release, center=center, draws=300)
+    assert finding.problem == ""
 
 
 def test_the_swap_test_holds_its_level_under_drift_and_interruptions() -> None:
@@ -78,10 +78,10 @@ def test_what_raises_or_is_no_number_is_reported() -> None:
         (lambda size: ["text"], "no finite distance"),
         (lambda size: [float("nan")], "no finite distance"),
     ):
-        found = timing(release, draws=100)
-        assert not found.found
-        assert problem in found.problem
-        assert str(found).startswith("INCOMPLETE")
+        finding = timing(release, draws=100)
+        assert not finding.found
+        assert problem in finding.problem
+        assert str(finding).startswith("INCOMPLETE")
 
 
 def test_bad_parameters_are_refused() -> None:

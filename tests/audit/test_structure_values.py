@@ -36,7 +36,7 @@ from tests.audit.structure_subjects import (
 def test_membership_finds_float_laplace_noise(
     make: Callable[..., Vectorized], center: float, scale: float
 ) -> None:
-    found = membership(
+    finding = membership(
         make(1, scale),
         center,
         center + 1,
@@ -44,13 +44,13 @@ def test_membership_finds_float_laplace_noise(
         scale=scale,
         vectorized=True,
     )
-    assert found.found
-    assert found.certificate is not None
-    assert found.certificate.epsilon > 3
-    assert found.false_alarm == 1e-6
-    assert "FOUND by membership" in str(found)
+    assert finding.found
+    assert finding.certificate is not None
+    assert finding.certificate.epsilon > 3
+    assert finding.false_alarm == 1e-6
+    assert "FOUND by membership" in str(finding)
     # the example can be checked by hand
-    assert float.fromhex(found.reproduce.split()[-1]) != center
+    assert float.fromhex(finding.reproduce.split()[-1]) != center
 
 
 def test_most_single_outputs_reveal_their_center() -> None:
@@ -69,15 +69,15 @@ def test_most_single_outputs_reveal_their_center() -> None:
 def test_membership_is_silent_on_a_grid(seed: int) -> None:
     for make in (numpy_laplace, textbook_laplace):
         release = snapped(make(seed))
-        found = membership(release, 0.0, 1.0, centers=(0, 1), scale=1.0, vectorized=True)
-        assert not found.found
-        assert found.problem == ""
+        finding = membership(release, 0.0, 1.0, centers=(0, 1), scale=1.0, vectorized=True)
+        assert not finding.found
+        assert finding.problem == ""
 
 
 @pytest.mark.parametrize("ours", [*OURS, *NEWER], ids=lambda ours: ours.name)
 def test_both_are_silent_on_our_laws(ours: Ours) -> None:
     for seed in range(3):
-        found = membership(
+        finding = membership(
             ours.law(seed),
             ours.left,
             ours.right,
@@ -86,15 +86,15 @@ def test_both_are_silent_on_our_laws(ours: Ours) -> None:
             draws=2000,
             vectorized=True,
         )
-        assert not found.found
-        found = lowest_set_bit(ours.law(seed), ours.left, ours.right, draws=10_000, vectorized=True)
-        assert not found.found
-        assert found.problem == ""
+        assert not finding.found
+        finding = lowest_set_bit(ours.law(seed), ours.left, ours.right, draws=10_000, vectorized=True)
+        assert not finding.found
+        assert finding.problem == ""
 
 
 @pytest.mark.parametrize("ours", [*OURS, *NEWER], ids=lambda ours: ours.name)
 def test_both_are_silent_on_our_releases(ours: Ours) -> None:
-    found = membership(
+    finding = membership(
         ours.release(5),
         ours.left,
         ours.right,
@@ -102,10 +102,10 @@ def test_both_are_silent_on_our_releases(ours: Ours) -> None:
         scale=ours.scale(released=True),
         draws=600,
     )
-    assert not found.found
-    found = lowest_set_bit(ours.release(6), ours.left, ours.right, draws=600)
-    assert not found.found
-    assert found.problem == ""
+    assert not finding.found
+    finding = lowest_set_bit(ours.release(6), ours.left, ours.right, draws=600)
+    assert not finding.found
+    assert finding.problem == ""
 
 
 def test_the_centers_and_scales_of_ours_are_the_right_ones() -> None:
@@ -119,11 +119,11 @@ def test_the_centers_and_scales_of_ours_are_the_right_ones() -> None:
 
 @pytest.mark.parametrize("make", [numpy_normal, numpy_laplace])
 def test_lowest_set_bit_finds_float_noise(make: Callable[[int], Vectorized]) -> None:
-    found = lowest_set_bit(make(2), 0.0, 1.0, draws=100_000, vectorized=True)
-    assert found.found
-    assert found.certificate is not None
-    assert found.certificate.epsilon > 6
-    assert "lowest set bit" in found.certificate.event
+    finding = lowest_set_bit(make(2), 0.0, 1.0, draws=100_000, vectorized=True)
+    assert finding.found
+    assert finding.certificate is not None
+    assert finding.certificate.epsilon > 6
+    assert "lowest set bit" in finding.certificate.event
 
 
 def test_lowest_set_bit_finds_a_center_with_low_bits() -> None:
@@ -133,19 +133,19 @@ def test_lowest_set_bit_finds_a_center_with_low_bits() -> None:
     def release(center: float, size: int) -> Any:
         return center + np.rint(rng.laplace(0.0, 1024.0, size)) / 1024
 
-    found = lowest_set_bit(release, 0.0, 0.1, offsets=(0.1,), draws=10_000, vectorized=True)
-    assert found.found
-    assert found.certificate is not None
-    assert found.certificate.epsilon > 5
+    finding = lowest_set_bit(release, 0.0, 0.1, offsets=(0.1,), draws=10_000, vectorized=True)
+    assert finding.found
+    assert finding.certificate is not None
+    assert finding.certificate.epsilon > 5
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_lowest_set_bit_is_silent_on_rounded_noise(seed: int) -> None:
     release = snapped(numpy_laplace(seed), 1.0)
-    found = lowest_set_bit(release, 0.0, 1.0, draws=20_000, vectorized=True)
-    assert not found.found
-    assert found.certificate is not None
-    assert found.certificate.epsilon < 1
+    finding = lowest_set_bit(release, 0.0, 1.0, draws=20_000, vectorized=True)
+    assert not finding.found
+    assert finding.certificate is not None
+    assert finding.certificate.epsilon < 1
 
 
 def test_a_weaker_claim_is_not_refuted() -> None:
@@ -167,10 +167,10 @@ def test_calls_that_raise_are_reported_and_can_be_the_leak() -> None:
     def one_side(data: float) -> float:
         return broken(data) if data else 0.0
 
-    found = lowest_set_bit(one_side, 0.0, 1.0, draws=1000)
-    assert found.found
-    assert found.certificate is not None
-    assert "OSError" in found.problem
+    finding = lowest_set_bit(one_side, 0.0, 1.0, draws=1000)
+    assert finding.found
+    assert finding.certificate is not None
+    assert "OSError" in finding.problem
 
 
 def test_odd_outputs_do_no_harm() -> None:
@@ -180,12 +180,12 @@ def test_odd_outputs_do_no_harm() -> None:
     def release(data: float) -> Any:
         return outputs[rng.integers(len(outputs))]
 
-    for found in (
+    for finding in (
         membership(release, 0.0, 1.0, centers=(0, 1), scale=1.0, draws=500),
         lowest_set_bit(release, 0.0, 1.0, offsets=(1.0,), draws=500),
     ):
-        assert not found.found
-        assert "nan" not in str(found).replace("is nan", "").replace("is not nan", "")
+        assert not finding.found
+        assert "nan" not in str(finding).replace("is nan", "").replace("is not nan", "")
 
 
 def test_lowest_bit_exponents_are_exact() -> None:

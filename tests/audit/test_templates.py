@@ -45,12 +45,12 @@ def _inside(pair: NeighboringPair, adjacency: Neighboring, box: Box) -> bool:
 
 @pytest.mark.parametrize(("adjacency", "box"), SPACES)
 def test_templates_are_different_neighbors_in_the_box(adjacency: Neighboring, box: Box) -> None:
-    found = list(templates(adjacency, box, thresholds=[0.5], minimum_n=10))
-    assert len(found) >= 4
-    assert all(pair.adjacency == adjacency for pair in found)
-    assert all(_inside(pair, adjacency, box) for pair in found)
-    texts = {repr((np.array(p.left).tolist(), np.array(p.right).tolist())) for p in found}
-    assert len(texts) == len(found)
+    pairs = list(templates(adjacency, box, thresholds=[0.5], minimum_n=10))
+    assert len(pairs) >= 4
+    assert all(pair.adjacency == adjacency for pair in pairs)
+    assert all(_inside(pair, adjacency, box) for pair in pairs)
+    texts = {repr((np.array(p.left).tolist(), np.array(p.right).tolist())) for p in pairs}
+    assert len(texts) == len(pairs)
 
 
 @pytest.mark.parametrize(("adjacency", "box"), SPACES)
@@ -73,24 +73,24 @@ def _names(adjacency: Neighboring, box: Box, **more: Any) -> dict[str, Neighbori
 
 
 def test_datasets_of_all_kinds() -> None:
-    found = _names(ADD, Box(low=-1, high=5, nonfinite="replace", rows=(0, 100)), minimum_n=40)
-    sizes = {(len(pair.left), len(pair.right)) for pair in found.values()}
+    by_name = _names(ADD, Box(low=-1, high=5, nonfinite="replace", rows=(0, 100)), minimum_n=40)
+    sizes = {(len(pair.left), len(pair.right)) for pair in by_name.values()}
     assert {(1, 0), (2, 1), (39, 38), (40, 39), (41, 40), (42, 41), (100, 99)} <= sizes
-    outlier = found["a far outlier at the high end"]
+    outlier = by_name["a far outlier at the high end"]
     assert (outlier.left[0], set(outlier.right)) == (5.0, {0.0})
-    rows = [list(pair.left) for pair in found.values()]
+    rows = [list(pair.left) for pair in by_name.values()]
     assert any(math.isnan(row[0]) for row in rows)
     assert any(math.copysign(1, row[0]) < 0 and row[0] == 0 for row in rows)
     assert any(row[0] == 5e-324 for row in rows)
-    shift = found["everything after the front shifts by a place"]
+    shift = by_name["everything after the front shifts by a place"]
     assert all(a != b for a, b in zip(shift.left, shift.right, strict=False))
-    majority = found["the high end gets the majority"]
+    majority = by_name["the high end gets the majority"]
     assert list(majority.left).count(5.0) == list(majority.left).count(-1.0) + 1
 
 
 def test_thresholds_are_crossed_by_the_smallest_step() -> None:
-    found = _names(REPLACE, Box(low=-8, high=8), thresholds=[2.5])
-    pair = found["one reaches threshold 2.5 in column 0"]
+    by_name = _names(REPLACE, Box(low=-8, high=8), thresholds=[2.5])
+    pair = by_name["one reaches threshold 2.5 in column 0"]
     assert (pair.left[0], pair.right[0]) == (2.5, math.nextafter(2.5, 0))
 
 
@@ -102,11 +102,11 @@ def test_extremes_stay_out_of_a_box_that_excludes_them() -> None:
 
 
 def test_query_vectors_of_all_kinds() -> None:
-    found = list(templates(QueryMoves(), Box(low=-10, high=10, columns=5)))
-    moves = {tuple(np.sign(np.subtract(p.right, p.left)).astype(int)) for p in found}
+    pairs = list(templates(QueryMoves(), Box(low=-10, high=10, columns=5)))
+    moves = {tuple(np.sign(np.subtract(p.right, p.left)).astype(int)) for p in pairs}
     wanted = {(1,) * 5, (-1,) * 5, (1, -1, -1, -1, -1), (1, 0, 0, 0, 0), (1, 1, 1, -1, -1)}
     assert wanted <= moves
-    starts = [tuple(pair.left) for pair in found]
+    starts = [tuple(pair.left) for pair in pairs]
     assert (0.0,) * 5 in starts
     assert (9.0, -10.0, -10.0, -10.0, -10.0) in starts
     gaps = {round(b - a, 9) for start in starts for a, b in pairwise(start)}

@@ -84,15 +84,15 @@ def test_a_noised_mean_is_never_certified_above_its_truth(mu: float) -> None:
     three."""
     truth, delta = _epsilon(mu, 0.01), "0.01"
     deviation = 2 * RADIUS / NEAR.n / mu
-    found = [
+    epsilons = [
         _trace(
             _noised(RADIUS, deviation, k), ApproxDP(1, delta), alpha=1e-4, instance=NEAR, seed=k
         ).epsilon
         for k in range(15)
     ]
-    assert max(found) <= truth
+    assert max(epsilons) <= truth
     if mu == 12:  # and something is seen where there is something to be seen
-        assert min(found) > 1
+        assert min(epsilons) > 1
 
 
 def test_a_tenth_of_the_noise_is_caught() -> None:
@@ -233,9 +233,9 @@ def _on_the_edge(epsilon: float, delta: float, seed: int, more: float = 1.0) -> 
 def test_bounds_are_above_the_truth_as_rarely_as_said() -> None:
     """alpha = 1/5, 60 audits on the edge of (1/2, 1/50): 27 or more are wrong with probability
     1e-5."""
-    found = [_on_the_edge(0.5, 0.02, k).bet([(1.0, 0.02)], 0.2).epsilon for k in range(60)]
-    assert sum(epsilon >= 0.5 for epsilon in found) < 27
-    assert sum(epsilon > 0 for epsilon in found) > 0
+    epsilons = [_on_the_edge(0.5, 0.02, k).bet([(1.0, 0.02)], 0.2).epsilon for k in range(60)]
+    assert sum(epsilon >= 0.5 for epsilon in epsilons) < 27
+    assert sum(epsilon > 0 for epsilon in epsilons) > 0
     beyond = [_on_the_edge(0.5, 0.02, k, 1.5).bet([(1.0, 0.02)], 0.2).epsilon for k in range(20)]
     assert sum(epsilon >= 0.5 for epsilon in beyond) >= 15
 
@@ -268,14 +268,14 @@ def test_the_stakes_are_the_best_ones() -> None:
     rng = np.random.default_rng(5)
     payoffs = rng.uniform(-0.3, 1.0, (50, 4)) - np.array([0.0, 0.2, 0.35, 0.6])
     least = np.full(4, -0.9)
-    found = best_stakes(payoffs, least)
+    stakes = best_stakes(payoffs, least)
     seen = np.concatenate([payoffs, least[None]])
     options = np.linspace(0, 0.95 / 0.9, 4001)
     grown = np.log1p(options[:, None, None] * seen).sum(axis=1)
-    assert np.allclose(found, options[grown.argmax(axis=0)], atol=1e-3)
-    assert found[0] > 0
-    assert found[3] == 0
-    assert (1 + found * least > 0.049).all()
+    assert np.allclose(stakes, options[grown.argmax(axis=0)], atol=1e-3)
+    assert stakes[0] > 0
+    assert stakes[3] == 0
+    assert (1 + stakes * least > 0.049).all()
 
 
 # --- instances, estimates, refusals -------------------------------------------------------------

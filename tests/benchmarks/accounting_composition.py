@@ -195,13 +195,13 @@ Peer = tuple[list[tuple[float, ...]], list[float], list[float]]
 def theirs(pld: Any, stages: list[Guarantee], epsilons: tuple[float, ...]) -> Peer:
     """Return (optimistic, pessimistic) at the epsilons, both epsilons at the first target, and
     seconds of each."""
-    found, inverses, seconds = [], [], []
+    deltas, inverses, seconds = [], [], []
     for upper in (False, True):
         made, _, processor = clocked(composed, pld, stages, upper)
-        found.append([float(made.get_delta_for_epsilon(e)) for e in epsilons])
+        deltas.append([float(made.get_delta_for_epsilon(e)) for e in epsilons])
         inverses.append(float(made.get_epsilon_for_delta(TARGETS[0])))
         seconds.append(processor)
-    return list(zip(*found, strict=True)), inverses, seconds
+    return list(zip(*deltas, strict=True)), inverses, seconds
 
 
 def e(value: float | Fraction, digits: int = 4) -> str:
@@ -224,14 +224,14 @@ def main() -> None:
     pld, deltas, summary = peer("dp-accounting", "dp_accounting.pld"), [], []
     for name, stages, epsilons in mixes():
         try:
-            found, wall, processor = clocked(ours, stages, epsilons)
+            enclosures, wall, processor = clocked(ours, stages, epsilons)
             least, _, search = clocked(inverse, stages, TARGETS[0])
         except (ValueError, ArithmeticError) as error:
             print(f"FAILED: {name}: {type(error).__name__}: {error}\n")
             continue
         none: Peer = [(math.nan, math.nan)] * len(TARGETS), [math.nan] * 2, [math.nan] * 2
         sides, inverses, seconds = theirs(pld, stages, epsilons) if pld else none
-        for epsilon, both, side in zip(epsilons, found, sides, strict=True):
+        for epsilon, both, side in zip(epsilons, enclosures, sides, strict=True):
             gap = (both.upper - both.lower) / both.lower if both.lower else math.inf
             row = [name, f"{epsilon:g}", e(both.lower, 7), e(both.upper, 7), e(gap, 2)]
             row += ["miss" if gap > LARGEST_GAP else "ok", *(e(x) for x in side)]

@@ -69,18 +69,18 @@ def compositions() -> Iterator[tuple[str, list[Any]]]:
     yield "all six", [*six, SmoothLaplace("0.2", "1.05")]
 
 
-def _gap(found: Enclosure) -> str:
-    return f"{float((found.upper - found.lower) / found.upper):.2e}" if found.upper else "0"
+def _gap(bounds: Enclosure) -> str:
+    return f"{float((bounds.upper - bounds.lower) / bounds.upper):.2e}" if bounds.upper else "0"
 
 
 def line(name: str, parts: list[Any]) -> list[str]:
     """Return a row's cells."""
-    profile, seconds, found = Profile(parts), {}, {}
+    profile, seconds, answers = Profile(parts), {}, {}
     for call, ask in CALLS.items():
         cold()
-        found[call], _, seconds[call] = clocked(ask, profile)
+        answers[call], _, seconds[call] = clocked(ask, profile)
     slowest = max(seconds, key=seconds.__getitem__)
-    one, inverse = found["delta(1)"], found["epsilon(1e-6)"]
+    one, inverse = answers["delta(1)"], answers["epsilon(1e-6)"]
     late = "ok" if seconds[slowest] <= LONGEST else "miss"
     ends = [f"{float(x):.6e}" for x in (one.lower, one.upper)]
     ends += [f"{float(x):.6f}" for x in (inverse.lower, inverse.upper)]

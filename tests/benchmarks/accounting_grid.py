@@ -125,7 +125,7 @@ def solve(profile: Callable[[Fraction], Any], start: Fraction, goal: float) -> A
 
 def points(judge: Judge) -> list[Point]:
     """Build the grid with its truth; our calibration is only the starting point of the search."""
-    found = []
+    grid = []
     for epsilon, delta in GRID:
         e, d = Fraction(epsilon), Fraction(delta)
         near = calibrate(judge.family, ApproxDP(e, d)).concentrated * 2 / judge.factor
@@ -133,8 +133,8 @@ def points(judge: Judge) -> list[Point]:
         given = float(1 / mp.sqrt(best)) if judge is GAUSSIAN else float(best)
         parameter = 1 / Fraction(given) ** 2 if judge is GAUSSIAN else Fraction(given)
         truths = judge.profile(parameter, e), solve(partial(judge.profile, parameter), e, delta)
-        found.append(Point(epsilon, delta, best, given, parameter, *truths))
-    return found
+        grid.append(Point(epsilon, delta, best, given, parameter, *truths))
+    return grid
 
 
 def surplus_of(tool: Tool, judge: Judge, point: Point, reported: Fraction) -> Any:

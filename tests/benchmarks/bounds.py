@@ -75,15 +75,15 @@ class Measured:
 
 def collect(points: Iterable[Points]) -> list[Measured]:
     """Collect all measurements of the methods that are drawn; a run in two files counts once."""
-    found: dict[tuple[int, int, str], dict[int, float]] = {}
+    by_method: dict[tuple[int, int, str], dict[int, float]] = {}
     for one in points:
         for point in one.found.values():
             key: Any = point["key"]
             name = str(key["method"]).removesuffix(f" ({ADJACENCY})")
             if name in (NONE, *OURS, *BASELINES):
-                place = found.setdefault((key["instance"], key["n"], name), {})
+                place = by_method.setdefault((key["instance"], key["n"], name), {})
                 place[key["run"]] = float(point["value"])
-    return [_summary(*key, list(runs.values())) for key, runs in sorted(found.items())]
+    return [_summary(*key, list(runs.values())) for key, runs in sorted(by_method.items())]
 
 
 def _summary(instance: int, n: int, method: str, errors: Sequence[float]) -> Measured:
@@ -172,8 +172,8 @@ def bounds_at(instance: int, n: int) -> Bounds:
 def _parameters(name: str, instance: int, n: int) -> dict[str, Any]:
     full = f"{name} ({ADJACENCY})"
     made = next(method for method in methods(instance, n) if method.name == full)
-    found: dict[str, Any] = made.mechanism.parameters
-    return found
+    parameters: dict[str, Any] = made.mechanism.parameters
+    return parameters
 
 
 @cache
@@ -210,18 +210,18 @@ def best(measured: Sequence[Measured], instance: int, n: int) -> Measured | None
 def ratios(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
     """Return a row for each n."""
     for n in sorted({one.n for one in measured if one.instance == instance}):
-        found, known = best(measured, instance, n), bounds_at(instance, n)
-        if found is None:
+        leader, known = best(measured, instance, n), bounds_at(instance, n)
+        if leader is None:
             continue
-        worst = max(found.rms, found.median) / known.lower
+        worst = max(leader.rms, leader.median) / known.lower
         judged = ("met" if worst <= TARGET else "MISSED") if (instance, n) == AT else ""
-        numbers = (found.median, found.rms, known.sampling, known.tracing)
+        numbers = (leader.median, leader.rms, known.sampling, known.tracing)
         yield [
             str(n),
-            f"{found.method} /{found.runs}",
+            f"{leader.method} /{leader.runs}",
             *map(digits, numbers),
-            f"{found.rms / known.lower:.2f}",
-            f"{found.median / known.lower:.2f}",
+            f"{leader.rms / known.lower:.2f}",
+            f"{leader.median / known.lower:.2f}",
             judged,
             f"{known.refined_noise / known.tracing:.1f}",
             *map(digits, (known.buckets, known.packing, known.rescaled_bound)),
@@ -245,12 +245,12 @@ def page(measured: Sequence[Measured]) -> Iterator[str]:
     for n in sizes:
         cells = []
         for instance in VARIANCES:
-            found = best(measured, instance, n)
-            if found is None:
+            leader = best(measured, instance, n)
+            if leader is None:
                 cells.append("not measured")
                 continue
-            ratio = found.rms / bounds_at(instance, n).lower
-            cells.append(f"{NAMES[found.method]} {digits(found.rms)}, {ratio:.2f}")
+            ratio = leader.rms / bounds_at(instance, n).lower
+            cells.append(f"{NAMES[leader.method]} {digits(leader.rms)}, {ratio:.2f}")
         yield f"| {n:,} | " + " | ".join(cells) + " |"
 
 

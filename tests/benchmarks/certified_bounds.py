@@ -86,9 +86,9 @@ def audited(seed: int, subject: Any, claim: Any, trials: int, **more: Any) -> Au
 
 def mu_of_budget() -> Fraction:
     """Return the largest mu whose Gaussian mechanism has BUDGET."""
-    found = calibrate(GaussianDP, BUDGET)
-    assert isinstance(found, GaussianDP)
-    return Fraction(math.sqrt(found.mu_squared)).limit_denominator(10**9)
+    guarantee = calibrate(GaussianDP, BUDGET)
+    assert isinstance(guarantee, GaussianDP)
+    return Fraction(math.sqrt(guarantee.mu_squared)).limit_denominator(10**9)
 
 
 def mean(mu: Fraction, width: int) -> ClippedMean:
@@ -111,29 +111,29 @@ def opposite(width: int, all_move: bool) -> NeighboringPair:
 def at_least(target: float) -> Callable[[Sequence[float]], tuple[str, bool | None]]:
     """Judge the median against the target."""
 
-    def judge(found: Sequence[float]) -> tuple[str, bool | None]:
-        middle, low = float(np.median(found)), float(np.quantile(found, 0.1))
+    def judge(values: Sequence[float]) -> tuple[str, bool | None]:
+        middle, low = float(np.median(values)), float(np.quantile(values, 0.1))
         return f"{middle:.3f} (10%: {low:.3f})", middle >= target
 
     return judge
 
 
-def power(found: Sequence[float]) -> tuple[str, bool | None]:
+def power(values: Sequence[float]) -> tuple[str, bool | None]:
     """Judge the share of seeds that refute, which is to be 0.9 or more."""
-    rate = float(np.mean(found))
+    rate = float(np.mean(values))
     return f"{rate:.2f}", rate >= 0.9
 
 
-def shares(found: Sequence[float]) -> tuple[str, bool | None]:
+def shares(values: Sequence[float]) -> tuple[str, bool | None]:
     """Show the share of seeds that refute, without a target."""
-    return power(found)[0], None
+    return power(values)[0], None
 
 
 def soon(target: float | None) -> Callable[[Sequence[float]], tuple[str, bool | None]]:
     """Judge the median number of draws until a refutation, inf without one."""
 
-    def judge(found: Sequence[float]) -> tuple[str, bool | None]:
-        middle, high = (float(np.quantile(found, q, method="higher")) for q in (0.5, 0.9))
+    def judge(values: Sequence[float]) -> tuple[str, bool | None]:
+        middle, high = (float(np.quantile(values, q, method="higher")) for q in (0.5, 0.9))
         return f"{middle:,.0f} (90%: {high:,.0f})", None if target is None else middle <= target
 
     return judge
@@ -229,8 +229,8 @@ def _faulty(seed: int, mu: Fraction, trials: int) -> float:
     """Return 1 if ours with 5% less noise is refuted, and 0 otherwise."""
     fault = deficit(mean(mu, 1), Fraction(1, 20))
     attack = FixedAttack(GaussianDP(mu), [opposite(1, False)], trials, ALPHA, seed)
-    found = attack.all_pairs(lambda data: TranscriptDraws(fault.law(data)), 0)
-    return float(any(certificate.refuted for certificate in found))
+    certificates = attack.all_pairs(lambda data: TranscriptDraws(fault.law(data)), 0)
+    return float(any(certificate.refuted for certificate in certificates))
 
 
 def gross() -> Iterator[Row]:
@@ -298,8 +298,8 @@ def _betting(
 
 
 def _until(seed: int, subject: Any, claim: Fraction, alpha: float) -> float:
-    found = audited(seed, subject, PureDP(claim), 200_000, alpha=alpha, sequential=True)
-    return found.draws / 2 if found.verdict is Verdict.VIOLATED else math.inf
+    result = audited(seed, subject, PureDP(claim), 200_000, alpha=alpha, sequential=True)
+    return result.draws / 2 if result.verdict is Verdict.VIOLATED else math.inf
 
 
 def speed() -> Iterator[Row]:

@@ -70,10 +70,10 @@ def run(mechanism: Classical, seed: int, calls: int, searching: bool) -> tuple[R
     else:
         claim = mechanism.claim
         options |= {"pairs": mechanism.pairs}
-    found = search(mechanism.subject(seed), claim=claim, **options)
-    flagged = found.result is not None and found.result.verdict is Verdict.VIOLATED
-    epsilon = found.epsilon / (1 if searching else mechanism.steps)
-    return Run(epsilon, flagged, found.calls, time.process_time() - start), found
+    report = search(mechanism.subject(seed), claim=claim, **options)
+    flagged = report.result is not None and report.result.verdict is Verdict.VIOLATED
+    epsilon = report.epsilon / (1 if searching else mechanism.steps)
+    return Run(epsilon, flagged, report.calls, time.process_time() - start), report
 
 
 def _box(mechanism: Classical) -> Box:
@@ -111,18 +111,18 @@ def row(mechanism: Classical, runs: Sequence[Run]) -> list[str]:
 
 def misses(mechanism: Classical, runs: Sequence[Run]) -> list[str]:
     """Name the figures that fall short."""
-    found = []
+    shortfalls = []
     flagged = sum(one.flagged for one in runs)
     if mechanism.correct and flagged > binom.ppf(0.999, len(runs), ALPHA):
-        found.append("FALSE ALARMS")
+        shortfalls.append("FALSE ALARMS")
     if not mechanism.correct and flagged < math.ceil(0.9 * len(runs)):
-        found.append("NOT FLAGGED")
+        shortfalls.append("NOT FLAGGED")
     median = float(np.median([one.epsilon for one in runs]))
     if mechanism.reach is not None and median < mechanism.reach:
-        found.append(f"reach missed by {mechanism.reach - median:.2g}")
+        shortfalls.append(f"reach missed by {mechanism.reach - median:.2g}")
     if np.median([one.seconds for one in runs]) > _SECONDS:
-        found.append("slow")
-    return found
+        shortfalls.append("slow")
+    return shortfalls
 
 
 def arguments() -> argparse.Namespace:
@@ -160,9 +160,9 @@ def main() -> None:
         runs, shown = [], ""
         for seed in range(given.seeds):
             with threadpool_limits(limits=1):
-                one, found = run(mechanism, seed, given.calls, given.search)
+                one, report = run(mechanism, seed, given.calls, given.search)
             runs.append(one)
-            shown = shown or str(found)
+            shown = shown or str(report)
         rows.append(row(mechanism, runs))
         texts.append(f"{mechanism.name}, seed 0:\n  " + shown.replace("\n", "\n  "))
     table(COLUMNS.split(","), rows)

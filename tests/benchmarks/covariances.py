@@ -126,11 +126,11 @@ def tyler(standard: Floats) -> float:
     """Return the error of Tyler's estimator about the true center; it does not depend on the
     scatter."""
     d = standard.shape[1]
-    found = np.eye(d)
+    scatter = np.eye(d)
     for _ in range(30):
-        lengths = np.einsum("ij,ij->i", standard @ np.linalg.inv(found), standard)
-        found = (standard / lengths[:, np.newaxis]).T @ standard * (d / len(standard))
-    return apart(found)
+        lengths = np.einsum("ij,ij->i", standard @ np.linalg.inv(scatter), standard)
+        scatter = (standard / lengths[:, np.newaxis]).T @ standard * (d / len(standard))
+    return apart(scatter)
 
 
 def clipped(setting: Setting, standard: Floats, root: Floats, run: int) -> float:
@@ -159,10 +159,10 @@ def row(setting: Setting, runs: int) -> list[str]:
     errors, tylers, clips = [], [], []
     for run in range(runs):
         standard, root, center = drawn(setting, run)
-        found = made.release(standard @ root.T + center, SeededBits(run))
+        estimate = made.release(standard @ root.T + center, SeededBits(run))
         own = math.inf
-        if isinstance(found, ShapeEstimate):
-            half = np.linalg.solve(root, found.factor)
+        if isinstance(estimate, ShapeEstimate):
+            half = np.linalg.solve(root, estimate.factor)
             own = apart(half @ half.T)
         errors.append(own)
         tylers.append(tyler(standard))
@@ -192,12 +192,12 @@ def times(d: int, n: int, most: float, repeats: int) -> list[str]:
         setting.mechanism,
         peer("threadpoolctl", "threadpoolctl"),
     )
-    found: list[Any] = []
+    seconds: list[Any] = []
     with pools.threadpool_limits(1):
         for run in range(repeats + 1):  # the first is for what is made once
-            found.append(clocked(made.release, records, SeededBits(run))[1:])
-    wall, processor = (statistics.median(column) for column in zip(*found[1:], strict=True))
-    cells = [f"{found[0][1]:.2f}", f"{wall:.2f}", f"{processor:.2f}", f"{most:g}"]
+            seconds.append(clocked(made.release, records, SeededBits(run))[1:])
+    wall, processor = (statistics.median(column) for column in zip(*seconds[1:], strict=True))
+    cells = [f"{seconds[0][1]:.2f}", f"{wall:.2f}", f"{processor:.2f}", f"{most:g}"]
     return [str(d), str(n), *cells, "met" if processor <= most else "MISSED"]
 
 

@@ -74,18 +74,18 @@ class Count:
 
 def counted(call: Callable[[], object]) -> Count:
     """Run a call under sys.setprofile and count what it calls."""
-    found = Count()
+    count = Count()
 
     def watch(frame: FrameType, event: str, _: Any) -> None:
         if event != "call" or not _counts(frame):
             return
         file = frame.f_code.co_filename
-        found.calls += 1
-        found.files.add(file)
+        count.calls += 1
+        count.files.add(file)
         caller = _caller(frame)
         if caller is not None and caller != file:
-            found.changes += 1
-            found.pairs.add((caller, file))
+            count.changes += 1
+            count.pairs.add((caller, file))
 
     before = sys.getprofile()
     sys.setprofile(watch)
@@ -93,7 +93,7 @@ def counted(call: Callable[[], object]) -> Count:
         call()
     finally:
         sys.setprofile(before)
-    return found
+    return count
 
 
 def _counts(frame: FrameType) -> bool:
@@ -126,15 +126,15 @@ def measured(key: str, configuration: Configuration) -> Count:
 
 def earlier(path: Path) -> dict[str, Numbers]:
     """Read the lines of an output of this benchmark, by configuration."""
-    found = {}
+    numbers = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         name, *cells = re.split(r" {2,}", line.strip())
         cells = cells[: len(COLUMNS) - 1]
         if len(cells) == len(COLUMNS) - 1 and all(cell.isdecimal() for cell in cells):
-            found[name] = tuple(map(int, cells))
-    if not found:
+            numbers[name] = tuple(map(int, cells))
+    if not numbers:
         raise SystemExit(f"{path} has no table of this benchmark.")
-    return found
+    return numbers
 
 
 def rows(counts: dict[str, Count], before: dict[str, Numbers] | None) -> list[list[str]]:

@@ -52,11 +52,11 @@ def cases(rng: np.random.Generator, x: Any) -> Iterator[tuple[str, Any, int]]:
     yield "spread 2^39, radius 2^45", x << 24, radius << 24
 
 
-def wrong(rows: Any, radius: int, found: Any) -> int:
+def wrong(rows: Any, radius: int, counts: Any) -> int:
     """Count how many of some counts differ from those of exact distances."""
     some = np.linspace(0, len(rows) - 1, CHECKED).astype(np.intp)
     expected = (squared_distances(rows[some], rows) <= radius**2).sum(axis=1)
-    return int((found[some] != expected).sum())
+    return int((counts[some] != expected).sum())
 
 
 def row(name: str, rows: Any, radius: int, floats: Any) -> list[str]:
@@ -64,7 +64,7 @@ def row(name: str, rows: Any, radius: int, floats: Any) -> list[str]:
     ours: list[tuple[float, float]] = []
     numpys: list[tuple[float, float]] = []
     for _ in range(REPEATS):
-        found, *times = clocked(degrees, rows, radius)
+        counts, *times = clocked(degrees, rows, radius)
         ours.append((times[0], times[1]))
         _, *times = clocked(np.matmul, floats, floats.T)
         numpys.append((times[0], times[1]))
@@ -79,8 +79,8 @@ def row(name: str, rows: Any, radius: int, floats: Any) -> list[str]:
     ratio = mine[0] / theirs[0]
     target = "-" if name != "all near each other" else "ok" if ratio <= TARGET else "miss"
     seconds = [f"{value:.2f}" for value in (*mine, *theirs)]
-    share = f"{found.mean() / len(rows):.3f}"
-    differing = str(wrong(rows, radius, found))
+    share = f"{counts.mean() / len(rows):.3f}"
+    differing = str(wrong(rows, radius, counts))
     return [name, *seconds, f"{ratio:.2f}", target, f"{memory:.1f}", share, differing]
 
 
@@ -89,13 +89,13 @@ def long() -> None:
     rng = np.random.default_rng(1)
     rows = np.rint(rng.normal(size=(100_000, 50)) * DEVIATION).astype(np.int64)
     radius = round(DEVIATION * 100**0.5)
-    found, wall, processor = clocked(degrees, rows, radius)
+    counts, wall, processor = clocked(degrees, rows, radius)
     verdict = "ok" if wall <= LONG_TARGET else "miss"
     print(
         f"\n100,000 rows of 50 integers, once: {wall:.0f} s, {processor:.0f} s of processor time;"
     )
     print(f"target {LONG_TARGET} s: {verdict}; wrong counts of {CHECKED}: ", end="")
-    print(wrong(rows, radius, found))
+    print(wrong(rows, radius, counts))
 
 
 def main() -> None:

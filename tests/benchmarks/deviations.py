@@ -211,11 +211,11 @@ def measured(case: Case, datasets: int, draws: int) -> list[str]:
         data = case.data(run)
         batch = mechanism.law(data).sample(SeededBits(run), draws)
         results = [mechanism.estimate(batch[i]) for i in range(draws)]
-        found = [one for one in results if not isinstance(one, Abstained)]
-        missing += draws - len(found)
-        if found:
+        estimates = [one for one in results if not isinstance(one, Abstained)]
+        missing += draws - len(estimates)
+        if estimates:
             truth = quiet_value(mechanism, data) if case.quiet else data
-            ratios = np.array([case.ratios(one, truth) for one in found])
+            ratios = np.array([case.ratios(one, truth) for one in estimates])
             shares.append(float((np.abs(ratios) <= 2).mean()))
             squares.append(float((ratios**2).mean()))
     if len(shares) < 2:

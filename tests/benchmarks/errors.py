@@ -59,8 +59,8 @@ class Method:
         budget."""
         if self.mechanism is None:
             return math.inf
-        found = self.mechanism.release(data, SeededBits(seed))
-        return math.inf if isinstance(found, Abstained) else distance(found.value, truth)
+        estimate = self.mechanism.release(data, SeededBits(seed))
+        return math.inf if isinstance(estimate, Abstained) else distance(estimate.value, truth)
 
 
 def distance(value: Floats, truth: Floats) -> float:

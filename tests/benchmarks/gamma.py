@@ -35,11 +35,11 @@ MOVES = (1.0, 2.0, 3.0, 5.0, 8.0, math.inf)
 
 def records(n: int, d: int, gamma: Fraction, move: float, rng: np.random.Generator) -> Floats:
     """Move the first share gamma of the records; an infinite move is 1e4 in every column."""
-    found, k = rng.normal(1.0, 1.0, (n, d)), math.floor(gamma * n)
+    sample, k = rng.normal(1.0, 1.0, (n, d)), math.floor(gamma * n)
     along = rng.normal(size=d)
     moved = np.full(d, 1e4) if math.isinf(move) else move * along / np.linalg.norm(along)
-    found[:k] += moved
-    return found
+    sample[:k] += moved
+    return sample
 
 
 @cache
@@ -58,8 +58,8 @@ def by_filter(data: Floats, gamma: Fraction, seed: int) -> Floats:
 def by_robust(data: Floats, gamma: Fraction, seed: int) -> Floats:
     """Release once; infinitely far away where it abstains."""
     n, d = data.shape
-    found = robust(n, d, gamma).release(data, SeededBits(seed))
-    return np.full(d, math.inf) if isinstance(found, Abstained) else found.value
+    estimate = robust(n, d, gamma).release(data, SeededBits(seed))
+    return np.full(d, math.inf) if isinstance(estimate, Abstained) else estimate.value
 
 
 def worst(
@@ -71,19 +71,19 @@ def worst(
     seed: int,
 ) -> tuple[float, float]:
     """Return the largest median error over the moves, and that move."""
-    found = []
+    medians = []
     for move in MOVES if gamma else MOVES[:1]:
         errors = []
         for run in range(runs):
             data = records(n, d, gamma, move, np.random.default_rng([seed, run]))
             errors.append(float(np.linalg.norm(estimate(data, gamma, seed + run) - 1)))
-        found.append((float(np.median(errors)), move))
-    return max(found)
+        medians.append((float(np.median(errors)), move))
+    return max(medians)
 
 
 def rows(n: int, d: int, runs: int, seed: int) -> list[list[str]]:
     """Return a row for each share."""
-    found = []
+    lines = []
     for gamma in SHARES:
         rate = float(gamma) * math.sqrt(math.log(1 / gamma)) if gamma else 0.0
         cells = [f"{float(gamma):g}"]
@@ -93,8 +93,8 @@ def rows(n: int, d: int, runs: int, seed: int) -> list[list[str]]:
             cells.append(
                 f"{error:.3g}{told}" if math.isfinite(error) else f"abstains (move {move:g})"
             )
-        found.append(cells)
-    return found
+        lines.append(cells)
+    return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

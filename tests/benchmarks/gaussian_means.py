@@ -73,10 +73,10 @@ def off(mechanism: Any, data: Any, mean: Any, run: int) -> float:
     """Return the error; infinite where there is no estimate."""
     if len(data) < mechanism.fewest_records():
         return math.inf
-    found = mechanism.release(data, SeededBits(run))
+    estimate = mechanism.release(data, SeededBits(run))
     return (
-        float(np.linalg.norm(found.value - mean))
-        if isinstance(found, VectorMeanEstimate)
+        float(np.linalg.norm(estimate.value - mean))
+        if isinstance(estimate, VectorMeanEstimate)
         else math.inf
     )
 
@@ -126,11 +126,11 @@ def main() -> None:
     )
     print(f"\n{__doc__}", flush=True)
     kinds = ["without", "clip", "mask", "coinpress", "aware"]
-    found = []
+    lines = []
     for row in whole(given.runs):
         print(*row, file=sys.stderr, flush=True)
-        found.append(row)
-    table(["adjacency", "d", "n", *kinds, "clip / coinpress", "target", "", "lost"], found)
+        lines.append(row)
+    table(["adjacency", "d", "n", *kinds, "clip / coinpress", "target", "", "lost"], lines)
 
 
 if __name__ == "__main__":

@@ -38,33 +38,33 @@ def farthest(along: Floats) -> float:
     Between two records it can be larger by what t^2 times a normal share changes there, about
     1 / n.
     """
-    found, n = 0.0, len(along)
+    supremum, n = 0.0, len(along)
     for side in (along, -along):
         t = np.sort(side[side > 0])
         if len(t):
             at_least, tails = np.arange(len(t), 0, -1) / n, ndtr(-t)
             gaps = np.maximum(np.abs(at_least - tails), np.abs(at_least - 1 / n - tails)) * t**2
-            found = max(found, float(gaps.max()))
-    return found
+            supremum = max(supremum, float(gaps.max()))
+    return supremum
 
 
 def met(rows: Floats, gamma: float, tau: float) -> set[int]:
     """Return the conditions that this sample of N(0, I) meets; condition 2 as far as it is
     checked."""
     n, d = rows.shape
-    found = set[int]()
+    conditions = set[int]()
     if np.max(np.einsum("ij,ij->i", rows, rows)) <= FACTOR**2 * d * math.log(n / tau):
-        found.add(1)
+        conditions.add(1)
     center = rows.mean(axis=0)
     values, vectors = np.linalg.eigh(rows.T @ rows / n - np.eye(d))
     if float(np.linalg.norm(center)) <= gamma:
-        found.add(3)
+        conditions.add(3)
     if float(np.max(np.abs(values))) <= gamma:
-        found.add(4)
+        conditions.add(4)
     allowed = gamma / math.log(d * math.log(d / (gamma * tau)))
     if all(farthest(rows @ v) <= allowed for v in _directions(center, vectors)):
-        found.add(2)
-    return found
+        conditions.add(2)
+    return conditions
 
 
 def _directions(center: Floats, vectors: Floats) -> Iterator[Floats]:
@@ -124,8 +124,8 @@ def main() -> None:
     rows = []
     for n, d in PAPER:
         for gamma in (0.1, 1 / n):
-            found = shares(n, d, gamma, 1 / n, min(given.runs, 20))
-            rows.append([str(n), str(d), f"{gamma:g}", *(f"{x:.2f}" for x in found)])
+            rates = shares(n, d, gamma, 1 / n, min(given.runs, 20))
+            rows.append([str(n), str(d), f"{gamma:g}", *(f"{x:.2f}" for x in rates)])
     table(["n", "d", "gamma", *(f"condition {c}" for c in CONDITIONS), "good"], rows)
 
 

@@ -68,7 +68,7 @@ def _errors(
     made: list[TruncatedMle], family: Family, theta: float, n: int, runs: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the errors without privacy and by each mechanism, shape (runs, 1 + mechanisms)."""
-    found = []
+    errors = []
     for k in range(runs):
         rng = np.random.default_rng(seed_of("gradients", family, n, k))
         records = family.sample(theta, n, rng)
@@ -77,8 +77,8 @@ def _errors(
         for mechanism in made:
             one = mechanism.release(records, SeededBits(seed_of("bits", k)))
             row.append(one.natural - theta if isinstance(one, FamilyEstimate) else math.nan)
-        found.append(row)
-    return np.array(found)
+        errors.append(row)
+    return np.array(errors)
 
 
 def _solved(family: Family, theta: float, mean: float) -> float:
@@ -95,11 +95,11 @@ def main() -> None:
     given = parser.parse_args()
     header("gradient steps", "python -m tests.benchmarks.gradients", "No times.")
     print(f"\n{__doc__}", flush=True)
-    found = []
+    lines = []
     for row in rows(given.runs):
         print(*row, file=sys.stderr, flush=True)
-        found.append(row)
-    table(["family", "n", "adjacency", "plain", *METHODS], found)
+        lines.append(row)
+    table(["family", "n", "adjacency", "plain", *METHODS], lines)
 
 
 if __name__ == "__main__":

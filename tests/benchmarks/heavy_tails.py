@@ -66,12 +66,12 @@ def rows(runs: int) -> Iterator[list[str]]:
     """Measure every mechanism on every law, with and without outliers."""
     for law, (draw, mean, deviation) in LAWS.items():
         for name, mechanism in ways(mean, deviation).items():
-            found = [
+            errors = [
                 error(mechanism, law, draw, mean, run, outliers)
                 for outliers in (0, round(float(SHARE) * N))
                 for run in range(runs)
             ]
-            halves = found[:runs], found[runs:]
+            halves = errors[:runs], errors[runs:]
             shown = [f"{math.sqrt(np.mean(np.square(half))):.3f}" for half in halves]
             yield [law, name, *shown, f"{deviation * math.sqrt(D / N):.3f}"]
 
@@ -80,8 +80,8 @@ def error(mechanism: Any, law: str, draw: Law, mean: float, run: int, outliers: 
     """Measure one release's distance from the law's mean; infinite where there is none."""
     data = draw(np.random.default_rng(seed_of(law, run)))
     data[:outliers] = mean + FAR
-    found = mechanism.release(data, SeededBits(run))
-    return math.inf if isinstance(found, Abstained) else float(np.linalg.norm(found.value - mean))
+    estimate = mechanism.release(data, SeededBits(run))
+    return math.inf if isinstance(estimate, Abstained) else float(np.linalg.norm(estimate.value - mean))
 
 
 def main() -> None:

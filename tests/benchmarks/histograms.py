@@ -116,8 +116,8 @@ def rows(runs: int, python: str) -> Iterator[tuple[str, ...]]:
     ):
         truth = np.bincount(task["places"], minlength=task["bins"]).astype(np.float64)
         own = asked.mechanism()
-        found = [own.release(data[asked.by_cut], SeededBits(seed, run)) for run in range(runs)]
-        ours = np.array([asked.error(one.value, truth) for one in found])  # type: ignore[union-attr]
+        estimates = [own.release(data[asked.by_cut], SeededBits(seed, run)) for run in range(runs)]
+        ours = np.array([asked.error(one.value, truth) for one in estimates])  # type: ignore[union-attr]
         theirs = {
             name: np.array([asked.error(one, truth) for one in answers])
             for name, answers in others.items()

@@ -70,10 +70,10 @@ def line(name: str, seeds: int) -> list[str]:
     bounds, flagged, longest = [], 0, 0.0
     for seed in range(seeds):
         start = time.process_time()
-        found = audited(seed, make(seed), PureDP(1), TRIALS)
+        result = audited(seed, make(seed), PureDP(1), TRIALS)
         longest = max(longest, time.process_time() - start)
-        bounds.append(found.epsilon)
-        flagged += found.verdict is Verdict.VIOLATED
+        bounds.append(result.epsilon)
+        flagged += result.verdict is Verdict.VIOLATED
     middle = float(np.median(bounds))
     met = middle >= TARGET and longest <= SECONDS
     cells = [f"{middle:.3f}", f"{min(bounds):.3f}", f"{flagged} of {seeds}", f"{longest:.1f}"]

@@ -78,8 +78,8 @@ def without(rows: Any, kept: Kept) -> Any:
     radius = 2 * math.sqrt(d) + 4
     inside = rows[((rows - place) ** 2).sum(axis=1) <= radius**2] - place
     cut, axis = cut_of(in_cells(kept, stretch, (0,) * d, 2.0**_BITS), radius, 2.0**_BITS, d)
-    found = back(cut, axis, inside.mean(axis=0))
-    return None if found is None else found[0] + place
+    moments = back(cut, axis, inside.mean(axis=0))
+    return None if moments is None else moments[0] + place
 
 
 def truncated(runs: int) -> Iterator[list[str]]:
@@ -91,7 +91,7 @@ def truncated(runs: int) -> Iterator[list[str]]:
                 "mask": made(d, outside="mask"),
                 "clip": made(d),
             }
-            found: dict[str, list[Any]] = {way: [] for way in ("without", *ways)}
+            errors: dict[str, list[Any]] = {way: [] for way in ("without", *ways)}
             left, some = 0, runs if d < 20 else max(10, runs // 4)
             for run in range(some):
                 rng = np.random.default_rng(seed_of("kept mean", d, n, run))
@@ -99,17 +99,17 @@ def truncated(runs: int) -> Iterator[list[str]]:
                 data = data[holds(data)]
                 left += len(data)
                 exact = without(data, kept)
-                found["without"] += [] if exact is None else [exact - mean]
+                errors["without"] += [] if exact is None else [exact - mean]
                 for way, mechanism in ways.items():
                     one = mechanism.release(data, SeededBits(run))
-                    found[way] += [one.value - mean] if isinstance(one, VectorMeanEstimate) else []
+                    errors[way] += [one.value - mean] if isinstance(one, VectorMeanEstimate) else []
             yield [
                 name,
                 str(d),
                 str(left // some),
-                *map(_error, found.values()),
-                *map(_bias, found.values()),
-                f"{some - len(found['kept'])}/{some}",
+                *map(_error, errors.values()),
+                *map(_bias, errors.values()),
+                f"{some - len(errors['kept'])}/{some}",
             ]
 
 
@@ -163,11 +163,11 @@ def main() -> None:
         (truncated(given.runs), ["set", "d", "left", *errors, *biases, "lost"]),
         (correlated(given.runs), ["rho", "without", "whitened", "covariance", "deviations"]),
     ):
-        found = []
+        lines = []
         for row in rows:
             print(*row, file=sys.stderr, flush=True)
-            found.append(row)
-        table(names, found)
+            lines.append(row)
+        table(names, lines)
 
 
 if __name__ == "__main__":

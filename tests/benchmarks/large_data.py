@@ -149,11 +149,11 @@ def seconds(work: Callable[[Path], Any], folder: Path) -> tuple[float, float]:
 def read(folder: Path, rounds: int, planned: bool) -> None:
     """Measure in turn, and print."""
     works = (bare_read, bare_gram, plain_gram, moments, *((plan,) if planned else ()))
-    found = [[seconds(work, folder) for work in works] for _ in range(rounds)]
+    timings = [[seconds(work, folder) for work in works] for _ in range(rounds)]
     rows = bare_read(folder)
     print(f"{rows} records in {len(list(folder.glob('*.parquet')))} files")
     for place, clock in enumerate(("wall", "processor")):
-        columns = [[one[place] for one in own] for own in zip(*found, strict=True)]
+        columns = [[one[place] for one in own] for own in zip(*timings, strict=True)]
         lines = [
             [
                 work.__name__,
@@ -242,23 +242,23 @@ def workers(folder: Path, rounds: int) -> None:
     mechanism = MomentMatrix.for_budget(
         ApproxDP(1, "1e-6"), adjacency=Adjacency.ADD_REMOVE, lower=(-16,) * D, upper=(16,) * D
     )
-    found: dict[str, list[float]] = {}
+    timings: dict[str, list[float]] = {}
     answers = []
     for _ in range(rounds):
         for count in (1, 2):
             wall, answer, processor = by_workers(folder, count, mechanism)
             answers.append(answer)
-            found.setdefault(f"workers: {count}", []).append(wall)
-            found.setdefault(f"workers: {count}, processor seconds", []).append(processor)
+            timings.setdefault(f"workers: {count}", []).append(wall)
+            timings.setdefault(f"workers: {count}, processor seconds", []).append(processor)
             bare = bare_processes(folder, count)
-            found.setdefault(f"bare processes: {count}", []).append(bare)
+            timings.setdefault(f"bare processes: {count}", []).append(bare)
     assert all(answer == answers[0] for answer in answers)
     table(
         ["what", "best", "median"],
-        [[k, f"{min(own):.2f}", f"{statistics.median(own):.2f}"] for k, own in found.items()],
+        [[k, f"{min(own):.2f}", f"{statistics.median(own):.2f}"] for k, own in timings.items()],
     )
     for kind in ("workers", "bare processes"):
-        one, two = found[f"{kind}: 1"], found[f"{kind}: 2"]
+        one, two = timings[f"{kind}: 1"], timings[f"{kind}: 2"]
         each = [a / b for a, b in zip(one, two, strict=True)]
         print(
             f"\n{kind}, one to two: median {statistics.median(each):.2f} of {rounds} rounds, ",

@@ -61,11 +61,11 @@ class Case:
     def clamped(self) -> Floats:
         """The records between the bounds; for components in units of these, for all methods
         alike."""
-        found = np.clip(self.data, self.low, self.high)
+        clipped = np.clip(self.data, self.low, self.high)
         if not self.k:
-            return found
+            return clipped
         low, high = np.array(self.low), np.array(self.high)
-        return np.asarray((2 * found - low - high) / (high - low))
+        return np.asarray((2 * clipped - low - high) / (high - low))
 
     def task(self, runs: int) -> dict[str, Any]:
         """Write down what a peer is asked."""
@@ -84,11 +84,11 @@ class Case:
         ends = ((-1.0,) * d, (1.0,) * d) if self.k else (self.low, self.high)
         own: dict[str, Any] = {"lower": ends[0], "upper": ends[1], "noise": noise}
         mechanism = MomentMatrix.for_budget(budget, adjacency=Adjacency.REPLACE, **own)
-        found = mechanism.release(data, SeededBits(seed))
-        assert not isinstance(found, Abstained)
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert not isinstance(estimate, Abstained)
         if self.k:
-            return found.principal_components(self.k).value
-        fit = found.regression(d - 1)
+            return estimate.principal_components(self.k).value
+        fit = estimate.regression(d - 1)
         return [*fit.value, fit.intercept]
 
     def error(self, answer: Any) -> float:

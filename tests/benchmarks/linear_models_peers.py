@@ -79,24 +79,24 @@ def opendp(task: dict[str, Any]) -> Answer | None:
     model, y = made(scale), numpy.array(task["y"])
 
     def fit() -> Any:
-        found = model.fit(X=x.tolist(), y=y.tolist())
-        return [float(numpy.ravel(found.coef_)[0]), float(numpy.ravel(found.intercept_)[0])]
+        fitted = model.fit(X=x.tolist(), y=y.tolist())
+        return [float(numpy.ravel(fitted.coef_)[0]), float(numpy.ravel(fitted.intercept_)[0])]
 
     return fit
 
 
 def answers(task: dict[str, Any]) -> dict[str, list[Any]]:
     """Ask both, as often as the task says; an error of a peer is no answer of that run."""
-    found: dict[str, list[Any]] = {}
+    by_peer: dict[str, list[Any]] = {}
     for name, peer in (("diffprivlib", diffprivlib), ("OpenDP", opendp)):
         answer = peer(task)
         for _ in range(task["runs"] if answer else 0):
             assert answer is not None
             try:
-                found.setdefault(name, []).append(answer())
+                by_peer.setdefault(name, []).append(answer())
             except Exception as error:  # how often is part of what is measured
-                found.setdefault(name, []).append(f"{error!r:.80}")
-    return found
+                by_peer.setdefault(name, []).append(f"{error!r:.80}")
+    return by_peer
 
 
 if __name__ == "__main__":

@@ -50,12 +50,12 @@ WIDE = ((-1e6, 1e6), (1e-3, 1e4))
 Pair = tuple[float, float]
 
 
-def law_of(found: Any) -> Pair | None:
+def law_of(estimate: Any) -> Pair | None:
     """Return location and scale of a result, if it has them."""
-    if isinstance(found, LocationScaleEstimate):
-        return found.location, found.scale
-    if isinstance(found, NormalEstimate):
-        return found.value, found.deviation
+    if isinstance(estimate, LocationScaleEstimate):
+        return estimate.location, estimate.scale
+    if isinstance(estimate, NormalEstimate):
+        return estimate.value, estimate.deviation
     return None
 
 
@@ -85,8 +85,8 @@ def normal(runs: int) -> Iterator[list[str]]:
             ]
             row = [adjacency.value, str(n)]
             for one in made:
-                found = [one.release(data, SeededBits(run)) for run, data in enumerate(drawn)]
-                row += shown(list(map(law_of, found)), (MEAN, DEVIATION))
+                estimates = [one.release(data, SeededBits(run)) for run, data in enumerate(drawn)]
+                row += shown(list(map(law_of, estimates)), (MEAN, DEVIATION))
             row += shown([(float(d.mean()), float(d.std())) for d in drawn], (MEAN, DEVIATION))[:2]
             yield row
 
@@ -94,11 +94,11 @@ def normal(runs: int) -> Iterator[list[str]]:
 def likeliest(family: LocationScaleFamily, data: Any) -> Pair:
     """Estimate by maximum likelihood without privacy, by scipy."""
     if isinstance(family, LogisticFamily):
-        found = stats.logistic.fit(data)
-        return float(found[0]), float(found[1])
+        pair = stats.logistic.fit(data)
+        return float(pair[0]), float(pair[1])
     if isinstance(family, WeibullFamily):
-        found = stats.gumbel_l.fit(np.log(data))
-        return float(found[0]), float(found[1])
+        pair = stats.gumbel_l.fit(np.log(data))
+        return float(pair[0]), float(pair[1])
     t = np.log(data)
     return float(t.mean()), float(t.std())
 
@@ -136,10 +136,10 @@ def truncated(data: Any, low: float, high: float) -> Pair:
         return float(-stats.norm.logpdf(t, mean, deviation).mean() + math.log(inside))
 
     options: Any = {"xatol": 1e-6, "fatol": 1e-10}
-    found: Any = optimize.minimize(
+    fit: Any = optimize.minimize(
         loss, np.array([t.mean(), math.log(t.std())]), method="Nelder-Mead", options=options
     )
-    return float(found.x[0]), math.exp(found.x[1])
+    return float(fit.x[0]), math.exp(fit.x[1])
 
 
 def real(runs: int) -> Iterator[list[str]]:
@@ -155,8 +155,8 @@ def real(runs: int) -> Iterator[list[str]]:
                 STRICT, adjacency=REPLACE, family=LogNormalFamily(), ranges=((-20, 20), (0.01, 10)),
                 outside=outside, **kept
             )  # fmt: skip
-            found = [law_of(mechanism.release(records, SeededBits(run))) for run in range(runs)]
-            values = np.array([one for one in found if one])
+            laws = [law_of(mechanism.release(records, SeededBits(run))) for run in range(runs)]
+            values = np.array([one for one in laws if one])
             means, spreads = values.mean(axis=0), values.std(axis=0)
             row = [name, outside, str(len(records)), f"{own[0]:.4f}", f"{own[1]:.4f}"]
             for k in (0, 1):
@@ -185,11 +185,11 @@ def main() -> None:
              "spread ", "lost"],
         ),
     ):  # fmt: skip
-        found = []
+        lines = []
         for row in rows:
             print(*row, file=sys.stderr, flush=True)
-            found.append(row)
-        table(names, found)
+            lines.append(row)
+        table(names, lines)
 
 
 if __name__ == "__main__":

@@ -115,11 +115,11 @@ def normal(n: int, variances: Floats) -> Callable[[np.random.Generator], Floats]
     """Draw independent columns; the first ones of a seed are the same in every dimension."""
 
     def draw(rng: np.random.Generator) -> Floats:
-        found = np.empty((n, len(variances)))
-        found[:, :HEAD] = rng.standard_normal((n, min(HEAD, len(variances))))
-        found[:, HEAD:] = rng.standard_normal((n, max(0, len(variances) - HEAD)))
-        found *= np.sqrt(variances)
-        return found
+        records = np.empty((n, len(variances)))
+        records[:, :HEAD] = rng.standard_normal((n, min(HEAD, len(variances))))
+        records[:, HEAD:] = rng.standard_normal((n, max(0, len(variances) - HEAD)))
+        records *= np.sqrt(variances)
+        return records
 
     return draw
 
@@ -195,8 +195,8 @@ def speed(_: Points, __: int) -> None:
     law, draws, likely = small.law(data), [], []
     for seed in range(3):
         batch, *first = clocked(law.sample, SeededBits(seed), 10**6)
-        found, *second = clocked(law.log_likelihood, batch)
-        assert np.isfinite(found).all()
+        likelihoods, *second = clocked(law.log_likelihood, batch)
+        assert np.isfinite(likelihoods).all()
         draws.append(first[0])
         likely.append(second[0])
     both = statistics.median(draws) + statistics.median(likely)

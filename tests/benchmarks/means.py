@@ -66,9 +66,9 @@ def mechanism(
 
 def ours(data: Floats, made: IterativeMean, seed: int) -> Floats:
     """Release once."""
-    found = made.release(data, SeededBits(seed))
-    assert isinstance(found, VectorMeanEstimate)
-    return found.value
+    estimate = made.release(data, SeededBits(seed))
+    assert isinstance(estimate, VectorMeanEstimate)
+    return estimate.value
 
 
 def in_floats(
@@ -94,10 +94,10 @@ def headline(runs: int) -> Iterator[list[str]]:
     """Return a row for each n and number of steps."""
     d = 50
     for n, published in PUBLISHED.items():
-        found: dict[tuple[int, str], list[float]] = {}
+        all_errors: dict[tuple[int, str], list[float]] = {}
         for run in range(runs):
             data = np.random.default_rng([1, n, run]).normal(size=(n, d))
-            found.setdefault((0, "sample mean"), []).append(
+            all_errors.setdefault((0, "sample mean"), []).append(
                 float(np.linalg.norm(data.mean(axis=0)))
             )
             for steps in range(1, 5):
@@ -105,8 +105,8 @@ def headline(runs: int) -> Iterator[list[str]]:
                     made = mechanism(d, 10 * d**0.5, steps, GaussianDP(1), adjacency)
                     value = ours(data, made, run)
                     key = (steps, str(adjacency))
-                    found.setdefault(key, []).append(float(np.linalg.norm(value)))
-        for (steps, what), errors in found.items():
+                    all_errors.setdefault(key, []).append(float(np.linalg.norm(value)))
+        for (steps, what), errors in all_errors.items():
             error = stats.trim_mean(errors, TRIMMED)
             width = 1.96 * np.std(errors) / math.sqrt(runs)
             ratio = error / published[steps]

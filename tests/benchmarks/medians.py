@@ -68,10 +68,10 @@ def main() -> None:
                         abs(mean.release(data, bits).value[0]) if kind == "normal" else np.nan,
                     )
                 )
-            found = [f"{value:10.3g}" for value in np.median(errors, axis=0)]
+            medians = [f"{value:10.3g}" for value in np.median(errors, axis=0)]
             print(
-                f"n {n:6} {kind:7} smooth {found[0]}  exponential {found[1]}  "
-                f"winsorized {found[2]}",
+                f"n {n:6} {kind:7} smooth {medians[0]}  exponential {medians[1]}  "
+                f"winsorized {medians[2]}",
                 flush=True,
             )
 

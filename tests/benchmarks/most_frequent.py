@@ -74,15 +74,15 @@ def gap_of_rounds(tail: Tail, m: int, k: int, rng: np.random.Generator) -> float
 
 def counts(budget: Guarantee, adjacency: Adjacency, m: int, k: int) -> float:
     """Measure noisy counts, with the better of two kinds of noise."""
-    found = []
+    gaps = []
     for noise in ("laplace", "gaussian"):
         if noise == "gaussian" and isinstance(budget, PureDP):
             continue
         given: Any = {"axes": (m,), "noise": noise}
         made = Histogram.for_budget(budget, adjacency=adjacency, **given)
         scale = float(made.fixed_plan[0].noise.scale)  # type: ignore[union-attr]
-        found.append(scale * gap_of_counts(NOISES[noise], m, k, np.random.default_rng(1)))
-    return min(found)
+        gaps.append(scale * gap_of_counts(NOISES[noise], m, k, np.random.default_rng(1)))
+    return min(gaps)
 
 
 def rounds(
@@ -105,8 +105,8 @@ def largest_part(kind: type[BoundedRange] | type[PureDP], budget: Guarantee, k: 
     """Compute the largest epsilon with which k choices keep the budget."""
     if isinstance(budget, PureDP):
         return float(budget.epsilon / k)
-    found: Any = calibrate(lambda e: kind(e) * k, budget)
-    return float(found.largest_loss) / k
+    guarantee: Any = calibrate(lambda e: kind(e) * k, budget)
+    return float(guarantee.largest_loss) / k
 
 
 def rows() -> Iterator[tuple[str, ...]]:

@@ -92,14 +92,14 @@ def cells(sizes: Sequence[int]) -> Iterator[list[str]]:
                 if deviations in MIDDLE and n > MOST_MIDDLE:
                     continue
                 rows, radius = data(kind, n), round(deviations * UNIT)
-                found, _, ours = clocked(degrees, rows, radius)
+                counts, _, ours = clocked(degrees, rows, radius)
                 pairs = all_pairs(rows, radius)
                 tree = tree_seconds(rows, radius)
                 some = np.linspace(0, n - 1, CHECKED).astype(np.intp)
                 right = (squared_distances(rows[some], rows) <= radius**2).sum(axis=1)
-                wrong = int((found[some] != right).sum())
+                wrong = int((counts[some] != right).sum())
                 times = [f"{value:.3g}" for value in (ours, pairs, tree, pairs / ours, tree / ours)]
-                share = f"{found.mean() / n:.3g}"
+                share = f"{counts.mean() / n:.3g}"
                 yield [f"{n} {kind} {deviations:g}", share, *times, str(wrong)]
 
 
@@ -121,12 +121,12 @@ def mechanisms(sizes: Sequence[int]) -> Iterator[list[str]]:
                     few = rng.normal(size=(n // 20, COLUMNS)) / 10 + 7
                     few[:, 0] += 6
                     records[: n // 20] = few
-                found, _, seconds = clocked(mechanism.release, records, SeededBits(1))
+                release, _, seconds = clocked(mechanism.release, records, SeededBits(1))
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
                 error = (
                     "abstained"
-                    if isinstance(found, Abstained)
-                    else f"{float(np.linalg.norm(found.value - 7)):.4f}"
+                    if isinstance(release, Abstained)
+                    else f"{float(np.linalg.norm(release.value - 7)):.4f}"
                 )
                 name = f"{type(mechanism).__name__} {n} {kind}"
                 yield [name, f"{seconds:.2f}", f"{peak:.0f}", error]

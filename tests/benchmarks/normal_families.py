@@ -55,8 +55,8 @@ def _estimates(d: int) -> list[str]:
             continue
         kept = family.survival(prior, 0.5)
         noisy = family.truncated(theta, kept).mean + 0.01 * rng.normal(size=family.p)
-        found, seconds = timed(truncated_mle, family, prior, kept, noisy)
-        assert isinstance(found, Solved)
+        solution, seconds = timed(truncated_mle, family, prior, kept, noisy)
+        assert isinstance(solution, Solved)
         shown.append(f"{1e3 * seconds:.1f}")
     kept = precise.survival(prior, 0.5)
     seconds = timed(least_curvature.__wrapped__, precise, prior, kept, "clip")[1]

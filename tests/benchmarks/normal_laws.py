@@ -92,12 +92,12 @@ def gaussians(runs: int) -> Iterator[list[str]]:
             records = 1e6 + white * roots @ axes.T
             off[""].append(divergence(white.mean(axis=0), np.cov(white.T)))
             for one, mechanism in own.items():
-                found = mechanism.release(records, SeededBits(run))
-                if not isinstance(found, CovarianceEstimate):
+                estimate = mechanism.release(records, SeededBits(run))
+                if not isinstance(estimate, CovarianceEstimate):
                     off[one].append(math.inf)
                     continue
-                factor = axes.T @ found.factor / roots[:, np.newaxis]
-                mean = axes.T @ (np.asarray(found.location) - 1e6) / roots
+                factor = axes.T @ estimate.factor / roots[:, np.newaxis]
+                mean = axes.T @ (np.asarray(estimate.location) - 1e6) / roots
                 off[one].append(divergence(mean, factor @ factor.T))
         least = float(np.median(off[""]))
         ratios = [float(np.median(off[one])) / least for one in (REPLACE, ADD)]
@@ -123,9 +123,9 @@ def columns(runs: int) -> Iterator[list[str]]:
             off: list[tuple[float, float]] = []
             for run in range(5 * runs):
                 rng = np.random.default_rng(seed_of("column", n, run))
-                found = release(rng.normal(MEAN, DEVIATION, n), run)
-                if found is not None and abs(found[0] - MEAN) < DEVIATION:
-                    off.append(((found[0] - MEAN) / DEVIATION, found[1] / DEVIATION - 1))
+                law = release(rng.normal(MEAN, DEVIATION, n), run)
+                if law is not None and abs(law[0] - MEAN) < DEVIATION:
+                    off.append(((law[0] - MEAN) / DEVIATION, law[1] / DEVIATION - 1))
             mean, share = np.sqrt(np.mean(np.square(off), axis=0)) if off else (math.inf,) * 2
             verdict = ""
             if name != "KV18":
@@ -158,8 +158,8 @@ def _ours(adjacency: Adjacency) -> Callable[[Floats, int], tuple[float, float] |
 
 def _released(mechanism: Any) -> Callable[[Floats, int], tuple[float, float] | None]:
     def release(data: Floats, run: int) -> tuple[float, float] | None:
-        found = mechanism.release(data, SeededBits(run))
-        return (found.value, found.deviation) if isinstance(found, NormalEstimate) else None
+        fit = mechanism.release(data, SeededBits(run))
+        return (fit.value, fit.deviation) if isinstance(fit, NormalEstimate) else None
 
     return release
 
@@ -250,11 +250,11 @@ def main() -> None:
     print(f"\n{__doc__}", flush=True)
     for which in given.tables:
         rows, names = TABLES[which]
-        found = []
+        lines = []
         for row in rows(given.runs):
             print(*row, file=sys.stderr, flush=True)
-            found.append(row)
-        table(names, found)
+            lines.append(row)
+        table(names, lines)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def canary_bounds(
     left, right = (np.clip(scores, -_LARGEST, _LARGEST) for scores in (left, right))
     split = auditing.Split(0.5, seed)
     both = auditing.CanaryScoreAuditor(left, right)
-    found = {
+    bounds = {
         DEFAULT: both.epsilon_clopper_pearson(alpha, delta, one_sided=False),
         f"{DEFAULT}, split": both.epsilon_clopper_pearson(
             alpha, delta, one_sided=False, threshold_strategy=split
@@ -54,10 +54,10 @@ def canary_bounds(
     }
     for name, one in {"left": both, "right": auditing.CanaryScoreAuditor(-right, -left)}.items():
         for how, strategy in {"": auditing.Bonferroni(), ", split": split}.items():
-            found[f"one run, {name}{how}"] = one.epsilon_one_run(
+            bounds[f"one run, {name}{how}"] = one.epsilon_one_run(
                 alpha, max(delta, _NO_DELTA), threshold_strategy=strategy
             )
-    return {name: float(bound) for name, bound in found.items()}
+    return {name: float(bound) for name, bound in bounds.items()}
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ class Sniper:
         rng = np.random.default_rng(seed)
         sides = [self._features(side)[rng.permutation(len(side))] for side in (left, right)]
         size = min(map(len, sides))
-        train, found = int(size * TRAINING), int(size * (TRAINING + THRESHOLD))
+        train, threshold_end = int(size * TRAINING), int(size * (TRAINING + THRESHOLD))
         learned = _learned([side[:train] for side in sides])
         scores = [learned(side[train:]) for side in sides]
         chosen, final = (
             [one[cut] for one in scores]
-            for cut in (slice(found - train), slice(found - train, None))
+            for cut in (slice(threshold_end - train), slice(threshold_end - train, None))
         )
         events = [_event(sign, chosen[1 - side]) for side, sign in ((0, 1), (1, -1))]
         shown = [

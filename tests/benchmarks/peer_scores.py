@@ -64,13 +64,13 @@ def values_instead(mechanism: ValueInstead, left: Any, right: Any) -> Score:
                 log_density(left, first) - log_density(right, first) for first in range(len(left))
             )
         none = [mechanism.probability(data, [FALSE] * len(left)) for data in (left, right)]
-        found = np.full(len(outputs), math.log(none[0] / none[1]))
+        scores = np.full(len(outputs), math.log(none[0] / none[1]))
         middles = (grid[1:] + grid[:-1]) / 2
         for first, ratios in enumerate(table):
             there = outputs[:, 0] == first
             known = np.isfinite(ratios)
-            found[there] = np.interp(outputs[there, 1], middles[known], ratios[known])
-        return found
+            scores[there] = np.interp(outputs[there, 1], middles[known], ratios[known])
+        return scores
 
     return score
 

@@ -173,10 +173,10 @@ def _numerical_svt() -> Subject:
 
     def release(data: Any, size: int, rng: np.random.Generator) -> Floats:
         answers = vector(data, size, rng)
-        found = (answers == TRUE).any(axis=1)
-        first = np.where(found, (answers == TRUE).argmax(axis=1), len(data))
+        above = (answers == TRUE).any(axis=1)
+        first = np.where(above, (answers == TRUE).argmax(axis=1), len(data))
         queries = np.append(np.asarray(data), 0.0)[first]
-        values = np.where(found, on_grid(queries + rng.laplace(scale=scale, size=size)), 0.0)
+        values = np.where(above, on_grid(queries + rng.laplace(scale=scale, size=size)), 0.0)
         return np.stack([first, values], axis=1)
 
     def probability(data: Any, row: Sequence[int]) -> float:
@@ -286,12 +286,12 @@ def _transcript() -> Subject:
 
     def score(outputs: Floats) -> Floats:
         gradients = outputs.reshape(len(outputs), STEPS, COLUMNS)
-        iterate, found = np.zeros((len(outputs), COLUMNS)), np.zeros(len(outputs))
+        iterate, scores = np.zeros((len(outputs), COLUMNS)), np.zeros(len(outputs))
         for t in range(STEPS):
             along = (gradients[:, t] - pull(iterate)) @ _DIRECTION
-            found += np.log1p(RATE * np.expm1(along - 0.5))
+            scores += np.log1p(RATE * np.expm1(along - 0.5))
             iterate = iterate - gradients[:, t] / 4
-        return found
+        return scores
 
     claim, truth = ApproxDP("4.985", "1e-5"), 4.9842  # by the PLD accountant of dp-accounting 0.6
     return Subject("noisy SGD, transcript", release, ONE_MORE, claim, score, truth, DELTA)
@@ -329,13 +329,13 @@ def _mixture_epsilon(weights: Floats, deviation: float) -> float:
     about = np.arange(len(weights))
 
     def told(cuts: Floats) -> Floats:
-        found = np.full(len(cuts), -math.inf)
+        epsilons = np.full(len(cuts), -math.inf)
         mixed = sum(w * ndtr((k - cuts) / deviation) for k, w in zip(about, weights, strict=True))
         below = sum(w * ndtr((cuts - k) / deviation) for k, w in zip(about, weights, strict=True))
         for own, other in ((mixed, ndtr(-cuts / deviation)), (ndtr(cuts / deviation), below)):
             seen = (own > DELTA) & (other > 0)
-            found[seen] = np.maximum(found[seen], np.log((own[seen] - DELTA) / other[seen]))
-        return found
+            epsilons[seen] = np.maximum(epsilons[seen], np.log((own[seen] - DELTA) / other[seen]))
+        return epsilons
 
     cuts = np.linspace(-12, 30, 420_001) * deviation
     near = 200 * int(np.argmax(told(cuts[::200])))

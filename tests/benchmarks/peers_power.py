@@ -91,13 +91,13 @@ def shown(bounds: Sequence[float]) -> str:
 def ours(one: Subject, alpha: float, seed: int) -> float:
     """Return the bound that an audit certifies."""
     rng = np.random.default_rng([seed, 1])
-    found = audit(
+    result = audit(
         lambda data, size: one.outputs(data, size, rng), pairs=[one.pair], claim=one.claim,
         trials=one.draws, alpha=alpha, seed=seed, vectorized=True, progress=False,
     )  # fmt: skip
-    best = found.strongest
+    best = result.strongest
     assert best.delta == one.delta
-    return found.epsilon / one.steps
+    return result.epsilon / one.steps
 
 
 def measured(
@@ -161,10 +161,10 @@ def main() -> None:
             print(f"  {one.name}: {seconds:.0f} s", file=sys.stderr, flush=True)
             for alpha, row in zip(given.alphas, rows[-1], strict=True):
                 print(f"  alpha {alpha:g}  {'  '.join(row.cells())}", file=sys.stderr, flush=True)
-    for alpha, found in zip(given.alphas, zip(*rows, strict=True), strict=True):
+    for alpha, measures in zip(given.alphas, zip(*rows, strict=True), strict=True):
         print(f"alpha {alpha:g}\n")
-        table(COLUMNS, [row.cells() for row in found])
-        print(f"\nabove the truth: {'; '.join(above_truth(found))}\n", flush=True)
+        table(COLUMNS, [row.cells() for row in measures])
+        print(f"\nabove the truth: {'; '.join(above_truth(measures))}\n", flush=True)
 
 
 if __name__ == "__main__":

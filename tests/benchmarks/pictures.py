@@ -94,14 +94,14 @@ def _points(axes: Any, measured: Sequence[Measured]) -> None:
 
     A thin line joins those of baselines. Abstaining has no place.
     """
-    found = sorted((m for m in measured if math.isfinite(m.median)), key=lambda m: m.n)
-    if not found:
+    finite = sorted((m for m in measured if math.isfinite(m.median)), key=lambda m: m.n)
+    if not finite:
         return
-    label, color, marker = POINTS[found[0].method]
-    aside = 1 + 0.012 * (list(POINTS).index(found[0].method) - len(POINTS) // 2)
-    n, median = [m.n * aside for m in found], [m.median for m in found]
-    low = [m.median - m.low if math.isfinite(m.high) else 0.0 for m in found]
-    high = [m.high - m.median if math.isfinite(m.high) else 0.0 for m in found]
+    label, color, marker = POINTS[finite[0].method]
+    aside = 1 + 0.012 * (list(POINTS).index(finite[0].method) - len(POINTS) // 2)
+    n, median = [m.n * aside for m in finite], [m.median for m in finite]
+    low = [m.median - m.low if math.isfinite(m.high) else 0.0 for m in finite]
+    high = [m.high - m.median if math.isfinite(m.high) else 0.0 for m in finite]
     axes.errorbar(
         n,
         median,

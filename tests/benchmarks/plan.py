@@ -169,8 +169,8 @@ def measure(points: Points, name: str, setting: Setting, run: int) -> None:
         def error(kind: str = kind) -> float:
             given = setting.deviations if kind == "known" else None
             made = mechanism(given, setting.d, setting.rho, setting.reach, setting.least)
-            found = made.release(data, SeededBits(seed_of("noise", kind, *at.values())))
-            return math.inf if isinstance(found, Abstained) else distance(found.value, truth)
+            release = made.release(data, SeededBits(seed_of("noise", kind, *at.values())))
+            return math.inf if isinstance(release, Abstained) else distance(release.value, truth)
 
         points.get(error, kind=kind, **at)
 

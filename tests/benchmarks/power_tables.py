@@ -56,10 +56,10 @@ def point_of(subject: Subject) -> tuple[float, float]:
 
 def known_event(subject: Subject, draws: int) -> Witness:
     """Find the event that certifies most with so many draws a side, by importance weights."""
-    rng, found = np.random.default_rng(2), []
+    rng, batches = np.random.default_rng(2), []
     for _ in range(8):
-        found.append(subject.best(encode(subject.draw(rng, SAMPLE // 8, 1))))
-    scores = np.sort(np.concatenate(found))[::-1]
+        batches.append(subject.best(encode(subject.draw(rng, SAMPLE // 8, 1))))
+    scores = np.sort(np.concatenate(batches))[::-1]
     others = np.cumsum(np.exp(-scores)) / SAMPLE
     point, best = point_of(subject), (-np.inf, np.inf, Aim((0.0, 0.0), 1))
     last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
@@ -120,15 +120,15 @@ def before(checkout: str, name: str, seeds: Sequence[int]) -> list[dict[str, Any
         capture_output=True,
         text=True,
     )
-    found: list[dict[str, Any]] = json.loads(said.stdout)
-    return found
+    outcomes: list[dict[str, Any]] = json.loads(said.stdout)
+    return outcomes
 
 
-def cells(found: Sequence[dict[str, Any]]) -> list[str]:
+def cells(outcomes: Sequence[dict[str, Any]]) -> list[str]:
     """Return the median bound, the known event's bound, their ratio, refutations, seconds."""
-    ours, known = (float(np.median([one[key] for one in found])) for key in ("ours", "known"))
-    refuted, best = (sum(one[key] for one in found) for key in ("refuted", "known refuted"))
-    seconds = float(np.median([one["seconds"] for one in found]))
+    ours, known = (float(np.median([one[key] for one in outcomes])) for key in ("ours", "known"))
+    refuted, best = (sum(one[key] for one in outcomes) for key in ("refuted", "known refuted"))
+    seconds = float(np.median([one["seconds"] for one in outcomes]))
     bounds = [f"{ours:.3f}", f"{known:.3f}", f"{ours / known:.3f}"]
     return [*bounds, f"{refuted}", f"{best}", f"{seconds:.1f}"]
 
@@ -160,9 +160,9 @@ def main() -> None:
         if given.before:
             lines.append([*start, "before", *cells(before(given.before, name, number))])
             print("  ".join(lines[-1]), file=sys.stderr, flush=True)
-        found = runs(name, number)
-        lines.append([*start, f"now, {len(number)} seeds", *cells(found)])
-        print("  ".join(lines[-1]), found[0]["event"], file=sys.stderr, flush=True)
+        outcomes = runs(name, number)
+        lines.append([*start, f"now, {len(number)} seeds", *cells(outcomes)])
+        print("  ".join(lines[-1]), outcomes[0]["event"], file=sys.stderr, flush=True)
     table(columns, lines)
 
 

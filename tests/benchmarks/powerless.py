@@ -63,7 +63,7 @@ def measured(key: str, seeds: int) -> list[dict[str, Any]]:
     share = TOTAL_ALPHA / certified_units(suite) / len(faults)
     staged = StagedAttack(guarantee, attacked.pairs, trials, share, 0)
     stages = list(staged.stages())
-    found = []
+    rows = []
     for number, (name, target) in enumerate(faults):
         law = _remembered(target)
         for position, (stage, draws) in enumerate(stages):
@@ -79,7 +79,7 @@ def measured(key: str, seeds: int) -> list[dict[str, Any]]:
                     break
             if min(margins) > -math.inf:
                 break
-        found.append(
+        rows.append(
             {
                 "unit": key,
                 "fault": name,
@@ -88,7 +88,7 @@ def measured(key: str, seeds: int) -> list[dict[str, Any]]:
                 "margins": margins,
             }
         )
-    return found
+    return rows
 
 
 def miss(fault: dict[str, Any]) -> float:
@@ -129,11 +129,11 @@ def main() -> None:
     done = {fault["unit"] for fault in faults}
     units = [key for key in args.units or audited_keys(_suite()) if key not in done]
     with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:
-        for found in pool.map(measured, units, [args.seeds] * len(units)):
-            faults += found
+        for rows in pool.map(measured, units, [args.seeds] * len(units)):
+            faults += rows
             if args.out is not None:
                 with args.out.open("a") as file:
-                    file.writelines(json.dumps(fault) + "\n" for fault in found)
+                    file.writelines(json.dumps(fault) + "\n" for fault in rows)
     report(faults)
 
 

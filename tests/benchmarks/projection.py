@@ -82,12 +82,12 @@ def main() -> None:
     rows = []
     for bits in (20, 26, 41):
         for name, ours, theirs in cases(bits):
-            (found, other), (mine, numpys) = interleaved((ours, theirs))
-            differing = int((modulo(found) != modulo(other)).sum())
+            (product, other), (mine, numpys) = interleaved((ours, theirs))
+            differing = int((modulo(product) != modulo(other)).sum())
             ratio = numpys / mine
             times = (milliseconds(mine), milliseconds(numpys), f"{ratio:.1f}")
             target = "-" if name != "projection, 20 bits" else "ok" if ratio >= TARGET else "miss"
-            rows.append((name, *times, target, str(found.dtype), str(differing)))
+            rows.append((name, *times, target, str(product.dtype), str(differing)))
     table(("", "ours ms", "NumPy ms", "ratio", "target", "dtype", "differing"), rows)
 
 

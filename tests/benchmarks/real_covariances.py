@@ -92,7 +92,7 @@ def cases() -> list[Case]:
     """List the cases whose data are here."""
     images = digits()[0].reshape(-1, 8, 8)
     records, truth = heavy()
-    found = [
+    all_cases = [
         Case("digits", images.sum(axis=1)[:, 1:7], GaussianDP(1), 40.0, 2**-4, 40.0),
         Case("heavy", records, STRICT, 0.0, 2**-10, 1.0, shape_only=True, truth=truth),
         Case("ink", images.sum(axis=1), GaussianDP(1), 40.0, 2**-4, 40.0),
@@ -100,13 +100,13 @@ def cases() -> list[Case]:
     ]
     stones = diamonds()
     if stones is not None:
-        found.insert(0, Case("diamonds", stones[0], STRICT, 0.0, 2**-10, 8.0))
-    return found
+        all_cases.insert(0, Case("diamonds", stones[0], STRICT, 0.0, 2**-10, 8.0))
+    return all_cases
 
 
-def off(found: Any, case: Case) -> float:
+def off(estimate: Any, case: Case) -> float:
     """Return the largest error of a correlation."""
-    return float(np.abs(found.correlation - case.correlation).max())
+    return float(np.abs(estimate.correlation - case.correlation).max())
 
 
 def row(case: Case, runs: int) -> list[str]:
@@ -135,13 +135,13 @@ def row(case: Case, runs: int) -> list[str]:
     ]
 
 
-def draw(found: list[Case], folder: Path, kind: str = "svg") -> Path:
+def draw(all_cases: list[Case], folder: Path, kind: str = "svg") -> Path:
     """Draw correlations against the plain ones (for "heavy", both against the truth), a panel
     for each case that has some."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    shown = [case for case in found if case.name not in ("ink", "bits")]
+    shown = [case for case in all_cases if case.name not in ("ink", "bits")]
     with mpl.rc_context({"svg.hashsalt": "dpverify", "font.size": 10}):
         figure = Figure(figsize=(4.1 * len(shown), 4.2), layout="constrained")
         for axes, case in zip(figure.subplots(1, len(shown)), shown, strict=True):
@@ -181,15 +181,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--picture", type=Path)
     given = parser.parse_args()
-    found = cases()
+    all_cases = cases()
     command = "OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.real_covariances"
     header("covariances of real data", command, "No times.")
     print(f"\n{__doc__}", flush=True)
     names = ["data", "method", "n", "d", "budget", "largest error of a correlation"]
     names += ["without privacy", "largest eigenvalue", "plain or true", "its tails"]
-    table(names, [row(case, given.runs) for case in found])
+    table(names, [row(case, given.runs) for case in all_cases])
     if given.picture:
-        print(f"\n{draw(found, given.picture)}")
+        print(f"\n{draw(all_cases, given.picture)}")
 
 
 if __name__ == "__main__":

@@ -52,10 +52,10 @@ _BOX = ((0, 5), (40, 80), (40, 100), (0, 20_000), (0, 12), (0, 12), (0, 12))
 
 def diamonds_file() -> Path | None:
     """Find the file in the package plotnine, which is not imported; None without it."""
-    found = find_spec("plotnine")
-    if found is None or found.origin is None:
+    spec = find_spec("plotnine")
+    if spec is None or spec.origin is None:
         return None
-    return Path(found.origin).parent / "data" / "diamonds.csv"
+    return Path(spec.origin).parent / "data" / "diamonds.csv"
 
 
 def diamonds() -> tuple[Floats, Public] | None:

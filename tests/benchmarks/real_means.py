@@ -68,9 +68,9 @@ def errors(
     if method.mechanism is None:
         return [math.inf] * releases
     drawn = method.mechanism.law(data).sample(SeededBits(seed), releases)
-    found = (method.mechanism.estimate(drawn[i]) for i in range(releases))
+    means = (method.mechanism.estimate(drawn[i]) for i in range(releases))
     mean = data.mean(axis=0) / unit
-    return [math.inf if isinstance(x, Abstained) else distance(x.value / unit, mean) for x in found]
+    return [math.inf if isinstance(x, Abstained) else distance(x.value / unit, mean) for x in means]
 
 
 Listed = Sequence[tuple[str, str, dict[str, Any]]]
@@ -125,11 +125,11 @@ def main() -> None:
     header("Private means of real data", "python -m tests.benchmarks.real_means")
     print(f"# points by the code that made them: {points.codes()}; now {code()}\n\n{__doc__}")
     for name, load in DATASETS.items():
-        found = load()
-        if found is None:
+        dataset = load()
+        if dataset is None:
             print(f"{name}: left out; pip install 'dpverify[data]'\n")
             continue
-        data, public = found
+        data, public = dataset
         unit = (1.0,) * len(public.center)
         measure(points, name, data, [*methods(public)], given.releases, unit)
         print()

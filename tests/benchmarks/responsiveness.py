@@ -184,12 +184,12 @@ def measure(mean: Mean) -> Seconds:
     one."""
     x, parameters = data_of(mean), mean.parameters(mean.d)
     middle = np.full(mean.d, 0.01)
-    found: Seconds = {}
+    seconds: Seconds = {}
 
     def take(name: str, call: Callable[[], Any]) -> Any:
         start = time.process_time()
         result = call()
-        found[name] = min(time.process_time() - start, found.get(name, np.inf))
+        seconds[name] = min(time.process_time() - start, seconds.get(name, np.inf))
         return result
 
     made = take(
@@ -205,7 +205,7 @@ def measure(mean: Mean) -> Seconds:
         turned, products = np.array(x.T, order="C"), np.zeros((N, N))
         for _ in range(2):
             take("product", lambda: np.matmul(x, turned, out=products))
-    return found
+    return seconds
 
 
 def mean_row(mean: Mean, repeats: int) -> list[str]:

@@ -75,8 +75,8 @@ def error(name: str, n: int, d: int, kind: str, run: int, share: float = SHARE) 
     if name == "mean":
         return distance(data.mean(axis=0), np.ones(d))
     if name == "floats":
-        found = RobustFloats(n, d).release(data, np.random.default_rng([n, d, run, 1]))
-        return math.inf if found is None else distance(found, np.ones(d))
+        estimate = RobustFloats(n, d).release(data, np.random.default_rng([n, d, run, 1]))
+        return math.inf if estimate is None else distance(estimate, np.ones(d))
     return means(n, d, share)[name].error(data, np.ones(d), run)
 
 

@@ -30,11 +30,11 @@ def main() -> None:
         for index, d in enumerate(DH20.values):
             row = [str(n), str(d)]
             for algorithm in (1, 2):
-                found = measure_cell(
+                cell = measure_cell(
                     DH20, panel, index, f"algorithm {algorithm}", seed=given.seed
                 ).median
                 known = DH20.references[f"paper {algorithm}"].numbers[panel].get(d)
-                row += [f"{found.value:.4g} [{found.low:.4g}, {found.high:.4g}]"]
+                row += [f"{cell.value:.4g} [{cell.low:.4g}, {cell.high:.4g}]"]
                 row += ["-" if known is None else f"{known:.4g}"]
             zero = measure_cell(DH20, panel, index, "zero", seed=given.seed).median
             rows.append([*row, f"{zero.value:.3g}"])

@@ -91,14 +91,14 @@ class Case:
         )
         own = Fraction(1, self.n)
         near = max(own, Fraction(float(exact)) * 98 / 100)
-        found = [
+        audits = [
             audit(
                 function, claim=ApproxDP(EPSILON, delta), pairs=[pair], trials=draws,
                 alpha=ALPHA / 2, seed=1, vectorized=True,
             )
             for delta in (near, own)
         ]  # fmt: skip
-        return found[0].delta_at(float(EPSILON)), found[1].epsilon
+        return audits[0].delta_at(float(EPSILON)), audits[1].epsilon
 
 
 def _less(rest: slice, fewer: slice, seed: int) -> Sides:

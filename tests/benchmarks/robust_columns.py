@@ -47,23 +47,23 @@ KINDS = (
 )
 
 
-def _along(found: Floats, axes: Floats, away: float) -> None:
+def _along(rows: Floats, axes: Floats, away: float) -> None:
     """Move a tenth of the records, as many along each axis."""
     for part, axis in zip(
-        np.array_split(np.arange(round(SHARE * len(found))), len(axes)), axes, strict=True
+        np.array_split(np.arange(round(SHARE * len(rows))), len(axes)), axes, strict=True
     ):
-        found[part] += away * axis
+        rows[part] += away * axis
 
 
 def records(n: int, d: int, kind: str, rng: np.random.Generator) -> Floats:
     """Draw records, shape (n, d); the mean is (1, ..., 1) but for outliers."""
-    found = rng.normal(1.0, 1.0, (n, d))
-    outliers = found[: round(SHARE * n)]
+    rows = rng.normal(1.0, 1.0, (n, d))
+    outliers = rows[: round(SHARE * n)]
     if "column" in kind:
         count, away = kind.replace("columns", "column").split(" column, ")
-        _along(found, np.eye(d)[: int(count)], float(away))
+        _along(rows, np.eye(d)[: int(count)], float(away))
     elif kind == "three directions":
-        _along(found, np.linalg.qr(rng.normal(size=(d, 3)))[0].T, 4.0)
+        _along(rows, np.linalg.qr(rng.normal(size=(d, 3)))[0].T, 4.0)
     elif kind == "slab":
         axis = rng.normal(size=d)
         axis /= np.linalg.norm(axis)
@@ -72,11 +72,11 @@ def records(n: int, d: int, kind: str, rng: np.random.Generator) -> Floats:
     elif kind == "point":
         outliers[:] = 1 + 2.5 * (np.arange(d) < 5)
     elif kind in CORRUPTIONS:
-        return corrupted(found, kind, rng)
+        return corrupted(rows, kind, rng)
     elif "skewed" in kind:
         own = rng.exponential(1.0, (n, d))
-        found[:, : 3 if kind == "three skewed" else d] = own[:, : 3 if "three" in kind else d]
-    return found
+        rows[:, : 3 if kind == "three skewed" else d] = own[:, : 3 if "three" in kind else d]
+    return rows
 
 
 def made(n: int, d: int, **own: Any) -> RobustMean:
@@ -97,9 +97,9 @@ def row(n: int, d: int, kind: str, runs: int, seed: int, part: str) -> list[str]
     for run in range(runs):
         data = records(n, d, kind, np.random.default_rng([seed, n, d, run]))
         for i, method in enumerate(methods):
-            found: Any = method.release(data, SeededBits(1000 * seed + run))
-            errors[i].append(distance(found.value, np.ones(d)))
-            cut[i] += found.slabs
+            estimate: Any = method.release(data, SeededBits(1000 * seed + run))
+            errors[i].append(distance(estimate.value, np.ones(d)))
+            cut[i] += estimate.slabs
         for i, value in enumerate((data.mean(axis=0), trim_mean(data, 0.1, axis=0)), 2):
             errors[i].append(distance(value, np.ones(d)))
     squares = np.square(errors[:2])

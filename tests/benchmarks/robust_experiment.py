@@ -36,28 +36,28 @@ Panels = dict[str, dict[str, Any]]
 
 def panels_in(path: Path) -> Panels:
     """Read the data of the finished panels, by name; a last line that was cut off is left out."""
-    found: Panels = {}
+    panels: Panels = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             event = json.loads(line)
         except json.JSONDecodeError:
             continue
         if event.get("kind") == PANEL and event["data"]:
-            found[event["data"]["panel"]] = event["data"]
-    return found
+            panels[event["data"]["panel"]] = event["data"]
+    return panels
 
 
 def curve(cells: list[dict[str, Any]]) -> list[tuple[float, float, float, float]]:
     """Return (value, median, low, high) where there is a median; an infinite end becomes the
     median."""
-    found = []
+    points = []
     for cell in cells:
         if not cell["runs"] or not math.isfinite(median := float(cell["median"])):
             continue
         ends = [float(cell[name]) for name in ("low", "high")]
         low, high = (end if math.isfinite(end) else median for end in ends)
-        found.append((cell["value"], median, low, high))
-    return found
+        points.append((cell["value"], median, low, high))
+    return points
 
 
 def draw(panels: Panels, path: Path) -> None:

@@ -78,9 +78,9 @@ class RobustFloats:
         values, vectors = np.linalg.eigh(rows.T @ rows / n + scale * (noise + noise.T) / 2)
         usual = 1 + GAMMA * math.log(1 / GAMMA) + 2 * math.sqrt(d / n) + d / n
         large = usual + scale * (math.sqrt(2 * d) + 2)
-        found = [i for i in range(d - 1, d - 1 - MOST_CUTS, -1) if i >= 0 and values[i] > large]
+        axes = [i for i in range(d - 1, d - 1 - MOST_CUTS, -1) if i >= 0 and values[i] > large]
         kept, any_cut = np.ones(len(rows), dtype=bool), False
-        for i in found:
+        for i in axes:
             along = rows @ vectors[:, i]
             middle, end = self.ends(along, radius, rng)
             if end is not None:
@@ -118,12 +118,12 @@ def friends(data: Floats, r: float) -> NDArray[np.intp]:
     """Count the records within r of each, itself included."""
     data = data - np.median(data, axis=0)
     squares = (data**2).sum(axis=1)
-    found = []
+    counts = []
     for start in range(0, len(data), _ROWS):
         part = slice(start, start + _ROWS)
         distances = squares[part, None] + squares - 2 * (data[part] @ data.T)
-        found.append(np.count_nonzero(distances <= r * r, axis=1))
-    return np.concatenate(found)
+        counts.append(np.count_nonzero(distances <= r * r, axis=1))
+    return np.concatenate(counts)
 
 
 def clipped(rows: Floats, radius: float) -> Floats:

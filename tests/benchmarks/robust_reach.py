@@ -46,9 +46,9 @@ def abstentions(n: int, runs: int) -> Iterator[list[str]]:
         errors = []
         for run in range(runs):
             data = records(n, COLUMNS, kind, np.random.default_rng([n, COLUMNS, run]))
-            found: Any = made.release(data, SeededBits(run))
-            missing = isinstance(found, Abstained)
-            errors.append(math.inf if missing else distance(found.value, np.ones(COLUMNS)))
+            release: Any = made.release(data, SeededBits(run))
+            missing = isinstance(release, Abstained)
+            errors.append(math.inf if missing else distance(release.value, np.ones(COLUMNS)))
         missed = sum(map(math.isinf, errors))
         yield [str(n), kind, f"{missed} of {runs}", shown(errors), str(made.minimum_n())]
 
@@ -62,13 +62,13 @@ def times(kind: str, threads: int, repeats: int) -> list[str]:
         for run in range(repeats + 1):  # the first is for what is made once
             ours.append(clocked(made.release, data, SeededBits(run))[1:])
             products.append(clocked(np.matmul, data, data.T)[1:])
-    found: list[Any] = [
+    timings: list[Any] = [
         [statistics.median(column[1:]) for column in zip(*one, strict=True)]
         for one in (ours, products)
     ]
-    wall, processor = (mine / theirs for mine, theirs in zip(*found, strict=True))
+    wall, processor = (mine / theirs for mine, theirs in zip(*timings, strict=True))
     verdict = "ok" if processor <= TARGET else "miss"
-    seconds = [f"{value:.2f}" for pair in found for value in pair]
+    seconds = [f"{value:.2f}" for pair in timings for value in pair]
     return [kind, str(threads), *seconds, f"{wall:.2f}", f"{processor:.2f}", verdict]
 
 

@@ -42,11 +42,11 @@ LARGEST_CORRELATION = 0.05
 
 def sources() -> dict[str, Bits]:
     """Return sources of bits by name; the stream cipher where there is one."""
-    found: dict[str, Bits] = {"SystemBits": SystemBits(), "SeededBits": SeededBits(1)}
+    bit_sources: dict[str, Bits] = {"SystemBits": SystemBits(), "SeededBits": SeededBits(1)}
     cipher = getattr(randomness, "CipherBits", None)
     if cipher is not None:
-        found["CipherBits"] = cipher()
-    return found
+        bit_sources["CipherBits"] = cipher()
+    return bit_sources
 
 
 def rate(call: Callable[[], object], draws: int) -> float:
@@ -81,8 +81,8 @@ def speeds(opendp: Any) -> int:
             calls["numpy normal"] = (partial(generator.normal, size=DRAWS), DRAWS)
             if opendp is not None:
                 calls["OpenDP"] = (opendp_call(opendp, sampler, scale), PEER_DRAWS)
-            found = interleaved(calls)
-            row, misses = speed_row(sampler, scale, found)
+            rates = interleaved(calls)
+            row, misses = speed_row(sampler, scale, rates)
             rows.append(row)
             missed += misses
     columns = ["law", "scale", "SystemBits", "SeededBits", "CipherBits", "OpenDP", "numpy normal"]
@@ -97,18 +97,18 @@ def interleaved(calls: Calls) -> dict[str, float]:
     for _ in range(REPEATS + 1):
         for name, (call, draws) in calls.items():
             rates[name].append(rate(call, draws))
-    return {name: statistics.median(found[1:]) for name, found in rates.items()}
+    return {name: statistics.median(samples[1:]) for name, samples in rates.items()}
 
 
-def speed_row(sampler: Sampler, scale: Fraction, found: dict[str, float]) -> tuple[list[str], int]:
+def speed_row(sampler: Sampler, scale: Fraction, rates: dict[str, float]) -> tuple[list[str], int]:
     """Return cells, and the number of targets missed."""
     rounded = sampler is rounded_gaussian
-    against = found["numpy normal"] if rounded else found.get("OpenDP", float("nan"))
+    against = rates["numpy normal"] if rounded else rates.get("OpenDP", float("nan"))
     targets = (0.25, 0.5, 0.5) if rounded else (100, 300, 300)
     names = ("SystemBits", "SeededBits", "CipherBits")
-    ratios = [found.get(name, float("nan")) / against for name in names]
+    ratios = [rates.get(name, float("nan")) / against for name in names]
     misses = sum(ratio < target for ratio, target in zip(ratios, targets, strict=True))
-    cells = [f"{found.get(name, float('nan')):.3g}" for name in (*names, "OpenDP", "numpy normal")]
+    cells = [f"{rates.get(name, float('nan')):.3g}" for name in (*names, "OpenDP", "numpy normal")]
     shown = [f"{ratio:.3g}" for ratio in ratios]
     asked = f"{targets[0]:g} / {targets[1]:g}"
     return [sampler.__name__, str(scale), *cells, *shown, asked], misses
@@ -173,9 +173,9 @@ def times() -> int:
     for sampler in SAMPLERS:
         for scale in (Fraction(1), Fraction(1000)):
             for batch, calls in BATCHES:
-                found = time_correlations(sampler, scale, batch, calls)
-                missed += max(map(abs, found)) > LARGEST_CORRELATION
-                shown = [f"{correlation:+.4f}" for correlation in found]
+                correlations = time_correlations(sampler, scale, batch, calls)
+                missed += max(map(abs, correlations)) > LARGEST_CORRELATION
+                shown = [f"{correlation:+.4f}" for correlation in correlations]
                 rows.append([sampler.__name__, str(scale), str(batch), str(calls), *shown])
     table(["law", "scale", "batch", "calls", "correlation", "of ranks"], rows)
     print(f"target: at most {LARGEST_CORRELATION:g} in absolute value; missed: {missed}")

@@ -32,8 +32,8 @@ TARGETS = {
 
 def released(mechanism: ScaleFamily, data: Any, run: int) -> float:
     """Return the relative error; infinite where there is no estimate."""
-    found = mechanism.release(data, SeededBits(run))
-    return found.value / SCALE - 1 if isinstance(found, ScaleEstimate) else math.inf
+    release = mechanism.release(data, SeededBits(run))
+    return release.value / SCALE - 1 if isinstance(release, ScaleEstimate) else math.inf
 
 
 def whole(runs: int) -> Iterator[list[str]]:
@@ -99,11 +99,11 @@ def main() -> None:
         ),
         (cut(given.runs), ["of cut records", "n before", "bias", "spread", "lost"]),
     ):
-        found = []
+        lines = []
         for row in rows:
             print(*row, file=sys.stderr, flush=True)
-            found.append(row)
-        table(names, found)
+            lines.append(row)
+        table(names, lines)
 
 
 if __name__ == "__main__":

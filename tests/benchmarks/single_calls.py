@@ -120,13 +120,13 @@ def in_blocks() -> Iterator[None]:
 def verdict(seed: int, trials: int, *, sequential: bool = False, **subject: Any) -> str:
     """Return a verdict's letter."""
     try:
-        found = audit(
+        result = audit(
             **subject, claim=PureDP(1), pairs=PAIRS, faults=[counting(2, seed + 1000)],
             trials=trials, alpha=ALPHA, seed=seed, sequential=sequential,
         )  # fmt: skip
     except InvalidRun:
         return "I"
-    return str(found.verdict)[0]
+    return str(result.verdict)[0]
 
 
 def shown(letters: list[str]) -> str:

@@ -34,7 +34,7 @@ FACTORS = (1 / 10, 1 / 3, 1 / 2, 1.0, 2.0, 3.0, 10.0)
 def errors(mechanism: Any, n: int, runs: int, seed: int, turned: bool = False) -> Floats:
     """Return the distances from the mean, infinite where it abstained."""
     turn, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(D, D)))
-    found = np.full(runs, math.inf)
+    distances = np.full(runs, math.inf)
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
         records, mean = rng.normal(3, np.sqrt(VARIANCES), (n, D)), np.full(D, 3.0)
@@ -42,8 +42,8 @@ def errors(mechanism: Any, n: int, runs: int, seed: int, turned: bool = False) -
             records, mean = records @ turn, mean @ turn
         result = mechanism.release(records, SeededBits(10**6 * seed + run))
         if not isinstance(result, Abstained):
-            found[run] = np.linalg.norm(result.value - mean)
-    return found
+            distances[run] = np.linalg.norm(result.value - mean)
+    return distances
 
 
 def made(kind: Any, adjacency: Adjacency, factor: float, n: int = N, **own: Any) -> Any:
@@ -52,10 +52,10 @@ def made(kind: Any, adjacency: Adjacency, factor: float, n: int = N, **own: Any)
     return kind.for_budget(BUDGET, adjacency=adjacency, covariance=covariance, n_max=n, **own)
 
 
-def shown(found: Floats) -> str:
+def shown(distances: Floats) -> str:
     """Format the median of the releases, and the number of abstentions."""
-    told = found[np.isfinite(found)]
-    lost = len(found) - len(told)
+    told = distances[np.isfinite(distances)]
+    lost = len(distances) - len(told)
     value = f"{np.median(told):.4f}" if len(told) else "-"
     return f"{value:>7} {lost:>3} abstain" if lost else f"{value:>7}            "
 

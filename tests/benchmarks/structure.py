@@ -284,10 +284,10 @@ def row(case: Case, seeds: int) -> tuple[list[str], str]:
     start = time.perf_counter()
     seeds = max(1, seeds // 10) if case.slow else seeds
     findings = [case.run(seed) for seed in range(seeds)]
-    found = sum(finding.found for finding in findings)
-    wanted = {"found": found == seeds, "silent": not found, "open": True}[case.expected]
+    hits = sum(finding.found for finding in findings)
+    wanted = {"found": hits == seeds, "silent": not hits, "open": True}[case.expected]
     chance = max(finding.false_alarm for finding in findings)
-    cells = [case.attack, case.subject, case.expected, f"{found}/{seeds}"]
+    cells = [case.attack, case.subject, case.expected, f"{hits}/{seeds}"]
     cells += ["ok" if wanted else "MISS", f"{chance:.0e}" if chance else "proof"]
     cells += [strongest(findings), f"{sum(bool(finding.problem) for finding in findings)}"]
     cells += [f"{time.perf_counter() - start:.0f}"]

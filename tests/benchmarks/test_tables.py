@@ -44,16 +44,16 @@ def test_points_are_summed_up_and_kept(tmp_path: Path) -> None:
     again = _points(tmp_path / "again", "refined (add-remove)", [3.0, 1.0])
     few = _points(tmp_path / "few", "iterative (add-remove)", [2.0, math.inf], n=20)
     other = _points(tmp_path / "other", "refined (replace)", [9.0])
-    found = bounds.collect([six, again, few, other])
+    summary = bounds.collect([six, again, few, other])
     rms = float(f"{math.sqrt(91 / 6):.4g}")
-    assert found == [
+    assert summary == [
         Measured(1, 20, "iterative", 2, 0.0, math.inf, math.inf, math.inf),
         Measured(1, 10_000, "refined", 6, 1.0, 3.5, 6.0, rms),
     ]
-    bounds.write(found, tmp_path / "kept.csv")
-    assert bounds.read(tmp_path / "kept.csv") == found
-    assert bounds.best(found, 1, 10_000) == found[1]
-    assert bounds.best(found, 1, 20) is None  # two runs
+    bounds.write(summary, tmp_path / "kept.csv")
+    assert bounds.read(tmp_path / "kept.csv") == summary
+    assert bounds.best(summary, 1, 10_000) == summary[1]
+    assert bounds.best(summary, 1, 20) is None  # two runs
 
 
 def _row(rms: float) -> dict[str, str]:
@@ -130,8 +130,8 @@ def test_an_experiment_s_panels_are_read_from_its_events(tmp_path: Path) -> None
 
 def test_an_experiment_s_picture_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    found = robust_experiment.panels_in(_events(tmp_path / "run.jsonl"))
-    robust_experiment.draw(found, tmp_path / "picture.png")
+    panels = robust_experiment.panels_in(_events(tmp_path / "run.jsonl"))
+    robust_experiment.draw(panels, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -169,9 +169,9 @@ def test_a_setting_is_measured_once(tmp_path: Path) -> None:
     for _ in range(2):
         plan.measure(Points(tmp_path / "plan"), "A", tiny, 0)
     points = Points(tmp_path / "plan")
-    found = {kind: points.values(kind=kind) for kind in (plan.NONE, *plan.KINDS)}
-    assert [len(values) for values in found.values()] == [1, 1, 1]
-    assert all(0 < values[0] < 5 for values in found.values())
+    by_kind = {kind: points.values(kind=kind) for kind in (plan.NONE, *plan.KINDS)}
+    assert [len(values) for values in by_kind.values()] == [1, 1, 1]
+    assert all(0 < values[0] < 5 for values in by_kind.values())
 
 
 def test_published_settings_are_as_the_result_files_have_them() -> None:

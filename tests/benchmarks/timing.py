@@ -118,13 +118,13 @@ def fingerprint() -> str:
 def versions() -> str:
     """Return the versions of every package that affects the numbers."""
     names = ("dpverify", "python-flint", "mpmath", "numpy", "scipy", "dp-accounting", "opendp")
-    found = []
+    packages = []
     for name in names:
         try:
-            found.append(f"{name} {metadata.version(name)}")
+            packages.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
-            found.append(f"{name} not installed")
-    return ", ".join(found)
+            packages.append(f"{name} not installed")
+    return ", ".join(packages)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -240,14 +240,14 @@ def _speed_row(name: str, grid: Sequence[tuple[float, float]]) -> list[str]:
         epsilon, delta = map(Fraction, point)
         family = _family(name, epsilon, delta)
         budget = ApproxDP(epsilon, delta)
-        found, seconds = timed(calibrate, family, budget)
+        guarantee, seconds = timed(calibrate, family, budget)
         times["calibration"].append(seconds)
-        end = getattr(found, "epsilon", None)
+        end = getattr(guarantee, "epsilon", None)
         at = epsilon if end is None else end * (1 - Fraction(math.sqrt(point[1])))
-        value, seconds = timed(found.delta_at, at)
+        value, seconds = timed(guarantee.delta_at, at)
         times["usual" if point[1] >= _SMALL else "small"].append(seconds)
         gaps["delta"].append(_gap(value))
-        value, seconds = timed(found.epsilon_at, delta)
+        value, seconds = timed(guarantee.epsilon_at, delta)
         times["epsilon"].append(seconds)
         gaps["epsilon"].append(_gap(value))
     limits = (("usual", 1e-3), ("small", 1e-2), ("calibration", 2e-2))
@@ -260,8 +260,8 @@ def _speed_row(name: str, grid: Sequence[tuple[float, float]]) -> list[str]:
     return [*row, *(f"{float(max(gaps[key])):.1e}" for key in gaps), str(misses)]
 
 
-def _gap(found: Enclosure) -> Fraction:
+def _gap(enclosure: Enclosure) -> Fraction:
     """Return the width relative to the lower end; 1 when only that end is zero."""
-    if found.upper == found.lower:
+    if enclosure.upper == enclosure.lower:
         return Fraction(0)
-    return (found.upper - found.lower) / found.lower if found.lower else Fraction(1)
+    return (enclosure.upper - enclosure.lower) / enclosure.lower if enclosure.lower else Fraction(1)

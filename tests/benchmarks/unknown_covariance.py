@@ -75,14 +75,14 @@ def release(d: int, data: Floats, seed: int) -> Iterator[tuple[str, float]]:
     abstains."""
     mechanism = ours(d)
     transcript = mechanism.law(data).sample(SeededBits(seed), 1)[0]
-    found = mechanism.estimate(transcript)
-    if isinstance(found, Abstained):
+    estimate = mechanism.estimate(transcript)
+    if isinstance(estimate, Abstained):
         yield from ((name, math.inf) for name in (OURS, NOISE, RATIO))
         return
     row = mechanism.prefix().row(transcript)
     predicted = mechanism.expected_noise(mechanism.rough_for(row), N)
-    noise = distance(found.value, data.mean(axis=0))
-    yield OURS, distance(found.value, np.ones(d))
+    noise = distance(estimate.value, data.mean(axis=0))
+    yield OURS, distance(estimate.value, np.ones(d))
     yield NOISE, noise
     yield RATIO, noise / predicted
 

@@ -35,11 +35,11 @@ def measured(d: int, n: int) -> list[str]:
     records *= deviations
     records += 3
     start = time.process_time()
-    found = mechanism.release(records, bits=SeededBits(seed_of("release", d, n)))
+    noisy = mechanism.release(records, bits=SeededBits(seed_of("release", d, n)))
     seconds = time.process_time() - start
     mean = records.mean(axis=0)
     noise = (
-        "abstains" if isinstance(found, Abstained) else f"{np.linalg.norm(found.value - mean):.3g}"
+        "abstains" if isinstance(noisy, Abstained) else f"{np.linalg.norm(noisy.value - mean):.3g}"
     )
     predicted = mechanism.expected_error(n, deviations=tuple(deviations.tolist()))
     return [str(d), str(mechanism.reports), noise, f"{predicted:.3g}", f"{seconds:.1f}"]

@@ -65,8 +65,8 @@ def main() -> None:
             rng, errors, plain = np.random.default_rng(7), [], []
             for run in range(given.runs):
                 data = corrupted(kind, rng, n, given.d)
-                found: Any = mechanism.release(data, SeededBits(8, run))
-                errors.append(float(np.linalg.norm(found.value - 1.0)))
+                estimate: Any = mechanism.release(data, SeededBits(8, run))
+                errors.append(float(np.linalg.norm(estimate.value - 1.0)))
                 plain.append(float(np.linalg.norm(data.mean(axis=0) - 1.0)))
             figures = PLAIN.get((n, given.d))
             figure = "-" if figures is None else f"{figures[KINDS.index(kind)]:.3g}"

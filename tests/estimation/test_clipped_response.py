@@ -26,10 +26,10 @@ KINDS: tuple[Outside, ...] = ("clip", "mask")
 def test_moments_are_the_spec_s(d: int, outside: Outside) -> None:
     for radius in (0.3, math.sqrt(d), 2 * math.sqrt(d) + 1):
         for offset in (0.0, 1e-3, 0.5, farthest(d, outside)):
-            found = moment(d, radius, offset, outside)
+            moments = moment(d, radius, offset, outside)
             exact = spec.moment(d, radius, offset, outside)
             for name in ("length", "ratio", "slope", "inside"):
-                value = getattr(found, name)
+                value = getattr(moments, name)
                 assert value == pytest.approx(float(getattr(exact, name)), rel=1e-8), (name, radius)
         assert moment(d, radius, 0.0, "clip").ratio == pytest.approx(mean_response(d, radius**2))
 

@@ -54,11 +54,11 @@ def test_what_is_left_between_slabs(d: int, radius: float) -> None:
             inside &= np.abs(y[:, 0]) <= halves[0]
         elif halves:
             continue
-        found = left_out(d, radius, halves, np.eye(d)[: len(halves)])
+        remainder = left_out(d, radius, halves, np.eye(d)[: len(halves)])
         own = y * (inside / inside.mean() - 1)[:, np.newaxis]
         # times the number that is left, not that of all
         for j in {0, d - 1}:
-            told = float(found.excess[j])
+            told = float(remainder.excess[j])
             actual = float(inside.mean() * np.square(own[:, j]).mean())
             assert (
                 abs(actual / told - 1) < 0.12
@@ -101,8 +101,8 @@ def test_unlike_columns_are_cut_by_their_parts(
 def _trace(psi: Floats, square: Floats, d: int) -> Floats:
     """Compute what a record contributes to the error of the trace, relative to it."""
     slope = float(((psi - psi.max()) * (square - d)).mean()) / 2  # E (square - d) = 0
-    found: Floats = (psi - psi.mean()) / slope - (square / d - 1)
-    return found
+    influence: Floats = (psi - psi.mean()) / slope - (square / d - 1)
+    return influence
 
 
 @pytest.mark.parametrize(("d", "radius"), [case for case in CASES if case[0] > 1])

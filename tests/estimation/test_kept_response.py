@@ -85,20 +85,20 @@ def test_the_way_back_and_its_derivative(cut: Cut) -> None:
         there = limited(cut, along, float(np.linalg.norm(rest)))
         assert there is not None
         told = there.mean[0] * axis + there.beside * rest
-        found = back(cut, axis, told)
-        assert (found is not None) is (there.inside >= 0.05)
-        if found is None:
+        inverse = back(cut, axis, told)
+        assert (inverse is not None) is (there.inside >= 0.05)
+        if inverse is None:
             continue
-        assert found[0] == pytest.approx(mean, abs=1e-7)
+        assert inverse[0] == pytest.approx(mean, abs=1e-7)
         direction = rng.normal(size=cut.d)
         ends = [back(cut, axis, told + side * 1e-5 * direction) for side in (-1, 1)]
         assert ends[0] is not None
         assert ends[1] is not None
         slope = (ends[1][0] - ends[0][0]) / 2e-5
-        assert found[1].times(direction) == pytest.approx(slope, rel=1e-4, abs=1e-4)
-        matrix = found[1].matrix()
-        assert found[1].times(direction) == pytest.approx(matrix @ direction)
-        assert found[1].rows() == pytest.approx(np.linalg.norm(matrix, axis=1))
+        assert inverse[1].times(direction) == pytest.approx(slope, rel=1e-4, abs=1e-4)
+        matrix = inverse[1].matrix()
+        assert inverse[1].times(direction) == pytest.approx(matrix @ direction)
+        assert inverse[1].rows() == pytest.approx(np.linalg.norm(matrix, axis=1))
 
 
 def test_without_a_cut_it_is_the_masked_mean() -> None:

@@ -45,8 +45,8 @@ def test_a_fit_has_the_moments_that_were_seen(d: int, outside: How) -> None:
     row = tuple(int(v) for v in np.rint(np.ldexp(entries, _FINE)))
     fit = fitted(row, d, _FINE, 1e-9, outside)
     assert fit is not None
-    found = fit.factor @ fit.factor.T * bound
-    np.testing.assert_allclose(found, (turn * own) @ turn.T, rtol=1e-6, atol=1e-6)
+    covariance = fit.factor @ fit.factor.T * bound
+    np.testing.assert_allclose(covariance, (turn * own) @ turn.T, rtol=1e-6, atol=1e-6)
     assert fitted((-1,) * len(row), d, _FINE, 1e-9, outside) is None
 
 
@@ -102,14 +102,14 @@ def test_a_clipped_mean_follows_the_mean(d: int) -> None:
 @pytest.mark.parametrize(("d", "n", "mu"), [(2, 300.0, 1.0), (10, 4000.0, 0.5), (40, 1e6, 0.1)])
 def test_bounds_are_nearly_the_best(d: int, n: float, mu: float, outside: How) -> None:
     """Within 1% in error of the least on a grid 16 times as fine."""
-    found = best_bound(d, n, mu, 2, outside, float(outside == "mask"))
-    assert round(8 * math.log2(found / d)) == pytest.approx(8 * math.log2(found / d), abs=1e-9)
+    best = best_bound(d, n, mu, 2, outside, float(outside == "mask"))
+    assert round(8 * math.log2(best / d)) == pytest.approx(8 * math.log2(best / d), abs=1e-9)
 
     def error(bound: float) -> float:
         return expected_error(d, n, mu, 2, bound, outside, float(outside == "mask"))
 
     least = min(error(d * 2 ** (k / 128)) for k in range(-3 * 128, 6 * 128))
-    assert error(found) <= 1.01 * least
+    assert error(best) <= 1.01 * least
 
 
 def test_mean_bounds_are_nearly_the_best() -> None:
@@ -123,8 +123,8 @@ def test_mean_bounds_are_nearly_the_best() -> None:
         noise = d * 4 * bound / (n * mu) ** 2
         return math.sqrt(sampling + noise) / mean_response(d, bound)
 
-    found = best_mean_bound(d, n, mu, 2)
-    assert error(found) <= 1.02 * min(error(d * 2 ** (k / 16)) for k in range(-40, 90))
+    best = best_mean_bound(d, n, mu, 2)
+    assert error(best) <= 1.02 * min(error(d * 2 ** (k / 16)) for k in range(-40, 90))
 
 
 def test_lengths_are_quantiles_and_their_bounds() -> None:

@@ -50,9 +50,9 @@ def test_answers_are_those_of_least_squares(strategy: Strategy) -> None:
 def test_products_are_exact_beyond_words() -> None:
     counts = np.array([[2**61, 1, 0, 2**61]], object)
     kernel = (5, 1, 2, 0)
-    found = Circulant(kernel).of(counts).tolist()[0]
+    answers = Circulant(kernel).of(counts).tolist()[0]
     expected = [sum(kernel[(i - j) % 4] * int(counts[0, j]) for j in range(4)) for i in range(4)]
-    assert found == expected
+    assert answers == expected
     assert Levels(4, (1, 1, 1)).of(counts).tolist() == [
         [2**61, 1, 0, 2**61, 2**61 + 1, 2**61, 2**62 + 1]
     ]

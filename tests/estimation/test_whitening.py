@@ -63,9 +63,9 @@ def test_the_center_that_a_map_implies(d: int) -> None:
         matrix = rng.integers(-(2**20), 2**20, (d + 1, d + 1)) + (np.eye(d + 1, dtype=int) << 20)
         constant = int(rng.integers(1000, 5000))
         row = tuple(int(v) for v in matrix.ravel())
-        found = about_location(row, d, constant)
-        assert all(isinstance(v, int) for v in found)
-        square, location = np.array(found[: d * d], float).reshape(d, d), np.array(found[d * d :])
+        parts = about_location(row, d, constant)
+        assert all(isinstance(v, int) for v in parts)
+        square, location = np.array(parts[: d * d], float).reshape(d, d), np.array(parts[d * d :])
         exact = -constant * np.linalg.lstsq(matrix[:, :d], matrix[:, d], rcond=None)[0]
         assert np.abs(location - exact).max() <= 0.5 + 1e-6
         points = rng.normal(size=(50, d)) * 1e4

@@ -57,10 +57,10 @@ def test_moments_are_the_spec_s(spectrum: tuple[float, ...], share: float) -> No
     clipped = by_spec(spec.clipped_spectrum, spectrum, bound)
     assert np.allclose(clipped_spectrum(own, bound), clipped, rtol=1e-11, atol=0)
     mass, *inside = by_spec(spec.masked_spectrum, spectrum, bound)
-    found_mass, found = masked_spectrum(own, bound)
+    found_mass, masked = masked_spectrum(own, bound)
     assert math.isclose(found_mass, mass, rel_tol=1e-11)
-    assert np.allclose(found, inside, rtol=1e-11, atol=0)
-    assert np.allclose(masked_moments(own, bound), found / found_mass, rtol=1e-12, atol=0)
+    assert np.allclose(masked, inside, rtol=1e-11, atol=0)
+    assert np.allclose(masked_moments(own, bound), masked / found_mass, rtol=1e-12, atol=0)
     if len(spectrum) > 1:
         with mp.workdps(spec.DIGITS):
             wanted = spec.off_diagonal([mp.mpf(v) for v in spectrum], mp.mpf(bound), 0, 1)
@@ -74,9 +74,9 @@ def test_equal_variances_have_closed_forms(d: int, share: float) -> None:
     inside = float(stats.chi2.cdf(bound, d + 2))
     wanted = inside + bound * float(stats.chi2.sf(bound, d)) / d
     assert np.allclose(clipped_spectrum(own, bound), wanted, rtol=1e-11, atol=0)
-    mass, found = masked_spectrum(own, bound)
+    mass, masked = masked_spectrum(own, bound)
     assert math.isclose(mass, float(stats.chi2.cdf(bound, d)), rel_tol=1e-10)
-    assert np.allclose(found, inside, rtol=1e-10, atol=0)
+    assert np.allclose(masked, inside, rtol=1e-10, atol=0)
     tail = float(stats.chi2.sf(bound, d))
     if tail > 1e-280:
         assert math.isclose(quadratic_tail(own, bound), tail, rel_tol=1e-10)
@@ -102,22 +102,22 @@ def test_any_spectrum_keeps_the_laws(name: str, share: float) -> None:
     every digit finite."""
     own = SPECTRA[name]
     bound = share * own.sum()
-    found = clipped_spectrum(own, bound)
-    assert ((found > 0) & (found <= own * (1 + 1e-12))).all()
-    assert found.sum() <= bound * (1 + 1e-12)
-    assert (clipped_spectrum(own, 1.1 * bound) >= found * (1 - 1e-12)).all()
+    clipped = clipped_spectrum(own, bound)
+    assert ((clipped > 0) & (clipped <= own * (1 + 1e-12))).all()
+    assert clipped.sum() <= bound * (1 + 1e-12)
+    assert (clipped_spectrum(own, 1.1 * bound) >= clipped * (1 - 1e-12)).all()
     mass, inside = masked_spectrum(own, bound)
     assert 0 <= mass <= 1
-    assert (inside <= found * (1 + 1e-12)).all()
+    assert (inside <= clipped * (1 + 1e-12)).all()
     for factor in (2.0**-700, 2.0**700):
-        assert np.array_equal(clipped_spectrum(factor * own, factor * bound), factor * found)
+        assert np.array_equal(clipped_spectrum(factor * own, factor * bound), factor * clipped)
         assert np.array_equal(masked_spectrum(factor * own, factor * bound)[1], factor * inside)
     # |z|^2 is min(r^2, bound): E min(r^2, bound) is an integral of tails
     if len(own) == 50 and share in (0.5, 1.5):
         places, weights = np.polynomial.legendre.leggauss(40)
         xs = bound * (places + 1) / 2
         tails = [quadratic_tail(own, x) for x in xs]
-        assert math.isclose(found.sum(), bound / 2 * float(weights @ tails), rel_tol=1e-10)
+        assert math.isclose(clipped.sum(), bound / 2 * float(weights @ tails), rel_tol=1e-10)
 
 
 @pytest.mark.parametrize("name", SPECTRA)
@@ -166,11 +166,11 @@ def test_clipped_moments_are_inverted(name: str, share: float) -> None:
     own = SPECTRA[name]
     bound = share * own.sum()
     moments = clipped_spectrum(own, bound)
-    found = clipped_inverse(moments, bound)
-    assert found.converged
-    assert np.allclose(clipped_spectrum(found.variances, bound), found.matched, rtol=1e-9, atol=0)
-    if not found.changed and moments.sum() < 0.98 * bound:
-        assert np.allclose(found.variances, own, rtol=1e-8, atol=0)
+    fit = clipped_inverse(moments, bound)
+    assert fit.converged
+    assert np.allclose(clipped_spectrum(fit.variances, bound), fit.matched, rtol=1e-9, atol=0)
+    if not fit.changed and moments.sum() < 0.98 * bound:
+        assert np.allclose(fit.variances, own, rtol=1e-8, atol=0)
 
 
 @pytest.mark.parametrize("name", SPECTRA)
@@ -181,11 +181,11 @@ def test_masked_moments_are_inverted(name: str, share: float) -> None:
     own = SPECTRA[name]
     bound = share * own.sum()
     moments = masked_moments(own, bound)
-    found = masked_inverse(moments, bound)
-    assert found.converged
-    assert np.allclose(masked_moments(found.variances, bound), moments, rtol=1e-8, atol=0)
+    fit = masked_inverse(moments, bound)
+    assert fit.converged
+    assert np.allclose(masked_moments(fit.variances, bound), moments, rtol=1e-8, atol=0)
     if share >= 3:
-        assert np.allclose(found.variances, own, rtol=1e-7, atol=0)
+        assert np.allclose(fit.variances, own, rtol=1e-7, atol=0)
 
 
 NOISY: dict[str, list[float]] = {
@@ -207,11 +207,11 @@ NOISY: dict[str, list[float]] = {
 def test_noisy_moments_have_variances(name: str, floor: float) -> None:
     values = np.array(NOISY[name])
     for inverse in (clipped_inverse, masked_inverse):
-        found = inverse(values, 5.0, floor)
-        assert (found.variances > 0).all()
-        assert np.isfinite(found.variances).all()
-        assert found.converged
-        assert found.matched.sum() <= 5.0 * (1 - 1e-3) * (1 + 1e-12)
+        fit = inverse(values, 5.0, floor)
+        assert (fit.variances > 0).all()
+        assert np.isfinite(fit.variances).all()
+        assert fit.converged
+        assert fit.matched.sum() <= 5.0 * (1 - 1e-3) * (1 + 1e-12)
     matched = clipped_inverse(values, 5.0, floor)
     again = clipped_spectrum(matched.variances, 5.0)
     assert np.allclose(again, matched.matched, rtol=1e-9, atol=0)
@@ -220,11 +220,11 @@ def test_noisy_moments_have_variances(name: str, floor: float) -> None:
 def test_masked_variances_stop_at_their_limit() -> None:
     """A uniform law in the ball has moments of bound / (d + 2): larger ones are of no normal
     law."""
-    found = masked_inverse(np.array([2.0, 0.1]), 5.0, most=1e3)
-    assert found.converged
-    assert math.isclose(found.variances[0], 5e3)
-    assert math.isclose(masked_moments(found.variances, 5.0)[1], 0.1, rel_tol=1e-9)
-    assert masked_moments(found.variances, 5.0)[0] < 2.0
+    fit = masked_inverse(np.array([2.0, 0.1]), 5.0, most=1e3)
+    assert fit.converged
+    assert math.isclose(fit.variances[0], 5e3)
+    assert math.isclose(masked_moments(fit.variances, 5.0)[1], 0.1, rel_tol=1e-9)
+    assert masked_moments(fit.variances, 5.0)[0] < 2.0
 
 
 @pytest.mark.parametrize(
@@ -267,10 +267,10 @@ def test_errors_are_the_spec_s_and_least_but_for_the_grid(
     of_count = scale / (used * bound) if used else 0
     with mp.workdps(spec.DIGITS):
         wanted = float(clipped_errors.expected_error(d, n, bound, scale, of_count, how))
-    found = expected_error(d, n, MU, moves, bound, kind, weight)
-    assert math.isclose(found, wanted, rel_tol=1e-9)
+    error = expected_error(d, n, MU, moves, bound, kind, weight)
+    assert math.isclose(error, wanted, rel_tol=1e-9)
     for k in range(-40, 41):
-        assert found <= expected_error(d, n, MU, moves, bound * 1.05**k, kind, weight) * 1.01
+        assert error <= expected_error(d, n, MU, moves, bound * 1.05**k, kind, weight) * 1.01
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,10 @@ def test_maps_and_moments_are_the_spec_s(family: Family, parameter: float) -> No
         if family.lattice:
             ends = math.floor(ends[0]), math.ceil(ends[1])
         for outside in ("clip", "mask"):
-            found: Any = family.limited(theta, *ends, outside)
+            moments: Any = family.limited(theta, *ends, outside)
             exact = spec.limited(other, theta, *ends, outside)
             for name in ("mean", "variance", "slope", "inside"):
-                assert getattr(found, name) == pytest.approx(getattr(exact, name), rel=1e-6), name
+                assert getattr(moments, name) == pytest.approx(getattr(exact, name), rel=1e-6), name
 
 
 @pytest.mark.parametrize(("family", "parameter"), WORLDS, ids=IDS)
@@ -81,9 +81,9 @@ def test_printed_figures() -> None:
         (10, None, 9.9988),
     ):
         family = ContinuousPoisson()
-        found = family.limited(math.log(rate), *family.window(math.log(rate)), "clip")
-        assert mean is None or found.mean == pytest.approx(mean, abs=5e-5)
-        assert found.variance == pytest.approx(variance, abs=5e-4)
+        moments = family.limited(math.log(rate), *family.window(math.log(rate)), "clip")
+        assert mean is None or moments.mean == pytest.approx(mean, abs=5e-5)
+        assert moments.variance == pytest.approx(variance, abs=5e-4)
     total = mp.quad(lambda x: 3**x / mp.gamma(x + 1), [0, 3, 10, 40])
     assert ContinuousPoisson().log_partition(math.log(3)) == pytest.approx(float(mp.log(total)))
     uniform = ContinuousBernoulli().limited(0.0, 0.0, 1.0, "clip")
@@ -196,8 +196,8 @@ class Beta(Family):
 def test_a_family_of_one_s_own() -> None:
     """Fit a user's family: its mean of logarithms is psi(a) - psi(a + 2) = -1 / a - 1 / (a + 1)."""
     family = Beta()
-    found = family.limited(3.0, *family.window(3.0), "clip")
-    assert found.mean == pytest.approx(-1 / 3 - 1 / 4, rel=1e-9)
+    moments = family.limited(3.0, *family.window(3.0), "clip")
+    assert moments.mean == pytest.approx(-1 / 3 - 1 / 4, rel=1e-9)
     report = check_family(family, 1.5, 20.0)
     assert "S4" in report.broken
     assert "S1" not in report.broken

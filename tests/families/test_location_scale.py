@@ -37,11 +37,11 @@ IDS = [type(one[0]).__name__ for one in LAWS]
 
 @pytest.mark.parametrize(("family", "law", "_"), LAWS, ids=IDS)
 def test_constants_are_scipy_s(family: LocationScaleFamily, law: Any, _: Any) -> None:
-    found = family.constants()
-    assert found.mean == pytest.approx(law.mean(), abs=1e-3)
-    assert found.deviation == pytest.approx(law.std(), abs=1e-3)
-    assert found.median == pytest.approx(law.median(), abs=1e-3)
-    ends = found.median - found.distance, found.median + found.distance
+    constants = family.constants()
+    assert constants.mean == pytest.approx(law.mean(), abs=1e-3)
+    assert constants.deviation == pytest.approx(law.std(), abs=1e-3)
+    assert constants.median == pytest.approx(law.median(), abs=1e-3)
+    ends = constants.median - constants.distance, constants.median + constants.distance
     assert law.cdf(ends[1]) - law.cdf(ends[0]) == pytest.approx(0.5, abs=1e-3)
 
 
@@ -53,11 +53,11 @@ def test_moments_are_scipy_s_and_slopes_differences(
 ) -> None:
     where = Interval(-1.3, 2.4, turn, outside)
     m, s, h = 0.3, 0.8, 1e-5
-    found = family.moments(m, s, where)
+    moments = family.moments(m, s, where)
     own = law(m, s)
     bends = 0.55 + 1.85 * np.array([-1, -turn, turn, 1])
     low, high = own.cdf(-1.3), own.sf(2.4)
-    assert found.inside == pytest.approx(1 - low - high, abs=1e-10)
+    assert moments.inside == pytest.approx(1 - low - high, abs=1e-10)
 
     def mean(f: Any) -> float:
         inner = sum(
@@ -73,13 +73,13 @@ def test_moments_are_scipy_s_and_slopes_differences(
         return np.clip(x, -turn, turn)
 
     first, second = mean(lead), mean(lambda x: x * x)
-    assert found.means == pytest.approx([first, second], abs=1e-8)
+    assert moments.means == pytest.approx([first, second], abs=1e-8)
     cross = mean(lambda x: lead(x) * x * x) - first * second
-    assert found.covariance[0, 1] == pytest.approx(cross, abs=1e-8)
+    assert moments.covariance[0, 1] == pytest.approx(cross, abs=1e-8)
     up, down = (family.moments(m + sign * h * s, s, where).means for sign in (1, -1))
-    assert found.slopes[:, 0] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+    assert moments.slopes[:, 0] == pytest.approx((up - down) / (2 * h), abs=1e-8)
     up, down = (family.moments(m, s * math.exp(sign * h), where).means for sign in (1, -1))
-    assert found.slopes[:, 1] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+    assert moments.slopes[:, 1] == pytest.approx((up - down) / (2 * h), abs=1e-8)
 
 
 @pytest.mark.parametrize(("family", "law", "truth"), LAWS, ids=IDS)
@@ -113,8 +113,8 @@ def test_a_law_is_found_from_its_moments_and_none_from_others(
 ) -> None:
     near = Near(0.0, 1.0, 1.0, 2.0)
     for law in ((0.0, 1.0), (0.7, 1.4), (-0.9, 0.6)):
-        found = fitted(family, family.moments(*law, where).means, where, near)
-        assert found == pytest.approx(law, abs=1e-7)
+        fit = fitted(family, family.moments(*law, where).means, where, near)
+        assert fit == pytest.approx(law, abs=1e-7)
     for means in ((0.0, 1.5), (0.0, -0.1), (2.0, 0.5), (0.5, 0.2)):
         assert fitted(family, np.array(means), where, near) is None
 
@@ -124,10 +124,10 @@ def test_named_families_fit_together(
     family: LocationScaleFamily, law: Any, truth: tuple[float, float]
 ) -> None:
     ends = [(one / 3, one * 3) for one in truth]
-    found = check_location_scale(family, *ends)
-    assert found.log_concave
-    assert found.one_law
-    assert "log-concave; nearby laws are told apart" in str(found)
+    report = check_location_scale(family, *ends)
+    assert report.log_concave
+    assert report.one_law
+    assert "log-concave; nearby laws are told apart" in str(report)
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,6 @@ def test_what_does_not_fit_is_refused(wrong: str, message: str) -> None:
 
 
 def test_two_humps_are_seen() -> None:
-    found = check_location_scale(Changed("two humps"), (-3.0, 3.0), (0.5, 2.0))
-    assert not found.log_concave
-    assert "not log-concave" in str(found)
+    report = check_location_scale(Changed("two humps"), (-3.0, 3.0), (0.5, 2.0))
+    assert not report.log_concave
+    assert "not log-concave" in str(report)

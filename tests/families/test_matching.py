@@ -66,10 +66,10 @@ def test_exact_moments_lead_back(family: ExponentialFamily, prior: Any, theta: F
     shell = Shell(ball.center, ball.radius / 20, ball.radius)
     assert np.allclose(family.project(theta, prior), theta)
     for kept in (ball, shell):
-        found = truncated_mle(family, prior, kept, family.truncated(theta, kept).mean)
-        assert isinstance(found, Solved)
-        assert not found.at_edge
-        assert np.allclose(found.theta, theta, rtol=1e-6, atol=1e-6)
+        solution = truncated_mle(family, prior, kept, family.truncated(theta, kept).mean)
+        assert isinstance(solution, Solved)
+        assert not solution.at_edge
+        assert np.allclose(solution.theta, theta, rtol=1e-6, atol=1e-6)
     back = clipped_match(family, prior, ball, family.clipped(theta, ball).mean)
     assert isinstance(back, Solved)
     assert np.allclose(back.theta, theta, rtol=1e-8, atol=1e-8)
@@ -86,16 +86,16 @@ def test_noisy_moments_lead_to_the_least_place_of_the_prior(
     edges = 0
     for size in (0.02, 0.3, 30.0):
         noisy = center + size * rng.normal(size=family.p)
-        found = truncated_mle(family, prior, ball, noisy)
-        assert isinstance(found, Solved), (size, found)
-        edges += found.at_edge
-        at = family.truncated(found.theta, ball)
+        solution = truncated_mle(family, prior, ball, noisy)
+        assert isinstance(solution, Solved), (size, solution)
+        edges += solution.at_edge
+        at = family.truncated(solution.theta, ball)
         for step in (1e-3, 0.1):
-            moved = family.project(found.theta - step * (at.mean - noisy), prior)
-            assert np.allclose(moved, found.theta, rtol=0, atol=1e-5 * max(1, size)), size
-        value = family.log_partition(found.theta) + at.log_mass - found.theta @ noisy
+            moved = family.project(solution.theta - step * (at.mean - noisy), prior)
+            assert np.allclose(moved, solution.theta, rtol=0, atol=1e-5 * max(1, size)), size
+        value = family.log_partition(solution.theta) + at.log_mass - solution.theta @ noisy
         for _ in range(10):
-            other = family.project(found.theta + 0.1 * rng.normal(size=family.p), prior)
+            other = family.project(solution.theta + 0.1 * rng.normal(size=family.p), prior)
             log = family.log_partition(other) + family.truncated(other, ball).log_mass
             assert log - other @ noisy >= value - 1e-9 * max(1.0, size)
     assert edges
@@ -139,9 +139,9 @@ def test_errors_are_bounded_by_the_least_curvature(outside: Any) -> None:
             expected = family.clipped(theta, kept).mean
         noise = 0.02 * rng.normal(size=3)
         match = truncated_mle if outside == "mask" else clipped_match
-        found = match(family, prior, kept, expected + noise)
-        if isinstance(found, Solved):
-            ratio = float(np.linalg.norm(found.theta - theta) * least / np.linalg.norm(noise))
+        solution = match(family, prior, kept, expected + noise)
+        if isinstance(solution, Solved):
+            ratio = float(np.linalg.norm(solution.theta - theta) * least / np.linalg.norm(noise))
             assert ratio <= 1 + 1e-6
             closest = max(closest, ratio)
     assert closest > 0.2
@@ -171,9 +171,9 @@ def test_what_is_not_found_is_said() -> None:
         (5 * kept.radius**2 * np.eye(2), "no covariance has these moments"),
         (0.01 * np.eye(2), "outside of the prior"),
     ):
-        found = clipped_match(family, prior, kept, -pack(matrix) / 2)
-        assert isinstance(found, Unsolved)
-        assert why in found.why
+        outcome = clipped_match(family, prior, kept, -pack(matrix) / 2)
+        assert isinstance(outcome, Unsolved)
+        assert why in outcome.why
     mean = NormalMean(2)
     ball = Ball((0.0, 0.0), 2.0)
     far = clipped_match(mean, ball, ball, np.array([3.0, 0.0]))
@@ -186,11 +186,11 @@ def test_newton_that_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     kept = family.survival(prior, 0.05)
     theta = family.natural(np.diag([0.2, 1.0]))
     for way in (prior, Ball(tuple(pack(4 * np.eye(2))), 3.5)):
-        found = truncated_mle(
+        outcome = truncated_mle(
             family, way, Ball((0.0, 0.0), 1.5), family.truncated(theta, kept).mean
         )
-        assert isinstance(found, Unsolved)
-        assert "did not converge" in found.why
+        assert isinstance(outcome, Unsolved)
+        assert "did not converge" in outcome.why
 
 
 def test_a_search_over_the_prior_that_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,9 +201,9 @@ def test_a_search_over_the_prior_that_does_not_end_is_said(monkeypatch: pytest.M
     kept = family.survival(prior, 0.3)
     center = family.mean(family.natural(np.zeros(3), np.diag([90.0, 1.0, 0.02])))
     released = center * (1 + 0.3 * rng.normal(size=family.p)) + 0.5 * rng.normal(size=family.p)
-    found = truncated_mle(family, prior, kept, released)
-    assert isinstance(found, Solved)
-    assert found.at_edge
+    solution = truncated_mle(family, prior, kept, released)
+    assert isinstance(solution, Solved)
+    assert solution.at_edge
     monkeypatch.setattr(newton, "INNER", 50)
     cut = truncated_mle(family, prior, kept, released)
     assert isinstance(cut, Unsolved)
@@ -308,13 +308,13 @@ def test_a_family_that_contradicts_itself_is_refused() -> None:
 
     class Loose(NormalMean):
         def truncated(self, theta: Floats, survival: Any) -> Any:
-            found = NormalMean.truncated(self, theta, survival)
-            return dataclasses.replace(found, mean=found.mean + 0.01)
+            moments = NormalMean.truncated(self, theta, survival)
+            return dataclasses.replace(moments, mean=moments.mean + 0.01)
 
     class Unmoved(NormalMean):
         def clipped(self, theta: Floats, survival: Any) -> Any:
-            found = NormalMean.clipped(self, theta, survival)
-            return type(found)(found.mean, lambda: np.eye(2))
+            moments = NormalMean.clipped(self, theta, survival)
+            return type(moments)(moments.mean, lambda: np.eye(2))
 
     class Bent(NormalMean):
         def log_base(self, x: Floats) -> Floats:
@@ -339,15 +339,15 @@ def test_a_family_that_contradicts_itself_is_refused() -> None:
 def test_the_least_curvature_by_eigenvalues_is_that_by_all_parameters(outside: Any) -> None:
     for d, mass in ((1, 0.3), (2, 0.05), (3, 0.3), (5, 0.9)):
         family, prior = NormalPrecision(d), Eigenvalues(0.5, 5.0)
-        kept, found = family.survival(prior, mass), []
+        kept, curvatures = family.survival(prior, mass), []
         for theta in family.points(prior):
             if outside == "mask":
                 slope = family.truncated(theta, kept).covariance
             else:
                 slope = family.clipped(theta, kept).jacobian
-            found.append(float(np.linalg.eigvalsh((slope + slope.T) / 2)[0]))
+            curvatures.append(float(np.linalg.eigvalsh((slope + slope.T) / 2)[0]))
         own = least_curvature(family, prior, kept, outside)
-        assert own == pytest.approx(min(found), rel=1e-6, abs=1e-10)
+        assert own == pytest.approx(min(curvatures), rel=1e-6, abs=1e-10)
     shell = Shell((0.0, 0.0), 0.2, 3.0)
     with pytest.raises(ValueError, match="not convex"):
         least_curvature(NormalPrecision(2), Eigenvalues(0.5, 2.0), shell, "clip")

@@ -65,20 +65,20 @@ def test_moments_inside_a_ball_are_the_spec_s(
     """Compare to 1e-10 of the probability, of every moment up to the fourth that has a name of
     its own."""
     law = _law(d, offset, ratio, share)
-    found = law.limited("inside")
-    size = math.exp(found.shift)
+    integrals = law.limited("inside")
+    size = math.exp(integrals.shift)
     last = d - 1
     moments = {
-        (): found.total,
-        (0,): found.first[0],
-        (0, last): found.second[0, last],
+        (): integrals.total,
+        (0,): integrals.first[0],
+        (0, last): integrals.second[0, last],
     }
     if d <= 20:
-        moments[0, 0, 0, 0] = found.fourth[0, 0, 0, 0]
-        moments[0, last, last, 0] = found.fourth[0, last, last, 0]
+        moments[0, 0, 0, 0] = integrals.fourth[0, 0, 0, 0]
+        moments[0, last, last, 0] = integrals.fourth[0, last, last, 0]
     if d <= 5:
-        moments[0, 0, last] = found.third[0, 0, last]
-        moments[last, 0, last] = found.third[last, 0, last]
+        moments[0, 0, last] = integrals.third[0, 0, last]
+        moments[last, 0, last] = integrals.third[last, 0, last]
     mass = _exact(law, "inside")
     for indices, value in moments.items():
         exact = _exact(law, "inside", *indices)
@@ -88,10 +88,10 @@ def test_moments_inside_a_ball_are_the_spec_s(
 @pytest.mark.parametrize("limit", LIMITS[1:])
 def test_clipped_moments_are_the_spec_s(limit: Limit) -> None:
     law = _law(2, 1.0, 30.0, 0.4)
-    found = law.limited(limit)
-    size = math.exp(found.shift)
-    assert size * found.total == pytest.approx(_exact(law, limit), rel=1e-7)
-    assert size * found.second[0, 1] == pytest.approx(_exact(law, limit, 0, 1), rel=1e-7)
+    integrals = law.limited(limit)
+    size = math.exp(integrals.shift)
+    assert size * integrals.total == pytest.approx(_exact(law, limit), rel=1e-7)
+    assert size * integrals.second[0, 1] == pytest.approx(_exact(law, limit, 0, 1), rel=1e-7)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 50])
@@ -107,8 +107,8 @@ def test_about_the_mean_they_are_the_centered_ones(d: int) -> None:
         assert math.exp(own.shift) * own.total == pytest.approx(mass, rel=1e-11)
         assert np.allclose(math.exp(own.shift) * np.diag(own.second) * bound, inner, rtol=1e-11)
         clipped = clipped_spectrum(variances, bound)
-        found = math.exp(ratio.shift) * np.diag(ratio.second) * bound
-        assert np.allclose(found, clipped, rtol=1e-11)
+        values = math.exp(ratio.shift) * np.diag(ratio.second) * bound
+        assert np.allclose(values, clipped, rtol=1e-11)
     for radius, offset in ((0.7 * math.sqrt(d), 1.0), (math.sqrt(d) + 1, 8.0)):
         ball, theta = Ball((0.0,) * d, radius), offset * np.eye(d)[-1]
         inside, nearest = moment(d, radius, offset, "mask"), moment(d, radius, offset, "clip")
@@ -117,9 +117,9 @@ def test_about_the_mean_they_are_the_centered_ones(d: int) -> None:
         assert math.exp(truncated.log_mass) == pytest.approx(inside.inside, rel=1e-9)
         assert truncated.mean[-1] == pytest.approx(inside.length, rel=1e-9)
         assert clipped_.mean[-1] == pytest.approx(nearest.length, rel=1e-9)
-        for found, wanted in ((truncated.covariance, inside), (clipped_.jacobian, nearest)):
+        for values, wanted in ((truncated.covariance, inside), (clipped_.jacobian, nearest)):
             slopes = [wanted.ratio] * (d - 1) + [wanted.slope]
-            assert np.allclose(found, np.diag(slopes), rtol=1e-8, atol=1e-10)
+            assert np.allclose(values, np.diag(slopes), rtol=1e-8, atol=1e-10)
 
 
 # --- families ------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_derivatives_and_the_way_back(family: ExponentialFamily, theta: Floats) 
     center = 0.3 * np.random.default_rng(7).normal(size=family.d)
     radius = 1.2 * math.sqrt(family.d if isinstance(family, NormalMean) else 20.0)
     for kept in (Ball(tuple(center), radius), Shell(tuple(center), radius / 2, radius)):
-        found = family.truncated(theta, kept)
+        moments = family.truncated(theta, kept)
 
         def partition(other: Floats, kept: Any = kept) -> float:
             return family.log_partition(other) + family.truncated(other, kept).log_mass
@@ -173,9 +173,9 @@ def test_derivatives_and_the_way_back(family: ExponentialFamily, theta: Floats) 
         def truncated(other: Floats, kept: Any = kept) -> Floats:
             return family.truncated(other, kept).mean
 
-        assert np.allclose(_slopes(partition, theta), found.mean, rtol=1e-6, atol=1e-7 * scale)
+        assert np.allclose(_slopes(partition, theta), moments.mean, rtol=1e-6, atol=1e-7 * scale)
         assert np.allclose(
-            _slopes(truncated, theta), found.covariance, rtol=1e-6, atol=1e-6 * scale
+            _slopes(truncated, theta), moments.covariance, rtol=1e-6, atol=1e-6 * scale
         )
     ball = Ball(tuple(center), radius)
     moved = _slopes(lambda other: family.clipped(other, ball).mean, theta)
@@ -231,12 +231,12 @@ def test_truncated_moments_tend_to_untruncated_ones(
     whole, last = family.mean(theta), math.inf
     for radius in (5.0, 10.0, 20.0, 60.0):
         ball = Ball((0.0,) * family.d, radius)
-        found, moved = family.truncated(theta, ball), family.clipped(theta, ball)
-        off = max(float(np.abs(m - whole).max()) for m in (found.mean, moved.mean))
+        moments, moved = family.truncated(theta, ball), family.clipped(theta, ball)
+        off = max(float(np.abs(m - whole).max()) for m in (moments.mean, moved.mean))
         assert off <= max(last, 1e-12)
         last = off
     assert last < 1e-12
-    assert np.allclose(found.covariance, family.fisher(theta), rtol=1e-9, atol=1e-9)
+    assert np.allclose(moments.covariance, family.fisher(theta), rtol=1e-9, atol=1e-9)
     assert np.allclose(moved.jacobian, family.fisher(theta), rtol=1e-9, atol=1e-9)
 
 
@@ -329,8 +329,8 @@ def test_survival_sets_hold_their_mass_over_the_prior(mass: float) -> None:
         shell = Shell(ball.center, ball.radius / 3, ball.radius)
         bound = family.least_mass(prior, shell)
         for theta in points:
-            found = math.exp(family.truncated(theta, shell).log_mass) if bound else 1.0
-            assert found >= bound * (1 - 1e-8)
+            share = math.exp(family.truncated(theta, shell).log_mass) if bound else 1.0
+            assert share >= bound * (1 - 1e-8)
 
 
 @pytest.mark.parametrize("scale", [1e-55, 1e-20, 1e20, 1e55])
@@ -418,11 +418,11 @@ def test_far_from_the_mean_nothing_is_lost(offset: float, radius: float) -> None
     """Along the line, by complementary error functions of 400 digits: down to probabilities of
     exp(-500000)."""
     ball, theta = Ball((0.0,), radius), np.array([offset])
-    found = NormalMean(1).truncated(theta, ball)
+    moments = NormalMean(1).truncated(theta, ball)
     with mp.workdps(400):
         low, high = -radius - mp.mpf(offset), radius - mp.mpf(offset)
         mass = (mp.erfc(-high / mp.sqrt(2)) - mp.erfc(-low / mp.sqrt(2))) / 2
         mean = offset + (mp.npdf(low) - mp.npdf(high)) / mass
-        assert found.log_mass == pytest.approx(float(mp.log(mass)), rel=1e-11)
-        assert found.mean[0] == pytest.approx(float(mean), rel=1e-7 if radius < 1 else 1e-11)
+        assert moments.log_mass == pytest.approx(float(mp.log(mass)), rel=1e-11)
+        assert moments.mean[0] == pytest.approx(float(mean), rel=1e-7 if radius < 1 else 1e-11)
     assert NormalMean(1).clipped(theta, ball).mean[0] <= radius * (1 + 1e-12)

@@ -138,26 +138,26 @@ def test_both_parameters_are_found_from_cut_and_from_clipped_records() -> None:
     family, theta = Gamma(1), np.array([2.5, -1.5])
     kept = family.survival(PRIOR, 0.5)
     truncated = family.truncated(theta, kept)
-    found = truncated_mle(family, PRIOR, kept, truncated.mean)
-    assert isinstance(found, Solved)
-    assert np.allclose(found.theta, theta, atol=1e-7)
+    solution = truncated_mle(family, PRIOR, kept, truncated.mean)
+    assert isinstance(solution, Solved)
+    assert np.allclose(solution.theta, theta, atol=1e-7)
     back = clipped_match(family, PRIOR, kept, family.clipped(theta, kept).mean)
     assert isinstance(back, Solved)
     assert np.allclose(back.theta, theta, atol=1e-7)
     assert least_curvature(family, PRIOR, kept, "clip") > 0
     x = family.sample(theta, 40_000, np.random.default_rng(4))
     inside = x[x[:, 0] <= kept.center[0] + kept.radius]
-    found = truncated_mle(family, PRIOR, kept, family.statistic(inside).mean(axis=0))
-    assert isinstance(found, Solved)
+    solution = truncated_mle(family, PRIOR, kept, family.statistic(inside).mean(axis=0))
+    assert isinstance(solution, Solved)
     spread = np.sqrt(np.diag(np.linalg.inv(truncated.covariance)) / len(inside))
-    assert (np.abs(found.theta - theta) < 6 * spread).all()
+    assert (np.abs(solution.theta - theta) < 6 * spread).all()
 
 
 def test_a_record_at_the_edge_of_the_prior_is_reported() -> None:
     family = Gamma(1)
     kept = family.survival(PRIOR, 0.9)
     outside = family.truncated(np.array([8.0, -1.0]), kept).mean
-    found = truncated_mle(family, PRIOR, kept, outside)
-    assert isinstance(found, Solved)
-    assert found.at_edge
-    assert found.theta[0] == pytest.approx(5.0)
+    solution = truncated_mle(family, PRIOR, kept, outside)
+    assert isinstance(solution, Solved)
+    assert solution.at_edge
+    assert solution.theta[0] == pytest.approx(5.0)

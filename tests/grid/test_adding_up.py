@@ -145,9 +145,9 @@ def adds_up(query: Query, seed: int, splits: int = 20) -> bool:
 
 
 def addends(query: Query) -> tuple[Query, ...]:
-    found = query.addends
-    assert found is not None
-    return found
+    terms = query.addends
+    assert terms is not None
+    return terms
 
 
 @pytest.mark.parametrize("query", SUMS, ids=lambda q: type(q).__name__)

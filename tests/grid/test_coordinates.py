@@ -45,18 +45,18 @@ def test_the_values_are_the_spec_s(n: int) -> None:
         highs, lows = (0.5, 5e-324, 1e308), (-0.5, 5e-324, 0.0)
         sides = [tuple(map(Fraction, ends)) for ends in (highs, lows)]
         assert tuple(SideCounts(highs).evaluate(View(records))) == spec.side_counts(exact, sides[0])
-        found = SideCounts(highs, lows).evaluate(View(records))
-        assert tuple(found) == spec.side_counts(exact, *sides)
+        values = SideCounts(highs, lows).evaluate(View(records))
+        assert tuple(values) == spec.side_counts(exact, *sides)
         for edges in ((1 << 24,), (10, 500, 1 << 30), tuple(range(1, 400, 7))):
-            found = NormCounts(STRETCH, edges).evaluate(View(records))
-            assert tuple(found) == spec.norm_counts(exact, THEIRS, edges)
+            values = NormCounts(STRETCH, edges).evaluate(View(records))
+            assert tuple(values) == spec.norm_counts(exact, THEIRS, edges)
         for radius in (1, 1 << 20, 1 << 41):
-            found = ScaledSum(STRETCH, radius).evaluate(View(records))
-            assert tuple(found) == spec.scaled_sum(exact, THEIRS, radius)
+            values = ScaledSum(STRETCH, radius).evaluate(View(records))
+            assert tuple(values) == spec.scaled_sum(exact, THEIRS, radius)
             counted = WithCount(ScaledSum(STRETCH, radius), 7).evaluate(View(records))
-            assert tuple(counted) == (*found, 7 * n)
-            found = ScaledMaskedSum(STRETCH, radius, 5).evaluate(View(records))
-            assert tuple(found) == spec.scaled_masked_sum(exact, THEIRS, radius, 5)
+            assert tuple(counted) == (*values, 7 * n)
+            values = ScaledMaskedSum(STRETCH, radius, 5).evaluate(View(records))
+            assert tuple(values) == spec.scaled_masked_sum(exact, THEIRS, radius, 5)
 
 
 def test_blocks_and_order_change_nothing() -> None:

@@ -83,9 +83,9 @@ def test_counts_are_those_of_python_integers(case: Case, blocks: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if blocks != "as it is":
             small_blocks(patch, blocks == "boxes")
-        found = degrees(rows, radius)
-    assert found.dtype == np.int64
-    assert found.tolist() == naive(rows, radius)
+        counts = degrees(rows, radius)
+    assert counts.dtype == np.int64
+    assert counts.tolist() == naive(rows, radius)
     turned = rows[::-1]
     close = [distance(x, y) <= radius**2 for x, y in zip(rows, turned, strict=True)]
     assert friends(rows, turned, radius).tolist() == close
@@ -117,33 +117,33 @@ def on_the_sphere(radius: int) -> list[list[int]]:
 
 def hard_cases() -> list[Case]:
     """Close decisions at every scale: about zero and far from it, with and without far rows."""
-    found: list[Case] = []
+    suite: list[Case] = []
     for radius in (1, 5, 2**20, 5 * 2**22, 2**25, 5 * 2**23, 2**26, 2**30 + 1, 5 * 2**37, 2**53):
         for offset in (0, 2**26, 2**40, 2**60):
             rows = np.array(on_the_sphere(radius)) + offset
-            found.append((rows, radius))
-            found.append((np.vstack([rows, rows - 2 * offset - 1, [[2**59, -(2**59), 0]]]), radius))
+            suite.append((rows, radius))
+            suite.append((np.vstack([rows, rows - 2 * offset - 1, [[2**59, -(2**59), 0]]]), radius))
     # exactly as wide as one word may be: norms of 2^51 about the median row, which is zero
     edge = np.zeros((9, 2), np.int64)
     edge[0], edge[1], edge[2] = (2**25, 2**25), (-(2**25), -(2**25)), (2**25, -(2**25) + 1)
-    found += [(edge, radius) for radius in (2**26, math.isqrt(2**53), math.isqrt(2**53) + 1)]
+    suite += [(edge, radius) for radius in (2**26, math.isqrt(2**53), math.isqrt(2**53) + 1)]
     # spread over a ball of larger cells, some pairs at a distance in between
     for seed in range(30):
         rng = np.random.default_rng(seed)
         rows = rng.integers(-(2 ** (20 + seed)), 2 ** (20 + seed), (40, 1 + seed % 5))
         rows[::7] = rows[0] + rng.integers(-9, 10, rows[::7].shape)
         close = math.isqrt(distance(rows[1], rows[2]))
-        found += [(rows, close), (rows, close + 1), (rows, 7), (rows, 2 ** (21 + seed))]
+        suite += [(rows, close), (rows, close + 1), (rows, 7), (rows, 2 ** (21 + seed))]
     # pairs half a cell apart in each of many coordinates: far, after rounding
     rng = np.random.default_rng(99)
     rows = rng.integers(-(2**40), 2**40, (36, 144))
     pairs = np.vstack([rows, rows + rng.choice([-(2**18), 2**18], rows.shape)])
-    found += [(pairs, 12 * 2**18), (pairs, 12 * 2**18 - 1), (pairs, 7)]
+    suite += [(pairs, 12 * 2**18), (pairs, 12 * 2**18 - 1), (pairs, 7)]
     ends = np.array([[2**63 - 1], [-(2**63)], [0], [2**62], [-(2**62)]])  # differences wrap around
     for radius in (7, 2**62 - 1, 2**62, 2**63, 3 * 2**62 - 1, 2**64 - 2, 2**64 - 1):
-        found += [(ends, radius), (np.hstack([ends, 0 * ends]), radius)]
-        found += [(np.hstack([ends, ends])[:2], radius)]
-    return found
+        suite += [(ends, radius), (np.hstack([ends, 0 * ends]), radius)]
+        suite += [(np.hstack([ends, ends])[:2], radius)]
+    return suite
 
 
 @cache
@@ -249,8 +249,8 @@ def test_rounding_moves_pairs_by_all_that_the_bounds_allow() -> None:
         rows = np.array([[0] * 4, [other] * 4])
         for within, close in ((radius, True), (radius - 1, False)):
             rounded = module._rounded(rows, both, ball, within)
-            found = rounded.friends(slice(0, 2), slice(0, 2))
-            assert found.tolist() == [[True, close], [close, True]]
+            near = rounded.friends(slice(0, 2), slice(0, 2))
+            assert near.tolist() == [[True, close], [close, True]]
 
 
 def bounds(rows: Any, radius: int) -> list[tuple[int, float, float]]:
@@ -258,9 +258,9 @@ def bounds(rows: Any, radius: int) -> list[tuple[int, float, float]]:
     seen, right = list[tuple[int, float, float]](), module._rounded
 
     def watched(*given: Any) -> Any:
-        found = right(*given)
-        seen.append((len(found.members), found.sure, found.maybe))
-        return found
+        rounded = right(*given)
+        seen.append((len(rounded.members), rounded.sure, rounded.maybe))
+        return rounded
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_rounded", watched)
@@ -341,8 +341,8 @@ def test_the_number_of_threads_does_not_matter() -> None:
 
 def test_on_the_line_a_million_rows_are_sorted() -> None:
     values = np.random.default_rng(2).integers(-(2**40), 2**40, 1_000_000)
-    found, some = degrees(values[:, np.newaxis], 2**37), np.arange(0, 1_000_000, 99_991)
-    assert found[some].tolist() == [int((np.abs(values - values[i]) <= 2**37).sum()) for i in some]
+    counts, some = degrees(values[:, np.newaxis], 2**37), np.arange(0, 1_000_000, 99_991)
+    assert counts[some].tolist() == [int((np.abs(values - values[i]) <= 2**37).sum()) for i in some]
 
 
 def test_memory_is_far_below_a_matrix_of_pairs() -> None:

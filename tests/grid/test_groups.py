@@ -46,8 +46,8 @@ def test_members_and_votes_are_the_spec_s(
     ]
     for statistic, own in statistics:
         query = GroupBuckets(statistic, 2, count, exponent, key)
-        found = [[cells[i] for i in members] for members in query.members(records)]
-        assert found == expected
+        member_cells = [[cells[i] for i in members] for members in query.members(records)]
+        assert member_cells == expected
         assert query.buckets(View(records)) == groups.votes(expected, 2, own)
         table = query.evaluate(View(records))
         assert table[:, 1].sum() == count

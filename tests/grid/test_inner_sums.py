@@ -26,10 +26,10 @@ MAPS = [
 def records_of(seed: int, columns: int, rows: int) -> Any:
     """Return records of some size, most of them small, in either order in memory."""
     rng = np.random.default_rng(seed)
-    found = rng.normal(0.0, 10.0 ** rng.integers(-2, 7), (rows, columns))
+    records = rng.normal(0.0, 10.0 ** rng.integers(-2, 7), (rows, columns))
     if seed % 3 == 0:
-        found[-1] = 1e308
-    return np.asfortranarray(found) if seed % 2 else found
+        records[-1] = 1e308
+    return np.asfortranarray(records) if seed % 2 else records
 
 
 def by_images(public: IntegerMap, records: Any) -> list[list[int]]:
@@ -68,8 +68,8 @@ def test_queries_are_the_same_about_the_radius(public: IntegerMap, beyond: int) 
     given = (public.center, radius, public.exponent)
     clipped = clip_to_ball(np.array(images), radius).sum(axis=0)
     kept = np.array(images)[inside_ball(np.array(images), radius)]
-    found = VectorSum(*given, public.matrix).evaluate(View(records))  # type: ignore[arg-type]
-    assert found.tolist() == clipped.tolist()
+    sums = VectorSum(*given, public.matrix).evaluate(View(records))  # type: ignore[arg-type]
+    assert sums.tolist() == clipped.tolist()
     masked = MaskedSum(*given, 5, public.matrix).evaluate(View(records))  # type: ignore[arg-type]
     assert masked.tolist() == [*kept.sum(axis=0).tolist(), 5 * len(kept)]
 

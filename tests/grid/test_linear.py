@@ -52,10 +52,10 @@ def product_of(a: Any, b: Any) -> list[list[int]]:
     ]
 
 
-def same(found: Any, expected: list[Any]) -> bool:
+def same(values: Any, expected: list[Any]) -> bool:
     """Return whether every entry is that integer; dtype int64 unless Python integers are needed."""
-    assert found.dtype in (np.int64, object)
-    return bool(found.tolist() == expected)
+    assert values.dtype in (np.int64, object)
+    return bool(values.tolist() == expected)
 
 
 def test_results_are_those_of_python_integers() -> None:
@@ -110,9 +110,9 @@ def test_long_sums_are_exact(case: tuple[int, int, int, int, int]) -> None:
     n, k, m, first, second = case
     rng = generator(k)
     a, b = entries(rng, n, k, first), entries(rng, k, m, second)
-    found = matmul(a, b)
-    assert (modulo(found) == a.view(np.uint64) @ b.view(np.uint64)).all()
-    assert same(found[:2, :2], product_of(a[:2], b[:, :2]))
+    product = matmul(a, b)
+    assert (modulo(product) == a.view(np.uint64) @ b.view(np.uint64)).all()
+    assert same(product[:2, :2], product_of(a[:2], b[:, :2]))
     squares = second_moments(b)
     assert (modulo(squares) == b.T.copy().view(np.uint64) @ b.view(np.uint64)).all()
     inner = gram(a[:200])

@@ -73,9 +73,9 @@ def maps(draw: st.DrawFn) -> Nearness:
 def test_images_are_those_of_fractions(nearness: Nearness, rows: list[tuple[float, float]]) -> None:
     records = np.array(rows, np.float64).reshape(-1, 2)
     with np.errstate(all="raise"):  # the caller's settings must not show in what a record gives
-        found = nearness.images(records)
-    assert found.dtype == np.int64
-    assert found.tolist() == [image(nearness, record) for record in records.tolist()]
+        images = nearness.images(records)
+    assert images.dtype == np.int64
+    assert images.tolist() == [image(nearness, record) for record in records.tolist()]
 
 
 @BOTH
@@ -85,7 +85,7 @@ def test_order_batch_layout_and_blocks_do_not_show(
     rng = np.random.default_rng(5)
     records = rng.normal(size=(301, 2)) * 10.0 ** rng.integers(-9, 12, (301, 1))
     records[::50, 0] = HUGE  # some leave int64 on the way, and go another one
-    found = nearness.images(records)
+    images = nearness.images(records)
     order = rng.permutation(301)
     wide = np.zeros((301, 6))
     wide[:, 1::3] = records
@@ -96,16 +96,16 @@ def test_order_batch_layout_and_blocks_do_not_show(
         np.vstack([nearness.images(records[i : i + 1]) for i in range(301)]),
         nearness.images(records[::-1])[::-1],
     ):
-        assert np.array_equal(found, other)
+        assert np.array_equal(images, other)
     monkeypatch.setattr(module, "_BLOCK", 14)
-    assert np.array_equal(found, nearness.images(records))
+    assert np.array_equal(images, nearness.images(records))
 
 
 @BOTH
 def test_nobody_is_mapped_to_nobody(nearness: Nearness) -> None:
-    found = nearness.images(np.zeros((0, 2)))
-    assert found.shape == (0, 2)
-    assert nearness.degrees(found).tolist() == []
+    images = nearness.images(np.zeros((0, 2)))
+    assert images.shape == (0, 2)
+    assert nearness.degrees(images).tolist() == []
 
 
 def test_what_overflows_is_clamped_and_what_is_tiny_is_zero() -> None:
@@ -125,14 +125,14 @@ def test_degrees_are_those_of_all_pairs(nearness: Nearness) -> None:
     rng = np.random.default_rng(11)
     records = rng.normal(size=(60, 2))
     records[-3:] = [[HUGE, HUGE], [-HUGE, 0.0], [0.0, 0.0]]
-    found = nearness.images(records)
+    images = nearness.images(records)
     pairs = [
-        [sum((p - q) ** 2 for p, q in zip(y, z, strict=True)) for z in found.tolist()]
-        for y in found.tolist()
+        [sum((p - q) ** 2 for p, q in zip(y, z, strict=True)) for z in images.tolist()]
+        for y in images.tolist()
     ]
     expected = [sum(square <= nearness.radius**2 for square in row) for row in pairs]
     shown: list[tuple[int, int]] = []
-    assert nearness.degrees(found, lambda done, n: shown.append((done, n))).tolist() == expected
+    assert nearness.degrees(images, lambda done, n: shown.append((done, n))).tolist() == expected
     assert shown[-1] == (60, 60)
     assert 0 < min(expected) < max(expected) < 50  # it is no empty and no full graph
 

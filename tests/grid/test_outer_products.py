@@ -63,8 +63,8 @@ def test_values_are_the_spec_s_for_every_record(world: Any, how: How, weight: in
         )
         rows: Any = [tuple(Fraction(x) for x in row) for row in records.tolist()]
         expected = spec.second_moments(rows, public, how, weight, query.constant)
-        found = query.evaluate(View(records))
-        assert tuple(found.tolist()) == expected
+        values = query.evaluate(View(records))
+        assert tuple(values.tolist()) == expected
         assert len(expected) == query.width
         assert max(map(abs, expected)) <= query.largest(n)
 
@@ -115,11 +115,11 @@ def test_every_draw_has_its_own_map() -> None:
     query = SecondMoments(center=(0, 0), exponent=-10, rows=2, radius=1 << 17, maps=reads)
     before = transcript({"round 1": (0,)})
     batch = type(before)({"round 1": which[:, np.newaxis]}, np.ones(5, np.intp), np.full(5, -1))
-    found = query.evaluate(View(records), batch)
+    values = query.evaluate(View(records), batch)
     for i, k in enumerate(which):
         alone = moments(2, matrices[k].reshape(2, 2), center=(0, 0), exponent=-10)
-        assert found[i].tolist() == alone.evaluate(View(records)).tolist()
-    assert len({tuple(row) for row in found.tolist()}) == 3
+        assert values[i].tolist() == alone.evaluate(View(records)).tolist()
+    assert len({tuple(row) for row in values.tolist()}) == 3
 
 
 def test_signs_do_not_depend_on_lengths_and_weigh_the_same() -> None:

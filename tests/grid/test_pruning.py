@@ -36,8 +36,8 @@ def set_blocks(patch: pytest.MonkeyPatch, boxes: bool, leaf: int = 4, rows: int 
 
 
 def pairwise(rows: Any, radius: int) -> list[int]:
-    found: list[int] = (squared_distances(rows) <= radius**2).sum(axis=1).tolist()
-    return found
+    counts: list[int] = (squared_distances(rows) <= radius**2).sum(axis=1).tolist()
+    return counts
 
 
 def lattice(side: int, d: int, step: int = 1) -> Any:

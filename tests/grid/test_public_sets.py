@@ -60,9 +60,9 @@ def test_sums_in_public_sets_are_the_spec_s_and_each_record_by_itself(kept: Kept
         records = np.random.default_rng(seed).choice(EDGE, size=(n, 2))
         for radius in (40, 500, 1 << 30, 1 << 41):
             query = ScaledMaskedSum(STRETCH, radius, 5, own)
-            found = query.evaluate(View(records))
+            sums = query.evaluate(View(records))
             wanted = spec.scaled_masked_sum(_exactly(records), THEIRS, radius, 5, theirs)
-            assert tuple(found) == wanted
+            assert tuple(sums) == wanted
             singly = [query.evaluate(View(records[i : i + 1])) for i in range(n)]
             assert [sum(map(int, column)) for column in zip(*singly, strict=True)] == [
                 *wanted[: 3 * (n > 0)]
@@ -131,14 +131,14 @@ def test_images_are_the_spec_s_and_each_record_by_itself(shift: int) -> None:
     cells = (Fraction(1, 8), Fraction(1), Fraction(2) ** -60)
     theirs = spec_mapped.RecordMap(own.center, cells, matrix, shift, Fraction(1, 2**20))
     records = np.random.default_rng(0).choice([*EDGE, -0.0, 1e12, -3e-19], size=(200, 3))
-    found = own.images(records)
-    assert [tuple(map(Fraction, row)) for row in found.tolist()] == spec_mapped.images(
+    images = own.images(records)
+    assert [tuple(map(Fraction, row)) for row in images.tolist()] == spec_mapped.images(
         theirs, _exactly(records)
     )
-    assert np.abs(found).max() <= 2.0**20
+    assert np.abs(images).max() <= 2.0**20
     assert own.images(records[:0]).shape == (0, 3)
     for i in (0, 7, 199):
-        assert own.images(records[i : i + 1]).tolist() == found[i : i + 1].tolist()
+        assert own.images(records[i : i + 1]).tolist() == images[i : i + 1].tolist()
     query = SideCounts((0.0, 1.0, -2.0))
     mapped = OfImages(query, own).evaluate(View(records))
-    assert mapped.tolist() == query.evaluate(View(found)).tolist()
+    assert mapped.tolist() == query.evaluate(View(images)).tolist()

@@ -77,9 +77,9 @@ def test_every_draw_has_the_sum_of_its_own_map(
     data = np.array(rows, np.float64).reshape(-1, 2)
     twice = maps + maps[::-1]
     view, query = View(data), summed(twice, radius)
-    found = query.evaluate(view, drawn(len(twice)))
-    assert found.shape == (len(twice), 2)
-    for one, value in zip(twice, found.tolist(), strict=True):
+    sums = query.evaluate(view, drawn(len(twice)))
+    assert sums.shape == (len(twice), 2)
+    for one, value in zip(twice, sums.tolist(), strict=True):
         exact = [0, 0]
         for image in one.images(data):
             for row in clip_to_ball(image, radius).tolist():
@@ -90,7 +90,7 @@ def test_every_draw_has_the_sum_of_its_own_map(
             assert isinstance(one.exponent, int)
             fixed = VectorSum(one.center, radius, one.exponent, one.matrix)
             assert value == fixed.evaluate(view).tolist()
-    assert found.dtype == (np.int64 if query.largest(len(data)) < 1 << 62 else object)
+    assert sums.dtype == (np.int64 if query.largest(len(data)) < 1 << 62 else object)
 
 
 def test_maps_may_differ_by_a_cell() -> None:
@@ -102,8 +102,8 @@ def test_maps_may_differ_by_a_cell() -> None:
         IntegerMap((0, 0), 1),
         IntegerMap((0, 0), 0, ((1, 0), (0, 2))),
     ]
-    found = summed(maps, 100).evaluate(View(rows), drawn(4)).tolist()
-    assert found == [[4, -3], [4, -5], [2, -2], [4, -6]]
+    sums = summed(maps, 100).evaluate(View(rows), drawn(4)).tolist()
+    assert sums == [[4, -3], [4, -5], [2, -2], [4, -6]]
     view = View(rows)
     assert [summed(maps, r).evaluate(view, drawn(4)).tolist()[0] for r in (100, 2)] == [
         [4, -3],
@@ -155,10 +155,10 @@ def test_hill_climbing_over_maps_and_records_comes_to_the_bound_and_not_beyond(
         matrix = ((int(trial[0]), int(trial[1])), (int(trial[2]), int(trial[3])))
         query = summed([IntegerMap((int(trial[4]), int(trial[5])), 0, matrix)], radius)
         other = [trial[8:10]] if adjacency is REPLACE else []
-        found = moved(query, [(1.0, 2.0), trial[6:8]], [(1.0, 2.0), *other])
-        assert found <= most
-        if found >= best:
-            state, best = trial, found
+        distance = moved(query, [(1.0, 2.0), trial[6:8]], [(1.0, 2.0), *other])
+        assert distance <= most
+        if distance >= best:
+            state, best = trial, distance
     assert best > Fraction(9, 10) * most
     assert best > most // 4 or adjacency is ADD  # twice the radius is needed under replace
 
@@ -216,8 +216,8 @@ def test_in_the_unit_of_its_noise_and_with_a_count_it_is_row_by_row_the_fixed_su
     released = OneUnit(WithCount(summed(maps, 12), 5), Fraction(7, 3))
     assert released.reads == ("before",)
     assert released.width == 3
-    found = released.evaluate(view, drawn(4))
-    for one, value in zip(maps, found.tolist(), strict=True):
+    sums = released.evaluate(view, drawn(4))
+    for one, value in zip(maps, sums.tolist(), strict=True):
         fixed = OneUnit(WithCount(VectorSum(one.center, 12, 0, one.matrix), 5), Fraction(7, 3))
         assert value == fixed.evaluate(view).tolist()
         for adjacency in Adjacency:
@@ -265,8 +265,8 @@ def recursion(sigma: Fraction = SIGMA) -> Plan:
 def test_rounds_over_released_maps_claim_the_composition_of_their_gaussians() -> None:
     """T rounds of mu each: sqrt(T) mu. Planted: one round for all."""
     for adjacency, length in ((ADD, RADIUS), (REPLACE, 2 * RADIUS)):
-        found = derive(recursion(), adjacency, TWO).conclusion.guarantee
-        assert found == GaussianDP.of_square(ROUNDS * Fraction(length**2) / SIGMA**2)
+        guarantee = derive(recursion(), adjacency, TWO).conclusion.guarantee
+        assert guarantee == GaussianDP.of_square(ROUNDS * Fraction(length**2) / SIGMA**2)
     one = derive(recursion()[:1], ADD, TWO).conclusion.guarantee
     assert one != derive(recursion(), ADD, TWO).conclusion.guarantee
 

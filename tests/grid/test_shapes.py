@@ -260,13 +260,13 @@ def test_a_gaussian_rarely_leaves_its_radius(values: list[float], rare: float) -
 def test_no_spectrum_of_this_trace_and_largest_value_has_a_longer_radius(
     values: list[float], rare: float
 ) -> None:
-    found = np.array(values)
-    largest = float(found.max())
-    worst = isotropic_worst(len(values), float(found.sum()), largest)
-    assert worst.sum() == pytest.approx(found.sum())
+    variances = np.array(values)
+    largest = float(variances.max())
+    worst = isotropic_worst(len(values), float(variances.sum()), largest)
+    assert worst.sum() == pytest.approx(variances.sum())
     assert worst.max() <= largest
     assert worst.min() >= -1e-12
-    assert tail_radius(found, rare) <= tail_radius(worst, rare) * (1 + 1e-9)
+    assert tail_radius(variances, rare) <= tail_radius(worst, rare) * (1 + 1e-9)
 
 
 def test_equal_eigenvalues_would_be_too_short() -> None:

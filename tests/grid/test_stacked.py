@@ -18,8 +18,8 @@ SUM = ClampedSum(-3, 2, 0, 0)
 
 def test_answers_stand_side_by_side() -> None:
     records = np.array([[0.25], [0.75], [1.5], [-9.0]])
-    found = Stacked((*COUNTS, SUM)).evaluate(View(records))
-    assert found.tolist() == [2, 2, 4, 0 + 1 + 2 - 3]
+    answers = Stacked((*COUNTS, SUM)).evaluate(View(records))
+    assert answers.tolist() == [2, 2, 4, 0 + 1 + 2 - 3]
     assert Stacked(COUNTS).evaluate(View(records[:0])).tolist() == [0, 0, 0]
 
 

@@ -33,20 +33,20 @@ BINS = [(1, 0, 0), (3, 1, -1), (1 << 30, 7, -30), (1 << 31, -(1 << 60), -1074), 
 @given(COLUMNS, st.sampled_from(GRIDS))
 def test_cells_are_those_of_the_spec_in_order(data: list[float], where: tuple[int, ...]) -> None:
     lower, upper, exponent = where
-    found = QuantileScores(lower, upper, exponent, 1, 2).evaluate(View(ingest(data, DOMAIN)))
+    scores = QuantileScores(lower, upper, exponent, 1, 2).evaluate(View(ingest(data, DOMAIN)))
     cell = Fraction(2) ** exponent
     expected = sorted(queries.to_cells(Fraction(x), lower, upper, cell) for x in data)
-    assert found.tolist() == [expected]
+    assert scores.tolist() == [expected]
 
 
 @steady
 @given(COLUMNS, st.sampled_from(BINS))
 def test_bins_are_exact_floors(data: list[float], where: tuple[int, ...]) -> None:
     width, origin, exponent = where
-    found = KeyedCounts(width, origin, exponent).evaluate(View(ingest(data, DOMAIN)))
+    counts = KeyedCounts(width, origin, exponent).evaluate(View(ingest(data, DOMAIN)))
     cell = Fraction(2) ** exponent
     bins = [tables.bin_of(Fraction(x), width, origin, cell, 2**60) for x in data]
-    assert [tuple(row) for row in found.tolist()] == list(tables.keyed_counts(bins))
+    assert [tuple(row) for row in counts.tolist()] == list(tables.keyed_counts(bins))
 
 
 @pytest.mark.parametrize("exponent", [0, 900, 1000])

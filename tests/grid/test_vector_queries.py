@@ -74,10 +74,10 @@ def stated(query: VectorQuery, adjacency: Adjacency) -> int:
 
 
 def value(query: VectorQuery, records: Any) -> tuple[int, ...]:
-    found = query.evaluate(View(records))
-    assert found.shape == (query.width,)
-    assert all(abs(v) <= query.largest(len(records)) for v in found.tolist())
-    return tuple(found.tolist())
+    numbers = query.evaluate(View(records))
+    assert numbers.shape == (query.width,)
+    assert all(abs(v) <= query.largest(len(records)) for v in numbers.tolist())
+    return tuple(numbers.tolist())
 
 
 def base(query: VectorQuery) -> VectorSum | MaskedSum:
@@ -148,12 +148,12 @@ def test_one_unit_is_as_tight_as_integers_allow() -> None:
         square = int(rng.integers(0, 2**20)) ** int(rng.integers(1, 5))
         scale = Fraction(int(rng.integers(1, 10**9)), int(rng.integers(1, 10**6)))
         width = int(rng.integers(1, 10_001))
-        found = vector_queries.rounded_sensitivity(square, scale, width)
+        sensitivity = vector_queries.rounded_sensitivity(square, scale, width)
         exact = spec.one_unit_sensitivity(square, scale, width, UNIT)
-        assert 0 <= found - exact <= 1
-        same += found == exact
+        assert 0 <= sensitivity - exact <= 1
+        same += sensitivity == exact
         plain = square * (UNIT / scale) ** 2
-        assert found >= plain - 1
+        assert sensitivity >= plain - 1
     assert same >= 396
 
 

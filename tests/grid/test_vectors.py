@@ -64,23 +64,23 @@ def test_cells_are_those_of_the_spec() -> None:
         n, d = (int(size) for size in rng.integers(0, 4, 2))
         records = some_records(rng, n, d + 1, exponent)
         center = rng.integers(-OUTER_BOX, OUTER_BOX, d + 1, endpoint=True) >> rng.integers(0, 40)
-        found = to_cells(records, exponent, center)
+        cells = to_cells(records, exponent, center)
         public = (Fraction(2) ** exponent, tuple(center.tolist()), OUTER_BOX)
         rows = [tuple(map(Fraction, row)) for row in records.tolist()]
         expected = [list(spec.to_cells(row, *public)) for row in rows]
-        assert found.dtype == np.int64
-        assert found.tolist() == expected, seed
-        assert not found.size or abs(found).max() <= 1 << 41
+        assert cells.dtype == np.int64
+        assert cells.tolist() == expected, seed
+        assert not cells.size or abs(cells).max() <= 1 << 41
 
 
 @pytest.mark.parametrize("value", EXTREMES)
 @pytest.mark.parametrize("exponent", EXPONENTS)
 def test_extreme_records_have_cells(value: float, exponent: int) -> None:
     with np.errstate(all="raise"):
-        found = to_cells(np.array([[value, 1.0]]), exponent, (3, -4))
+        cells = to_cells(np.array([[value, 1.0]]), exponent, (3, -4))
     record = (Fraction(value), Fraction(1))
     expected = spec.to_cells(record, Fraction(2) ** exponent, (3, -4), OUTER_BOX)
-    assert tuple(found[0].tolist()) == expected
+    assert tuple(cells[0].tolist()) == expected
 
 
 def test_clipped_rows_are_those_of_the_spec() -> None:
@@ -89,16 +89,16 @@ def test_clipped_rows_are_those_of_the_spec() -> None:
     for seed in range(700):
         rng = np.random.default_rng(seed)
         cells, radius = some_cells(rng, int(rng.integers(0, 20)), int(rng.integers(1, 9)))
-        found = clip_to_ball(cells, radius)
-        assert found.dtype == np.int64
-        assert found.tolist() == by_the_spec(cells, radius), seed
-        assert in_ball(found, radius)
+        clipped = clip_to_ball(cells, radius)
+        assert clipped.dtype == np.int64
+        assert clipped.tolist() == by_the_spec(cells, radius), seed
+        assert in_ball(clipped, radius)
         norms = [spec.squared_norm(tuple(row)) for row in cells.tolist()]
         assert inside_ball(cells, radius).tolist() == [norm <= radius**2 for norm in norms]
-        assert (found[inside_ball(cells, radius)] == cells[inside_ball(cells, radius)]).all()
+        assert (clipped[inside_ball(cells, radius)] == cells[inside_ball(cells, radius)]).all()
         boxed = [list(spec.clip_to_box(tuple(row), radius)) for row in cells.tolist()]
         assert clip_to_box(cells, radius).tolist() == boxed
-        keeps_direction(cells.tolist(), found.tolist(), norms, radius)
+        keeps_direction(cells.tolist(), clipped.tolist(), norms, radius)
         rows += len(cells)
     assert rows >= 10_000
 
@@ -128,10 +128,10 @@ def test_rows_of_every_length(d: int) -> None:
     cells[2] = 2**62 - 1
     cells[3, -1] = -(2**63)
     for most in (1, radius // 2**20, radius):
-        found = clip_to_ball(cells, most)
-        assert found.tolist() == by_the_spec(cells, most)
-        assert in_ball(found, most)
-        assert clip_to_ball(cells[2:3], most).tolist() == found[2:3].tolist()
+        clipped = clip_to_ball(cells, most)
+        assert clipped.tolist() == by_the_spec(cells, most)
+        assert in_ball(clipped, most)
+        assert clip_to_ball(cells[2:3], most).tolist() == clipped[2:3].tolist()
     assert clip_to_ball(cells[:0], 5).shape == (0, d)
 
 
@@ -148,12 +148,12 @@ def test_images_are_clipped_in_the_ellipsoid() -> None:
         cells[::3] >>= rng.integers(0, 41)
         cells[4] = 2**41
         radius = int(rng.integers(1, 2 ** rng.integers(1, 42)))
-        found = clip_to_ellipsoid(cells, matrix, radius)
+        clipped = clip_to_ellipsoid(cells, matrix, radius)
         public = spec.Map((0,) * d, radius, Fraction(1), tuple(map(tuple, matrix.tolist())), 2**50)
         images = [spec.image(tuple(map(Fraction, row)), public) for row in cells.tolist()]
-        assert found.tolist() == [list(spec.clip_to_ball(y, radius)) for y in images], seed
+        assert clipped.tolist() == [list(spec.clip_to_ball(y, radius)) for y in images], seed
         alone = [clip_to_ellipsoid(row[np.newaxis], matrix, radius)[0].tolist() for row in cells]
-        assert found.tolist() == alone, seed
+        assert clipped.tolist() == alone, seed
 
 
 # --- the batch, the order, the memory, the threads -----------------------------------------------
@@ -264,10 +264,10 @@ def test_a_mask_of_records_before_rounding_is_another() -> None:
 def test_quotients_that_are_too_large_still_end_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "_quotients", lambda sizes, radius, lengths: sizes)
     cells = np.array([[30, -40, 0], [5, 5, 5], [3, 0, -4], [0, 0, 90]])
-    found = clip_to_ball(cells, 5)
-    assert in_ball(found, 5)
-    assert found[2].tolist() == [3, 0, -4]
-    assert found[3].tolist() == [0, 0, 5]
+    clipped = clip_to_ball(cells, 5)
+    assert in_ball(clipped, 5)
+    assert clipped[2].tolist() == [3, 0, -4]
+    assert clipped[3].tolist() == [0, 0, 5]
 
 
 def test_quotients_are_exact_next_to_integers() -> None:
@@ -280,8 +280,8 @@ def test_quotients_are_exact_next_to_integers() -> None:
         while math.gcd(length, radius) > 1:
             length += 1
         sizes = [pow(radius, -1, length) * remainder % length for remainder in (0, 1, -1, 2, -2)]
-        found = vectors._quotients(np.array([sizes]), radius, np.array([length]))
-        assert found.tolist() == [[size * radius // length for size in sizes]]
+        quotients = vectors._quotients(np.array([sizes]), radius, np.array([length]))
+        assert quotients.tolist() == [[size * radius // length for size in sizes]]
 
 
 @pytest.mark.parametrize("radius", [0, -1, (1 << 41) + 1])

@@ -38,7 +38,7 @@ def plain(d: int = 2, **parameters: Any) -> CoordinatewiseMean:
 def normal(n: int, deviations: Any, mean: Any = 3.0, seed: int = 0) -> Floats:
     """Independent normal columns, shape (n, d)."""
     deviations = np.asarray(deviations, dtype=np.float64)
-    found: Floats = (
+    records: Floats = (
         mean + np.random.default_rng(seed).normal(size=(n, len(deviations))) * deviations
     )
-    return found
+    return records

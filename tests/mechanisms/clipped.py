@@ -26,7 +26,7 @@ def mean(d: int = 2, **parameters: Any) -> ClippedMean:
 
 def cloud(n: int, d: int, seed: int = 0, spread: float = 0.4) -> Floats:
     """Uniform on a sphere of radius ``spread`` about (0.3, 0, ..., 0): inside the unit ball."""
-    found = np.random.default_rng(seed).normal(size=(n, d))
-    found *= spread / np.linalg.norm(found, axis=1, keepdims=True)
-    found[:, 0] += 0.3
-    return found
+    points = np.random.default_rng(seed).normal(size=(n, d))
+    points *= spread / np.linalg.norm(points, axis=1, keepdims=True)
+    points[:, 0] += 0.3
+    return points

@@ -51,11 +51,11 @@ def typed_releases(mechanism: Mechanism[Any], datasets: Sequence[Any]) -> Iterat
         if len(data) < mechanism.fewest_records():
             continue
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-            again = mechanism.release(data, SeededBits(seed)) if seed % 3 == 0 else found
-        assert found == again
-        assert result_from(found.to_dict()) == found
-        yield found
+            release = mechanism.release(data, SeededBits(seed))
+            again = mechanism.release(data, SeededBits(seed)) if seed % 3 == 0 else release
+        assert release == again
+        assert result_from(release.to_dict()) == release
+        yield release
 
 
 def estimates(mechanism: Mechanism[Any], data: Any, seed: int, size: int = RELEASES) -> list[Any]:

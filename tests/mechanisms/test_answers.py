@@ -338,10 +338,10 @@ def test_intervals_hold_at_their_level_and_half_as_much_noise_is_noticed(case: s
     below 1e-5.
     """
     mechanism, data, known, how = CASES[case]
-    found, truth = drawn(mechanism, data), known() if callable(known) else known
-    assert not any(isinstance(result, Abstained) for result in found)
-    assert sum(holds(result, truth, **how) for result in found) >= LEAST
-    assert sum(holds(halved(result), truth, **how) for result in found) < LEAST
+    releases, truth = drawn(mechanism, data), known() if callable(known) else known
+    assert not any(isinstance(result, Abstained) for result in releases)
+    assert sum(holds(result, truth, **how) for result in releases) >= LEAST
+    assert sum(holds(halved(result), truth, **how) for result in releases) < LEAST
 
 
 @pytest.mark.parametrize(
@@ -387,15 +387,15 @@ def test_an_interval_with_outliers_adds_the_certificate() -> None:
     1e-7."""
     mechanism, data, _, _ = CASES["robust"]
     bad = np.concatenate([data[:3700], np.full((300, 2), [2.0, 6.0])])
-    found = drawn(mechanism, bad, 100)
+    releases = drawn(mechanism, bad, 100)
     inside = 0
-    for result in found:
+    for result in releases:
         low, high = result.outliers_interval(0.95)
         assert (high - low > result.interval(0.95)[1] - result.interval(0.95)[0]).all()
         inside += bool((low <= data[:3700].mean(axis=0)).all() and (high >= 0).all())
         assert result.outliers_interval(0.9985) is None
     assert inside >= 80
-    assert replace(found[0], certificate=None).outliers_interval() is None
+    assert replace(releases[0], certificate=None).outliers_interval() is None
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])

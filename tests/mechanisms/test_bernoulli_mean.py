@@ -41,9 +41,9 @@ def answers(n: int, p: float) -> list[float]:
 
 
 def errors(mechanism: BernoulliMean, n: int, p: float, seed: int, size: int = RELEASES) -> Any:
-    found = estimates(mechanism, answers(n, p), seed, size)
-    assert all(isinstance(one, Share) for one in found)
-    return [one.value - p for one in found]
+    releases = estimates(mechanism, answers(n, p), seed, size)
+    assert all(isinstance(one, Share) for one in releases)
+    return [one.value - p for one in releases]
 
 
 CASES = [
@@ -87,9 +87,9 @@ def test_the_error_falls_as_one_over_n(adjacency: Adjacency) -> None:
 def test_the_error_bound_fails_as_rarely_as_stated(adjacency: Adjacency, p: float) -> None:
     mechanism = share(adjacency=adjacency)
     bound = float(spec.error_bound(mechanism.parameters, 100, Fraction(1, 20)))
-    found = errors(mechanism, 100, p, 4)
-    assert fails_at_most(found, bound, 0.05)
-    assert not fails_at_most(found, bound / 6, 0.05)
+    offsets = errors(mechanism, 100, p, 4)
+    assert fails_at_most(offsets, bound, 0.05)
+    assert not fails_at_most(offsets, bound / 6, 0.05)
 
 
 @pytest.mark.parametrize(("multiplier", "at_least"), [("1", 1), ("1/30", 1), ("7/2", 50)])
@@ -116,9 +116,9 @@ def test_abstaining_is_typed_and_as_frequent_as_stated() -> None:
     mechanism = share(at_least=30)
     least = mechanism.minimum_n(beta="0.05")
     for n, rare in ((least, True), (least - 3, False)):
-        found = estimates(mechanism, answers(n, 0.5), 6)
-        assert {type(one) for one in found} == {Abstained, Share}  # else P < 0.99^4000
-        assert fails_at_most([float(isinstance(o, Abstained)) for o in found], 1.0, 0.05) is rare
+        releases = estimates(mechanism, answers(n, 0.5), 6)
+        assert {type(one) for one in releases} == {Abstained, Share}  # else P < 0.99^4000
+        assert fails_at_most([float(isinstance(o, Abstained)) for o in releases], 1.0, 0.05) is rare
     stopped = mechanism.release([], SeededBits(1))  # 30 by noise of sd 1.5: P < 1e-80
     assert str(stopped) == "abstained: fewer than 30 records, by the released count"
 
@@ -143,13 +143,13 @@ def test_every_dataset_has_a_typed_release(adjacency: Adjacency, multiplier: str
     mechanism = share(adjacency=adjacency, noise_multiplier=multiplier)
     datasets = EDGE_DATA if adjacency is ADD else EDGE_DATA[1:]
     for seed, data in enumerate(datasets):
-        found = mechanism.release(data, SeededBits(seed))
+        release = mechanism.release(data, SeededBits(seed))
         with np.errstate(all="raise"):
-            assert mechanism.release(data, SeededBits(seed)) == found
-        if isinstance(found, Share):
-            assert 0 <= found.value <= 1
-            assert found.standard_deviation >= 0
-            assert found.count >= 1
+            assert mechanism.release(data, SeededBits(seed)) == release
+        if isinstance(release, Share):
+            assert 0 <= release.value <= 1
+            assert release.standard_deviation >= 0
+            assert release.count >= 1
     if multiplier != "1e-300":
         assert compare_facts(spec, mechanism, datasets) > len(datasets)
 
@@ -203,17 +203,17 @@ def test_the_estimate_is_the_formula(total: int, count: int) -> None:
     public = share(adjacency=REPLACE, noise_multiplier="3/7")
     unit = spec.scale(public.parameters) / 2**40
     expected = Fraction(1, 2) + total * unit / (2 * count)
-    found = public.estimate(transcript({"count": (count,), "sum": (total,)}))
-    assert isinstance(found, Share)
-    assert found.value == pytest.approx(float(min(max(expected, Fraction(0)), Fraction(1))))
+    estimate = public.estimate(transcript({"count": (count,), "sum": (total,)}))
+    assert isinstance(estimate, Share)
+    assert estimate.value == pytest.approx(float(min(max(expected, Fraction(0)), Fraction(1))))
     joint_release = share(noise_multiplier="3/7")
     unit = spec.scale(joint_release.parameters) / 2**40
     number = math.ceil(count / unit)
     expected = Fraction(1, 2) + Fraction(total, 2 * number)
-    found = joint_release.estimate(transcript({"sum and count": (total, number)}))
-    assert isinstance(found, Share)
-    assert found.value == pytest.approx(float(min(max(expected, Fraction(0)), Fraction(1))))
-    assert found.count == float(number * unit)
+    estimate = joint_release.estimate(transcript({"sum and count": (total, number)}))
+    assert isinstance(estimate, Share)
+    assert estimate.value == pytest.approx(float(min(max(expected, Fraction(0)), Fraction(1))))
+    assert estimate.count == float(number * unit)
     below = joint_release.estimate(transcript({"sum and count": (total, math.ceil(1 / unit) - 1)}))
     assert isinstance(below, Abstained)
 

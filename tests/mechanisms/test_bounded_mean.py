@@ -47,8 +47,8 @@ def test_every_dataset_has_a_typed_release(
 
 
 def test_nobody_is_an_ordinary_dataset_under_add_remove() -> None:
-    found = estimates(mean(), [], 1, 300)
-    kinds = {type(release) for release in found}
+    releases = estimates(mean(), [], 1, 300)
+    kinds = {type(release) for release in releases}
     assert kinds == {Abstained, MeanEstimate}  # one kind only: P < 0.65^300
 
 
@@ -160,10 +160,10 @@ def test_the_estimate_is_the_formula(parameters: dict[str, Any], count: int, tot
     _, _, center, cell = spec.grid(mechanism.parameters)
     unclipped = (center + Fraction(total, count)) * cell
     value = min(max(unclipped, Fraction(mechanism.lower)), Fraction(mechanism.upper))
-    found = mechanism.estimate(transcript({"count": (count,), "sum": (total,)}))
-    assert isinstance(found, MeanEstimate)
-    assert found.value == float(value)
-    assert found.count == count
+    estimate = mechanism.estimate(transcript({"count": (count,), "sum": (total,)}))
+    assert isinstance(estimate, MeanEstimate)
+    assert estimate.value == float(value)
+    assert estimate.count == count
     radius = mechanism.plan()[-1].query.radius  # type: ignore[union-attr]
     seen = center + min(max(Fraction(total, count), Fraction(-radius)), Fraction(radius))
     with mp.workdps(400):
@@ -171,9 +171,9 @@ def test_the_estimate_is_the_formula(parameters: dict[str, Any], count: int, tot
         deviation = spec.expected_error(mechanism.parameters, count, mean_seen)
         beyond = deviation > 1.7976931348623157e308
     if beyond:
-        assert found.standard_deviation == float("inf")
+        assert estimate.standard_deviation == float("inf")
     else:  # two steps of the smallest floats, where a deviation has no more digits
-        assert abs(found.standard_deviation - deviation) <= 1e-9 * deviation + 1e-323
+        assert abs(estimate.standard_deviation - deviation) <= 1e-9 * deviation + 1e-323
 
 
 def test_a_stopped_transcript_is_an_abstention() -> None:

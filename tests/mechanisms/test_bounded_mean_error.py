@@ -41,9 +41,9 @@ def column(n: int, mean: float) -> np.ndarray:
 
 
 def errors(mechanism: BoundedMean, n: int, mean: float, seed: int, size: int) -> list[float]:
-    found = estimates(mechanism, column(n, mean), seed, size)
-    assert all(isinstance(estimate, MeanEstimate) for estimate in found)
-    return [estimate.value - mean for estimate in found]
+    releases = estimates(mechanism, column(n, mean), seed, size)
+    assert all(isinstance(estimate, MeanEstimate) for estimate in releases)
+    return [estimate.value - mean for estimate in releases]
 
 
 CASES = [
@@ -63,19 +63,19 @@ def test_the_error_is_the_predicted_one(
     right = heights(adjacency, count_share=share)
     wrong = replace(right, noise_multiplier=right.noise_multiplier * Fraction(13, 10))
     predicted = float(spec.expected_error(right.parameters, n, mean))
-    found = errors(right, n, mean, 1, RELEASES)
-    assert mean_square_fits(found, predicted)
+    offsets = errors(right, n, mean, 1, RELEASES)
+    assert mean_square_fits(offsets, predicted)
     assert not mean_square_fits(errors(wrong, n, mean, 2, RELEASES), predicted)
     # The bias is of second order: the mean of 4000 has sd predicted / 63, and 6 sd have probability
     # below 1e-8 (normal).
-    assert abs(float(np.mean(found))) < 6 * predicted / math.sqrt(RELEASES)
+    assert abs(float(np.mean(offsets))) < 6 * predicted / math.sqrt(RELEASES)
 
 
 def test_each_estimate_states_its_deviation() -> None:
     """The stated deviation is the prediction at the released values, so close to it at n = 10^4."""
     mechanism, n, mean = heights(ADD), 10_000, 175.0
     predicted = float(spec.expected_error(mechanism.parameters, n, mean))
-    stated = [found.standard_deviation for found in estimates(mechanism, column(n, mean), 3, 200)]
+    stated = [result.standard_deviation for result in estimates(mechanism, column(n, mean), 3, 200)]
     # A relative 2% is 30 sd of the released count's noise, and 60 of the sum's.
     assert max(abs(deviation / predicted - 1) for deviation in stated) < 0.02
 
@@ -109,9 +109,9 @@ def test_another_rate_is_noticed() -> None:
 def test_the_error_bound_fails_as_rarely_as_stated(adjacency: Adjacency, n: int) -> None:
     mechanism, beta, mean = heights(adjacency), Fraction(1, 20), 190.0
     bound = float(spec.error_bound(mechanism.parameters, n, beta))
-    found = errors(mechanism, n, mean, 4, RELEASES)
-    assert fails_at_most(found, bound, float(beta))
-    assert not fails_at_most(found, bound / 3, float(beta))
+    offsets = errors(mechanism, n, mean, 4, RELEASES)
+    assert fails_at_most(offsets, bound, float(beta))
+    assert not fails_at_most(offsets, bound / 3, float(beta))
 
 
 def test_the_error_bound_speaks_only_of_data_that_are_enough() -> None:

@@ -71,11 +71,11 @@ def test_the_error_is_the_predicted_one_and_intervals_hold_it(noise: str) -> Non
     with mp.workdps(50):
         predicted = float(spec.expected_error(right.parameters))
     assert right.expected_error(23) == pytest.approx(predicted, rel=1e-12)
-    found = estimates(right, data, 1)
-    errors = [one.value - 19.0 for one in found]
+    releases = estimates(right, data, 1)
+    errors = [one.value - 19.0 for one in releases]
     assert mean_square_fits(errors, predicted)
     assert not mean_square_fits([one.value - 19.0 for one in estimates(wrong, data, 2)], predicted)
-    low, high = found[0].interval(0.9)
+    low, high = releases[0].interval(0.9)
     reach = (high - low) / 2
     with mp.workdps(50):
         bound = float(spec.error_bound(right.parameters, Fraction(1, 10)))

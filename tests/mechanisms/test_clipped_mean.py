@@ -35,8 +35,8 @@ def test_under_replace_a_clipped_mean_has_the_public_number() -> None:
     mechanism = mean(adjacency=REPLACE, at_least=3)
     assert mechanism.minimum_n() == 3
     for n in (3, 4, 50):
-        found = estimates(mechanism, cloud(n, 2), n, 50)
-        assert {one.count for one in found} == {float(n)}
+        releases = estimates(mechanism, cloud(n, 2), n, 50)
+        assert {one.count for one in releases} == {float(n)}
     for n in (0, 1, 2):
         with pytest.raises(ValueError, match=rf"have {n} records.*needs at least 3"):
             mechanism.release(np.zeros((n, 2)), NoBits())
@@ -141,16 +141,16 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
         most = max(spec.sensitivities(mechanism.parameters).values())
         assert most <= lemma.value <= most * (1 + Fraction(1, 10**9))
     for seed, data in enumerate(datasets):
-        found = mechanism.release(data, SeededBits(seed))
+        release = mechanism.release(data, SeededBits(seed))
         with np.errstate(all="raise"):
             again = mechanism.release(data, SeededBits(seed))
-        assert type(again) is type(found)
-        if isinstance(found, Estimate) and isinstance(again, Estimate):
-            assert np.array_equal(found.value, again.value)
-            assert np.isfinite(found.value).all()
-            assert not np.isnan(found.covariance).any()
-            assert (found.standard_deviation >= 0).all()
-            assert found.count >= mechanism.at_least
+        assert type(again) is type(release)
+        if isinstance(release, Estimate) and isinstance(again, Estimate):
+            assert np.array_equal(release.value, again.value)
+            assert np.isfinite(release.value).all()
+            assert not np.isnan(release.covariance).any()
+            assert (release.standard_deviation >= 0).all()
+            assert release.count >= mechanism.at_least
 
 
 def test_the_law_is_the_same_however_the_data_come() -> None:
@@ -212,18 +212,18 @@ def test_the_estimate_is_the_formula(parameters: dict[str, Any]) -> None:
         sums = tuple(round(t / unit) for t in total)
         if ratio.weight is None:
             name, counted = "sum", Fraction(n)
-            found = mechanism.estimate(transcript({"count": (n,), "sum": sums}))
+            estimate = mechanism.estimate(transcript({"count": (n,), "sum": sums}))
         else:
             number = round(n * ratio.weight / unit)
             name, counted = "sum and count", number * unit / ratio.weight
-            found = mechanism.estimate(transcript({name: (*sums, number)}))
-        assert isinstance(found, Estimate)
-        assert found.count == float(counted)
+            estimate = mechanism.estimate(transcript({name: (*sums, number)}))
+        assert isinstance(estimate, Estimate)
+        assert estimate.count == float(counted)
         offset = [float(s * unit / counted) for s in sums]
         shrink = min(1.0, public.radius / max(math.hypot(*offset), 1e-300))
         matrix = np.eye(2) if public.matrix is None else np.array(public.matrix, dtype=float)
         moved = np.linalg.solve(matrix, np.array(offset) * shrink) * float(public.cell)
-        assert np.allclose(found.value, np.array(mechanism.center) + moved, rtol=1e-9, atol=0)
+        assert np.allclose(estimate.value, np.array(mechanism.center) + moved, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("budget", [GaussianDP(1), GaussianDP("1/7"), ApproxDP(1, "1e-6")])
@@ -252,9 +252,9 @@ def test_ten_thousand_columns_and_large_matrices_are_quick() -> None:
     q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(150, 150)))
     dense = mean(150, matrix=q, adjacency=REPLACE)
     again = dataclasses.replace(dense, noise_multiplier=Fraction(2))
-    found = again.release(np.zeros((20, 150)), SeededBits(1))
-    assert isinstance(found, Estimate)
-    assert found.covariance.shape == (150, 150)
+    estimate = again.release(np.zeros((20, 150)), SeededBits(1))
+    assert isinstance(estimate, Estimate)
+    assert estimate.covariance.shape == (150, 150)
     assert time.perf_counter() - start < 60
 
 

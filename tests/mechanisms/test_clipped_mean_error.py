@@ -38,15 +38,15 @@ def real_mean(mechanism: ClippedMean, data: Floats) -> Floats:
         mapped = mapped[length <= radius]
     else:
         mapped = mapped * np.minimum(1, radius / np.maximum(length, radius / 2))[:, np.newaxis]
-    found: Floats = center + back @ mapped.mean(axis=0)
-    return found
+    truth: Floats = center + back @ mapped.mean(axis=0)
+    return truth
 
 
 def errors(mechanism: ClippedMean, data: Floats, seed: int) -> Floats:
     """Return A (estimate - mean) of 4000 releases, shape (4000, d)."""
-    found = estimates(mechanism, data, seed)
-    assert all(isinstance(one, Estimate) for one in found)
-    return (np.array([one.value for one in found]) - real_mean(mechanism, data)) @ metric(
+    releases = estimates(mechanism, data, seed)
+    assert all(isinstance(one, Estimate) for one in releases)
+    return (np.array([one.value for one in releases]) - real_mean(mechanism, data)) @ metric(
         mechanism
     ).T
 
@@ -89,12 +89,12 @@ def test_each_estimate_states_its_covariance(adjacency: Adjacency, matrix: Any) 
     three entries."""
     weight = "1/2" if adjacency is ADD else None
     mechanism, data = mean(adjacency=adjacency, matrix=matrix, count_weight=weight), cloud(2000, 2)
-    found = estimates(mechanism, data, 3)
-    stated = np.mean([one.covariance for one in found], axis=0)
+    releases = estimates(mechanism, data, 3)
+    stated = np.mean([one.covariance for one in releases], axis=0)
     root = np.linalg.inv(np.linalg.cholesky(stated))
-    errors = (np.array([one.value for one in found]) - real_mean(mechanism, data)) @ root.T
+    errors = (np.array([one.value for one in releases]) - real_mean(mechanism, data)) @ root.T
     assert np.abs(errors.T @ errors / RELEASES - np.eye(2)).max() < 0.12
-    one = found[0]
+    one = releases[0]
     assert np.allclose(one.standard_deviation**2, np.diag(one.covariance))
 
 
@@ -121,9 +121,9 @@ def test_the_grid_is_as_fine_as_stated(d: int) -> None:
         assert isinstance(stage, Stage)
         total: Floats = mechanism.law(data).center(stage.query).astype(np.float64)
         cells = total * (float(spec.scale(mechanism.parameters) / 2**40) / 37)
-        found = 0.1 + cells * float(spec.public_map(mechanism.parameters).cell)
+        grid_mean = 0.1 + cells * float(spec.public_map(mechanism.parameters).cell)
         most = float(spec.grid_error(mechanism.parameters))
-        assert np.linalg.norm(found - real_mean(mechanism, data)) <= most < 1e-5 * math.sqrt(d)
+        assert np.linalg.norm(grid_mean - real_mean(mechanism, data)) <= most < 1e-5 * math.sqrt(d)
 
 
 COUNTED = [(ADD, "clip"), (ADD, "mask"), (REPLACE, "mask")]
@@ -160,8 +160,8 @@ def test_abstaining_is_typed_and_as_frequent_as_stated() -> None:
     mechanism = mean(at_least=30)
     least = mechanism.minimum_n(beta="0.05")
     for n, rare in ((least, True), (least - 4, False)):
-        found = estimates(mechanism, cloud(n, 2), 6)
-        assert {type(one) for one in found} == {Abstained, Estimate}  # else P < 0.99^4000
-        assert fails_at_most([float(isinstance(o, Abstained)) for o in found], 1.0, 0.05) is rare
+        releases = estimates(mechanism, cloud(n, 2), 6)
+        assert {type(one) for one in releases} == {Abstained, Estimate}  # else P < 0.99^4000
+        assert fails_at_most([float(isinstance(o, Abstained)) for o in releases], 1.0, 0.05) is rare
     stopped = mechanism.release(np.zeros((0, 2)), SeededBits(1))  # P(30 by noise) < 1e-50
     assert str(stopped) == "abstained: fewer than 30 records, by the released count"

@@ -72,8 +72,8 @@ BASELINES: dict[str, Mechanism[Any]] = {
 def error(mechanism: Mechanism[Any], n: int, seed: int) -> float:
     """Return the error of one release; infinite if it abstains."""
     data = normal(n, DEVIATIONS, mean=1.0, seed=seed)
-    found = mechanism.release(data, SeededBits(seed))
-    return math.inf if isinstance(found, Abstained) else float(np.linalg.norm(found.value - 1.0))
+    result = mechanism.release(data, SeededBits(seed))
+    return math.inf if isinstance(result, Abstained) else float(np.linalg.norm(result.value - 1.0))
 
 
 def wrong_side(r: float) -> float:

@@ -64,10 +64,10 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
     assert compare_facts(spec, mechanism, datasets) > len(datasets)
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, (Estimate, Abstained))
-        if isinstance(found, Estimate):
-            assert np.isfinite(found.value).all()
+            release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, (Estimate, Abstained))
+        if isinstance(release, Estimate):
+            assert np.isfinite(release.value).all()
 
 
 def test_the_estimate_is_the_formula() -> None:
@@ -82,14 +82,14 @@ def test_the_estimate_is_the_formula() -> None:
         "count": (10,),
         "sum": (unit // 4, -unit // 2),
     }
-    found = mechanism.estimate(transcript(released))
-    assert isinstance(found, Estimate)
+    estimate = mechanism.estimate(transcript(released))
+    assert isinstance(estimate, Estimate)
     steps = [[released[f"side {k}"][j] for k in (1, 2, 3)] for j in (0, 1)]
     medians = [8 * middle(values) for values in steps]
     assert medians == [6, -6]
     stretch, radius = spec.ball(mechanism.parameters, tuple(released.values()))
     scale = radius * centered.sum_scale(mechanism.parameters, Fraction(3, 4))
-    for j, value in enumerate(found.value.tolist()):
+    for j, value in enumerate(estimate.value.tolist()):
         moved = released["sum"][j] * scale / unit / 10 * stretch.cells[j] / stretch.factors[j]
         assert value == pytest.approx(
             float(stretch.center[j] * stretch.cells[j] + moved), rel=1e-12
@@ -115,8 +115,8 @@ def test_the_error_is_the_predicted_one_and_within_its_bound(adjacency: Adjacenc
     """4000 releases from one dataset of 400 records; the helper states the false alarm."""
     mechanism = plain(3, adjacency=adjacency, extra_steps=1, reach=4)
     data = normal(400, (1.0,) * 3, mean=1.0)
-    found = estimates(mechanism, data, 3)
-    errors = np.linalg.norm(np.array([one.value for one in found]) - data.mean(axis=0), axis=1)
+    releases = estimates(mechanism, data, 3)
+    errors = np.linalg.norm(np.array([one.value for one in releases]) - data.mean(axis=0), axis=1)
     predicted = float(spec.expected_error(mechanism.parameters, 400))
     assert mean_square_fits(errors.tolist(), predicted)
     assert not mean_square_fits((1.3 * errors).tolist(), predicted)
@@ -137,7 +137,7 @@ def test_columns_of_unlike_spreads_cost_this_one_more() -> None:
     for kind, made in (("plain", plain(50, **own)), ("aware", aware(50, **own))):
         squares[kind] = 0.0
         for seed in range(10):
-            found = made.release(normal(1500, spreads, seed=seed), SeededBits(seed))
-            assert isinstance(found, Estimate)
-            squares[kind] += float(((found.value - 3.0) ** 2).sum())
+            estimate = made.release(normal(1500, spreads, seed=seed), SeededBits(seed))
+            assert isinstance(estimate, Estimate)
+            squares[kind] += float(((estimate.value - 3.0) ** 2).sum())
     assert squares["plain"] > 5 * squares["aware"]

@@ -53,9 +53,9 @@ def records(d: int, n: int, seed: int, kappa: float = 1e4) -> tuple[Floats, Floa
     return rng.normal(size=(n, d)) @ root.T, root
 
 
-def apart(found: CovarianceEstimate, root: Floats) -> float:
+def apart(estimate: CovarianceEstimate, root: Floats) -> float:
     """Return the Frobenius norm of what the covariance is off, where the truth is the identity."""
-    own = np.linalg.solve(root, found.factor)
+    own = np.linalg.solve(root, estimate.factor)
     return float(np.linalg.norm(own @ own.T - np.eye(len(root))))
 
 
@@ -114,12 +114,12 @@ def test_a_budget_is_met_and_hardly_missed(method: str, adjacency: Adjacency, bu
     """Rounds, search, moments and count compose exactly; rounding costs less than 2^-16 of the
     multiplier."""
     given: dict[str, Any] = {"center": (0.0,) * 5, "cell": 1e-3, "kappa": 50, "largest": 3}
-    found = GaussianCovariance.for_budget(budget, adjacency=adjacency, method=method, **given)
-    assert found.claim.guarantee == budget
+    mechanism = GaussianCovariance.for_budget(budget, adjacency=adjacency, method=method, **given)
+    assert mechanism.claim.guarantee == budget
     plain = GaussianDP(1) if isinstance(budget, GaussianDP) else GaussianDP("0.236704")
     multiplier = 1 / float(plain.mu_squared) ** 0.5
-    assert float(found.noise_multiplier) == pytest.approx(multiplier, rel=2e-5)
-    names = [stage.name for stage in found.fixed_plan]  # type: ignore[union-attr]
+    assert float(mechanism.noise_multiplier) == pytest.approx(multiplier, rel=2e-5)
+    names = [stage.name for stage in mechanism.fixed_plan]  # type: ignore[union-attr]
     assert names[:9] == ["count", *(f"round {t}" for t in range(1, 9))]
 
 
@@ -145,10 +145,10 @@ WORLDS: list[dict[str, Any]] = [
 def test_every_dataset_has_a_typed_release(method: str, parameters: dict[str, Any]) -> None:
     mechanism = covariance(method=method, **parameters)
     normal = np.random.default_rng(0).normal(size=(100, 2))
-    for found in typed_releases(mechanism, [*edge_rows(), [(1.0, 2.0)] * 90, normal]):
-        assert isinstance(found, (Abstained, Concentrated, CovarianceEstimate))
-        if isinstance(found, CovarianceEstimate):
-            assert np.isfinite(found.value).all()
+    for release in typed_releases(mechanism, [*edge_rows(), [(1.0, 2.0)] * 90, normal]):
+        assert isinstance(release, (Abstained, Concentrated, CovarianceEstimate))
+        if isinstance(release, CovarianceEstimate):
+            assert np.isfinite(release.value).all()
 
 
 FOLLOWED: list[tuple[int, dict[str, Any]]] = [
@@ -211,10 +211,10 @@ def test_bounds_are_the_spec_s() -> None:
         (1e9, 0.5, 0.5),
     ):
         exact = [Fraction(x) for x in (kappa, eta, nu)]
-        stated, found = preconditioning.shortened(*exact), spectral_rounds.shortened(kappa, eta, nu)
-        assert (found is None) == (stated is None)
-        if found is not None and stated is not None:
-            assert found == pytest.approx([float(x) for x in stated], rel=1e-9)
+        stated, bound = preconditioning.shortened(*exact), spectral_rounds.shortened(kappa, eta, nu)
+        assert (bound is None) == (stated is None)
+        if bound is not None and stated is not None:
+            assert bound == pytest.approx([float(x) for x in stated], rel=1e-9)
         low = spectral_rounds.smallest(kappa, eta, nu)
         assert low == pytest.approx(float(preconditioning.smallest(*exact)), abs=1e-15)
     for count in (1, 2, 3, 4, 5, 1000, 2**20 - 1, 2**20, 123456789):
@@ -235,10 +235,10 @@ def test_errors_are_near_those_of_signs(adjacency: Adjacency) -> None:
     for seed in range(5):
         data, root = records(10, 16_000, seed)
         for method, mechanism in mechanisms.items():
-            found = mechanism.release(data, SeededBits(seed))
-            assert isinstance(found, CovarianceEstimate)
-            errors[method].append(apart(found, root))
-    median = {method: np.median(found) for method, found in errors.items()}
+            result = mechanism.release(data, SeededBits(seed))
+            assert isinstance(result, CovarianceEstimate)
+            errors[method].append(apart(result, root))
+    median = {method: np.median(result) for method, result in errors.items()}
     assert median["spectral"] < min(1.06 * median["sign"], 0.1)
     assert median["recursive"] < min(1.12 * median["sign"], 0.1)
 
@@ -249,9 +249,9 @@ def test_too_few_rounds_leave_directions_that_noise_hides() -> None:
     data, root = records(10, 16_000, 3, kappa=1e8)
     for method, rounds in (("spectral", 1), ("recursive", 3)):
         mechanism = covariance(10, method=method, rounds=rounds, kappa=1e8, largest=1e4)
-        found = mechanism.release(data, SeededBits(1))
-        assert isinstance(found, Concentrated)
-        basis = np.linalg.qr(found.directions.T)[0]
+        outcome = mechanism.release(data, SeededBits(1))
+        assert isinstance(outcome, Concentrated)
+        basis = np.linalg.qr(outcome.directions.T)[0]
         assert np.linalg.norm(basis.T @ root, 2) < 1e4 / 50  # of a largest deviation of 10^4
 
 
@@ -260,6 +260,6 @@ def test_bounds_that_are_far_off_cost_rounds_alone() -> None:
     data, root = records(5, 16_000, 4, kappa=100)
     for method, rounds in (("spectral", 8), ("recursive", 20)):
         mechanism = covariance(5, method=method, rounds=rounds, kappa=1e5, largest=100)
-        found = mechanism.release(data, SeededBits(2))
-        assert isinstance(found, CovarianceEstimate)
-        assert apart(found, root) < 0.08
+        estimate = mechanism.release(data, SeededBits(2))
+        assert isinstance(estimate, CovarianceEstimate)
+        assert apart(estimate, root) < 0.08

@@ -140,16 +140,16 @@ def test_deviations_cover_clipping_and_cuts(case: str) -> None:
     It is taken for that of independent normal numbers: outside of the limits with probability 2e-6.
     """
     mechanism, n, draw, ratios = CASES[case]
-    found, without = [], []
+    scores, without = [], []
     for run in range(DATASETS):
         data = draw(run, n)
         one = mechanism.release(data, SeededBits(run))
         assert not isinstance(one, Abstained)
         none = {"cut": 0.0} | ({"trace_cut": 0.0} if hasattr(one, "trace_cut") else {})
-        found.append(ratios(one, data))
+        scores.append(ratios(one, data))
         without.append(ratios(replace(one, **none), data))
     number = DATASETS * D
     low, high = (stats.chi2.ppf(tail, number) / number for tail in (FALSE_ALARM, 1 - FALSE_ALARM))
-    square, less = np.mean(np.square(found)), np.mean(np.square(without))
+    square, less = np.mean(np.square(scores)), np.mean(np.square(without))
     assert low < square < high
     assert less > high if case in PLAIN else less > square

@@ -27,12 +27,12 @@ def test_records_are_drawn_in_as_the_spec_says() -> None:
     rng = np.random.default_rng(1)
     moved = rng.integers(-40, 41, (3, 20, 2))
     radii = np.array([60, 7, 60])
-    found = drawn_in(moved, radii, Fraction(2, 3))
-    for rows, radius, own in zip(moved.tolist(), radii.tolist(), found.tolist(), strict=True):
+    drawn = drawn_in(moved, radii, Fraction(2, 3))
+    for rows, radius, own in zip(moved.tolist(), radii.tolist(), drawn.tolist(), strict=True):
         reach = reach_of(radius, Fraction(2, 3))
         assert reach == max(1, 2 * radius // 3)
         assert [tuple(row) for row in own] == [spec_clip(tuple(row), reach) for row in rows]
-    assert (np.abs(found[1]) <= 4).all()
+    assert (np.abs(drawn[1]) <= 4).all()
     assert (drawn_in(moved, radii, WHOLE) == moved).all()
     assert reach_of(1, Fraction(1, 100)) == 1
     wide = np.array([[[2**41, -(2**41)]]])
@@ -129,9 +129,9 @@ def test_the_error_is_less_where_records_are_drawn_in_and_as_expected() -> None:
             noise_multiplier=3,
             **own,
         )
-        found = [made.release(rows, SeededBits(seed)) for seed in range(60)]
-        assert all(isinstance(one, Estimate) for one in found)
-        squares = [np.square(one.value - rows.mean(axis=0)).sum() for one in found]  # type: ignore[union-attr]
+        releases = [made.release(rows, SeededBits(seed)) for seed in range(60)]
+        assert all(isinstance(one, Estimate) for one in releases)
+        squares = [np.square(one.value - rows.mean(axis=0)).sum() for one in releases]  # type: ignore[union-attr]
         errors.append(math.sqrt(float(np.mean(squares))))
         expected.append(made.expected_error(2000))
         stated = float(spec.expected_error(made.parameters, 2000))

@@ -56,9 +56,9 @@ def normal(n: int) -> Any:
 
 def edge(n: int) -> Any:
     """Vectors with their mean near the radius."""
-    found = np.zeros((n, 4))
-    found[:, 0] = 0.95
-    return found
+    records = np.zeros((n, 4))
+    records[:, 0] = 0.95
+    return records
 
 
 def even(n: int) -> Any:
@@ -341,9 +341,9 @@ def measured(mechanism: Any, data: Any, error: Any) -> float:
     """Return the root mean square of errors' lengths over 200 releases, 1000 of one number."""
     size = 200 if data.ndim > 1 else 1000
     batch = mechanism.law(data).sample(SeededBits(9, len(data)), size)
-    found = [mechanism.estimate(batch[i]) for i in range(size)]
-    assert not any(isinstance(one, Abstained) for one in found)
-    return math.sqrt(np.mean([np.sum(np.square(error(one, data))) for one in found]))
+    releases = [mechanism.estimate(batch[i]) for i in range(size)]
+    assert not any(isinstance(one, Abstained) for one in releases)
+    return math.sqrt(np.mean([np.sum(np.square(error(one, data))) for one in releases]))
 
 
 @pytest.mark.parametrize(

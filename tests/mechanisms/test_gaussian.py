@@ -116,10 +116,10 @@ WORLDS: list[dict[str, Any]] = [
 def test_every_dataset_has_a_typed_release(parameters: dict[str, Any]) -> None:
     mechanism = gaussian(**parameters)
     normal = np.random.default_rng(0).normal(size=(100, 2))
-    for found in typed_releases(mechanism, [*edge_rows(), [(1.0, 2.0)] * 90, normal]):
-        if isinstance(found, CovarianceEstimate):
-            assert found.location_deviation is not None
-            for numbers in (found.value, found.factor, found.location, found.location_deviation):
+    for fit in typed_releases(mechanism, [*edge_rows(), [(1.0, 2.0)] * 90, normal]):
+        if isinstance(fit, CovarianceEstimate):
+            assert fit.location_deviation is not None
+            for numbers in (fit.value, fit.factor, fit.location, fit.location_deviation):
                 assert np.isfinite(numbers).all()
 
 
@@ -132,11 +132,11 @@ def test_error_is_little_above_that_without_privacy(adjacency: Adjacency) -> Non
     ratios = []
     for seed in range(12):
         records, root, mean = normal(5, 4000, 700 + seed)
-        found = mechanism.release(records, SeededBits(seed))
-        assert isinstance(found, CovarianceEstimate)
-        assert found.looks_normal
+        estimate = mechanism.release(records, SeededBits(seed))
+        assert isinstance(estimate, CovarianceEstimate)
+        assert estimate.looks_normal
         plain = np.cov(records.T, bias=True), records.mean(axis=0)
-        mine = entropy(root, mean, found.value, found.location)
+        mine = entropy(root, mean, estimate.value, estimate.location)
         ratios.append(mine / entropy(root, mean, *plain))
     assert np.median(ratios) < 1.35
 
@@ -170,12 +170,12 @@ def test_too_few_or_concentrated_records_are_outcomes() -> None:
     assert "fewer than" in few.reason
     rng = np.random.default_rng(1)
     copies = np.concatenate([np.full((3000, 3), 7.0), rng.normal(size=(600, 3))])
-    found = gaussian(3, noise_multiplier="1/10").release(copies, SeededBits(0))
-    assert isinstance(found, Concentrated)
+    outcome = gaussian(3, noise_multiplier="1/10").release(copies, SeededBits(0))
+    assert isinstance(outcome, Concentrated)
     constant = np.column_stack([rng.normal(size=(4000, 2)), np.full(4000, 3.0)])
-    found = gaussian(3, noise_multiplier="1/10").release(constant, SeededBits(0))
-    assert isinstance(found, Concentrated)
-    assert 2 in found.columns
+    outcome = gaussian(3, noise_multiplier="1/10").release(constant, SeededBits(0))
+    assert isinstance(outcome, Concentrated)
+    assert 2 in outcome.columns
 
 
 def test_far_from_normal_is_said() -> None:
@@ -183,10 +183,10 @@ def test_far_from_normal_is_said() -> None:
     mechanism = gaussian(3, noise_multiplier="1/2")
     exponential = mechanism.release(rng.exponential(size=(8000, 3)) + 5, SeededBits(3))
     heavy = mechanism.release(rng.standard_t(3, size=(8000, 3)), SeededBits(3))
-    for found in (exponential, heavy):
-        assert isinstance(found, CovarianceEstimate)
-        assert found.looks_normal is False
-        assert (found.beyond or 0) > 0.13
+    for estimate in (exponential, heavy):
+        assert isinstance(estimate, CovarianceEstimate)
+        assert estimate.looks_normal is False
+        assert (estimate.beyond or 0) > 0.13
 
 
 def test_claims_are_the_multiplier_s() -> None:
@@ -221,14 +221,14 @@ def test_what_noise_does_is_told_before() -> None:
 
 def test_samples_of_the_fit_are_free_and_have_its_moments() -> None:
     records, _, _ = normal(2, 3000, 8, kappa=9.0, far=3.0)
-    found = gaussian(2).release(records, SeededBits(0))
-    assert isinstance(found, CovarianceEstimate)
-    drawn = found.sample(200_000, np.random.default_rng(0))
+    estimate = gaussian(2).release(records, SeededBits(0))
+    assert isinstance(estimate, CovarianceEstimate)
+    drawn = estimate.sample(200_000, np.random.default_rng(0))
     # 200,000 draws: a relative deviation of .0032 for variances; ten of them
-    np.testing.assert_allclose(np.cov(drawn.T), found.value, atol=0.032 * found.value.max())
-    np.testing.assert_allclose(found.deviations**2, np.diag(found.value))
-    assert found.log_determinant == pytest.approx(np.linalg.slogdet(found.value)[1])
-    assert 0 < found.total_variation < 0.2
+    np.testing.assert_allclose(np.cov(drawn.T), estimate.value, atol=0.032 * estimate.value.max())
+    np.testing.assert_allclose(estimate.deviations**2, np.diag(estimate.value))
+    assert estimate.log_determinant == pytest.approx(np.linalg.slogdet(estimate.value)[1])
+    assert 0 < estimate.total_variation < 0.2
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)

@@ -37,16 +37,16 @@ def covariance(d: int = 2, **parameters: Any) -> GaussianCovariance:
 
 
 def released(mechanism: GaussianCovariance, data: Any, seed: int = 0) -> CovarianceEstimate:
-    found = mechanism.release(data, SeededBits(seed))
-    assert isinstance(found, CovarianceEstimate)
-    return found
+    estimate = mechanism.release(data, SeededBits(seed))
+    assert isinstance(estimate, CovarianceEstimate)
+    return estimate
 
 
 def drawn(mechanism: GaussianCovariance, data: Any, size: int) -> list[CovarianceEstimate]:
     batch = mechanism.law(data).sample(SeededBits(3), size)
-    found = [mechanism.estimate(batch[i]) for i in range(size)]
-    assert all(isinstance(one, CovarianceEstimate) for one in found)
-    return found  # type: ignore[return-value]
+    draws = [mechanism.estimate(batch[i]) for i in range(size)]
+    assert all(isinstance(one, CovarianceEstimate) for one in draws)
+    return draws  # type: ignore[return-value]
 
 
 SPECTRA: dict[str, Any] = {
@@ -154,18 +154,18 @@ def test_one_column_has_a_typed_release(adjacency: Adjacency) -> None:
     mechanism = covariance(1, adjacency=adjacency, at_least=1)
     many = np.random.default_rng(0).normal(size=(3000, 1))
     _are_typed(mechanism, [column[:0], column[:1], column[-2:], column, many])
-    found = released(mechanism, many)
-    assert found.value[0, 0] == pytest.approx(1, abs=0.2)  # six deviations of 1/40, and noise
+    estimate = released(mechanism, many)
+    assert estimate.value[0, 0] == pytest.approx(1, abs=0.2)  # six deviations of 1/40, and noise
 
 
 def _are_typed(mechanism: GaussianCovariance, datasets: list[Any]) -> None:
-    for found in typed_releases(mechanism, datasets):
-        assert isinstance(found, CovarianceEstimate | Concentrated | Abstained)
-        if isinstance(found, CovarianceEstimate):
-            for numbers in (found.value, found.factor, found.location):
+    for release in typed_releases(mechanism, datasets):
+        assert isinstance(release, CovarianceEstimate | Concentrated | Abstained)
+        if isinstance(release, CovarianceEstimate):
+            for numbers in (release.value, release.factor, release.location):
                 assert np.isfinite(numbers).all()
-            assert not math.isnan(found.spread)
-            assert not math.isnan(found.trace_spread)
+            assert not math.isnan(release.spread)
+            assert not math.isnan(release.trace_spread)
 
 
 def test_copies_and_constant_columns_are_outcomes() -> None:
@@ -179,9 +179,9 @@ def test_copies_and_constant_columns_are_outcomes() -> None:
         assert len(hidden) == 2
         assert np.abs(hidden.sum(axis=1)).max() < 1e-3  # across (1, 1, 1)
     constant = np.column_stack([rng.normal(size=(4000, 2)), np.zeros(4000)])
-    found = mechanism.release(constant, SeededBits(0))
-    assert isinstance(found, Concentrated)
-    assert 2 in found.columns
+    outcome = mechanism.release(constant, SeededBits(0))
+    assert isinstance(outcome, Concentrated)
+    assert 2 in outcome.columns
 
 
 # --- accuracy -------------------------------------------------------------------------------------
@@ -197,8 +197,8 @@ def test_errors_are_as_predicted_whatever_the_spectrum(name: str, n: int) -> Non
     errors = []
     for seed in range(8):
         records, root = normal(SPECTRA[name](10), n, 100 * n + seed)
-        found = released(mechanism, records, seed)
-        errors.append(np.linalg.norm(relative(root, found.factor) - np.eye(10)))
+        estimate = released(mechanism, records, seed)
+        errors.append(np.linalg.norm(relative(root, estimate.factor) - np.eye(10)))
     predicted = float(spec.expected_error(mechanism.parameters, n))
     assert np.median(errors) < (1.15 if n > 1000 else 1.4) * predicted
     assert np.median(errors) > 0.85 * predicted
@@ -214,12 +214,12 @@ def test_noise_is_as_long_as_is_said(adjacency: Adjacency, outside: str) -> None
     mechanism = covariance(
         3, adjacency=adjacency, outside=outside, rounds=0, largest=1, noise_multiplier=4
     )
-    found = drawn(mechanism, records, 300)
-    values = np.array([one.value for one in found])
+    draws = drawn(mechanism, records, 300)
+    values = np.array([one.value for one in draws])
     off = values - values.mean(axis=0)
     along = np.trace(off, axis1=1, axis2=2) / math.sqrt(3)
     across = math.sqrt(((off**2).sum() - (along**2).sum()) / (5 * 300))
-    said = [np.median([getattr(one, name) for one in found]) for name in ("spread", "trace_spread")]
+    said = [np.median([getattr(one, name) for one in draws]) for name in ("spread", "trace_spread")]
     assert across == pytest.approx(said[0], rel=0.15)
     assert along.std() == pytest.approx(said[1], rel=0.25)
     whole = math.sqrt((off**2).sum() / 300)
@@ -234,12 +234,12 @@ def test_intervals_hold_for_what_there_is_without_noise(adjacency: Adjacency) ->
     as wide ones do not hold."""
     records = normal(np.array([1.0, 100.0]), 3000, 4)[0]
     mechanism = covariance(adjacency=adjacency, noise_multiplier=8, rounds=3)
-    found = drawn(mechanism, records, 200)
-    exact = np.mean([one.value for one in found], axis=0)
+    draws = drawn(mechanism, records, 200)
+    exact = np.mean([one.value for one in draws], axis=0)
     least = stats.binom.ppf(1e-6, 200, 0.95)
     for level, holds in ((0.95, True), (0.67, False)):
         inside = np.zeros((2, 2))
-        for one in found:
+        for one in draws:
             low, high = one.interval(level)
             inside += (low <= exact) & (exact <= high)
         assert (inside >= least).all() == holds
@@ -252,10 +252,10 @@ def test_a_certificate_holds() -> None:
     wrong = finite = 0
     for seed in range(40):
         records, root = normal(np.logspace(0, 4, 4), 2000, 50 + seed)
-        found = released(mechanism, records, seed)
-        assert found.certificate is not None
-        low, high = found.certificate
-        values = np.linalg.eigvalsh(np.linalg.inv(relative(root, found.factor)))
+        estimate = released(mechanism, records, seed)
+        assert estimate.certificate is not None
+        low, high = estimate.certificate
+        values = np.linalg.eigvalsh(np.linalg.inv(relative(root, estimate.factor)))
         wrong += not low <= values[0] <= values[-1] <= high
         finite += high < 3
         assert 0.3 < low < 1 < high
@@ -272,8 +272,8 @@ def test_far_from_normal_is_said() -> None:
         "t": rng.standard_t(3, size=(8000, 3)),
     }
     for name, records in laws.items():
-        found = released(mechanism, records + 5)
-        assert found.looks_normal is (name == "normal")
+        estimate = released(mechanism, records + 5)
+        assert estimate.looks_normal is (name == "normal")
 
 
 def test_an_unknown_center_is_found() -> None:
@@ -284,8 +284,8 @@ def test_an_unknown_center_is_found() -> None:
         mechanism = covariance(
             3, adjacency=REPLACE, scale=4, mean_share=share, rounds=4, noise_multiplier=4
         )
-        found = drawn(mechanism, records + 100.0, 60)
-        places = np.array([one.location for one in found])
+        draws = drawn(mechanism, records + 100.0, 60)
+        places = np.array([one.location for one in draws])
         assert np.abs(np.linalg.solve(root, places.mean(axis=0) - 100.0)).max() < 0.12
         off = np.linalg.solve(root, (places - places.mean(axis=0)).T)
         said = mechanism.expected_mean_error(3000)
@@ -301,9 +301,9 @@ def test_a_public_deviation_saves_the_rounds(adjacency: Adjacency, outside: str)
     mechanism = covariance(4, adjacency=adjacency, rounds=0, largest=1.5, outside=outside)
     names = [stage.name for stage in mechanism.fixed_plan]  # type: ignore[union-attr]
     assert names == ["count", "moments", "beyond"]
-    found = released(mechanism, records)
+    estimate = released(mechanism, records)
     plain: Any = np.linalg.cholesky(records.T @ records / 4000)
-    error = np.linalg.norm(relative(plain, found.factor) - np.eye(4))
+    error = np.linalg.norm(relative(plain, estimate.factor) - np.eye(4))
     assert error < 6 * float(spec.expected_error(mechanism.parameters, 4000))
 
 
@@ -312,8 +312,8 @@ def test_a_hundred_columns() -> None:
     percent by chance)."""
     mechanism = covariance(100, adjacency=REPLACE, rounds=2)
     records, root = normal(np.logspace(0, 1, 100), 30_000, 9)
-    found = released(mechanism, records)
-    error = np.linalg.norm(relative(root, found.factor) - np.eye(100))
+    estimate = released(mechanism, records)
+    error = np.linalg.norm(relative(root, estimate.factor) - np.eye(100))
     with mp.workdps(50):
         predicted = float(spec.expected_error(mechanism.parameters, 30_000))
     assert error == pytest.approx(predicted, rel=0.15)
@@ -357,10 +357,10 @@ def test_what_noise_does_is_told_before() -> None:
 def test_a_budget_is_met(budget: Any, adjacency: Adjacency) -> None:
     for more in ({}, {"scale": 1, "mean_share": "1/10"}, {"certify": "1/10"}):
         parameters: dict[str, Any] = {"center": (0.0,) * 3, "cell": 1e-3, **more}
-        found = GaussianCovariance.for_budget(budget, adjacency=adjacency, **parameters)
-        assert found.claim.guarantee == budget
+        mechanism = GaussianCovariance.for_budget(budget, adjacency=adjacency, **parameters)
+        assert mechanism.claim.guarantee == budget
         plain = 1.0 if isinstance(budget, GaussianDP) else 0.236704
-        assert float(found.noise_multiplier) == pytest.approx(1 / plain, rel=1e-4)
+        assert float(mechanism.noise_multiplier) == pytest.approx(1 / plain, rel=1e-4)
 
 
 @pytest.mark.parametrize("cell", [1e-264, 1e-160, 1e140, 1e290])
@@ -369,15 +369,15 @@ def test_what_follows_from_an_estimate_has_no_nan_in_any_unit(cell: float) -> No
     correlations and deviations are not."""
     mechanism = covariance(2, cell=cell, noise_multiplier=Fraction(1, 10))
     data = np.random.default_rng(0).normal(size=(3000, 2)) @ [[1.0, 0.5], [0.0, 1.0]] * 1000 * cell
-    found = mechanism.release(data, SeededBits(0))
-    assert isinstance(found, CovarianceEstimate)
-    assert found.correlation[0, 1] == pytest.approx(math.sqrt(0.2), abs=0.05)
-    assert found.deviations == pytest.approx(
+    fit = mechanism.release(data, SeededBits(0))
+    assert isinstance(fit, CovarianceEstimate)
+    assert fit.correlation[0, 1] == pytest.approx(math.sqrt(0.2), abs=0.05)
+    assert fit.deviations == pytest.approx(
         np.array([1.0, math.sqrt(1.25)]) * 1000 * cell, rel=0.1
     )
-    own = (found.precision, found.standard_deviation, found.deviations_noise, *found.interval())
+    own = (fit.precision, fit.standard_deviation, fit.deviations_noise, *fit.interval())
     assert not any(np.isnan(one).any() for one in own)
-    assert (found.deviations_noise < found.deviations).all()
+    assert (fit.deviations_noise < fit.deviations).all()
 
 
 def test_errors_do_not_follow_the_condition_number() -> None:
@@ -390,12 +390,12 @@ def test_errors_do_not_follow_the_condition_number() -> None:
 
     def median(kappa: float) -> float:
         mechanism = covariance(adjacency=REPLACE, noise_multiplier=6)
-        roots, found = np.sqrt(np.geomspace(1.0, kappa, 2)), []
+        roots, errors = np.sqrt(np.geomspace(1.0, kappa, 2)), []
         for seed in range(40):
             data = records(seed, roots)
             value = released(mechanism, data, seed).value
-            found.append(float(np.linalg.norm(value / np.outer(roots, roots) - np.eye(2))))
-        return float(np.median(found))
+            errors.append(float(np.linalg.norm(value / np.outer(roots, roots) - np.eye(2))))
+        return float(np.median(errors))
 
     medians = [median(kappa) for kappa in (1.0, 1e4, 1e8)]
     assert max(medians) < 1.8 * min(medians)

@@ -104,10 +104,10 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
     assert compare_facts(spec, mechanism, datasets) > len(datasets)
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, (Estimate, Abstained))
-        if isinstance(found, Estimate):
-            assert np.isfinite(found.value).all()
+            release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, (Estimate, Abstained))
+        if isinstance(release, Estimate):
+            assert np.isfinite(release.value).all()
 
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
@@ -127,19 +127,19 @@ def test_the_estimate_is_the_mean_whose_limited_records_have_the_released_one(
         released["sum and count"] = released.pop("sum")
     last = released.pop("sum and count" if joint else "sum")
     released |= {"count": (500,), "sum and count" if joint else "sum": last}
-    found = mechanism.estimate(transcript(released))
-    assert isinstance(found, Estimate)
+    estimate = mechanism.estimate(transcript(released))
+    assert isinstance(estimate, Estimate)
     public, radius = spec.last_ball(mechanism.parameters, tuple(released.values()))
     per = float(radius * spec.scale(mechanism.parameters, spec.sum_share(mechanism.parameters)))
     count = 190 * per / (radius * spec.weight(mechanism.parameters)) if joint else 500
     place = [float(c * cell) for c, cell in zip(public.center, public.cells, strict=True)]
-    told = (found.value - place) * float(public.factors[0] / public.cells[0])
+    told = (estimate.value - place) * float(public.factors[0] / public.cells[0])
     size = float(spec.deviation(mechanism.parameters))
     length = float(np.linalg.norm(told)) / size
     at = clipped_response.moment(2, radius * 1024 / size, length, outside)
     wanted = np.array([40 * per, 31 * per]) / count
     assert np.allclose(told * float(at.ratio), wanted, rtol=1e-9)
-    assert found.count == pytest.approx(count)
+    assert estimate.count == pytest.approx(count)
 
 
 def test_a_mean_far_from_the_center_is_an_outcome() -> None:
@@ -147,9 +147,9 @@ def test_a_mean_far_from_the_center_is_an_outcome() -> None:
     unit = 2**40
     released = {f"side {k}": (3 * unit,) for k in (1, 2, 3)}
     released |= {"warm sum": (0,), "count": (500,), "sum": (10**6 * unit,)}
-    found = mechanism.estimate(transcript(released))
-    assert isinstance(found, Abstained)
-    assert "too far from the released center" in found.reason
+    outcome = mechanism.estimate(transcript(released))
+    assert isinstance(outcome, Abstained)
+    assert "too far from the released center" in outcome.reason
 
 
 @pytest.mark.parametrize("budget", [GaussianDP("1/3"), ApproxDP(1, "1e-6")])
@@ -159,9 +159,9 @@ def test_a_budget_is_met_with_the_least_noise(
     budget: Any, adjacency: Adjacency, outside: Any
 ) -> None:
     own: dict[str, Any] = {"adjacency": adjacency, "center": (0, 0), "deviations": (1, 2)}
-    found = GaussianMean.for_budget(budget, outside=outside, **own)
-    assert found.claim.guarantee == budget
-    less = found.noise_multiplier * (1 - Fraction(1, 10**6))
+    mechanism = GaussianMean.for_budget(budget, outside=outside, **own)
+    assert mechanism.claim.guarantee == budget
+    less = mechanism.noise_multiplier * (1 - Fraction(1, 10**6))
     louder = GaussianMean(noise_multiplier=less, outside=outside, **own)
     assert not louder.claim.guarantee.implies(budget)
 
@@ -177,9 +177,9 @@ def test_the_error_is_the_predicted_one_and_within_its_bound(
     mechanism = made(10, adjacency=adjacency, outside=outside, noise_multiplier=2, reach=16)
     parameters, off = mechanism.parameters, []
     for seed in range(100):
-        found = mechanism.release(normal(1500, (1.0,) * 10, seed=seed), SeededBits(seed))
-        assert isinstance(found, Estimate)
-        off.append(float(np.linalg.norm(found.value - 3.0)))
+        estimate = mechanism.release(normal(1500, (1.0,) * 10, seed=seed), SeededBits(seed))
+        assert isinstance(estimate, Estimate)
+        off.append(float(np.linalg.norm(estimate.value - 3.0)))
     predicted = float(spec.expected_error(parameters, 1500))
     assert abs(np.mean(np.square(off)) / predicted**2 - 1) < 0.25
     assert mechanism.expected_error(1500) == pytest.approx(
@@ -220,9 +220,9 @@ def test_the_mean_may_be_anywhere(outside: Literal["clip", "mask"]) -> None:
     )
     for seed, far in enumerate((0.0, 8.0, 1e3, 4e5)):
         mean = 1e3 * far * np.array([1, -1, 0.3, 0.001, 0.9])
-        found = mechanism.release(normal(2000, (1e3,) * 5, mean, seed), SeededBits(seed))
-        assert isinstance(found, Estimate)
-        assert np.linalg.norm(found.value - mean) < 500
+        estimate = mechanism.release(normal(2000, (1e3,) * 5, mean, seed), SeededBits(seed))
+        assert isinstance(estimate, Estimate)
+        assert np.linalg.norm(estimate.value - mean) < 500
 
 
 def test_columns_of_unlike_deviations() -> None:
@@ -232,9 +232,9 @@ def test_columns_of_unlike_deviations() -> None:
     mechanism = made(4, deviations=spreads, noise_multiplier=4, reach=40)
     errors = []
     for seed in range(60):
-        found = mechanism.release(normal(1500, spreads, 1.0, seed), SeededBits(seed))
-        assert isinstance(found, Estimate)
-        errors.append(float((((found.value - 1.0) / spreads) ** 2).sum()))
+        estimate = mechanism.release(normal(1500, spreads, 1.0, seed), SeededBits(seed))
+        assert isinstance(estimate, Estimate)
+        errors.append(float((((estimate.value - 1.0) / spreads) ** 2).sum()))
     assert np.mean(errors) < 1.5 * float(spec.expected_error(mechanism.parameters, 1500)) ** 2
 
 
@@ -244,13 +244,13 @@ def test_what_is_no_normal_law_has_a_typed_outcome() -> None:
     clusters = np.array([-1e4, 1e4] * 400)[:, np.newaxis]
     datasets: list[Any] = [np.full((800, 1), 7.25), clusters, np.zeros((0, 1)), [[1.0]]]
     for seed, data in enumerate(datasets):
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, (Estimate, Abstained))
+        release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, (Estimate, Abstained))
         if seed == 0:
-            assert isinstance(found, Estimate)
-            assert abs(found.value[0] - 7.25) < 0.2
+            assert isinstance(release, Estimate)
+            assert abs(release.value[0] - 7.25) < 0.2
         if seed >= 2:
-            assert isinstance(found, Abstained)
+            assert isinstance(release, Abstained)
 
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
@@ -268,10 +268,10 @@ def test_a_shift_of_data_and_center_shifts_the_estimate(outside: Any) -> None:
 def test_a_thousand_columns() -> None:
     """The error is the predicted length to a tenth (1000 degrees: its deviation is a 45th)."""
     mechanism = made(1000, noise_multiplier=Fraction(1, 2), adjacency=REPLACE)
-    found = mechanism.release(normal(6000, (1.0,) * 1000, 100.0), SeededBits(0))
-    assert isinstance(found, Estimate)
+    estimate = mechanism.release(normal(6000, (1.0,) * 1000, 100.0), SeededBits(0))
+    assert isinstance(estimate, Estimate)
     predicted = float(spec.expected_error(mechanism.parameters, 6000))
-    assert np.linalg.norm(found.value - 100.0) == pytest.approx(predicted, rel=0.12)
+    assert np.linalg.norm(estimate.value - 100.0) == pytest.approx(predicted, rel=0.12)
 
 
 def test_order_of_rows_does_not_matter() -> None:
@@ -307,12 +307,12 @@ def test_so_many_records_hardly_ever_abstain(d: int, outside: Literal["clip", "m
         deviations=(1.0,) * d,
         outside=outside,
     )
-    n, found = mechanism.minimum_n(), []
+    n, releases = mechanism.minimum_n(), []
     for seed in range(3):
         law = mechanism.law(np.random.default_rng(seed).normal(size=(n, d)))
         batch = law.sample(SeededBits(seed), 20)
-        found += [mechanism.estimate(batch[i]) for i in range(20)]
-    assert sum(isinstance(one, Abstained) for one in found) < 3
+        releases += [mechanism.estimate(batch[i]) for i in range(20)]
+    assert sum(isinstance(one, Abstained) for one in releases) < 3
 
 
 def test_intervals_are_wide_enough_along_the_offset() -> None:
@@ -337,10 +337,10 @@ def test_intervals_are_wide_enough_along_the_offset() -> None:
     scores = []
     for seed in range(800):
         one = law.sample(SeededBits(seed), 1)[0]
-        found = mechanism.estimate(one)
+        estimate = mechanism.estimate(one)
         _, center = law.built_after(last, [*one.released.values()][:-1])
         truth = mechanism.estimate(transcript({**one.released, last.name: tuple(center.tolist())}))
-        if isinstance(found, Estimate) and isinstance(truth, Estimate):
-            scores.append(float((found.value - truth.value)[0] / found.standard_deviation[0]))
+        if isinstance(estimate, Estimate) and isinstance(truth, Estimate):
+            scores.append(float((estimate.value - truth.value)[0] / estimate.standard_deviation[0]))
     assert len(scores) > 600
     assert np.mean(np.square(scores)) == pytest.approx(1, abs=0.15)

@@ -109,12 +109,12 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
     assert compare_facts(spec, mechanism, datasets) > len(datasets)
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, (FamilyEstimate, Abstained))
-        if isinstance(found, FamilyEstimate):
-            assert low <= found.value <= high
-            assert math.isfinite(found.spread)
-            assert result_from(found.to_dict()) == found
+            release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, (FamilyEstimate, Abstained))
+        if isinstance(release, FamilyEstimate):
+            assert low <= release.value <= high
+            assert math.isfinite(release.spread)
+            assert result_from(release.to_dict()) == release
 
 
 @pytest.mark.parametrize(("family", "low", "high", "truth"), FAMILIES[1:3], ids=IDS[1:3])
@@ -156,9 +156,9 @@ def test_gradients_see_through_a_cut() -> None:
     rng, values = np.random.default_rng(4), []
     for seed in range(60):
         records = family.sample(family.natural(3.0), 9000, rng)
-        found = mechanism.release(records[records < 40][:4000], SeededBits(seed))
-        assert isinstance(found, FamilyEstimate)
-        values.append(found.value)
+        estimate = mechanism.release(records[records < 40][:4000], SeededBits(seed))
+        assert isinstance(estimate, FamilyEstimate)
+        values.append(estimate.value)
     off = np.mean(values) - 3.0
     assert abs(off) < 5 * np.std(values) / math.sqrt(60) + 1e-3
     assert (
@@ -171,13 +171,13 @@ def test_of_several_runs_most_may_be_wrong_by_nothing() -> None:
     (Runs are on chunks of a random order, so their means alone are planted here.)"""
     family = Normal(1.0)
     law = family.limited
-    ends, found = (-5.0, 5.0), []
+    ends, thetas = (-5.0, 5.0), []
     for mean in (0.1, 0.1, 0.1, 4.0, -4.0):
         one = steps.descend(lambda theta: law(theta, -9.0, 9.0, "mask"), [mean] * 30, 0.0, ends)
         assert one is not None
-        found.append(one)
-    assert abs(float(np.median(found)) - 0.1) < 1e-6
-    assert max(map(abs, found)) > 3
+        thetas.append(one)
+    assert abs(float(np.median(thetas)) - 0.1) < 1e-6
+    assert max(map(abs, thetas)) > 3
 
 
 def test_steps_find_the_maximum_of_the_likelihood() -> None:
@@ -185,12 +185,12 @@ def test_steps_find_the_maximum_of_the_likelihood() -> None:
     steps are within 1e-3 of the solution."""
     family = Weibull(1.0)
     target = family.limited(-1 / 27.0, 0.0, 100.0, "mask").mean
-    found = steps.descend(
+    solution = steps.descend(
         lambda theta: family.limited(theta, 0.0, 100.0, "mask"), [target] * 200, -1 / 40,
         (-1 / 15, -1 / 80)
     )  # fmt: skip
-    assert found is not None
-    assert abs(found * -27.0 - 1) < 1e-3
+    assert solution is not None
+    assert abs(solution * -27.0 - 1) < 1e-3
     flat = steps.descend(
         lambda theta: family.limited(theta, -9.0, -8.0, "mask"), [1.0], -1.0, (-2, -1)
     )
@@ -359,9 +359,9 @@ def test_the_rarest_counts_have_an_estimate(method: str, lowest: float) -> None:
         mechanism = made(adjacency=adjacency, lowest=lowest, highest=10, method=method)
         for seed in range(3):
             with np.errstate(all="raise", under="ignore"):
-                found = mechanism.release(np.zeros(3000), SeededBits(seed))
-            assert isinstance(found, FamilyEstimate)
-            assert found.spread < 0.1
+                estimate = mechanism.release(np.zeros(3000), SeededBits(seed))
+            assert isinstance(estimate, FamilyEstimate)
+            assert estimate.spread < 0.1
         assert mechanism.expected_error(3000, parameter=2 * lowest) < 0.1
 
 

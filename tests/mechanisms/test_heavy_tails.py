@@ -74,8 +74,8 @@ def test_outliers_move_it_by_no_more_than_stated() -> None:
     truth = data.mean()
     data[rare : rare + int(n * share)] = -1e308
     batch = own.law(data).sample(SeededBits(3), 500)
-    found = [own.estimate(batch[i]) for i in range(500)]
-    values = [float(one.value[0]) for one in found if not isinstance(one, Abstained)]
+    releases = [own.estimate(batch[i]) for i in range(500)]
+    values = [float(one.value[0]) for one in releases if not isinstance(one, Abstained)]
     assert len(values) == 500
     off = abs(float(np.mean(values)) - truth)
     stated = own.clipping_bias(4, outliers=share)

@@ -47,9 +47,9 @@ def histogram(**parameters: Any) -> Histogram:
     return Histogram(**base | parameters)
 
 
-def value_of(found: Any) -> Any:
-    assert isinstance(found, BinsEstimate)
-    return found.value
+def value_of(counts: Any) -> Any:
+    assert isinstance(counts, BinsEstimate)
+    return counts.value
 
 
 # --- where a record is counted --------------------------------------------------------------------
@@ -61,10 +61,10 @@ def test_every_float_is_in_one_place(data: list[float], strategy: Any) -> None:
     """Count without noise: P(noise != 0) < exp(-10^5)."""
     quiet = histogram(noise_multiplier="1/1000000", outside="count", strategy=strategy)
     for column in (data, data[::-1], np.array(data).reshape(-1, 1)):
-        found = quiet.release(column, SeededBits(1))
+        counts = quiet.release(column, SeededBits(1))
         inside = [x for x in data if -1e308 <= x <= 1]
-        assert list(value_of(found)) == np.histogram(inside, EDGES)[0].tolist()
-        assert found.outside == len(data) - len(inside)  # type: ignore[union-attr]
+        assert list(value_of(counts)) == np.histogram(inside, EDGES)[0].tolist()
+        assert counts.outside == len(data) - len(inside)  # type: ignore[union-attr]
 
 
 def test_missing_and_infinite_records_are_in_no_bin() -> None:
@@ -72,9 +72,9 @@ def test_missing_and_infinite_records_are_in_no_bin() -> None:
     quiet = histogram(
         noise_multiplier="1/1000000", axes=(EDGES, 2), nonfinite="replace", outside="count"
     )
-    found = quiet.release(data, SeededBits(1))
-    assert value_of(found).tolist() == [[0, 0]] * 4 + [[0, 1]]
-    assert found.outside == 4  # type: ignore[union-attr]
+    counts = quiet.release(data, SeededBits(1))
+    assert value_of(counts).tolist() == [[0, 0]] * 4 + [[0, 1]]
+    assert counts.outside == 4  # type: ignore[union-attr]
 
 
 def test_categories_are_whole_numbers() -> None:
@@ -87,13 +87,13 @@ def test_a_hundred_thousand_bins_are_released_together() -> None:
     edges = tuple(np.linspace(0, 1, 10**5 + 1).tolist())
     data = np.repeat([0.25, 0.75], [10**6, 3])
     for how in ({}, {"strategy": "circulant", "noise": "gaussian"}):
-        found = histogram(axes=(edges,), noise_multiplier=1, **how).release(data, SeededBits(1))
-        value = value_of(found)
+        counts = histogram(axes=(edges,), noise_multiplier=1, **how).release(data, SeededBits(1))
+        value = value_of(counts)
         assert value.shape == (10**5,)
         assert abs(value.max() - 10**6) < 100  # the noise has deviations of at most 2
-        assert isinstance(found, BinsEstimate)
-        assert abs(found.range(0.0, edges[50_000]).value - 10**6) < 10**4
-        assert abs(found.quantile("1/2") - 0.25) < 1e-3
+        assert isinstance(counts, BinsEstimate)
+        assert abs(counts.range(0.0, edges[50_000]).value - 10**6) < 10**4
+        assert abs(counts.quantile("1/2") - 0.25) < 1e-3
 
 
 # --- the claim ------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_the_error_of_ranges_is_the_predicted_one(strategy: Any) -> None:
 def test_the_error_bound_fails_as_rarely_as_stated(noise: Any) -> None:
     mechanism = histogram(noise_multiplier=5, noise=noise, axes=(2,))
     bound = float(spec.error_bound(mechanism.parameters, Fraction(1, 20)))
-    errors = [found.released[0] for found in estimates(mechanism, [], 3)]
+    errors = [counts.released[0] for counts in estimates(mechanism, [], 3)]
     assert fails_at_most(errors, bound, 0.05)
     assert not fails_at_most(errors, bound / 2, 0.05)
 
@@ -192,15 +192,15 @@ def test_ranges_add_up_and_hold_what_is_between() -> None:
     shared: dict[str, Any] = {"axes": (tuple(range(7)), 2), "noise": "gaussian"}
     for strategy in ("identity", "tree", "circulant"):
         made = histogram(strategy=strategy, noise_multiplier=3, **shared)
-        found = made.release(np.array([[0.5, 1.0], [3.0, 0.0]]), SeededBits(2))
-        assert isinstance(found, BinsEstimate)
-        whole = found.range((0, 6), (0, 2))
-        parts = [found.range((a, b), (0, 2)).value for a, b in ((0, 2), (2, 6))]
+        counts = made.release(np.array([[0.5, 1.0], [3.0, 0.0]]), SeededBits(2))
+        assert isinstance(counts, BinsEstimate)
+        whole = counts.range((0, 6), (0, 2))
+        parts = [counts.range((a, b), (0, 2)).value for a, b in ((0, 2), (2, 6))]
         assert whole.value == pytest.approx(sum(parts))
-        assert found.range((2, 2), (0, 2)).value == found.range((2, 2), (0, 2)).standard_deviation
-        cell = found.range((3, 4), (1, 2))
-        assert cell.value == pytest.approx(found.value[3, 1])
-        assert cell.standard_deviation == pytest.approx(found.standard_deviation[3, 1])
+        assert counts.range((2, 2), (0, 2)).value == counts.range((2, 2), (0, 2)).standard_deviation
+        cell = counts.range((3, 4), (1, 2))
+        assert cell.value == pytest.approx(counts.value[3, 1])
+        assert cell.standard_deviation == pytest.approx(counts.standard_deviation[3, 1])
         low, high = whole.interval(0.99)
         reach = 2.5758 * whole.standard_deviation + 0.5 * (strategy != "circulant")
         assert high - low == pytest.approx(2 * reach, rel=1e-4)
@@ -214,9 +214,9 @@ def test_circulants_of_many_axes_have_noise_that_is_drawn(ordered: int, outside:
         axes=((edges,) * ordered), strategy="circulant", noise="gaussian", noise_multiplier=100
     )
     made = replace(made, outside=outside)
-    found = made.release(np.full((10**6, ordered), 0.5), SeededBits(1))
-    assert isinstance(found, BinsEstimate)
-    whole = found.range(*((edges[0], edges[1]),) * ordered)
+    counts = made.release(np.full((10**6, ordered), 0.5), SeededBits(1))
+    assert isinstance(counts, BinsEstimate)
+    whole = counts.range(*((edges[0], edges[1]),) * ordered)
     assert abs(whole.value - 10**6) < 6 * whole.standard_deviation < 10**5
 
 
@@ -225,8 +225,8 @@ def test_the_intervals_of_ranges_hold_the_truth_as_often_as_they_say(noise: Any)
     """Exactly, of one to eight bins, where the noise is little and its atoms are large."""
     for scale in (0.25, 0.5, 0.7, 1, 1.1, 1.25, 2, 5):
         made = histogram(axes=(tuple(range(9)),), noise=noise, noise_multiplier=Fraction(scale))
-        found = made.estimate(transcript({"counts": [0] * 8}))
-        assert isinstance(found, BinsEstimate)
+        counts = made.estimate(transcript({"counts": [0] * 8}))
+        assert isinstance(counts, BinsEstimate)
         at = np.arange(-40 * math.ceil(scale), 40 * math.ceil(scale) + 1)
         if noise == "laplace":
             one = np.tanh(1 / (2 * scale)) * np.exp(-np.abs(at) / scale)
@@ -237,7 +237,7 @@ def test_the_intervals_of_ranges_hold_the_truth_as_often_as_they_say(noise: Any)
             masses = np.convolve(masses, one)
             reach = np.abs(np.arange(len(masses)) - len(masses) // 2)
             for level in (0.5, 0.9, 0.95, 0.99, 0.999):
-                low, high = found.range(0, bins).interval(level)
+                low, high = counts.range(0, bins).interval(level)
                 missed = masses[reach > high].sum()
                 assert low == -high
                 assert missed <= 1.001 * (1 - level), (scale, bins, level)
@@ -246,18 +246,18 @@ def test_the_intervals_of_ranges_hold_the_truth_as_often_as_they_say(noise: Any)
 
 def test_what_follows_from_counts_is_stated() -> None:
     axes = ((0.0, 1.0, 2.0, 4.0),)
-    found = BinsEstimate((-3, 10, 30), axes, "identity", 2.0, "laplace")
-    assert found.nonnegative().tolist() == [0, 10, 30]
-    assert found.consistent(40).tolist() == [0, 10, 30]
-    assert found.cumulative().tolist() == [0, -3, 7, 37]
+    counts = BinsEstimate((-3, 10, 30), axes, "identity", 2.0, "laplace")
+    assert counts.nonnegative().tolist() == [0, 10, 30]
+    assert counts.consistent(40).tolist() == [0, 10, 30]
+    assert counts.cumulative().tolist() == [0, -3, 7, 37]
     # below the edges: 0, -3, 7, 37; rising: 0 (clipped), 0 (clipped), 7, 37
-    assert found.quantile("1/2") == pytest.approx(2 + 2 * (37 / 2 - 7) / 30)
-    assert found.quantile("1/37") == pytest.approx(1 + 1 / 7)
-    assert found.quantile(1) == 4
-    assert found.range(1.0, 4.0) == RangeEstimate(40.0, 8**0.5, "laplace", 2.0)
-    low, high = found.interval(0.95)
-    wide = found.interval(0.95, simultaneous=True)
-    assert (high - low == 2 * (high[0] - found.value[0])).all()
+    assert counts.quantile("1/2") == pytest.approx(2 + 2 * (37 / 2 - 7) / 30)
+    assert counts.quantile("1/37") == pytest.approx(1 + 1 / 7)
+    assert counts.quantile(1) == 4
+    assert counts.range(1.0, 4.0) == RangeEstimate(40.0, 8**0.5, "laplace", 2.0)
+    low, high = counts.interval(0.95)
+    wide = counts.interval(0.95, simultaneous=True)
+    assert (high - low == 2 * (high[0] - counts.value[0])).all()
     assert (wide[0] < low).all()
     with pytest.raises(ValueError, match="there is no quantile"):
         BinsEstimate((-3, 1, 1), axes, "identity", 2.0).quantile("1/2")
@@ -320,16 +320,16 @@ def test_gaussian_noise_that_cannot_be_drawn_is_refused_before_a_bit_is() -> Non
 
 
 def test_ends_that_are_no_edges_are_refused() -> None:
-    found = BinsEstimate((1, 2, 3), ((0.0, 1.0, 2.0, 4.0),), "identity", 2.0)
+    counts = BinsEstimate((1, 2, 3), ((0.0, 1.0, 2.0, 4.0),), "identity", 2.0)
     for ends in ((0.5, 1), (0, 3), (float("nan"), 4), ("0", 4), (True, 4)):
         with pytest.raises(ValueError, match=r"is no edge|give \(low, high\)"):
-            found.range(*ends)
+            counts.range(*ends)
     with pytest.raises(ValueError, match="the lower end first"):
-        found.range(2, 1)
+        counts.range(2, 1)
     with pytest.raises(ValueError, match="for each of 1 axes"):
-        found.range((0, 1), (0, 1))
+        counts.range((0, 1), (0, 1))
     with pytest.raises(ValueError, match="at least 0"):
-        found.consistent(-1)
+        counts.consistent(-1)
     plane = BinsEstimate((1, 2), (2, (0.0, 1.0)), "identity", 2.0)
     for ask in (plane.cumulative, lambda: plane.quantile("1/2")):
         with pytest.raises(ValueError, match="of one axis"):

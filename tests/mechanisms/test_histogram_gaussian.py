@@ -87,11 +87,11 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 @given(st.lists(FLOATS, min_size=0, max_size=9), st.sampled_from((-1040, -3, 0, 900)))
 @settings(derandomize=True, deadline=None, max_examples=150)
 def test_octaves_are_the_spec_s(data: list[float], exponent: int) -> None:
-    found = PairOctaves(exponent).evaluate(View(np.array(data).reshape(-1, 1)))
+    octaves = PairOctaves(exponent).evaluate(View(np.array(data).reshape(-1, 1)))
     exact = exact_records(data, ONE)
     expected = pairs.pair_octaves(exact, Fraction(2) ** exponent, 2**40)
-    assert tuple(map(tuple, found.tolist())) == expected
-    assert found[:, 1].sum() == len(data) // 2
+    assert tuple(map(tuple, octaves.tolist())) == expected
+    assert octaves[:, 1].sum() == len(data) // 2
 
 
 @given(
@@ -108,9 +108,9 @@ def test_squares_are_the_spec_s(
     query = ClampedSquares(lower, upper, -3, Released(("x",), lambda before: numbers))
     before = transcript({"x": (0,)}).select(np.zeros(len(centers), np.intp))
     exact = exact_records(data, ONE)
-    found = query.evaluate(View(np.array(data).reshape(-1, 1)), before)
+    squares = query.evaluate(View(np.array(data).reshape(-1, 1)), before)
     expected = [pairs.clamped_squares(exact, Fraction(1, 8), lower, upper, c) for c in centers]
-    assert found[:, 0].tolist() == expected
+    assert squares[:, 0].tolist() == expected
     assert query.sensitivity(REPLACE, ONE).conclusion.value == (upper - lower) ** 2
 
 
@@ -151,13 +151,13 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
         assert compare_facts(spec, mechanism, datasets) > 3
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert result_from(found.to_dict()) == found
-        if isinstance(found, NormalEstimate):
-            assert math.isfinite(found.value)
-            assert 0 < found.deviation < math.inf
-            low, high = found.deviation_interval(sampling=True)
-            assert low <= found.deviation <= high
+            release = mechanism.release(data, SeededBits(seed))
+        assert result_from(release.to_dict()) == release
+        if isinstance(release, NormalEstimate):
+            assert math.isfinite(release.value)
+            assert 0 < release.deviation < math.inf
+            low, high = release.deviation_interval(sampling=True)
+            assert low <= release.deviation <= high
 
 
 def test_outcomes_are_typed() -> None:
@@ -190,8 +190,8 @@ def test_bounds_on_histograms_are_the_spec_s() -> None:
                 pairs.overtakes(things, share, other, s),
                 pairs.sinks(things, share, threshold, s),
             )
-            found = overtakes(things, share, other, s), sinks(things, share, threshold, s)
-            assert found == pytest.approx(tuple(map(float, stated)), rel=1e-9, abs=1e-300)
+            bounds = overtakes(things, share, other, s), sinks(things, share, threshold, s)
+            assert bounds == pytest.approx(tuple(map(float, stated)), rel=1e-9, abs=1e-300)
     mechanism = line()
     parameters = mechanism.parameters
     for n in (1000, 2000, 4000):
@@ -233,9 +233,9 @@ def test_intervals_cover() -> None:
     rng = np.random.default_rng(5)
     same = rng.normal(3.0, 1.0, 4000)
     for seed in range(400):
-        found = mechanism.release(same, SeededBits(seed))
-        assert isinstance(found, NormalEstimate)
-        low, high = found.interval()
+        estimate = mechanism.release(same, SeededBits(seed))
+        assert isinstance(estimate, NormalEstimate)
+        low, high = estimate.interval()
         held[0] += low <= same.mean() <= high
         fresh = mechanism.release(rng.normal(3.0, 1.0, 4000), SeededBits(seed))
         assert isinstance(fresh, NormalEstimate)
@@ -253,8 +253,8 @@ def test_no_bounds_and_less_noise_elsewhere() -> None:
     errors: list[list[float]] = [[], []]
     for seed in range(30):
         data = np.random.default_rng(seed).normal(5.0, 1.0, 4000)
-        for found, mechanism in zip(errors, (ours, theirs), strict=True):
+        for offsets, mechanism in zip(errors, (ours, theirs), strict=True):
             released: Any = mechanism.release(data, SeededBits(seed))
-            found.append(released.value - 5.0)
+            offsets.append(released.value - 5.0)
     near, far = (float(np.sqrt(np.mean(np.square(e)))) for e in errors)
     assert 4 * near < far

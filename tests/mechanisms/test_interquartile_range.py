@@ -49,8 +49,8 @@ def rows(mechanism: InterquartileRange, data: Any) -> list[list[int]]:
     """Read bins and distances off the law."""
     (stage,) = mechanism.fixed_plan
     assert isinstance(stage, Stage)
-    found: list[list[int]] = mechanism.law(data).center(stage.query).tolist()
-    return found
+    bins: list[list[int]] = mechanism.law(data).center(stage.query).tolist()
+    return bins
 
 
 BOUNDS = [(-1.0, 3.0), (0.0, 5e-316), (-1.7e308, 1.7e308), (0, 1e7), (10.0, 11.0)]
@@ -63,19 +63,19 @@ def test_every_dataset_has_a_release(lower: float, upper: float) -> None:
     for own in ({"noise_multiplier": "1/1000", "delta": "1/2"}, {"delta": "1/3"}):
         mechanism = made(lower=lower, upper=upper, **own)
         crowds = [data * 40 for data in EDGE_DATA]
-        for data, found in zip(
+        for data, release in zip(
             [d for d in (*EDGE_DATA, *crowds) if len(d) > 1],
             typed_releases(mechanism, [d for d in (*EDGE_DATA, *crowds) if len(d) > 1]),
             strict=True,
         ):
-            if isinstance(found, Abstained):
+            if isinstance(release, Abstained):
                 continue
             ordered = np.sort(np.clip(data, lower, upper)) / 4  # a difference may be beyond floats
             first, last = -(-len(data) // 4), -(-3 * len(data) // 4)
             apart = ordered[last - 1] - ordered[first - 1]
-            low, high = found.interval()
+            low, high = release.interval()
             assert low / 4 <= apart <= high / 4
-            assert low <= found.value <= high
+            assert low <= release.value <= high
 
 
 @pytest.mark.parametrize("step", ["17/16", "5/4", "2", "16"])
@@ -85,8 +85,8 @@ def test_distances_are_the_specs(step: str) -> None:
     query = QuartileBins(-2, 4, 0, Fraction(step))
     for n in (2, 3, 4, 5):
         for cells in combinations_with_replacement(range(-2, 5), n):
-            found = query.evaluate(View(np.array(cells, np.float64)[:, None]), NOTHING)
-            assert tuple(map(tuple, found.tolist())) == quartiles.bins(cells, -2, 4, Fraction(step))
+            bins = query.evaluate(View(np.array(cells, np.float64)[:, None]), NOTHING)
+            assert tuple(map(tuple, bins.tolist())) == quartiles.bins(cells, -2, 4, Fraction(step))
     rng = np.random.default_rng(3)
     for n in (6, 7, 40, 41):
         data = np.where(rng.random(n) < 0.3, 40.0, rng.normal(50, 40, n))
@@ -98,9 +98,9 @@ def test_distances_are_the_specs(step: str) -> None:
 @pytest.mark.parametrize("most", [1, 2, 7, 2**20, 2**51])
 @pytest.mark.parametrize("step", ["17/16", "5/4", "16"])
 def test_edges_are_the_specs(most: int, step: str) -> None:
-    found = edges_of(most, Fraction(step))
-    assert list(found) == quartiles.edges(most, Fraction(step))
-    assert found[-1] > found[-2] > most
+    edges = edges_of(most, Fraction(step))
+    assert list(edges) == quartiles.edges(most, Fraction(step))
+    assert edges[-1] > edges[-2] > most
 
 
 def test_distances_are_exact_far_out() -> None:
@@ -109,8 +109,8 @@ def test_distances_are_exact_far_out() -> None:
     query = QuartileBins(-far, far, 0, Fraction(2))
     cells = np.array([-far, -far + 1, far - 1, far])
     own = quartiles.bins(cells.tolist(), -far, far, Fraction(2))
-    found = [query.distance(cells, query.edges[key], query.edges[key + 2]) for key in dict(own)]
-    assert found == [distance for _, distance in own]
+    distances = [query.distance(cells, query.edges[key], query.edges[key + 2]) for key in dict(own)]
+    assert distances == [distance for _, distance in own]
     assert query.evaluate(View(np.zeros((1, 1))), NOTHING).tolist() == [[0, 1], [1, 1]]
 
 
@@ -132,11 +132,11 @@ def test_a_distance_passes_as_often_as_is_said() -> None:
     assert far == spec.error_bound(mechanism.parameters, Fraction(1, 20))
     data = [50.0] * (4 * far)
     assert [row[1] for row in rows(mechanism, data)] == [far, far]
-    found = estimates(mechanism, data, 5)
+    releases = estimates(mechanism, data, 5)
     for name in ("low", "high"):
-        assert len({getattr(one, name) for one in found if not isinstance(one, Abstained)}) <= 2
+        assert len({getattr(one, name) for one in releases if not isinstance(one, Abstained)}) <= 2
     expected = float(spec.abstains(mechanism.parameters, [Fraction(50)] * (4 * far)))
-    gone = sum(isinstance(one, Abstained) for one in found) / RELEASES
+    gone = sum(isinstance(one, Abstained) for one in releases) / RELEASES
     assert abs(gone - expected) < 5 * math.sqrt(expected / RELEASES)
     assert expected <= Fraction(1, 20) ** 2
     assert len(estimates(mechanism, data[4:], 6)) == RELEASES
@@ -146,8 +146,8 @@ def test_even_records_rarely_abstain_from_minimum_n_on() -> None:
     mechanism = made(noise_multiplier="1/2", delta="1e-3", lower=-1.0, upper=2.0)
     n = mechanism.minimum_n(beta="1/100")
     for count in (n, n + 1, n + 2, 3 * n):
-        found = estimates(mechanism, np.linspace(0.2, 0.8, count), count)
-        gone = [isinstance(one, Abstained) * 2.0 for one in found]
+        releases = estimates(mechanism, np.linspace(0.2, 0.8, count), count)
+        gone = [isinstance(one, Abstained) * 2.0 for one in releases]
         assert fails_at_most(gone, 1.0, 0.01)
     few = estimates(mechanism, np.linspace(0.2, 0.8, n // 4), 3)
     assert sum(isinstance(one, Abstained) for one in few) > RELEASES // 2
@@ -160,8 +160,8 @@ def test_no_loss_beyond_epsilon_where_a_bin_stays() -> None:
     crafted = [(crowd, [*crowd[1:], 4.0]), ([*crowd[1:], 0.0], crowd)]
     rare = [pair for pair in crafted if rows(mechanism, pair[0])[0][0] == 0]
     assert len(rare) == 2
-    found = largest_loss_found(mechanism, st.just(2.0), 2, crafted)
-    assert 0.45 < found <= 0.5 + 1e-9
+    loss = largest_loss_found(mechanism, st.just(2.0), 2, crafted)
+    assert 0.45 < loss <= 0.5 + 1e-9
 
 
 def test_what_passed_is_told_once() -> None:

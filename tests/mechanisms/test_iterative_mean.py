@@ -122,14 +122,14 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
         assert compare_facts(spec, mechanism, [datasets[0], *datasets[-2:]]) > 3
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-            again = mechanism.release(data, SeededBits(seed)) if seed % 3 == 0 else found
-        assert type(again) is type(found)
-        if isinstance(found, Estimate) and isinstance(again, Estimate):
-            assert np.array_equal(found.value, again.value)
-            assert np.isfinite(found.value).all()
-            assert not np.isnan(found.covariance).any()
-            assert found.count >= mechanism.at_least
+            release = mechanism.release(data, SeededBits(seed))
+            again = mechanism.release(data, SeededBits(seed)) if seed % 3 == 0 else release
+        assert type(again) is type(release)
+        if isinstance(release, Estimate) and isinstance(again, Estimate):
+            assert np.array_equal(release.value, again.value)
+            assert np.isfinite(release.value).all()
+            assert not np.isnan(release.covariance).any()
+            assert release.count >= mechanism.at_least
 
 
 def balls(mechanism: IterativeMean, t: int, batch: Transcripts) -> tuple[Floats, Floats]:
@@ -205,12 +205,12 @@ def test_a_transcript_leads_to_one_ball_whatever_its_batch() -> None:
     )
     rng = np.random.default_rng(0)
     for element in later:
-        found = element.numbers(batch).tolist()
-        assert len(set(map(tuple, found))) > 50
-        assert element.numbers(wide).tolist() == found
+        numbers = element.numbers(batch).tolist()
+        assert len(set(map(tuple, numbers))) > 50
+        assert element.numbers(wide).tolist() == numbers
         for size in (1, 7, 60):
             rows = rng.permutation(150)[:size]
-            assert element.numbers(batch.select(rows)).tolist() == [found[i] for i in rows]
+            assert element.numbers(batch.select(rows)).tolist() == [numbers[i] for i in rows]
 
 
 def test_every_ball_has_exactly_the_declared_claim() -> None:
@@ -258,16 +258,16 @@ def test_the_estimate_is_the_last_step_s_mean(parameters: tuple[int, dict[str, A
         matrix = np.eye(d) if public.matrix is None else np.array(public.matrix, dtype=float)
         moved = np.linalg.solve(matrix, offset) * float(public.cell)
         start = [float(k * balls_of.grid_step(known)) for k in ball.multiples]
-        found = mechanism.estimate(batch[i])
-        assert isinstance(found, Estimate)
-        assert found.count == pytest.approx(float(count), rel=1e-12)
-        assert np.allclose(found.value, np.array(start) + moved, rtol=1e-9, atol=0)
+        estimate = mechanism.estimate(batch[i])
+        assert isinstance(estimate, Estimate)
+        assert estimate.count == pytest.approx(float(count), rel=1e-12)
+        assert np.allclose(estimate.value, np.array(start) + moved, rtol=1e-9, atol=0)
         width = float(noise / count) * np.linalg.inv(matrix) * float(public.cell)
         square = width @ width.T
         if mechanism.adjacency is ADD:
             along = moved * float(balls_of.count_noise(known, last) / count)
             square = square + np.outer(along, along)
-        assert np.allclose(found.covariance, square, rtol=1e-9, atol=0)
+        assert np.allclose(estimate.covariance, square, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
@@ -276,8 +276,8 @@ def test_the_error_bound_fails_as_rarely_as_stated(adjacency: Adjacency, d: int)
     """120 fresh datasets of 400 records; clipping adds less than 1e-5 to the stated 1/20."""
     mechanism = mean(d, adjacency=adjacency, beta="1e-9")
     bound = float(spec.error_bound(mechanism.parameters, 400, Fraction(1, 20)))
-    found = [mechanism.release(normal(400, d, s), SeededBits(9, s)) for s in range(120)]
-    errors = [np.linalg.norm(one.value - 5) for one in found if isinstance(one, Estimate)]
+    releases = [mechanism.release(normal(400, d, s), SeededBits(9, s)) for s in range(120)]
+    errors = [np.linalg.norm(one.value - 5) for one in releases if isinstance(one, Estimate)]
     assert len(errors) == 120
     most = stats.binom.isf(1e-6, 120, 0.05)
     assert sum(error >= bound for error in errors) <= most
@@ -330,8 +330,8 @@ def test_minimum_n_is_enough_and_abstaining_is_typed(adjacency: Adjacency) -> No
         assert least == 30
         return
     batch = mechanism.law(normal(least - 20, 2)).sample(SeededBits(2), 200)
-    found = [mechanism.estimate(batch[i]) for i in range(200)]
-    assert not fails_at_most([float(isinstance(o, Abstained)) for o in found], 1.0, 1e-9)
+    releases = [mechanism.estimate(batch[i]) for i in range(200)]
+    assert not fails_at_most([float(isinstance(o, Abstained)) for o in releases], 1.0, 1e-9)
     stopped = mechanism.release(np.zeros((0, 2)), SeededBits(1))
     assert str(stopped) == "abstained: fewer than 30 records, by the last released count"
     with pytest.raises(ValueError, match="beta"):
@@ -352,9 +352,9 @@ def test_ten_thousand_columns_and_large_matrices_are_quick() -> None:
     assert isinstance(wide.release(np.ones((20, 10**4)), SeededBits(1)), Estimate)
     q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(100, 100)))
     dense = mean(100, matrix=q, adjacency=REPLACE)
-    found = dense.release(normal(20, 100), SeededBits(1))
-    assert isinstance(found, Estimate)
-    assert found.covariance.shape == (100, 100)
+    estimate = dense.release(normal(20, 100), SeededBits(1))
+    assert isinstance(estimate, Estimate)
+    assert estimate.covariance.shape == (100, 100)
     assert time.perf_counter() - start < 60
 
 
@@ -363,9 +363,9 @@ def test_ten_thousand_columns_and_large_matrices_are_quick() -> None:
 
 def test_rungs_are_the_spec_s_and_roots_are_rounded_up() -> None:
     radii = np.exp(np.random.default_rng(1).uniform(-30, 30, 2000))
-    found = heights(rungs_above(radii))
-    assert ((radii <= found) & (found <= radii * 9 / 8)).all()
-    for radius, height in zip(radii[:300].tolist(), found[:300].tolist(), strict=True):
+    rungs = heights(rungs_above(radii))
+    assert ((radii <= rungs) & (rungs <= radii * 9 / 8)).all()
+    for radius, height in zip(radii[:300].tolist(), rungs[:300].tolist(), strict=True):
         assert shrinking.rung_above(radius) == Fraction(height)
     for value in (Fraction(1), Fraction(2), Fraction(1, 3), Fraction(12), Fraction(10**30, 7)):
         assert root_up(value, 40) == shrinking.root_up(value)

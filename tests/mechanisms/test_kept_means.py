@@ -178,8 +178,8 @@ def drawn(n: int, d: int, own: dict[str, Any], seed: int) -> Floats:
     """Draw records of mean MEAN, in the data's units."""
     rng = np.random.default_rng(seed)
     root = np.linalg.cholesky(np.array(own.get("covariance", np.eye(d))))
-    found: Floats = rng.normal(size=(n, d)) @ root.T * own.get("deviations", 1.0) + MEAN[:d]
-    return found
+    records: Floats = rng.normal(size=(n, d)) @ root.T * own.get("deviations", 1.0) + MEAN[:d]
+    return records
 
 
 def size_of(off: Floats, own: dict[str, Any]) -> float:
@@ -196,7 +196,7 @@ def test_records_that_were_kept_need_their_set(world: World) -> None:
     .15."""
     _, d, kept, holds, own = world
     adjacency = (ADD, REPLACE)[WORLDS.index(world) % 2]
-    found: dict[str, list[Floats]] = {"kept": [], "mask": [], "clip": []}
+    offsets: dict[str, list[Floats]] = {"kept": [], "mask": [], "clip": []}
     ways: dict[str, dict[str, Any]] = {
         "kept": {"kept": kept},
         "mask": {},
@@ -208,9 +208,9 @@ def test_records_that_were_kept_need_their_set(world: World) -> None:
         for name, way in ways.items():
             one = made(d, adjacency=adjacency, **own | way).release(data, SeededBits(seed))
             if isinstance(one, VectorMeanEstimate):
-                found[name].append(one.value - MEAN[:d])
-    assert len(found["kept"]) == 6
-    bias = {name: size_of(np.mean(off, axis=0), own) for name, off in found.items() if off}
+                offsets[name].append(one.value - MEAN[:d])
+    assert len(offsets["kept"]) == 6
+    bias = {name: size_of(np.mean(off, axis=0), own) for name, off in offsets.items() if off}
     assert bias["kept"] < 0.06
     assert bias["clip"] > 0.15
     assert bias.get("mask", 1.0) > 0.08
@@ -230,17 +230,17 @@ def test_intervals_hold_what_the_sum_without_noise_tells(world: World) -> None:
     squares, held = [], []
     for seed in range(150):
         one = law.sample(SeededBits(seed), 1)[0]
-        found = mechanism.estimate(one)
+        estimate = mechanism.estimate(one)
         _, center = law.built_after(last, [*one.released.values()][:-1])
         truth = mechanism.estimate(transcript({**one.released, last.name: tuple(center.tolist())}))
-        assert isinstance(found, VectorMeanEstimate)
+        assert isinstance(estimate, VectorMeanEstimate)
         assert isinstance(truth, VectorMeanEstimate)
-        off = found.value - truth.value
+        off = estimate.value - truth.value
         if "covariance" in own or len({*own.get("deviations", (1,))}) > 1:
-            squares.append(float(off @ np.linalg.solve(found.covariance, off)) / d)
+            squares.append(float(off @ np.linalg.solve(estimate.covariance, off)) / d)
         else:  # stated for each column
-            squares.append(float(np.mean((off / found.standard_deviation) ** 2)))
-        low, high = found.interval(0.9)
+            squares.append(float(np.mean((off / estimate.standard_deviation) ** 2)))
+        low, high = estimate.interval(0.9)
         held.append((low <= truth.value) & (truth.value <= high))
     assert np.mean(squares) == pytest.approx(1, abs=0.25)
     assert np.mean(held) > 0.85
@@ -265,11 +265,11 @@ def test_a_covariance_is_deviations_of_whitened_records(adjacency: Adjacency, ou
             for one, rows in ((mechanism, data), (plain, images))
         )
         assert first[0].released == other[0].released
-        found, theirs = mechanism.estimate(first), plain.estimate(other)
-        assert isinstance(found, VectorMeanEstimate)
+        estimate, theirs = mechanism.estimate(first), plain.estimate(other)
+        assert isinstance(estimate, VectorMeanEstimate)
         assert isinstance(theirs, VectorMeanEstimate)
-        assert found.value == pytest.approx(public.back @ theirs.value, abs=1e-9)
-        off.append(size_of(found.value - MEAN, {"covariance": TILTED}))
+        assert estimate.value == pytest.approx(public.back @ theirs.value, abs=1e-9)
+        off.append(size_of(estimate.value - MEAN, {"covariance": TILTED}))
     predicted = float(spec.expected_error(mechanism.parameters, 1500))
     assert abs(np.mean(np.square(off)) / predicted**2 - 1) < 0.5
     ratio = mechanism.expected_error(1500) / plain.expected_error(1500)
@@ -309,10 +309,10 @@ def test_what_is_left_of_too_few_is_an_outcome() -> None:
         [[1.0], [1e308]],
     ]
     for seed, data in enumerate(datasets):
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, Abstained)
+        outcome = mechanism.release(data, SeededBits(seed))
+        assert isinstance(outcome, Abstained)
         if seed < 2:
-            assert "no mean near the released center" in found.reason
+            assert "no mean near the released center" in outcome.reason
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=[w[0] for w in WORLDS])
@@ -333,12 +333,12 @@ def test_every_transcript_has_a_typed_estimate(world: World) -> None:
         for name in names[-1:]:
             released[name] = (*released[name][:-1], abs(released[name][-1]))
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.estimate(transcript(released))
-        assert isinstance(found, (VectorMeanEstimate, Abstained))
-        kinds.add(type(found))
-        if isinstance(found, VectorMeanEstimate):
-            assert np.isfinite(found.value).all()
-            assert np.isfinite(found.covariance).all()
+            release = mechanism.estimate(transcript(released))
+        assert isinstance(release, (VectorMeanEstimate, Abstained))
+        kinds.add(type(release))
+        if isinstance(release, VectorMeanEstimate):
+            assert np.isfinite(release.value).all()
+            assert np.isfinite(release.covariance).all()
     assert Abstained in kinds
 
 
@@ -356,8 +356,8 @@ def test_a_set_that_a_ball_hardly_meets_is_an_outcome(thin: float) -> None:
     low = math.ldexp(cells, about.exponents[0])
     for total in (0, 10 * one, -10 * one, -40 * one):
         rows = {**released, "sum and count": (total, 100 * one)}
-        found = made(1, kept=(-math.inf, low + thin), at_least=1).estimate(transcript(rows))
-        assert isinstance(found, Abstained)
+        outcome = made(1, kept=(-math.inf, low + thin), at_least=1).estimate(transcript(rows))
+        assert isinstance(outcome, Abstained)
 
 
 def test_many_columns() -> None:
@@ -374,9 +374,9 @@ def test_many_columns() -> None:
         d, covariance=covariance.tolist(), kept=HalfSpace(tuple(normal), bound), noise_multiplier=1
     )
     kept = data[data @ normal <= bound]
-    found = mechanism.release(kept, SeededBits(3))
-    assert isinstance(found, VectorMeanEstimate)
-    off = found.value - 1.0
+    estimate = mechanism.release(kept, SeededBits(3))
+    assert isinstance(estimate, VectorMeanEstimate)
+    off = estimate.value - 1.0
     error = math.sqrt(off @ np.linalg.solve(covariance, off))
     plain = made(d, noise_multiplier=1).parameters
     predicted = float(spec.expected_error(plain, len(kept)))

@@ -61,9 +61,9 @@ def test_every_dataset_has_a_release(
 @each
 def test_nobody_and_equal_records_have_no_variance(kind: Any) -> None:
     for data in (np.zeros((0, 4)), np.ones((1, 4)), np.full((500, 4), 1e308)):
-        found = variance(kind, d=4).release(data, SeededBits(1))
-        assert found.value == 0.0
-        assert list(found.votes) == [0.0]
+        estimate = variance(kind, d=4).release(data, SeededBits(1))
+        assert estimate.value == 0.0
+        assert list(estimate.votes) == [0.0]
 
 
 @each
@@ -74,10 +74,10 @@ def test_normal_records_are_found_wherever_they_are(kind: Any, scale: float) -> 
     n = made.minimum_n(beta="1e-6")
     data = np.random.default_rng(5).normal(size=(n, 3)) * np.array([1, 10, 100]) * scale + 777.0
     truth = scale**2 * (10101 if kind is SumOfVariances else 10**4)
-    found = made.release(data, SeededBits(3))
-    assert 1 / 4 <= found.value / truth <= 4
+    estimate = made.release(data, SeededBits(3))
+    assert 1 / 4 <= estimate.value / truth <= 4
     shuffled = np.random.default_rng(6).permutation(data)
-    assert made.release(shuffled, SeededBits(3)) == found  # nothing depends on the order
+    assert made.release(shuffled, SeededBits(3)) == estimate  # nothing depends on the order
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -109,8 +109,8 @@ def test_no_more_misses_than_the_bound(kind: Any) -> None:
     n, rng = made.minimum_n(beta="0.05"), np.random.default_rng(7)
     values = []
     for i in range(300):
-        found = made.release(rng.normal(size=n), SeededBits(8, i))
-        values.append(found.value if isinstance(found, VarianceEstimate) else 1e9)
+        release = made.release(rng.normal(size=n), SeededBits(8, i))
+        values.append(release.value if isinstance(release, VarianceEstimate) else 1e9)
     for truth, right in ((1.0, True), (16.0, False)):
         misses = [float(not 1 / 4 <= value / truth <= 4) for value in values]
         assert fails_at_most(misses, 0.5, 0.05) is right
@@ -127,21 +127,21 @@ def test_the_threshold_and_the_groups_are_the_spec_s(
     made = variance(
         kind, noise=noise, adjacency=adjacency, noise_multiplier=multiplier, delta=delta
     )
-    found = made.estimate(transcript({"votes": (0, 10**6)}))
-    assert found.threshold == group_votes.threshold_of(made.parameters)
+    estimate = made.estimate(transcript({"votes": (0, 10**6)}))
+    assert estimate.threshold == group_votes.threshold_of(made.parameters)
     assert made.group_count == group_votes.groups_of(made.parameters)
     with mp.workdps(60):
-        surfaces = group_votes.surfaces(made.parameters, found.threshold)
+        surfaces = group_votes.surfaces(made.parameters, estimate.threshold)
         assert 0 <= real(made.claim.guarantee.delta_floor) / surfaces - 1 < mp.mpf(10) ** -12
 
 
 def test_an_estimate_reads_well() -> None:
     made = variance(groups=90, noise_multiplier=3)
-    found = made.estimate(transcript({"votes": (-1024, 30, 3, 41, 20, 41)}))
+    estimate = made.estimate(transcript({"votes": (-1024, 30, 3, 41, 20, 41)}))
     unit = 2.0**-40
-    assert found.votes == {0.0: 30, 128 * unit: 41, 2.0**41 * unit: 41}
-    assert found.value == 128 * unit  # of two that are as full, the lower
-    assert str(found) == "1.16415e-10, within a factor of 4 (41 of 90 groups)"
+    assert estimate.votes == {0.0: 30, 128 * unit: 41, 2.0**41 * unit: 41}
+    assert estimate.value == 128 * unit  # of two that are as full, the lower
+    assert str(estimate) == "1.16415e-10, within a factor of 4 (41 of 90 groups)"
     nothing = made.estimate(transcript({"votes": ()}))
     assert str(nothing).startswith("abstained: no bucket has")
 
@@ -201,8 +201,8 @@ def test_what_can_show_nothing_is_refused_before_a_draw(kind: Any) -> None:
 
 def test_a_nonfinite_record_counts_as_the_origin_when_replaced() -> None:
     made = variance(nonfinite="replace", d=2)
-    found = made.release([[np.nan, 5.0], [0.0, np.inf], [0.0, 0.0]] * 40, SeededBits(1))
-    assert found.value == 0.0
+    estimate = made.release([[np.nan, 5.0], [0.0, np.inf], [0.0, 0.0]] * 40, SeededBits(1))
+    assert estimate.value == 0.0
 
 
 @each

@@ -38,9 +38,9 @@ def made(**parameters: Any) -> LargeVariances:
 
 
 def released(mechanism: LargeVariances, data: Any, seed: int) -> LargeVariancesEstimate:
-    found = mechanism.release(data, SeededBits(seed))
-    assert isinstance(found, LargeVariancesEstimate)
-    return found
+    estimate = mechanism.release(data, SeededBits(seed))
+    assert isinstance(estimate, LargeVariancesEstimate)
+    return estimate
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -50,9 +50,9 @@ def test_every_dataset_has_a_release(adjacency: Adjacency, start: Any, cell: Any
     mechanism = made(adjacency=adjacency, cell=cell, **start)
     for data in EDGE_DATA:
         rows = np.repeat(np.array(data, np.float64).reshape(-1, 1), 3, axis=1)
-        found = mechanism.release(rows, SeededBits(1))
-        assert isinstance(found, (LargeVariancesEstimate, Abstained))
-        assert str(found)
+        release = mechanism.release(rows, SeededBits(1))
+        assert isinstance(release, (LargeVariancesEstimate, Abstained))
+        assert str(release)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -62,19 +62,19 @@ def test_columns_are_found_wherever_their_means_are(seed: int) -> None:
     mechanism = made(d=4, reports=2, n_max=9000, largest=None, delta="1e-6")
     n = mechanism.minimum_n(beta="1e-6")
     data = np.random.default_rng(seed).normal(size=(n, 4)) * deviations - 3000.0
-    found = released(mechanism, data, seed)
-    assert list(found.variances) == [0, 2]
-    for column, value in found.variances.items():
+    estimate = released(mechanism, data, seed)
+    assert list(estimate.variances) == [0, 2]
+    for column, value in estimate.variances.items():
         assert 1 / 4 <= value / deviations[column] ** 2 <= 4
-    assert deviations[1] ** 2 <= 2 * found.below
+    assert deviations[1] ** 2 <= 2 * estimate.below
     shuffled = np.random.default_rng(6).permutation(data)
-    assert released(mechanism, shuffled, seed) == found  # nothing depends on the order
+    assert released(mechanism, shuffled, seed) == estimate  # nothing depends on the order
 
 
 def test_a_column_is_reported_once_and_the_list_has_an_end() -> None:
     data = np.random.default_rng(1).normal(size=(3000, 3)) * np.array([1.0, 8.0, 8.0])
-    found = released(made(reports=3, n_max=3000, largest=64), data, 2)
-    assert list(found.variances) == [1, 2, 0]
+    estimate = released(made(reports=3, n_max=3000, largest=64), data, 2)
+    assert list(estimate.variances) == [1, 2, 0]
     short = released(made(reports=3, n_max=3000, largest=64, depth=2), data, 2)
     assert list(short.variances) == [1, 2]
     assert short.below == 16.0

@@ -117,11 +117,11 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
     assert compare_facts(spec, mechanism, datasets[-2:]) > 40
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, (LocationScaleEstimate, Abstained))
-        if isinstance(found, LocationScaleEstimate):
-            assert all(map(math.isfinite, (*found.value, *found.spread, *found.sampling)))
-            assert result_from(found.to_dict()) == found
+            release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, (LocationScaleEstimate, Abstained))
+        if isinstance(release, LocationScaleEstimate):
+            assert all(map(math.isfinite, (*release.value, *release.spread, *release.sampling)))
+            assert result_from(release.to_dict()) == release
 
 
 @pytest.mark.parametrize(("family", "ranges", "truth"), FAMILIES, ids=IDS)
@@ -141,11 +141,11 @@ def test_errors_are_the_predicted_ones(
     law, errors, values = family.standard(*truth), [], []
     for seed in range(12):
         data = family.sample(*law, 8000, np.random.default_rng(seed))
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, LocationScaleEstimate)
-        errors.append(((found.location - law[0]) / law[1], math.log(found.scale / law[1])))
-        values.append(found)
-        assert found.value == pytest.approx(family.textbook(found.location, found.scale))
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, LocationScaleEstimate)
+        errors.append(((estimate.location - law[0]) / law[1], math.log(estimate.scale / law[1])))
+        values.append(estimate)
+        assert estimate.value == pytest.approx(family.textbook(estimate.location, estimate.scale))
     predicted = np.array(spec.expected_errors(mechanism.parameters, 8000, law), float)
     squares = np.square(errors).mean(axis=0)
     assert (predicted**2 / 20 < squares).all()
@@ -167,13 +167,13 @@ def test_intervals_hold_the_truth() -> None:
     held = np.zeros(2)
     for seed in range(30):
         data = np.random.default_rng(seed).normal(7.0, 3.0, 4000)
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, LocationScaleEstimate)
-        ends = found.interval(sampling=True)
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, LocationScaleEstimate)
+        ends = estimate.interval(sampling=True)
         held += [low < true < high for (low, high), true in zip(ends, (7.0, 3.0), strict=True)]
-        assert all(a < b < c < d for (a, d), (b, c) in zip(ends, found.interval(), strict=True))
+        assert all(a < b < c < d for (a, d), (b, c) in zip(ends, estimate.interval(), strict=True))
         with pytest.raises(ValueError, match="level"):
-            found.interval(1)
+            estimate.interval(1)
     assert (held > 22).all()
 
 
@@ -194,16 +194,16 @@ def test_records_that_were_kept_need_the_mask(
         mechanism = LocationScale.calibrated_for(
             STRICT, adjacency=adjacency, family=family, ranges=ranges, **how
         )
-        found = mechanism.release(kept, SeededBits(3))
-        assert isinstance(found, LocationScaleEstimate)
+        estimate = mechanism.release(kept, SeededBits(3))
+        assert isinstance(estimate, LocationScaleEstimate)
         if right:
             truth = family.textbook(*law)
             for value, true, *deviations in zip(
-                found.value, truth, found.spread, found.sampling, strict=True
+                estimate.value, truth, estimate.spread, estimate.sampling, strict=True
             ):
                 assert abs(value - true) < 5 * math.hypot(*deviations)
         else:
-            assert (law[0] - found.location) / law[1] > 1 / 4
+            assert (law[0] - estimate.location) / law[1] > 1 / 4
 
 
 def test_top_coded_records_at_the_cap_count_as_cut() -> None:
@@ -220,10 +220,10 @@ def test_top_coded_records_at_the_cap_count_as_cut() -> None:
         outside="mask",
         kept=(math.nextafter(8.0, 9), 55.0),
     )
-    found = mechanism.release(data, SeededBits(1))
-    assert isinstance(found, LocationScaleEstimate)
-    assert abs(found.value[0] - 3.5) < 0.05
-    assert abs(found.value[1] - 0.6) < 0.05
+    estimate = mechanism.release(data, SeededBits(1))
+    assert isinstance(estimate, LocationScaleEstimate)
+    assert abs(estimate.value[0] - 3.5) < 0.05
+    assert abs(estimate.value[1] - 0.6) < 0.05
     near = dataclasses.replace(mechanism, ranges=((2.5, 3.5), (0.5, 2.0)))
     edges = near._frames().edges(near._frame((0, 0))[1])
     assert (edges[0], edges[-1]) == (math.nextafter(8.0, 9), 55.0)
@@ -252,11 +252,11 @@ def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
         STRICT, adjacency=ADD, family=_Silent(), ranges=((-1e4, 1e4), (0.1, 100))
     )
     data = np.random.default_rng(4).laplace(300.0, 5.0, 16_000)
-    found = mechanism.release(data, SeededBits(1))
-    assert isinstance(found, LocationScaleEstimate)
-    assert found.family == "_Silent"
-    assert abs(found.value[0] - 300) < 5 * 0.07
-    assert abs(found.value[1] - 5) < 5 * 0.06
+    estimate = mechanism.release(data, SeededBits(1))
+    assert isinstance(estimate, LocationScaleEstimate)
+    assert estimate.family == "_Silent"
+    assert abs(estimate.value[0] - 300) < 5 * 0.07
+    assert abs(estimate.value[1] - 5) < 5 * 0.06
 
 
 class _Spy:
@@ -310,12 +310,12 @@ def test_a_family_s_own_numbers_never_meet_the_data(
     data = np.random.default_rng(3).normal(0.5, 1.0, 2000)
     _Spy.seen.clear()
     spying = made(family=_Spying(as_array), adjacency=REPLACE, outside=outside)
-    found = spying.release(data, SeededBits(4))
+    estimate = spying.release(data, SeededBits(4))
     assert not [one for one in _Spy.seen if np.size(one) == 2000]  # type: ignore[arg-type]
     plain = made(adjacency=REPLACE, outside=outside).release(data, SeededBits(4))
-    assert isinstance(found, LocationScaleEstimate)
+    assert isinstance(estimate, LocationScaleEstimate)
     assert isinstance(plain, LocationScaleEstimate)
-    assert found.value == plain.value
+    assert estimate.value == plain.value
 
 
 @dataclass(frozen=True)
@@ -344,10 +344,10 @@ def test_far_laws(location: float, scale: float, outside: Literal["clip", "mask"
     mechanism = made(ranges=ranges, outside=outside, adjacency=REPLACE)
     for seed in range(2):
         data = np.random.default_rng(seed).normal(location, scale, 4000)
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, LocationScaleEstimate)
-        assert abs(found.location - location) < 6 * 1.3 * scale / math.sqrt(4000)
-        assert abs(math.log(found.scale / scale)) < 6 * 1.3 / math.sqrt(4000)
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, LocationScaleEstimate)
+        assert abs(estimate.location - location) < 6 * 1.3 * scale / math.sqrt(4000)
+        assert abs(math.log(estimate.scale / scale)) < 6 * 1.3 / math.sqrt(4000)
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
@@ -360,15 +360,15 @@ def test_what_is_no_law_is_an_outcome(
     """
     mechanism = made(adjacency=adjacency, outside=outside)
     for data in ([3.0] * 3000, [-900.0] * 1500 + [900.0] * 1500):
-        found = mechanism.release(data, SeededBits(1))
-        assert isinstance(found, (Abstained, LocationScaleEstimate))
-        if isinstance(found, LocationScaleEstimate):
-            assert all(map(math.isfinite, (*found.value, *found.spread)))
+        release = mechanism.release(data, SeededBits(1))
+        assert isinstance(release, (Abstained, LocationScaleEstimate))
+        if isinstance(release, LocationScaleEstimate):
+            assert all(map(math.isfinite, (*release.value, *release.spread)))
     assert isinstance(mechanism.release([3.0] * 3000, SeededBits(1)), Abstained)
     if adjacency is ADD:
-        found = mechanism.release([], SeededBits(1))
-        assert isinstance(found, Abstained)
-        assert "fewer than 100 records" in found.reason
+        release = mechanism.release([], SeededBits(1))
+        assert isinstance(release, Abstained)
+        assert "fewer than 100 records" in release.reason
 
 
 def test_moments_that_no_law_near_has_are_an_outcome() -> None:
@@ -379,25 +379,25 @@ def test_moments_that_no_law_near_has_are_an_outcome() -> None:
         if stage.name.startswith(("side", "spread")):
             released[stage.name] = (0,)
     for totals in ((10**7 * unit, 0), (0, -(10**7) * unit), (0, 10**9 * unit)):
-        found = mechanism.estimate(transcript(released | {"moments": totals}))
-        assert isinstance(found, Abstained)
-        assert "no law near" in found.reason
+        outcome = mechanism.estimate(transcript(released | {"moments": totals}))
+        assert isinstance(outcome, Abstained)
+        assert "no law near" in outcome.reason
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_a_budget_is_met_and_errors_are_told(adjacency: Adjacency) -> None:
     for outside in ("clip", "mask"):
-        found = LocationScale.for_budget(
+        mechanism = LocationScale.for_budget(
             STRICT, adjacency=adjacency, family=NormalFamily(), ranges=WIDE, outside=outside
         )
-        assert found.claim.guarantee == STRICT
+        assert mechanism.claim.guarantee == STRICT
         with pytest.raises(ValueError, match="give parameters="):
-            found.expected_error(1000)
-        assert found.expected_error(1, parameters=(0.0, 1.0)) == math.inf
-        n = found.records_for(0.01, parameters=(0.0, 1.0), which=1)
-        assert found.expected_error(n, parameters=(0.0, 1.0), which=1) <= 0.01
-        least = found.minimum_n()
-        assert found.least() <= least < 1.3 * found.least()
+            mechanism.expected_error(1000)
+        assert mechanism.expected_error(1, parameters=(0.0, 1.0)) == math.inf
+        n = mechanism.records_for(0.01, parameters=(0.0, 1.0), which=1)
+        assert mechanism.expected_error(n, parameters=(0.0, 1.0), which=1) <= 0.01
+        least = mechanism.minimum_n()
+        assert mechanism.least() <= least < 1.3 * mechanism.least()
 
 
 def test_order_of_rows_does_not_matter() -> None:

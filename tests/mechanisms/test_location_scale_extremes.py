@@ -66,8 +66,8 @@ def test_kept_intervals_far_from_the_search_or_short_are_an_outcome(
     for seed, data in enumerate(datasets):
         with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
             warnings.simplefilter("error")
-            found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, (Abstained, LocationScaleEstimate))
+            release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, (Abstained, LocationScaleEstimate))
 
 
 def test_intervals_and_steps_are_finite_at_the_largest_floats() -> None:
@@ -96,9 +96,9 @@ def test_parameters_beyond_the_floats_are_an_outcome(family: Any) -> None:
         released[name] = tuple(int(s * 2**12 * 10**6 * UNIT / scale) for s in shares)
     with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
         warnings.simplefilter("error")
-        found = mechanism.estimate(transcript(released))
-    assert isinstance(found, Abstained)
-    assert "parameters beyond the floats" in found.reason
+        outcome = mechanism.estimate(transcript(released))
+    assert isinstance(outcome, Abstained)
+    assert "parameters beyond the floats" in outcome.reason
     assert mechanism.expected_error(10**6, parameters=(1.7e308, 0.01)) == math.inf
 
 
@@ -153,10 +153,10 @@ def test_what_a_family_gives_beyond_its_range_is_an_outcome(wrong: str, outside:
     data = np.random.default_rng(0).normal(0.9, 1.0, 900)
     mechanism = made(family=Odd(wrong), outside=outside)
     with np.errstate(all="raise", under="ignore"):
-        found = mechanism.release(data, SeededBits(1))
-    assert isinstance(found, (Abstained, LocationScaleEstimate))
+        release = mechanism.release(data, SeededBits(1))
+    assert isinstance(release, (Abstained, LocationScaleEstimate))
     if wrong == "textbook":
-        assert isinstance(found, Abstained)
+        assert isinstance(release, Abstained)
 
 
 WORLDS: list[dict[str, Any]] = [

@@ -26,9 +26,9 @@ def lengths(mechanism: RescaledMean, data: Any, inverse: Any, size: int = 100) -
     batch = mechanism.law(data).sample(SeededBits(7), size)
     squares = []
     for i in range(size):
-        found = mechanism.estimate(batch[i])
-        assert not isinstance(found, Abstained)
-        off = found.value - data.mean(axis=0)
+        estimate = mechanism.estimate(batch[i])
+        assert not isinstance(estimate, Abstained)
+        off = estimate.value - data.mean(axis=0)
         squares.append(off @ inverse @ off)
     return float(np.sqrt(np.mean(squares)))
 
@@ -45,11 +45,11 @@ def test_noise_is_as_long_as_the_spec_says_and_half_of_that_for_the_euclidean_no
     assert own.claim == other.claim
     assert own.matrix == tuple(v * v for v in VARIANCES)
     told = float(spec.mahalanobis_error(own.parameters, N))
-    found = lengths(own, data, inverse)
-    assert abs(found / told - 1) < 0.15
-    assert 2 * found < 1.15 * lengths(other, data, inverse)
+    length = lengths(own, data, inverse)
+    assert abs(length / told - 1) < 0.15
+    assert 2 * length < 1.15 * lengths(other, data, inverse)
     rate = float(spec.adaptive_mean_rate(N, D, 1, BUDGET.delta))
-    assert rate / 2 < found < float(spec.stable_mean_noise(N, D, 1, BUDGET.delta)) / 5
+    assert rate / 2 < length < float(spec.stable_mean_noise(N, D, 1, BUDGET.delta)) / 5
 
 
 @pytest.mark.parametrize("kappa", [1.0, 1e3, 1e6])

@@ -104,11 +104,11 @@ def _attacked(n: int, k: int, rng: np.random.Generator) -> Floats:
     """Inliers in a disc of diameter 4, the radius of friends; k others in clumps: at its rim,
     just within or beyond reach of some of it, or far away."""
     angles, lengths = rng.uniform(0, 2 * np.pi, n), 1.999 * rng.choice([0.1, 0.7, 1], n)
-    found: Floats = lengths[:, np.newaxis] * np.column_stack([np.cos(angles), np.sin(angles)])
+    points: Floats = lengths[:, np.newaxis] * np.column_stack([np.cos(angles), np.sin(angles)])
     clumps = rng.normal(size=(3, 2))
     clumps *= (rng.choice([2, 4, 5.9, 6.1, 1e6], 3) / np.linalg.norm(clumps, axis=1))[:, np.newaxis]
-    found[:k] = clumps[rng.integers(0, 3, k)]
-    return found
+    points[:k] = clumps[rng.integers(0, 3, k)]
+    return points
 
 
 @pytest.mark.parametrize("full", EVERY, ids=str)
@@ -122,13 +122,13 @@ def test_agreement_and_center_are_as_sure_as_stated_at_the_limit(full: Fraction 
         data = _attacked(n, k, rng)
         mapped = Images(ingest(data, made.domain), made.core().nearness)
         if full is None:
-            found, (sums, total) = degree_weights.agreement_of(mapped), mapped.weighted_sum
+            agreement, (sums, total) = degree_weights.agreement_of(mapped), mapped.weighted_sum
         else:
-            found, (sums, total) = soft_core.agreement_of(mapped, full), mapped.soft_sum(full)
+            agreement, (sums, total) = soft_core.agreement_of(mapped, full), mapped.soft_sum(full)
         sure = outliers.sure_agreement(n, n - k, full)
         rounding = 0 if full is None else 2 / (2 * full - 1)
-        assert found >= sure >= math.floor(n * sure_share(gamma, full) - rounding)
-        least = min(least, found - sure)
+        assert agreement >= sure >= math.floor(n * sure_share(gamma, full) - rounding)
+        least = min(least, agreement - sure)
         if outliers.sure_weight(n, n - k, full):
             center = np.array([float(Fraction(one, total)) for one in sums]) * made.radius / 2**20
             spread, radius = Fraction(4), Fraction(CELLS)  # of a disc's mean, at most its diameter
@@ -150,9 +150,9 @@ def test_the_error_bound_holds_with_more_outliers(at: float, full: str, gamma: s
     data = np.concatenate([inliers, np.full((outside, 2), at) * (1.0, 0.0)])
     beta = Fraction(1, 20)
     bound = float(spec.error_bound(made.parameters, 600, beta, Fraction(3)))
-    found = estimates(made, data, 3, 1000)
-    assert all(isinstance(one, Estimate) for one in found)
-    errors = [float(np.linalg.norm(one.value - inliers.mean(axis=0))) for one in found]
+    releases = estimates(made, data, 3, 1000)
+    assert all(isinstance(one, Estimate) for one in releases)
+    errors = [float(np.linalg.norm(one.value - inliers.mean(axis=0))) for one in releases]
     assert fails_at_most(errors, bound, float(beta))
 
 

@@ -51,9 +51,9 @@ CLAMPED = np.clip(DATA, LOW, HIGH)
 
 
 def released(mechanism: MomentMatrix, data: Any = DATA, seed: int = 3) -> MomentMatrixEstimate:
-    found = mechanism.release(data, SeededBits(seed))
-    assert isinstance(found, MomentMatrixEstimate)
-    return found
+    estimate = mechanism.release(data, SeededBits(seed))
+    assert isinstance(estimate, MomentMatrixEstimate)
+    return estimate
 
 
 @pytest.fixture(
@@ -65,8 +65,8 @@ def drawn(request: pytest.FixtureRequest) -> list[MomentMatrixEstimate]:
     of = 2 if noise == "gaussian" else "1/2"
     mechanism = matrix(adjacency=adjacency, noise=noise, noise_multiplier=of)
     batch = mechanism.law(DATA).sample(SeededBits(5), DRAWS)
-    found = [mechanism.estimate(batch[i]) for i in range(DRAWS)]
-    return [one for one in found if isinstance(one, MomentMatrixEstimate)]
+    releases = [mechanism.estimate(batch[i]) for i in range(DRAWS)]
+    return [one for one in releases if isinstance(one, MomentMatrixEstimate)]
 
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -104,36 +104,36 @@ def test_no_bit_is_drawn_for_refused_data() -> None:
 def test_every_dataset_has_a_result(adjacency: Adjacency, radius: float | None) -> None:
     own: dict[str, Any] = {"lower": (-1.0, -2.0), "upper": (1.0, 3.0), "radius": radius}
     mechanism = matrix(adjacency=adjacency, **own)
-    for found in typed_releases(mechanism, edge_rows()):
-        if isinstance(found, Abstained):
-            assert found.reason == "fewer than 1 records, by the released count"
+    for release in typed_releases(mechanism, edge_rows()):
+        if isinstance(release, Abstained):
+            assert release.reason == "fewer than 1 records, by the released count"
             continue
-        for array in (found.mean, found.covariance, found.covariance_deviation):
+        for array in (release.mean, release.covariance, release.covariance_deviation):
             assert np.isfinite(array).all()
-        assert np.linalg.eigvalsh(found.covariance).min() > -1e-9
-        fit = found.regression(1)
+        assert np.linalg.eigvalsh(release.covariance).min() > -1e-9
+        fit = release.regression(1)
         assert np.isfinite(fit.predict(np.array([[1e308], [-1e308], [0.0]]))).all()
-        assert np.isfinite(found.principal_components(2).value).all()
+        assert np.isfinite(release.principal_components(2).value).all()
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_without_noise_it_is_numpy(adjacency: Adjacency) -> None:
-    found = released(matrix(adjacency=adjacency, noise_multiplier=TINY))
-    assert found.count == pytest.approx(len(DATA), rel=1e-6)
-    assert np.allclose(found.mean, CLAMPED.mean(axis=0), rtol=1e-4)
-    assert np.allclose(found.covariance, np.cov(CLAMPED.T, bias=True), rtol=1e-4)
-    fit, least = found.regression(2), np.column_stack([CLAMPED[:, :2], np.ones(len(DATA))])
+    estimate = released(matrix(adjacency=adjacency, noise_multiplier=TINY))
+    assert estimate.count == pytest.approx(len(DATA), rel=1e-6)
+    assert np.allclose(estimate.mean, CLAMPED.mean(axis=0), rtol=1e-4)
+    assert np.allclose(estimate.covariance, np.cov(CLAMPED.T, bias=True), rtol=1e-4)
+    fit, least = estimate.regression(2), np.column_stack([CLAMPED[:, :2], np.ones(len(DATA))])
     expected, rest = np.linalg.lstsq(least, CLAMPED[:, 2], rcond=None)[:2]
     assert np.allclose([*fit.value, fit.intercept], expected, rtol=1e-3)
     assert fit.residual_deviation == pytest.approx(np.sqrt(rest[0] / len(DATA)), rel=1e-3)
     predicted = np.clip(least @ expected, LOW[2], HIGH[2])
     assert np.allclose(fit.predict(CLAMPED[:, :2]), predicted, atol=1e-3)
-    both = found.regression([2, 0], [1])
+    both = estimate.regression([2, 0], [1])
     assert both.value.shape == (2, 1)
     for t, column in enumerate((2, 0)):
-        assert np.allclose(both.value[t], found.regression(column, [1]).value)
+        assert np.allclose(both.value[t], estimate.regression(column, [1]).value)
     values, vectors = np.linalg.eigh(np.cov(CLAMPED.T, bias=True))
-    axes = found.principal_components(2)
+    axes = estimate.principal_components(2)
     assert np.allclose(np.abs(axes.value @ vectors[:, ::-1][:, :2]), np.eye(2), atol=1e-3)
     assert np.allclose(axes.variances, values[::-1][:2], rtol=1e-3)
     assert np.allclose(axes.shares, values[::-1][:2] / values.sum(), rtol=1e-3)
@@ -141,17 +141,17 @@ def test_without_noise_it_is_numpy(adjacency: Adjacency) -> None:
 
 
 def test_a_ridge_is_added_to_the_variances() -> None:
-    found = released(matrix(noise_multiplier=TINY))
-    z = (CLAMPED - found.middle) / found.half
+    estimate = released(matrix(noise_multiplier=TINY))
+    z = (CLAMPED - estimate.middle) / estimate.half
     z = z - z.mean(axis=0)
     covariance = z.T @ z / len(z)
     expected = np.linalg.solve(covariance[:2, :2] + np.eye(2) / 10, covariance[:2, 2])
-    fit = found.regression(2, ridge="1/10")
-    assert np.allclose(fit.value, expected * found.half[2] / found.half[:2], rtol=1e-3)
+    fit = estimate.regression(2, ridge="1/10")
+    assert np.allclose(fit.value, expected * estimate.half[2] / estimate.half[:2], rtol=1e-3)
     assert np.abs(fit.bias).max() > 0.1
     for bad in (-1, "x"):
         with pytest.raises(ValueError, match="ridge"):
-            found.regression(2, ridge=bad)
+            estimate.regression(2, ridge=bad)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +169,10 @@ def test_there_are_as_many_components_as_columns(k: int) -> None:
         released(matrix()).principal_components(k)
 
 
-def ratio(found: list[Any], stated: Any) -> Any:
+def ratio(samples: list[Any], stated: Any) -> Any:
     """Measured over stated deviation, of 1000 draws: within 12% with probability 1 - 1e-7 (5.4
     deviations)."""
-    return np.std(np.array(found), axis=0) / stated
+    return np.std(np.array(samples), axis=0) / stated
 
 
 def test_the_noise_is_the_stated_one(drawn: list[MomentMatrixEstimate]) -> None:
@@ -328,9 +328,9 @@ def test_laplace_noise_is_pure_and_less_for_few_columns(adjacency: Adjacency) ->
 def test_what_is_replaced_counts_in_the_number_alone() -> None:
     holes = np.full((50, 3), np.nan)
     own: dict[str, Any] = {"nonfinite": "replace", "noise_multiplier": TINY}
-    found = released(matrix(**own), holes)
-    assert np.allclose(found.value[1:, 1:], 0, atol=1e-3)
-    assert found.count == pytest.approx(50)
+    estimate = released(matrix(**own), holes)
+    assert np.allclose(estimate.value[1:, 1:], 0, atol=1e-3)
+    assert estimate.count == pytest.approx(50)
 
 
 def test_the_released_count_decides_whether_there_is_an_estimate() -> None:
@@ -346,11 +346,11 @@ def test_the_released_count_decides_whether_there_is_an_estimate() -> None:
 
 
 def test_huge_noise_stays_finite() -> None:
-    found = matrix(noise_multiplier="1e400").estimate(transcript({"moments": (1 << 60,) * 10}))
-    assert isinstance(found, MomentMatrixEstimate)
+    estimate = matrix(noise_multiplier="1e400").estimate(transcript({"moments": (1 << 60,) * 10}))
+    assert isinstance(estimate, MomentMatrixEstimate)
     with np.errstate(all="raise", under="ignore"):
-        assert np.isfinite(found.covariance).all()
-        assert np.isfinite(found.regression(0).value).all()
+        assert np.isfinite(estimate.covariance).all()
+        assert np.isfinite(estimate.regression(0).value).all()
 
 
 def test_many_columns_are_quick_and_their_sums_exact() -> None:
@@ -358,6 +358,6 @@ def test_many_columns_are_quick_and_their_sums_exact() -> None:
     rng = np.random.default_rng(2)
     data = rng.integers(-8, 9, (60, 200)) / 8.0
     wide = matrix(lower=(-1.0,) * 200, upper=(1.0,) * 200, noise_multiplier=TINY)
-    found = released(wide, data)
-    assert np.allclose(found.value[1:, 1:], data.T @ data, atol=1e-2)
-    assert isinstance(found.regression(0, list(range(1, 9))).value[0], float)
+    estimate = released(wide, data)
+    assert np.allclose(estimate.value[1:, 1:], data.T @ data, atol=1e-2)
+    assert isinstance(estimate.regression(0, list(range(1, 9))).value[0], float)

@@ -134,11 +134,11 @@ def test_the_check_for_drawn_bits_can_fail() -> None:
 @pytest.mark.parametrize("multiplier", ["1/3", "1", "7/2", "1e6", "1e300"])
 def test_the_estimate_is_the_released_count_and_its_stated_deviation(multiplier: str) -> None:
     mechanism = count(noise_multiplier=multiplier)
-    found = mechanism.estimate(transcript({"count": (-17,)}))
-    assert isinstance(found, CountEstimate)
-    assert found.value == -17
+    noisy = mechanism.estimate(transcript({"count": (-17,)}))
+    assert isinstance(noisy, CountEstimate)
+    assert noisy.value == -17
     with mp.workdps(700):  # 1 - exp(-1e-300) needs its digits
-        assert abs(found.standard_deviation / spec.expected_error(mechanism.parameters) - 1) < 1e-12
+        assert abs(noisy.standard_deviation / spec.expected_error(mechanism.parameters) - 1) < 1e-12
 
 
 @pytest.mark.parametrize("multiplier", ["1e310", "1e330"])
@@ -161,10 +161,10 @@ def test_the_error_is_the_predicted_one(
     right = count(noise_multiplier=multiplier, within=within, noise=noise)
     wrong = replace(right, noise_multiplier=right.noise_multiplier * Fraction(13, 10))
     predicted = float(spec.expected_error(right.parameters))
-    errors = [found.value - 20 for found in estimates(right, data, 1)]
+    errors = [noisy.value - 20 for noisy in estimates(right, data, 1)]
     assert mean_square_fits(errors, predicted)
     assert not mean_square_fits(
-        [found.value - 20 for found in estimates(wrong, data, 2)], predicted
+        [noisy.value - 20 for noisy in estimates(wrong, data, 2)], predicted
     )
     # Unbiased: the mean of 4000 has sd predicted / 63; 6 sd have probability below 1e-8 (normal).
     assert abs(float(np.mean(errors))) < 6 * predicted / RELEASES**0.5
@@ -175,7 +175,7 @@ def test_the_error_is_the_predicted_one(
 def test_the_error_bound_fails_as_rarely_as_stated(beta: str, noise: str) -> None:
     mechanism = count(noise_multiplier=5, noise=noise)
     bound = float(spec.error_bound(mechanism.parameters, Fraction(beta)))
-    errors = [found.value for found in estimates(mechanism, [], 3)]
+    errors = [noisy.value for noisy in estimates(mechanism, [], 3)]
     assert fails_at_most(errors, bound, float(Fraction(beta)))
     assert not fails_at_most(errors, bound / 2, float(Fraction(beta)))
 
@@ -207,13 +207,13 @@ def test_replacing_a_record_loses_no_more_than_claimed() -> None:
 def test_gaussian_noise_claims_gaussian_privacy_and_says_its_law() -> None:
     mechanism = NoisyCount.for_budget(GaussianDP("1/2"), adjacency=ADD, noise="gaussian")
     assert mechanism.claim.guarantee == GaussianDP("1/2")
-    found = mechanism.estimate(transcript({"count": (40,)}))
-    assert isinstance(found, CountEstimate)
-    assert found.noise == "gaussian"
-    low, high = found.interval(0.95)
+    noisy = mechanism.estimate(transcript({"count": (40,)}))
+    assert isinstance(noisy, CountEstimate)
+    assert noisy.noise == "gaussian"
+    low, high = noisy.interval(0.95)
     # 1.96 * 2 records, rounded up to whole ones; Laplace noise of that deviation would say 4.2.
     assert (low, high) == (36, 44)
-    assert result_from(found.to_dict()) == found
+    assert result_from(noisy.to_dict()) == noisy
 
 
 @pytest.mark.parametrize("multiplier", ["1/1025", "2e14"])

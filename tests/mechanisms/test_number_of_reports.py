@@ -44,9 +44,9 @@ def test_it_names_what_the_variances_suggest(variances: list[float], numbers: se
     alike."""
     d, rng = len(variances), np.random.default_rng(8)
     data = 1e6 + rng.normal(size=(300 * 60, d)) * np.sqrt(variances)
-    found: Any = _made(d).release(data, SeededBits(4))
-    assert found.reports in numbers
-    assert str(found).startswith(f"{found.reports} (")
+    estimate: Any = _made(d).release(data, SeededBits(4))
+    assert estimate.reports in numbers
+    assert str(estimate).startswith(f"{estimate.reports} (")
 
 
 def test_numbers_are_exact_powers_of_4_and_those_of_the_spec() -> None:

@@ -86,11 +86,11 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
         assert compare_facts(spec, mechanism, datasets) > 3
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, ProductEstimate)
-        assert result_from(found.to_dict()) == found
-        assert ((found.value > 0) & (found.value < 1)).all()
-        assert np.isfinite(found.log_odds).all()
+            estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, ProductEstimate)
+        assert result_from(estimate.to_dict()) == estimate
+        assert ((estimate.value > 0) & (estimate.value < 1)).all()
+        assert np.isfinite(estimate.log_odds).all()
 
 
 def released(mechanism: PartitionedProduct, n: int, rng: np.random.Generator) -> Transcripts:
@@ -167,9 +167,9 @@ def test_even_bits_are_settled_in_the_first_round() -> None:
     share = data[1 :: mechanism.blocks].mean(axis=0)
     squares = 0.0
     for seed in range(200):
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, ProductEstimate)
-        squares += float(((found.value - share) ** 2).sum())
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, ProductEstimate)
+        squares += float(((estimate.value - share) ** 2).sum())
     parameters = {"d": 8, "failure": Fraction(1, 10), "noise_multiplier": Fraction(1)}
     whole = squares / float(spec.noise_error(parameters, 8000)) ** 2 * 8
     assert mechanism.expected_error(8000) == pytest.approx(
@@ -185,8 +185,8 @@ def test_two_stages_on_all_records_are_better() -> None:
     rng = np.random.default_rng(7)
     data = (rng.random((8000, 400)) < DECAYING) * 1.0
     errors: dict[Any, list[float]] = {PartitionedProduct: [], ProductDistribution: []}
-    for kind, found in errors.items():
+    for kind, entropies in errors.items():
         mechanism = kind.for_budget(GaussianDP(1), adjacency=REPLACE, d=400)
         for seed in range(5):
-            found.append(entropy(DECAYING, mechanism.release(data, SeededBits(seed)).value))
+            entropies.append(entropy(DECAYING, mechanism.release(data, SeededBits(seed)).value))
     assert 5 * max(errors[ProductDistribution]) < min(errors[PartitionedProduct])

@@ -55,13 +55,13 @@ def test_every_cell_is_possible_for_both_neighbors() -> None:
     stage = mechanism.plan()[0]
     for data in ([], [3.3], [3.3, 3.3], [3.3, 1e308, 5e-324, 7.7, -1e308]):
         law = mechanism.law(data)
-        found = stage.noise.log_probability(cells, law.center(stage.query))  # type: ignore[union-attr]
-        assert np.isfinite(found).all()
-        assert abs(np.exp(found).sum() - 1) < 1e-12
+        log_masses = stage.noise.log_probability(cells, law.center(stage.query))  # type: ignore[union-attr]
+        assert np.isfinite(log_masses).all()
+        assert abs(np.exp(log_masses).sum() - 1) < 1e-12
 
 
 def test_nobody_is_uniform() -> None:
-    values = [found.value for found in estimates(quantile(), [], 1)]
+    values = [point.value for point in estimates(quantile(), [], 1)]
     # Kolmogorov: a distance beyond 0.05 for 4000 draws has probability below 2 exp(-20) < 1e-8.
     distances = np.abs(np.sort(values) / 100 - np.arange(1, 4001) / 4000)
     assert distances.max() < 0.05
@@ -76,15 +76,15 @@ def test_the_ends_and_the_middle_are_where_they_should_be(
     probability below 1e-6. At the ends every cell beyond the records is as good."""
     mechanism = quantile(adjacency=adjacency, quantile=p, noise_multiplier="1/20")
     assert spec.error_bound(mechanism.parameters, Fraction(1, 10**6)) < 3
-    for found in estimates(mechanism, np.arange(20.5, 80.0), 2, 40):
-        assert where[0] <= found.value <= where[1]
+    for point in estimates(mechanism, np.arange(20.5, 80.0), 2, 40):
+        assert where[0] <= point.value <= where[1]
 
 
 def rank_errors(mechanism: PrivateQuantile, data: np.ndarray, seed: int, size: int) -> list[float]:
     """Return rank errors of released values, in records, for records no two of which share a
     cell."""
     ordered, p = np.sort(data), float(mechanism.quantile)
-    values = [found.value for found in estimates(mechanism, data, seed, size)]
+    values = [point.value for point in estimates(mechanism, data, seed, size)]
     return [abs(float(np.searchsorted(ordered, value)) - p * len(data)) for value in values]
 
 
@@ -113,7 +113,7 @@ def test_the_rank_error_is_within_its_bound(parameters: dict[str, Any]) -> None:
 def test_all_sizes_of_data_and_grids(n: int, bits: int) -> None:
     mechanism = quantile(cell=Fraction(1, 2 ** (bits - 7)), noise_multiplier="1/4")
     data = np.linspace(30.0, 70.0, n)
-    values = [found.value for found in estimates(mechanism, data, 5, 40)]
+    values = [point.value for point in estimates(mechanism, data, 5, 40)]
     assert all(0 <= value <= 100 for value in values)
     if n > 2:  # by the error bound, at most 24 + 0.5 of 10^5 ranks but for 1e-6
         bound = float(spec.error_bound(mechanism.parameters, Fraction(1, 40 * 10**6)))
@@ -131,8 +131,8 @@ def test_ties_give_the_tied_value(p: str, n: int, adjacency: Adjacency) -> None:
     mechanism, share = quantile(adjacency=adjacency, quantile=p), min(Fraction(p), 1 - Fraction(p))
     assert spec.error_bound(mechanism.parameters, Fraction(1, 10**9)) < n * share - 1
     for data in ([50.0] * n, [3.0, *[50.0] * n, 99.0]):
-        assert {found.value for found in estimates(mechanism, data, 6, 400)} == {50.0}
-    assert 50.0 not in {found.value for found in estimates(mechanism, [50.0] * (n // 100), 6, 400)}
+        assert {point.value for point in estimates(mechanism, data, 6, 400)} == {50.0}
+    assert 50.0 not in {point.value for point in estimates(mechanism, [50.0] * (n // 100), 6, 400)}
 
 
 BAD_PARAMETERS: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -272,9 +272,9 @@ RECORDS = st.one_of(
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize(("p", "found"), [("1/2", 0.8), ("3/4", 0.6)])
-def test_no_neighbors_lose_more_than_claimed(adjacency: Adjacency, p: str, found: float) -> None:
+def test_no_neighbors_lose_more_than_claimed(adjacency: Adjacency, p: str, share: float) -> None:
     mechanism = quantile(adjacency=adjacency, quantile=p, noise_multiplier="1/3")
     assert mechanism.composed == BoundedRange(3)
     # What is tried comes near the claim, so a claim smaller by a fifth would be refuted by it.
     loss = largest_loss_found(mechanism, RECORDS, crafted=CRAFTED[adjacency])
-    assert found * 3 < loss <= 3 * (1 + 1e-9)
+    assert share * 3 < loss <= 3 * (1 + 1e-9)

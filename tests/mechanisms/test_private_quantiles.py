@@ -68,9 +68,9 @@ def test_the_rounds_are_those_of_the_spec(count: int) -> None:
 def test_equal_records_are_spread_as_in_the_spec(parts: int) -> None:
     query = BlockScores(0, 9, 0, parts, ((0, 1, 2),))
     values = [3.0] * 9 + [4.2, 9.9, 1e308, -1e308, 0.4, 3.49]
-    found = query.evaluate(View(ingest(values, Domain(1))))
+    spread = query.evaluate(View(ingest(values, Domain(1))))
     cells = sorted([3] * 10 + [4, 9, 9, 0, 0])
-    assert tuple(found[0].tolist()) == quantile_blocks.spread(cells, parts)
+    assert tuple(spread[0].tolist()) == quantile_blocks.spread(cells, parts)
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -86,8 +86,8 @@ def test_many_equal_records_are_quantiles_and_so_are_those_beside_them(
     data = np.repeat(np.arange(100.0), 50)
     off = mechanism.rank_error(beta="1e-6") / 50 + 1
     assert off < 3
-    for found in estimates(mechanism, data, 2, 40):
-        assert np.abs(np.array(found.value) - [12.0, 37.0, 87.0]).max() <= off
+    for estimate in estimates(mechanism, data, 2, 40):
+        assert np.abs(np.array(estimate.value) - [12.0, 37.0, 87.0]).max() <= off
     (same,) = estimates(mechanism, [7.0] * 200 + [9.0] * 200, 3, 1)
     assert same.value == (7.0, 7.0, 9.0)
 
@@ -102,10 +102,10 @@ def test_what_a_view_remembers_is_told_apart_from_other_queries_cells() -> None:
         assert query.evaluate(shared).tolist() == query.evaluate(View(records)).tolist()
 
 
-def rank_errors(found: Any, data: np.ndarray) -> float:
+def rank_errors(estimate: Any, data: np.ndarray) -> float:
     """Return the largest of one release, in records, for records of different cells."""
-    ranks = np.searchsorted(np.sort(data), found.value, side="right")
-    return float(np.abs(ranks - np.array(found.levels) * len(data)).max())
+    ranks = np.searchsorted(np.sort(data), estimate.value, side="right")
+    return float(np.abs(ranks - np.array(estimate.levels) * len(data)).max())
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -119,10 +119,10 @@ def test_all_rank_errors_are_within_their_bound(adjacency: Adjacency) -> None:
         with pytest.raises(ValueError, match="beta"):
             mechanism.rank_error(beta=beta)
     assert bound < mechanism.rank_error(beta="1e-400") < 100 * bound
-    errors = [rank_errors(found, data) for found in estimates(mechanism, data, 4, 400)]
+    errors = [rank_errors(estimate, data) for estimate in estimates(mechanism, data, 4, 400)]
     assert fails_at_most(errors, bound, 0.05)
     noisy = replace(mechanism, noise_multiplier=Fraction(40))
-    errors = [rank_errors(found, data) for found in estimates(noisy, data, 5, 400)]
+    errors = [rank_errors(estimate, data) for estimate in estimates(noisy, data, 5, 400)]
     assert not fails_at_most(errors, bound, 0.05)
 
 

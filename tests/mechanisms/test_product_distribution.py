@@ -39,10 +39,10 @@ def bits(d: int = 3, **parameters: Any) -> ProductDistribution:
     return ProductDistribution(**base | parameters)
 
 
-def entropy(truth: Floats, found: Floats) -> float:
+def entropy(truth: Floats, estimate: Floats) -> float:
     """sqrt(KL / 2) of two product distributions: a bound on the total variation between them."""
-    rare = np.where(truth > 0, truth * np.log(np.maximum(truth, 1e-300) / found), 0)
-    rest = (1 - truth) * np.log((1 - truth) / (1 - found))
+    rare = np.where(truth > 0, truth * np.log(np.maximum(truth, 1e-300) / estimate), 0)
+    rest = (1 - truth) * np.log((1 - truth) / (1 - estimate))
     return math.sqrt(max(float((rare + rest).sum()), 0) / 2)
 
 
@@ -99,11 +99,11 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
         assert compare_facts(spec, mechanism, datasets) > 3
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert result_from(found.to_dict()) == found
-        if isinstance(found, ProductEstimate):
-            assert ((found.value > 0) & (found.value < 1)).all()
-            assert np.isfinite(found.log_odds).all()
+            release = mechanism.release(data, SeededBits(seed))
+        assert result_from(release.to_dict()) == release
+        if isinstance(release, ProductEstimate):
+            assert ((release.value > 0) & (release.value < 1)).all()
+            assert np.isfinite(release.log_odds).all()
 
 
 def _fixed(weights: tuple[int, ...]) -> Released[Any]:
@@ -139,15 +139,15 @@ def test_rare_bits_have_less_error_than_with_plain_noise(n: int) -> None:
     other seeds, with deviations of less than a tenth each; so a median above 1.25 times that has
     probability below 1e-6."""
     mechanism = ProductDistribution.for_budget(GaussianDP(1), adjacency=REPLACE, d=400)
-    found = []
+    entropies = []
     for seed in range(9):
         rng = np.random.default_rng(60 + seed)
         data = (rng.random((n, 400)) < DECAYING) * 1.0
         released = mechanism.release(data, SeededBits(seed))
         assert isinstance(released, ProductEstimate)
         assert released.whitened == "whitened"
-        found.append(entropy(DECAYING, released.value))
-    assert np.median(found) < 1.25 * {2000: 0.39, 8000: 0.146}[n]
+        entropies.append(entropy(DECAYING, released.value))
+    assert np.median(entropies) < 1.25 * {2000: 0.39, 8000: 0.146}[n]
 
 
 def test_common_bits_have_plain_noise() -> None:
@@ -157,10 +157,10 @@ def test_common_bits_have_plain_noise() -> None:
     data = (np.random.default_rng(3).random((4000, 50)) < 0.5) * 1.0
     squares = []
     for seed in range(100):
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, ProductEstimate)
-        assert found.whitened == "plain"
-        squares.append(float(((found.value - data.mean(axis=0)) ** 2).sum()))
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, ProductEstimate)
+        assert estimate.whitened == "plain"
+        squares.append(float(((estimate.value - data.mean(axis=0)) ** 2).sum()))
     whole = sum(squares) * (4000 / 50) ** 2 * 50  # chi-square of 5000 degrees
     assert stats.chi2.ppf(5e-7, 5000) < whole < stats.chi2.ppf(1 - 5e-7, 5000)
     assert mechanism.expected_error(4000) == pytest.approx(
@@ -178,9 +178,9 @@ def test_intervals_cover(adjacency: Adjacency) -> None:
     data = (np.random.default_rng(4).random((3000, 40)) < p) * 1.0
     share, held = data.mean(axis=0), 0
     for seed in range(400):
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, ProductEstimate)
-        low, high = found.interval(0.95)
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, ProductEstimate)
+        low, high = estimate.interval(0.95)
         held += int(((low <= share) & (share <= high)).sum())
     assert held >= stats.binom.ppf(1e-6, 16_000, 0.95)
 

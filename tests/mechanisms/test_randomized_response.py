@@ -134,19 +134,19 @@ def test_the_estimate_is_the_formula_at_extreme_budgets(epsilon: str) -> None:
 
 def check_estimate(mechanism: RandomizedResponse) -> None:
     """(share - q) / (p - q) at 700 digits, against the floats."""
-    found = mechanism.estimate(TRANSCRIPT)
-    assert isinstance(found, FrequencyEstimate)
+    estimate = mechanism.estimate(TRANSCRIPT)
+    assert isinstance(estimate, FrequencyEstimate)
     k, epsilon = mechanism.categories, 1 / mechanism.noise_multiplier
     with mp.workdps(700):
         w = mp.exp(-mp.mpf(epsilon.numerator) / epsilon.denominator)
         p, q = 1 / (1 + (k - 1) * w), w / (1 + (k - 1) * w)
-        assert len(found.frequencies) == k
-        for got, share in zip(found.frequencies[:4], (3, 2, 1, 0), strict=False):
+        assert len(estimate.frequencies) == k
+        for got, share in zip(estimate.frequencies[:4], (3, 2, 1, 0), strict=False):
             true = (mp.mpf(share) / 6 - q) / (p - q)
             assert abs(got - true) <= 1e-6 * abs(true) + 1e-15 / (p - q)
         deviation = mp.sqrt(max(p * (1 - p), q * (1 - q)) / 6) / (p - q)
         # Where answers hardly ever change, a deviation below 1e-100 is as good as 0.
-        assert abs(found.standard_deviation - deviation) <= 1e-6 * deviation + 1e-100
+        assert abs(estimate.standard_deviation - deviation) <= 1e-6 * deviation + 1e-100
 
 
 CASES = [(10, 2, "1"), (20, 2, "2/3"), (100, 3, "1"), (100, 3, "1/2"), (30, 5, "3")]
@@ -163,14 +163,14 @@ def test_the_error_is_the_predicted_one_and_has_no_bias(
     right = response(noise_multiplier=multiplier, categories=categories)
     wrong = replace(right, noise_multiplier=right.noise_multiplier * Fraction(13, 10))
     shares = [column(n).count(float(j)) / n for j in range(categories)]
-    found = estimates(right, column(n), 1)
+    releases = estimates(right, column(n), 1)
     # From the reports of the faulty noise, the estimate that the right one would make of them.
     batch = wrong.law(column(n)).sample(SeededBits(63), RELEASES)
     faulty = [right.estimate(batch[i]) for i in range(RELEASES)]
     biases = []
     for j, share in enumerate(shares):
         predicted = float(spec.expected_error(right.parameters, n, share))
-        errors = [estimate.frequencies[j] - share for estimate in found]
+        errors = [estimate.frequencies[j] - share for estimate in releases]
         assert mean_square_fits(errors, predicted)
         # The mean of 4000 has sd predicted / 63; 6 sd have probability below 1e-8 (normal).
         assert abs(float(np.mean(errors))) < 6 * predicted / math.sqrt(RELEASES)
@@ -191,11 +191,11 @@ def test_noise_larger_than_stated_is_noticed_in_the_error(multiplier: str) -> No
 
 def test_the_stated_deviation_bounds_the_predicted_error() -> None:
     mechanism = response(categories=4)
-    found = mechanism.release(column(40), SeededBits(1))
-    assert isinstance(found, FrequencyEstimate)
+    estimate = mechanism.release(column(40), SeededBits(1))
+    assert isinstance(estimate, FrequencyEstimate)
     errors = [float(spec.expected_error(mechanism.parameters, 40, f / 10)) for f in range(11)]
-    assert max(errors) <= found.standard_deviation * (1 + 1e-12)
-    assert found.standard_deviation <= max(errors) * (1 + 1e-12)
+    assert max(errors) <= estimate.standard_deviation * (1 + 1e-12)
+    assert estimate.standard_deviation <= max(errors) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("n", [50, 200])
@@ -203,7 +203,7 @@ def test_the_error_bound_fails_as_rarely_as_stated(n: int) -> None:
     mechanism, beta = response(categories=2), Fraction(1, 20)
     bound = float(spec.error_bound(mechanism.parameters, n, beta))
     share = (n - n // 4) / n
-    errors = [found.frequencies[0] - share for found in estimates(mechanism, column(n), 3)]
+    errors = [estimate.frequencies[0] - share for estimate in estimates(mechanism, column(n), 3)]
     assert fails_at_most(errors, bound, float(beta))
     assert not fails_at_most(errors, bound / 2, float(beta))
 

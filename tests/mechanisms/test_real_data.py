@@ -44,9 +44,9 @@ def loaded(name: str) -> tuple[Floats, Public]:
     """Digits; every fifth diamond, where plotnine is installed."""
     if name == "diamonds" and diamonds_file() is None:
         pytest.skip("needs plotnine: pip install 'dpverify[data]'")
-    found = DATASETS[name]()
-    assert found is not None
-    data, public = found
+    dataset = DATASETS[name]()
+    assert dataset is not None
+    data, public = dataset
     if name == "diamonds":
         return data[::5], dataclasses.replace(public, n_max=10_000)
     return data, public

@@ -176,19 +176,19 @@ WORLDS: list[dict[str, Any]] = [
 def test_every_dataset_has_a_typed_release_and_the_spec_s_law(world: dict[str, Any]) -> None:
     mechanism = refined(**world)
     for data in DATA:
-        found = mechanism.release(data, SeededBits(1))
-        assert isinstance(found, (Abstained, Estimate))
-        if isinstance(found, Estimate):
-            assert found.value.shape == (2,)
-            assert not np.isnan(found.value).any()
+        release = mechanism.release(data, SeededBits(1))
+        assert isinstance(release, (Abstained, Estimate))
+        if isinstance(release, Estimate):
+            assert release.value.shape == (2,)
+            assert not np.isnan(release.value).any()
     assert compare_facts(spec, mechanism, [data[:40] for data in DATA]) == 3 + 3 * len(DATA)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 12])
 def test_too_few_records_abstain(n: int) -> None:
     data = np.zeros((n, 2))
-    found = estimates(refined(), data, n, 200)
-    assert all(isinstance(one, Abstained) for one in found)
+    releases = estimates(refined(), data, n, 200)
+    assert all(isinstance(one, Abstained) for one in releases)
 
 
 def test_neither_batch_nor_order_matters() -> None:
@@ -213,9 +213,9 @@ def test_error_bars_cover(adjacency: Adjacency, matrix: Any) -> None:
     false alarm of 1e-9; the spec's expected error squared to within 15%."""
     mechanism = refined(adjacency=adjacency, matrix=matrix, record_radius=7)
     data = np.random.default_rng(8).normal(size=(300, 2)) + 1e6
-    found = estimates(mechanism, data, 9)
-    errors = np.array([one.value - data.mean(axis=0) for one in found])
-    covariances = np.array([one.covariance for one in found])
+    releases = estimates(mechanism, data, 9)
+    errors = np.array([one.value - data.mean(axis=0) for one in releases])
+    covariances = np.array([one.covariance for one in releases])
     lengths = np.einsum("ni,nij,nj->n", errors, np.linalg.inv(covariances), errors)
     assert abs(lengths.mean() - 2) < 6.5 / np.sqrt(1000)
     expected = float(spec.expected_error(mechanism.parameters, 300))
@@ -230,8 +230,8 @@ def test_the_error_bound_holds(adjacency: Adjacency) -> None:
     beta, within = Fraction(1, 20), Fraction(3)
     assert np.linalg.norm(data - data.mean(axis=0), axis=1).max() < within
     bound = float(spec.error_bound(mechanism.parameters, 300, beta, within))
-    found = estimates(mechanism, data, 11)
-    errors = [float(np.linalg.norm(one.value - data.mean(axis=0))) for one in found]
+    releases = estimates(mechanism, data, 11)
+    errors = [float(np.linalg.norm(one.value - data.mean(axis=0))) for one in releases]
     assert fails_at_most(errors, bound, float(beta))
     assert bound < 6 * np.sqrt(np.mean(np.square(errors)))
 
@@ -249,8 +249,8 @@ def test_the_center_leans_where_data_are_skewed_and_the_estimate_does_not() -> N
         * 2.0**core.nearness.exponent
         for i in range(400)
     ]
-    found = [mechanism.estimate(batch[i]) for i in range(400)]
-    values = [one.value[0] - data.mean() for one in found if isinstance(one, Estimate)]
+    releases = [mechanism.estimate(batch[i]) for i in range(400)]
+    values = [one.value[0] - data.mean() for one in releases if isinstance(one, Estimate)]
     assert len(values) == 400
     lean = np.array(centers) - data.mean()
     assert lean.mean() < -6 * lean.std() / 20 - 0.05
@@ -267,9 +267,9 @@ def test_n_max_may_be_wrong_by_a_factor_of_ten(factor: Fraction) -> None:
         mechanism = RefinedMean.for_budget(
             BUDGET, adjacency=ADD, covariance=(1.0, 1.0), n_max=n_max
         )
-        found = [e for e in estimates(mechanism, data, 15, 400) if isinstance(e, Estimate)]
-        assert len(found) == 400
-        errors = [np.sum((one.value - data.mean(axis=0)) ** 2) for one in found]
+        releases = [e for e in estimates(mechanism, data, 15, 400) if isinstance(e, Estimate)]
+        assert len(releases) == 400
+        errors = [np.sum((one.value - data.mean(axis=0)) ** 2) for one in releases]
         rms[n_max] = np.sqrt(np.mean(errors))
     assert max(rms.values()) < 2 * rms[n]
 
@@ -285,11 +285,11 @@ def test_random_filters_in_front(kind: Any, adjacency: Adjacency) -> None:
     )
     assert mechanism.claim.guarantee == LOOSE
     data = np.random.default_rng(16).normal(size=(1000, 1))
-    found = [e for e in estimates(mechanism, data, 17, 400) if isinstance(e, Estimate)]
-    assert len(found) > 390
-    ratios = np.array([(e.value - data.mean())[0] / e.standard_deviation[0] for e in found])
+    releases = [e for e in estimates(mechanism, data, 17, 400) if isinstance(e, Estimate)]
+    assert len(releases) > 390
+    ratios = np.array([(e.value - data.mean())[0] / e.standard_deviation[0] for e in releases])
     assert np.abs(ratios).max() < 5
-    low, high = (float(stats.chi2.ppf(p, len(found))) / len(found) for p in (1e-7, 1 - 1e-7))
+    low, high = (float(stats.chi2.ppf(p, len(releases))) / len(releases) for p in (1e-7, 1 - 1e-7))
     assert low / 1.1 < np.mean(ratios**2) < high * 1.1
 
 
@@ -332,8 +332,8 @@ def test_rounded_multiples_are_exact_ties_to_even_included() -> None:
     for factor in factors:
         for reach in (20, 2**40, 2**61):
             values = rng.integers(-reach, reach, 60)
-            found = [int(v) for v in rounded_multiples(values, [factor])]
-            assert found == [round(int(v) * factor) for v in values]
+            multiples = [int(v) for v in rounded_multiples(values, [factor])]
+            assert multiples == [round(int(v) * factor) for v in values]
 
 
 def test_rounded_multiples_of_unlike_rows_in_one_batch() -> None:
@@ -350,10 +350,10 @@ def test_rounded_multiples_of_unlike_rows_in_one_batch() -> None:
         inverse = pow(factors[k].numerator, -1, prime)
         values[row] = (prime + 1) // 2 * inverse % prime, (prime - 1) // 2 * inverse % prime
         values[row] += prime * (row << 18)
-    found = rounded_multiples(values, factors, which)
-    assert found.tolist() == _rounded(values, factors, which)
+    multiples = rounded_multiples(values, factors, which)
+    assert multiples.tolist() == _rounded(values, factors, which)
     mixed = values.astype(object)
-    assert rounded_multiples(mixed, factors, which).tolist() == found.tolist()
+    assert rounded_multiples(mixed, factors, which).tolist() == multiples.tolist()
     mixed[::7] *= 10**9  # beyond a word
     assert rounded_multiples(mixed, factors, which).tolist() == _rounded(mixed, factors, which)
 

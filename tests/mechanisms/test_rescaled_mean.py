@@ -209,11 +209,11 @@ def test_extreme_data_are_data(adjacency: Adjacency, kind: Any, matrix: Any) -> 
     for seed, data in enumerate(_EXTREME):
         records = np.array(data, dtype=float).reshape(-1, 2)
         with np.errstate(all="raise"):
-            found = mechanism.release(records, SeededBits(seed))
+            release = mechanism.release(records, SeededBits(seed))
         if len(records) <= 3:
-            assert str(found) == "abstained: too few records that agree"
-        if isinstance(found, Estimate):
-            assert np.isfinite(found.value).all()
+            assert str(release) == "abstained: too few records that agree"
+        if isinstance(release, Estimate):
+            assert np.isfinite(release.value).all()
 
 
 @pytest.mark.parametrize("kind", FILTERS)
@@ -256,8 +256,8 @@ RELEASES = 4000
 def errors(mechanism: RescaledMean, data: Floats, seed: int) -> tuple[Floats, list[Estimate]]:
     """estimate - mean of 4000 releases, and the releases."""
     batch = mechanism.law(data).sample(SeededBits(71, seed), RELEASES)
-    found = [mechanism.estimate(batch[i]) for i in range(RELEASES)]
-    released = [one for one in found if isinstance(one, Estimate)]
+    outcomes = [mechanism.estimate(batch[i]) for i in range(RELEASES)]
+    released = [one for one in outcomes if isinstance(one, Estimate)]
     assert len(released) == RELEASES
     return np.array([one.value for one in released]) - data.mean(axis=0), released
 
@@ -268,11 +268,11 @@ def test_each_estimate_states_its_covariance(kind: Any, matrix: Any) -> None:
     """Whiten the errors: in the stated metric the 4000 errors have covariance 1: an entry has sd
     0.022 (0.016 off the diagonal), and 0.12 is 5.4 sd: false alarm below 1e-6 for four cases of
     three entries."""
-    found, released = errors(made(filter=kind, matrix=matrix), cloud(400), 1)
+    offsets, released = errors(made(filter=kind, matrix=matrix), cloud(400), 1)
     roots = [np.linalg.inv(np.linalg.cholesky(one.covariance)) for one in released]
-    whitened = np.einsum("ijk,ik->ij", np.array(roots), found)
+    whitened = np.einsum("ijk,ik->ij", np.array(roots), offsets)
     assert np.abs(whitened.T @ whitened / RELEASES - np.eye(2)).max() < 0.12
-    half = np.einsum("ijk,ik->ij", np.array(roots), found / math.sqrt(2))
+    half = np.einsum("ijk,ik->ij", np.array(roots), offsets / math.sqrt(2))
     assert np.abs(half.T @ half / RELEASES - np.eye(2)).max() > 0.12
 
 
@@ -282,13 +282,13 @@ def test_the_error_is_the_predicted_one(adjacency: Adjacency, kind: Any) -> None
     and 0.016 in the mean (a little more for r); 10% are 5.5 sd: false alarm below 1e-6 for four
     cases. x 1.3 is 69%."""
     mechanism = made(adjacency, filter=kind)
-    found, _ = errors(mechanism, cloud(600), 2)
-    square = float(np.mean((found**2).sum(axis=1)))
+    offsets, _ = errors(mechanism, cloud(600), 2)
+    square = float(np.mean((offsets**2).sum(axis=1)))
     with mp.workdps(30):
         predicted = float(spec.expected_error(mechanism.parameters, 600))
         bound = float(spec.error_bound(mechanism.parameters, 600, Fraction(1, 40)))
     assert abs(square / predicted**2 - 1) < 0.1
-    lengths = np.linalg.norm(found, axis=1).tolist()
+    lengths = np.linalg.norm(offsets, axis=1).tolist()
     assert fails_at_most(lengths, bound, 0.05)
     assert not fails_at_most(lengths, bound / 3, 0.05)
 
@@ -318,12 +318,12 @@ def test_of_data_on_a_line_in_the_plane_the_error_is_that_of_one_dimension() -> 
     matrix = tuple(map(tuple, ((flat + flat.T) / 2).tolist()))
     mechanism = made(matrix=matrix, origin=origin)
     data = np.array(origin) + np.outer(np.random.default_rng(3).uniform(-1, 1, 600), v)
-    found, _ = errors(mechanism, data, 5)
-    across = found @ np.array([0.8, -0.6])
+    offsets, _ = errors(mechanism, data, 5)
+    across = offsets @ np.array([0.8, -0.6])
     assert np.abs(across).max() < 2.0**-15
     with mp.workdps(30):
         predicted = float(spec.expected_error(mechanism.parameters, 600))
-    assert abs(float(np.mean((found @ v) ** 2)) / predicted**2 - 1) < 0.2
+    assert abs(float(np.mean((offsets @ v) ** 2)) / predicted**2 - 1) < 0.2
 
 
 @pytest.mark.parametrize(("adjacency", "kind"), list(product(Adjacency, FILTERS)))
@@ -346,10 +346,10 @@ def test_records_that_do_not_agree_are_left_out() -> None:
     data = cloud(600)
     far = np.vstack([data, np.full((60, 2), 1e9)])
     for kind in ("weights", "basic"):
-        found = made(filter=kind).release(far, SeededBits(6))
-        assert isinstance(found, Estimate)
-        gap = np.abs(found.value - data.mean(axis=0))
-        assert (gap < 6 * np.sqrt(np.diag(found.covariance))).all()
+        estimate = made(filter=kind).release(far, SeededBits(6))
+        assert isinstance(estimate, Estimate)
+        gap = np.abs(estimate.value - data.mean(axis=0))
+        assert (gap < 6 * np.sqrt(np.diag(estimate.covariance))).all()
 
 
 def test_two_equal_groups_abstain() -> None:

@@ -51,10 +51,10 @@ def made(**own: Any) -> RobustMean:
 def _records(away: float, columns: int, seed: int = 1) -> Floats:
     """Return normal records about 5; the first tenth is moved, an equal part of it along each of
     the first columns."""
-    found: Floats = np.random.default_rng(seed).normal(5, 1, (_N, _D))
+    records: Floats = np.random.default_rng(seed).normal(5, 1, (_N, _D))
     for j, part in enumerate(np.array_split(np.arange(_N // 10), columns)):
-        found[part, j] += away
-    return found
+        records[part, j] += away
+    return records
 
 
 @pytest.mark.parametrize("own", [{}, {"directions": 2, "shares": (Fraction(1, 5),) * 5}])
@@ -63,20 +63,20 @@ def test_outliers_along_three_columns_are_cut_off(own: dict[str, Any]) -> None:
     seeds, 10 releases."""
     data = _records(4, 3)
     inliers = data[_N // 10 :].mean(axis=0)
-    found = estimates(made(**own), data, 2, 10)
+    releases = estimates(made(**own), data, 2, 10)
     if not own:  # with directions two of the columns would be seen
         without = made(votes=False, shares=(Fraction(2, 5), Fraction(3, 5)))
         plain = [np.linalg.norm(one.value - inliers) for one in estimates(without, data, 3, 10)]
         assert min(plain) > 0.15
-    assert max(float(np.linalg.norm(one.value - inliers)) for one in found) < 0.09
-    assert all(one.slabs >= 3 and _N * 0.6 < one.count < _N * 0.92 for one in found)
+    assert max(float(np.linalg.norm(one.value - inliers)) for one in releases) < 0.09
+    assert all(one.slabs >= 3 and _N * 0.6 < one.count < _N * 0.92 for one in releases)
 
 
 @pytest.mark.parametrize(("away", "columns"), [(0, 1), (2, 12), (1e9, 1), (-1e300, 1)])
 def test_nothing_is_cut_in_clean_data_and_of_what_is_far_away(away: float, columns: int) -> None:
     """Nor where outliers are along all columns alike. Fixed seeds, 20 releases."""
-    found = estimates(made(), _records(away, columns), 4, 20)
-    assert all(one.slabs == 0 and one.certificate is None for one in found)
+    releases = estimates(made(), _records(away, columns), 4, 20)
+    assert all(one.slabs == 0 and one.certificate is None for one in releases)
 
 
 def test_columns_that_are_all_unlike_what_was_stated_are_not_outliers() -> None:
@@ -103,10 +103,10 @@ def test_boxes_are_the_spec_s() -> None:
         votes[20:, 0] += rng.integers(0, 10 * int(each**0.5), 20)
         votes[-1] = rng.integers(-(2**50), 2**50, d)
         for noise, gamma in ((Fraction(1, 16), Fraction(1, 7)), (Fraction(99, 8), Fraction(0))):
-            found = boxes(votes, noise, gamma, 5)
+            limits = boxes(votes, noise, gamma, 5)
             own = [spec.box(row.tolist(), noise, gamma, 5) for row in votes]
-            assert own == list(map(tuple, found.tolist()))
-            cut += int((found < OPEN).sum())
+            assert own == list(map(tuple, limits.tolist()))
+            cut += int((limits < OPEN).sum())
     assert 10 < cut < 60
     for exponent in (-70, -58, -20, 0, 1, 2):
         assert half_width(exponent) == spec.half_width(Fraction(2) ** exponent)
@@ -127,9 +127,9 @@ def test_votes_are_the_spec_s(d: int) -> None:
         place: Released[Any] = Released((), partial(lambda own, before: own, own))
         size = len(points[rows])
         before = Transcripts({}, np.zeros(size, np.intp), np.full(size, -1))
-        found = FarthestColumns(near, place).evaluate(View(data), before)
+        votes = FarthestColumns(near, place).evaluate(View(data), before)
         images = Counter(tuple(row) for row in View(data).images(near).images.tolist())
-        for row, point, radius in zip(found, points[rows], radii[rows], strict=True):
+        for row, point, radius in zip(votes, points[rows], radii[rows], strict=True):
             region = Region(tuple(point.tolist()), int(radius))
             assert spec.votes(images, region) == tuple(row.tolist())
 

@@ -46,9 +46,9 @@ def robust(**changes: Any) -> RobustMean:
 
 def contaminated(n: int, share: float, offset: Any, seed: int) -> Floats:
     """Return two normal columns of deviations 1 and 1/2 about (5, 5), the first records moved."""
-    found: Floats = 5 + np.random.default_rng(seed).normal(size=(n, 2)) * (1.0, 0.5)
-    found[: int(share * n)] += offset
-    return found
+    records: Floats = 5 + np.random.default_rng(seed).normal(size=(n, 2)) * (1.0, 0.5)
+    records[: int(share * n)] += offset
+    return records
 
 
 # --- claims -------------------------------------------------------------------------------------
@@ -233,11 +233,11 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(world: dict[str, A
         one for one in DATA if len(one) >= mechanism.fewest_records() or mechanism.adjacency is ADD
     ]
     for one in data:
-        found = mechanism.release(one, SeededBits(1))
-        assert isinstance(found, (Abstained, Estimate))
-        if isinstance(found, Estimate):
-            assert found.value.shape == (2,)
-            assert not np.isnan(found.value).any()
+        release = mechanism.release(one, SeededBits(1))
+        assert isinstance(release, (Abstained, Estimate))
+        if isinstance(release, Estimate):
+            assert release.value.shape == (2,)
+            assert not np.isnan(release.value).any()
     stages = 5 if mechanism.directions else 3
     assert compare_facts(spec, mechanism, data) == stages * (1 + len(data))
 
@@ -271,10 +271,10 @@ def test_error_bars_cover(adjacency: Adjacency, count: int) -> None:
     own = {"directions": 0, "shares": HALVES} if not count else {}
     mechanism = robust(adjacency=adjacency, record_radius=7, radius=8, **own)
     data = 5 + 0.7 * (contaminated(300, 0.0, 0.0, 7) - 5)  # a slab, if any, leaves all inside
-    found = estimates(mechanism, data, 8, 600)
-    ratios = [(one.value - data.mean(axis=0)) / one.standard_deviation for one in found]
+    releases = estimates(mechanism, data, 8, 600)
+    ratios = [(one.value - data.mean(axis=0)) / one.standard_deviation for one in releases]
     assert np.abs(np.mean(np.square(ratios), axis=0) - 1).max() < 0.35
-    lengths = [(one.value - data.mean(axis=0)) / mechanism.deviations for one in found]
+    lengths = [(one.value - data.mean(axis=0)) / mechanism.deviations for one in releases]
     expected = float(spec.expected_error(mechanism.parameters, 300))
     assert abs(np.mean(np.square(lengths)) * 2 / expected**2 - 1) < 0.35
 
@@ -292,11 +292,11 @@ def test_the_error_bound_holds_for_any_outliers(at: float, own: dict[str, Any]) 
     data = np.concatenate([inliers, np.full((30, 2), at) * (1.0, 0.0)])
     beta, within = Fraction(1, 20), Fraction(3)
     bound = float(spec.error_bound(mechanism.parameters, 600, beta, within))
-    found = estimates(mechanism, data, 10)
-    assert all(isinstance(one, Estimate) for one in found)
+    releases = estimates(mechanism, data, 10)
+    assert all(isinstance(one, Estimate) for one in releases)
     errors = [
         float(np.linalg.norm((one.value - inliers.mean(axis=0)) / mechanism.deviations))
-        for one in found
+        for one in releases
     ]
     assert fails_at_most(errors, bound, float(beta))
 

@@ -27,15 +27,15 @@ def test_slabs_cut_hidden_outliers_off_and_certificates_hold() -> None:
         robust(n_max=4000, noise_multiplier=1, record_radius=5, **own)
         for own in ({}, {"directions": 0, "shares": HALVES})
     )
-    found = estimates(with_slabs, data, 12, 60)
-    errors = [np.linalg.norm(one.value - inliers.mean(axis=0)) for one in found]
+    releases = estimates(with_slabs, data, 12, 60)
+    errors = [np.linalg.norm(one.value - inliers.mean(axis=0)) for one in releases]
     plain = [
         np.linalg.norm(one.value - inliers.mean(axis=0)) for one in estimates(without, data, 13, 60)
     ]
-    assert all(one.slabs == 1 for one in found)
+    assert all(one.slabs == 1 for one in releases)
     assert np.median(plain) > 0.8 * np.linalg.norm(moved)
     assert max(errors) < np.median(plain) / 3
-    assert all(max(errors) < one.certificate < 1 for one in found)
+    assert all(max(errors) < one.certificate < 1 for one in releases)
 
 
 def test_clean_data_are_not_cut() -> None:
@@ -52,9 +52,9 @@ def test_clean_data_are_not_cut_by_wide_bins(bins: int, record_radius: float) ->
     mechanism = robust(
         n_max=4000, noise_multiplier=1, record_radius=record_radius, directions=2, bins=bins
     )
-    found = estimates(mechanism, data, 20, 20)
-    assert all(one.slabs == 0 for one in found)
-    assert all(one.count > 3800 for one in found)
+    releases = estimates(mechanism, data, 20, 20)
+    assert all(one.slabs == 0 for one in releases)
+    assert all(one.count > 3800 for one in releases)
 
 
 def test_what_was_cut_is_said_where_the_first_mean_is_released() -> None:
@@ -74,19 +74,19 @@ def test_directions_and_slabs_are_the_spec_s() -> None:
     for d in (1, 2, 4):
         moments = rng.integers(-(2**50), 2**50, (20, d * (d + 1) // 2))
         moments[0] = 0
-        for row, found in zip(moments.tolist(), directions(moments, d, min(d, 2)), strict=True):
-            assert slabs.directions(row, d, min(d, 2)) == tuple(map(tuple, found.tolist()))
+        for row, numbers in zip(moments.tolist(), directions(moments, d, min(d, 2)), strict=True):
+            assert slabs.directions(row, d, min(d, 2)) == tuple(map(tuple, numbers.tolist()))
     normal = np.exp(-(np.linspace(-4, 4, 16) ** 2) / 2) * 1000
     cut = 0
     for noise in (Fraction(1), Fraction(20), Fraction(10**6)):
         counts = (normal + rng.normal(size=(40, 16)) * float(noise)).astype(np.int64)
         counts[20:, 13] += 900
         deviation = rng.integers(1, 800, 40)
-        for found, *given in zip(
+        for numbers, *given in zip(
             np.transpose(cuts(counts, deviation, noise)), counts, deviation, strict=True
         ):
             expected = slabs.slab([int(c) for c in given[0]], int(given[1]), noise)
-            assert expected == tuple(found.tolist())
+            assert expected == tuple(numbers.tolist())
             cut += not slabs.is_open(expected, 16)
     assert 20 < cut < 120
 

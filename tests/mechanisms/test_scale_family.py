@@ -132,8 +132,8 @@ def test_steps_are_the_spec_s_and_a_record_s_own(
 
     def value(records: list[float]) -> list[int]:
         view = View(np.array(records, np.float64).reshape(-1, 1))
-        found: list[int] = query.evaluate(view, transcript({}))[0].tolist()
-        return found
+        sums: list[int] = query.evaluate(view, transcript({}))[0].tolist()
+        return sums
 
     exact = tuple(map(Fraction, data))
     ends = tuple(map(Fraction, sorted(edges)))
@@ -174,8 +174,8 @@ def test_edges_at_both_ends_of_the_floats_raise_nothing(n: int) -> None:
     given_: Released[Any] = Released((), lambda before: (row, np.zeros(len(before), np.intp)))
     query = StepSums(cells=2, edges=given_)
     with np.errstate(all="raise"):
-        found = query.evaluate(View(np.full((n, 1), 1.7976931348623157e308)), transcript({}))
-    assert found.tolist() == [[2 * n]]
+        sums = query.evaluate(View(np.full((n, 1), 1.7976931348623157e308)), transcript({}))
+    assert sums.tolist() == [[2 * n]]
 
 
 # --- moments ------------------------------------------------------------------------------------
@@ -231,12 +231,12 @@ def test_scales_are_found_without_a_guess(name: str, outside: Literal["clip", "m
         data = drawn(name, size, 6000, 10 + k)
         if name in ("half_normal", "laplace") and size < 1e-6:
             continue  # about 2 floats are 4e-16 apart
-        found = mechanism.release(data, SeededBits(k))
-        assert isinstance(found, ScaleEstimate)
-        off = abs(math.log(found.value / size)) / math.hypot(found.spread, found.sampling)
+        estimate = mechanism.release(data, SeededBits(k))
+        assert isinstance(estimate, ScaleEstimate)
+        off = abs(math.log(estimate.value / size)) / math.hypot(estimate.spread, estimate.sampling)
         assert off < 6
-        assert 0.8 < found.count / 6000 < 1.25
-        again = found.sample(6000, np.random.default_rng(k))
+        assert 0.8 < estimate.count / 6000 < 1.25
+        again = estimate.sample(6000, np.random.default_rng(k))
         assert stats.ks_2samp(again, data).pvalue > 1e-9  # the fit is off by some percent
 
 
@@ -283,12 +283,12 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
         assert compare_facts(spec, mechanism, datasets) > 3
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert result_from(found.to_dict()) == found
-        if isinstance(found, ScaleEstimate):
-            assert 0 < found.value < math.inf
-            low, high = found.interval(sampling=True)
-            assert low <= found.value <= high
+            release = mechanism.release(data, SeededBits(seed))
+        assert result_from(release.to_dict()) == release
+        if isinstance(release, ScaleEstimate):
+            assert 0 < release.value < math.inf
+            low, high = release.interval(sampling=True)
+            assert low <= release.value <= high
 
 
 @pytest.mark.parametrize(
@@ -307,9 +307,9 @@ def test_errors_are_small(
     off = []
     for seed in range(100):
         data = drawn("exponential", 27.0, 2000, 500 + seed)
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, ScaleEstimate)
-        off.append(found.value / 27.0 - 1)
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, ScaleEstimate)
+        off.append(estimate.value / 27.0 - 1)
     assert np.sqrt(np.mean(np.square(off))) < 1.25 * most
 
 
@@ -320,9 +320,9 @@ def test_intervals_cover(outside: Literal["clip", "mask"]) -> None:
     held = 0
     for seed in range(200):
         data = drawn("exponential", 5.0, 3000, 1000 + seed)
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, ScaleEstimate)
-        low, high = found.interval(sampling=True)
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, ScaleEstimate)
+        low, high = estimate.interval(sampling=True)
         held += low <= 5.0 <= high
     assert held >= stats.binom.ppf(1e-6, 200, 0.95)
     error = mechanism.expected_error(3000)

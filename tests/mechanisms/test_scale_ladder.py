@@ -41,7 +41,7 @@ def made(kind: Any, stated: float, adjacency: Adjacency = ADD, **own: Any) -> An
 
 def errors(mechanism: Any, runs: int, turn: Any = None) -> list[float]:
     """Distances from the mean; infinite where it abstained."""
-    found = []
+    distances = []
     for run in range(runs):
         records = np.random.default_rng(run).normal(3, np.sqrt(VARIANCES), (N, D))
         mean = np.full(D, 3.0)
@@ -49,8 +49,8 @@ def errors(mechanism: Any, runs: int, turn: Any = None) -> list[float]:
             records, mean = records @ turn, mean @ turn
         result = mechanism.release(records, SeededBits(run))
         miss = isinstance(result, Abstained)
-        found.append(np.inf if miss else float(np.linalg.norm(result.value - mean)))
-    return found
+        distances.append(np.inf if miss else float(np.linalg.norm(result.value - mean)))
+    return distances
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,8 +132,8 @@ def test_bad_ladders_are_refused(own: dict[str, Any], message: str) -> None:
     st.sampled_from([Fraction(1, 4), Fraction(26), Fraction(10**9, 3)]),
 )
 def test_the_rung_is_the_specs(votes: list[list[int]], scale: Fraction) -> None:
-    found = chosen_rungs(np.array(votes), scale).tolist()
-    assert found == [spec.chosen(tuple(row), scale) for row in votes]
+    rungs = chosen_rungs(np.array(votes), scale).tolist()
+    assert rungs == [spec.chosen(tuple(row), scale) for row in votes]
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)

@@ -57,9 +57,9 @@ def law_of(d: int, n: int, seed: int = 0, kappa: float = 1e8, df: float = math.i
     return records @ root.T, root
 
 
-def apart(found: ShapeEstimate, root: Floats) -> float:
+def apart(estimate: ShapeEstimate, root: Floats) -> float:
     """Return the Frobenius norm of what the shape is off, where the truth is the identity."""
-    own = np.linalg.solve(root, found.factor)
+    own = np.linalg.solve(root, estimate.factor)
     whole = own @ own.T
     return float(np.linalg.norm(whole * len(root) / np.trace(whole) - np.eye(len(root))))
 
@@ -130,11 +130,11 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
     datasets = [one for one in datasets if len(one) >= mechanism.fewest_records()]
     if mechanism.noise_multiplier > 1e-100:  # else too many digits for the code's enclosures
         assert compare_facts(spec, mechanism, [datasets[0], *datasets[-2:]]) > 3
-    for found in typed_releases(mechanism, datasets):
-        if isinstance(found, ShapeEstimate):
-            assert np.isfinite(found.value).all()
-            assert np.linalg.eigvalsh(found.value)[0] >= -1e-9 * np.trace(found.value)
-            assert np.linalg.slogdet(found.factor)[1] == pytest.approx(0, abs=1e-6)
+    for release in typed_releases(mechanism, datasets):
+        if isinstance(release, ShapeEstimate):
+            assert np.isfinite(release.value).all()
+            assert np.linalg.eigvalsh(release.value)[0] >= -1e-9 * np.trace(release.value)
+            assert np.linalg.slogdet(release.factor)[1] == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
@@ -188,17 +188,17 @@ def test_a_transcript_leads_to_one_map_whatever_its_batch() -> None:
     mechanism = shape(3, at_least=1, precision=5, rounds=3, noise_multiplier=4)
     batch = mechanism.law(law_of(3, 60)[0]).sample(SeededBits(5), 150)
     maps, which = mechanism.maps(2, batch)
-    found = maps[which].tolist()
-    assert len(set(map(tuple, found))) > 30
+    numbers = maps[which].tolist()
+    assert len(set(map(tuple, numbers))) > 30
     rng = np.random.default_rng(0)
     for size in (1, 7, 60):
         rows = rng.permutation(150)[:size]
         maps, which = mechanism.maps(2, batch.select(rows))
-        assert maps[which].tolist() == [found[i] for i in rows]
+        assert maps[which].tolist() == [numbers[i] for i in rows]
     values = {name: column.astype(object) for name, column in batch.values.items()}
     wide = type(batch)(values, batch.reached, batch.stopped_by)
     maps, which = mechanism.maps(2, wide)
-    assert maps[which].tolist() == found
+    assert maps[which].tolist() == numbers
 
 
 def test_measured_numbers_are_the_nearest_whatever_the_precision() -> None:
@@ -208,8 +208,8 @@ def test_measured_numbers_are_the_nearest_whatever_the_precision() -> None:
     rows += rng.integers(-(2**50), 2**50, (40, 3)).tolist()
     for precision in (2, 8, 30, 40, 62):
         for kind in (np.int64, object):
-            found, good = measured(np.array(rows, kind), precision, 2)
-            for row, own, fine in zip(rows, found.tolist(), good, strict=True):
+            numbers, good = measured(np.array(rows, kind), precision, 2)
+            for row, own, fine in zip(rows, numbers.tolist(), good, strict=True):
                 expected = signs.measured(row, precision, 2)
                 assert fine == (expected is not None)
                 assert expected is None or tuple(own) == expected
@@ -233,8 +233,8 @@ def test_the_shape_that_was_released_is_the_spec_s() -> None:
     mechanism = shape(2, adjacency=REPLACE, rounds=3)
     batch = mechanism.law(law_of(2, 500, kappa=100)[0]).sample(SeededBits(1), 3)
     for i in range(3):
-        found = mechanism.estimate(batch[i])
-        assert isinstance(found, ShapeEstimate)
+        estimate = mechanism.estimate(batch[i])
+        assert isinstance(estimate, ShapeEstimate)
         outcomes = list(batch[i].released.values())
         public = np.array(
             sign_readings.map_after(mechanism.parameters, outcomes[1:3], 500)
@@ -245,7 +245,7 @@ def test_the_shape_that_was_released_is_the_spec_s() -> None:
         shares, axes = np.linalg.eigh(seen / np.trace(seen))
         root = np.linalg.solve(public, axes * shares)  # for two numbers lambda is the square
         value = root @ root.T
-        assert np.allclose(found.value, value / math.sqrt(np.linalg.det(value)), rtol=1e-8)
+        assert np.allclose(estimate.value, value / math.sqrt(np.linalg.det(value)), rtol=1e-8)
 
 
 # --- errors: medians of 20 fixed seeds, which a change of code moves, not chance ------------------
@@ -266,15 +266,15 @@ def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
     spec's root mean square."""
     d, n, most, law, parameters = case
     mechanism = shape(d, **parameters)
-    found = []
+    distances = []
     for seed in range(20):
         data, root = law_of(d, n, seed, **law)
         result = mechanism.release(data, SeededBits(seed))
         assert isinstance(result, ShapeEstimate)
-        found.append(apart(result, root))
+        distances.append(apart(result, root))
     predicted = float(spec.expected_error(mechanism.parameters, n))
-    assert abs(np.median(found) / predicted - 1) < 0.12
-    assert np.median(found) < most
+    assert abs(np.median(distances) / predicted - 1) < 0.12
+    assert np.median(distances) < most
     assert mechanism.expected_error(n) == pytest.approx(
         float(spec.noise_error(mechanism.parameters, n)), rel=1e-9
     )
@@ -296,11 +296,11 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
         assert isinstance(exact, ShapeEstimate)
         batch = mechanism.law(data + 1e6).sample(SeededBits(seed), 8)
         for i in range(8):
-            found = mechanism.estimate(batch[i])
-            assert isinstance(found, ShapeEstimate)
-            errors.append(apart(found, root))
-            off = np.linalg.solve(root, found.location - exact.location)
-            deviation = found.spread / math.sqrt(2) * scatter
+            estimate = mechanism.estimate(batch[i])
+            assert isinstance(estimate, ShapeEstimate)
+            errors.append(apart(estimate, root))
+            off = np.linalg.solve(root, estimate.location - exact.location)
+            deviation = estimate.spread / math.sqrt(2) * scatter
             squares += float((off**2).sum()) / deviation**2
     assert np.median(errors) < 0.13
     assert 0.4 < squares / 80 < 1.95
@@ -324,11 +324,11 @@ def test_intervals_hold_for_what_there_is_without_noise() -> None:
     mechanism, quiet = shape(3, noise_multiplier=8), shape(3, noise_multiplier="1/1000")
     exact = quiet.release(data, SeededBits(0))
     batch = mechanism.law(data).sample(SeededBits(3), 200)
-    found = [mechanism.estimate(batch[i]) for i in range(200)]
-    assert all(isinstance(one, ShapeEstimate) for one in found)
+    releases = [mechanism.estimate(batch[i]) for i in range(200)]
+    assert all(isinstance(one, ShapeEstimate) for one in releases)
     assert isinstance(exact, ShapeEstimate)
     for i, j in ((0, 0), (0, 1), (1, 2)):
-        sure: Any = found
+        sure: Any = releases
         off = [(one.value - exact.value)[i, j] / one.standard_deviation[i, j] for one in sure]
         assert fails_at_most(off, 1.96, 0.06)  # 0.05 to first order
         assert not fails_at_most(off, 0.98, 0.06)
@@ -360,18 +360,18 @@ def test_the_error_bound_fails_as_rarely_as_stated(scale: Any) -> None:
 
 def test_principal_components_are_told_apart_or_refused() -> None:
     data, root = law_of(4, 4000, kappa=1e4)
-    found = shape(4).release(data, SeededBits(1))
-    assert isinstance(found, ShapeEstimate)
-    first = found.principal_components(2)
+    estimate = shape(4).release(data, SeededBits(1))
+    assert isinstance(estimate, ShapeEstimate)
+    first = estimate.principal_components(2)
     truth = np.linalg.svd(root)[0][:, :2]
     assert np.linalg.norm(first.axes @ truth) == pytest.approx(math.sqrt(2), abs=1e-2)
     assert first.shares.sum() < 1
     assert 0 < first.angle < 0.1
-    assert np.allclose(found.precision @ found.value, np.eye(4), atol=1e-6)
-    assert found.principal_components(4).angle == 0
+    assert np.allclose(estimate.precision @ estimate.value, np.eye(4), atol=1e-6)
+    assert estimate.principal_components(4).angle == 0
     for k in (0, 5):
         with pytest.raises(ValueError, match="give a number of axes from 1 to 4"):
-            found.principal_components(k)
+            estimate.principal_components(k)
     even = shape(4).release(law_of(4, 4000, kappa=1.0)[0], SeededBits(1))
     assert isinstance(even, ShapeEstimate)
     with pytest.raises(ValueError, match="which noise and sampling do not tell apart"):
@@ -399,12 +399,12 @@ DEGENERATE: dict[str, Any] = {
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_what_has_no_shape_is_typed(name: str, adjacency: Adjacency) -> None:
     data = DEGENERATE[name](np.random.default_rng(3), 3000)
-    found = shape(5, adjacency=adjacency).release(data, SeededBits(2))
-    assert isinstance(found, Concentrated)
-    assert np.isfinite(found.directions).all()
-    assert result_from(found.to_dict()) == found
+    outcome = shape(5, adjacency=adjacency).release(data, SeededBits(2))
+    assert isinstance(outcome, Concentrated)
+    assert np.isfinite(outcome.directions).all()
+    assert result_from(outcome.to_dict()) == outcome
     if name == "a constant column":
-        assert 3 in found.columns
+        assert 3 in outcome.columns
 
 
 @pytest.mark.parametrize("rounds", [6, 8, 10, 20])
@@ -413,11 +413,11 @@ def test_no_rounds_stretch_a_constant_column_until_nothing_is_left(n: int, round
     """Two of five: they are named, and the others keep their signs. Fixed seeds."""
     data = np.random.default_rng(0).normal(size=(n, 5))
     data[:, [1, 3]] = 0.0
-    found = shape(5, rounds=rounds).release(data, SeededBits(0))
-    assert isinstance(found, Concentrated)
-    assert set(found.columns) <= {1, 3}
-    assert found.value.tolist()[:2] == [0, 0]
-    assert found.value.max() < 2.5  # 5 / 3 each, and noise
+    outcome = shape(5, rounds=rounds).release(data, SeededBits(0))
+    assert isinstance(outcome, Concentrated)
+    assert set(outcome.columns) <= {1, 3}
+    assert outcome.value.tolist()[:2] == [0, 0]
+    assert outcome.value.max() < 2.5  # 5 / 3 each, and noise
 
 
 def test_a_column_that_is_nearly_always_empty_has_no_shape_however_many_rounds() -> None:
@@ -428,9 +428,9 @@ def test_a_column_that_is_nearly_always_empty_has_no_shape_however_many_rounds()
     data[rng.random(1800) < 79 / 80, 0] = 0.0
     mechanism = shape(9, rounds=12, noise_multiplier=4)
     for seed in range(12):
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, Concentrated)
-        assert set(found.columns) == {0}
+        outcome = mechanism.release(data, SeededBits(seed))
+        assert isinstance(outcome, Concentrated)
+        assert set(outcome.columns) == {0}
 
 
 def test_one_round_tells_what_it_cannot_see() -> None:
@@ -442,9 +442,9 @@ def test_one_round_tells_what_it_cannot_see() -> None:
             mechanism.release(law_of(5, 8000, seed)[0], SeededBits(seed)), Concentrated
         )
         data, root = law_of(5, 3 * mechanism.minimum_n(), seed, kappa=1.0)
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, ShapeEstimate)
-        assert apart(found, root) < 1
+        estimate = mechanism.release(data, SeededBits(seed))
+        assert isinstance(estimate, ShapeEstimate)
+        assert apart(estimate, root) < 1
 
 
 def test_a_scale_reaches_as_far_as_the_center_is_off() -> None:
@@ -453,9 +453,9 @@ def test_a_scale_reaches_as_far_as_the_center_is_off() -> None:
     data, root = law_of(10, 16_000, 3)
     for scale, kind in ((1e6, ShapeEstimate), (1e2, Concentrated)):
         mechanism = shape(10, scale=scale, noise_multiplier=Fraction(10000, 1296), cell=2**-6)
-        found = mechanism.release(data + 1e6 / math.sqrt(10), SeededBits(3))
-        assert isinstance(found, kind)
-        assert not isinstance(found, ShapeEstimate) or apart(found, root) < 0.15
+        release = mechanism.release(data + 1e6 / math.sqrt(10), SeededBits(3))
+        assert isinstance(release, kind)
+        assert not isinstance(release, ShapeEstimate) or apart(release, root) < 0.15
 
 
 def test_too_few_records_abstain_as_rarely_as_stated() -> None:
@@ -487,9 +487,9 @@ def test_without_signs_there_is_no_shape_of_noise(rounds: int) -> None:
     mechanism = shape(adjacency=REPLACE, rounds=rounds)
     data = np.zeros((2000, 2))
     for seed in range(60):
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, Abstained)
-        assert "have a sign" in found.reason
+        outcome = mechanism.release(data, SeededBits(seed))
+        assert isinstance(outcome, Abstained)
+        assert "have a sign" in outcome.reason
     data[:1000] = np.random.default_rng(0).normal(size=(1000, 2))
     half = mechanism.release(data, SeededBits(0))
     assert isinstance(half, ShapeEstimate)
@@ -500,9 +500,9 @@ def test_without_signs_there_is_no_shape_of_noise(rounds: int) -> None:
 def test_records_at_the_center_count_for_nothing_there_and_something_elsewhere() -> None:
     data = np.zeros((2000, 2))
     assert isinstance(shape().release(data, SeededBits(0)), Abstained)
-    found = shape(scale=1).release(data, SeededBits(0))
-    assert isinstance(found, Concentrated)  # all signs are the constant's
-    assert found.value.tolist()[:2] == [0, 0]
+    outcome = shape(scale=1).release(data, SeededBits(0))
+    assert isinstance(outcome, Concentrated)  # all signs are the constant's
+    assert outcome.value.tolist()[:2] == [0, 0]
 
 
 @pytest.mark.parametrize("budget", [GaussianDP(1), ApproxDP(1, "1e-6")])
@@ -511,10 +511,10 @@ def test_records_at_the_center_count_for_nothing_there_and_something_elsewhere()
 def test_a_budget_is_met_and_hardly_missed(budget: Any, adjacency: Adjacency, d: int) -> None:
     """Calibrate: in exact arithmetic rounding costs less than 2^-16 of the multiplier."""
     parameters: dict[str, Any] = {"center": (0.0,) * d, "cell": 1e-3}
-    found = SignCovariance.for_budget(budget, adjacency=adjacency, **parameters)
-    assert found.claim.guarantee == budget
+    mechanism = SignCovariance.for_budget(budget, adjacency=adjacency, **parameters)
+    assert mechanism.claim.guarantee == budget
     plain = GaussianDP(1) if isinstance(budget, GaussianDP) else GaussianDP("0.236704")
-    assert float(found.noise_multiplier) == pytest.approx(
+    assert float(mechanism.noise_multiplier) == pytest.approx(
         1 / float(plain.mu_squared) ** 0.5, rel=2e-5
     )
 

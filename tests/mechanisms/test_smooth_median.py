@@ -63,11 +63,11 @@ def test_the_value_is_the_specs_in_every_column(n: int, d: int) -> None:
     mechanism = median(lower=(0.0,) * d, upper=(16.0,) * d, cells=16, decay="4/5")
     data = np.where(rng.random((n, d)) < 0.3, 4.0, rng.uniform(-3, 19, (n, d)))
     (stage,) = mechanism.fixed_plan
-    found = mechanism.law(data).center(stage.query)  # type: ignore[union-attr]
+    numbers = mechanism.law(data).center(stage.query)  # type: ignore[union-attr]
     records = [tuple(map(Fraction, row)) for row in data]
     ((_, law),) = spec.law(mechanism.parameters, records).stage_laws()
     assert isinstance(law, smooth.SmoothLaw)
-    assert [tuple(row) for row in found.tolist()] == list(law.numbers)
+    assert [tuple(row) for row in numbers.tolist()] == list(law.numbers)
 
 
 @pytest.mark.parametrize("most", [1, 7, 2**20, 2**25])
@@ -86,10 +86,10 @@ def test_long_scales_are_exact() -> None:
     mechanism = median(lower=(0.0,), upper=(1.0,), cells=2**24, decay="4095/4096")
     data = np.linspace(-0.5, 1.5, 301)
     (stage,) = mechanism.fixed_plan
-    (found,) = mechanism.law(data).center(stage.query).tolist()  # type: ignore[union-attr]
+    (numbers,) = mechanism.law(data).center(stage.query).tolist()  # type: ignore[union-attr]
     ((_, law),) = spec.law(mechanism.parameters, [Fraction(x) for x in data]).stage_laws()
     assert isinstance(law, smooth.SmoothLaw)
-    assert tuple(found) == law.numbers[0]
+    assert tuple(numbers) == law.numbers[0]
 
 
 CASES: list[tuple[dict[str, Any], Any]] = [
@@ -105,10 +105,10 @@ def test_the_error_is_what_the_spec_expects(parameters: dict[str, Any], data: An
     ordered = [Fraction(x) for x in np.sort(data)]
     predicted = float(spec.expected_error(mechanism.parameters, ordered))
     target = float(ordered[(len(ordered) + 1) // 2 - 1])
-    errors = [found.value[0] - target for found in estimates(mechanism, data, 2)]
+    errors = [estimate.value[0] - target for estimate in estimates(mechanism, data, 2)]
     assert mean_square_fits(errors, predicted)
     longer = replace(mechanism, noise_multiplier=mechanism.noise_multiplier * Fraction(13, 10))
-    errors = [found.value[0] - target for found in estimates(longer, data, 2)]
+    errors = [estimate.value[0] - target for estimate in estimates(longer, data, 2)]
     assert not mean_square_fits(errors, predicted)
 
 
@@ -118,10 +118,10 @@ def test_the_order_of_records_and_other_columns_do_not_matter() -> None:
     expected = mechanism.release(data, SeededBits(4))
     again = mechanism.release(data[[2, 0, 3, 1]], SeededBits(4))
     apart = mechanism.release(np.stack([data[:, 0], data[::-1, 1]], axis=1), SeededBits(4))
-    for found in (again, apart):
-        assert isinstance(found, MediansEstimate)
+    for estimate in (again, apart):
+        assert isinstance(estimate, MediansEstimate)
         assert isinstance(expected, MediansEstimate)
-        assert found.value.tolist() == expected.value.tolist()
+        assert estimate.value.tolist() == expected.value.tolist()
 
 
 BUDGETS = [("1", "1e-6", 1), ("1/4", "1e-9", 1), ("10", "1e-3", 1), ("2", "1e-6", 3)]
@@ -176,7 +176,7 @@ def test_it_is_shorter_than_the_published_noise_and_longer_than_the_exponential_
         own = spec.expected_error(made.parameters, records)
     assert 1.45 < float(other / own) < 1.6
     exponential = PrivateQuantile.for_budget(PureDP(1), adjacency=REPLACE, lower=0, upper=1)
-    errors = [found.value - 0.5 for found in estimates(exponential, data, 5, 1000)]
+    errors = [estimate.value - 0.5 for estimate in estimates(exponential, data, 5, 1000)]
     assert 6 * float(np.sqrt(np.mean(np.square(errors)))) < float(own)
 
 
@@ -237,16 +237,16 @@ def test_no_bit_is_drawn_for_refused_data(data: Any, kind: type[Exception], mess
 def test_a_nonfinite_record_counts_as_the_middle_when_replaced() -> None:
     mechanism = median(nonfinite="replace")
     expected = mechanism.release([50.0, 50.0, 9.0], SeededBits(8))
-    found = mechanism.release([np.nan, -np.inf, 9.0], SeededBits(8))
-    assert isinstance(found, MediansEstimate)
+    estimate = mechanism.release([np.nan, -np.inf, 9.0], SeededBits(8))
+    assert isinstance(estimate, MediansEstimate)
     assert isinstance(expected, MediansEstimate)
-    assert found.value[0] == expected.value[0]
+    assert estimate.value[0] == expected.value[0]
 
 
 def test_a_cell_is_its_value_within_the_bounds() -> None:
     mechanism = median(lower=(-1.0,), upper=(0.25,), cells=10)  # cells of 1/8
     values = [mechanism.estimate(transcript({"medians": (cell,)})) for cell in (-50, -3, 1, 10**30)]
-    assert [found.value[0] for found in values] == [-1.0, -0.375, 0.125, 0.25]  # type: ignore[union-attr]
+    assert [estimate.value[0] for estimate in values] == [-1.0, -0.375, 0.125, 0.25]  # type: ignore[union-attr]
 
 
 def test_noise_and_medians_go_together() -> None:
@@ -266,10 +266,10 @@ def test_log_probabilities_are_the_specs(data: list[float]) -> None:
     law = mechanism.law(data)
     outputs = np.arange(-60, 160)[:, np.newaxis]
     noise = stage.noise  # type: ignore[union-attr]
-    found = noise.log_probability(outputs, law.center(stage.query))  # type: ignore[union-attr]
+    log_masses = noise.log_probability(outputs, law.center(stage.query))  # type: ignore[union-attr]
     ((_, exact),) = spec.law(mechanism.parameters, [Fraction(x) for x in data]).stage_laws()
     wanted = [float(mp.log(exact.probability((z,), real_exponential))) for z in range(-60, 160)]
-    assert np.allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    assert np.allclose(log_masses, wanted, rtol=1e-9, atol=1e-9)
 
 
 FAR_BUDGETS = [("1e9", "1e-6"), ("2", "1e-3000"), ("50", "9/10"), ("1e-3", "1/2")]

@@ -49,19 +49,19 @@ def exact(**parameters: Any) -> SparseVector:
 
 
 def released(mechanism: SparseVector, data: Any, seed: int = 1) -> SparseEstimate:
-    found = mechanism.release(data, SeededBits(seed))
-    assert isinstance(found, SparseEstimate)
-    return found
+    estimate = mechanism.release(data, SeededBits(seed))
+    assert isinstance(estimate, SparseEstimate)
+    return estimate
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("reports", [1, 3, 6])
 @pytest.mark.parametrize("data", EDGE_DATA, ids=range(len(EDGE_DATA)))
 def test_every_dataset_has_a_release(data: list[float], reports: int, adjacency: Adjacency) -> None:
-    found = released(sparse(adjacency=adjacency, reports=reports), data)
-    assert list(found.above) == sorted(set(found.above))
-    assert len(found.above) <= reports
-    assert found.answered == (found.above[-1] + 1 if len(found.above) == reports else 6)
+    estimate = released(sparse(adjacency=adjacency, reports=reports), data)
+    assert list(estimate.above) == sorted(set(estimate.above))
+    assert len(estimate.above) <= reports
+    assert estimate.answered == (estimate.above[-1] + 1 if len(estimate.above) == reports else 6)
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -69,8 +69,8 @@ def test_without_noise_it_finds_the_first_ones(adjacency: Adjacency) -> None:
     data = [1.5] * 2 + [3.5] * 4 + [4.5] + [5.5] * 2
     cases = {1: ((1,), 2), 2: ((1, 3), 4), 3: ((1, 3, 5), 6), 4: ((1, 3, 5), 6)}
     for reports, (above, answered) in cases.items():
-        found = released(exact(adjacency=adjacency, reports=reports), data)
-        assert found == SparseEstimate(above, answered)
+        estimate = released(exact(adjacency=adjacency, reports=reports), data)
+        assert estimate == SparseEstimate(above, answered)
     assert released(exact(threshold=10**30), data) == SparseEstimate((), 6)
     assert released(exact(threshold=-(10**30), reports=6), data).above == tuple(range(6))
 
@@ -88,8 +88,8 @@ def halving(answers: tuple[bool, ...]) -> Count:
 def test_queries_may_follow_from_the_answers(place: float) -> None:
     """A search for the crowd by three halvings."""
     mechanism = exact(queries=NextQuery(halving, 3), reports=3, threshold=5)
-    found = released(mechanism, [place] * 9)
-    bits = [i not in found.above for i in range(3)]
+    estimate = released(mechanism, [place] * 9)
+    bits = [i not in estimate.above for i in range(3)]
     assert int("".join("01"[b] for b in bits), 2) == int(place)
 
 
@@ -124,7 +124,7 @@ def test_answers_are_right_within_the_error_bound(adjacency: Adjacency, reports:
         (mechanism, True),
         (replace(mechanism, noise_multiplier=Fraction(3)), False),
     ):
-        wrong = [float(found.above != right) for found in estimates(changed, data, 3)]
+        wrong = [float(estimate.above != right) for estimate in estimates(changed, data, 3)]
         assert len(wrong) == RELEASES
         assert fails_at_most(wrong, 0.5, float(beta)) is fits
 
@@ -132,15 +132,15 @@ def test_answers_are_right_within_the_error_bound(adjacency: Adjacency, reports:
 @pytest.mark.parametrize("n", [0, 1, 2, 10**5])
 def test_all_sizes_of_data(n: int) -> None:
     """|noise| < 200 with probability above 1 - 1e-20."""
-    found = released(sparse(threshold=n // 8 + 300, reports=2), np.arange(n) % 4)
-    assert found.above == ((0, 1) if n == 10**5 else ())
+    estimate = released(sparse(threshold=n // 8 + 300, reports=2), np.arange(n) % 4)
+    assert estimate.above == ((0, 1) if n == 10**5 else ())
 
 
 def test_many_queries() -> None:
     queries = tuple(Count(within=(float(i), float(i) + 0.5)) for i in range(2000))
     mechanism = sparse(queries=queries, threshold=200, reports=2)
-    found = released(mechanism, [700.0] * 400 + [1999.25] * 400)
-    assert found == SparseEstimate((700, 1999), 2000)
+    estimate = released(mechanism, [700.0] * 400 + [1999.25] * 400)
+    assert estimate == SparseEstimate((700, 1999), 2000)
 
 
 BAD_PARAMETERS: list[tuple[dict[str, Any], type[Exception], str]] = [

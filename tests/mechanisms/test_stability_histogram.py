@@ -92,8 +92,8 @@ def test_a_record_on_an_edge_lies_above_it() -> None:
 
 def test_a_lowest_edge_may_lie_beyond_the_floats() -> None:
     """An exception after the draw would be an output that nobody has accounted for."""
-    found = counts_of(exact(width=8e307), [-1.7e308] * 3 + [1.7e308] * 3)
-    assert found == {-np.inf: 3, 1.6e308: 3}
+    counts = counts_of(exact(width=8e307), [-1.7e308] * 3 + [1.7e308] * 3)
+    assert counts == {-np.inf: 3, 1.6e308: 3}
 
 
 def test_records_far_away_count_as_lying_at_the_last_bin() -> None:
@@ -102,13 +102,13 @@ def test_records_far_away_count_as_lying_at_the_last_bin() -> None:
 
 def test_an_estimate_reads_well() -> None:
     mechanism = histogram(width="1/10", origin="1/20", noise_multiplier=2)
-    found = mechanism.estimate(transcript({"histogram": (-1, 45, 2, 31, 3, 33)}))
-    assert isinstance(found, HistogramEstimate)
-    assert found.counts == {-0.05: 45, 0.25: 31, 0.35: 33}
-    assert (found.width, found.threshold) == (0.1, spec.threshold_of(mechanism.parameters))
-    assert str(found) == (
+    estimate = mechanism.estimate(transcript({"histogram": (-1, 45, 2, 31, 3, 33)}))
+    assert isinstance(estimate, HistogramEstimate)
+    assert estimate.counts == {-0.05: 45, 0.25: 31, 0.35: 33}
+    assert (estimate.width, estimate.threshold) == (0.1, spec.threshold_of(mechanism.parameters))
+    assert str(estimate) == (
         "[-0.05, 0.05): 45\n[0.25, 0.35): 31\n[0.35, 0.45): 33\n"
-        f"3 bins surfaced (threshold {found.threshold}, noise of standard deviation 2.8)"
+        f"3 bins surfaced (threshold {estimate.threshold}, noise of standard deviation 2.8)"
     )
     nothing = mechanism.estimate(transcript({"histogram": ()}))
     assert str(nothing).startswith("0 bins surfaced")
@@ -124,11 +124,11 @@ def test_the_threshold_is_the_least_for_its_predicate(
     mechanism = histogram(
         noise=noise, adjacency=adjacency, noise_multiplier=multiplier, delta=delta
     )
-    found = mechanism.estimate(transcript({"histogram": ()}))
-    assert isinstance(found, HistogramEstimate)
-    assert found.threshold == spec.threshold_of(mechanism.parameters)
+    estimate = mechanism.estimate(transcript({"histogram": ()}))
+    assert isinstance(estimate, HistogramEstimate)
+    assert estimate.threshold == spec.threshold_of(mechanism.parameters)
     with mp.workdps(60):  # the claim's delta is that, rounded up
-        surfaces = spec.surfaces(mechanism.parameters, found.threshold)
+        surfaces = spec.surfaces(mechanism.parameters, estimate.threshold)
         ratio = real(mechanism.claim.guarantee.delta_floor) / surfaces
         assert 0 <= ratio - 1 < mp.mpf(10) ** -12
 
@@ -141,7 +141,7 @@ def test_a_bin_of_one_record_surfaces_no_more_often_than_delta(
     """Count over 4000 releases; false alarm below 1e-6. A threshold two lower is noticed."""
     mechanism = histogram(noise=noise, adjacency=adjacency, delta="0.05", noise_multiplier=2)
     for changed, right in ((mechanism, True), (replace(mechanism, delta=Fraction(13, 100)), False)):
-        shown = [float(len(found.counts)) for found in estimates(changed, [0.5], 2)]
+        shown = [float(len(estimate.counts)) for estimate in estimates(changed, [0.5], 2)]
         assert fails_at_most(shown, 0.5, 0.05) is right
 
 
@@ -157,8 +157,8 @@ def test_counts_and_bins_are_within_the_error_bound(noise: str, adjacency: Adjac
     data = np.repeat(np.arange(10) + 0.5, least)
 
     def misses(model: StabilityHistogram, seed: int) -> list[float]:
-        found = [dict(e.counts) for e in estimates(model, data, seed, 400)]
-        return [max(abs(one.get(float(k), -least) - least) for k in range(10)) for one in found]
+        tallies = [dict(e.counts) for e in estimates(model, data, seed, 400)]
+        return [max(abs(one.get(float(k), -least) - least) for k in range(10)) for one in tallies]
 
     # false alarm below 1e-6
     assert fails_at_most(misses(mechanism, 3), t, float(beta))
@@ -172,10 +172,10 @@ def test_counts_and_bins_are_within_the_error_bound(noise: str, adjacency: Adjac
 def test_all_sizes_of_data(noise: str, n: int) -> None:
     mechanism = histogram(noise=noise, width=1000)
     data = np.arange(n)  # 100 bins of 1000 records each
-    found = counts_of(mechanism, data)
+    counts = counts_of(mechanism, data)
     # Beyond 60 by Laplace noise of scale 1: 200 exp(-60) < 1e-23. Small data: at most 1e-6 a bin.
-    assert set(found) == {1000.0 * k for k in range(n // 1000)}
-    assert all(abs(count - 1000) < 60 for count in found.values())
+    assert set(counts) == {1000.0 * k for k in range(n // 1000)}
+    assert all(abs(count - 1000) < 60 for count in counts.values())
 
 
 BAD_PARAMETERS: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -72,17 +72,17 @@ def _family_draw(
     theta = mechanism.family.natural(truth)
     data = mechanism.family.sample(theta, 800, np.random.default_rng(seed))
     transcript = mechanism.law(data).sample(SeededBits(seed), 1)[0]
-    found = mechanism.estimate(transcript)
-    assert isinstance(found, FamilyEstimate)
+    estimate = mechanism.estimate(transcript)
+    assert isinstance(estimate, FamilyEstimate)
     middle, octave = mechanism._frame(transcript)[0].tolist()
     frame = frame_of(mechanism, mechanism.theta_of(middle), octave)
     own = _limited_mean(mechanism, data, (middle, octave))
     last = [float(v) * float(mechanism.scale()) / UNIT for v in transcript.numbers(STATISTICS)]
-    inside = last[1] / mechanism.count_weight() if mechanism.count_weight() else found.count
+    inside = last[1] / mechanism.count_weight() if mechanism.count_weight() else estimate.count
     released = (1 + last[0] / inside / CELLS) / 2
     wanted = (frame.law(mechanism.family, theta, mechanism.outside).mean - frame.low) / frame.length
     return (
-        abs(found.natural - theta),
+        abs(estimate.natural - theta),
         abs(own - wanted) * frame.length,
         abs(released - own) * frame.length,
         _least_slope(mechanism, frame),
@@ -118,8 +118,8 @@ def _mean_draw(
     d, outside = mechanism.columns(), mechanism.outside
     data = np.random.default_rng(seed).normal(truth, 1.0, (900, d))
     transcript = mechanism.law(data).sample(SeededBits(seed), 1)[0]
-    found = mechanism.estimate(transcript)
-    assert isinstance(found, Estimate)
+    estimate = mechanism.estimate(transcript)
+    assert isinstance(estimate, Estimate)
     stretch, radius = mechanism.ball(mechanism.before_sum().row(transcript))
     rows = np.concatenate([*stretch.images(ingest(data, mechanism.domain))])
     kept = clip_to_ball(rows, radius * GRAIN)
@@ -129,7 +129,7 @@ def _mean_draw(
     own = kept.mean(axis=0) / unit
     cells = np.ldexp(1.0, list(stretch.exponents))
     offset = np.array(truth) - np.array(stretch.center) * cells
-    other = found.value - np.array(stretch.center) * cells
+    other = estimate.value - np.array(stretch.center) * cells
     name = "sum and count" if mechanism.joint() else "sum"
     scale = float(radius * mechanism.sum_scale()) / UNIT
     last = np.array([float(v) for v in transcript.numbers(name)]) * scale

@@ -24,8 +24,8 @@ def test_the_sum_is_over_these(over: Any, truth: float) -> None:
     rng, n = np.random.default_rng(3), made.minimum_n(beta="1e-6")
     common = rng.normal(size=(n, 1))
     data = (0.8 * common + 0.6 * rng.normal(size=(n, 3))) * np.array([1, 100, 10])
-    found: Any = made.release(data, SeededBits(1))
-    assert 1 / 4 <= found.value / truth <= 4
+    release: Any = made.release(data, SeededBits(1))
+    assert 1 / 4 <= release.value / truth <= 4
 
 
 @pytest.mark.parametrize("over", [(), (0, 0), (3,), (-1,)])

@@ -137,12 +137,12 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
     assert compare_facts(spec, mechanism, datasets) > len(datasets)
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, (FamilyEstimate, Abstained))
-        if isinstance(found, FamilyEstimate):
-            assert low <= found.value <= high
-            assert math.isfinite(found.spread)
-            assert result_from(found.to_dict()) == found
+            release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, (FamilyEstimate, Abstained))
+        if isinstance(release, FamilyEstimate):
+            assert low <= release.value <= high
+            assert math.isfinite(release.spread)
+            assert result_from(release.to_dict()) == release
 
 
 @pytest.mark.parametrize(("family", "low", "high", "parameter"), FAMILIES, ids=IDS)
@@ -164,10 +164,10 @@ def test_errors_are_the_predicted_ones(
     theta, errors = family.natural(parameter), []
     for seed in range(40):
         data = family.sample(theta, 4000, np.random.default_rng(seed))
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, FamilyEstimate)
-        errors.append(found.natural - theta)
-        assert found.value == pytest.approx(family.textbook(found.natural))
+        release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, FamilyEstimate)
+        errors.append(release.natural - theta)
+        assert release.value == pytest.approx(family.textbook(release.natural))
     predicted = float(spec.expected_error(mechanism.parameters, 4000, parameter))
     assert predicted**2 / 8 < np.mean(np.square(errors)) < 2.6 * predicted**2
     noise = float(spec.noise_error(mechanism.parameters, 4000, parameter))
@@ -195,12 +195,12 @@ def test_records_that_were_kept_need_the_mask(adjacency: Adjacency) -> None:
             outside=outside,
             **own,
         )
-        found = mechanism.release(kept, SeededBits(3))
-        assert isinstance(found, FamilyEstimate)
+        release = mechanism.release(kept, SeededBits(3))
+        assert isinstance(release, FamilyEstimate)
         if outside == "mask":
-            assert abs(found.value - 6) < 0.4
+            assert abs(release.value - 6) < 0.4
         else:
-            assert found.value < 5.6
+            assert release.value < 5.6
 
 
 def test_top_coded_logarithms() -> None:
@@ -217,10 +217,10 @@ def test_top_coded_logarithms() -> None:
         outside="mask",
         kept=(0, 50_000),
     )
-    found = mechanism.release(whole[whole <= 50_000], SeededBits(0))
-    assert isinstance(found, FamilyEstimate)
-    assert abs(found.value - 10.5) < 0.08
-    low, high = found.interval("0.999", sampling=True)
+    release = mechanism.release(whole[whole <= 50_000], SeededBits(0))
+    assert isinstance(release, FamilyEstimate)
+    assert abs(release.value - 10.5) < 0.08
+    low, high = release.interval("0.999", sampling=True)
     assert low < 10.5 < high
 
 
@@ -237,10 +237,10 @@ def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
         STRICT, adjacency=ADD, family=family, lowest=0.5, highest=50.0
     )
     data = np.random.default_rng(4).beta(3.0, 2.0, 8000)
-    found = mechanism.release(data, SeededBits(1))
-    assert isinstance(found, FamilyEstimate)
-    assert found.family == "Silent"
-    assert abs(found.value - 3) < 0.25  # five deviations
+    release = mechanism.release(data, SeededBits(1))
+    assert isinstance(release, FamilyEstimate)
+    assert release.family == "Silent"
+    assert abs(release.value - 3) < 0.25  # five deviations
 
 
 @pytest.mark.parametrize(
@@ -265,9 +265,9 @@ def test_far_parameters(
     theta, off = family.natural(parameter), 0.0
     for seed in range(4):
         data = family.sample(theta, 4000, np.random.default_rng(seed))
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, FamilyEstimate)
-        off += (found.natural - theta) ** 2
+        release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, FamilyEstimate)
+        off += (release.natural - theta) ** 2
     deviation = math.sqrt(family.limited(theta, *family.window(theta), "clip").variance)
     assert off < 40 * 1.5 / (4000 * deviation**2)
 
@@ -277,10 +277,10 @@ def test_the_estimate_stays_in_the_public_range() -> None:
     mechanism = TruncatedMle.for_budget(
         GaussianDP(1), adjacency=ADD, family=Poisson(), lowest=1.0, highest=9.0
     )
-    found = mechanism.release([9.0, 10.0] * 2000, SeededBits(1))
-    assert isinstance(found, FamilyEstimate)
-    assert found.value == 9.0
-    assert found.interval()[1] == 9.0
+    release = mechanism.release([9.0, 10.0] * 2000, SeededBits(1))
+    assert isinstance(release, FamilyEstimate)
+    assert release.value == 9.0
+    assert release.interval()[1] == 9.0
 
 
 def test_means_that_no_parameter_near_has_are_an_outcome() -> None:
@@ -289,15 +289,15 @@ def test_means_that_no_parameter_near_has_are_an_outcome() -> None:
     released: dict[str, Any] = {"count": (1000,)}
     released |= {f"parameter {k + 1}": (0,) for k in range(steps)}
     for total in (10**7 * unit, -(10**7) * unit):
-        found = mechanism.estimate(transcript(released | {"statistics": (total,)}))
-        assert isinstance(found, Abstained)
-        assert "no parameter near" in found.reason
+        outcome = mechanism.estimate(transcript(released | {"statistics": (total,)}))
+        assert isinstance(outcome, Abstained)
+        assert "no parameter near" in outcome.reason
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_a_budget_is_met(adjacency: Adjacency) -> None:
     for outside in ("clip", "mask"):
-        found = TruncatedMle.for_budget(
+        mechanism = TruncatedMle.for_budget(
             STRICT,
             adjacency=adjacency,
             family=Poisson(),
@@ -305,12 +305,12 @@ def test_a_budget_is_met(adjacency: Adjacency) -> None:
             highest=1e4,
             outside=outside,
         )
-        assert found.claim.guarantee == STRICT
+        assert mechanism.claim.guarantee == STRICT
         with pytest.raises(ValueError, match="give parameter="):
-            found.expected_error(1000)
-        assert found.expected_error(1, parameter=3.0) == math.inf
+            mechanism.expected_error(1000)
+        assert mechanism.expected_error(1, parameter=3.0) == math.inf
         with pytest.raises(ValueError, match=r"parameter = -1\.0 is outside of"):
-            found.expected_error(1000, parameter=-1.0)
+            mechanism.expected_error(1000, parameter=-1.0)
 
 
 def test_order_of_rows_does_not_matter() -> None:
@@ -366,12 +366,12 @@ def test_a_family_s_own_numbers_never_meet_the_data(as_array: bool) -> None:
     data = np.random.default_rng(3).normal(0.5, 1.0, 2000)
     parameters: dict[str, Any] = {"lowest": -10.0, "highest": 10.0, "adjacency": REPLACE}
     _Spy.seen.clear()
-    found = made(family=_Spying(1.0, as_array), **parameters).release(data, SeededBits(4))
+    release = made(family=_Spying(1.0, as_array), **parameters).release(data, SeededBits(4))
     assert not _Spy.seen
     plain = made(family=Normal(1.0), **parameters).release(data, SeededBits(4))
-    assert isinstance(found, FamilyEstimate)
+    assert isinstance(release, FamilyEstimate)
     assert isinstance(plain, FamilyEstimate)
-    assert found.value == plain.value
+    assert release.value == plain.value
 
 
 @dataclass(frozen=True)
@@ -387,8 +387,8 @@ def test_records_that_are_no_numbers_raise_nothing(method: str) -> None:
     """A family's mistake is found by ``check_family``, not after bits were drawn."""
     parameters: dict[str, Any] = {"lowest": -10.0, "highest": 10.0, "adjacency": REPLACE}
     mechanism = made(family=_Nameless(1.0), outside="mask", method=method, **parameters)
-    found = mechanism.release(np.full(2000, 0.5), SeededBits(4))
-    assert isinstance(found, (FamilyEstimate, Abstained))
+    release = mechanism.release(np.full(2000, 0.5), SeededBits(4))
+    assert isinstance(release, (FamilyEstimate, Abstained))
 
 
 @pytest.mark.parametrize("kept", [None, (999_900.0, math.inf)])
@@ -407,8 +407,8 @@ def test_cells_of_several_counts_are_not_biased(kept: Any) -> None:
         outside="clip" if kept is None else "mask",
     )  # fmt: skip
     law = mechanism.law(data)
-    found = [mechanism.estimate(law.sample(SeededBits(s), 1)[0]) for s in range(40)]
-    values = [one.value for one in found if isinstance(one, FamilyEstimate)]
+    estimates = [mechanism.estimate(law.sample(SeededBits(s), 1)[0]) for s in range(40)]
+    values = [one.value for one in estimates if isinstance(one, FamilyEstimate)]
     truth = float(data.mean())
     if kept is not None:
         family = Poisson()

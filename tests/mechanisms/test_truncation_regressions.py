@@ -49,8 +49,8 @@ def test_privacy_costs_a_family_what_is_predicted(outside: Any, adjacency: Adjac
     )  # fmt: skip
     data = Weibull(1.0).sample(-1 / 27, 16_000, np.random.default_rng(5))
     batch = mechanism.law(data).sample(SeededBits(1), 1000)
-    found = [mechanism.estimate(batch[i]) for i in range(1000)]
-    values = [one.natural for one in found if isinstance(one, FamilyEstimate)]
+    estimates = [mechanism.estimate(batch[i]) for i in range(1000)]
+    values = [one.natural for one in estimates if isinstance(one, FamilyEstimate)]
     assert len(values) == 1000
     predicted = float(truncated_mle.noise_error(mechanism.parameters, 16_000, 27.0))
     assert 0.9 < float(np.std(values, ddof=1)) / predicted < 1.1
@@ -70,7 +70,7 @@ def test_privacy_costs_a_normal_mean_what_is_predicted(outside: Any, adjacency: 
     batch = mechanism.law(data).sample(SeededBits(2), 100)
     off = []
     for i in range(100):
-        found = mechanism.estimate(batch[i])
+        estimate = mechanism.estimate(batch[i])
         stretch, radius = mechanism.ball(mechanism.before_sum().row(batch[i]))
         rows = np.concatenate([*stretch.images(records)])
         kept = clip_to_ball(rows, radius * GRAIN)
@@ -79,8 +79,8 @@ def test_privacy_costs_a_normal_mean_what_is_predicted(outside: Any, adjacency: 
         own = kept.mean(axis=0) / unit
         place = np.array(stretch.center) * np.ldexp(1.0, list(stretch.exponents))
         ratio = moment(10, radius * GRAIN / unit, float(np.linalg.norm(own)), outside).ratio
-        assert isinstance(found, VectorMeanEstimate)
-        off.append(float(np.linalg.norm(found.value - place - own / ratio)))
+        assert isinstance(estimate, VectorMeanEstimate)
+        off.append(float(np.linalg.norm(estimate.value - place - own / ratio)))
     predicted = float(gaussian_mean.noise_error(mechanism.parameters, 6000))
     assert 0.9 < math.sqrt(np.mean(np.square(off))) / predicted < 1.1
 
@@ -100,9 +100,9 @@ def test_truncation_is_taken_out_and_stays_out(adjacency: Adjacency) -> None:
         whole = Weibull(1.0).sample(-1 / 27, 138_000, np.random.default_rng(seed))
         kept = whole[whole < reach][:128_000]
         assert len(kept) == 128_000
-        found = mechanism.release(kept, SeededBits(seed))
-        assert isinstance(found, FamilyEstimate)
-        ours.append(found.value / 27 - 1)
+        release = mechanism.release(kept, SeededBits(seed))
+        assert isinstance(release, FamilyEstimate)
+        ours.append(release.value / 27 - 1)
         plain.append(float(kept.mean()) / 27 - 1)
     assert math.sqrt(np.mean(np.square(ours))) < 0.012
     assert np.abs(np.array(plain) + 0.204).max() < 0.01

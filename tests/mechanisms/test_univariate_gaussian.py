@@ -83,12 +83,12 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
     assert compare_facts(spec, mechanism, [datasets[0], EDGE, normal]) > 3
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-        assert found == mechanism.release(data, SeededBits(seed))
-        assert result_from(found.to_dict()) == found
-        if isinstance(found, NormalEstimate):
-            assert math.isfinite(found.value)
-            assert math.isfinite(found.deviation)
+            release = mechanism.release(data, SeededBits(seed))
+        assert release == mechanism.release(data, SeededBits(seed))
+        assert result_from(release.to_dict()) == release
+        if isinstance(release, NormalEstimate):
+            assert math.isfinite(release.value)
+            assert math.isfinite(release.deviation)
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
@@ -121,11 +121,11 @@ def test_errors_and_intervals_are_as_predicted_with_no_guess(adjacency: Adjacenc
     n, off, held = 1000, [], 0
     for seed in range(100):
         data = 12345.6 + 0.037 * np.random.default_rng([3, seed]).normal(size=n)
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, NormalEstimate)
-        off.append(((found.value - 12345.6) / 0.037, found.deviation / 0.037 - 1))
-        low, high = found.interval(sampling=True)
-        least, most = found.deviation_interval(sampling=True)
+        release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, NormalEstimate)
+        off.append(((release.value - 12345.6) / 0.037, release.deviation / 0.037 - 1))
+        low, high = release.interval(sampling=True)
+        least, most = release.deviation_interval(sampling=True)
         held += (low < 12345.6 < high) + (least < 0.037 < most)
     errors = np.sqrt(np.mean(np.square(off), axis=0))
     predicted = [
@@ -183,9 +183,9 @@ def test_what_has_no_normal_law_is_typed() -> None:
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_a_budget_is_met_and_hardly_missed(adjacency: Adjacency) -> None:
     """Calibrate: in exact arithmetic rounding costs less than 2^-16 of the multiplier."""
-    found = UnivariateGaussian.for_budget(GaussianDP(1), adjacency=adjacency, cell=1e-3)
-    assert found.claim.guarantee == GaussianDP(1)
-    assert float(found.noise_multiplier) == pytest.approx(1, rel=2e-5)
+    mechanism = UnivariateGaussian.for_budget(GaussianDP(1), adjacency=adjacency, cell=1e-3)
+    assert mechanism.claim.guarantee == GaussianDP(1)
+    assert float(mechanism.noise_multiplier) == pytest.approx(1, rel=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,10 @@ def test_heavy_tails_lead_to_the_normal_law_of_their_middle(degrees: int, deviat
     mechanism = UnivariateGaussian.for_budget(ApproxDP(1, "1e-6"), adjacency=REPLACE, cell=2**-14)
     for seed in range(10):
         data = np.random.default_rng([7, seed]).standard_t(degrees, size=8000)
-        found = mechanism.release(data, SeededBits(seed))
-        assert isinstance(found, NormalEstimate)
-        assert abs(found.deviation / deviation - 1) < 0.1
-        assert abs(found.value) < 0.2
+        release = mechanism.release(data, SeededBits(seed))
+        assert isinstance(release, NormalEstimate)
+        assert abs(release.deviation / deviation - 1) < 0.1
+        assert abs(release.value) < 0.2
 
 
 def test_an_estimate_is_shown_to_the_digits_that_noise_leaves() -> None:

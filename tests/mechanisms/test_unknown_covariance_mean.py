@@ -51,10 +51,10 @@ def test_every_dataset_has_a_release(adjacency: Adjacency, cell: Any, reports: i
     for data in EDGE_DATA:
         rows = np.repeat(np.array(data, np.float64).reshape(-1, 1), 3, axis=1)
         for own in (rows, rows * np.array([1.0, 0.0, 2.0**-300])):
-            found = mechanism.release(own, SeededBits(1))
-            assert isinstance(found, (VectorMeanEstimate, Abstained))
-            if isinstance(found, VectorMeanEstimate):
-                assert np.isfinite(found.value).all()
+            release = mechanism.release(own, SeededBits(1))
+            assert isinstance(release, (VectorMeanEstimate, Abstained))
+            if isinstance(release, VectorMeanEstimate):
+                assert np.isfinite(release.value).all()
 
 
 def test_histograms_of_any_width_make_one_plan() -> None:
@@ -86,8 +86,8 @@ def test_the_error_is_the_predicted_one(adjacency: Adjacency, power: float) -> N
     mechanism = made(adjacency=adjacency, d=d, n_max=n, reports=3, noise_multiplier="1/2")
     data = np.random.default_rng(7).normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power - 40.0
     law = mechanism.law(data)
-    found = [mechanism.estimate(t) for t in (law.sample(SeededBits(i), 1)[0] for i in range(40))]
-    values = [e.value for e in found if isinstance(e, VectorMeanEstimate)]
+    estimates = [mechanism.estimate(t) for t in (law.sample(SeededBits(i), 1)[0] for i in range(40))]
+    values = [e.value for e in estimates if isinstance(e, VectorMeanEstimate)]
     assert len(values) == 40
     off = np.sqrt(np.mean([np.sum((value - data.mean(axis=0)) ** 2) for value in values]))
     predicted = float(spec.noise_error(mechanism.parameters, n, 1, power))
@@ -134,9 +134,9 @@ def test_a_rough_covariance_is_the_spec_s() -> None:
         levels = {int(i): int(rng.integers(-20, 41)) for i in named}
         below, others = int(rng.integers(-20, 41)), int(rng.integers(0, 41))
         cell, n_max = Fraction(2) ** int(rng.integers(-30, 30)), int(rng.integers(2, 10**6))
-        found = rough(levels, below, others, d, cell, n_max)
+        covariance = rough(levels, below, others, d, cell, n_max)
         expected = rough_covariance.diagonal(levels, below, others, d, cell, n_max)
-        assert (found.matrix, found.record_radius) == expected
+        assert (covariance.matrix, covariance.record_radius) == expected
     for square in (Fraction(2), Fraction(1, 10**40), Fraction(10**40) + Fraction(1, 7)):
         assert square < root_above(square) ** 2 < square * (1 + Fraction(1, 2**18))
 
@@ -157,23 +157,23 @@ def test_it_abstains_where_nothing_surfaces() -> None:
     mechanism = made(d=2)
     for data in (np.zeros((0, 2)), np.ones((1, 2))):
         for seed in range(3):
-            found = made(d=2, n_max=40).release(data, SeededBits(seed))
-            assert isinstance(found, Abstained)
+            release = made(d=2, n_max=40).release(data, SeededBits(seed))
+            assert isinstance(release, Abstained)
     assert isinstance(mechanism.estimate(transcript({"largest": ()}, "stopped")), Abstained)
 
 
 def test_reports_by_the_rule() -> None:
     """Report as many as the groups carry: more with more records, at most d, at least 1."""
     budget = ApproxDP(1, "1e-6")
-    found = [
+    mechanisms = [
         UnknownCovarianceMean.for_budget(budget, adjacency=ADD, d=50, n_max=n)
         for n in (2000, 100_000, 10**6)
     ]
-    numbers = [one.reports for one in found]
+    numbers = [one.reports for one in mechanisms]
     assert numbers[0] == 1
     assert numbers[0] < numbers[1] < numbers[2] == 50
-    assert all(one.claim.guarantee == budget for one in found)
-    assert found[2].minimum_n(beta="0.1") <= 10**6
+    assert all(one.claim.guarantee == budget for one in mechanisms)
+    assert mechanisms[2].minimum_n(beta="0.1") <= 10**6
 
 
 @pytest.mark.parametrize(("d", "n"), [(3, 400), (50, 100_000), (1000, 100_000), (300, 4 * 10**6)])

@@ -101,13 +101,13 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
         assert compare_facts(spec, mechanism, datasets[::3]) > len(datasets)
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise"):
-            found = mechanism.release(data, SeededBits(seed))
-        if isinstance(found, Estimate):
-            assert np.isfinite(found.value).all()
-            assert (found.standard_deviation >= 0).all()
-            assert found.count >= mechanism.least()
+            release = mechanism.release(data, SeededBits(seed))
+        if isinstance(release, Estimate):
+            assert np.isfinite(release.value).all()
+            assert (release.standard_deviation >= 0).all()
+            assert release.count >= mechanism.least()
         else:
-            assert isinstance(found, Abstained)
+            assert isinstance(release, Abstained)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"adjacency": REPLACE, "least_deviation": "1/8"}])
@@ -163,9 +163,9 @@ def test_the_error_for_normal_records_is_the_predicted_one(
     mechanism = aware(8, adjacency=adjacency, noise_multiplier=4, reach=64, **own)
     squares = []
     for seed in range(20):
-        found = mechanism.release(normal(2000, SPREADS, seed=seed), SeededBits(seed))
-        assert isinstance(found, Estimate)
-        squares.append(float(((found.value - 3.0) ** 2).sum()))
+        release = mechanism.release(normal(2000, SPREADS, seed=seed), SeededBits(seed))
+        assert isinstance(release, Estimate)
+        squares.append(float(((release.value - 3.0) ** 2).sum()))
     parameters = mechanism.parameters | {"deviations": tuple(SPREADS.tolist())}
     ratio = float(np.mean(squares)) / float(spec.population_error(parameters, 2000, 1.3)) ** 2
     assert 0.4 < ratio < 1.9
@@ -178,9 +178,9 @@ def test_the_noise_is_the_stated_one_and_within_its_bound(adjacency: Adjacency) 
     numbers."""
     mechanism = aware(3, adjacency=adjacency, deviations=(1.0, 0.5, 0.25), radii=(8,))
     data = normal(500, (1.0, 0.5, 0.25))
-    found = estimates(mechanism, data, 7, 1000)
-    errors = np.array([one.value for one in found]) - data.mean(axis=0)
-    stated = np.array([one.standard_deviation for one in found])
+    releases = estimates(mechanism, data, 7, 1000)
+    errors = np.array([one.value for one in releases]) - data.mean(axis=0)
+    stated = np.array([one.standard_deviation for one in releases])
     ratios = ((errors / stated) ** 2).mean(axis=0)
     assert ((ratios > 0.75) & (ratios < 1.25)).all()
     radius = int(spec.edges(mechanism.parameters)[0])
@@ -226,16 +226,16 @@ def test_a_search_is_the_spec_s_rule() -> None:
 
 def test_constant_records_give_back_the_constant() -> None:
     mechanism = aware(adjacency=REPLACE, noise_multiplier="1e-6", reach=8)
-    found = mechanism.release(np.full((50, 2), (1.3, -7.9)), SeededBits(1))
-    assert isinstance(found, Estimate)
-    assert np.abs(found.value - (1.3, -7.9)).max() < 1e-4
+    release = mechanism.release(np.full((50, 2), (1.3, -7.9)), SeededBits(1))
+    assert isinstance(release, Estimate)
+    assert np.abs(release.value - (1.3, -7.9)).max() < 1e-4
 
 
 def test_few_records_abstain_with_a_typed_reason() -> None:
     mechanism = aware(at_least=30)
     least = mechanism.minimum_n(beta="0.05")
-    found = estimates(mechanism, np.zeros((least, 2)), 6, 500)
-    assert fails_at_most([float(isinstance(one, Abstained)) for one in found], 1.0, 0.05)
+    releases = estimates(mechanism, np.zeros((least, 2)), 6, 500)
+    assert fails_at_most([float(isinstance(one, Abstained)) for one in releases], 1.0, 0.05)
     stopped = mechanism.release(np.zeros((0, 2)), SeededBits(1))  # 30 by noise: 7 sd and more
     assert str(stopped) == "abstained: fewer than 30 records, by the released count"
 

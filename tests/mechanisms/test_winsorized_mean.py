@@ -94,11 +94,11 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
     assert compare_facts(spec, mechanism, datasets) == 30
     for data in datasets:
         with np.errstate(all="raise"):
-            found = mechanism.release(data, SeededBits(1, len(data)))
-        assert isinstance(found, VectorMeanEstimate)
-        assert np.isfinite(found.value).all()
-        assert found.count == len(data)
-        assert (np.diag(found.covariance) >= 0).all()
+            release = mechanism.release(data, SeededBits(1, len(data)))
+        assert isinstance(release, VectorMeanEstimate)
+        assert np.isfinite(release.value).all()
+        assert release.count == len(data)
+        assert (np.diag(release.covariance) >= 0).all()
 
 
 def test_a_nonfinite_record_counts_as_the_middle_when_replaced() -> None:
@@ -147,15 +147,15 @@ def test_the_noise_is_as_the_spec_predicts(noise: str, d: int) -> None:
     """False alarm below 1e-6 (mean_square_fits, for one column; fails_at_most at beta = 1/20)."""
     mechanism, n = winsorized(d, noise=noise, cells=256, clipped="1e-4"), 2000
     data = normal(n, (1.0,) * d, mean=1.0)
-    found = estimates(mechanism, data, 5)
-    errors = [float(np.linalg.norm(e.value - data.mean(axis=0))) for e in found]
+    releases = estimates(mechanism, data, 5)
+    errors = [float(np.linalg.norm(e.value - data.mean(axis=0))) for e in releases]
     assert mean_square_fits(errors, float(spec.expected_error(mechanism.parameters, n)))
     assert mean_square_fits(
-        errors, float(np.median([np.linalg.norm(e.standard_deviation) for e in found]))
+        errors, float(np.median([np.linalg.norm(e.standard_deviation) for e in releases]))
     )
     half = float(spec.times(mechanism.parameters)) * 1.349 * 33 / 32
     bound = float(spec.error_bound(mechanism.parameters, n, Fraction(1, 20))) * half * 1.1
-    largest = [float(np.abs(e.value - data.mean(axis=0)).max()) for e in found]
+    largest = [float(np.abs(e.value - data.mean(axis=0)).max()) for e in releases]
     assert fails_at_most(largest, bound, 1 / 20)
 
 
@@ -165,18 +165,18 @@ def test_outliers_are_clipped_and_order_does_not_matter() -> None:
     data = normal(4000, (1.0,), mean=1.0)
     data[:400] = 1e300
     mechanism = winsorized(1, clipped="1e-4", noise_multiplier="1/4")
-    found = mechanism.release(data, SeededBits(3))
+    release = mechanism.release(data, SeededBits(3))
     shuffled = mechanism.release(data[::-1], SeededBits(3))
-    assert found.value == shuffled.value  # type: ignore[union-attr]
-    assert 1.05 < float(found.value[0]) < 1.8  # type: ignore[union-attr]
+    assert release.value == shuffled.value  # type: ignore[union-attr]
+    assert 1.05 < float(release.value[0]) < 1.8  # type: ignore[union-attr]
 
 
 def test_equal_quartiles_leave_a_cell_on_either_side() -> None:
     mechanism = winsorized(1, lower=(0.0,), upper=(16.0,), cells=16)
     released = {"quartiles": (5, 5), "count": (4,), "sum": (0,)}
-    found = mechanism.estimate(transcript(released))
-    assert isinstance(found, VectorMeanEstimate)
-    assert found.value[0] == 5.0
+    estimate = mechanism.estimate(transcript(released))
+    assert isinstance(estimate, VectorMeanEstimate)
+    assert estimate.value[0] == 5.0
     far = mechanism.estimate(transcript({**released, "sum": (10**20,)}))
     assert isinstance(far, VectorMeanEstimate)
     assert 6.0 <= far.value[0] <= 6.0 + 1 / 32
@@ -190,5 +190,5 @@ def test_a_hundred_columns_take_one_stage() -> None:
     mechanism = winsorized(100, noise_multiplier="1/10")
     assert len(mechanism.fixed_plan) == 3
     data = normal(400, (1.0,) * 100)
-    found = mechanism.release(data, SeededBits(4))
-    assert float(np.linalg.norm(found.value - 3.0)) < 3.0  # type: ignore[union-attr]
+    release = mechanism.release(data, SeededBits(4))
+    assert float(np.linalg.norm(release.value - 3.0)) < 3.0  # type: ignore[union-attr]

@@ -59,8 +59,8 @@ def mean(number: int, factor: int = 1) -> Stage:
 
 
 def number(batch: Transcripts) -> IntArray:
-    found: IntArray = batch.values["kept"][:, 0]
-    return found
+    counts: IntArray = batch.values["kept"][:, 0]
+    return counts
 
 
 def inner(shift: int) -> Plan:
@@ -77,7 +77,7 @@ Law_ = dict[Hashable, Fraction]
 
 def by_hand(shift: int, *, needs_some: bool = True) -> Law_:
     """Over all sets that may be kept: ((number,), (mean,)) or what a stopped draw has released."""
-    found: Law_ = defaultdict(Fraction)
+    masses: Law_ = defaultdict(Fraction)
     values = [0, 1, 1, 3, -1]
     for kept in product((False, True), repeat=5):
         mass = Fraction(1)
@@ -88,14 +88,14 @@ def by_hand(shift: int, *, needs_some: bool = True) -> Law_:
             shown = len(core) - shift + z
             here = mass * Formal().rounded_gaussian(z, Fraction(3))
             if shown < 1 or (needs_some and not core):
-                found[((shown,),), "too few"] += here
+                masses[((shown,),), "too few"] += here
                 continue
             noise = Fraction(2 * 1 * 5, shown)
             center = round(2**40 * Fraction(sum(core), max(1, len(core))) / noise)
             for y in (-1, 0, 1):
                 outcome = ((shown,), (center + y,)), None
-                found[outcome] += here * Formal().rounded_gaussian(y, UNIT)
-    return {outcome: mass for outcome, mass in found.items() if mass}
+                masses[outcome] += here * Formal().rounded_gaussian(y, UNIT)
+    return {outcome: mass for outcome, mass in masses.items() if mass}
 
 
 def enumerated(law: Law) -> Law_:
@@ -103,6 +103,6 @@ def enumerated(law: Law) -> Law_:
         transcript = law.sample(bits, 1)[0]
         return released(transcript), transcript.stopped
 
-    found = enumerate_law(run, max_choices=20, exponential=Formal())
-    assert found.undecided == 0
-    return found.masses
+    enumeration = enumerate_law(run, max_choices=20, exponential=Formal())
+    assert enumeration.undecided == 0
+    return enumeration.masses

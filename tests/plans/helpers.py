@@ -83,8 +83,8 @@ def adaptive(
 
 def parity(batch: Transcripts) -> IntArray:
     """Return the parity of the released count."""
-    found: IntArray = batch.values["count"][:, 0] % 2
-    return found
+    parities: IntArray = batch.values["count"][:, 0] % 2
+    return parities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

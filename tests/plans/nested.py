@@ -45,13 +45,13 @@ def enumerated(law: Law, choices: int = 24) -> tuple[Masses, dict[Any, Transcrip
 
     def run(bits: Bits) -> Outcome:
         drawn = law.sample(bits, 1)
-        found = outcome(drawn)
-        draws[found] = drawn
-        return found
+        observed = outcome(drawn)
+        draws[observed] = drawn
+        return observed
 
-    found = enumerate_law(run, max_choices=choices, exponential=real)
-    assert found.undecided < Fraction(1, 100)
-    return dict(found.masses), draws
+    enumeration = enumerate_law(run, max_choices=choices, exponential=real)
+    assert enumeration.undecided < Fraction(1, 100)
+    return dict(enumeration.masses), draws
 
 
 def likelihoods_are_masses(law: Law, likelihood: Law | None = None, choices: int = 24) -> bool:
@@ -96,14 +96,14 @@ def law(plan: Plan, records: Any = (1.0,)) -> Law:
 
 def stopping(first: Masses, second: Masses) -> Masses:
     """Return the law of a plan after another one, where a gate of the first stops both."""
-    found: Masses = {}
+    masses: Masses = {}
     for (released, stopped), mass in first.items():
         if stopped is not None:
-            found[released, stopped] = mass
+            masses[released, stopped] = mass
             continue
         for (more, reason), share in second.items():
-            found[(*released, *more), reason] = mass * share
-    return found
+            masses[(*released, *more), reason] = mass * share
+    return masses
 
 
 def mean(**parameters: Any) -> BoundedMean:

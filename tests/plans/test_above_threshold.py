@@ -67,7 +67,7 @@ def test_a_draw_is_the_first_that_is_above_with_every_coin_enumerated(
 ) -> None:
     """The shipped comparisons under finite noise, fraction for fraction."""
     model: Any = Round(gaps, _Finite(_COMMON), _Finite(_OWN))  # type: ignore[arg-type]
-    found = enumerate_law(
+    enumeration = enumerate_law(
         lambda bits: int(model.draw(bits, 1)[0]),
         max_choices=9,
         exponential=lambda g: Fraction(1, 2),
@@ -76,8 +76,8 @@ def test_a_draw_is_the_first_that_is_above_with_every_coin_enumerated(
     for (z, mass), *own in product(_COMMON.items(), *(_OWN.items() for _ in gaps)):
         place = _first_above(gaps, z, tuple(y for y, _ in own))
         expected[place] = expected.get(place, Fraction(0)) + mass * math.prod(m for _, m in own)
-    assert found.undecided == 0
-    assert found.masses == {k: m for k, m in expected.items() if m}
+    assert enumeration.undecided == 0
+    assert enumeration.masses == {k: m for k, m in expected.items() if m}
 
 
 @pytest.mark.parametrize(("scale", "own"), SCALES)
@@ -148,9 +148,9 @@ def test_huge_and_tiny_numbers_are_compared_exactly() -> None:
 def test_an_index_that_cannot_be_has_no_probability() -> None:
     noise = AboveThreshold(0, Fraction(2), Fraction(4), 1)
     center = np.array([3, -1, 1])
-    found = noise.log_probability(np.array([[0], [1], [2], [3], [4], [-1]]), center)
-    assert np.isneginf(found[[0, 4, 5]]).all()
-    assert math.isclose(float(np.exp(found[1:4]).sum()), 1.0, rel_tol=1e-12)
+    log_masses = noise.log_probability(np.array([[0], [1], [2], [3], [4], [-1]]), center)
+    assert np.isneginf(log_masses[[0, 4, 5]]).all()
+    assert math.isclose(float(np.exp(log_masses[1:4]).sum()), 1.0, rel_tol=1e-12)
     after_all = AboveThreshold(0, Fraction(2), Fraction(4), 3)
     assert (after_all.sample(SeededBits(1), center, 4) == 3).all()
     assert after_all.log_probability(np.array([[3]]), center)[0] == pytest.approx(0, abs=1e-12)
@@ -166,10 +166,10 @@ def test_the_two_sides_of_a_distance_add_up(rate: float) -> None:
 
 def test_large_scales_are_seen_roughly() -> None:
     scale = Fraction(10**6)
-    found = np.exp(_round((10**6, -(10**6)), scale, 2 * scale).log_masses())
+    masses = np.exp(_round((10**6, -(10**6)), scale, 2 * scale).log_masses())
     with mp.workdps(30):
         expected = [float(mass) for mass in _spec((10**6, -(10**6)), scale, 2 * scale)]
-    assert np.allclose(found, expected, atol=2e-3)
+    assert np.allclose(masses, expected, atol=2e-3)
 
 
 def test_noise_is_rescaled_whole_and_dropped_to_exact_answers() -> None:

@@ -70,13 +70,13 @@ def test_the_declared_claim_composes() -> None:
 def test_an_adaptive_law_is_the_law_computed_by_hand() -> None:
     e = formal_exponential(Fraction(1, 3), 4)
     law = TWICE.law(DATA)
-    found = enumerate_law(
+    enumeration = enumerate_law(
         lambda bits: released(law.sample(bits, 1)[0]), max_choices=16, exponential=e
     )
 
     def exact_mass(expected: TranscriptLaw) -> Fraction:
         """Return the mass on which the shipped and the expected law agree fraction for fraction."""
-        masses = [(expected.probability(t, e), mass) for t, mass in found.masses.items()]  # type: ignore[arg-type]
+        masses = [(expected.probability(t, e), mass) for t, mass in enumeration.masses.items()]  # type: ignore[arg-type]
         return sum((mass for true, mass in masses if mass == true), Fraction(0))
 
     right = specified(Fraction(2))

@@ -47,8 +47,8 @@ OPEN = r"The claim of (this plan|the part 'mean') is open"
 @cache
 def shipped() -> dict[str, Any]:
     """Return the shipped mechanisms whose plans pay for an event."""
-    found = {key: made.mechanism for key, made in load(None).configurations.items()}
-    return {key: made for key, made in found.items() if "Unless" in repr(made.fixed_plan)}
+    mechanisms = {key: made.mechanism for key, made in load(None).configurations.items()}
+    return {key: made for key, made in mechanisms.items() if "Unless" in repr(made.fixed_plan)}
 
 
 def without(plan: Plan, dropped: Callable[[Any], bool]) -> Plan:
@@ -121,10 +121,10 @@ def test_an_unless_that_pays_too_little_is_refused() -> None:
 
 def every_element(plan: Plan) -> list[Any]:
     """Return the elements of a plan and of its parts, as declared."""
-    found: list[Any] = []
+    elements: list[Any] = []
     for shown in map(as_declared, plan):
-        found += every_element(shown.plan) if isinstance(shown, Part) else [shown]
-    return found
+        elements += every_element(shown.plan) if isinstance(shown, Part) else [shown]
+    return elements
 
 
 def gates_the_mean(element: Any) -> bool:
@@ -161,10 +161,10 @@ def test_a_shift_that_is_lost_is_refused() -> None:
 
 
 def open_(plan: Plan, about: Any = FRIENDS) -> PrivacyClaim:
-    found = derive(plan, about, DOMAIN).conclusion
-    assert found.hypotheses
-    assert "[proved]" not in str(found)
-    return found
+    claim = derive(plan, about, DOMAIN).conclusion
+    assert claim.hypotheses
+    assert "[proved]" not in str(claim)
+    return claim
 
 
 def test_a_mean_of_a_number_that_somebody_typed_in_is_open_and_stays_so() -> None:
@@ -186,15 +186,15 @@ def test_a_filter_for_so_many_records_is_open_unless_the_domain_has_no_more() ->
     declared = next(e.declared for e in core.plan if isinstance(e, Adaptive))
     assert isinstance(declared, Filtered)
     assert isinstance(declared.filter, GaussianFilter)
-    found = declared.derivation(ADD, DOMAIN)
-    assert found.rule == "noisy degree lift"
+    derivation = declared.derivation(ADD, DOMAIN)
+    assert derivation.rule == "noisy degree lift"
     most = declared.filter.most_rows
-    assert str(most) in str(found.conclusion)
-    assert "[proved]" not in str(found.conclusion)
+    assert str(most) in str(derivation.conclusion)
+    assert "[proved]" not in str(derivation.conclusion)
     with pytest.raises(ValueError, match="without hypotheses"):
-        rules.convert(found, ApproximateGaussianDP(9, "0.1"))
+        rules.convert(derivation, ApproximateGaussianDP(9, "0.1"))
     with pytest.raises(ValueError, match="without hypotheses"):
-        rules.group_privacy(found, 2)
+        rules.group_privacy(derivation, 2)
     for rows, closed in ((most, True), (most - 1, True), (most + 1, False)):
         bounded = declared.derivation(ADD, Domain(columns=1, most_rows=rows)).conclusion
         assert (not bounded.hypotheses) is closed

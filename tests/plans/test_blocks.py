@@ -108,16 +108,16 @@ def test_hashed_blocks_are_about_equally_full_and_keys_differ() -> None:
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_blocks_are_disjoint_all_records_and_in_order(data: list[float], split: Split) -> None:
     rows = np.array(data).reshape(-1, 1)
-    found = members(split, rows)
-    assert len(found) == split.blocks
-    assert sorted(np.concatenate(found).tolist()) == list(range(len(data)))
+    blocks = members(split, rows)
+    assert len(blocks) == split.blocks
+    assert sorted(np.concatenate(blocks).tolist()) == list(range(len(data)))
     labels = split.labels(rows)
-    for block, places in enumerate(found):
+    for block, places in enumerate(blocks):
         assert places.tolist() == np.flatnonzero(labels == block).tolist()
     views = View(rows)
     parts = views.parts(split)
     assert parts is views.parts(split)  # once for each split
-    assert [len(part) for part in parts] == [len(places) for places in found]
+    assert [len(part) for part in parts] == [len(places) for places in blocks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +241,8 @@ def test_blocks_of_means_are_means() -> None:
     assert derive(plan, ADD, DOMAIN).conclusion.guarantee == one.claim.guarantee
     rows = np.array([[-3.0], [2.0], [-1.0], [4.0], [3.0]])
     drawn = Law(plan, rows, ADD, DOMAIN).sample(SeededBits(1), 1)
-    found = [one.estimate(drawn.within(f"b/{k}")) for k in range(2)]
-    assert [getattr(e, "value", None) for e in found] == [-2.0, 3.0]
+    estimates = [one.estimate(drawn.within(f"b/{k}")) for k in range(2)]
+    assert [getattr(e, "value", None) for e in estimates] == [-2.0, 3.0]
     rounds = Rounds(adjacency=ADD, parts=(("x", one),))
     assert rounds.claim.guarantee == one.claim.guarantee
 
@@ -265,8 +265,8 @@ def block_law(plan: Plan, records: Any, name: str) -> Masses:
     return {(tuple((f"{name}/{n}", v) for n, v in o), s): m for (o, s), m in masses.items()}
 
 
-def same(found: Masses, expected: Masses) -> bool:
-    return found.keys() == expected.keys() and all(found[k] == expected[k] for k in found)
+def same(masses: Masses, expected: Masses) -> bool:
+    return masses.keys() == expected.keys() and all(masses[k] == expected[k] for k in masses)
 
 
 @pytest.mark.parametrize("data", [(1.0, 0.0), (0.0, 1.0), (1.0,), ()])
@@ -275,16 +275,16 @@ def test_the_law_of_two_blocks_is_the_product_of_their_laws(data: tuple[float, .
     exchanged."""
     plans: tuple[Plan, Plan] = (answers("x", 2),), (answers("x", 3), answers("y", 1))
     plan: Plan = (Blocks("b", ByIndex(2), plans), answers("last"))
-    found, _ = enumerated(law(plan, data))
+    masses, _ = enumerated(law(plan, data))
     last, _ = enumerated(law((answers("last"),), data))
     blocks = [block_law(plans[k], data[k::2], f"b/{k}") for k in range(2)]
-    assert same(found, stopping(blocks[0], stopping(blocks[1], last)))
+    assert same(masses, stopping(blocks[0], stopping(blocks[1], last)))
     assert likelihoods_are_masses(law(plan, data))
     if len(set(data)) == 2:
         turned = [block_law(plans[k], data[1 - k :: 2], f"b/{k}") for k in range(2)]
-        assert not same(found, stopping(turned[0], stopping(turned[1], last)))
+        assert not same(masses, stopping(turned[0], stopping(turned[1], last)))
         other: Plan = (Blocks("b", ByIndex(2), plans[::-1]), answers("last"))
-        assert not same(found, enumerated(law(other, data))[0])
+        assert not same(masses, enumerated(law(other, data))[0])
 
 
 def test_a_gate_of_a_block_stops_the_whole_plan() -> None:
@@ -293,10 +293,10 @@ def test_a_gate_of_a_block_stops_the_whole_plan() -> None:
     plans = (twice(1, reason="zero"), twice(2, reason="one"))
     plan: Plan = (Blocks("b", ByIndex(2), plans), answers("last"))
     data = (1.0, 1.0)
-    found, draws = enumerated(law(plan, data))
+    masses, draws = enumerated(law(plan, data))
     last, _ = enumerated(law((answers("last"),), data))
     blocks = [block_law(plans[k], data[k::2], f"b/{k}") for k in range(2)]
-    assert same(found, stopping(blocks[0], stopping(blocks[1], last)))
+    assert same(masses, stopping(blocks[0], stopping(blocks[1], last)))
     assert {draw.stopped for draw in draws.values()} == {"zero", "one", None}
     assert likelihoods_are_masses(law(plan, data))
 
@@ -424,8 +424,8 @@ PAIR: Plan = (chained((turned(),), (turned("b/0/bit"),)),)
 
 
 def test_chained_blocks_see_what_was_released_before_and_cost_the_dearest() -> None:
-    found = derive(CHAIN, REPLACE, DOMAIN)
-    assert found.conclusion.guarantee == PureDP(8 + 12 + 8)
+    derivation = derive(CHAIN, REPLACE, DOMAIN)
+    assert derivation.conclusion.guarantee == PureDP(8 + 12 + 8)
     assert likelihoods_are_masses(law(CHAIN, (1.0,) * 3), choices=40)
 
 

@@ -47,8 +47,8 @@ def kept_plan(build: Callable[[int], Stage], under: Any = None) -> Plan:
     below = below_kept("kept", NEAR)
 
     def number(batch: Transcripts) -> IntArray:
-        found: IntArray = batch.values["kept"][:, 0]
-        return found
+        counts: IntArray = batch.values["kept"][:, 0]
+        return counts
 
     return (
         Stage("kept", KeptCount(NEAR, 30), RoundedGaussian(3)),
@@ -102,8 +102,8 @@ SIDE = Stage("side", Count((0.0, 1.0)), RoundedGaussian(9))
 
 
 def parity(batch: Transcripts) -> IntArray:
-    found: IntArray = batch.values["side"][:, 0] % 2
-    return found
+    parities: IntArray = batch.values["side"][:, 0] % 2
+    return parities
 
 
 def again(batch: Transcripts) -> IntArray:
@@ -207,8 +207,8 @@ def test_what_is_declared_of_a_released_number_is_paid_for_though_no_stage_needs
     assert isinstance(filtered, Adaptive)
     few = Domain(columns=1, most_rows=1)
     assert not filtered.declared.derivation(ADD, few).conclusion.hypotheses
-    found = derive((rows, gate, filtered), ADD, few).conclusion
-    assert found.hypotheses == {*filtered.under}
+    claim = derive((rows, gate, filtered), ADD, few).conclusion
+    assert claim.hypotheses == {*filtered.under}
 
 
 @pytest.mark.parametrize("kind", [float, object])

@@ -68,13 +68,13 @@ def rows_first(build: Any) -> Plan:
 def test_a_filter_may_be_built_from_the_transcript() -> None:
     """The number's shift follows the parity of the noisy number of rows: again a mixture."""
     built: Plan = rows_first(lambda key: Filtered("core", FILTER, inner(-2 * key)))
-    found = enumerated(Law(built, DATA, ADD, DOMAIN))
+    masses = enumerated(Law(built, DATA, ADD, DOMAIN))
     expected: Law_ = defaultdict(Fraction)
     for z in (-1, 0, 1):
         mass = Formal().rounded_gaussian(z, Fraction(3))
         for (after, stopped), share in by_hand(-2 * ((5 + z) % 2)).items():  # type: ignore[misc]
             expected[((5 + z,), *after), stopped] += mass * share  # type: ignore[has-type]
-    assert found == dict(expected)
+    assert masses == dict(expected)
 
 
 def weaker(key: int) -> Filtered:

@@ -28,16 +28,16 @@ from tests.plans.filtered import (
 def test_the_law_is_the_mixture_over_what_may_be_kept(shift: int) -> None:
     """Compare also with a shift below 0: the number is positive where nothing is kept: gates
     stop that all the same."""
-    found = enumerated(Law(plan(shift), DATA, ADD, DOMAIN))
-    assert found == by_hand(shift)
-    assert (found == by_hand(shift, needs_some=False)) is (shift > 0)  # planted
+    masses = enumerated(Law(plan(shift), DATA, ADD, DOMAIN))
+    assert masses == by_hand(shift)
+    assert (masses == by_hand(shift, needs_some=False)) is (shift > 0)  # planted
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_nobody_and_one_record(n: int) -> None:
-    found = enumerated(Law(plan(-1), DATA[:n], ADD, DOMAIN))
-    stopped = {outcome for outcome in found if outcome[1]}  # type: ignore[index]
-    assert sum((found[outcome] for outcome in stopped), Fraction(0)) == (1 if n == 0 else 0)
+    masses = enumerated(Law(plan(-1), DATA[:n], ADD, DOMAIN))
+    stopped = {outcome for outcome in masses if outcome[1]}  # type: ignore[index]
+    assert sum((masses[outcome] for outcome in stopped), Fraction(0)) == (1 if n == 0 else 0)
 
 
 def test_a_batch_is_drawn_some_at_a_time_with_its_own_core_each(

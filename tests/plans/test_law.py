@@ -122,11 +122,11 @@ def enumerated(law: Law, size: int, max_choices: int) -> dict[object, Fraction]:
         batch = law.sample(bits, size)
         return tuple((released(batch[i]), batch[i].stopped) for i in range(size))
 
-    found = enumerate_law(
+    enumeration = enumerate_law(
         run, max_choices=max_choices, exponential=formal_exponential(Fraction(1, 3), 1)
     )
-    assert found.undecided == 0
-    return dict(found.masses)
+    assert enumeration.undecided == 0
+    return dict(enumeration.masses)
 
 
 def test_rows_are_independent_and_do_not_depend_on_the_batch() -> None:
@@ -162,14 +162,14 @@ def test_an_empty_batch_is_a_batch() -> None:
 def test_sampling_the_bounded_mean_gives_the_specified_law() -> None:
     """Two stages and a gate, every coin outcome, fraction for fraction."""
     law, e = MEAN.law(MEAN_DATA), formal_exponential(Fraction(1, 3), 2)
-    found = enumerate_law(
+    enumeration = enumerate_law(
         lambda bits: released(law.sample(bits, 1)[0]), max_choices=20, exponential=e
     )
     specified = bounded_mean_spec.law(MEAN.parameters, exact(MEAN_DATA))
     equal = Fraction(0)
-    for transcript, mass in found.masses.items():
+    for transcript, mass in enumeration.masses.items():
         true = specified.probability(transcript, e)  # type: ignore[arg-type]
-        assert mass <= true <= mass + found.undecided
+        assert mass <= true <= mass + enumeration.undecided
         equal += mass if mass == true else 0
     assert equal >= Fraction(99, 100)
 

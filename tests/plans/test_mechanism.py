@@ -116,12 +116,12 @@ def test_extreme_budgets_can_be_released_with(budget: Guarantee, noisy: bool) ->
     # below exp(-400); at 10^-300 noise that is so small has probability below 10^-290.
     count = NoisyCount.for_budget(budget, adjacency=ADD).release([1.0] * 5, SeededBits(51))
     average = BoundedMean.for_budget(budget, adjacency=REPLACE, lower=0.0, upper=1.0)
-    found = average.release([0.25] * 5, SeededBits(52))
+    release = average.release([0.25] * 5, SeededBits(52))
     assert not isinstance(count, Abstained)
-    assert not isinstance(found, Abstained)
+    assert not isinstance(release, Abstained)
     assert (count.value != 5) == noisy
-    assert (abs(found.value - 0.25) > 1e-3) == noisy
-    assert 0.0 <= found.value <= 1.0
+    assert (abs(release.value - 0.25) > 1e-3) == noisy
+    assert 0.0 <= release.value <= 1.0
 
 
 @pytest.mark.parametrize("cls", [NoisyCount, RandomizedResponse, BoundedMean])

@@ -33,11 +33,11 @@ FAR = 1 << 41
 
 
 def batch(column: list[int], name: str = "agreement") -> Transcripts:
-    found = batch_of((name,), [((0,),) for _ in column], [-1] * len(column))
-    found.values[name] = np.array(column, object if max(map(abs, column)) >= 2**63 else np.int64)[
+    transcripts = batch_of((name,), [((0,),) for _ in column], [-1] * len(column))
+    transcripts.values[name] = np.array(column, object if max(map(abs, column)) >= 2**63 else np.int64)[
         :, None
     ]
-    return found
+    return transcripts
 
 
 def excesses(images: list[list[int]], radius: int) -> list[int]:
@@ -72,10 +72,10 @@ def test_the_weighted_mean_is_that_of_python_integers(
     for no weights."""
     data = np.array(rows, np.float64).reshape(-1, 2) + offset
     query = WeightedMean(NEAR, SPREAD, adjacency)
-    found = query.evaluate(View(data), batch(column))
-    assert found.shape == (len(column), 2)
+    answers = query.evaluate(View(data), batch(column))
+    assert answers.shape == (len(column), 2)
     ints = [[int(v) for v in row] for row in data.tolist()]
-    for released, value in zip(column, found.tolist(), strict=True):
+    for released, value in zip(column, answers.tolist(), strict=True):
         reach = Fraction(17, 16) if adjacency is ADD else Fraction(17, 8)
         noise = reach * 5 * SPREAD / max(1, released)
         assert query.noise(released) == noise
@@ -86,10 +86,10 @@ def test_neither_order_nor_blocks_of_records_show() -> None:
     rng = np.random.default_rng(3)
     data = rng.integers(-6, 7, (40, 2)).astype(np.float64)
     query = WeightedMean(NEAR, SPREAD, ADD)
-    found = query.evaluate(View(data), batch([12]))
+    answers = query.evaluate(View(data), batch([12]))
     for order in (np.arange(40)[::-1], rng.permutation(40)):
-        assert np.array_equal(query.evaluate(View(data[order]), batch([12])), found)
-    assert found.any()
+        assert np.array_equal(query.evaluate(View(data[order]), batch([12])), answers)
+    assert answers.any()
 
 
 def test_no_weights_give_zero_and_the_agreement_of_nobody_is_zero() -> None:
@@ -105,8 +105,8 @@ def test_sums_of_weights_do_not_wrap() -> None:
     """Add weights as large as those of 10^9 records, whose sums would wrap."""
     mapped = Images(np.zeros((8, 2)), NEAR)
     mapped.__dict__["images"] = np.arange(16).reshape(8, 2)
-    found = mapped._sum_by(np.full(8, 1 << 61))
-    assert found == ([56 << 61, 64 << 61], 8 << 61)
+    sums = mapped._sum_by(np.full(8, 1 << 61))
+    assert sums == ([56 << 61, 64 << 61], 8 << 61)
 
 
 # --- sums about a point ---------------------------------------------------------------------------
@@ -152,8 +152,8 @@ def test_the_moving_sum_is_that_of_python_integers(
     query = moving(where, adjacency)
     view = View(np.array(rows, np.float64).reshape(-1, 2))
     images = [[min(max(v, -(2**40)), 2**40) for v in row] for row in rows]
-    found = query.evaluate(view, batch([0] * len(where))).tolist()
-    for (point, radius), value in zip(where, found, strict=True):
+    answers = query.evaluate(view, batch([0] * len(where))).tolist()
+    for (point, radius), value in zip(where, answers, strict=True):
         unit = query.unit(radius)
         expected = [round(Fraction(v) * UNIT / unit) for v in summed(images, point, radius)]
         assert value == expected
@@ -185,8 +185,8 @@ def test_one_record_moves_the_value_by_less_than_its_sensitivity(
 def test_images_far_beyond_the_radius_are_left_out_however_long_their_squares() -> None:
     rows = np.array([[2.0**40, -(2.0**40)], [3.0, 4.0], [3.0, 5.0], [-5.0, 0.0]])
     query = moving([([0, 0], 5)], ADD)
-    found = query.evaluate(View(rows), batch([0])).tolist()
-    assert found == [[round(Fraction(v) * UNIT / query.unit(5)) for v in (-2, 4, 2)]]
+    answers = query.evaluate(View(rows), batch([0])).tolist()
+    assert answers == [[round(Fraction(v) * UNIT / query.unit(5)) for v in (-2, 4, 2)]]
 
 
 # --- in a plan ------------------------------------------------------------------------------------

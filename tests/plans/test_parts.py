@@ -194,26 +194,26 @@ def by_hand(scale: Fraction | int = 1, path: str = "", reason: str = "said no") 
     e^(1 / scale)."""
     truth = 1 / (1 + np.exp(-1 / float(scale)))
     kept = {1: truth, 0: 1 - truth}
-    found: Masses = {(((f"{path}first", (0,)),), reason): kept[0]}
+    masses: Masses = {(((f"{path}first", (0,)),), reason): kept[0]}
     for second, mass in kept.items():
         released = (f"{path}first", (1,)), (f"{path}second", (second,))
-        found[released, None] = kept[1] * mass
-    return found
+        masses[released, None] = kept[1] * mass
+    return masses
 
 
-def same(found: Masses, expected: Masses) -> bool:
-    alike = found.keys() == expected.keys()
-    return alike and all(abs(float(found[key]) - float(expected[key])) < 1e-12 for key in found)
+def same(masses: Masses, expected: Masses) -> bool:
+    alike = masses.keys() == expected.keys()
+    return alike and all(abs(float(masses[key]) - float(expected[key])) < 1e-12 for key in masses)
 
 
 def test_a_gate_of_a_part_stops_the_whole_plan_and_the_law_is_the_product_by_hand() -> None:
     """Planted: a gate that stops its part alone, and laws of other noise."""
     plan: Plan = (Part("a", twice(1, reason="a")), Part("b", twice(2, reason="b")), answers("last"))
-    found, draws = enumerated(law(plan))
+    masses, draws = enumerated(law(plan))
     last: Masses = {(((("last", (v,))),), None): m for v, m in _answer(1).items()}
     expected = stopping(by_hand(1, "a/", "a"), stopping(by_hand(2, "b/", "b"), last))
-    assert same(found, expected)
-    assert not same(found, stopping(by_hand(1, "a/", "a"), stopping(by_hand(1, "b/", "b"), last)))
+    assert same(masses, expected)
+    assert not same(masses, stopping(by_hand(1, "a/", "a"), stopping(by_hand(1, "b/", "b"), last)))
     assert {draw.stopped for draw in draws.values()} == {"a", "b", None}
     for draw in draws.values():
         inner = draw.within("b")
@@ -248,12 +248,12 @@ def side(before: Transcripts) -> IntArray:
 def test_a_part_is_built_from_the_transcript() -> None:
     """Planted: the part as declared, whatever was released."""
     plan: Plan = (answers("side"), Adaptive(asked((0,)), Released(("side",), side), asked))
-    found, _ = enumerated(law(plan))
+    masses, _ = enumerated(law(plan))
     expected: Masses = {}
     for value, mass in _answer(1).items():
         after = by_hand(1 + value, "p/", "p")
         expected |= {((("side", (value,)), *o), s): mass * m for (o, s), m in after.items()}
-    assert same(found, expected)
+    assert same(masses, expected)
     assert likelihoods_are_masses(law(plan))
     assert not likelihoods_are_masses(law(plan), law((answers("side"), asked((0,)))))
     assert not same(enumerated(law((answers("side"), asked((0,)))))[0], expected)
@@ -271,7 +271,7 @@ def test_adaptive_stages_of_one_plan_in_two_parts_read_their_own_part() -> None:
         ),
     )
     plan: Plan = (Part("a", inner), Part("b", inner))
-    found, _ = enumerated(law(plan))
+    masses, _ = enumerated(law(plan))
     expected: Masses = {}
     for a, left in _answer(1).items():
         for x, kept in _answer(1 + 3 * a).items():
@@ -279,7 +279,7 @@ def test_adaptive_stages_of_one_plan_in_two_parts_read_their_own_part() -> None:
                 for y, again in _answer(1 + 3 * b).items():
                     key = ("a/side", (a,)), ("a/more", (x,)), ("b/side", (b,)), ("b/more", (y,))
                     expected[key, None] = left * kept * right * again
-    assert same(found, expected)
+    assert same(masses, expected)
     assert likelihoods_are_masses(law(plan))
 
 

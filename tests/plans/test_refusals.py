@@ -141,8 +141,8 @@ def test_a_claim_that_is_not_monotone_to_the_last_bit_is_still_met() -> None:
         simple = multiplier.denominator < 1000
         return PureDP((1 + Fraction(simple, 1 << 46)) / multiplier)
 
-    found = least_multiplier(rough, budget)
+    least = least_multiplier(rough, budget)
     assert Fraction(10, 3) in asked
-    assert rough(found).implies(budget)
-    assert 0 < found - Fraction(10, 3) < Fraction(1, 1 << 30)
+    assert rough(least).implies(budget)
+    assert 0 < least - Fraction(10, 3) < Fraction(1, 1 << 30)
     assert least_multiplier(lambda m: PureDP(1 / m), budget) == Fraction(10, 3)

@@ -18,12 +18,12 @@ def test_products_are_exact_on_both_sides_of_what_is_large(d: int, size: int) ->
     rows[:, 0] = 2**30 - 1
     often = rng.integers(0, 3, (size, 2000, 1))
     often[:, 0] = 1
-    found = regions._products((rows * often).transpose(0, 2, 1), rows)
+    products = regions._products((rows * often).transpose(0, 2, 1), rows)
     exact = np.stack(
         [(r * w).astype(object).T @ r.astype(object) for r, w in zip(rows, often, strict=True)]
     )
-    assert (found == exact).all()
-    assert int(found.max()) > 2**53
+    assert (products == exact).all()
+    assert int(products.max()) > 2**53
     rounded = (rows * often).transpose(0, 2, 1).astype(np.float64) @ rows.astype(np.float64)
-    assert (rounded.astype(np.int64) != found).any()  # what a product of floats alone would give
+    assert (rounded.astype(np.int64) != products).any()  # what a product of floats alone would give
     assert (2000 * d * d >= regions._LARGE) is (d >= 23)

@@ -58,11 +58,11 @@ def test_the_law_is_the_specs_fraction_for_fraction(p: int, q: int, root: Fracti
     formal = formal_exponential(root, 3)
     for cells in datasets(range(4), 3):
         noise, law = pair_of(cells, 3, p, q, Fraction(3, 2))
-        found = enumerate_law(
+        enumeration = enumerate_law(
             partial(_one, noise, center(cells)), max_choices=3, exponential=formal
         )
-        assert found.undecided == 0
-        assert found.masses == {t: law.probability((t,), formal) for t in range(4)}
+        assert enumeration.undecided == 0
+        assert enumeration.masses == {t: law.probability((t,), formal) for t in range(4)}
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 50), Fraction(1), Fraction(10**6)])
@@ -70,25 +70,25 @@ def test_log_probabilities_are_those_of_the_spec(scale: Fraction) -> None:
     for cells, (p, q) in product(((), (5,), (0, 0, 9, 10), (10,) * 4), QUANTILES):
         noise, law = pair_of(cells, 10, p, q, scale)
         outputs = np.arange(-1, 12)[:, np.newaxis]
-        found = noise.log_probability(outputs, center(cells))
-        assert found[0] == found[-1] == -np.inf
+        log_masses = noise.log_probability(outputs, center(cells))
+        assert log_masses[0] == log_masses[-1] == -np.inf
         for t in range(11):
             true = mp.log(law.probability((t,), real_exponential))
-            assert abs(found[t + 1] - true) < 1e-12 * (1 + abs(true))
+            assert abs(log_masses[t + 1] - true) < 1e-12 * (1 + abs(true))
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 10**320), Fraction(10**320)])
 def test_extreme_scales_are_certain_or_uniform(scale: Fraction) -> None:
     noise, cells = QuantileChoice(0, 9, 1, 2, scale), center((2, 5))
-    found = noise.log_probability(np.arange(10)[:, np.newaxis], cells)
+    log_masses = noise.log_probability(np.arange(10)[:, np.newaxis], cells)
     drawn = set(noise.sample(SeededBits(1), cells, 1000)[:, 0].tolist())
     if scale < 1:
         assert drawn == {2, 3, 4, 5}
-        assert np.allclose(found[2:6], -np.log(4))
-        assert found[[1, 6]].max() < -1e299
+        assert np.allclose(log_masses[2:6], -np.log(4))
+        assert log_masses[[1, 6]].max() < -1e299
     else:  # one of ten cells is missed with probability 10 * 0.9^1000 < 1e-44
         assert drawn == set(range(10))
-        assert np.allclose(found, -np.log(10))
+        assert np.allclose(log_masses, -np.log(10))
 
 
 def test_draws_are_as_frequent_as_the_spec_says() -> None:

@@ -29,7 +29,7 @@ def _written(kind: type[Any]) -> ast.FunctionDef | None:
     """Find the signature that a class writes down for type checkers, because it chooses
     parameters."""
     tree = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
-    found = [
+    functions = [
         function
         for one in tree.body
         if isinstance(one, ast.ClassDef) and one.name == kind.__name__
@@ -38,7 +38,7 @@ def _written(kind: type[Any]) -> ast.FunctionDef | None:
         for function in block.body
         if isinstance(function, ast.FunctionDef) and function.name == "for_budget"
     ]
-    return found[0] if found else None
+    return functions[0] if functions else None
 
 
 WRITTEN = {kind: written for kind in KINDS if (written := _written(kind))}

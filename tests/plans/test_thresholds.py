@@ -71,8 +71,8 @@ OUTPUTS = [
 def test_log_probabilities_are_those_of_the_spec(kind: Any, law: Any, scale: Fraction) -> None:
     for counts in COUNTS:
         noise, model = kind(scale, 2), law(counts, scale, 2)
-        found = noise.log_probability(array_of(OUTPUTS), center(counts))
-        for output, likelihood in zip(OUTPUTS, found.tolist(), strict=True):
+        log_masses = noise.log_probability(array_of(OUTPUTS), center(counts))
+        for output, likelihood in zip(OUTPUTS, log_masses.tolist(), strict=True):
             mass = model.probability(output, real_exponential)
             true = mp.log(mass) if mass else -mp.inf
             assert likelihood == true or abs(likelihood - true) < 1e-9 * (1 + abs(true)), output
@@ -80,8 +80,8 @@ def test_log_probabilities_are_those_of_the_spec(kind: Any, law: Any, scale: Fra
 
 def test_counts_beyond_64_bits_have_probabilities() -> None:
     noise = ThresholdedLaplace(Fraction(2**70), 2)
-    found = noise.log_probability(array_of([(0, 2**71), (0, 2**72)]), center(((0, 1),)))
-    assert abs(found[0] - found[1] - 2) < 1e-9
+    log_masses = noise.log_probability(array_of([(0, 2**71), (0, 2**72)]), center(((0, 1),)))
+    assert abs(log_masses[0] - log_masses[1] - 2) < 1e-9
 
 
 @pytest.mark.parametrize(("kind", "law"), KINDS)
@@ -155,12 +155,12 @@ def test_the_law_is_the_specs_fraction_for_fraction(threshold: int) -> None:
     for numbers in product(range(1, 5), repeat=2):
         counts: Counts = ((-1, numbers[0]), (4, numbers[1]))
         noise = ThresholdedGaussian(1, threshold)
-        found = enumerate_law(
+        enumeration = enumerate_law(
             partial(_one, noise, center(counts)), max_choices=2, exponential=_StandIn()
         )
         law = ThresholdedGaussianLaw(counts, Fraction(1), threshold)
-        assert found.undecided == 0
-        for output, mass in found.masses.items():
+        assert enumeration.undecided == 0
+        for output, mass in enumeration.masses.items():
             assert mass == law.probability(output, _StandIn())  # type: ignore[arg-type]
 
 
@@ -183,12 +183,12 @@ PAIRS: list[tuple[Counts, Counts]] = [
 def _masses(law: ThresholdedLaw, keys: list[int]) -> dict[tuple[int, ...], Any]:
     """Return all outputs of these keys, up to values where next to nothing is left."""
     values = [None, *range(law.threshold, law.threshold + 75)]
-    found = {}
+    masses = {}
     for chosen in product(values, repeat=len(keys)):
         shown = [(key, v) for key, v in zip(keys, chosen, strict=True) if v is not None]
         output = tuple(number for pair in shown for number in pair)
-        found[output] = law.probability(output, real_exponential)
-    return found
+        masses[output] = law.probability(output, real_exponential)
+    return masses
 
 
 LAWS = [law for _, law in KINDS]
@@ -269,8 +269,8 @@ def test_faults_are_planted_by_scale_and_by_no_noise() -> None:
         assert isinstance(exact, ExactCounts)
         drawn = exact.sample(NoBits(), center(((0, 5), (1, 4), (2, 9))), 3)
         assert drawn.tolist() == [(0, 5, 2, 9)] * 3
-        found = exact.log_probability(array_of([(0, 5, 2, 9), (0, 5)]), center(((0, 5), (2, 9))))
-        assert found.tolist() == [0.0, -np.inf]
+        log_masses = exact.log_probability(array_of([(0, 5, 2, 9), (0, 5)]), center(((0, 5), (2, 9))))
+        assert log_masses.tolist() == [0.0, -np.inf]
 
 
 @pytest.mark.parametrize("least", [2, 3, 4, 5, 8, 9, 1000, 2**40 + 1])

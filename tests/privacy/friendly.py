@@ -62,8 +62,8 @@ def neighbors(adjacency: Adjacency, n: int) -> tuple[list[int], list[int]]:
 def moves_of(edges: Edges, left: Sequence[int], right: Sequence[int]) -> Moves:
     """Return the keep-probabilities that are not 0 on both sides, sorted."""
     before, after = keep(edges, left), keep(edges, right)
-    found = ((before.get(i, _ZERO), after.get(i, _ZERO)) for i in {*left, *right})
-    return tuple(sorted(move for move in found if any(move)))
+    moves = ((before.get(i, _ZERO), after.get(i, _ZERO)) for i in {*left, *right})
+    return tuple(sorted(move for move in moves if any(move)))
 
 
 def graphs(n: int) -> Iterator[Edges]:
@@ -78,9 +78,9 @@ def all_moves(adjacency: Adjacency, n: int) -> tuple[Moves, ...]:
     """Return those of every labelled graph of n records and all its neighbors, each once, both
     ways."""
     left, right = neighbors(adjacency, n)
-    found = {moves_of(edges, left, right) for edges in graphs(len({*left, *right}))}
-    found |= {mirrored(moves) for moves in found}
-    return tuple(sorted(found))
+    move_sets = {moves_of(edges, left, right) for edges in graphs(len({*left, *right}))}
+    move_sets |= {mirrored(moves) for moves in move_sets}
+    return tuple(sorted(move_sets))
 
 
 def random_moves(rng: random.Random, adjacency: Adjacency, n: int) -> Moves:
@@ -144,10 +144,10 @@ def flips(moves: Moves, *, mixed: bool) -> list[tuple[int, int]]:
 
 def masses(moves: Moves, side: int) -> list[Fraction]:
     """Return the probability of each set of kept records."""
-    found = [_ONE]
+    law = [_ONE]
     for move in moves:
-        found = [m * (1 - move[side]) for m in found] + [m * move[side] for m in found]
-    return found
+        law = [m * (1 - move[side]) for m in law] + [m * move[side] for m in law]
+    return law
 
 
 def average(test: Sequence[Fraction], moves: Moves, side: int) -> Fraction:
@@ -193,9 +193,9 @@ def most_likely(moves: Moves, factor: float, d: float, x: float, *, mixed: bool)
     rows = _constraints(moves, factor, mixed)
     limits = np.array([*[d, factor - 1 + d] * (len(rows) // 2), x])
     goal = -np.array([float(m) for m in masses(moves, 0)])
-    found = linprog(goal, A_ub=rows, b_ub=limits, bounds=(0, 1), method="highs")
-    assert found.fun is not None, found.message
-    return -float(found.fun)
+    optimum = linprog(goal, A_ub=rows, b_ub=limits, bounds=(0, 1), method="highs")
+    assert optimum.fun is not None, optimum.message
+    return -float(optimum.fun)
 
 
 def worst_test(
@@ -239,7 +239,7 @@ def chain(n: int, factor: Any, d: Any, x: Any, *, ahead: int) -> Any:
 @cache
 def tried() -> list[tuple[Moves, Fraction, Fraction, Fraction, Fraction]]:
     """Moves, e^e, d, F(S) and F'(S), exactly, of the worst tests and of random ones."""
-    rng, found = random.Random(20250111), []
+    rng, cases = random.Random(20250111), []
     for moves in small():
         factor, d = (
             Fraction(rng.choice(("1.1", "1.5", "3"))),
@@ -249,8 +249,8 @@ def tried() -> list[tuple[Moves, Fraction, Fraction, Fraction, Fraction]]:
         tests += [random_test(rng, moves, factor, d) for _ in range(3)]
         for test in tests:
             if test is not None:
-                found.append((moves, factor, d, average(test, moves, 0), average(test, moves, 1)))
-    return found
+                cases.append((moves, factor, d, average(test, moves, 0), average(test, moves, 1)))
+    return cases
 
 
 class Mechanism(NamedTuple):
@@ -266,20 +266,20 @@ class Mechanism(NamedTuple):
 @cache
 def mechanisms(most: int = 2000) -> list[Mechanism]:
     """Real ones, on at most so many records, at mpmath's working precision."""
-    found: list[Mechanism] = []
+    cases: list[Mechanism] = []
     for factor in (Fraction(11, 10), Fraction(3, 2), Fraction(3)):
         epsilon = enclose(partial(_logarithm, factor)).upper
         for d, x in ((_ZERO, Fraction(1, 100)), (Fraction(1, 1000), Fraction(1, 50))):
             for about, n, moves in every():
                 if n <= min(most, 4) and worst_test(moves, factor, d, x):
                     left = real(bound(moves, factor, d, x))
-                    found.append(Mechanism(about, epsilon, d, left, real(x)))
+                    cases.append(Mechanism(about, epsilon, d, left, real(x)))
         for n, (ahead, about) in product((20, 2000), enumerate(CHAINS)):
             for d, x in ((_ZERO, Fraction(1, 10**9)), (Fraction(1, 10**9), Fraction(1, 10**15))):
                 if n <= most:
                     left = chain(n, real(factor), real(d), real(x), ahead=ahead)
-                    found.append(Mechanism(about, epsilon, d, left, real(x)))
-    return found
+                    cases.append(Mechanism(about, epsilon, d, left, real(x)))
+    return cases
 
 
 def _logarithm(factor: Fraction) -> arb:

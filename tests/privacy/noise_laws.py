@@ -153,10 +153,10 @@ def keeps(guarantee: Guarantee, case: Case) -> bool:
     with mp.workdps(DIGITS):
         promises = [(stick, at(e).upper + ROUNDING) for e, stick in case.sticks.items()]
         if rho is not None:
-            promises += [(found, a * rho * (1 + ROUNDING)) for a, found in case.renyi.items()]
+            promises += [(measured, a * rho * (1 + ROUNDING)) for a, measured in case.renyi.items()]
         if isinstance(guarantee, BoundedRange) and case.losses is not None:
             promises.append((case.losses, guarantee.epsilon + ROUNDING))
-        return all(found <= real(most) for found, most in promises)
+        return all(measured <= real(most) for measured, most in promises)
 
 
 def attains(guarantee: Guarantee, case: Case, within: str = "1e-12") -> bool:

@@ -32,13 +32,13 @@ def _reference(function: Callable[[Any], Any], argument: Fraction) -> Fraction:
         return Fraction(*to_rational((+function(x))._mpf_))
 
 
-def _holds(found: Enclosure, truth: Fraction) -> bool:
+def _holds(enclosure: Enclosure, truth: Fraction) -> bool:
     slack = abs(truth) / 10**75  # the reference's rounding; an enclosure is about 1e-59 wide
-    return found.lower - slack <= truth <= found.upper + slack
+    return enclosure.lower - slack <= truth <= enclosure.upper + slack
 
 
-def _gap(found: Enclosure) -> Fraction:
-    return (found.upper - found.lower) / max(abs(found.lower), abs(found.upper))
+def _gap(enclosure: Enclosure) -> Fraction:
+    return (enclosure.upper - enclosure.lower) / max(abs(enclosure.lower), abs(enclosure.upper))
 
 
 @_steady
@@ -48,9 +48,9 @@ def _gap(found: Enclosure) -> Fraction:
 @example(Fraction(-1000))
 @example(Fraction(1000))
 def test_the_exponential_is_enclosed(x: Fraction) -> None:
-    found = enclose(lambda: ball(x).exp())
-    assert _holds(found, _reference(mp.exp, x))
-    assert _gap(found) <= Fraction(1, 2**99)
+    enclosure = enclose(lambda: ball(x).exp())
+    assert _holds(enclosure, _reference(mp.exp, x))
+    assert _gap(enclosure) <= Fraction(1, 2**99)
 
 
 @_steady
@@ -59,9 +59,9 @@ def test_the_exponential_is_enclosed(x: Fraction) -> None:
 @example(Fraction(1, 10**1000))
 @example(Fraction(-1000))
 def test_the_exponential_minus_one_is_enclosed_relatively(x: Fraction) -> None:
-    found = enclose(lambda: ball(x).expm1())
-    assert _holds(found, _reference(mp.expm1, x))
-    assert _gap(found) <= Fraction(1, 2**99)
+    enclosure = enclose(lambda: ball(x).expm1())
+    assert _holds(enclosure, _reference(mp.expm1, x))
+    assert _gap(enclosure) <= Fraction(1, 2**99)
 
 
 def test_the_comparison_tells_a_midpoint_from_an_enclosure() -> None:
@@ -94,9 +94,9 @@ def test_a_number_that_is_not_dyadic_lies_strictly_inside() -> None:
 def test_precision_rises_until_the_value_shows() -> None:
     # e^x - 1 written naively loses 300 digits here: 200 bits see nothing, 2048 do.
     x = Fraction(1, 10**300)
-    found = enclose(lambda: ball(x).exp() - 1)
-    assert _holds(found, _reference(mp.expm1, x))
-    assert _gap(found) <= Fraction(1, 2**99)
+    enclosure = enclose(lambda: ball(x).exp() - 1)
+    assert _holds(enclosure, _reference(mp.expm1, x))
+    assert _gap(enclosure) <= Fraction(1, 2**99)
 
 
 def _zero_by_exponentials() -> arb:

@@ -75,10 +75,10 @@ def test_the_multiplier_is_sufficient_and_hardly_larger(
     def holds(multiplier: Fraction) -> bool:
         return multiplier > threshold if open_end else multiplier >= threshold
 
-    found = smallest_sufficient(holds)
-    assert holds(found)
-    assert found <= threshold * (1 + Fraction(1, 2**49))
-    assert not holds(found * (1 - Fraction(1, 10**12)))
+    least = smallest_sufficient(holds)
+    assert holds(least)
+    assert least <= threshold * (1 + Fraction(1, 2**49))
+    assert not holds(least * (1 - Fraction(1, 10**12)))
 
 
 @REPEATABLE

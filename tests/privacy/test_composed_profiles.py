@@ -50,14 +50,14 @@ def _fifty_digits() -> Iterator[None]:
     _clear()
 
 
-def holds(found: Enclosure, truth: Any) -> bool:
+def holds(enclosure: Enclosure, truth: Any) -> bool:
     """Between the two ends, up to the truth's own rounding."""
     error = abs(truth) * mp.mpf(10) ** -35
-    return bool(real(found.lower) - error <= truth <= real(found.upper) + error)
+    return bool(real(enclosure.lower) - error <= truth <= real(enclosure.upper) + error)
 
 
-def width(found: Enclosure) -> float:
-    return float((found.upper - found.lower) / found.upper)
+def width(enclosure: Enclosure) -> float:
+    return float((enclosure.upper - enclosure.lower) / enclosure.upper)
 
 
 def together(laws: Iterable[Atoms]) -> Atoms:
@@ -106,11 +106,11 @@ def test_copies_of_pure_dp_follow_the_binomial_sum(
         )
         truth = mp.fsum(terms) / (1 + mp.exp(real(e0))) ** times
         profile = Profile([(PureDP(e0), times)])
-        found = profile.delta_at(epsilon)
-        assert holds(found, truth), epsilon
-        assert width(found) < 1e-6 if truth > mp.mpf("1e-40") else found.upper < Fraction(1, 10**40)
-        assert profile.at_most(epsilon, found.upper)
-        assert not profile.at_most(epsilon, found.lower * (1 - Fraction(1, 10**6)))
+        delta = profile.delta_at(epsilon)
+        assert holds(delta, truth), epsilon
+        assert width(delta) < 1e-6 if truth > mp.mpf("1e-40") else delta.upper < Fraction(1, 10**40)
+        assert profile.at_most(epsilon, delta.upper)
+        assert not profile.at_most(epsilon, delta.lower * (1 - Fraction(1, 10**6)))
     assert truth < mp.mpf("1e-250") or times < 4000
 
 
@@ -120,9 +120,9 @@ def test_copies_of_a_laplace_shift_follow_the_exact_convolution(
 ) -> None:
     atoms = together([laplace(shift, Fraction(scale))] * times)
     for epsilon in (times * shift / Fraction(scale) * i / 40 for i in (0, 1, 7, 20, 33, 39)):
-        found = Profile([(DiscreteLaplaceShift(shift, scale), times)]).delta_at(epsilon)
-        assert holds(found, delta_of(atoms, epsilon)), epsilon
-        assert width(found) < 1e-9
+        delta = Profile([(DiscreteLaplaceShift(shift, scale), times)]).delta_at(epsilon)
+        assert holds(delta, delta_of(atoms, epsilon)), epsilon
+        assert width(delta) < 1e-9
 
 
 def _gaussian_beside(atoms: Atoms, mu: Fraction, epsilon: Fraction) -> Any:
@@ -135,10 +135,10 @@ def test_gaussian_noise_beside_randomized_responses(mu: str, each: str, times: i
     atoms = together([response(Fraction(each))] * times)
     profile = Profile([GaussianDP(mu), (PureDP(each), times)])
     for epsilon in map(Fraction, ("0", "0.3", "1.01", "2.7")):
-        found = profile.delta_at(epsilon)
-        assert holds(found, _gaussian_beside(atoms, Fraction(mu), epsilon)), epsilon
-        assert width(found) < 1e-3
-        assert not profile.at_most(epsilon, found.lower * Fraction(999, 1000))
+        delta = profile.delta_at(epsilon)
+        assert holds(delta, _gaussian_beside(atoms, Fraction(mu), epsilon)), epsilon
+        assert width(delta) < 1e-3
+        assert not profile.at_most(epsilon, delta.lower * Fraction(999, 1000))
 
 
 @cache
@@ -166,22 +166,22 @@ def test_many_kinds_with_families_are_enclosed() -> None:
     assert rho is not None
     attained = Profile(composing._attaining(profile.parts))
     for epsilon in map(Fraction, ("0.5", "1.5", "2.5")):
-        found, lower = profile.delta_at(epsilon), attained.delta_at(epsilon)
-        assert lower.lower <= found.lower * (1 + Fraction(1, 10**6))
-        assert found.lower <= found.upper <= ZeroConcentratedDP(rho).delta_at(epsilon).upper
-        assert profile.at_most(epsilon, found.upper)
-        assert not profile.at_most(epsilon, found.lower * Fraction(99, 100))
+        delta, lower = profile.delta_at(epsilon), attained.delta_at(epsilon)
+        assert lower.lower <= delta.lower * (1 + Fraction(1, 10**6))
+        assert delta.lower <= delta.upper <= ZeroConcentratedDP(rho).delta_at(epsilon).upper
+        assert profile.at_most(epsilon, delta.upper)
+        assert not profile.at_most(epsilon, delta.lower * Fraction(99, 100))
 
 
 @pytest.mark.parametrize(("length", "times"), [("0.5", 2), ("2", 2), ("0.4", 3)])
 def test_bounded_ranges_against_every_adaptive_strategy(length: str, times: int) -> None:
     for share in ("0", "1/24", "1/4", "5/6", "5/4"):
         epsilon = Fraction(share) * Fraction(length)
-        found = Profile([(BoundedRange(length), times)]).delta_at(epsilon)
+        delta = Profile([(BoundedRange(length), times)]).delta_at(epsilon)
         reached = _ranges_at(Fraction(length), epsilon, times)
-        assert reached <= real(found.upper), epsilon
-        assert real(found.lower) <= reached * (1 + mp.mpf(1) / 100), "a grid of 24 steps"
-        assert real(found.upper) <= 2 * reached + mp.mpf(1) / 50, "and not far above"
+        assert reached <= real(delta.upper), epsilon
+        assert real(delta.lower) <= reached * (1 + mp.mpf(1) / 100), "a grid of 24 steps"
+        assert real(delta.upper) <= 2 * reached + mp.mpf(1) / 50, "and not far above"
 
 
 def test_two_hundred_mechanisms_of_five_kinds_are_enclosed_closely() -> None:
@@ -190,9 +190,9 @@ def test_two_hundred_mechanisms_of_five_kinds_are_enclosed_closely() -> None:
     parts += [(ApproxDP("0.02", "1e-45"), 10), (ApproximateGaussianDP("0.05", "1e-45"), 10)]
     profile = Profile(parts)
     for delta in ("1e-6", "1e-40"):
-        found = profile.epsilon_at(delta)
-        assert found.upper - found.lower <= found.upper / 10**4
-        for epsilon in (found.lower, found.upper):
+        enclosure = profile.epsilon_at(delta)
+        assert enclosure.upper - enclosure.lower <= enclosure.upper / 10**4
+        for epsilon in (enclosure.lower, enclosure.upper):
             assert width(profile.delta_at(epsilon)) <= 1e-9
 
 
@@ -206,9 +206,9 @@ def test_events_add_up_and_a_changed_law_costs_both_sides() -> None:
         real(plain.delta_at(e).upper) + real(delta) + (1 + mp.exp(real(e))) * real(tv) for e in grid
     ]
     for i, epsilon in enumerate(grid):
-        found = real(eventful.delta_at(epsilon).upper)
-        assert found <= min(sums[: i + 1]) * (1 + mp.mpf(10) ** -20)
-        assert found >= min(sums[: i + 1]) * mp.mpf("0.99")
+        bound = real(eventful.delta_at(epsilon).upper)
+        assert bound <= min(sums[: i + 1]) * (1 + mp.mpf(10) ** -20)
+        assert bound >= min(sums[: i + 1]) * mp.mpf("0.99")
     assert eventful.delta_at(10**9).upper == eventful.delta_floor < Fraction(1, 500)
     ends = eventful.epsilon_at("0.05")
     assert eventful.delta_at(ends.upper).upper <= Fraction(1, 20)
@@ -230,9 +230,9 @@ def test_a_concentrated_part_lies_between_gaussian_noise_and_the_total_rho() -> 
     attained = Profile([GaussianDP.of_square(2 * rho), pure])
     total = ZeroConcentratedDP(rho + Fraction(4, 200) + Fraction(3, 200))
     for epsilon in ("0", "0.5", "1.5", "3", "6"):
-        found, gaussian = profile.delta_at(epsilon), attained.delta_at(epsilon)
-        assert found.lower <= gaussian.upper
-        assert gaussian.lower <= found.upper <= total.delta_at(epsilon).upper
+        delta, gaussian = profile.delta_at(epsilon), attained.delta_at(epsilon)
+        assert delta.lower <= gaussian.upper
+        assert gaussian.lower <= delta.upper <= total.delta_at(epsilon).upper
 
 
 @pytest.mark.parametrize("part", [PureDP(1), ZeroConcentratedDP("0.1"), BoundedRange(2)])
@@ -261,8 +261,8 @@ def test_explicit_adaptive_mechanisms_stay_below_the_composition() -> None:
         joint = adaptive_product(sides[0], seconds.__getitem__)
         profile = Profile([PureDP(epsilons[0]), ApproxDP(epsilons[1], max(leaks.values()))])
         for factor in factors:
-            found = profile.delta_at(Fraction(int(mp.log(real(factor)) * 2**60), 2**60))
+            delta = profile.delta_at(Fraction(int(mp.log(real(factor)) * 2**60), 2**60))
             reached = max(spec_rules.hockey_stick(*pair, factor) for pair in (joint, joint[::-1]))
-            assert reached <= found.upper
-            tight += reached > found.upper * Fraction(9, 10)
+            assert reached <= delta.upper
+            tight += reached > delta.upper * Fraction(9, 10)
     assert tight > 20

@@ -51,9 +51,9 @@ NEARLY_NOTHING: dict[str, tuple[tuple[Guarantee, int], ...]] = {
 def test_parameters_that_floats_cannot_tell_from_nothing_are_taken_as_larger(name: str) -> None:
     parts = [part for part, times in NEARLY_NOTHING[name] for _ in range(times)]
     alone = max(part.delta_at("1/2").lower for part in parts)
-    found = Profile(parts).delta_at("1/2")
-    assert alone <= found.upper
-    assert found.lower <= found.upper < Fraction(1, 2)
+    delta = Profile(parts).delta_at("1/2")
+    assert alone <= delta.upper
+    assert delta.lower <= delta.upper < Fraction(1, 2)
 
 
 def test_an_upper_end_of_what_is_possible_is_positive() -> None:
@@ -63,8 +63,8 @@ def test_an_upper_end_of_what_is_possible_is_positive() -> None:
 
 
 def test_nearly_all_of_delta_has_an_epsilon() -> None:
-    found = Profile([PureDP(100)] * 3).epsilon_at(1 - Fraction(1, 10**18))
-    assert 258 < found.lower <= found.upper < 259
+    epsilon = Profile([PureDP(100)] * 3).epsilon_at(1 - Fraction(1, 10**18))
+    assert 258 < epsilon.lower <= epsilon.upper < 259
 
 
 _LEAST = Fraction(1, 10**300)
@@ -96,9 +96,9 @@ def test_sizes_that_are_far_apart_take_no_more_memory_or_time(name: str) -> None
     """Some of these once asked for gigabytes, or raised; the bounds are from closed forms, or
     nothing."""
     stages, epsilon, least, most = FAR_APART[name]
-    found = Profile(stages).delta_at(epsilon)
-    assert Fraction(least) <= found.lower + Fraction(1, 10**12)
-    assert found.upper <= Fraction(most)
+    delta = Profile(stages).delta_at(epsilon)
+    assert Fraction(least) <= delta.lower + Fraction(1, 10**12)
+    assert delta.upper <= Fraction(most)
 
 
 def test_what_attains_long_parameters_is_no_less_private() -> None:
@@ -107,14 +107,14 @@ def test_what_attains_long_parameters_is_no_less_private() -> None:
     parts = ((ZeroConcentratedDP(rho), 1), (GaussianDP.of_square(square), 1), (PureDP(1), 1))
     reached = composing._attaining(parts)
     assert square_of(reached) == 2 * rho + square
-    found = composing.attained(parts, Fraction(1))
+    delta = composing.attained(parts, Fraction(1))
     near = Profile([GaussianDP.of_square(3), PureDP(1)]).delta_at(1)
-    assert abs(found.lower - near.lower) < near.lower / 50
+    assert abs(delta.lower - near.lower) < near.lower / 50
 
 
 @pytest.mark.parametrize("kind", [PureDP, BoundedRange])
 def test_an_epsilon_of_many_denominators_is_found(kind: type[PureDP] | type[BoundedRange]) -> None:
     """The sum of their squares has more digits than a parameter may have."""
     stages = [kind(Fraction(1, 10**25 + 2 * i + 1)) for i in range(200)]
-    found = Profile(stages).epsilon_at("1e-40")
-    assert 0 <= found.lower <= found.upper <= Fraction(201, 10**25)
+    epsilon = Profile(stages).epsilon_at("1e-40")
+    assert 0 <= epsilon.lower <= epsilon.upper <= Fraction(201, 10**25)

@@ -136,9 +136,9 @@ def test_a_build_is_the_digest_of_the_trusted_core(tmp_path: Path) -> None:
         spec = importlib.util.spec_from_file_location("other_build", module)
         assert spec is not None
         assert spec.loader is not None
-        found = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
-        return str(found.build())
+        other_build = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(other_build)
+        return str(other_build.build())
 
     assert digest() == build()
     (tmp_path / "dpverify" / "report" / "terminal.py").write_text("changed = True")

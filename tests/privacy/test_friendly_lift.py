@@ -173,8 +173,8 @@ def test_the_lift_s_numbers_are_the_spec_s_rounded_up(
 ) -> None:
     with mp.workdps(_DIGITS):
         expected = spec_rules.friendly_lift(epsilon, delta, _STEPS[adjacency])
-        found = _lift_rule(epsilon, delta, adjacency)
-        for above, true in zip(found, expected, strict=True):
+        numbers = _lift_rule(epsilon, delta, adjacency)
+        for above, true in zip(numbers, expected, strict=True):
             assert true <= above <= true * (1 + mp.mpf(10) ** -12)
 
 
@@ -182,8 +182,8 @@ def _lift_holds(lift: Lift, most: int = 2000) -> bool:
     with mp.workdps(_DIGITS):
         claimed = {m[:3]: lift(m.epsilon, m.d, m.adjacency) for m in fr.mechanisms(most)}
         bounds = {key: (mp.exp(epsilon), delta) for key, (epsilon, delta) in claimed.items()}
-        found = ((m.left, m.right, *bounds[m[:3]]) for m in fr.mechanisms(most))
-        return all(left <= factor * right + delta for left, right, factor, delta in found)
+        cases = ((m.left, m.right, *bounds[m[:3]]) for m in fr.mechanisms(most))
+        return all(left <= factor * right + delta for left, right, factor, delta in cases)
 
 
 def _with(moved: Callable[[Adjacency], Fraction]) -> Lift:

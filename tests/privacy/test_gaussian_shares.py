@@ -233,10 +233,10 @@ def _least_lack(pair: Pair, square: float) -> float:
         rows.append([*side, -1.0])  # 1 - P0(all) is at most what is lacking
         most.append(-1.0)
     bounds = [(0.0, m) for m in (*p, *q)] + [(0.0, 1.0)]
-    found = scipy.optimize.linprog([0.0] * 2 * size + [1.0], rows, most, bounds=bounds)
-    assert found.status == 0
-    assert found.fun is not None
-    return float(found.fun)
+    optimum = scipy.optimize.linprog([0.0] * 2 * size + [1.0], rows, most, bounds=bounds)
+    assert optimum.status == 0
+    assert optimum.fun is not None
+    return float(optimum.fun)
 
 
 def test_the_measures_that_the_proof_makes_are_there() -> None:

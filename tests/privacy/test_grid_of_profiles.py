@@ -183,11 +183,11 @@ def unsafe(family: Family, parameters: dict[Point, Fraction]) -> list[Point]:
     return [point for point, p in parameters.items() if not is_safe(family, p, point)]
 
 
-def encloses(found: Enclosure, truth: Any, slack: int) -> bool:
+def encloses(enclosure: Enclosure, truth: Any, slack: int) -> bool:
     """Return whether the truth, known to ``slack`` digits, is inside a narrow enclosure."""
     about = abs(truth) * mp.mpf(10) ** -slack + mp.mpf(10) ** -390
-    holds = real(found.lower) - about <= truth <= real(found.upper) + about
-    return bool(holds and found.upper - found.lower <= found.upper / 10**9)
+    holds = real(enclosure.lower) - about <= truth <= real(enclosure.upper) + about
+    return bool(holds and enclosure.upper - enclosure.lower <= enclosure.upper / 10**9)
 
 
 def _wrong(
@@ -201,9 +201,9 @@ def _wrong(
         guarantee = family.make(parameter, point[1])
         with mp.workdps(family.digits):
             for epsilon in (point[0], point[0] * (1 - Fraction(1, 10**60)), point[0] / 3):
-                found = seen(guarantee.delta_at(epsilon))
+                enclosure = seen(guarantee.delta_at(epsilon))
                 truth = min(family.truth(parameter, point[1], epsilon), mp.mpf(1))
-                if not encloses(found, truth, family.slack):
+                if not encloses(enclosure, truth, family.slack):
                     wrong.append((point, epsilon))
     return wrong
 
@@ -217,9 +217,9 @@ def test_the_grid_has_more_than_a_thousand_points() -> None:
 @pytest.mark.parametrize("name", _NAMES)
 def test_no_calibrated_guarantee_exceeds_its_budget_and_a_billionth_more_would(name: str) -> None:
     family = FAMILIES[name]
-    found = {point: _once(family, point) for point in points_of(family)}
-    assert unsafe(family, found) == []
-    pushed = {point: parameter * family.hair for point, parameter in found.items()}
+    parameters = {point: _once(family, point) for point in points_of(family)}
+    assert unsafe(family, parameters) == []
+    pushed = {point: parameter * family.hair for point, parameter in parameters.items()}
     assert unsafe(family, pushed) == points_of(family)
 
 
@@ -228,13 +228,13 @@ def test_the_enclosures_hold_the_spec_s_profile(name: str) -> None:
     assert _wrong(FAMILIES[name], points_of(FAMILIES[name])[::4], lambda found: found) == []
 
 
-def _pushed_down(found: Enclosure) -> Enclosure:
+def _pushed_down(enclosure: Enclosure) -> Enclosure:
     share = 1 - Fraction(1, 10**16)
-    return Enclosure(found.lower * share, found.upper * share)
+    return Enclosure(enclosure.lower * share, enclosure.upper * share)
 
 
-def _wide(found: Enclosure) -> Enclosure:
-    return Enclosure(Fraction(0), found.upper)
+def _wide(enclosure: Enclosure) -> Enclosure:
+    return Enclosure(Fraction(0), enclosure.upper)
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -254,12 +254,12 @@ def test_a_calibration_by_the_lower_end_of_a_rough_enclosure_is_caught(
     true = kind.delta_at
 
     def rough(guarantee: Guarantee, epsilon: Any) -> Enclosure:
-        found = true(guarantee, epsilon)
-        return Enclosure(found.lower, found.upper * (1 - Fraction(1, 10**9)))
+        enclosure = true(guarantee, epsilon)
+        return Enclosure(enclosure.lower, enclosure.upper * (1 - Fraction(1, 10**9)))
 
     monkeypatch.setattr(kind, "delta_at", rough)
-    found = {point: calibrated(family, point) for point in points_of(family)[::9]}
-    assert len(unsafe(family, found)) > len(found) // 2
+    parameters = {point: calibrated(family, point) for point in points_of(family)[::9]}
+    assert len(unsafe(family, parameters)) > len(parameters) // 2
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -267,19 +267,19 @@ def test_epsilon_is_enclosed_from_both_ends(name: str) -> None:
     family = FAMILIES[name]
     for point in points_of(family)[::5]:
         parameter = _once(family, point)
-        found = family.make(parameter, point[1]).epsilon_at(point[1])
-        assert found.lower <= point[0] * _HAIR
-        assert found.upper <= found.lower * _HAIR or found.lower == 0, point
-        assert is_safe(family, parameter, (found.upper, point[1])), point
-        assert not is_safe(family, parameter, (found.lower, point[1])), point
+        enclosure = family.make(parameter, point[1]).epsilon_at(point[1])
+        assert enclosure.lower <= point[0] * _HAIR
+        assert enclosure.upper <= enclosure.lower * _HAIR or enclosure.lower == 0, point
+        assert is_safe(family, parameter, (enclosure.upper, point[1])), point
+        assert not is_safe(family, parameter, (enclosure.lower, point[1])), point
 
 
 @pytest.mark.parametrize("base", [(1, "1e-6"), (1, 0, "1e-9"), ("0.2", "1e-12", "1e-9")])
 def test_a_group_s_profile_never_rises_and_its_epsilon_is_found(base: tuple[Any, ...]) -> None:
     group = Group(ApproximateGaussianDP(*base), 2)
-    found = [group.delta_at(epsilon).upper for epsilon in (0, 1, 3, 8, 15, 30, 60, 200, 9000)]
-    assert found == sorted(found, reverse=True)
-    assert found[-1] == group.delta_floor < Fraction(1, 1000)
+    deltas = [group.delta_at(epsilon).upper for epsilon in (0, 1, 3, 8, 15, 30, 60, 200, 9000)]
+    assert deltas == sorted(deltas, reverse=True)
+    assert deltas[-1] == group.delta_floor < Fraction(1, 1000)
     assert group.delta_at(group.epsilon_at("1e-3").upper).upper <= Fraction(1, 1000)
 
 

@@ -196,9 +196,9 @@ def test_group_privacy_holds_for_three_explicit_datasets() -> None:
         for e in ("0", "0.1", "0.5", "1", "2"):
             factor = mp.exp(real(Fraction(e)))
             reached = max(hockey_stick(a, c, factor), hockey_stick(c, a, factor))
-            found = [real(g.delta_at(e).upper) for g in _groups_of_two([a, b, c], loss)]
-            assert reached <= min(found), (a, b, c)
-            tight += bool(reached > min(found) / 2)
+            deltas = [real(g.delta_at(e).upper) for g in _groups_of_two([a, b, c], loss)]
+            assert reached <= min(deltas), (a, b, c)
+            tight += bool(reached > min(deltas) / 2)
     assert tight > 10, "else the chains are too easy"
 
 

@@ -46,13 +46,13 @@ def closed(**changes: Any) -> Any:
 def test_rules_about_one_pair_take_the_union() -> None:
     other = conjectured(GaussianDP(1), hypotheses=(AT_MOST,))
     both = {OVERFLOW, AT_MOST}
-    for found in (
+    for derivation in (
         rules.compose(OPEN, other, closed()),
         rules.compose(OPEN, other, by_profiles=True),
         rules.post_process(rules.compose(OPEN, other), "rounding"),
         rules.refuted(rules.compose(OPEN, other), "a pair"),
     ):
-        assert found.conclusion.hypotheses == both
+        assert derivation.conclusion.hypotheses == both
     moved = lemma(1, hypotheses=(AT_MOST,))
     for noisy in (rules.discrete_laplace(moved, 1), rules.rounded_gaussian(moved, 1)):
         assert noisy.conclusion.hypotheses == {AT_MOST}
@@ -73,9 +73,9 @@ def test_blocks_by_position_take_the_union_each_about_its_block() -> None:
     parts = [
         conjectured(PureDP(1), adjacency=REPLACE, hypotheses=(one,)) for one in (OVERFLOW, AT_MOST)
     ]
-    found = rules.parallel(parts, by="index").conclusion
-    assert found.hypotheses == {of_block(OVERFLOW, 0), of_block(AT_MOST, 1)}
-    assert "the released 'number of block 1'" in str(found)
+    claim = rules.parallel(parts, by="index").conclusion
+    assert claim.hypotheses == {of_block(OVERFLOW, 0), of_block(AT_MOST, 1)}
+    assert "the released 'number of block 1'" in str(claim)
 
 
 def test_an_open_claim_is_not_printed_as_proved() -> None:
@@ -199,8 +199,8 @@ def instance(value: int, slack: int = 0, **changes: Any) -> Compared:
 
 def test_what_holds_at_each_number_holds_at_the_released_one() -> None:
     at_17 = conjectured(GaussianDP(1), hypotheses=(instance(17), OVERFLOW))
-    found = rules.for_each_release(at_17, (AT_MOST,)).conclusion
-    assert found.hypotheses == {AT_MOST, OVERFLOW}
+    claim = rules.for_each_release(at_17, (AT_MOST,)).conclusion
+    assert claim.hypotheses == {AT_MOST, OVERFLOW}
     assert rules.for_each_release(OPEN, ()) is OPEN
     assert rules.for_each_release(OPEN, (AT_MOST,)).conclusion.hypotheses == {AT_MOST, OVERFLOW}
     for other in (

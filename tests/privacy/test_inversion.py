@@ -61,40 +61,40 @@ def drawn(rng: random.Random, *, mu: Fraction | None = None) -> Case:
 
 def inverted(parts: Parts, epsilon: Fraction) -> Enclosure:
     """Bound delta by the transform, even where another way would do."""
-    found = inversion.inverted(composition(parts), epsilon)
-    assert found is not None
-    return found
+    enclosure = inversion.inverted(composition(parts), epsilon)
+    assert enclosure is not None
+    return enclosure
 
 
 @cache
 def cases(with_noise: bool = True) -> list[tuple[Case, Fraction, Any]]:
     """List compositions with an epsilon and the true delta there."""
-    rng, found = random.Random(5), []
+    rng, examples = random.Random(5), []
     for _ in range(12):
         case = drawn(rng, mu=None if with_noise else Fraction(0))
         top = max(case[1])
         for share in (0.0, 0.3, 0.8):
             epsilon = Fraction(float(top) * share)
-            found.append((case, epsilon, spec.profile_at(case[1], case[2], epsilon)))
-    return found
+            examples.append((case, epsilon, spec.profile_at(case[1], case[2], epsilon)))
+    return examples
 
 
 @pytest.mark.parametrize("with_noise", [True, False])
 def test_the_truth_is_enclosed_closely(with_noise: bool) -> None:
     """Atoms in lines of few are the hardest: the gap is largest beside an atom."""
     for (parts, _, _), epsilon, truth in cases(with_noise):
-        found = inverted(parts, epsilon)
-        assert holds(found, truth)
-        assert width(found) < (1e-9 if with_noise else 2e-2), (parts, epsilon)
+        enclosure = inverted(parts, epsilon)
+        assert holds(enclosure, truth)
+        assert width(enclosure) < (1e-9 if with_noise else 2e-2), (parts, epsilon)
 
 
 def test_many_alike_are_the_power_of_one() -> None:
     alike = ((DiscreteLaplaceShift(3, "7.1"), 4), (GaussianDP("0.3"), 1), (PureDP("0.31"), 5))
     atoms = together([laplace(3, Fraction("7.1"))] * 4 + [response(Fraction("0.31"))] * 5)
     for epsilon in map(Fraction, ("0", "1.1", "2.9")):
-        found = inverted(alike, epsilon)
-        assert holds(found, spec.profile_at(atoms, Fraction("0.3"), epsilon))
-        assert width(found) < 1e-9
+        enclosure = inverted(alike, epsilon)
+        assert holds(enclosure, spec.profile_at(atoms, Fraction("0.3"), epsilon))
+        assert width(enclosure) < 1e-9
 
 
 Change = Callable[[Choice], Choice]
@@ -131,9 +131,9 @@ def enclosed(parts: Parts, epsilon: Fraction, bad: Change) -> Enclosure:
 def test_whatever_is_chosen_the_truth_is_enclosed(name: str) -> None:
     wide = 0
     for (parts, _, _), epsilon, truth in cases():
-        found = enclosed(parts, epsilon, _BAD[name])
-        assert holds(found, truth), (name, parts, epsilon)
-        wide += width(found) > 1e-7
+        enclosure = enclosed(parts, epsilon, _BAD[name])
+        assert holds(enclosure, truth), (name, parts, epsilon)
+        wide += width(enclosure) > 1e-7
     assert wide > 5 or "badly" in name, "else the setting was not a bad one"
 
 
@@ -208,8 +208,8 @@ def test_the_sum_over_the_points_is_the_sum_over_the_aliases() -> None:
             spec.profile_at(atoms, mu, 1 + j * period) * mp.exp(real(tilt) * (1 + j * period))
             for j in range(-60, 16)
         )
-        found = spec.summed(atoms, mu, tilt, step, y)
-        assert abs(found - aliases) <= found * mp.mpf(10) ** -9
+        total = spec.summed(atoms, mu, tilt, step, y)
+        assert abs(total - aliases) <= total * mp.mpf(10) ** -9
         assert aliases > spec.profile_at(atoms, mu, 1) * mp.exp(real(tilt)) * (1 + mp.mpf(10) ** -9)
 
 
@@ -245,15 +245,15 @@ def test_what_is_skipped_is_negligible() -> None:
     setting = Setting(Fraction(3, 2), _period(Fraction(1, 4)), 400, Fraction(0))
     with working_precision(128):
         factors = [closed(part, n, arb(3) / 2)[0] for part, n in parts]
-        found = inversion._negligible(factors, setting)
+        negligible = inversion._negligible(factors, setting)
         for k in range(0, 401, 7):
             product = acb(1)
             for factor in factors:
                 product *= factor.at(inversion._step(setting) * k)
-            assert product.abs_upper() < arb(2) ** -64 or not found[k]
-            skipped += int(found[k])
+            assert product.abs_upper() < arb(2) ** -64 or not negligible[k]
+            skipped += int(negligible[k])
     assert skipped > 5
-    assert not found[0]
+    assert not negligible[0]
 
 
 def test_what_no_proof_covers_is_refused() -> None:
@@ -267,18 +267,18 @@ def test_what_no_proof_covers_is_refused() -> None:
     with working_precision(128):
         factors = [closed(PureDP(Fraction(1, 8)), 32, arb(1))[0]] * 8
         step = Fraction(314159265358979323846, 10**20) * 8 * 2**140
-        found = inversion._negligible(factors, Setting(Fraction(1), _period(step), 3, Fraction(0)))
-    assert not found.any()
+        negligible = inversion._negligible(factors, Setting(Fraction(1), _period(step), 3, Fraction(0)))
+    assert not negligible.any()
 
 
 def test_huge_shifts_need_no_atoms() -> None:
     """A hundred of two kinds, with more atoms than any table holds."""
     parts: list[tuple[Guarantee, int]] = [(DiscreteLaplaceShift(10**9, Fraction(10**11)), 40)]
     parts += [(DiscreteLaplaceShift(10**9 + 7, Fraction(10**11)), 40)]
-    found = Profile(parts).delta_at("0.5")
+    delta = Profile(parts).delta_at("0.5")
     coarse = Profile([(DiscreteLaplaceShift(10, 1000), 80)]).delta_at("0.5")
-    assert width(found) < 1e-3
-    assert abs(found.upper - coarse.upper) < coarse.upper / 100
+    assert width(delta) < 1e-3
+    assert abs(delta.upper - coarse.upper) < coarse.upper / 100
 
 
 @pytest.mark.parametrize("size", ["1e-300", "1e-40", "1e5"])

@@ -65,9 +65,9 @@ def test_the_profile_is_the_lift_of_the_base_s_own_one(lifted: Lifted) -> None:
     grid = [Fraction(k, 64) for k in range(257)]
     shown = [by_the_formula(lifted, inner) for inner in grid]
     for at in EPSILONS[:-2]:
-        found = real(lifted.delta_at(at).upper)
+        bound = real(lifted.delta_at(at).upper)
         feasible = [delta for epsilon, delta in shown if epsilon <= real(at)]
-        assert found <= min([*feasible, mp.mpf(1)]) * mp.mpf("1.000001")  # of a search
+        assert bound <= min([*feasible, mp.mpf(1)]) * mp.mpf("1.000001")  # of a search
         # the true least value over all inner epsilons up to it lies within a cell of the grid
         last = len(feasible)
         ends = zip([Fraction(0), *grid], grid, strict=False)
@@ -75,7 +75,7 @@ def test_the_profile_is_the_lift_of_the_base_s_own_one(lifted: Lifted) -> None:
             real(lifted.base.delta_at(high).lower) * _growth(lifted, low)
             for low, high in list(ends)[: last + 1]
         ]
-        assert found >= min([*below, mp.mpf(1)]) * mp.mpf("0.9999999")
+        assert bound >= min([*below, mp.mpf(1)]) * mp.mpf("0.9999999")
 
 
 def _growth(lifted: Lifted, inner: Fraction) -> Any:
@@ -93,8 +93,8 @@ def test_of_one_point_it_is_the_lift_of_that_point(moved: Fraction) -> None:
     with mp.workdps(60):
         epsilon, delta = spec_rules.friendly_lift(base.epsilon, base.delta, moved)
         above = Fraction(int(mp.ceil(epsilon * 2**80)), 2**80)
-        found = Lifted(base, moved).delta_at(above)
-        assert 0 <= real(found.upper) / delta - 1 < mp.mpf(10) ** -12
+        enclosure = Lifted(base, moved).delta_at(above)
+        assert 0 <= real(enclosure.upper) / delta - 1 < mp.mpf(10) ** -12
 
 
 @SOME
@@ -118,13 +118,13 @@ def test_at_most_is_never_wrongly_yes(lifted: Lifted) -> None:
 @SOME
 def test_the_trade_off_curve_is_above_all_lines_of_the_profile(lifted: Lifted) -> None:
     for alpha in (Fraction(1, 10**6), Fraction(1, 100), Fraction(3, 10), Fraction(9, 10)):
-        found = lifted.tradeoff_at(alpha)
+        tradeoff = lifted.tradeoff_at(alpha)
         lines = [mp.mpf(0)]
         for at in EPSILONS[:-2]:
             delta, grown = real(lifted.delta_at(at).upper), mp.exp(real(at))
             lines += [1 - delta - grown * real(alpha), (1 - delta - real(alpha)) / grown]
-        assert 0 <= found.lower <= found.upper <= 1 - alpha
-        assert real(found.lower) >= max(lines) * mp.mpf("0.98") - mp.mpf("1e-9")
+        assert 0 <= tradeoff.lower <= tradeoff.upper <= 1 - alpha
+        assert real(tradeoff.lower) >= max(lines) * mp.mpf("0.98") - mp.mpf("1e-9")
     assert lifted.tradeoff_at(0).lower == 1 - lifted.delta_floor
     assert lifted.tradeoff_at(1).upper == 0
 
@@ -207,10 +207,10 @@ def lift(base: Guarantee, moved: Fraction) -> Derivation[PrivacyClaim]:
 
 def test_the_rule_lifts_points_to_points_and_profiles_to_profiles() -> None:
     for name, base in BASES.items():
-        found = lift(base, TWO).conclusion.guarantee
+        guarantee = lift(base, TWO).conclusion.guarantee
         pointed = isinstance(base, (PureDP, ApproxDP))
-        assert (found == Lifted(base, TWO)) is not pointed, name
+        assert (guarantee == Lifted(base, TWO)) is not pointed, name
         if pointed:
-            assert isinstance(found, (PureDP, ApproxDP))
-            about = ApproxDP(found.epsilon, found.delta * Fraction(1_000_001, 10**6))  # of a search
+            assert isinstance(guarantee, (PureDP, ApproxDP))
+            about = ApproxDP(guarantee.epsilon, guarantee.delta * Fraction(1_000_001, 10**6))  # of a search
             assert Lifted(base, TWO).implies(about)

@@ -101,10 +101,10 @@ def test_what_is_spent_is_the_spec_s_number(
         ApproximateGaussianDP.of_square(mu_squared, delta, 0),
         EXCHANGED if adjacency is REPLACE else NEAR,
     )
-    found = lifted(inside, outside, sigma, spent, inner=inner, adjacency=adjacency).conclusion
-    assert found.guarantee == ApproximateGaussianDP.of_square(spent, total)
-    assert found.adjacency is adjacency
-    assert found.domain == COLUMN
+    claim = lifted(inside, outside, sigma, spent, inner=inner, adjacency=adjacency).conclusion
+    assert claim.guarantee == ApproximateGaussianDP.of_square(spent, total)
+    assert claim.adjacency is adjacency
+    assert claim.domain == COLUMN
     smaller = spent * (1 - Fraction(1, 10**30))
     with pytest.raises(ValueError, match="more than the budget"):
         lifted(inside, outside, sigma, smaller, inner=inner, adjacency=adjacency)
@@ -122,8 +122,8 @@ def test_the_budget_is_what_is_claimed_though_less_is_spent() -> None:
 def test_whatever_is_gaussian_may_come_behind_it(guarantee: dp.Guarantee) -> None:
     part = guarantee.gaussian
     assert part is not None
-    found = lifted(inner=friendly(guarantee)).conclusion.guarantee
-    assert found.delta == part.delta + Fraction("1e-7")
+    conclusion = lifted(inner=friendly(guarantee)).conclusion.guarantee
+    assert conclusion.delta == part.delta + Fraction("1e-7")
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_the_conclusion_is_as_weak_as_its_premises_and_names_all_of_them() -> No
         (proved, Status.PROVED),
         (rules.refuted(proved, "a pair"), Status.REFUTED),
     ):
-        found = lifted(inner=inner)
-        assert found.status is found.conclusion.status is status
-        assert not found.conclusion.hypotheses
-        assert [premise.rule for premise in found.premises[1:]] == ["lemma"] * 3
-    assert "gaussian_filter.py:obligation_missed" in {leaf.obligation for leaf in found.lemmas}
+        derivation = lifted(inner=inner)
+        assert derivation.status is derivation.conclusion.status is status
+        assert not derivation.conclusion.hypotheses
+        assert [premise.rule for premise in derivation.premises[1:]] == ["lemma"] * 3
+    assert "gaussian_filter.py:obligation_missed" in {leaf.obligation for leaf in derivation.lemmas}

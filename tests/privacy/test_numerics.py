@@ -88,12 +88,12 @@ def profile_of(made: Atoms, epsilons: Sequence[Fraction]) -> list[Any]:
         if not mass.is_zero():
             loss, p = made.lowest + i * made.step, number(mass)
             losses.append((loss, p, p * mp.exp(-real(loss))))
-    found = []
+    deltas = []
     for epsilon in epsilons:
         above = [(p, shrunk) for loss, p, shrunk in losses if loss > epsilon]
         subtracted = mp.exp(real(epsilon)) * mp.fsum(shrunk for _, shrunk in above)
-        found.append(number(made.infinite) + mp.fsum(p for p, _ in above) - subtracted)
-    return found
+        deltas.append(number(made.infinite) + mp.fsum(p for p, _ in above) - subtracted)
+    return deltas
 
 
 _FAMILIES: list[Guarantee] = [ZeroConcentratedDP("0.1"), ZeroConcentratedDP(3), BoundedRange("0.8")]
@@ -120,11 +120,11 @@ def _are_above(part: Guarantee, made: Atoms) -> bool:
 def _hulled(part: Guarantee, at: Fraction) -> Fraction:
     """Return what (e, delta)-DP implies below e, at the best of many e: less than the bound
     itself near 0."""
-    found = []
+    deltas = []
     for e in (at + Fraction(i, 60) for i in range(400)):
         known = ApproxDP(e, part.delta_at(e).upper) if e else None
-        found.append(known.delta_at(at).lower if known else part.delta_at(at).lower)
-    return min(found) * Fraction(99, 100)
+        deltas.append(known.delta_at(at).lower if known else part.delta_at(at).lower)
+    return min(deltas) * Fraction(99, 100)
 
 
 @pytest.mark.parametrize("part", _FAMILIES, ids=str)
@@ -159,11 +159,11 @@ def test_a_conversion_at_any_order_is_a_bound() -> None:
     """The order is found in floats; the value is near the best one, by the spec."""
     for rho, epsilon in itertools.product(("1e-6", "0.1", "30"), ("0", "1e-3", "1", "40")):
         with working_precision(200):
-            found = number(chords._converted(Fraction(rho), Fraction(epsilon)))
+            delta = number(chords._converted(Fraction(rho), Fraction(epsilon)))
         truth = spec.zcdp_profile(Fraction(rho), Fraction(epsilon))
         assert (
             truth * (1 - mp.mpf(10) ** -30)
-            <= found
+            <= delta
             <= truth * (1 + mp.mpf(10) ** -9) + mp.mpf(10) ** -30
         )
 
@@ -172,9 +172,9 @@ def test_a_conversion_at_any_order_is_a_bound() -> None:
 
 
 def _on_lattice(parts: Parts, epsilon: Fraction) -> Enclosure:
-    found = lattice.on_lattice(parts, meshes.lattice_of(parts), epsilon)
-    assert found is not None
-    return found
+    enclosure = lattice.on_lattice(parts, meshes.lattice_of(parts), epsilon)
+    assert enclosure is not None
+    return enclosure
 
 
 def _lattices_hold() -> bool:
@@ -188,8 +188,8 @@ def _lattices_hold() -> bool:
         composed = Profile([*parts, DiscreteLaplaceShift(shift, scale)]).parts
         for share in (Fraction(0), Fraction(1, 3), Fraction(77, 100)):
             epsilon = max(atoms) * share
-            found = _on_lattice(composed, epsilon)
-            good.append(holds(found, delta_of(atoms, epsilon)) and width(found) < 1e-12)
+            enclosure = _on_lattice(composed, epsilon)
+            good.append(holds(enclosure, delta_of(atoms, epsilon)) and width(enclosure) < 1e-12)
     return all(good)
 
 
@@ -198,8 +198,8 @@ def test_a_lattice_holds_the_exact_convolution() -> None:
 
 
 def _shifted_power(one: Any, times: int, true: Any = lattice._power) -> Any:
-    found, start = true(one, times)
-    return found, start + (times > 2)
+    power, start = true(one, times)
+    return power, start + (times > 2)
 
 
 def _dropped(masses: Any, true: Any = lattice._trimmed) -> Any:
@@ -221,9 +221,9 @@ def test_what_is_left_out_of_a_lattice_is_counted(monkeypatch: pytest.MonkeyPatc
     parts, epsilon = ((PureDP("0.2"), 9),), Fraction(3, 10)
     truth = delta_of(atoms, epsilon)
     monkeypatch.setattr(lattice, "_trimmed", _dropped)
-    found = _on_lattice(parts, epsilon)
-    assert holds(found, truth)
-    assert width(found) > 1e-3
+    enclosure = _on_lattice(parts, epsilon)
+    assert holds(enclosure, truth)
+    assert width(enclosure) > 1e-3
     whole = lattice._table(parts, meshes.lattice_of(parts))
     assert whole is not None
     forgotten = replace(whole, lost=arb(0))
@@ -253,10 +253,10 @@ def test_one_part_beside_atoms_is_their_mixture(part: Guarantee) -> None:
     atoms = together([response(Fraction(1, 2)), laplace(3, Fraction("2.1"))])
     parts = Profile([part, PureDP("0.5"), DiscreteLaplaceShift(3, "2.1")]).parts
     for epsilon in map(Fraction, ("0", "0.3", "1.2", "3")):
-        found = moments.mixed(parts, epsilon)
+        enclosure = moments.mixed(parts, epsilon)
         truth = _beside(part, atoms, epsilon)
-        assert found is not None
-        assert abs(real(found.upper) - truth) <= truth * mp.mpf(10) ** -25
+        assert enclosure is not None
+        assert abs(real(enclosure.upper) - truth) <= truth * mp.mpf(10) ** -25
         if isinstance(part, ZeroConcentratedDP):  # its chords say more than its profile near 0
             continue
         other = rounding.above(parts, epsilon, 120.0)
@@ -276,11 +276,11 @@ def _interval_moment(length: Any, t: Any) -> Any:
 def test_the_moment_of_a_range_is_that_of_its_worst_interval() -> None:
     for length, t in itertools.product(("0.1", "2", "5"), ("0.01", "1", "25")):
         with working_precision(200):
-            found = number(moments._moment(BoundedRange(length), 1, arb(t)))
+            moment = number(moments._moment(BoundedRange(length), 1, arb(t)))
         worst = _interval_moment(mp.mpf(length), mp.mpf(t))
         stated = inversion_spec.range_moment(Fraction(length), Fraction(t))
-        assert abs(found / stated - 1) < mp.mpf(10) ** -30
-        assert worst <= found <= worst * mp.mpf("1.02")
+        assert abs(moment / stated - 1) < mp.mpf(10) ** -30
+        assert worst <= moment <= worst * mp.mpf("1.02")
 
 
 def test_moments_of_a_composition_stay_above_gaussian_noise() -> None:
@@ -289,10 +289,10 @@ def test_moments_of_a_composition_stay_above_gaussian_noise() -> None:
     parts: Parts = ((PureDP("0.2"), 9), (ZeroConcentratedDP("0.2"), 1))
     attained = Profile([(PureDP("0.2"), 9), GaussianDP.of_square("0.4")])
     for epsilon in map(Fraction, ("0", "1", "4", "9")):
-        found = moments.chernoff(parts, epsilon)
-        assert attained.delta_at(epsilon).lower <= found
+        bound = moments.chernoff(parts, epsilon)
+        assert attained.delta_at(epsilon).lower <= bound
         total = ZeroConcentratedDP(Fraction("0.2") + 9 * Fraction("0.02"))
-        assert found <= total.delta_at(epsilon).upper * Fraction(10**6 + 1, 10**6)
+        assert bound <= total.delta_at(epsilon).upper * Fraction(10**6 + 1, 10**6)
 
 
 # --- both sides together ------------------------------------------------------------------------
@@ -316,14 +316,14 @@ def test_a_mechanism_with_these_guarantees_stays_below(parts: list[Any]) -> None
     profile = Profile(parts)
     mechanism = Profile(composing._attaining(profile.parts))
     for epsilon in map(Fraction, ("0", "0.3", "1", "2.5", "50")):
-        found, there = profile.delta_at(epsilon), mechanism.delta_at(epsilon)
-        assert there.lower <= found.upper
-        assert found.lower <= found.upper
-        assert profile.at_most(epsilon, found.upper)
+        enclosure, there = profile.delta_at(epsilon), mechanism.delta_at(epsilon)
+        assert there.lower <= enclosure.upper
+        assert enclosure.lower <= enclosure.upper
+        assert profile.at_most(epsilon, enclosure.upper)
     for goal in map(Fraction, ("1e-3", "1e-9")):
-        found = profile.epsilon_at(goal)
-        assert profile.delta_at(found.upper).upper <= goal
-        assert not found.lower or profile.delta_at(found.lower).lower > goal
+        enclosure = profile.epsilon_at(goal)
+        assert profile.delta_at(enclosure.upper).upper <= goal
+        assert not enclosure.lower or profile.delta_at(enclosure.lower).lower > goal
     for alpha in map(Fraction, ("1e-9", "0.05", "0.6", "0.999")):
         curve, there = profile.tradeoff_at(alpha), mechanism.tradeoff_at(alpha)
         assert curve.lower <= there.upper
@@ -346,11 +346,11 @@ def test_a_curve_of_a_composition_is_that_of_its_atoms(mu: str, each: str) -> No
     noise = GaussianDP(mu)
     parts: Parts = ((noise, 1), (PureDP(each), 1))
     for alpha in map(Fraction, ("1e-12", "0.01", "0.5", "0.97")):
-        found, alone = searching.tradeoff(parts, alpha), noise.tradeoff_at(alpha)
+        tradeoff, alone = searching.tradeoff(parts, alpha), noise.tradeoff_at(alpha)
         both = GaussianDP.of_square(noise.mu_squared + Fraction(PureDP(each).gaussian.mu_squared))
-        assert both.tradeoff_at(alpha).lower <= found.upper
-        assert found.lower <= alone.upper
-        assert found.upper - found.lower <= Fraction(1, 10**5)
+        assert both.tradeoff_at(alpha).lower <= tradeoff.upper
+        assert tradeoff.lower <= alone.upper
+        assert tradeoff.upper - tradeoff.lower <= Fraction(1, 10**5)
 
 
 def test_the_largest_value_of_a_concave_function_is_not_underrated() -> None:
@@ -360,10 +360,10 @@ def test_the_largest_value_of_a_concave_function_is_not_underrated() -> None:
         lines = [(Fraction(rng.random()), Fraction(rng.uniform(-2, 2))) for _ in range(5)]
         g = sorted(Fraction(rng.random()) for _ in range(4))
         values = [min(h + s * x for h, s in lines) for x in g]
-        found = searching._below_lines(values, values, [Enclosure(x, x) for x in g])
+        bound = searching._below_lines(values, values, [Enclosure(x, x) for x in g])
         steps = [g[1] + (g[2] - g[1]) * Fraction(i, 50) for i in range(51)]
         most = max(min(h + s * x for h, s in lines) for x in steps)
-        assert most <= found
+        assert most <= bound
         exceeded += most > max(values[1], values[2])
     assert exceeded > 5
 

@@ -64,10 +64,10 @@ def _grid() -> list[tuple[Fraction, Fraction, Fraction]]:
 
 
 def _encloses(profile: Profile, case: tuple[Fraction, Fraction, Fraction]) -> bool:
-    found, truth = profile(*case), _truth(*case)
+    enclosure, truth = profile(*case), _truth(*case)
     slack = truth * _SLACK
-    holds = found.lower - slack <= truth <= found.upper + slack
-    return holds and found.upper - found.lower <= _GAP * truth
+    holds = enclosure.lower - slack <= truth <= enclosure.upper + slack
+    return holds and enclosure.upper - enclosure.lower <= _GAP * truth
 
 
 def test_the_enclosure_holds_the_spec_s_profile_and_little_else() -> None:

@@ -58,9 +58,9 @@ def test_tails_are_exact(noise: Tail) -> None:
 
     with mp.workdps(40):
         for t in range(-8, 30):
-            found = enclose(lambda: noise.at_least(t, SCALES[noise]))  # noqa: B023
-            assert found.lower <= Fraction(str(exact_tail(noise, t))) * (1 + Fraction(1, 10**25))
-            assert found.upper >= Fraction(str(exact_tail(noise, t))) * (1 - Fraction(1, 10**25))
+            tail = enclose(lambda: noise.at_least(t, SCALES[noise]))  # noqa: B023
+            assert tail.lower <= Fraction(str(exact_tail(noise, t))) * (1 + Fraction(1, 10**25))
+            assert tail.upper >= Fraction(str(exact_tail(noise, t))) * (1 - Fraction(1, 10**25))
 
 
 def worst_miss(noise: Tail, fails: Compared, shift: int, moved: int, other: int) -> Any:

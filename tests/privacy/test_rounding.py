@@ -57,9 +57,9 @@ def made(way: Any, part: Guarantee, mesh: Fraction) -> Law:
 
 
 def reached(parts: Parts, epsilon: Fraction) -> Enclosure:
-    found = rounding.reached(parts, epsilon)
-    assert found is not None
-    return found
+    enclosure = rounding.reached(parts, epsilon)
+    assert enclosure is not None
+    return enclosure
 
 
 def _truth(part: Guarantee) -> Law:
@@ -69,9 +69,9 @@ def _truth(part: Guarantee) -> Law:
     return response(part.epsilon)
 
 
-def _same(found: Law, truth: Law) -> bool:
+def _same(law: Law, truth: Law) -> bool:
     return all(
-        abs(found.get(x, mp.mpf(0)) - truth.get(x, mp.mpf(0))) < _TINY for x in {*found, *truth}
+        abs(law.get(x, mp.mpf(0)) - truth.get(x, mp.mpf(0))) < _TINY for x in {*law, *truth}
     )
 
 
@@ -112,9 +112,9 @@ def test_gaussian_noise_toward_zero_stays_below(mu: str) -> None:
         for loss, p in law.items():
             assert abs(law[-loss] - p * mp.exp(real(-loss))) < _TINY
         for x in (Fraction(mu) * Fraction(i, 4) for i in range(13)):
-            found, there = spec.profile_at(law, x), real(part.delta_at(x).upper)
-            assert found <= there + _TINY
-            assert share > 0.1 or found >= there * mp.mpf("0.8")
+            delta, there = spec.profile_at(law, x), real(part.delta_at(x).upper)
+            assert delta <= there + _TINY
+            assert share > 0.1 or delta >= there * mp.mpf("0.8")
 
 
 def test_a_huge_shift_is_rounded_without_its_atoms() -> None:
@@ -123,9 +123,9 @@ def test_a_huge_shift_is_rounded_without_its_atoms() -> None:
     for way, sign in ((rounding._apart, 1), (rounding._toward_zero, -1)):
         law = made(way, huge, Fraction(1, 50))
         for x in (Fraction(i, 25) for i in range(8)):
-            found, there = spec.profile_at(law, x), real(small.delta_at(x).upper)
-            assert sign * (found - there) >= -mp.mpf("1e-3") * there - _TINY
-            assert abs(found - there) < mp.mpf("0.01")
+            delta, there = spec.profile_at(law, x), real(small.delta_at(x).upper)
+            assert sign * (delta - there) >= -mp.mpf("1e-3") * there - _TINY
+            assert abs(delta - there) < mp.mpf("0.01")
 
 
 # --- together -----------------------------------------------------------------------------------
@@ -171,12 +171,12 @@ def test_both_sides_hold_and_are_close() -> None:
 
 def _unsplit(part: Any, mesh: Fraction, true: Any = rounding._apart) -> Any:
     """Move all of a loss between two points to the lower one."""
-    found = true(part, mesh)
+    rounded = true(part, mesh)
     law = lattice.law_of(part) if meshes.has_atoms(part) else []
-    masses = [arb(0)] * found.masses.length()
+    masses = [arb(0)] * rounded.masses.length()
     for loss, mass in law:
-        masses[int((loss - found.lowest) // mesh)] += mass
-    return replace(found, masses=type(found.masses)(masses)) if law else found
+        masses[int((loss - rounded.lowest) // mesh)] += mass
+    return replace(rounded, masses=type(rounded.masses)(masses)) if law else rounded
 
 
 def _away_from_zero(
@@ -184,8 +184,8 @@ def _away_from_zero(
 ) -> Any:
     if isinstance(part, PureDP):
         return true(PureDP(part.epsilon + mesh / 2), mesh)
-    found = true(part, mesh, nodes)
-    return replace(found, lowest=found.lowest + mesh)
+    rounded = true(part, mesh, nodes)
+    return replace(rounded, lowest=rounded.lowest + mesh)
 
 
 def _near_only(parts: Parts, fineness: float, true: Any = rounding._split) -> Any:
@@ -254,9 +254,9 @@ def test_a_range_beside_noise_is_an_integral(length: str, mu: str) -> None:
     with mp.workdps(25):
         for share in map(Fraction, ("0", "0.4", "0.9", "1.5")):
             epsilon = share * Fraction(length)
-            found = real(rounding.above(parts, epsilon, meshes.FINENESS))
+            bound = real(rounding.above(parts, epsilon, meshes.FINENESS))
             truth = _density_of_range(Fraction(length), Fraction(mu), epsilon)
-            assert truth <= found <= truth * mp.mpf("1.01")
+            assert truth <= bound <= truth * mp.mpf("1.01")
             alone = _density_of_range(Fraction(length), Fraction(0), min(epsilon, Fraction(length)))
             assert abs(alone - real(part.delta_at(epsilon).upper)) < mp.mpf(10) ** -20
 
@@ -289,10 +289,10 @@ def _convolved(length: Fraction, times: int, epsilon: Fraction) -> Any:
 def test_several_ranges_are_a_sum_of_uniform_losses(length: str, times: int, epsilon: str) -> None:
     with mp.workdps(25):
         truth = _convolved(Fraction(length), times, Fraction(epsilon))
-    found = real(
+    bound = real(
         rounding.above(((BoundedRange(length), times),), Fraction(epsilon), meshes.FINENESS)
     )
-    assert truth <= found <= truth * mp.mpf("1.01")
+    assert truth <= bound <= truth * mp.mpf("1.01")
 
 
 def test_parts_that_no_lattice_holds_are_refused() -> None:

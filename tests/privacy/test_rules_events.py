@@ -84,10 +84,10 @@ def test_a_hidden_event_costs_what_the_spec_says(
     made = Profile([_coins(guarantee_of(epsilon, delta), chance)])
     with mp.workdps(DIGITS):
         truth = spec_rules.total_variation_event(epsilon, delta, chance)
-        found = real(made.with_events(epsilon).upper)
-        assert truth * (1 - real(ROUNDING)) <= found <= truth * (1 + mp.mpf("1e-12"))
+        bound = real(made.with_events(epsilon).upper)
+        assert truth * (1 - real(ROUNDING)) <= bound <= truth * (1 + mp.mpf("1e-12"))
         # A smaller epsilon may do better, and what holds there holds here.
-        assert real(made.delta_at(epsilon).upper) <= found
+        assert real(made.delta_at(epsilon).upper) <= bound
     gaussian = _coins(ApproximateGaussianDP(epsilon, delta, "0.2"), chance)
     assert gaussian == ApproximateGaussianDP(epsilon, delta, Fraction("0.2") + chance)
 

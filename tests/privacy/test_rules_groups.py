@@ -57,8 +57,8 @@ def test_the_parameters_of_a_group_are_the_spec_s(x: Fraction, size: int, delta:
     for steps, made in ((size, partial(_group, size=size)), (2, _replaced)):
         with mp.workdps(DIGITS):
             whole, most = spec_rules.group(x, delta, steps)
-            above, found = numbers_of(made(dp.ApproxDP(x, delta)))
-            assert most <= real(found) <= most * (1 + mp.mpf(10) ** -12)
+            above, group_delta = numbers_of(made(dp.ApproxDP(x, delta)))
+            assert most <= real(group_delta) <= most * (1 + mp.mpf(10) ** -12)
             assert steps > 2 or spec_rules.replace_from_add_remove(x, delta) == (whole, most)
         assert made(dp.PureDP(x)) == dp.PureDP(whole) == dp.PureDP(above)
         root = spec_rules.group_root(x, steps)
@@ -75,8 +75,8 @@ def test_a_group_s_profile_is_the_spec_s_at_its_best_step(size: int, events: Any
         with mp.workdps(DIGITS):
             ones = [real(base.delta_at(step).upper) for step in steps]
             sums = map(spec_rules.group_profile, ones, steps, [size] * 121)
-            least, found = min(1, *sums), real(_group(base, size).delta_at(epsilon).upper)
-            assert least * 0.9 <= found <= least * (1 + mp.mpf(10) ** -9), epsilon
+            least, delta = min(1, *sums), real(_group(base, size).delta_at(epsilon).upper)
+            assert least * 0.9 <= delta <= least * (1 + mp.mpf(10) ** -9), epsilon
 
 
 # --- chains -------------------------------------------------------------------------------------
@@ -118,28 +118,28 @@ def _random_chains(rng: random.Random) -> list[Chain]:
 
 @cache
 def _chains() -> list[Chain]:
-    rng, window, found = random.Random(20250301), range(-40, 44), list[Chain]()
+    rng, window, chains = random.Random(20250301), range(-40, 44), list[Chain]()
     gauss, laplace = laws.rounded_gaussian_tail(Fraction(4)), laws.laplace_tail(Fraction(2))
     with mp.workdps(DIGITS):
         for text in ("0.01 0 0", "0.01 0 0.001", "0.001 0.001 0.01", "0 0.001 0"):
             delta, tv, last = (real(Fraction(number)) for number in text.split())
             base = _Approximate("1/2", *text.split()[:2])
-            found.append((base, _coins(partial(_told, delta=delta, tv=tv), last)))
+            chains.append((base, _coins(partial(_told, delta=delta, tv=tv), last)))
             if delta:
                 told = partial(lambda q, d: mp.e * q + d, d=delta)
-                found.append((dp.ApproxDP(1, base.delta), _coins(told, last)))
+                chains.append((dp.ApproxDP(1, base.delta), _coins(told, last)))
         shifted = [laws.binned(laplace, i, range(-2, 7)) for i in range(4)]
         coins = [laws.weighted({0: Fraction(i, 2), 1: Fraction(0)}) for i in range(4)]
         normal = [laws.binned(gauss, 2 * i, range(-18, 25)) for i in range(4)]
         both = [laws.joint([(a, a), (b, b)])[0] for a, b in zip(coins, normal, strict=True)]
         squares = [{z: -2 * Fraction(z - i) ** 2 / 9 for z in window} for i in range(4)]
-        found += [
+        chains += [
             (dp.DiscreteLaplaceShift(1, 2), shifted),
             (dp.Profile([dp.PureDP("1/2"), dp.GaussianDP("1/2")]), both),
             (dp.ZeroConcentratedDP("2/9"), [laws.weighted(square) for square in squares]),
             (dp.GaussianDP("1/2"), normal),
         ]
-        return found + [chain for _ in range(15) for chain in _random_chains(rng)]
+        return chains + [chain for _ in range(15) for chain in _random_chains(rng)]
 
 
 def _measured(facts: tuple[Any, ...], pair: Any) -> Case:

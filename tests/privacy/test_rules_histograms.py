@@ -49,8 +49,8 @@ def _gaussian(sigma: Fraction, threshold: int, keys: int, adjacency: Adjacency) 
 _RULES: dict[str, Rule] = {"Laplace": _laplace, "Gaussian": _gaussian}
 
 
-def _rounded_up(found: Fraction, truth: Any) -> bool:
-    return bool(truth <= real(found) <= truth * (1 + mp.mpf("1e-12")))
+def _rounded_up(bound: Fraction, truth: Any) -> bool:
+    return bool(truth <= real(bound) <= truth * (1 + mp.mpf("1e-12")))
 
 
 @_steady
@@ -131,11 +131,11 @@ def _neighbors(keys: int, adjacency: Adjacency) -> Iterator[tuple[Dataset, Datas
 @cache
 def _changes(keys: int, adjacency: Adjacency) -> list[Changes]:
     """Each once; a key whose count does not change has the same law for both, and is left out."""
-    found = set()
+    changes = set()
     for pair in _neighbors(keys, adjacency):
         counts = [tuple(sum(r[key] for r in data) for data in pair) for key in range(2 * keys)]
-        found.add(tuple(sorted(both for both in counts if both[0] != both[1])))
-    return sorted(found)
+        changes.add(tuple(sorted(both for both in counts if both[0] != both[1])))
+    return sorted(changes)
 
 
 def _shown(tail: Tail, count: int, cuts: Sequence[int]) -> RealLaw:

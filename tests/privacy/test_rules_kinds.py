@@ -136,9 +136,9 @@ def _random_cases() -> list[Case]:
         chances = [{o: Fraction(rng.randint(-9, 9), 9) for o in range(3)} for _ in range(8)]
         drawn: Any = [laws.weighted(one) for one in chances]
         pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
-        found = [measure((), pair, (), _ORDERS).renyi for pair in pairs]
+        divergences = [measure((), pair, (), _ORDERS).renyi for pair in pairs]
         with mp.workdps(DIGITS):
-            rhos = [Fraction(str(max(r / real(a) for a, r in one.items()))) * up for one in found]
+            rhos = [Fraction(str(max(r / real(a) for a, r in one.items()))) * up for one in divergences]
         parts = [dp.ZeroConcentratedDP(rhos[0]), dp.ZeroConcentratedDP(max(rhos[1:]))]
         cases.append(measure((parts,), then(*pairs), _EPSILONS, _ORDERS))
         told = [rounded(moved, sorted(rng.sample(range(-9, 13), 3))) for moved in (2, 4, 4, 3)]
@@ -180,8 +180,8 @@ def _cases() -> list[Case]:
     }
     orders = [() if "gaussian" in text else _ORDERS for text in pairs]
     measured = zip(pairs.items(), orders, strict=True)
-    found = [measure((parts_of(text),), pair, _EPSILONS, some) for (text, pair), some in measured]
-    return [*found, *_tight(), *_random_cases()]
+    cases = [measure((parts_of(text),), pair, _EPSILONS, some) for (text, pair), some in measured]
+    return [*cases, *_tight(), *_random_cases()]
 
 
 # --- composition and its twins ------------------------------------------------------------------
@@ -199,8 +199,8 @@ def _gauss(change: Callable[[Any, Any, Any], tuple[Any, Any, Any]]) -> Compose:
     """Build a twin from the columns of mu^2, delta and tv."""
 
     def twin(parts: Parts) -> Guarantee:
-        found: list[Any] = [part.gaussian for part in parts if "gaussian" in str(part)]
-        rows = [(part.mu_squared, part.delta, part.tv) for part in found]
+        guarantees: list[Any] = [part.gaussian for part in parts if "gaussian" in str(part)]
+        rows = [(part.mu_squared, part.delta, part.tv) for part in guarantees]
         same = len(rows) == len(parts)
         return _gaussian(*change(*zip(*rows, strict=True))) if same else _compose(parts)
 

@@ -47,10 +47,10 @@ def test_the_rules_numbers_are_the_spec_s(scale: Fraction, moved: int) -> None:
         threshold = moved + distance
         with mp.workdps(1000):
             epsilon, delta = spec_rules.moved_histogram(scale, threshold, moved)
-            found = _laplace(scale, threshold, moved)
-            assert isinstance(found, ApproxDP)
-            assert found.epsilon == epsilon
-            assert delta <= real(found.delta) <= delta * (1 + mp.mpf("1e-12"))
+            guarantee = _laplace(scale, threshold, moved)
+            assert isinstance(guarantee, ApproxDP)
+            assert guarantee.epsilon == epsilon
+            assert delta <= real(guarantee.delta) <= delta * (1 + mp.mpf("1e-12"))
             square, delta = spec_rules.moved_histogram(scale, threshold, moved, gaussian=True)
             shown = _gaussian(scale, threshold, moved)
             assert isinstance(shown, ApproximateGaussianDP)
@@ -70,12 +70,12 @@ def _changes(moved: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """List the counts that differ, for all ways in which at most so many of 5 things go to other
     ones of 4 keys."""
     tables = [t for t in product(range(_THINGS + 1), repeat=_KEYS) if sum(t) == _THINGS]
-    found = set()
+    changes = set()
     for left, right in product(tables, repeat=2):
         pairs = tuple(sorted(p for p in zip(left, right, strict=True) if p[0] != p[1]))
         if pairs and sum(abs(a - b) for a, b in pairs) <= 2 * moved:
-            found.add(pairs)
-    yield from sorted(found)
+            changes.add(pairs)
+    yield from sorted(changes)
 
 
 def _shown(tail: Any, count: int, cuts: range) -> Any:
@@ -141,8 +141,8 @@ def _twins(noise: str) -> dict[str, Any]:
             return ApproxDP(own.epsilon / 2, own.delta)
         return ApproximateGaussianDP.of_square(own.mu_squared / 2, own.delta)
 
-    found = {"no two meet": apart, "one count": one_count}
-    return found | ({"keys": as_keys} if noise == "Gaussian" else {})
+    twins = {"no two meet": apart, "one count": one_count}
+    return twins | ({"keys": as_keys} if noise == "Gaussian" else {})
 
 
 @pytest.mark.parametrize(

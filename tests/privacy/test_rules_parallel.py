@@ -197,8 +197,8 @@ def _two_parts(parts: Sequence[Guarantee], by: str, about: Any, to: Any) -> Guar
 
 def _with(change: Callable[[Fraction, Fraction], tuple[Fraction, Fraction]]) -> Parallel:
     def twin(*world: Any) -> Guarantee | None:
-        found = _rule(*world)
-        return None if found is None else guarantee_of(*change(*numbers_of(found)))
+        guarantee = _rule(*world)
+        return None if guarantee is None else guarantee_of(*change(*numbers_of(guarantee)))
 
     return twin
 

@@ -39,13 +39,13 @@ EPSILONS = [Fraction(e) for e in ("0", "1/100", "1/10", "1/2", "11/20", "1", "2"
 def test_the_profile_is_the_specs(shift: str, growth: str) -> None:
     with mp.workdps(60):
         for epsilon in EPSILONS:
-            found = SmoothLaplace(shift, growth).delta_at(epsilon)
+            delta = SmoothLaplace(shift, growth).delta_at(epsilon)
             wanted = smooth.profile(Fraction(shift), Fraction(growth), epsilon)
             if wanted < mp.mpf(10) ** -10000:  # enclosed as between 0 and 2^-40000
-                assert found.upper < Fraction(1, 10**9000)
+                assert delta.upper < Fraction(1, 10**9000)
                 continue
-            assert abs(real(found.upper) / wanted - 1) < mp.mpf(10) ** -25
-            assert found.lower <= found.upper
+            assert abs(real(delta.upper) / wanted - 1) < mp.mpf(10) ** -25
+            assert delta.lower <= delta.upper
 
 
 @pytest.mark.parametrize(("shift", "growth"), PAIRS)
@@ -109,9 +109,9 @@ def test_compositions_are_between_a_part_and_the_sum(shift: str, growth: str, ti
     one = SmoothLaplace(shift, growth)
     whole = Profile([(one, times)])
     for epsilon in (Fraction(1, 2), Fraction(1), Fraction(2)):
-        found = whole.delta_at(epsilon).upper
-        assert one.delta_at(epsilon).lower <= found
-        assert found <= times * one.delta_at(epsilon / times).upper
+        delta = whole.delta_at(epsilon).upper
+        assert one.delta_at(epsilon).lower <= delta
+        assert delta <= times * one.delta_at(epsilon / times).upper
     assert whole.delta_at(0).upper < 1
 
 
@@ -121,8 +121,8 @@ def test_compositions_are_above_a_pair_that_is_composed_exactly() -> None:
     other = smooth.SmoothLaw(((4, 2),) * 2, Fraction(1), 1)  # scales 4 and 2, a distance of 4
     claimed = Profile([(SmoothLaplace(2, 2), 2)]).delta_at(5).upper
     with mp.workdps(20):
-        found = max(own.profile(other, Fraction(5)), other.profile(own, Fraction(5)))
-    assert claimed / 4 < Fraction(float(found)) <= claimed
+        delta = max(own.profile(other, Fraction(5)), other.profile(own, Fraction(5)))
+    assert claimed / 4 < Fraction(float(delta)) <= claimed
 
 
 BAD: list[tuple[Any, Any, str]] = [

@@ -38,27 +38,27 @@ def test_the_stages_are_the_claims_that_rest_on_no_claim() -> None:
 
 
 def test_every_row_is_the_number_of_its_accounting() -> None:
-    found = _epsilons(_tenfold())
+    epsilons = _epsilons(_tenfold())
     rho = Fraction(10 * 9, 200)
     exact = Profile([(PureDP("0.3"), 10)]).epsilon_at(_MILLIONTH)
     advanced, _ = spec_rules.advanced_composition(Fraction(3, 10), Fraction(0), 10, _MILLIONTH / 2)
-    assert found["privacy loss distributions"] == float(exact.upper)
+    assert epsilons["privacy loss distributions"] == float(exact.upper)
     # basic composition as (3, 0)-DP has its own, smaller epsilon at a millionth
-    assert found["the rules used here"] == pytest.approx(3 - 1.05e-6, abs=1e-8)
-    assert found["epsilons and deltas added"] == 3.0
-    assert found["zCDP, rho + 2 sqrt(rho ln 1/delta)"] == pytest.approx(
+    assert epsilons["the rules used here"] == pytest.approx(3 - 1.05e-6, abs=1e-8)
+    assert epsilons["epsilons and deltas added"] == 3.0
+    assert epsilons["zCDP, rho + 2 sqrt(rho ln 1/delta)"] == pytest.approx(
         float(rho) + 2 * math.sqrt(float(rho) * math.log(10**6)), rel=1e-12
     )
-    best = found["zCDP, best order"]
+    best = epsilons["zCDP, best order"]
     assert best is not None
     conversion = spec_profiles.zcdp_profile(rho, Fraction(best))
     assert float(conversion) == pytest.approx(1e-6, rel=1e-9)
-    assert found["advanced composition"] == pytest.approx(float(advanced), rel=1e-4)
+    assert epsilons["advanced composition"] == pytest.approx(float(advanced), rel=1e-4)
 
 
 def test_what_an_accounting_does_not_cover_is_left_open() -> None:
-    found = _epsilons(rules.adaptive_compose([conjectured(ApproxDP(1, "0.1")), proved()]))
-    assert found == dict.fromkeys(found, None)
+    epsilons = _epsilons(rules.adaptive_compose([conjectured(ApproxDP(1, "0.1")), proved()]))
+    assert epsilons == dict.fromkeys(epsilons, None)
     gaussian = conjectured(GaussianDP("0.1"))
     several = _epsilons(rules.adaptive_compose([gaussian] * 4))
     together = GaussianDP("0.2").epsilon_at(_MILLIONTH).upper

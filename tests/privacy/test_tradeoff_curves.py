@@ -57,10 +57,10 @@ _KINDS: list[tuple[Guarantee, int]] = [
 _NAMES = [str(guarantee) for guarantee, _ in _KINDS]
 
 
-def _holds(found: Enclosure, truth: Any, slack: int) -> bool:
+def _holds(enclosure: Enclosure, truth: Any, slack: int) -> bool:
     """Inside, up to an error of the truth itself."""
     error = mp.mpf(10) ** -slack
-    return bool(real(found.lower) - error <= truth <= real(found.upper) + error)
+    return bool(real(enclosure.lower) - error <= truth <= real(enclosure.upper) + error)
 
 
 def _by_definition(guarantee: Guarantee, alpha: Fraction, top: int) -> Any:
@@ -88,9 +88,9 @@ def _by_definition(guarantee: Guarantee, alpha: Fraction, top: int) -> Any:
 def test_the_curve_is_the_largest_of_the_profile_s_lines(guarantee: Guarantee, top: int) -> None:
     with mp.workdps(_DIGITS):
         for alpha in _ALPHAS[2:]:
-            found = guarantee.tradeoff_at(alpha)
-            assert _holds(found, _by_definition(guarantee, alpha, top), 9), alpha
-            assert real(found.upper) >= _by_definition(guarantee, alpha, top) - mp.mpf(10) ** -30
+            tradeoff = guarantee.tradeoff_at(alpha)
+            assert _holds(tradeoff, _by_definition(guarantee, alpha, top), 9), alpha
+            assert real(tradeoff.upper) >= _by_definition(guarantee, alpha, top) - mp.mpf(10) ** -30
 
 
 def _follows(guarantee: Guarantee, truth: Curve) -> bool:
@@ -123,21 +123,21 @@ def test_the_spec_s_grid_of_lines_is_met_from_above(
 ) -> None:
     with mp.workdps(30):
         for alpha in (Fraction(1, 50), Fraction(1, 5), Fraction(2, 3)):
-            below, found = (
+            below, tradeoff = (
                 spec.tradeoff(profile, alpha, Fraction(top)),
                 guarantee.tradeoff_at(alpha),
             )
-            assert below <= real(found.upper) + mp.mpf(10) ** -25
-            assert below >= real(found.lower) - mp.mpf(10) ** -3
+            assert below <= real(tradeoff.upper) + mp.mpf(10) ** -25
+            assert below >= real(tradeoff.lower) - mp.mpf(10) ** -3
 
 
 def test_the_spec_s_grid_of_ranges_is_met_from_above() -> None:
     with mp.workdps(30):
         for length, epsilon in (("1", "0.3"), ("0.01", "0.001"), ("9", "8")):
-            found = BoundedRange(length).delta_at(epsilon)
+            delta = BoundedRange(length).delta_at(epsilon)
             below = spec.bounded_range_profile(Fraction(length), Fraction(epsilon))
-            assert below <= real(found.upper) * (1 + mp.mpf(10) ** -25)
-            assert below >= real(found.lower) * (1 - mp.mpf(10) ** -6)
+            assert below <= real(delta.upper) * (1 + mp.mpf(10) ** -25)
+            assert below >= real(delta.lower) * (1 - mp.mpf(10) ** -6)
 
 
 def _moment_bound(rho: Any, x: Any) -> Any:
@@ -166,8 +166,8 @@ def _zcdp_curve(rho: Fraction, alpha: Fraction) -> Any:
 def test_the_zcdp_curve_is_the_best_over_all_orders(rho: str) -> None:
     with mp.workdps(30):
         for alpha in (Fraction(1, 10**6), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)):
-            found = ZeroConcentratedDP(rho).tradeoff_at(alpha)
-            assert _holds(found, _zcdp_curve(Fraction(rho), alpha), 15), alpha
+            tradeoff = ZeroConcentratedDP(rho).tradeoff_at(alpha)
+            assert _holds(tradeoff, _zcdp_curve(Fraction(rho), alpha), 15), alpha
 
 
 @pytest.mark.parametrize("rho", ["1e-6", "0.5", "8"])
@@ -181,11 +181,11 @@ def test_the_zcdp_curve_is_below_gaussian_noise_which_has_it(rho: str) -> None:
 @pytest.mark.parametrize(("guarantee", "top"), _KINDS, ids=_NAMES)
 def test_curves_are_decreasing_convex_and_below_guessing(guarantee: Guarantee, top: int) -> None:
     nodes = [Fraction(0), *(Fraction(i, 24) for i in range(1, 24)), Fraction(1)]
-    found = [guarantee.tradeoff_at(alpha) for alpha in nodes]
-    for alpha, value in zip(nodes, found, strict=True):
+    tradeoffs = [guarantee.tradeoff_at(alpha) for alpha in nodes]
+    for alpha, value in zip(nodes, tradeoffs, strict=True):
         assert 0 <= value.lower <= value.upper <= 1 - alpha
         assert value.upper - value.lower <= Fraction(1, 10**25)
-    for before, here, after in zip(found, found[1:], found[2:], strict=False):
+    for before, here, after in zip(tradeoffs, tradeoffs[1:], tradeoffs[2:], strict=False):
         assert after.lower <= here.upper
         assert 2 * here.lower <= before.upper + after.upper
 
@@ -218,9 +218,9 @@ def test_a_changed_law_caps_the_curve_at_tiny_alpha() -> None:
     assert abs(1 - guarantee.tradeoff_at(0).lower - least_delta) < Fraction(1, 10**6)
     assert guarantee.tradeoff_at(0).lower <= 1 - guarantee.delta_floor
     for alpha in ("1e-300", "1e-30", "1e-12"):
-        found = guarantee.tradeoff_at(alpha)
-        assert found.upper <= guarantee.tradeoff_at(0).upper
-        assert found.lower >= guarantee.tradeoff_at(0).lower - 10**6 * Fraction(alpha)
+        tradeoff = guarantee.tradeoff_at(alpha)
+        assert tradeoff.upper <= guarantee.tradeoff_at(0).upper
+        assert tradeoff.lower >= guarantee.tradeoff_at(0).lower - 10**6 * Fraction(alpha)
 
 
 def _best_test(p: dict[Any, Any], q: dict[Any, Any], alpha: Any) -> Any:
@@ -246,8 +246,8 @@ def test_the_laplace_curve_is_that_of_the_best_tests(shift: int, scale: str) -> 
     with mp.workdps(_DIGITS):
         p, q = _laplace_laws(shift, Fraction(scale))
         for there, right in ((shift, True), (shift + 1, False)):
-            found = DiscreteLaplaceShift(there, scale)
-            assert _follows(found, lambda a: _best_test(p, q, a)) == right
+            noise = DiscreteLaplaceShift(there, scale)
+            assert _follows(noise, lambda a: _best_test(p, q, a)) == right
 
 
 def _responses(epsilons: list[str]) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -266,9 +266,9 @@ def test_a_composed_curve_is_that_of_the_explicit_product(epsilons: list[str]) -
     with mp.workdps(_DIGITS):
         p, q = _responses(epsilons)
         for alpha in _ALPHAS[1:]:
-            found = profile.tradeoff_at(alpha)
-            assert _holds(found, _best_test(p, q, alpha), 45), alpha
-            assert found.upper - found.lower <= Fraction(2, 1000)
+            tradeoff = profile.tradeoff_at(alpha)
+            assert _holds(tradeoff, _best_test(p, q, alpha), 45), alpha
+            assert tradeoff.upper - tradeoff.lower <= Fraction(2, 1000)
 
 
 def test_a_composed_curve_is_below_its_parts_and_above_their_guarantees() -> None:
@@ -277,12 +277,12 @@ def test_a_composed_curve_is_below_its_parts_and_above_their_guarantees() -> Non
     mu = profile.gaussian
     assert mu is not None
     for alpha in (Fraction(1, 100), Fraction(1, 5), Fraction(3, 5)):
-        found = profile.tradeoff_at(alpha)
-        assert all(found.lower <= part.tradeoff_at(alpha).upper for part in parts)
-        assert found.upper >= GaussianDP.of_square(mu.mu_squared).tradeoff_at(alpha).lower
-        assert found.upper - found.lower < Fraction(1, 1000)
+        tradeoff = profile.tradeoff_at(alpha)
+        assert all(tradeoff.lower <= part.tradeoff_at(alpha).upper for part in parts)
+        assert tradeoff.upper >= GaussianDP.of_square(mu.mu_squared).tradeoff_at(alpha).lower
+        assert tradeoff.upper - tradeoff.lower < Fraction(1, 1000)
         lowered = eventful.tradeoff_at(alpha)
-        assert lowered.upper < found.lower - Fraction(1, 5000)
+        assert lowered.upper < tradeoff.lower - Fraction(1, 5000)
 
 
 @pytest.mark.parametrize("part", [GaussianDP(1), ZeroConcentratedDP("0.1"), BoundedRange(1)])
@@ -294,8 +294,8 @@ def test_a_composition_of_one_has_the_curve_of_the_one(part: Guarantee) -> None:
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_a_group_s_curve_of_noise_is_that_of_the_larger_shift(size: int) -> None:
     for base, alpha in itertools.product((GaussianDP("0.4"), DiscreteLaplaceShift(2, 3)), _ALPHAS):
-        found = Group(base, size).tradeoff_at(alpha)
+        tradeoff = Group(base, size).tradeoff_at(alpha)
         exact = base.for_group(size).tradeoff_at(alpha)
-        assert found.lower <= exact.upper
-        assert found.upper >= exact.lower
-        assert found.upper - found.lower <= Fraction(1, 10**40)
+        assert tradeoff.lower <= exact.upper
+        assert tradeoff.upper >= exact.lower
+        assert tradeoff.upper - tradeoff.lower <= Fraction(1, 10**40)

@@ -36,8 +36,8 @@ def _six(kept_friend: bool) -> Term:
     themselves = z3.And(*(friends[i][i] for i in range(6)))
     kept = [2 * z3.Sum([one(friend) for friend in row]) > 6 for row in friends]
     common = [z3.And(friends[0][k], friends[1][k]) for k in range(6)]
-    found = [z3.And(c, k) for c, k in zip(common, kept, strict=True)] if kept_friend else common
-    return z3.Implies(z3.And(themselves, kept[0], kept[1]), z3.Or(*found))
+    clauses = [z3.And(c, k) for c, k in zip(common, kept, strict=True)] if kept_friend else common
+    return z3.Implies(z3.And(themselves, kept[0], kept[1]), z3.Or(*clauses))
 
 
 def two_kept_records_share_a_friend() -> Term:

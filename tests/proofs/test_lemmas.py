@@ -139,6 +139,6 @@ def defined(where: str) -> bool:
     nodes: list[ast.stmt] = ast.parse(file.read_text(encoding="utf-8")).body
     *classes, function = dotted.split(".")
     for name in classes:
-        found = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == name]
-        nodes = [node for owner in found for node in owner.body]
+        owners = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == name]
+        nodes = [node for owner in owners for node in owner.body]
     return any(isinstance(node, ast.FunctionDef) and node.name == function for node in nodes)

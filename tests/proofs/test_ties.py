@@ -65,8 +65,8 @@ def test_nothing_is_left_out_of_the_proofs() -> None:
         ("(* No Axiom is left. *) Lemma admitted : p.", []),
     ],
 )
-def test_what_is_taken_for_granted_is_found(source: str, found: list[str]) -> None:
-    assert taken_for_granted(source) == found
+def test_what_is_taken_for_granted_is_found(source: str, granted: list[str]) -> None:
+    assert taken_for_granted(source) == granted
 
 
 def test_ties_are_written_in_terms_of_the_files_to_be_believed() -> None:

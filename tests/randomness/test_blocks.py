@@ -83,11 +83,11 @@ def true_thresholds(blocks: Blocks, word_bits: int) -> list[int]:
         return [2**word_bits - ceiling for ceiling in ceilings[:kept]]
 
 
-def check_thresholds(found: Sequence[int], blocks: Blocks, word_bits: int) -> int:
+def check_thresholds(bounds: Sequence[int], blocks: Blocks, word_bits: int) -> int:
     expected = true_thresholds(blocks, word_bits)
-    assert len(found) == len(expected)
-    assert sum(a != b for a, b in zip(found, expected, strict=True)) == 0
-    return len(found)
+    assert len(bounds) == len(expected)
+    assert sum(a != b for a, b in zip(bounds, expected, strict=True)) == 0
+    return len(bounds)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -143,13 +143,13 @@ def true_integer(blocks: Blocks, block: int, place: Fraction) -> int:
     return int(blocks.left(block)) + int(place * blocks.width) if block else 0
 
 
-def check_rows(found: Table) -> int:
+def check_rows(lookup: Table) -> int:
     """Check every cell: its first and last word lie strictly inside the row's block, or nowhere
     else."""
-    limits = [-1, *thresholds(found.blocks, found.word_bits)]
-    rest = found.word_bits - found.cell_bits
-    rows, decided = found.rows.tolist(), 0
-    for cell in range(1 << found.cell_bits):
+    limits = [-1, *thresholds(lookup.blocks, lookup.word_bits)]
+    rest = lookup.word_bits - lookup.cell_bits
+    rows, decided = lookup.rows.tolist(), 0
+    for cell in range(1 << lookup.cell_bits):
         first, last = cell << rest, ((cell + 1) << rest) - 1
         block = bisect_left(limits, first) - 1
         if last < limits[block + 1]:
@@ -160,12 +160,12 @@ def check_rows(found: Table) -> int:
     return decided
 
 
-def check_limits(found: Table) -> None:
+def check_limits(lookup: Table) -> None:
     """Check that no word below the limit belongs to a U' above exp(-excess), and few above it do
     not."""
-    blocks, bits = found.blocks, found.acceptance_bits
-    assert found.limits[-1] == 0
-    for row, limit in enumerate(found.limits[:-1].tolist()):
+    blocks, bits = lookup.blocks, lookup.acceptance_bits
+    assert lookup.limits[-1] == 0
+    for row, limit in enumerate(lookup.limits[:-1].tolist()):
         whole, rest = divmod(limit, 1 << blocks.offset_bits)
         excess = blocks.largest_excess(row // 2)
         assert rest == 0
@@ -175,16 +175,16 @@ def check_limits(found: Table) -> None:
         assert limit == 0 if zero else Fraction(whole + 1, 1 << bits) > 1 - excess
 
 
-def check_bases(found: Table) -> None:
+def check_bases(lookup: Table) -> None:
     """Check both ends and the middle of every block under both signs."""
-    blocks, size = found.blocks, 1 << found.blocks.offset_bits
-    for block in range(len(found.thresholds)):
+    blocks, size = lookup.blocks, 1 << lookup.blocks.offset_bits
+    for block in range(len(lookup.thresholds)):
         for offset in {0, size // 2, size - 1}:
             if not block and not blocks.rounded and offset:
                 continue  # the number 0 has no offset
             positive, negative = (
-                (base + offset) >> found.halved
-                for base in found.bases[2 * block : 2 * block + 2].tolist()
+                (base + offset) >> lookup.halved
+                for base in lookup.bases[2 * block : 2 * block + 2].tolist()
             )
             middle = Fraction(2 * offset + 1, 2 * size)
             assert positive == true_integer(blocks, block, middle)
@@ -194,31 +194,31 @@ def check_bases(found: Table) -> None:
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_every_entry_of_the_tables(law: str, scale: Fraction) -> None:
-    found = table(LAWS[law](scale))
-    assert found.acceptance_bits >= 6
-    assert check_rows(found) > 0.97 * 2**16
-    check_limits(found)
-    check_bases(found)
+    lookup = table(LAWS[law](scale))
+    assert lookup.acceptance_bits >= 6
+    assert check_rows(lookup) > 0.97 * 2**16
+    check_limits(lookup)
+    check_bases(lookup)
 
 
-def with_rows(found: Table, change: int) -> Table:
-    rows = found.rows.copy()
+def with_rows(lookup: Table, change: int) -> Table:
+    rows = lookup.rows.copy()
     rows[40_000] += change
-    return replace(found, rows=rows)
+    return replace(lookup, rows=rows)
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_wrong_entry_is_found(law: str) -> None:
-    found = table(LAWS[law](Fraction(1000)))
-    always = np.full_like(found.limits, (1 << found.low_bits) - 1)
+    lookup = table(LAWS[law](Fraction(1000)))
+    always = np.full_like(lookup.limits, (1 << lookup.low_bits) - 1)
     twins: list[tuple[Callable[[Table], object], Table]] = [
-        (check_rows, with_rows(found, 2)),
-        (check_rows, with_rows(found, 1)),
-        (check_limits, replace(found, limits=always)),
-        (check_limits, replace(found, limits=found.limits + np.uint64(1 << found.low_bits - 8))),
-        (check_bases, replace(found, bases=np.abs(found.bases))),
-        (check_bases, replace(found, bases=found.bases + 1)),
-        (check_bases, replace(found, bases=found.bases & ~1)),
+        (check_rows, with_rows(lookup, 2)),
+        (check_rows, with_rows(lookup, 1)),
+        (check_limits, replace(lookup, limits=always)),
+        (check_limits, replace(lookup, limits=lookup.limits + np.uint64(1 << lookup.low_bits - 8))),
+        (check_bases, replace(lookup, bases=np.abs(lookup.bases))),
+        (check_bases, replace(lookup, bases=lookup.bases + 1)),
+        (check_bases, replace(lookup, bases=lookup.bases & ~1)),
     ]
     for check, twin in twins:
         with pytest.raises(AssertionError):

@@ -170,11 +170,11 @@ def test_weights_are_enclosed_and_cut_into_limbs_without_loss(rate: Fraction, mo
     gaps = [0, 1, 2, 3, 50, 51, 1000, 10**6, 10**6 + 1]
     made = Weights.of([(gaps, [most] * len(gaps))], rate)
     limbs = made.limbs.astype(object)
-    found = sum(limb << (k * made.limb_bits) for k, limb in enumerate(limbs)).tolist()
+    integers = sum(limb << (k * made.limb_bits) for k, limb in enumerate(limbs)).tolist()
     bits = made.known_bits + weights._GUARD_BITS + (most * len(gaps)).bit_length()
-    assert (found, made.slack) == weights._weights(gaps, rate, bits)
+    assert (integers, made.slack) == weights._weights(gaps, rate, bits)
     assert made.slack <= 2
-    for gap, weight in zip(gaps, found, strict=True):
+    for gap, weight in zip(gaps, integers, strict=True):
         true = real_exponential(rate * gap, 80) * 2**bits
         assert weight - Fraction(1, 2**20) <= true <= weight + made.slack + Fraction(1, 2**20)
     assert (made.limbs.dtype == object) is (most >= 2**53)
@@ -328,10 +328,10 @@ def test_no_float_decides() -> None:
     read = functions(inspect.getsource(choice)) + functions(inspect.getsource(weights))
     deciding = {"draw", "decide", "stretches", "look_up", "_refine", "sums", "_weights", "_floor"}
     assert deciding <= {f.name for f in read}
-    found = [line.split(": ", 1)[1] for f in read for line in inexact(f)]
+    problems = [line.split(": ", 1)[1] for f in read for line in inexact(f)]
     # Arrays and a search, all of integers; the one division is of rationals, for enumeration.
-    assert found.count("a true division") == 1
-    assert {name for name in found if "flatnonzero" not in name} <= {
+    assert problems.count("a true division") == 1
+    assert {name for name in problems if "flatnonzero" not in name} <= {
         "a true division",
         "np.concatenate",
         "np.cumsum",

@@ -35,16 +35,16 @@ ROUNDED, FINE = rounded_gaussian_blocks(Fraction(1000)), rounded_gaussian_blocks
 COIN = laplace_blocks(Fraction(1))
 
 
-def words_of(found: Table, u: int, negative: bool, u2: int, place: int) -> list[int]:
+def words_of(lookup: Table, u: int, negative: bool, u2: int, place: int) -> list[int]:
     """Return the first word and the three after it, for these 64 bits of U, U' and t (or the
     offset)."""
-    blocks, rest = found.blocks, 64 - found.cell_bits
+    blocks, rest = lookup.blocks, 64 - lookup.cell_bits
     size = blocks.offset_bits
     top = place >> (64 - size) if blocks.rounded and size else place * (not blocks.rounded)
     kept = (1 << size) - 1 - top if negative else top
-    first = (u >> rest) << rest | negative << found.low_bits
-    first |= u2 >> (64 - found.acceptance_bits) << size | kept
-    more = [(u << found.cell_bits) & ONES, (u2 << found.acceptance_bits) & ONES]
+    first = (u >> rest) << rest | negative << lookup.low_bits
+    first |= u2 >> (64 - lookup.acceptance_bits) << size | kept
+    more = [(u << lookup.cell_bits) & ONES, (u2 << lookup.acceptance_bits) & ONES]
     return [first, *more, (place << size) & ONES if blocks.rounded else 0]
 
 
@@ -53,14 +53,14 @@ def attempt(
 ) -> tuple[int, bool]:
     """Return one attempt, as among many and as among few; ``then`` are the words of the third
     stage, all to be read."""
-    found = table(blocks)
-    first, *more = words_of(found, u, minus, u2, place)
+    lookup = table(blocks)
+    first, *more = words_of(lookup, u, minus, u2, place)
     bits = ScriptedBits([*more, *then])
-    values, accepted = settled(found, bits, np.array([first], dtype=np.uint64))
-    ones, yes, opened = one_by_one(found, [first, *more])
+    values, accepted = settled(lookup, bits, np.array([first], dtype=np.uint64))
+    ones, yes, opened = one_by_one(lookup, [first, *more])
     others = ScriptedBits(then)
     for one in opened:
-        ones[0], yes[0] = inversion._third_stage(found, others, one)
+        ones[0], yes[0] = inversion._third_stage(lookup, others, one)
     assert (ones, yes) == (values.tolist(), accepted.tolist())
     for source in (bits, others):
         with pytest.raises(IndexError):
@@ -175,12 +175,12 @@ def test_a_value_that_is_surely_accepted_is_accepted_at_any_word() -> None:
 
 
 def test_a_rejected_draw_is_drawn_again() -> None:
-    found = table(ROUNDED)
+    lookup = table(ROUNDED)
     block, place = 20, 0xFF << 56
-    rejected = words_of(found, inside(ROUNDED, block), False, ONES, place)
-    accepted = words_of(found, inside(ROUNDED, 2), True, 0, place)
+    rejected = words_of(lookup, inside(ROUNDED, block), False, ONES, place)
+    accepted = words_of(lookup, inside(ROUNDED, 2), True, 0, place)
     bits = ScriptedBits([*rejected, *accepted])
-    assert draw(found, bits, 1).tolist() == [-expected(ROUNDED, 2, place)]
+    assert draw(lookup, bits, 1).tolist() == [-expected(ROUNDED, 2, place)]
 
 
 def test_large_batches_settle_what_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,33 +188,33 @@ def test_large_batches_settle_what_is_left_open(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(inversion, "SMALL", 0)
     monkeypatch.setattr(inversion, "FEW", 0)
     monkeypatch.setattr(inversion, "CHUNK", 2)
-    found, place = table(GAUSSIAN), 3
-    easy = words_of(found, inside(GAUSSIAN, 2), False, 0, place)
-    close = words_of(found, inside(GAUSSIAN, 40), True, boundary(GAUSSIAN, 40, 3, 64) - 2**30, 3)
-    no = words_of(found, inside(GAUSSIAN, 40), False, ONES, place)
-    again = words_of(found, inside(GAUSSIAN, 7), False, 0, place)
+    lookup, place = table(GAUSSIAN), 3
+    easy = words_of(lookup, inside(GAUSSIAN, 2), False, 0, place)
+    close = words_of(lookup, inside(GAUSSIAN, 40), True, boundary(GAUSSIAN, 40, 3, 64) - 2**30, 3)
+    no = words_of(lookup, inside(GAUSSIAN, 40), False, ONES, place)
+    again = words_of(lookup, inside(GAUSSIAN, 7), False, 0, place)
     more = [word for pair in zip(close[1:], no[1:], strict=True) for word in pair]
     bits = ScriptedBits([easy[0], close[0], no[0], *more, again[0], 0, 0, 0, 0])
     values = [expected(GAUSSIAN, block, place) for block in (2, 40, 7)]
-    assert draw(found, bits, 3).tolist() == [values[0], -values[1], values[2]]
+    assert draw(lookup, bits, 3).tolist() == [values[0], -values[1], values[2]]
 
 
 def test_values_beyond_62_bits_become_python_integers(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = table(COIN)
-    first, *more = words_of(found, ONES, True, 0, 0)
+    lookup = table(COIN)
+    first, *more = words_of(lookup, ONES, True, 0, 0)
 
     def far(*arguments: object) -> tuple[int, bool]:
         return 2**80, True
 
     monkeypatch.setattr(inversion, "exactly", far)
-    small = words_of(found, inside(COIN, 3), False, 0, 0)
+    small = words_of(lookup, inside(COIN, 3), False, 0, 0)
     bits = ScriptedBits([w for pair in zip(more, small[1:], strict=True) for w in pair])
-    values, accepted = settled(found, bits, np.array([first, small[0]], dtype=np.uint64))
+    values, accepted = settled(lookup, bits, np.array([first, small[0]], dtype=np.uint64))
     assert values.dtype == object
     assert values.tolist() == [-(2**80), 3]
     assert accepted.all()
     words = [w for pair in zip([first, *more], small, strict=True) for w in pair]
-    drawn = draw(found, ScriptedBits(words), 2)
+    drawn = draw(lookup, ScriptedBits(words), 2)
     assert drawn.dtype == object
     assert drawn.tolist() == [-(2**80), 3]
 

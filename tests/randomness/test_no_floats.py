@@ -49,17 +49,17 @@ ALLOWED_NUMPY = {
 
 def functions(source: str) -> list[ast.FunctionDef]:
     """Return the outermost functions and methods."""
-    found: list[ast.FunctionDef] = []
+    definitions: list[ast.FunctionDef] = []
 
     def visit(node: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.FunctionDef):
-                found.append(child)
+                definitions.append(child)
             else:
                 visit(child)
 
     visit(ast.parse(source))
-    return found
+    return definitions
 
 
 def fraction_parameters(function: ast.FunctionDef) -> set[str]:
@@ -97,10 +97,10 @@ def inexact(function: ast.FunctionDef) -> Iterator[str]:
 
 
 def deciding_functions(module: ModuleType) -> list[ast.FunctionDef]:
-    found = functions(inspect.getsource(module))
+    definitions = functions(inspect.getsource(module))
     if module is inversion:
-        return [f for f in found if f.name not in PROVED]
-    return [f for f in found if module is not bits or f.name in COINS]
+        return [f for f in definitions if f.name not in PROVED]
+    return [f for f in definitions if module is not bits or f.name in COINS]
 
 
 def test_every_deciding_function_is_looked_at() -> None:
@@ -115,20 +115,20 @@ def test_every_deciding_function_is_looked_at() -> None:
 
 @pytest.mark.parametrize("module", [bits, samplers, tables, inversion], ids=lambda m: m.__name__)
 def test_nothing_inexact_decides(module: ModuleType) -> None:
-    assert [found for f in deciding_functions(module) for found in inexact(f)] == []
+    assert [problem for f in deciding_functions(module) for problem in inexact(f)] == []
 
 
 def test_blocks_divide_balls_and_rationals_alone() -> None:
     """Check that no float comes in: there is no numpy, no math and no literal."""
-    found = [problem for f in deciding_functions(blocks) for problem in inexact(f)]
-    assert all(problem.endswith("a true division") for problem in found)
+    problems = [problem for f in deciding_functions(blocks) for problem in inexact(f)]
+    assert all(problem.endswith("a true division") for problem in problems)
     assert "import numpy" not in inspect.getsource(blocks)
 
 
 def test_the_functions_with_a_proof_are_there_and_hold_the_only_floats() -> None:
-    found = {f.name: f for f in functions(inspect.getsource(inversion))}
-    assert found.keys() >= PROVED
-    assert all(list(inexact(found[name])) for name in PROVED)
+    definitions = {f.name: f for f in functions(inspect.getsource(inversion))}
+    assert definitions.keys() >= PROVED
+    assert all(list(inexact(definitions[name])) for name in PROVED)
 
 
 @pytest.mark.parametrize(

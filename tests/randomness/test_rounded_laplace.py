@@ -90,10 +90,10 @@ def test_draws_follow_the_law(scale: Fraction, digits: int) -> None:
     drawn = rounded_laplace(SeededBits(41, digits), scale, 20_000, digits=digits)
     counts = np.bincount(np.searchsorted(ends, drawn.astype(np.float64)), minlength=len(masses))
 
-    def far_off(found: np.ndarray) -> bool:
-        expected = found.sum() * masses
+    def far_off(observed: np.ndarray) -> bool:
+        expected = observed.sum() * masses
         kept = expected > 5
-        square = ((found - expected)[kept] ** 2 / expected[kept]).sum()
+        square = ((observed - expected)[kept] ** 2 / expected[kept]).sum()
         return bool(square > stats.chi2.isf(1e-9, kept.sum()))
 
     assert not far_off(counts)

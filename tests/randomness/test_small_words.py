@@ -45,12 +45,12 @@ def every(bits: int) -> Words:
     return np.arange(1 << bits, dtype=np.uint64)
 
 
-def check_blocks(found: tuple[int, ...], blocks: Blocks, word_bits: int) -> int:
+def check_blocks(bounds: tuple[int, ...], blocks: Blocks, word_bits: int) -> int:
     """F(k) - F(k - 1) is in [c / 2^W, (c + 2) / 2^W], c the words that decide on block k."""
-    limits = np.array(found, dtype=np.uint64)
+    limits = np.array(bounds, dtype=np.uint64)
     block, open_ = blocks_of(limits, every(word_bits))
-    assert set(every(word_bits)[open_].tolist()) == set(found)
-    counts = np.bincount(block[~open_], minlength=len(found)).tolist()
+    assert set(every(word_bits)[open_].tolist()) == set(bounds)
+    counts = np.bincount(block[~open_], minlength=len(bounds)).tolist()
     with mp.workprec(400):
         for count, mass in zip(counts, masses(blocks, -80), strict=False):
             assert count <= mp.ldexp(mass, word_bits) <= count + 2
@@ -156,10 +156,10 @@ def small(law: str, scale: str, word_bits: int, cell_bits: int, shift: int | Non
     return table(blocks, word_bits, cell_bits)
 
 
-def first_stage(found: Table, words: Words | None = None) -> tuple[Any, Any, Any]:
-    words = every(found.word_bits) if words is None else words
+def first_stage(lookup: Table, words: Words | None = None) -> tuple[Any, Any, Any]:
+    words = every(lookup.word_bits) if words is None else words
     values = np.empty(len(words), dtype=np.int64)
-    accepted = at_once(found, words, values, Buffers.of(len(words)))
+    accepted = at_once(lookup, words, values, Buffers.of(len(words)))
     return values, accepted, ~accepted
 
 
@@ -182,39 +182,39 @@ FIRST = [
 
 @pytest.mark.parametrize("case", FIRST, ids=str)
 def test_every_word_of_the_first_stage(case: tuple[str, str, int, int]) -> None:
-    found = small(*case)
-    values, accepted, open_ = first_stage(found)
-    assert check_integers(values, accepted, open_, found.blocks) >= 3
+    lookup = small(*case)
+    values, accepted, open_ = first_stage(lookup)
+    assert check_integers(values, accepted, open_, lookup.blocks) >= 3
     # What is accepted is uniform in its block and of either sign: its integers have as many words.
     signs = np.bincount(np.sign(values[accepted]) + 1, minlength=3)
     assert signs[0] == signs[2]
-    if not found.blocks.rounded and found.blocks.shift:
+    if not lookup.blocks.rounded and lookup.blocks.shift:
         _, counts = np.unique(np.abs(values[accepted]) - 1, return_counts=True)
-        blocks = counts.reshape(-1, 1 << found.blocks.shift)
+        blocks = counts.reshape(-1, 1 << lookup.blocks.shift)
         assert (blocks == blocks[:, :1]).all()
         assert len(blocks) > 50
 
 
-def tampered(name: str, found: Table) -> tuple[Any, Any, Any]:
+def tampered(name: str, lookup: Table) -> tuple[Any, Any, Any]:
     """Return the first stage with a fault planted."""
     if name == "sign dropped":
-        values, accepted, open_ = first_stage(found)
+        values, accepted, open_ = first_stage(lookup)
         return np.abs(values), accepted, open_
     if name == "offset biased":
-        return first_stage(found, every(found.word_bits) | np.uint64(1))
+        return first_stage(lookup, every(lookup.word_bits) | np.uint64(1))
     if name == "rounding dropped":
-        row = np.arange(len(found.bases))
+        row = np.arange(len(lookup.bases))
         return first_stage(
-            replace(found, bases=(1 - 2 * (row % 2)) * (row // 2 >> -found.blocks.shift))
+            replace(lookup, bases=(1 - 2 * (row % 2)) * (row // 2 >> -lookup.blocks.shift))
         )
     if name == "rejections ignored":
-        always = np.full_like(found.limits, 1 << found.low_bits)
+        always = np.full_like(lookup.limits, 1 << lookup.low_bits)
         always[-1] = 0
-        values, accepted, open_ = first_stage(replace(found, limits=always))
+        values, accepted, open_ = first_stage(replace(lookup, limits=always))
         return values, accepted, open_
-    rows = found.rows.copy()  # "a row further"
-    rows[rows < len(found.limits) - 3] += 2
-    return first_stage(replace(found, rows=rows))
+    rows = lookup.rows.copy()  # "a row further"
+    rows[rows < len(lookup.limits) - 3] += 2
+    return first_stage(replace(lookup, rows=rows))
 
 
 FAULTS: dict[str, tuple[str, str, int, int, int | None]] = {
@@ -228,21 +228,21 @@ FAULTS: dict[str, tuple[str, str, int, int, int | None]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_in_the_first_stage_is_found(name: str) -> None:
-    found = small(*FAULTS[name])
-    check_integers(*first_stage(found), found.blocks)
+    lookup = small(*FAULTS[name])
+    check_integers(*first_stage(lookup), lookup.blocks)
     with pytest.raises(AssertionError, match="words"):
-        check_integers(*tampered(name, found), found.blocks)
+        check_integers(*tampered(name, lookup), lookup.blocks)
 
 
-def second(found: Table) -> tuple[Any, Any, Any]:
+def second(lookup: Table) -> tuple[Any, Any, Any]:
     """Return all combinations of a draw's words: two for the integers, with U', and one more for
     t."""
-    size = found.word_bits
-    count = 4 if found.blocks.rounded else 3
+    size = lookup.word_bits
+    count = 4 if lookup.blocks.rounded else 3
     combined = every(count * size)
     words = [(combined >> np.uint64(size * i)) & np.uint64((1 << size) - 1) for i in range(count)]
     words += [np.zeros_like(combined)] * (4 - count)
-    stage = second_stage(found, words[0], np.array(words[1:]))
+    stage = second_stage(lookup, words[0], np.array(words[1:]))
     return stage.values, stage.accepted, stage.open
 
 
@@ -264,9 +264,9 @@ SECOND = [
 
 @pytest.mark.parametrize("case", SECOND, ids=str)
 def test_every_word_of_the_second_stage(case: tuple[str, str, int, int, int]) -> None:
-    found = small(*case)
-    values, accepted, open_ = second(found)
-    assert check_integers(values, accepted, open_, found.blocks) >= 3
+    lookup = small(*case)
+    values, accepted, open_ = second(lookup)
+    assert check_integers(values, accepted, open_, lookup.blocks) >= 3
     assert open_.mean() < 0.8
 
 
@@ -275,22 +275,22 @@ def test_one_draw_is_decided_as_many_are(
     case: tuple[str, str, int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every field, for words of every value of each and a thousand others."""
-    found = small(*case)
-    size = found.word_bits
+    lookup = small(*case)
+    size = lookup.word_bits
     rng = np.random.default_rng(3)
     words = rng.integers(0, 1 << size, (4, 1000), dtype=np.uint64)
     words[0, : 1 << size] = every(size)
     words[1, : 1 << size] = every(size)[::-1]
     words[:, -2], words[:, -1] = 0, (1 << size) - 1
-    assert 0 < assert_same(found, words) < 1000
+    assert 0 < assert_same(lookup, words) < 1000
     monkeypatch.setattr(inversion, "MARGIN", 2.0)  # now everything is open, and has every field
-    assert assert_same(found, words) == 1000
+    assert assert_same(lookup, words) == 1000
 
 
-def assert_same(found: Table, words: Words) -> int:
+def assert_same(lookup: Table, words: Words) -> int:
     """Check that the second stages agree; return how many are open."""
-    together = second_stage(found, words[0], words[1:])
-    values, accepted, opened = one_by_one(found, words.ravel().tolist())
+    together = second_stage(lookup, words[0], words[1:])
+    values, accepted, opened = one_by_one(lookup, words.ravel().tolist())
     assert together.values.tolist() == values
     assert together.accepted.tolist() == accepted
     assert np.flatnonzero(together.open).tolist() == [one.place for one in opened]
@@ -306,34 +306,34 @@ def test_the_stages_agree_in_whole_words(law: str, monkeypatch: pytest.MonkeyPat
     second."""
     rng = np.random.default_rng(4)
     for scale in (*SCALES, *MORE_SCALES):
-        found = table(LAWS[law](scale))
-        check_one_draw(found, rng, monkeypatch)
-        check_first_two(found, rng)
+        lookup = table(LAWS[law](scale))
+        check_one_draw(lookup, rng, monkeypatch)
+        check_first_two(lookup, rng)
 
 
-def check_one_draw(found: Table, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_one_draw(lookup: Table, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Floats too: by the last bit, or an acceptance would differ. Thresholds and their neighbors
     among them."""
     words = rng.integers(0, 2**64, (4, 500), dtype=np.uint64)
-    edges = np.resize(found.thresholds, 60)
-    cell = np.uint64(64 - found.cell_bits)
+    edges = np.resize(lookup.thresholds, 60)
+    cell = np.uint64(64 - lookup.cell_bits)
     words[0, :60] = (edges >> cell << cell) | (words[0, :60] & np.uint64((1 << int(cell)) - 1))
-    words[1, :60] = (edges << np.uint64(found.cell_bits)) + np.resize(
+    words[1, :60] = (edges << np.uint64(lookup.cell_bits)) + np.resize(
         np.array([0, 2**64 - 2**16, 2**16], np.uint64), 60
     )
     words[:, 60], words[:, 61] = 0, 2**64 - 1
-    assert 0 < assert_same(found, words) <= 62
+    assert 0 < assert_same(lookup, words) <= 62
     with monkeypatch.context() as patched:
         patched.setattr(inversion, "MARGIN", 2.0)
-        assert assert_same(found, words) == 500
+        assert assert_same(lookup, words) == 500
 
 
-def check_first_two(found: Table, rng: np.random.Generator) -> None:
+def check_first_two(lookup: Table, rng: np.random.Generator) -> None:
     """They compute the integer in two ways; what the first accepts, the second accepts."""
     words = rng.integers(0, 2**64, 4000, dtype=np.uint64)
-    values, accepted, _ = first_stage(found, words)
+    values, accepted, _ = first_stage(lookup, words)
     more = rng.integers(0, 2**64, (3, 4000), dtype=np.uint64)
-    stage = second_stage(found, words, more)
+    stage = second_stage(lookup, words, more)
     assert accepted.mean() > 0.9
     assert not stage.open.any()  # false alarm: 288,000 draws of 2^-43 each over all laws
     assert stage.accepted[accepted].all()
@@ -354,11 +354,11 @@ def test_few_draws_are_those_of_many(size: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_fault_in_the_second_stage_is_found() -> None:
-    found = small("discrete Gaussian", "2/3", 6, 2, 0)
-    values, accepted, open_ = second(found)
+    lookup = small("discrete Gaussian", "2/3", 6, 2, 0)
+    values, accepted, open_ = second(lookup)
     with pytest.raises(AssertionError):
-        check_integers(np.abs(values), accepted, open_, found.blocks)
+        check_integers(np.abs(values), accepted, open_, lookup.blocks)
     with pytest.raises(AssertionError):
-        check_integers(values + 1, accepted, open_, found.blocks)
+        check_integers(values + 1, accepted, open_, lookup.blocks)
     with pytest.raises(AssertionError):
-        check_integers(values, accepted & (values > 0), open_, found.blocks)
+        check_integers(values, accepted & (values > 0), open_, lookup.blocks)

@@ -56,9 +56,9 @@ class NotReentrant(Bits):
 
     def words(self, count: int) -> NDArray[np.uint64]:
         start = self.place
-        found = np.array([start + i for i in range(count)], dtype=np.uint64)
+        batch = np.array([start + i for i in range(count)], dtype=np.uint64)
         self.place = start + count
-        return found
+        return batch
 
 
 def interrupted_draws(source: Bits, draws: int, count: int) -> tuple[list[int], list[int]]:

@@ -131,10 +131,10 @@ def test_outer_products_have_the_rank_of_one() -> None:
 
 def test_a_distance_is_of_any_norm() -> None:
     estimate = SimpleNamespace(value=[1.0, -3.0])
-    found = [Distance(power)(estimate, np.array([1.0, 1.0])) for power in (1, 2, math.inf)]
-    assert found == [4.0, 4.0, 4.0]
-    found = [Distance(power)(estimate, [4.0, 1.0]) for power in (1, 2, math.inf)]
-    assert found == [7.0, 5.0, 4.0]
+    distances = [Distance(power)(estimate, np.array([1.0, 1.0])) for power in (1, 2, math.inf)]
+    assert distances == [4.0, 4.0, 4.0]
+    distances = [Distance(power)(estimate, [4.0, 1.0]) for power in (1, 2, math.inf)]
+    assert distances == [7.0, 5.0, 4.0]
     assert Distance()(SimpleNamespace(value=2.5), 1.0) == 1.5
     with pytest.raises(ValueError, match=r"power = 0\.5 makes no norm; give 1, 2 or"):
         Distance(0.5)
@@ -143,8 +143,8 @@ def test_a_distance_is_of_any_norm() -> None:
 def test_deviations_decay_as_stated() -> None:
     """1, 1/sqrt(2), 1/2 in the first, second and fourth column, to 6 of their relative sd 1/200."""
     instance = Instance(kind="decaying", parameters=_PARAMETERS["decaying"], seed=5)
-    found = instance.data({"n": 20_000, "d": 4}).std(axis=0)
-    assert np.allclose(found[[0, 1, 3]], [1, 0.5**0.5, 0.5], rtol=0.03)
+    deviations = instance.data({"n": 20_000, "d": 4}).std(axis=0)
+    assert np.allclose(deviations[[0, 1, 3]], [1, 0.5**0.5, 0.5], rtol=0.03)
 
 
 def test_large_deviations_are_few_or_fall_as_stated() -> None:

@@ -264,7 +264,7 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
 
 def test_where_one_refuses_nothing_is_shown() -> None:
     order = _order(where={"few": (60, 80)})
-    found = judge_order(
+    verdict = judge_order(
         _experiment(),
         order,
         "few",
@@ -273,7 +273,7 @@ def test_where_one_refuses_nothing_is_shown() -> None:
         ),
         ALPHA,
     )
-    assert (found.finding, found.cells) == (Finding.OPEN, ((2, 20, 20), (3, 0, 0)))
+    assert (verdict.finding, verdict.cells) == (Finding.OPEN, ((2, 20, 20), (3, 0, 0)))
 
 
 @pytest.mark.parametrize(("fault", "finding"), [(None, Finding.SHOWN), (WORSE, Finding.REFUTED)])

@@ -19,13 +19,13 @@ ALPHA = 1e-9
 
 @pytest.mark.parametrize("repeats", [200, 399, 400, 600, 2000, 40_000])
 def test_stages_grow_to_four_times_all_releases_and_share_alpha(repeats: int) -> None:
-    found = list(stages(repeats))
-    sizes = [size for size, _ in found]
+    schedule = list(stages(repeats))
+    sizes = [size for size, _ in schedule]
     assert sizes[-3:] == [repeats, 2 * repeats, 4 * repeats]
     assert sizes[0] >= 200
     assert all(2 * a <= b for a, b in pairwise(sizes))
-    assert sum(share for _, share in found) == pytest.approx(1)
-    assert found[-3][1] >= 1 / 4
+    assert sum(share for _, share in schedule) == pytest.approx(1)
+    assert schedule[-3][1] >= 1 / 4
 
 
 def _asked(made: RateClaim, fault: Any, seen_with: int) -> tuple[str, list[tuple[int, int, float]]]:

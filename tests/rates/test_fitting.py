@@ -31,9 +31,9 @@ def _points(
 def _missed(stated: float) -> tuple[int, int]:
     rng, shown, surely = np.random.default_rng(3), 0, 0
     for _ in range(RUNS):
-        found = fit([point(*p) for p in _points(rng, -1.0, stated)])
-        shown += not found.low <= -1 <= found.high
-        surely += not found.surely_low <= -1 <= found.surely_high
+        slope = fit([point(*p) for p in _points(rng, -1.0, stated)])
+        shown += not slope.low <= -1 <= slope.high
+        surely += not slope.surely_low <= -1 <= slope.surely_high
     return shown, surely
 
 
@@ -51,24 +51,24 @@ def test_errors_stated_too_small_are_noticed() -> None:
 
 
 def test_an_exact_power_law_has_its_exponent_and_no_misfit() -> None:
-    found = fit([point(v, 5 * v**0.5, 0.02) for v in VALUES])
-    assert math.isclose(found.value, 0.5, abs_tol=1e-12)
-    assert math.isclose(found.robust, 0.5, abs_tol=1e-12)
-    assert found.misfit < 1e-20
+    slope = fit([point(v, 5 * v**0.5, 0.02) for v in VALUES])
+    assert math.isclose(slope.value, 0.5, abs_tol=1e-12)
+    assert math.isclose(slope.robust, 0.5, abs_tol=1e-12)
+    assert slope.misfit < 1e-20
 
 
 def test_an_outlier_moves_the_slope_and_not_the_robust_one() -> None:
     points = [point(v, v**-1.0 * (3 if v == 1000 else 1), 0.02) for v in VALUES]
-    found = fit(points)
-    assert found.value > -0.85
-    assert abs(found.robust + 1) < 0.15
-    assert found.misfit > 100
+    slope = fit(points)
+    assert slope.value > -0.85
+    assert abs(slope.robust + 1) < 0.15
+    assert slope.misfit > 100
 
 
 def test_points_count_by_their_precision() -> None:
     points = [point(v, 1 / v, 0.001) for v in VALUES[:3]]
-    found = fit([*points, point(1000.0, 1.0, 1.0)])
-    assert abs(found.value + 1) < 0.01
+    slope = fit([*points, point(1000.0, 1.0, 1.0)])
+    assert abs(slope.value + 1) < 0.01
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,12 @@ within its tolerance."""
 
 @pytest.mark.parametrize("repeats", [200, 399, 400, 600, 10_000])
 def test_looks_grow_to_four_times_the_releases_and_share_alpha(repeats: int) -> None:
-    found = list(looks(repeats))
-    sizes = [size for size, _ in found]
+    schedule = list(looks(repeats))
+    sizes = [size for size, _ in schedule]
     assert sizes[0] == (repeats // 2 if repeats >= 400 else repeats)
     assert sizes[-1] == 4 * repeats
     assert all(a < b for a, b in pairwise(sizes))
-    assert sum(share for _, share in found) == 1
+    assert sum(share for _, share in schedule) == 1
 
 
 @pytest.mark.parametrize(

@@ -172,8 +172,8 @@ def test_what_is_no_distance_is_refused(wrong: float) -> None:
     ],
 )
 def test_a_curve_is_met_from_both_sides(measured: float, error: float, finding: Finding) -> None:
-    (found,) = compare(claim(curve=_CURVE), Row(point(1.0, measured, error), predicted=1.0))
-    assert found.finding is finding
+    (comparison,) = compare(claim(curve=_CURVE), Row(point(1.0, measured, error), predicted=1.0))
+    assert comparison.finding is finding
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_bounds_are_met_from_one_side(measured: float, above: Finding, below: Fi
     """The upper bound up to 1.1, the lower one to the letter: what is below it cannot be
     private."""
     made = claim(upper=_CURVE, lower=_CURVE)
-    found = compare(made, Row(point(1.0, measured, 0.03), upper=1.0, lower=1.0))
-    assert [c.finding for c in found] == [above, below]
+    comparisons = compare(made, Row(point(1.0, measured, 0.03), upper=1.0, lower=1.0))
+    assert [c.finding for c in comparisons] == [above, below]
 
 
 # --- errors of columns ----------------------------------------------------------------------------

@@ -25,8 +25,8 @@ def _misses(law: Any, size: int, truth: float, interval: Any) -> tuple[int, int]
     rng = np.random.default_rng(7)
     below = above = 0
     for _ in range(RUNS):
-        found = interval(law(rng, size))
-        below, above = below + (found.high < truth), above + (found.low > truth)
+        bounds = interval(law(rng, size))
+        below, above = below + (bounds.high < truth), above + (bounds.low > truth)
     return below, above
 
 
@@ -75,8 +75,8 @@ def test_a_quantile_is_covered_for_every_law(size: int, level: float) -> None:
 
 def test_a_quantile_s_ends_are_order_statistics_of_the_binomial() -> None:
     errors = np.arange(1.0, 101.0)
-    found = order_statistics(errors, 0.5, 0.05)
-    assert (found.low, found.high) == (40.0, 61.0)
+    interval = order_statistics(errors, 0.5, 0.05)
+    assert (interval.low, interval.high) == (40.0, 61.0)
     assert stats.binom.cdf(39, 100, 0.5) <= 0.025 < stats.binom.cdf(40, 100, 0.5)
     assert stats.binom.sf(60, 100, 0.5) <= 0.025 < stats.binom.sf(59, 100, 0.5)
 
@@ -91,8 +91,8 @@ def test_a_single_value_of_a_lattice_is_no_interval() -> None:
     """Measure integers: the quantile can be certain; a slope through certain points is one
     through roundings."""
     errors = np.repeat([3.0, 4.0, 6.0], 1000)
-    found = order_statistics(errors, 0.5, 0.05)
-    assert (found.low, found.value, found.high) == (3.0, 4.0, 6.0)
+    interval = order_statistics(errors, 0.5, 0.05)
+    assert (interval.low, interval.value, interval.high) == (3.0, 4.0, 6.0)
     same = order_statistics(np.full(300, 2.0), 0.5, 0.05)
     assert (same.low, same.value, same.high) == (0.0, 2.0, math.inf)
 
@@ -107,12 +107,12 @@ def test_errors_that_a_few_carry_have_no_interval() -> None:
     """Compute without chance: 999 squares of 1, and one below or above 5% of the sum
     (999 / 19 = 52.6)."""
     errors = np.append(np.ones(999), math.sqrt(52))
-    found = Metric("rms").measure(errors, 1e-9)
-    assert 0 < found.low < found.value < found.high < math.inf
+    interval = Metric("rms").measure(errors, 1e-9)
+    assert 0 < interval.low < interval.value < interval.high < math.inf
     errors[-1] = math.sqrt(53)
-    found = Metric("rms").measure(errors, 1e-9)
-    assert (found.low, found.high) == (0.0, math.inf)
-    assert math.isclose(found.value, math.sqrt(1052 / 1000))
+    interval = Metric("rms").measure(errors, 1e-9)
+    assert (interval.low, interval.high) == (0.0, math.inf)
+    assert math.isclose(interval.value, math.sqrt(1052 / 1000))
 
 
 def test_errors_without_spread_have_no_interval() -> None:

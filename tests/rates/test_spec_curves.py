@@ -40,8 +40,8 @@ def test_the_quantile_s_expected_error_is_the_sum_over_all_cells(
     error = np.maximum(0, np.maximum(below - p * 8, p * 8 - up_to))
     weights = np.exp(-denominator * error / (2 * 1.5 * moves))
     expected = math.sqrt(float((weights * error**2).sum() / weights.sum()))
-    found = private_quantile.expected_error(mechanism.parameters, list(map(Fraction, records)))
-    assert math.isclose(float(found), expected, rel_tol=1e-12)
+    predicted = private_quantile.expected_error(mechanism.parameters, list(map(Fraction, records)))
+    assert math.isclose(float(predicted), expected, rel_tol=1e-12)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -61,8 +61,8 @@ def test_the_histogram_s_expected_error_is_the_noise_s_deviation(
         ends = [math.erf((z - 0.5) / scale / math.sqrt(2)) / 2 for z in range(-400, 402)]
         weights = np.diff(ends)
     expected = math.sqrt(float((values**2 * weights).sum() / weights.sum()))
-    found = float(stability_histogram.expected_error(mechanism.parameters))
-    assert math.isclose(found, expected, rel_tol=1e-9)
+    predicted = float(stability_histogram.expected_error(mechanism.parameters))
+    assert math.isclose(predicted, expected, rel_tol=1e-9)
 
 
 def test_the_robust_mean_s_expected_error_knows_what_outliers_leave_to_agree_on() -> None:

@@ -41,7 +41,7 @@ COLUMNS: dict[str, Any] = {
 def frame() -> pd.DataFrame:
     rng = np.random.default_rng(5)
     n = 600
-    found = pd.DataFrame(
+    data = pd.DataFrame(
         {
             "unused": rng.normal(size=n),
             "pay": rng.gamma(2.0, 900.0, n),
@@ -50,9 +50,9 @@ def frame() -> pd.DataFrame:
             "old": rng.random(n) < 0.3,
         }
     )
-    found.loc[7, "age"] = np.nan
-    found.loc[[3, 599], "pay"] = [np.inf, -5.0]
-    return found
+    data.loc[7, "age"] = np.nan
+    data.loc[[3, 599], "pay"] = [np.inf, -5.0]
+    return data
 
 
 FRAME = frame()

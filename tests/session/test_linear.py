@@ -76,11 +76,11 @@ def test_several_targets_and_groups_come_from_one_release_each() -> None:
 
 def test_moments_answer_many_questions_for_one_price() -> None:
     one = session()
-    found = one.moments(["x", "z", "y"], share="1/3").result
-    assert isinstance(found, MomentMatrixEstimate)
-    assert found.regression(2).value == pytest.approx([1.0, -0.5], abs=0.1)
-    assert found.principal_components(3).variances.sum() == pytest.approx(
-        np.trace(found.covariance), rel=0.1
+    moments = one.moments(["x", "z", "y"], share="1/3").result
+    assert isinstance(moments, MomentMatrixEstimate)
+    assert moments.regression(2).value == pytest.approx([1.0, -0.5], abs=0.1)
+    assert moments.principal_components(3).variances.sum() == pytest.approx(
+        np.trace(moments.covariance), rel=0.1
     )
     assert len(one.log) == 1
 

@@ -42,9 +42,9 @@ def test_a_plan_gets_the_whole_budget_as_it_was_given() -> None:
     one = session(ApproxDP(1, "1e-6"))
     plan = one.plan()
     names = [plan.mean("x"), plan.histogram("g")]
-    found = plan.answer()
-    assert names == ["mean of x", "histogram of g"] == list(found)
-    mean = found["mean of x"]
+    answers = plan.answer()
+    assert names == ["mean of x", "histogram of g"] == list(answers)
+    mean = answers["mean of x"]
     assert type(mean.mechanism) is BoundedMean
     assert mean.mechanism.noise_multiplier == pytest.approx(2, rel=1e-5)
     assert one.left is None
@@ -69,8 +69,8 @@ def test_many_questions_get_gaussian_noise() -> None:
     plan = session(ApproxDP(1, "1e-6")).plan()
     for low in range(15):
         plan.count(where={"x": (low / 5, low / 5 + 1)})
-    found = plan.answer()
-    noise = {answer.mechanism.parameters["noise"] for answer in found.values()}
+    answers = plan.answer()
+    noise = {answer.mechanism.parameters["noise"] for answer in answers.values()}
     assert noise == {"gaussian"}
 
 
@@ -83,14 +83,14 @@ def test_a_median_beside_gaussian_noise_gets_a_range_of_twice_its_mu() -> None:
     for low in range(9):
         plan.count(where={"x": (low / 5, low / 5 + 1)}, share=5)
     plan.median("x")
-    found = plan.answer()
-    mean, median = found["mean of x"], found["median of x"]
+    answers = plan.answer()
+    mean, median = answers["mean of x"], answers["median of x"]
     mu = 1 / mean.mechanism.noise_multiplier
     assert type(mean.mechanism) is ClippedMean
     claimed = median.derivation.conclusion.guarantee
     assert isinstance(claimed, BoundedRange)
     assert float(claimed.epsilon) == pytest.approx(float(2 * mu / 5), rel=1e-9)
-    assert found.derivation.conclusion.guarantee == ApproxDP(1, "1e-6")
+    assert answers.derivation.conclusion.guarantee == ApproxDP(1, "1e-6")
 
 
 def test_questions_that_differ_in_a_parameter_are_two() -> None:
@@ -105,8 +105,8 @@ def test_weights_divide_the_budget() -> None:
     plan = session(PureDP(1)).plan()
     plan.count(share=3)
     plan.sum("x")
-    found = plan.answer()
-    claims = [answer.derivation.conclusion.guarantee for answer in found.values()]
+    answers = plan.answer()
+    claims = [answer.derivation.conclusion.guarantee for answer in answers.values()]
     assert claims == [PureDP("3/4"), PureDP("1/4")]
 
 
@@ -118,9 +118,9 @@ def test_a_later_plan_gets_a_share_in_the_accounts_unit() -> None:
     plan.sum("x")
     with pytest.raises(BudgetExceeded):
         plan.answer()
-    found = plan.answer(share="1/2")
+    answers = plan.answer(share="1/2")
     half = one.account.limit.amount / 2
-    assert half * (1 - 10**-9) <= found.spend.cost.amount <= half
+    assert half * (1 - 10**-9) <= answers.spend.cost.amount <= half
     assert len(one.log) == 2
     assert one.derivation.conclusion.guarantee == ApproxDP(1, "1e-6")
 

@@ -229,12 +229,12 @@ def test_half_of_a_guarantee_is_half_of_it(whole: Any) -> None:
 
 def test_groups_cost_once_under_add_remove_and_hold_all_declared_values() -> None:
     one = session()
-    found = one.mean("age", by="region", share="1/3")
-    assert isinstance(found, GroupedAnswer)
-    assert list(found) == ["north", "south", "east"]
-    assert found["north"].mechanism.claim.guarantee == found.derivation.conclusion.guarantee
+    means = one.mean("age", by="region", share="1/3")
+    assert isinstance(means, GroupedAnswer)
+    assert list(means) == ["north", "south", "east"]
+    assert means["north"].mechanism.claim.guarantee == means.derivation.conclusion.guarantee
     assert len(one.log) == 1
-    assert found["east"].abstained is not None or found["east"].value >= 0
+    assert means["east"].abstained is not None or means["east"].value >= 0
     both = one.histogram("smoker", by="region", share="1/3")
     truth = rows()
     for group in ("north", "south"):
@@ -247,7 +247,7 @@ def test_groups_cost_once_under_add_remove_and_hold_all_declared_values() -> Non
     with pytest.raises(TypeError, match="ask with by="):
         both["north"]["south"]
     with pytest.raises(KeyError, match="'west' is none of 'north', 'south', 'east'"):
-        found["west"]
+        means["west"]
 
 
 def test_bins_are_disjoint_and_hold_everybody() -> None:
@@ -256,11 +256,11 @@ def test_bins_are_disjoint_and_hold_everybody() -> None:
     asked: list[tuple[str, Any]] = [("bmi", 7), ("bmi", [15, 20.5, 26, 45])]
     asked += [("age", [0, 1, 2, 30, 120]), ("age", 7), ("age", 100)]
     for column, bins in asked:
-        found = one.histogram(column, bins, share="1/9")
-        assert sum(found.value.values()) == N
-        edges = [name[0] for name in found.value] + [[*found.value][-1][1]]
+        histogram = one.histogram(column, bins, share="1/9")
+        assert sum(histogram.value.values()) == N
+        edges = [name[0] for name in histogram.value] + [[*histogram.value][-1][1]]
         expected = np.histogram(np.clip(truth[column], edges[0], edges[-1]), edges)[0]
-        assert list(found.value.values()) == expected.tolist()
+        assert list(histogram.value.values()) == expected.tolist()
     assert sum(one.histogram("region", share="1/9").value.values()) == N
     public = session(PureDP(10**6), REPLACE, accounting="epsilon")
     assert list(public.histogram("bmi", 1, share="1/9").value.values()) == [N]
@@ -287,9 +287,9 @@ def test_counts_of_groups_and_of_two_columns_are_one_release(adjacency: Adjacenc
             )[0]
             for r in ("north", "south", "east")
         ]
-        found = both[smokes].value
-        assert [*found.values()] == np.array(expected).T.ravel().tolist()
-        assert list(found)[:2] == [((15.0, 25.0), "north"), ((15.0, 25.0), "south")]
+        counts = both[smokes].value
+        assert [*counts.values()] == np.array(expected).T.ravel().tolist()
+        assert list(counts)[:2] == [((15.0, 25.0), "north"), ((15.0, 25.0), "south")]
     named = one.histogram(["bmi", "region"], {"bmi": [15, 30, 45]}, share="1/9").result
     assert named.range((15, 45), "north").value == (truth["region"] == "north").sum()
     assert json.loads(json.dumps(named.to_dict()))["counts"][0][0] == [[15.0, 30.0], "north"]
@@ -414,9 +414,9 @@ def test_an_abstained_answer_is_hard_to_forget() -> None:
 
 
 def test_quantiles_come_in_order_and_are_what_was_released() -> None:
-    found = session(PureDP("1/50")).quantile("age", ["9/10", "1/10"], share=1).result
-    assert isinstance(found, Quantiles)
-    assert list(found.value) == sorted(found.released)
+    quantiles = session(PureDP("1/50")).quantile("age", ["9/10", "1/10"], share=1).result
+    assert isinstance(quantiles, Quantiles)
+    assert list(quantiles.value) == sorted(quantiles.released)
     for seed in range(20):  # sorting is never farther from what is in order, at its worst place
         released = np.random.default_rng(seed).normal([1, 2, 3], 2)
         worst = np.abs(np.sort(released) - [1, 2, 3]).max()
@@ -450,9 +450,9 @@ def test_few_uneven_quantiles_are_found_one_by_one_under_replace(budget: Any) ->
         ]
         nearer = together.expected_error(N) < float(np.mean(np.square(errors)) ** 0.5)
         assert nearer is not (adjacency is REPLACE and at is uneven)
-        found = session(budget, adjacency).quantile("bmi", at, share=1)
-        assert isinstance(found.mechanism, PrivateQuantiles) is nearer
-        assert found.value == tuple(sorted(found.value))
+        quantiles = session(budget, adjacency).quantile("bmi", at, share=1)
+        assert isinstance(quantiles.mechanism, PrivateQuantiles) is nearer
+        assert quantiles.value == tuple(sorted(quantiles.value))
 
 
 def test_a_deviation_is_the_root_of_a_variance_and_its_interval() -> None:
@@ -470,11 +470,11 @@ def test_a_deviation_is_the_root_of_a_variance_and_its_interval() -> None:
 
 def test_the_interval_of_a_variance_under_laplace_noise_is_no_narrower_than_a_normal_laws() -> None:
     """Half of a normal law is within .67 deviations of it, and half of a Laplace law within .49."""
-    found = session(PureDP(8)).variance("bmi", share=1)
-    assert found.result.moments.noise == "laplace"
+    variance = session(PureDP(8)).variance("bmi", share=1)
+    assert variance.result.moments.noise == "laplace"
     for level, times in ((0.5, 0.6745), (0.95, 2.1183)):
-        low, high = found.interval(level)
-        assert high - low == pytest.approx(2 * times * found.standard_deviation, rel=1e-3)
+        low, high = variance.interval(level)
+        assert high - low == pytest.approx(2 * times * variance.standard_deviation, rel=1e-3)
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -492,8 +492,8 @@ def test_ranges_of_three_columns_have_an_answer(adjacency: Adjacency) -> None:
     many = Session(wide, budget=ApproxDP(2, "1e-6"), adjacency=adjacency, bits=SeededBits(1))
     assert many.histogram([*names], 2, ranges=True, share=1).result.counts.strategy == "tree"
     three = many_columns(bmi, adjacency).histogram(["x0", "x1", "x2"], 8, ranges=True, share="1/9")
-    found = three.result.range((15, 45), (15, 45), (15, 45))
-    assert abs(found.value - N) < 6 * found.standard_deviation < 6 * 200
+    estimate = three.result.range((15, 45), (15, 45), (15, 45))
+    assert abs(estimate.value - N) < 6 * estimate.standard_deviation < 6 * 200
 
 
 def many_columns(values: Any, adjacency: Adjacency) -> Session:
@@ -505,24 +505,24 @@ def many_columns(values: Any, adjacency: Adjacency) -> Session:
 def test_a_variance_below_zero_has_a_deviation_of_zero_and_an_interval() -> None:
     sums = np.array([[100.0, 50.0], [50.0, 20.0]])
     released = MomentMatrixEstimate(sums, np.full((2, 2), 3.0), np.zeros(1), np.array([2.0]))
-    found = Deviation(Moments(released))
+    deviation = Deviation(Moments(released))
     assert sums[1, 1] / 100 - (sums[0, 1] / 100) ** 2 < 0
-    assert (found.value, found.standard_deviation, found.interval()[0]) == (0.0, math.inf, 0.0)
-    assert 0 < found.interval()[1] == math.sqrt(found.moments.interval()[1]) < math.inf
-    assert found.to_dict()["result"] == "Deviation"
+    assert (deviation.value, deviation.standard_deviation, deviation.interval()[0]) == (0.0, math.inf, 0.0)
+    assert 0 < deviation.interval()[1] == math.sqrt(deviation.moments.interval()[1]) < math.inf
+    assert deviation.to_dict()["result"] == "Deviation"
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_most_frequent_values_are_those_of_the_histogram(adjacency: Adjacency) -> None:
     counts = session(PureDP(2), adjacency).histogram("region", share=1).result
-    found = session(PureDP(2), adjacency).top("region", 2, share=1)
-    assert isinstance(found.result, Top)
-    assert list(found.value.items()) == sorted(counts.value.items(), key=lambda one: -one[1])[:2]
-    low, high = found.interval(0.9)
+    top = session(PureDP(2), adjacency).top("region", 2, share=1)
+    assert isinstance(top.result, Top)
+    assert list(top.value.items()) == sorted(counts.value.items(), key=lambda one: -one[1])[:2]
+    low, high = top.interval(0.9)
     wide = counts.interval(0.9, simultaneous=True)
-    assert all((low[name], high[name]) == (wide[0][name], wide[1][name]) for name in found.value)
-    assert found.result.to_dict()["k"] == 2
-    assert str(found).startswith(f"top of region, k = 2: {next(iter(found.value))}: ")
+    assert all((low[name], high[name]) == (wide[0][name], wide[1][name]) for name in top.value)
+    assert top.result.to_dict()["k"] == 2
+    assert str(top).startswith(f"top of region, k = 2: {next(iter(top.value))}: ")
 
 
 def test_values_are_surely_among_the_top_where_their_intervals_say_so() -> None:
@@ -535,22 +535,22 @@ def test_values_are_surely_among_the_top_where_their_intervals_say_so() -> None:
 
 
 def test_histograms_are_made_consistent() -> None:
-    found = session(PureDP("1/3")).histogram("bmi", 9, share=1).result
-    assert isinstance(found, Histogram)
-    assert min(found.value.values()) < 0  # of this seed: some bins are empty
-    assert found.nonnegative() == {k: max(0, v) for k, v in found.value.items()}
-    fitted = found.consistent(N)
+    histogram = session(PureDP("1/3")).histogram("bmi", 9, share=1).result
+    assert isinstance(histogram, Histogram)
+    assert min(histogram.value.values()) < 0  # of this seed: some bins are empty
+    assert histogram.nonnegative() == {k: max(0, v) for k, v in histogram.value.items()}
+    fitted = histogram.consistent(N)
     assert sum(fitted.values()) == pytest.approx(N)
     assert min(fitted.values()) >= 0
     truth = np.histogram(rows()["bmi"], 9, (15, 45))[0]
-    raw, near = (np.array([*d.values()], float) for d in (found.value, fitted))
+    raw, near = (np.array([*d.values()], float) for d in (histogram.value, fitted))
     assert np.linalg.norm(near - truth) <= np.linalg.norm(raw - truth)
-    assert set(found.consistent(0).values()) == {0.0}
+    assert set(histogram.consistent(0).values()) == {0.0}
     for bad in (-1, float("nan"), "400"):
         with pytest.raises(ValueError, match="give a released or public number"):
-            found.consistent(bad)  # type: ignore[arg-type]
-    low, high = found.interval(0.9, simultaneous=True)
-    alone = found.interval(0.9)
+            histogram.consistent(bad)  # type: ignore[arg-type]
+    low, high = histogram.interval(0.9, simultaneous=True)
+    alone = histogram.interval(0.9)
     assert all(low[k] <= alone[0][k] <= alone[1][k] <= high[k] for k in low)
     assert all(low[k] <= t <= high[k] for k, t in zip(low, truth, strict=True))
 
@@ -561,9 +561,9 @@ def test_pictures_show_what_was_released() -> None:
     from matplotlib import pyplot
 
     one = session()
-    found = one.histogram("region", share="1/9")
-    axes = found.plot()
-    assert [bar.get_height() for bar in axes.patches] == list(found.value.values())
+    histogram = one.histogram("region", share="1/9")
+    axes = histogram.plot()
+    assert [bar.get_height() for bar in axes.patches] == list(histogram.value.values())
     assert [label.get_text() for label in axes.get_xticklabels()] == ["north", "south", "east"]
     mean = one.mean("bmi", share="1/9")
     drawn = mean.plot().lines[0].get_ydata()
@@ -608,8 +608,8 @@ def test_a_level_and_a_share_may_be_given_as_they_are_written() -> None:
     )
     listed: list[Any] = [[0.1, 0.5, 0.9], np.array([0.1, 0.5, 0.9]), (Fraction(1, 10), "1/2", 0.9)]
     for levels in listed:
-        found = session().quantiles("bmi", levels, **ask)
-        assert found.value == session().quantiles("bmi", ["1/10", ".5", ".9"], **ask).value
+        quantiles = session().quantiles("bmi", levels, **ask)
+        assert quantiles.value == session().quantiles("bmi", ["1/10", ".5", ".9"], **ask).value
     with pytest.raises(ValueError, match="write a simpler fraction"):
         session().quantile("bmi", 1 / 3, **ask)
     with pytest.raises(ValueError, match="give a finite number"):

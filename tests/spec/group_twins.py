@@ -79,10 +79,10 @@ TWINS: dict[str, dict[str, Any]] = {
 
 def _by_position(right: Any, records: Sequence[Any], by: Any) -> Any:
     """Group the first two records, then the next two."""
-    found: Any = [[] for _ in range(by.groups)]
+    grouped: Any = [[] for _ in range(by.groups)]
     for i, record in enumerate(records):
-        found[i // 2 % by.groups].append(record)
-    return found
+        grouped[i // 2 % by.groups].append(record)
+    return grouped
 
 
 def _by_arrival(right: Any, records: Sequence[Any]) -> Any:

@@ -51,14 +51,14 @@ class _Recorder:
 
 def fails_for(name: str) -> list[str]:
     """List what makes the obligation fail, in the order of the tests."""
-    found = [f"it says: {twin}" for twin in tests._TWINS.get(name, {})]
+    reasons = [f"it says: {twin}" for twin in tests._TWINS.get(name, {})]
     for plant in tests._FAULTS.get(name, []):
         recorder = _Recorder()
         plant(cast(pytest.MonkeyPatch, recorder))
-        found.append("wrong: " + ", ".join(f"`{part}`" for part in recorder.replaced))
+        reasons.append("wrong: " + ", ".join(f"`{part}`" for part in recorder.replaced))
     if name in ELSEWHERE:
-        found += [f"`{test}`" for test in _tests_that_call(name.partition(":")[2])]
-    return list(dict.fromkeys(found))
+        reasons += [f"`{test}`" for test in _tests_that_call(name.partition(":")[2])]
+    return list(dict.fromkeys(reasons))
 
 
 def _tests_that_call(obligation: str) -> list[str]:

@@ -18,32 +18,32 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def _as_on_the_slide(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> Any:
     """I <= A S A to the letter, but for what sampling takes."""
-    found = sandwich(kappa, eta, nu, theta, divisor)
-    return found and ((1 - eta) / (1 + eta), found[1])
+    bounds = sandwich(kappa, eta, nu, theta, divisor)
+    return bounds and ((1 - eta) / (1 + eta), bounds[1])
 
 
 def _three_quarters(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> Any:
     """A S A <= 3 / 4 kappa I, whatever noise and sampling are."""
-    found = sandwich(kappa, eta, nu, theta, divisor)
-    return found and (found[0], Fraction(3, 4))
+    bounds = sandwich(kappa, eta, nu, theta, divisor)
+    return bounds and (bounds[0], Fraction(3, 4))
 
 
 def _no_noise(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> Any:
     """The threshold is met to the letter."""
-    found = sandwich(kappa, eta, nu, theta, divisor)
-    return found and (found[0], max((1 + eta) / divisor**2, theta) / (1 - eta))
+    bounds = sandwich(kappa, eta, nu, theta, divisor)
+    return bounds and (bounds[0], max((1 + eta) / divisor**2, theta) / (1 - eta))
 
 
 def _no_sampling(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> Any:
     """Compute as if second moments were the covariance."""
-    found = sandwich(kappa, eta, nu, theta, divisor)
-    return found and (found[0] * (1 + eta) / (1 - eta), found[1])
+    bounds = sandwich(kappa, eta, nu, theta, divisor)
+    return bounds and (bounds[0] * (1 + eta) / (1 - eta), bounds[1])
 
 
 def _far_off(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> Any:
     """An upper end that nothing comes near."""
-    found = sandwich(kappa, eta, nu, theta, divisor)
-    return found and (found[0], 2 * found[1])
+    bounds = sandwich(kappa, eta, nu, theta, divisor)
+    return bounds and (bounds[0], 2 * bounds[1])
 
 
 def _no_slack(outcomes: Any, public: Public) -> State:

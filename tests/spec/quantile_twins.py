@@ -17,11 +17,11 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def _in_order(cells: Any, parts: int) -> tuple[int, ...]:
     """The records of a cell spread evenly, so that one more moves the others."""
-    found = []
+    positions = []
     for cell in sorted({*cells}):
         count = list(cells).count(cell)
-        found += [cell * parts + k * parts // count for k in range(count)]
-    return tuple(found)
+        positions += [cell * parts + k * parts // count for k in range(count)]
+    return tuple(positions)
 
 
 TWINS: dict[str, dict[str, Any]] = {

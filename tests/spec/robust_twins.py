@@ -17,10 +17,10 @@ def _clamped(rows: robust_filters.Rows) -> robust_filters.Row:
 
 def _at_records(rows: robust_filters.Rows) -> Any:
     """Look at records alone: at nothing between two of them, and nothing farther out."""
-    n, found = len(rows), mp.mpf(0)
+    n, largest = len(rows), mp.mpf(0)
     for t, *counts in goodness._levels(rows):
-        found = max(found, *(abs(mp.mpf(k) / n - mp.ncdf(-t)) * t**2 for k in counts))
-    return found
+        largest = max(largest, *(abs(mp.mpf(k) / n - mp.ncdf(-t)) * t**2 for k in counts))
+    return largest
 
 
 TWINS: dict[str, dict[str, Any]] = {

@@ -28,8 +28,8 @@ def _pads_behind(kept: tuple[Any, ...], size: int, pad: Any) -> Orders:
 
 def _often_shuffled(listed: tuple[Any, ...]) -> Orders:
     """Leave the list as it is one time out of four."""
-    found = {one: mass * 3 / 4 for one, mass in truncation.in_every_order(listed).items()}
-    return found | {listed: found[listed] + Fraction(1, 4)}
+    orders = {one: mass * 3 / 4 for one, mass in truncation.in_every_order(listed).items()}
+    return orders | {listed: orders[listed] + Fraction(1, 4)}
 
 
 class LogisticFamily:

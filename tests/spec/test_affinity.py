@@ -29,8 +29,8 @@ def test_affinity_is_the_sum_of_roots_and_bounds_every_test() -> None:
     for g, pairs in product(map(mp.mpf, ("0.01", "0.3", "0.9")), (1, 2, 25)):
         both = 2 * mp.sqrt((1 + g) * (1 - g)) / (2 * pairs)
         own = both + mp.mpf(pairs - 1) / pairs
-        found = discrete_laws._affinity(g, pairs)
-        assert abs(found - own) < mp.mpf("1e-12")
+        affinity = discrete_laws._affinity(g, pairs)
+        assert abs(affinity - own) < mp.mpf("1e-12")
     for g, n in product(map(mp.mpf, ("0.01", "0.3", "0.9")), (1, 2, 7)):
         most = mp.sqrt(1 - discrete_laws._affinity(g, 1) ** (2 * n))
         exact = _told_apart(g, n)

@@ -144,7 +144,7 @@ def _divergences(m: Floats, other: Floats) -> float:
 def _channels() -> list[tuple[Floats, float]]:
     """Return random channels Q[x, y] with the epsilon they have; some are nearly one-sided or
     symmetric."""
-    rng, found = np.random.default_rng(_SEED), list[tuple[Floats, float]]()
+    rng, channels = np.random.default_rng(_SEED), list[tuple[Floats, float]]()
     for _ in range(2000):
         inputs, outputs = rng.integers(2, 5), rng.integers(2, 6)
         spread = rng.choice([0.01, 0.3, 1.0, 3.0])
@@ -152,11 +152,11 @@ def _channels() -> list[tuple[Floats, float]]:
         tilt = np.exp(spread * rng.uniform(-1, 1, (inputs, outputs)))
         channel = np.maximum(weights, 1e-6) * tilt
         channel /= channel.sum(axis=1, keepdims=True)
-        found.append((channel, float(np.log(channel.max(axis=0) / channel.min(axis=0)).max())))
+        channels.append((channel, float(np.log(channel.max(axis=0) / channel.min(axis=0)).max())))
     for epsilon in (0.01, 0.1, 1.0):
         keep = 1 / (1 + math.exp(-epsilon))
-        found.append((np.array([[keep, 1 - keep], [1 - keep, keep]]), epsilon))
-    return found
+        channels.append((np.array([[keep, 1 - keep], [1 - keep, keep]]), epsilon))
+    return channels
 
 
 def _inequality_holds(limit: Callable[[float, float], float]) -> bool:
@@ -297,8 +297,8 @@ def _success(noise_multiplier: Fraction, n: int) -> float:
     hits = 0
     for place in _PLACES:
         batch = mechanism.law([place] * n).sample(SeededBits(_SEED, n), _DRAWS)
-        found = (mechanism.estimate(batch[i]) for i in range(_DRAWS))
-        hits += sum(not isinstance(m, Abstained) and abs(m.value - place) < 1 / 16 for m in found)
+        estimates = (mechanism.estimate(batch[i]) for i in range(_DRAWS))
+        hits += sum(not isinstance(m, Abstained) and abs(m.value - place) < 1 / 16 for m in estimates)
     return hits / (_DRAWS * len(_PLACES))
 
 

@@ -102,8 +102,8 @@ def test_a_point_of_another_claim_is_taken_from_the_witness_and_this_is_said() -
 
 
 def test_another_adjacency_is_said_not_to_be_checked(joint: dict[str, Any]) -> None:
-    found = check(sealed({**joint, "claim": {**joint["claim"], "adjacency": "?"}}))
-    assert found[0].startswith("NOT CHECKED: whether ")
+    messages = check(sealed({**joint, "claim": {**joint["claim"], "adjacency": "?"}}))
+    assert messages[0].startswith("NOT CHECKED: whether ")
 
 
 def test_bets(bets: dict[str, Any]) -> None:

@@ -47,10 +47,10 @@ def _mirrored(moves: graphs.Moves) -> graphs.Moves:
 def test_the_largest_moves_and_ratios_on_small_graphs(
     n: int, distance: str, removed: str, added: str
 ) -> None:
-    found = _all_moves(n)
-    assert len(found) == 2 ** (n * (n - 1) // 2)
-    assert max(map(graphs.distance, found)) == Fraction(distance) <= 2 - Fraction(1, n)
-    for sides, ratio in ((found, removed), (map(_mirrored, found), added)):
+    move_sets = _all_moves(n)
+    assert len(move_sets) == 2 ** (n * (n - 1) // 2)
+    assert max(map(graphs.distance, move_sets)) == Fraction(distance) <= 2 - Fraction(1, n)
+    for sides, ratio in ((move_sets, removed), (map(_mirrored, move_sets), added)):
         assert max(graphs.worst_ratio(moves, Fraction(2)) for moves in sides) == Fraction(ratio)
     assert Fraction(ratio) < Fraction("7.389")  # e^(2 a), a = 1
 
@@ -77,9 +77,9 @@ def test_a_lonely_record_next_to_a_clique_of_two_thousand(
     n = 2000
     chance = filters.basic_probability(n - 1, n)
     moves = [(mp.mpf(chance.numerator) / chance.denominator, mp.mpf(1))] * (n - 1)
-    found = [mp.log(graphs.growth(m, number)) for m in (moves, [(q, p) for p, q in moves])]
-    assert [float(x) for x in found] == pytest.approx([float(removed), float(added)], abs=6e-6)
-    assert found[0] <= 2 * (number - 1)
+    log_growths = [mp.log(graphs.growth(m, number)) for m in (moves, [(q, p) for p, q in moves])]
+    assert [float(x) for x in log_growths] == pytest.approx([float(removed), float(added)], abs=6e-6)
+    assert log_growths[0] <= 2 * (number - 1)
 
 
 def _clipped(z: Fraction, width: Fraction) -> Fraction:
@@ -123,10 +123,10 @@ def test_wrong_filters_are_caught_by_moves_and_friendliness_together(name: str) 
     rule, numbers = _MUTANTS[name]
     caught = False
     for n, (distance, ratio, unfriendly) in numbers.items():
-        found = _all_moves(n, rule)
-        largest = max(map(graphs.distance, found))
+        move_sets = _all_moves(n, rule)
+        largest = max(map(graphs.distance, move_sets))
         assert largest == Fraction(distance)
-        assert max(float(graphs.growth(moves, Fraction(2))) for moves in found) == pytest.approx(
+        assert max(float(graphs.growth(moves, Fraction(2))) for moves in move_sets) == pytest.approx(
             ratio, abs=6e-3
         )
         assert basic_filter.unfriendly_unions(ADD_REMOVE, n, rule)[0] == unfriendly
@@ -180,11 +180,11 @@ def test_no_friendly_mechanism_does_worse_than_the_lift_s_product(
 
 def test_records_need_no_graph() -> None:
     records = (0, 1, 1, 2, 9)
-    found = filters.basic_probabilities(records, lambda x, y: abs(x - y) <= 1)
+    probabilities = filters.basic_probabilities(records, lambda x, y: abs(x - y) <= 1)
     fifth = Fraction(1, 5)
     assert filters.degrees(records, lambda x, y: abs(x - y) <= 1) == (3, 4, 4, 3, 1)
-    assert list(found) == [fifth, 3 * fifth, 3 * fifth, fifth, 0 * fifth]
-    kept = dict(filters.kept_sets(found))
+    assert list(probabilities) == [fifth, 3 * fifth, 3 * fifth, fifth, 0 * fifth]
+    kept = dict(filters.kept_sets(probabilities))
     assert len(kept) == 2**4
     assert kept[1, 2] == (4 * 3 * 3 * 4) * fifth**4
     assert basic_filter.law(records, lambda x, y: abs(x - y) <= 1) == kept
@@ -197,9 +197,9 @@ def test_shifts_and_tails_are_those_of_rounded_normal_noise(scale: Fraction) -> 
         quantile = float(scale) * norm.isf(float(rare))
         assert filters.least_shift(rare, scale) == int(np.ceil(quantile))
     for margin, threshold in product((-3, 0, 4), (1, 5)):
-        found = float(filters.gaussian_probability(margin, scale, threshold))
+        probability = float(filters.gaussian_probability(margin, scale, threshold))
         expected = norm.sf((threshold - margin + 0.5) / float(scale))
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert probability == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -229,7 +229,7 @@ def test_stand_ins_and_other_weights_are_followed() -> None:
             return {-1: Fraction(1, 4), 0: Fraction(1, 2), 1: Fraction(1, 4)}.get(z, Fraction(0))
 
     records = (0, 1, 1, 2, 9)  # scores for (2, 5): 0, 5, 5, 0, -10
-    found = filters.gaussian_probabilities(
+    probabilities = filters.gaussian_probabilities(
         records,
         lambda x, y: abs(x - y) <= 1,
         scale=Fraction(1),
@@ -237,7 +237,7 @@ def test_stand_ins_and_other_weights_are_followed() -> None:
         weights=(2, 5),
         e=Formal(),
     )
-    assert list(found) == [Fraction(3, 4), 1, 1, Fraction(3, 4), 0]
+    assert list(probabilities) == [Fraction(3, 4), 1, 1, Fraction(3, 4), 0]
 
 
 # --- the Gaussian filter: planted faults --------------------------------------------------------
@@ -306,7 +306,7 @@ def test_what_is_seen_has_the_hockey_stick_of_its_densities(epsilon: float) -> N
     half = Fraction(1, 2)
     left, right = ((Fraction(0), 1), (half, 5)), ((half, 5), (Fraction(1), 1))
     p, q = filtered_means.laws(release, left, right)
-    found = filtered_means.hockey_stick(p, q, epsilon)
+    delta = filtered_means.hockey_stick(p, q, epsilon)
     scale = filters.noise_scale(REPLACE, 6, release.mu_filter)
     least = filters.threshold(REPLACE, 6, scale, release.rare)
     chances = [float(filters.gaussian_probability(6, scale, least))] * 6
@@ -319,7 +319,7 @@ def test_what_is_seen_has_the_hockey_stick_of_its_densities(epsilon: float) -> N
         gaps = np.maximum(sides[0] - np.exp(epsilon) * sides[1], 0)
         true += float(gaps.sum() * (y[1] - y[0]))
     assert true > 1e-3
-    assert 0.96 * true <= found <= true * (1 + 1e-5)
+    assert 0.96 * true <= delta <= true * (1 + 1e-5)
     for law in (p, q):
         assert sum(law.values()) == pytest.approx(1, abs=1e-12)
 

@@ -91,12 +91,12 @@ def test_a_public_number_that_differs_is_noticed() -> None:
 def test_the_probability_of_abstaining_is_that_of_the_rounded_noise(weight: int | None) -> None:
     ratio = joint.Ratio(Fraction(3, 2) * 2**20, 2**20, 1, weight)
     for n, at_least in ((0, 1), (3, 1), (5, 5), (40, 20)):
-        found = float(joint.abstains(ratio, n, at_least))
+        probability = float(joint.abstains(ratio, n, at_least))
         if weight is None:
-            assert found == float(n < at_least)
+            assert probability == float(n < at_least)
         else:
             deviation = float(ratio.count_scale)
-            assert found == pytest.approx(norm.cdf((at_least - n) / deviation), abs=1e-9)
+            assert probability == pytest.approx(norm.cdf((at_least - n) / deviation), abs=1e-9)
 
 
 # --- the lower bound ----------------------------------------------------------------------------

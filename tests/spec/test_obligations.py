@@ -36,13 +36,13 @@ Obligation = Callable[..., int]
 
 
 def _every_obligation() -> dict[str, Obligation]:
-    found: dict[str, Obligation] = {}
+    obligations: dict[str, Obligation] = {}
     for module_info in pkgutil.walk_packages(spec.__path__, "spec."):
         module = importlib.import_module(module_info.name)
         for name, item in vars(module).items():
             if name.startswith("obligation_") and item.__module__ == module.__name__:
-                found[f"{module.__name__.removeprefix('spec.')}:{name}"] = item
-    return found
+                obligations[f"{module.__name__.removeprefix('spec.')}:{name}"] = item
+    return obligations
 
 
 _OBLIGATIONS = _every_obligation()
@@ -146,8 +146,8 @@ def _remembered(right: Callable[..., Any]) -> Callable[..., Any]:
     def once(*given: Any) -> Any:
         key = (mp.mp.prec, *given)
         if key not in answers:
-            found = right(*given)
-            answers[key] = tuple(found) if isinstance(found, Iterator) else found
+            answer = right(*given)
+            answers[key] = tuple(answer) if isinstance(answer, Iterator) else answer
         return answers[key]
 
     return once

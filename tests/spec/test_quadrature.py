@@ -18,10 +18,10 @@ def test_polynomials_and_normal_laws() -> None:
 
 
 def test_weights_add_up_to_lengths() -> None:
-    found = nodes([0, 1, 5])
-    assert len(found) == 2 * 24
-    assert abs(mp.fsum(weight for _, weight in found) - 5) < TINY
-    assert all(0 < x < 5 for x, _ in found)
+    rule = nodes([0, 1, 5])
+    assert len(rule) == 2 * 24
+    assert abs(mp.fsum(weight for _, weight in rule) - 5) < TINY
+    assert all(0 < x < 5 for x, _ in rule)
 
 
 def test_a_kink_belongs_between_pieces() -> None:

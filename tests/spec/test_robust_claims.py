@@ -99,8 +99,8 @@ def _quantiles(n: int) -> list[tuple[Any]]:
     ],
 )
 def test_each_condition_of_goodness_can_break(change: Any, broken: set[int]) -> None:
-    found = goodness.broken(change(_quantiles(200)), TENTH, Fraction(1, 200), Fraction(1))
-    assert found == broken
+    conditions = goodness.broken(change(_quantiles(200)), TENTH, Fraction(1, 200), Fraction(1))
+    assert conditions == broken
 
 
 def test_goodness_is_about_any_center() -> None:
@@ -156,9 +156,9 @@ def test_the_exhibits_filters_are_the_specs(own: Any, stated: Any, drawn: Any, s
     """Two programs, one in float64; three columns."""
     rows = drawn(np.random.default_rng(seed))
     for gamma in (Fraction(1, 5), Fraction(1, 20)):
-        found = own(rows, float(gamma), 1 / 40)
+        center = own(rows, float(gamma), 1 / 40)
         exact = [float(x) for x in stated(rows.tolist(), gamma, Fraction(1, 40))]
-        assert found == pytest.approx(exact)
+        assert center == pytest.approx(exact)
 
 
 def test_the_filters_filter() -> None:

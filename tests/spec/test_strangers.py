@@ -26,8 +26,8 @@ def _holds(longest: Any) -> bool:
     """Check that no record is farther but for beta, and that some are where lengths are 0.6 of
     that."""
     given = list(product((8, 40, 10**6), (1, 10, 300), map(Fraction, ("1/20", "1/10000"))))
-    found = [longest((1,) * d, n, beta) for n, d, beta in given]
-    pairs = list(zip(found, given, strict=True))
+    lengths = [longest((1,) * d, n, beta) for n, d, beta in given]
+    pairs = list(zip(lengths, given, strict=True))
     return all(_beyond(own, n, d) <= real(beta) for own, (n, d, beta) in pairs) and all(
         _beyond(mp.mpf("0.6") * own, n, d) > real(beta) for own, (n, d, beta) in pairs
     )

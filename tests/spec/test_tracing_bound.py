@@ -37,9 +37,9 @@ def test_known_values() -> None:
     roots = [math.sqrt(top_mass(d, MILLIONTH)) for d in (400, 1000)]
     assert [round(root, 4) for root in roots] == [0.0236, 0.0352]
     assert round(float(leak(Fraction(1), MILLIONTH, 1000)), 4) == 0.8129
-    found = float(least_error(variances=HARMONIC, n=10**4, **ONE))
+    error = float(least_error(variances=HARMONIC, n=10**4, **ONE))
     roots_sum = sum(1 / i for i in range(1, 1001))
-    assert found == pytest.approx(roots_sum / 10**4 / 0.812892, rel=1e-6)
+    assert error == pytest.approx(roots_sum / 10**4 / 0.812892, rel=1e-6)
     assert float(sampling_error(HARMONIC, 10**4)) == pytest.approx(0.0128216, rel=1e-5)
 
 

@@ -87,11 +87,11 @@ def _by_linear_programming(sides: Sides) -> float:
     apart = np.zeros((len(friends), vertices))
     for row, (i, j) in zip(apart, friends, strict=True):
         row[i], row[j] = 1, -1
-    found = linprog(
+    optimum = linprog(
         -masses, apart, np.ones(len(friends)), bounds=[(0, 0)] + [(-9, 9)] * (vertices - 1)
     )
-    assert found.fun is not None
-    return -float(found.fun)
+    assert optimum.fun is not None
+    return -float(optimum.fun)
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -163,9 +163,9 @@ def _climb(
         best, share = start, _share(start, own)
         for _ in range(steps):
             other = _changed(best, rng)
-            found = _share(other, own)
-            if found >= share:
-                best, share = other, found
+            other_share = _share(other, own)
+            if other_share >= share:
+                best, share = other, other_share
         yield share
 
 
@@ -177,8 +177,8 @@ def test_climbing_comes_near_the_claim_and_never_beyond(
     adjacency: Adjacency, n: int, share: str
 ) -> None:
     """Exact ratios, a fixed seed."""
-    found = list(_climb(adjacency, n, 250 if adjacency is ADD_REMOVE else 100))
-    assert Fraction(share) <= max(found) <= 1
+    shares = list(_climb(adjacency, n, 250 if adjacency is ADD_REMOVE else 100))
+    assert Fraction(share) <= max(shares) <= 1
 
 
 # --- planted faults -----------------------------------------------------------------------------

@@ -24,8 +24,8 @@ def _less(part: str, share: Fraction) -> Callable[[Release], Fraction]:
 
 def _one_way(given: Parts) -> tuple[Fraction, ...]:
     """Masses that forget what m' moves."""
-    found = [m * (given.p.get(i, 0) - given.d.get(i, 0)) for i, m in enumerate(given.sizes)]
-    return (*(Fraction(x) for x in found[:-1]), given.own)
+    terms = [m * (given.p.get(i, 0) - given.d.get(i, 0)) for i, m in enumerate(given.sizes)]
+    return (*(Fraction(x) for x in terms[:-1]), given.own)
 
 
 def _reach(add_remove: str, replace: str) -> Callable[[Adjacency, Fraction], Fraction]:

@@ -40,11 +40,11 @@ def counted(guarantee: Guarantee, pair: NeighboringPair, point: Point = (1.0, 0.
     """8000 against 1500 hits of 16000, an epsilon of 1.58 or so at delta = 0, as a result."""
     counts = Counted(8000, 16_000, 1500, 16_000)
     where = (pair.name, "left over right", "number 0 >= 1")
-    found = certify(where, counts, Aim(point, 40), 7.5e-7, guarantee)
-    assert found.refuted
+    certificate = certify(where, counts, Aim(point, 40), 7.5e-7, guarantee)
+    assert certificate.refuted
     adjacency: Any = pair.adjacency
     return AuditResult(
-        Verdict.VIOLATED, guarantee, adjacency, (found,), (), 1e-6, 20_000, 7, 40_000, (), (pair,)
+        Verdict.VIOLATED, guarantee, adjacency, (certificate,), (), 1e-6, 20_000, 7, 40_000, (), (pair,)
     )
 
 

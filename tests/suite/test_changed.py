@@ -79,9 +79,9 @@ def test_a_file_that_git_does_not_know_and_one_that_all_share(repository: Path) 
     assert "audit my_count" in _affected(repository)  # through a file that is not committed
     (repository / "audits" / "_shared.py").unlink()
     _append(repository / "spec" / "theory" / "laws.py")
-    found = _affected(repository)
-    assert {"refinement my_count", "refinement your_count"} <= found
-    assert "audit my_count" not in found
+    affected = _affected(repository)
+    assert {"refinement my_count", "refinement your_count"} <= affected
+    assert "audit my_count" not in affected
     (repository / "pyproject.toml").write_text("", encoding="utf-8")
     assert "audit your_count" in _affected(repository)
 
@@ -99,10 +99,10 @@ def test_an_auditor_or_a_sampler_is_under_every_audit(monkeypatch: pytest.Monkey
         ("dpverify.rates.fitting", False),
     ):
         of_ours.modules = {module}
-        found = of_ours.affected(audits)
+        affected = of_ours.affected(audits)
         configured = [unit for unit in audits if unit.kind == "audit"]
-        assert ({*configured} <= {*found}) is every, module
-        assert len(found) < 10 or every
+        assert ({*configured} <= {*affected}) is every, module
+        assert len(affected) < 10 or every
     of_ours.modules = {"dpverify.mechanisms.bounded_mean"}
     names = {unit.name for unit in of_ours.affected(audits)}
     assert names == {key for key in suite.configurations if key.startswith("bounded_mean:")}

@@ -86,9 +86,9 @@ def test_a_name_is_followed_through_a_package_that_only_passes_it_on(
     for name, text in {"__init__": init, "a": "", "b": "", "x": ""}.items():
         (package / f"{name}.py").write_text(text, encoding="utf-8")
     (foreign / "spec" / "new.py").write_text("from .p import x", encoding="utf-8")
-    found = Sources(foreign, ROOT).closure({"spec.new"})
-    assert gained <= found
-    assert not left & found
+    modules = Sources(foreign, ROOT).closure({"spec.new"})
+    assert gained <= modules
+    assert not left & modules
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_names_in_strings_are_read(foreign: Path, text: str, names: list[str]) -
 
 def test_what_is_for_type_checkers_alone_is_no_dependency() -> None:
     text = b"if TYPE_CHECKING:\n    import one\nelse:\n    import two\nimport three\n"
-    found = [alias.name for node in imports_at_the_top(text) for alias in node.names]
-    assert found == ["two", "three"]
+    names = [alias.name for node in imports_at_the_top(text) for alias in node.names]
+    assert names == ["two", "three"]
 
 
 @pytest.mark.parametrize(

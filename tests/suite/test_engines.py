@@ -43,21 +43,21 @@ def options(tmp_path: Path) -> Options:
 
 
 def _by_name(engine: Engine, units: list[Unit], options: Options) -> dict[str, UnitFinished]:
-    found = list(engine.run(units, do, options))
-    assert sorted(one.name for one in found) == sorted(unit.name for unit in units)
-    return {one.name: one for one in found}
+    finished = list(engine.run(units, do, options))
+    assert sorted(one.name for one in finished) == sorted(unit.name for unit in units)
+    return {one.name: one for one in finished}
 
 
-def _check_bad(found: dict[str, UnitFinished], options: Options) -> None:
+def _check_bad(finished: dict[str, UnitFinished], options: Options) -> None:
     """Check that one unit died once and was done again and one always died; nothing else was
     lost, or done twice."""
-    assert found["once"].outcome is Outcome.HELD
+    assert finished["once"].outcome is Outcome.HELD
     assert options.begun("once") == 2
-    assert (found["always"].outcome, found["raises"].outcome) == (Outcome.INVALID,) * 2
-    assert "every worker that it was given to died" in found["always"].summary
-    assert "could not be done: RuntimeError: a bug of ours" in found["raises"].summary
-    assert found["always"].replay == "do always"
-    assert {found[unit.name].outcome for unit in HELD} == {Outcome.HELD}
+    assert (finished["always"].outcome, finished["raises"].outcome) == (Outcome.INVALID,) * 2
+    assert "every worker that it was given to died" in finished["always"].summary
+    assert "could not be done: RuntimeError: a bug of ours" in finished["raises"].summary
+    assert finished["always"].replay == "do always"
+    assert {finished[unit.name].outcome for unit in HELD} == {Outcome.HELD}
 
 
 def test_a_process_that_dies_loses_its_unit_only(
@@ -68,16 +68,16 @@ def test_a_process_that_dies_loses_its_unit_only(
     assert ATTEMPTS == 3
     monkeypatch.setattr("dpverify.suite.engines.processes.ATTEMPTS", 2)  # a process takes a second
     with Processes(2) as engine:
-        found = _by_name(engine, [*BAD, Unit("unsendable", "unsendable"), *HELD], options)
+        finished = _by_name(engine, [*BAD, Unit("unsendable", "unsendable"), *HELD], options)
         again = _by_name(engine, [Unit("held", "later"), Unit("held", "last")], options)
         alone = _by_name(engine, [Unit("always dies", "alone")], options)
     with Processes(2, one_here=True) as engine:
         here = _by_name(engine, [Unit("held", "here")], options)
-    _check_bad(found, options)
+    _check_bad(finished, options)
     assert options.begun("always") == 2
     assert [options.begun(unit.name) for unit in HELD] == [1] * len(HELD)
-    assert found["unsendable"].outcome is Outcome.INVALID
-    processes = {found[unit.name].data["process"] for unit in HELD}
+    assert finished["unsendable"].outcome is Outcome.INVALID
+    processes = {finished[unit.name].data["process"] for unit in HELD}
     assert os.getpid() not in processes
     assert alone["alone"].outcome is Outcome.INVALID
     assert here["here"].data["process"] == os.getpid()
@@ -87,9 +87,9 @@ def test_a_process_that_dies_loses_its_unit_only(
 
 
 def test_here_what_raises_is_invalid_and_the_rest_is_done(options: Options) -> None:
-    found = _by_name(Serial(), [BAD[2], *HELD], options)
-    assert found["raises"].outcome is Outcome.INVALID
-    assert {found[unit.name].data["process"] for unit in HELD} == {os.getpid()}
+    finished = _by_name(Serial(), [BAD[2], *HELD], options)
+    assert finished["raises"].outcome is Outcome.INVALID
+    assert {finished[unit.name].data["process"] for unit in HELD} == {os.getpid()}
 
 
 def _prefixes(dask_scheduler: Any) -> set[str]:
@@ -104,17 +104,17 @@ def test_a_cluster_that_loses_workers_loses_their_units_only(
     did nothing are cleared."""
     with Cluster(scheduler.address, code_of(find_root())) as engine:
         assert engine.workers == 2
-        found = _by_name(engine, [*BAD, *HELD], options)
+        finished = _by_name(engine, [*BAD, *HELD], options)
         shown = engine._client.run_on_scheduler(_prefixes)
     assert {"held", "raises"} <= shown
-    _check_bad(found, options)
-    assert os.getpid() not in {found[unit.name].data["process"] for unit in HELD}
+    _check_bad(finished, options)
+    assert os.getpid() not in {finished[unit.name].data["process"] for unit in HELD}
 
 
 def test_workers_with_other_code_do_nothing(scheduler: Scheduler, options: Options) -> None:
     with Cluster(scheduler.address, "another digest") as engine:
-        found = _by_name(engine, HELD[:1], options)
-    assert "has another version of the code" in found["held-0"].summary
+        finished = _by_name(engine, HELD[:1], options)
+    assert "has another version of the code" in finished["held-0"].summary
     assert options.begun("held-0") == 0
 
 

@@ -337,18 +337,18 @@ def test_ctrl_c_leaves_whole_panels_and_a_file_to_resume_from(toy: Path, tmp_pat
 def test_a_tenth_of_the_records_is_replaced(kind: str) -> None:
     rng = np.random.default_rng(1)
     clean = rng.normal(1.0, 1.0, (200, 30))
-    found = corrupted(clean, kind, rng)
-    assert (found[20:] == clean[20:]).all()
-    moved = found[:20] - clean[:20]
+    contaminated = corrupted(clean, kind, rng)
+    assert (contaminated[20:] == clean[20:]).all()
+    moved = contaminated[:20] - clean[:20]
     if kind == "mixed":
-        assert set(found[:10].ravel()) == {0.0, 1.0}
-        assert (found[10:20] == [12, -2, *[0] * 28]).all()
+        assert set(contaminated[:10].ravel()) == {0.0, 1.0}
+        assert (contaminated[10:20] == [12, -2, *[0] * 28]).all()
     else:
         size = 0.9 * math.sqrt(30) if kind == "hidden" else 1e4 * math.sqrt(30)
         assert np.linalg.norm(moved, axis=1) == pytest.approx([size] * 20)
         assert np.ptp(moved, axis=0) == pytest.approx(0, abs=1e-9)
     again = records(200, 30, kind, np.random.default_rng(1))
-    assert (again == found).all()
+    assert (again == contaminated).all()
 
 
 def test_a_quick_run_of_ours_judges_four_orders() -> None:

@@ -173,9 +173,9 @@ def test_what_goes_wrong_inside_is_invalid_never_silent() -> None:
 def test_what_no_event_shows_is_not_planted_and_the_summary_says_so() -> None:
     """Votes of groups hide 5% less noise from everyone: no event breaks the claim then."""
     options = Options(trials=50_000, thorough=True, seed=1)
-    found = run_unit(Unit("audit", "large_variances:replace:one-report"), options)
-    assert "not planted: report 1: scale x 0.95 (no event shows it)" in found.summary
-    planted = {fault["name"] for fault in found.data["faults"]}
+    finished = run_unit(Unit("audit", "large_variances:replace:one-report"), options)
+    assert "not planted: report 1: scale x 0.95 (no event shows it)" in finished.summary
+    planted = {fault["name"] for fault in finished.data["faults"]}
     assert "report 1: scale x 0.7" in planted
     assert "report 1: scale x 0.95" not in planted
 

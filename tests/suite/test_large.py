@@ -65,9 +65,9 @@ def _done(suite: Suite, options: Options, engine: Serial) -> list[UnitFinished]:
     return list(unit_results(suite, UNITS, options, run_unit, engine, _unknown))
 
 
-def _lines(found: Iterable[UnitFinished]) -> list[str]:
+def _lines(finished: Iterable[UnitFinished]) -> list[str]:
     """Format as --jsonl writes them, but for the time."""
-    plain = [to_json(replace(one, seconds=0.0)) for one in found]
+    plain = [to_json(replace(one, seconds=0.0)) for one in finished]
     return sorted(json.dumps(one, sort_keys=True) for one in plain)
 
 
@@ -78,13 +78,13 @@ def test_parts_that_run_apart_give_what_one_piece_gives(
     """Compare also where a part is lost, and (300 draws) where faults are missed, or caught with
     more draws alone."""
     options, engine = _options(suite, trials), _Sending(lambda name: name.endswith(f"part {lost}"))
-    found = list(results(UNITS, options, run_unit, Serial()))
+    finished = list(results(UNITS, options, run_unit, Serial()))
     if lost is None:
-        assert _lines(_done(suite, options, _Sending())) == _lines(found)  # neither is large
+        assert _lines(_done(suite, options, _Sending())) == _lines(finished)  # neither is large
     monkeypatch.setattr(large, "LARGE", 1)
-    assert _lines(_done(suite, options, engine)) == _lines(found)
+    assert _lines(_done(suite, options, engine)) == _lines(finished)
     parts = [unit for unit in engine.begun if isinstance(unit, AuditPart)]
-    assert len(parts) == len(UNITS) + sum(len(one.data["faults"]) for one in found)
+    assert len(parts) == len(UNITS) + sum(len(one.data["faults"]) for one in finished)
     assert len(engine.begun) == len(parts) + len(UNITS)
     assert engine.lost == (0 if lost is None else len(UNITS))
 
@@ -102,8 +102,8 @@ def test_an_audit_is_judged_from_its_parts(suite: Suite, monkeypatch: pytest.Mon
         return done
 
     monkeypatch.setattr(large, "run_either", forged)
-    found = _done(suite, _options(suite, 2000), _Two())
-    assert {one.verdict for one in found} == {"POWERLESS"}
+    finished = _done(suite, _options(suite, 2000), _Two())
+    assert {one.verdict for one in finished} == {"POWERLESS"}
 
 
 class _Two(Serial):

@@ -66,11 +66,11 @@ def test_there_is_a_unit_for_every_case() -> None:
 
 def test_a_sound_auditor_is_covered() -> None:
     """It fails with probability 1e-3 at most; the seed is fixed."""
-    found = measure_unit(CASE, QUICK)
-    assert found.outcome is Outcome.HELD
-    assert found.data["repeats"] == 200
-    assert found.data["alarms"] <= found.data["limit"]
-    assert found.replay == f"dpverify audit {shlex.quote(CASE.name)} --self-check --seed 1 --quick"
+    finished = measure_unit(CASE, QUICK)
+    assert finished.outcome is Outcome.HELD
+    assert finished.data["repeats"] == 200
+    assert finished.data["alarms"] <= finished.data["limit"]
+    assert finished.replay == f"dpverify audit {shlex.quote(CASE.name)} --self-check --seed 1 --quick"
 
 
 @pytest.mark.usefixtures("shortly")
@@ -111,9 +111,9 @@ def test_after_an_interrupt_the_table_is_valid(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_goes_wrong_inside_is_invalid() -> None:
-    found = measure_unit(Unit("coverage", "no such case"), QUICK)
-    assert found.outcome is Outcome.INVALID
-    assert "KeyError" in found.summary
+    finished = measure_unit(Unit("coverage", "no such case"), QUICK)
+    assert finished.outcome is Outcome.INVALID
+    assert "KeyError" in finished.summary
 
 
 # --- power --------------------------------------------------------------------------------------
@@ -121,10 +121,10 @@ def test_what_goes_wrong_inside_is_invalid() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_the_power_of_a_configuration() -> None:
-    found = measure_unit(Unit("power", COUNT), QUICK)
-    assert found.outcome is Outcome.HELD, found.summary
-    assert found.replay == f"dpverify audit {COUNT} --power --seed 1 --quick"
-    data: Any = found.data
+    finished = measure_unit(Unit("power", COUNT), QUICK)
+    assert finished.outcome is Outcome.HELD, finished.summary
+    assert finished.replay == f"dpverify audit {COUNT} --power --seed 1 --quick"
+    data: Any = finished.data
     assert data["smallest_deficit"] is not None
     assert data["smallest_deficit"] <= 0.3
     assert {fault["name"] for fault in data["faults"]} >= {"count: scale x 0.7"}
@@ -133,7 +133,7 @@ def test_the_power_of_a_configuration() -> None:
     assert compared["factor"] <= 3
     assert compared["draws"] >= compared["oracle"]["draws"]
     json.dumps(data)
-    text = "\n".join(found.details)
+    text = "\n".join(finished.details)
     assert "seen 3 of 3" in text
     assert f"({compared['factor']:g} x)" in text
 
@@ -151,9 +151,9 @@ def test_a_fault_that_cannot_be_seen_is_powerless(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(measuring, "_suite", lambda root: only)
     events: list[Event] = []
     assert run_measuring(only, power_units(only, []), QUICK, [events.append], Serial()) == 4
-    (found,) = [event for event in events if isinstance(event, UnitFinished)]
-    assert found.outcome is Outcome.POWERLESS
-    (line,) = [line for line in found.details if line.startswith("  changes nothing")]
+    (finished,) = [event for event in events if isinstance(event, UnitFinished)]
+    assert finished.outcome is Outcome.POWERLESS
+    (line,) = [line for line in finished.details if line.startswith("  changes nothing")]
     assert ": 2 of 2 (<= 1.00) at 5,000" in line
 
 
@@ -168,12 +168,12 @@ def test_without_a_closed_law_nothing_is_known_of_an_oracle(
         return configuration, replace(attacked, pairs=attacked.pairs[:1], only=frozenset(), own=())
 
     monkeypatch.setattr(measuring, "attacked_under", less)
-    found = measure_unit(Unit("power", "rescaled_mean:add-remove:basic"), QUICK)
-    assert found.outcome is not Outcome.INVALID, found.summary
-    (compared,) = dict[str, Any](found.data)["oracle"]
+    finished = measure_unit(Unit("power", "rescaled_mean:add-remove:basic"), QUICK)
+    assert finished.outcome is not Outcome.INVALID, finished.summary
+    (compared,) = dict[str, Any](finished.data)["oracle"]
     assert not compared["closed"]
     assert compared["oracle"] is None
-    assert "the law is not closed" in found.details[-1]
+    assert "the law is not closed" in finished.details[-1]
 
 
 def test_shares_of_a_first_stage_are_missing_where_they_are_attacked() -> None:

@@ -59,13 +59,13 @@ def test_every_item_that_a_text_names_is_one_of_its_paper() -> None:
     texts = _files(
         "dpverify/**/*.py", "spec/**/*.py", "audits/**/*.py", "docs/**/*.md", "*.md", "claims.toml"
     )
-    found = {(path, one) for path in texts for one in named(path.read_text(encoding="utf-8"))}
-    assert [(str(path.relative_to(ROOT)), *one) for path, one in found if one not in LISTED] == []
-    assert len({one for _, one in found}) > 20
+    mentions = {(path, one) for path in texts for one in named(path.read_text(encoding="utf-8"))}
+    assert [(str(path.relative_to(ROOT)), *one) for path, one in mentions if one not in LISTED] == []
+    assert len({one for _, one in mentions}) > 20
 
 
 def test_every_source_begins_with_an_item_of_its_paper() -> None:
-    found = {
+    citations = {
         (path, one)
         for path in _files("dpverify/**/*.py", "spec/**/*.py", "audits/**/*.py")
         for one in sourced(path.read_text(encoding="utf-8"))
@@ -73,11 +73,11 @@ def test_every_source_begins_with_an_item_of_its_paper() -> None:
     begun = re.compile("|".join(rf"{re.escape(item)}(?![\w.]*\w)" for _, item in LISTED))
     wrong = [
         (str(path.relative_to(ROOT)), paper, item)
-        for path, (paper, item) in found
+        for path, (paper, item) in citations
         if not (match := begun.match(item)) or (paper, match[0]) not in LISTED
     ]
     assert wrong == []
-    assert {paper for _, (paper, _) in found} == PAPERS
+    assert {paper for _, (paper, _) in citations} == PAPERS
 
 
 @pytest.mark.parametrize(

@@ -78,13 +78,13 @@ def test_the_terminal_shows_the_table_and_not_the_parts(capsys: pytest.CaptureFi
 
 
 def test_workers_do_not_change_the_result(foreign: Path, tmp_path: Path) -> None:
-    found, key = [], "my_count:error-against-n"
+    measurements, key = [], "my_count:error-against-n"
     for workers in ("1", "2"):
         file = tmp_path / workers
         run = ["rates", key, "--quick", "--seed", "5", "--workers", workers]
         assert main([*run, "--suite", str(foreign), "--jsonl", str(file)]) == 0
-        found.append(_units(file, "rate")[0]["data"])
-    assert found[0] == found[1]
+        measurements.append(_units(file, "rate")[0]["data"])
+    assert measurements[0] == measurements[1]
 
 
 def test_a_resumed_run_is_the_same_bit_for_bit(
@@ -171,9 +171,9 @@ def _judged(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> UnitFinished:
 
 def test_few_releases_leave_things_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """200 Laplace errors: the 95% interval is 16% to either side, beyond what is claimed."""
-    found = _judged(_only(), monkeypatch)
-    assert found.outcome is Outcome.POWERLESS
-    assert any("left open, too few releases" in line for line in found.details)
+    finished = _judged(_only(), monkeypatch)
+    assert finished.outcome is Outcome.POWERLESS
+    assert any("left open, too few releases" in line for line in finished.details)
 
 
 @pytest.mark.parametrize(
@@ -186,17 +186,17 @@ def test_few_releases_leave_things_open(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_curve_that_is_not_there_is_invalid(
     curve: Curve, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = _judged(_only(curve=curve), monkeypatch)
-    assert found.outcome is Outcome.INVALID
-    assert message in found.summary
+    finished = _judged(_only(curve=curve), monkeypatch)
+    assert finished.outcome is Outcome.INVALID
+    assert message in finished.summary
 
 
 def test_a_rate_of_another_mechanism_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     other = load().rates["bernoulli_mean:error-against-n"][1].mechanism
     setting = {"noise_multiplier": 1, "adjacency": Adjacency.REPLACE}
-    found = _judged(_only(mechanism=other, setting=setting), monkeypatch)
-    assert found.outcome is Outcome.INVALID
-    assert "'error-against-n' is of a BernoulliMean" in found.summary
+    finished = _judged(_only(mechanism=other, setting=setting), monkeypatch)
+    assert finished.outcome is Outcome.INVALID
+    assert "'error-against-n' is of a BernoulliMean" in finished.summary
 
 
 def test_two_rates_of_one_name_are_refused() -> None:
@@ -307,8 +307,8 @@ def test_ctrl_c_leaves_a_file_to_resume_from(foreign: Path, tmp_path: Path) -> N
     assert known
     points = [data for data in known.values() if not data["fault"]]
     for data in points:
-        found = Point.from_json({name: data[name] for name in Point.__dataclass_fields__})
-        assert found.low < found.measured < found.high
+        point = Point.from_json({name: data[name] for name in Point.__dataclass_fields__})
+        assert point.low < point.measured < point.high
 
 
 @pytest.mark.parametrize(
@@ -377,9 +377,9 @@ def test_errors_that_a_few_carry_are_powerless_and_say_so(monkeypatch: pytest.Mo
         off = abs(float(estimate.value - truth))
         return off * (1e6 if off > 50 else 1)
 
-    found = _judged(_only(error=wild), monkeypatch)
-    assert found.outcome is Outcome.POWERLESS
-    assert any("no interval: one error has over 5%" in line for line in found.details)
+    finished = _judged(_only(error=wild), monkeypatch)
+    assert finished.outcome is Outcome.POWERLESS
+    assert any("no interval: one error has over 5%" in line for line in finished.details)
 
 
 def test_a_point_that_is_left_open_has_more_releases(monkeypatch: pytest.MonkeyPatch) -> None:

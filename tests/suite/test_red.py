@@ -100,12 +100,12 @@ def _until_one_is_red(self: FixedAttack, target: Any, stream: int) -> tuple[Cert
     """Certify one pair after another, each at its share of alpha, until one refutes the claim:
     no other changes that."""
     studies = [self.study(target, stream, index) for index in range(len(self.pairs))]
-    shots, found = self.shots(studies), list[Certificate]()
+    shots, certificates = self.shots(studies), list[Certificate]()
     for study in sorted(studies, key=lambda one: -one.promise):
-        found += self.certify(stream, study, shots[study.index])
-        if any(certificate.refuted for certificate in found):
+        certificates += self.certify(stream, study, shots[study.index])
+        if any(certificate.refuted for certificate in certificates):
             break
-    return tuple(found)
+    return tuple(certificates)
 
 
 @pytest.mark.parametrize(("key", "stage", "noise"), STAGES, ids=[f"{k}:{s}" for k, s, _ in STAGES])

@@ -158,12 +158,12 @@ def test_the_tool_writes_witnesses_and_checks_them(
 
 def test_a_witness_that_still_shows_it_is_left_as_it_is(folder: Path) -> None:
     suite = load(folder)
-    found = refutations.attack(suite)[NAME]
-    refutations.keep(suite, found)
+    refutation = refutations.attack(suite)[NAME]
+    refutations.keep(suite, refutation)
     older = _change(suite, lambda w: w["run"]["versions"].update(numpy="2.0.0"))
-    assert refutations.keep(suite, found)[DIGEST] == older
+    assert refutations.keep(suite, refutation)[DIGEST] == older
     wrong = _change(suite, lambda w: w["certificate"]["counts"].__setitem__(2, 9000))
-    assert refutations.keep(suite, found)[DIGEST] not in (older, wrong)
+    assert refutations.keep(suite, refutation)[DIGEST] not in (older, wrong)
 
 
 def _out(capsys: pytest.CaptureFixture[str]) -> str:

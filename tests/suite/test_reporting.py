@@ -163,9 +163,9 @@ def test_evidence_is_written_when_there_is_room(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    found = UnitFinished("audit", "u", Outcome.REFUTED, "V", "", data={"witness": {"a": 1}})
+    finished = UnitFinished("audit", "u", Outcome.REFUTED, "V", "", data={"witness": {"a": 1}})
     with pytest.raises(OSError, match="No space"):
-        evidence(found)
+        evidence(finished)
     monkeypatch.setattr(Path, "write_text", right)
     evidence(UNITS[0])
     assert (tmp_path / "u.json").read_text(encoding="utf-8") == '{"a": 1}\n'

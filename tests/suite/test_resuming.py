@@ -58,8 +58,8 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         def counted(unit: Any, options: Any) -> UnitFinished:
             names.append(unit.name)
-            found: UnitFinished = right(unit, options)
-            return found
+            finished: UnitFinished = right(unit, options)
+            return finished
 
         monkeypatch.setattr(module, called, counted)
 

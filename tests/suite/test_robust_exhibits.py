@@ -35,9 +35,9 @@ Sides = tuple[_robust.Rows, _robust.Rows]
 
 
 def _exhibit(name: str) -> Exhibit:
-    found = importlib.import_module(f"audits.exhibits.{name}").EXHIBIT
-    assert isinstance(found, Exhibit)
-    return found
+    exhibit = importlib.import_module(f"audits.exhibits.{name}").EXHIBIT
+    assert isinstance(exhibit, Exhibit)
+    return exhibit
 
 
 def _shift(sides: Sides, filtered: Any, algorithm: int) -> float:
@@ -84,10 +84,10 @@ def test_one_record_between_two_clusters(
     n: int, far: float, filtered: Any, algorithm: int, shift: float, delta: float
 ) -> None:
     """Clusters of a spread of 1/10: shifts to its tenth over sqrt(n / 2), in ten columns."""
-    found = _shift(_robust.clusters(n, 10, far, seed=0), filtered, algorithm)
-    assert found == pytest.approx(shift, rel=1e-3)
-    assert float(_delta(found, n, algorithm)) == pytest.approx(delta, abs=1.1e-6)
-    assert found > 1.5 * 2 * _bound(n, algorithm)
+    distance = _shift(_robust.clusters(n, 10, far, seed=0), filtered, algorithm)
+    assert distance == pytest.approx(shift, rel=1e-3)
+    assert float(_delta(distance, n, algorithm)) == pytest.approx(delta, abs=1.1e-6)
+    assert distance > 1.5 * 2 * _bound(n, algorithm)
 
 
 def _bound(n: int, algorithm: int) -> float:
@@ -117,16 +117,16 @@ def test_one_record_decides_whether_the_filter_stops(
 ) -> None:
     sides = _robust.at_the_stopping_rule(n, d, 1 / n)
     assert max(np.linalg.norm(rows, axis=1).max() for rows in sides) <= 2.02
-    found = _shift(sides, as_coded, 2)
-    assert found == pytest.approx(shift, abs=6e-4)
-    assert float(_delta(found, n, 2)) == pytest.approx(delta, abs=6e-5)
-    assert _delta(found, n, 2) > 50 * mp.mpf(1) / n
+    distance = _shift(sides, as_coded, 2)
+    assert distance == pytest.approx(shift, abs=6e-4)
+    assert float(_delta(distance, n, 2)) == pytest.approx(delta, abs=6e-5)
+    assert _delta(distance, n, 2) > 50 * mp.mpf(1) / n
 
 
 def test_algorithm_1_survives_the_stopping_rule() -> None:
-    found = _shift(_robust.at_the_stopping_rule(1000, 10, 0.1), as_coded, 1)
-    assert found == pytest.approx(0.95, abs=2e-3)
-    assert _delta(found, 1000, 1) < mp.mpf(10) ** -100
+    distance = _shift(_robust.at_the_stopping_rule(1000, 10, 0.1), as_coded, 1)
+    assert distance == pytest.approx(0.95, abs=2e-3)
+    assert _delta(distance, 1000, 1) < mp.mpf(10) ** -100
 
 
 @pytest.mark.parametrize(("n", "shift"), [(1000, 1000.0), (10_000, 100.0)])
@@ -139,9 +139,9 @@ def test_a_lone_outlier_is_never_filtered(n: int, shift: float) -> None:
 
 def test_a_gaussian_sample_of_many_columns_betrays_a_record_drawn_again() -> None:
     """n = 1000, d = 100: every pair beyond the claimed sensitivity, and far beyond the claim."""
-    found = [_shift(_robust.resampled(1000, 100, seed), as_coded, 2) for seed in range(3)]
-    assert min(found) > 10 * 2 * _bound(1000, 2)
-    assert min(_delta(shift, 1000, 2) for shift in found) > 0.9
+    distances = [_shift(_robust.resampled(1000, 100, seed), as_coded, 2) for seed in range(3)]
+    assert min(distances) > 10 * 2 * _bound(1000, 2)
+    assert min(_delta(shift, 1000, 2) for shift in distances) > 0.9
 
 
 # --- the shipped exhibits ------------------------------------------------------------------------

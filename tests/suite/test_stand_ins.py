@@ -14,12 +14,12 @@ X, Y = (Fraction(1, 2), Fraction(2, 5)), (Fraction(3), Fraction(-7, 4))
 
 def test_arithmetic_is_by_each() -> None:
     x, y, c = Several(X), Several(Y), Fraction(5, 3)
-    found = [x + y, x - y, x * y, x / y, x + c, c + x, x - c, c - x, c * x, x / c, c / x, x**3, -x]
+    values = [x + y, x - y, x * y, x / y, x + c, c + x, x - c, c - x, c * x, x / c, c / x, x**3, -x]
     expected = [
         *((a + b, a - b, a * b, a / b, a + c, c + a, a - c, c - a, c * a, a / c, c / a, a**3, -a)
           for a, b in zip(X, Y, strict=True)),
     ]  # fmt: skip
-    assert [one.each for one in found] == list(zip(*expected, strict=True))
+    assert [one.each for one in values] == list(zip(*expected, strict=True))
     assert sum([x, y]) == Several(tuple(a + b for a, b in zip(X, Y, strict=True)))
 
 

@@ -300,9 +300,9 @@ def test_a_false_obligation_is_red(foreign: Path, capsys: pytest.CaptureFixture[
 
 
 def test_every_statement_of_a_paper_has_places_that_exist() -> None:
-    found = statements(load())
-    assert {s.status.value for s in found} >= {"holds", "refuted", "holds with changed constants"}
-    for statement in found:
+    claims = statements(load())
+    assert {s.status.value for s in claims} >= {"holds", "refuted", "holds with changed constants"}
+    for statement in claims:
         for place in statement.places:
             path, _, name = place.partition(":")
             text = (ROOT / path).read_text(encoding="utf-8")
@@ -311,14 +311,14 @@ def test_every_statement_of_a_paper_has_places_that_exist() -> None:
 
 def test_every_numbered_item_of_the_implemented_papers_is_stated_or_explained() -> None:
     """One that lost its statement, one that no paper has, and one that points nowhere are named."""
-    found = statements(load())
-    assert missing_items(found) == []
-    without = [s for s in found if (s.paper, s.item.split(",")[0]) != ("ZZ25", "Theorem B.10")]
+    claims = statements(load())
+    assert missing_items(claims) == []
+    without = [s for s in claims if (s.paper, s.item.split(",")[0]) != ("ZZ25", "Theorem B.10")]
     named = [text.split(" is stated")[0] for text in missing_items(without)]
     assert named == [
         f"ZZ25, {item}" for item in ("Condition 3.3", "Lemma B.8", "Algorithm B.2", "Theorem B.10")
     ]
-    invented = replace(found[0], paper="ZZ25", item="Theorem 3.10, of nobody")
-    assert missing_items([*found, invented]) == [
+    invented = replace(claims[0], paper="ZZ25", item="Theorem 3.10, of nobody")
+    assert missing_items([*claims, invented]) == [
         "ZZ25, Theorem 3.10, of nobody: the paper has no Theorem 3.10"
     ]

@@ -20,8 +20,8 @@ def _masses(law: Law, instance: SmallInstance) -> dict[Any, Fraction]:
         return tuple(law.sample(bits, 1)[0].released.values())
 
     formal = _formal_numbers(instance.mechanism, (Fraction(1, 2),))
-    found = enumerate_law(run, max_choices=instance.max_choices, exponential=formal)
-    return dict(found.masses)
+    enumeration = enumerate_law(run, max_choices=instance.max_choices, exponential=formal)
+    return dict(enumeration.masses)
 
 
 @pytest.mark.parametrize(

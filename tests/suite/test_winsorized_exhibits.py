@@ -34,9 +34,9 @@ BELOW = (
 
 
 def _exhibit(name: str) -> Exhibit:
-    found = importlib.import_module(f"audits.exhibits.winsorized_{name}").EXHIBIT
-    assert isinstance(found, Exhibit)
-    return found
+    exhibit = importlib.import_module(f"audits.exhibits.winsorized_{name}").EXHIBIT
+    assert isinstance(exhibit, Exhibit)
+    return exhibit
 
 
 def _sides() -> list[tuple[tuple[Fraction, ...], ...]]:
@@ -52,7 +52,7 @@ def _quartiles(rows: Any, factor: Fraction) -> QuantilesLaw:
 def _probability(rows: Any, constants: tuple[Fraction, Fraction]) -> Any:
     """Compute the event's probability exactly: over all quartiles in it, the noise's probability
     to lie below."""
-    e, found, quartiles = real_exponential, mp.mpf(0), _quartiles(rows, constants[0])
+    e, probability, quartiles = real_exponential, mp.mpf(0), _quartiles(rows, constants[0])
     sums = dict(spec.law(MEAN.parameters, rows).stages)["sum"]
     first, second = (
         [part.probability((t,), e) for t in range(end)]
@@ -62,8 +62,8 @@ def _probability(rows: Any, constants: tuple[Fraction, Fraction]) -> Any:
         for b, q in enumerate(second):
             stage: Any = sums(((a, b), (len(rows),)))
             noise = DiscreteLaplaceLaw(stage.center[0], stage.scale * constants[1])
-            found += p * q * noise.at_most(-1, e)
-    return found
+            probability += p * q * noise.at_most(-1, e)
+    return probability
 
 
 def _loss(constants: tuple[Fraction, Fraction]) -> float:

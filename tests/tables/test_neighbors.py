@@ -55,7 +55,7 @@ def apart(left: Any, right: Any) -> int:
 
 def wrong(records: Callable[[Rows], Any], leaves_out: bool) -> list[tuple[Rows, Rows]]:
     """List the neighbors whose records are farther apart than the rules say."""
-    found = []
+    faults = []
     for about in Adjacency:
         pairs: Pairs = edges(about, ROWS, 3)
         for one, other in pairs:
@@ -66,8 +66,8 @@ def wrong(records: Callable[[Rows], Any], leaves_out: bool) -> list[tuple[Rows, 
                 same_number = len(left) == len(one) and len(right) == len(other)
                 fine = same_number and about.are_neighbors(left, right)
             if not fine:
-                found.append((one, other))
-    return found
+                faults.append((one, other))
+    return faults
 
 
 @pytest.mark.parametrize("leaving", [False, True])
@@ -89,15 +89,15 @@ def test_a_selection_is_a_function_of_each_record(name: str, leaving: bool) -> N
 
 def imputed(rows: Rows) -> Any:
     """Planted: a missing cell counts as the others' mean."""
-    found = table(rows, True).numbers("bmi").copy()
-    found[np.isnan(found)] = np.nanmean(found) if (~np.isnan(found)).any() else 30.0
-    return found.reshape(-1, 1)
+    column = table(rows, True).numbers("bmi").copy()
+    column[np.isnan(column)] = np.nanmean(column) if (~np.isnan(column)).any() else 30.0
+    return column.reshape(-1, 1)
 
 
 def complete_columns(rows: Rows) -> Any:
     """Planted: a column with a missing cell is dropped."""
-    found = [table(rows, True).numbers(name) for name in LEAVING]
-    kept = [column for column in found if not np.isnan(column).any()]
+    columns = [table(rows, True).numbers(name) for name in LEAVING]
+    kept = [column for column in columns if not np.isnan(column).any()]
     return np.array(kept).T if kept else np.zeros((len(rows), 1))
 
 
@@ -113,14 +113,14 @@ def test_planted_maps_that_look_at_other_records_are_seen(planted: Callable[[Row
 
 def complete_tables(rows: Rows) -> Any:
     """Planted: no record is kept of a table with a missing cell."""
-    found = table(rows, True).numbers("bmi").reshape(-1, 1)
-    return found[:0] if np.isnan(found).any() else found
+    column = table(rows, True).numbers("bmi").reshape(-1, 1)
+    return column[:0] if np.isnan(column).any() else column
 
 
 def smaller_ones(rows: Rows) -> Any:
     """Planted: records below the mean of all are kept."""
-    found = table(rows, False).select("bmi").records
-    return found[found[:, 0] <= found.mean()] if len(found) else found
+    records = table(rows, False).select("bmi").records
+    return records[records[:, 0] <= records.mean()] if len(records) else records
 
 
 @pytest.mark.parametrize("planted", [complete_tables, smaller_ones])

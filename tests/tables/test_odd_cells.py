@@ -145,7 +145,7 @@ def same(one: list[float], other: list[float]) -> bool:
 
 def wrong(make: Make, cell: Any, number: float, whole: float, kinds: dict[str, Any]) -> list[str]:
     """List in what tables with an odd cell differ from those without it, but for the cell."""
-    found: list[str] = []
+    faults: list[str] = []
     whole = expected(number, whole)[1]
     for others in OTHERS:
         plain = seen(functools.partial(make, others), kinds)
@@ -153,17 +153,17 @@ def wrong(make: Make, cell: Any, number: float, whole: float, kinds: dict[str, A
             cells = [*others[:place], cell, *others[place:]]
             refusal, warned, numbers = seen(functools.partial(make, cells), kinds)
             if (refusal, warned) != plain[:2]:
-                found.append(f"{refusal} {warned} against {plain[0]} {plain[1]}")
+                faults.append(f"{refusal} {warned} against {plain[0]} {plain[1]}")
                 continue
             for name, odd in (("number", number), ("whole", whole)):
                 if name in kinds and not same(numbers[name][place : place + 1], [odd]):
-                    found.append(f"{name}: {numbers[name]}, not {odd}")
-            found += [
+                    faults.append(f"{name}: {numbers[name]}, not {odd}")
+            faults += [
                 f"{name}: {numbers[name]} of {others}"
                 for name in kinds
                 if not same([x for i, x in enumerate(numbers[name]) if i != place], plain[2][name])
             ]
-    return found
+    return faults
 
 
 @pytest.mark.parametrize("container", LISTS)
@@ -280,9 +280,9 @@ def test_a_number_is_the_nearest_float_however_it_is_stored(cells: list[Any]) ->
                 data = make([*cells, *odd])
             except BaseException:
                 continue
-            found = Table(data, columns={"x": Number()}).numbers("x")[: len(cells)]
+            encoded = Table(data, columns={"x": Number()}).numbers("x")[: len(cells)]
             stored_whole = "integers" in name or "strings" in name or "nullable" in name
-            assert same(found.tolist(), numbers) or stored_whole, name
+            assert same(encoded.tolist(), numbers) or stored_whole, name
 
 
 ARROW: dict[str, Any] = {
@@ -307,15 +307,15 @@ def test_what_holds_no_numbers_is_missing_and_raises_nothing(name: str) -> None:
     for data in frames:
         refusal, warned, numbers = seen(functools.partial(copy.copy, data), COLUMNS)
         assert (refusal, warned) == ("", [])
-        assert all(np.isnan(found).all() and len(found) == 2 for found in numbers.values())
+        assert all(np.isnan(encoded).all() and len(encoded) == 2 for encoded in numbers.values())
 
 
 def test_texts_of_arrow_that_are_no_text_are_missing() -> None:
     buffers = pa.array([b"2", b"\xff\xfe", b"one"], pa.binary()).buffers()
     text = pa.StringArray.from_buffers(3, buffers[1], buffers[2])
     for column in (text, text.dictionary_encode(), text.cast(pa.binary())):
-        found = Table({"x": column}, columns={"x": COLUMNS["category"]}).numbers("x")
-        assert same(found.tolist(), [0.0, NONE, 1.0])
+        encoded = Table({"x": column}, columns={"x": COLUMNS["category"]}).numbers("x")
+        assert same(encoded.tolist(), [0.0, NONE, 1.0])
     stored = pd.arrays.ArrowStringArray(
         pa.chunked_array([text.cast(pa.large_string(), safe=False)])
     )
@@ -400,7 +400,7 @@ def test_a_column_of_floats_is_read_as_its_cells_are(kind: Number, cells: list[f
     given = np.array(cells, np.float64)
     out = np.full(len(cells), 7.0)
     assert kind.encode(given, out) is out
-    for found in (out, kind.encode(given)):
-        assert np.array_equal(found, expected, equal_nan=True)
-        assert not np.signbit(found[found == 0]).any()
+    for encoded in (out, kind.encode(given)):
+        assert np.array_equal(encoded, expected, equal_nan=True)
+        assert not np.signbit(encoded[encoded == 0]).any()
     assert np.array_equal(given, cells, equal_nan=True)

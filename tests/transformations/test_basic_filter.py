@@ -34,20 +34,20 @@ def enumerated(degrees: list[int], size: int = 1) -> dict[Any, Fraction]:
         assert kept.shape == (size, len(degrees))
         return tuple(map(tuple, kept.tolist()))
 
-    found = enumerate_law(run, max_choices=40)
-    assert found.undecided == 0
-    return found.masses
+    enumeration = enumerate_law(run, max_choices=40)
+    assert enumeration.undecided == 0
+    return enumeration.masses
 
 
 def product_law(chances: list[Fraction]) -> dict[Any, Fraction]:
-    found = {}
+    masses = {}
     for kept in product((False, True), repeat=len(chances)):
         mass = Fraction(1)
         for chosen, chance in zip(kept, chances, strict=True):
             mass *= chance if chosen else 1 - chance
         if mass:
-            found[kept] = mass
-    return found
+            masses[kept] = mass
+    return masses
 
 
 @pytest.mark.parametrize("degrees", CASES, ids=str)
@@ -68,9 +68,9 @@ def test_false_twins_have_another_law() -> None:
         lambda degree: Fraction(degree, 4),
         lambda degree: max(Fraction(0), Fraction(2 * degree, 5) - 1),
     ]
-    found = {kept[0]: mass for kept, mass in enumerated([4, 3, 3, 2]).items()}
+    masses = {kept[0]: mass for kept, mass in enumerated([4, 3, 3, 2]).items()}
     for twin in twins:
-        assert found != product_law([twin(degree) for degree in (4, 3, 3, 2)])
+        assert masses != product_law([twin(degree) for degree in (4, 3, 3, 2)])
 
 
 def test_large_batches_keep_records_as_often_as_they_should() -> None:
@@ -98,10 +98,10 @@ def test_where_nothing_is_open_no_bit_is_drawn() -> None:
 def test_the_claim_is_the_lift_of_a_move_by_two_or_three(adjacency: Adjacency) -> None:
     moved = {Adjacency.ADD_REMOVE: 2, Adjacency.REPLACE: 3}[adjacency]
     inner = rules.conjecture(GaussianDP("0.1"), adjacency=FILTER.friendly, domain=DOMAIN)
-    found = FILTER.lift(inner, adjacency, DOMAIN)
-    assert found.conclusion.guarantee == Lifted(GaussianDP("0.1"), Fraction(moved))
-    assert found.conclusion.adjacency is adjacency
-    assert {leaf.obligation for leaf in found.lemmas} == {"basic_filter.py:obligation_stability"}
+    derivation = FILTER.lift(inner, adjacency, DOMAIN)
+    assert derivation.conclusion.guarantee == Lifted(GaussianDP("0.1"), Fraction(moved))
+    assert derivation.conclusion.adjacency is adjacency
+    assert {leaf.obligation for leaf in derivation.lemmas} == {"basic_filter.py:obligation_stability"}
     point = BasicFilter(NEAR, Fraction(1)).lift(inner, adjacency, DOMAIN).conclusion.guarantee
     assert isinstance(point, ApproxDP)
     assert point.epsilon == 1

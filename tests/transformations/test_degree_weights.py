@@ -50,9 +50,9 @@ def score(records: Records) -> Fraction:
 
 
 def exact_mean(records: Records) -> Fraction:
-    found = weights(records)
-    total = sum(w * x for w, x in zip(found, records, strict=True))
-    return Fraction(total, sum(found)) if sum(found) else Fraction(0)
+    factors = weights(records)
+    total = sum(w * x for w, x in zip(factors, records, strict=True))
+    return Fraction(total, sum(factors)) if sum(factors) else Fraction(0)
 
 
 def random_records(rng: random.Random) -> Records:
@@ -61,9 +61,9 @@ def random_records(rng: random.Random) -> Records:
         rng.choice((0, 400, 999, 1000, 1001, 1600, 2000, 3000, -1000, 50_000)) for _ in range(4)
     ]
     sizes = [rng.choice((0, 1, 2, 5, 12, 40)) for _ in places]
-    found = [place for place, size in zip(places, sizes, strict=True) for _ in range(size)]
-    rng.shuffle(found)
-    return found
+    records = [place for place, size in zip(places, sizes, strict=True) for _ in range(size)]
+    rng.shuffle(records)
+    return records
 
 
 def pairs(adjacency: Adjacency) -> Iterator[tuple[Records, Records]]:
@@ -113,8 +113,8 @@ def test_the_order_of_records_does_not_show() -> None:
 def value_after(records: Records, query: WeightedMean, released: int) -> list[int]:
     column = {"agreement": np.array([[released]])}
     batch = Transcripts(column, np.ones(1, np.intp), np.full(1, -1, np.intp), ())
-    found: list[int] = query.evaluate(seen(records), batch)[0].tolist()
-    return found
+    answer: list[int] = query.evaluate(seen(records), batch)[0].tolist()
+    return answer
 
 
 def largest_shares(adjacency: Adjacency, released_above: int = 0) -> tuple[Fraction, Fraction]:

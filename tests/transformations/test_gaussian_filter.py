@@ -84,9 +84,9 @@ def test_a_record_is_kept_where_score_and_noise_are_above_the_threshold(
         def run(bits: Bits, filter_: GaussianFilter = filter_) -> Any:
             return tuple(filter_.keep(bits, np.array(degrees, np.int64), 1)[0].tolist())
 
-        found = enumerate_law(run, max_choices=10, exponential=Formal())
+        enumeration = enumerate_law(run, max_choices=10, exponential=Formal())
         for i, score in enumerate(scores):
-            masses: dict[Any, Fraction] = dict(found.masses)
+            masses: dict[Any, Fraction] = dict(enumeration.masses)
             mass = sum((m for kept, m in masses.items() if kept[i]), Fraction(0))
             noise = zip((-1, 0, 1), Formal.masses, strict=True)
             assert mass == sum(m for z, m in noise if score + z > threshold)
@@ -122,16 +122,16 @@ def test_the_order_of_records_does_not_show_in_the_scores() -> None:
 @pytest.mark.parametrize("share", ["1/2", "1/3", "1/5"])
 def test_the_claim_is_its_budget_on_the_spec_s_numbers(adjacency: Adjacency, share: str) -> None:
     filter_ = make(adjacency, share, sigma=Fraction(90))
-    found = filter_.lift(inner(filter_), adjacency, DOMAIN)
-    assert found.conclusion.guarantee == ApproximateGaussianDP.of_square(
+    derivation = filter_.lift(inner(filter_), adjacency, DOMAIN)
+    assert derivation.conclusion.guarantee == ApproximateGaussianDP.of_square(
         4, Fraction(1, 10**6) + Fraction(1, 10**7)
     )
     weights = (Fraction(share).numerator, Fraction(share).denominator)
-    for shown, inside in zip(found.premises[1:3], (True, False), strict=True):
+    for shown, inside in zip(derivation.premises[1:3], (True, False), strict=True):
         expected = spec.moved_scores(adjacency, inside, 100, weights)
         assert shown.conclusion.value == expected  # type: ignore[union-attr]
     assert margin(Fraction(share), adjacency) == spec.score_margin(adjacency, weights)
-    assert {leaf.obligation for leaf in found.lemmas} == {
+    assert {leaf.obligation for leaf in derivation.lemmas} == {
         "gaussian_filter.py:obligation_scores",
         "gaussian_filter.py:obligation_missed",
     }

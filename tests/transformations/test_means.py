@@ -51,21 +51,21 @@ def test_the_plan_spends_its_budget_and_no_more(adjacency: Adjacency, multiplier
     """mu^2 = 1 / multiplier^2, nearly all of it; one tail for each rare event."""
     most = 1 / Fraction(multiplier) ** 2
     for kind, tails in ((WeightedCoreMean, 1), (GaussianCoreMean, 3 if adjacency is ADD else 2)):
-        found = derive(
+        guarantee = derive(
             core(kind, adjacency, multiplier).plan, adjacency, DOMAIN
         ).conclusion.guarantee
-        assert isinstance(found, ApproximateGaussianDP)
-        assert found.delta == tails * TAIL
-        assert found.tv == 0
-        assert most * Fraction(999, 1000) < found.mu_squared <= most
+        assert isinstance(guarantee, ApproximateGaussianDP)
+        assert guarantee.delta == tails * TAIL
+        assert guarantee.tv == 0
+        assert most * Fraction(999, 1000) < guarantee.mu_squared <= most
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_basic_plan_is_lifted_and_pays_for_its_event(adjacency: Adjacency) -> None:
-    found = derive(core(BasicCoreMean, adjacency).plan, adjacency, DOMAIN).conclusion.guarantee
-    assert isinstance(found, Lifted)
-    assert found.base.delta_floor == TAIL
-    assert found.moved == (2 if adjacency is ADD else 3)
+    guarantee = derive(core(BasicCoreMean, adjacency).plan, adjacency, DOMAIN).conclusion.guarantee
+    assert isinstance(guarantee, Lifted)
+    assert guarantee.base.delta_floor == TAIL
+    assert guarantee.moved == (2 if adjacency is ADD else 3)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 15, 16, 17, 99, 1000])
@@ -126,10 +126,10 @@ def test_least_is_where_a_condition_begins() -> None:
 
 def test_rows_are_rounded_up_to_few_numbers() -> None:
     for rows in (*range(1, 5000), 2**20 - 1, 2**20, 2**20 + 1, 10**30):
-        found = _rounded_up(rows)
-        assert rows <= found <= rows * Fraction(257, 256)
-        assert found % (1 << max(0, rows.bit_length() - 9)) == 0
-        assert _rounded_up(found) == found
+        rounded = _rounded_up(rows)
+        assert rows <= rounded <= rows * Fraction(257, 256)
+        assert rounded % (1 << max(0, rows.bit_length() - 9)) == 0
+        assert _rounded_up(rounded) == rounded
 
 
 def keys(made: GaussianCoreMean) -> Iterator[int]:

@@ -76,8 +76,8 @@ def test_agreement_and_mean_are_the_spec_s(full: Fraction) -> None:
 def value_after(records: Records, query: SoftMean, released: int) -> list[int]:
     column = {"agreement": np.array([[released]])}
     batch = Transcripts(column, np.ones(1, np.intp), np.full(1, -1, np.intp), ())
-    found: list[int] = query.evaluate(seen(records), batch)[0].tolist()
-    return found
+    answer: list[int] = query.evaluate(seen(records), batch)[0].tolist()
+    return answer
 
 
 def largest_shares(full: Fraction, released_above: int = 0) -> tuple[Fraction, Fraction]:
@@ -122,8 +122,8 @@ def test_a_float_mean_is_refuted_far_from_zero_and_the_exact_one_is_not() -> Non
     for i in range(3):
         exact = []
         for about in (0.0, float(1 << 39)):
-            found = (Images(one.reshape(-1, 1), near).soft_sum(full) for one in sides(about, i))
-            left, right = (Fraction(sums[0], total) for sums, total in found)
+            soft_sums = (Images(one.reshape(-1, 1), near).soft_sum(full) for one in sides(about, i))
+            left, right = (Fraction(sums[0], total) for sums, total in soft_sums)
             exact.append(abs(right - left))
         assert exact[0] == exact[1] <= most
     largest = {0.0: 0.0, 1e14: 0.0}
@@ -160,10 +160,10 @@ def test_the_plan_spends_its_budget_and_pays_for_its_event() -> None:
     tail = Fraction(1, 10**6)
     for multiplier, full in ((Fraction(1, 9), SHARES[1]), (Fraction(17, 3), SHARES[3])):
         core = SoftCoreMean(REPLACE, NEAR, multiplier, 2000, tail, full)
-        found: Any = derive(core.plan, REPLACE, DOMAIN).conclusion.guarantee
+        guarantee: Any = derive(core.plan, REPLACE, DOMAIN).conclusion.guarantee
         most = 1 / multiplier**2
-        assert found.delta == tail
-        assert most * Fraction(999, 1000) < found.mu_squared <= most
+        assert guarantee.delta == tail
+        assert most * Fraction(999, 1000) < guarantee.mu_squared <= most
         noise, left = core.noise, core.shift - moves(full)
         assert noise.falls_short(left + 1, tail)
         assert not noise.falls_short(left, tail)

@@ -70,21 +70,21 @@ def test_boxes_have_a_side_for_each_column() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
 def test_all_orders_are_equally_likely(n: int) -> None:
-    found = enumerate_law(lambda bits: tuple(bits.order(n).tolist()), max_choices=9)
-    assert found.undecided == 0
+    enumeration = enumerate_law(lambda bits: tuple(bits.order(n).tolist()), max_choices=9)
+    assert enumeration.undecided == 0
     every = [*permutations(range(n))]
-    assert found.masses == dict.fromkeys(every, Fraction(1, len(every)))
+    assert enumeration.masses == dict.fromkeys(every, Fraction(1, len(every)))
 
 
 def test_orders_of_words_are_equally_likely_after_every_retry() -> None:
     """The shipped loop on words of 2 bits, of which a 3 is drawn anew: each of 6 orders has a
     sixth of the mass, but for the longest paths'."""
-    found = enumerate_law(
+    enumeration = enumerate_law(
         lambda bits: tuple(bits.order(3).tolist()), word_bits=2, max_choices=8, follow_retries=True
     )
-    assert set(found.masses) == {*permutations(range(3))}
-    assert found.undecided < Fraction(1, 1000)
-    assert all(m <= Fraction(1, 6) <= m + found.undecided for m in found.masses.values())
+    assert set(enumeration.masses) == {*permutations(range(3))}
+    assert enumeration.undecided < Fraction(1, 1000)
+    assert all(m <= Fraction(1, 6) <= m + enumeration.undecided for m in enumeration.masses.values())
 
 
 @pytest.mark.parametrize("n", [63, 64, 65, 1000])
@@ -132,10 +132,10 @@ def test_the_claim_is_that_for_lists(adjacency: Adjacency) -> None:
     """Sums of lists under replace: twice the radius, under either adjacency; and what does not
     matter is not shuffled."""
     plan = on(LIST, stage())
-    found = derive(plan, adjacency, ONE)
-    assert found.conclusion.guarantee == PureDP(1)
-    assert found.conclusion.adjacency is adjacency
-    lemmas = {lemma.obligation for lemma in found.lemmas}
+    derivation = derive(plan, adjacency, ONE)
+    assert derivation.conclusion.guarantee == PureDP(1)
+    assert derivation.conclusion.adjacency is adjacency
+    lemmas = {lemma.obligation for lemma in derivation.lemmas}
     assert lemmas == {
         "truncation.py:obligation_coupling",
         "theory/queries.py:obligation_clamped_sum",
@@ -151,8 +151,8 @@ def test_disjoint_chunks_of_a_list_are_paid_for_once_under_both_adjacencies() ->
     """Divide by index, which under add-remove has no claim on the records themselves."""
     chunks = Blocks("chunk", ByIndex(2), ((stage(),), (stage(),)))
     for adjacency in Adjacency:
-        found = derive(on(LIST, chunks), adjacency, ONE).conclusion
-        assert (found.guarantee, found.adjacency) == (PureDP(1), adjacency)
+        claim = derive(on(LIST, chunks), adjacency, ONE).conclusion
+        assert (claim.guarantee, claim.adjacency) == (PureDP(1), adjacency)
     with pytest.raises(ValueError, match="the conclusion is asked under add-remove"):
         derive((chunks,), ADD, ONE)
     assert is_latent(on(LIST, chunks))
@@ -339,8 +339,8 @@ def test_an_audit_of_chunks_is_silent_and_sees_a_list_that_is_not_shuffled() -> 
 
     pair = added("in front", [1.0, -1.0, 1.0, -1.0], -1.0, at=0)
     planted = [Fault("does not shuffle", unshuffled)]
-    found = audit(mechanism, pairs=[pair], faults=planted, trials=8000, seed=3)
-    assert found.verdict is Verdict.CONSISTENT
+    result = audit(mechanism, pairs=[pair], faults=planted, trials=8000, seed=3)
+    assert result.verdict is Verdict.CONSISTENT
 
 
 # --- refusals -----------------------------------------------------------------------------------

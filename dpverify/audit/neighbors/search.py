@@ -124,10 +124,10 @@ class SearchResult(Asked):
         return made
 
     def __repr__(self) -> str:
-        found = "interrupted" if self.result is None else repr(self.result)
+        outcome = "interrupted" if self.result is None else repr(self.result)
         return (
             f"<SearchResult for {self.guarantee}: {self.steps} steps apart, {self.calls} calls, "
-            f"seed {self.seed}; {found}>"
+            f"seed {self.seed}; {outcome}>"
         )
 
 
@@ -209,8 +209,8 @@ def search(
         refuted = result.verdict is Verdict.VIOLATED
         spent += result.draws + 2 * draws_on_bits(result.trials, step, refuted)
     far = plan.steps_of(contest.best)
-    found = (plan.guarantee, contest.best, far, result, tuple(contest.rounds))
-    return SearchResult(*found, spent, started)
+    fields = (plan.guarantee, contest.best, far, result, tuple(contest.rounds))
+    return SearchResult(*fields, spent, started)
 
 
 def _counted(subject: Any, meter: Meter, vectorized: bool) -> Any:

@@ -178,19 +178,19 @@ def words(integers: NDArray[Any]) -> list[Floats]:
     """Return the lowest words of 32 bits each, in two's complement."""
     if integers.dtype != object:
         own = integers.dtype.type
-        found = [(integers >> own(_WORD * k)) & own(_LAST) for k in range(2)]
-        found += [np.zeros_like(integers)] * (_WORDS - 2)
+        limbs = [(integers >> own(_WORD * k)) & own(_LAST) for k in range(2)]
+        limbs += [np.zeros_like(integers)] * (_WORDS - 2)
     else:
-        found = [(integers >> (_WORD * k)) & _LAST for k in range(_WORDS)]
-    return [word.astype(np.float64) for word in found]
+        limbs = [(integers >> (_WORD * k)) & _LAST for k in range(_WORDS)]
+    return [word.astype(np.float64) for word in limbs]
 
 
 def _bits(integers: NDArray[Any], floats: Floats) -> NDArray[np.int64]:
     """Return how many bits the nearest float has; where the integer is astronomic, its own."""
-    found = np.frexp(floats)[1].astype(np.int64)
+    bits = np.frexp(floats)[1].astype(np.int64)
     for place in np.argwhere(np.abs(floats) >= float(_HUGE)):
-        found[tuple(place)] = int(integers[tuple(place)]).bit_length()
-    return found
+        bits[tuple(place)] = int(integers[tuple(place)]).bit_length()
+    return bits
 
 
 def _patterns(
@@ -244,7 +244,7 @@ def joined(parts: Sequence[Part], wrap: Wrap, size: int) -> Part:
     for k, part in enumerate(parts):
         width = int(widths[0, k]) if size else 0
         numbers.append(part.numbers[:, :width])
-        marks.update({start + j: found for j, found in part.marks.items() if j < width})
+        marks.update({start + j: mark for j, mark in part.marks.items() if j < width})
         start += width
     return Part(kinds, labels, np.hstack(numbers), np.full(size, start, np.intp), marks)
 

@@ -55,8 +55,8 @@ class Labels:
 
     def counts(self) -> dict[Any, int]:
         """Count how often each text occurs."""
-        found = np.bincount(self.codes, minlength=len(self.table)).tolist()
-        return {label: n for label, n in zip(self.table, found, strict=True) if n}
+        counts = np.bincount(self.codes, minlength=len(self.table)).tolist()
+        return {label: n for label, n in zip(self.table, counts, strict=True) if n}
 
     def are(self, label: Any) -> NDArray[np.bool_]:
         """Return where the text is this one."""
@@ -123,9 +123,9 @@ class Draws:
 
     def columns(self, width: int) -> Floats:
         """Return the numbers with shape (size, width): cut, or filled up with 0."""
-        found = self.numbers[:, :width]
-        missing = width - found.shape[1]
-        return np.pad(found, ((0, 0), (0, missing))) if missing else found
+        columns = self.numbers[:, :width]
+        missing = width - columns.shape[1]
+        return np.pad(columns, ((0, 0), (0, missing))) if missing else columns
 
     def marked(self, j: int) -> Labels:
         """Return the marks at one place."""

@@ -243,15 +243,15 @@ def _records(
     kind: type, values: list[Any], fields: Callable[[Any], dict[str, Any] | None], depth: int
 ) -> Part:
     """Encode named values of one type; those without names are leaves."""
-    found: list[dict[str, Any] | None] = []
+    named: list[dict[str, Any] | None] = []
     for value in values:
         try:
-            found.append(fields(value))
+            named.append(fields(value))
         except MemoryError:
             raise
         except Exception:  # an object that cannot be taken apart is still an outcome
-            found.append(None)
-    rows = list(zip(values, found, strict=True))
+            named.append(None)
+    rows = list(zip(values, named, strict=True))
 
     def encoder(names: tuple[str, ...] | None, group: list[Any]) -> Part:
         if names is None:
@@ -298,23 +298,23 @@ def _fields(value: Any) -> dict[str, Any] | None:
         return None
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    found: dict[str, Any] = dict(getattr(value, "__dict__", {}))
+    fields: dict[str, Any] = dict(getattr(value, "__dict__", {}))
     for parent in type(value).__mro__:
         slots = parent.__dict__.get("__slots__", ())
         for slot in [slots] if isinstance(slots, str) else slots:
             is_private = slot.startswith("__") and not slot.endswith("__")
             name = f"_{parent.__name__.lstrip('_')}{slot}" if is_private else slot
             if hasattr(value, name) and name != "__weakref__":
-                found[name] = getattr(value, name)
-    return found or None
+                fields[name] = getattr(value, name)
+    return fields or None
 
 
 def _axes(value: Any) -> dict[str, Any]:
     """Return what names the rows and columns of a table, as pandas has it."""
-    found = {name: getattr(value, name, None) for name in ("index", "columns", "name")}
+    axes = {name: getattr(value, name, None) for name in ("index", "columns", "name")}
     return {
         name: list(axis) if isinstance(axis, Iterable) and not isinstance(axis, str) else axis
-        for name, axis in found.items()
+        for name, axis in axes.items()
         if axis is not None and not callable(axis)
     }
 

@@ -90,7 +90,7 @@ def audit_sensitivity(
     chosen = secrets.randbelow(2**32) if seed is None else _at_least(seed, 0, "seed")
     noted = Noted()
     with shown(progress, f"sensitivity of {subject.name}", allowed) as meter:
-        found = search(metered(noted.by(subject), meter), space, calls=allowed, seed=chosen)
+        result = search(metered(noted.by(subject), meter), space, calls=allowed, seed=chosen)
     noted.require_a_value()
     return SensitivityResult(
         query=subject.name,
@@ -98,10 +98,10 @@ def audit_sensitivity(
         bound=subject.bound,
         adjacency=adjacency,
         domain=domain,
-        worst=_pair(*found.worst, adjacency),
-        simplest=None if found.simplest is None else _pair(*found.simplest, adjacency),
-        calls=found.calls,
-        found_after=found.found_after,
+        worst=_pair(*result.worst, adjacency),
+        simplest=None if result.simplest is None else _pair(*result.simplest, adjacency),
+        calls=result.calls,
+        found_after=result.found_after,
         calls_allowed=allowed,
         seed=chosen,
     )

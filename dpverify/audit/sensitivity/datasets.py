@@ -90,8 +90,8 @@ class Space:
         ]
         inner = [float(np.nextafter(edge, 0.0)) for edge in corners]
         signed = [sign * value for value in self.values[:1] for sign in (1.0, -1.0)]
-        found = [*_ATOMS[:3], *signed, *_ATOMS[3:5], *corners, *told, *inner, *_ATOMS[5:]]
-        return list(dict.fromkeys(found))
+        numbers = [*_ATOMS[:3], *signed, *_ATOMS[3:5], *corners, *told, *inner, *_ATOMS[5:]]
+        return list(dict.fromkeys(numbers))
 
     def pool(self, rng: np.random.Generator) -> list[Floats]:
         """Return records to build from: atoms in all columns, in one column, between the
@@ -112,8 +112,8 @@ class Space:
             directions = rng.normal(size=(_FEW, self.columns))
             rows += list(directions / np.linalg.norm(directions, axis=1, keepdims=True))
         distinct = {row.tobytes(): row for row in (self.admit(row) for row in rows)}
-        found = list(distinct.values())
-        return found + found[:1] * (_FEWEST - len(found))  # in a box of one point there is but one
+        pool = list(distinct.values())
+        return pool + pool[:1] * (_FEWEST - len(pool))  # in a box of one point there is but one
 
     def about(
         self, base: Floats, record: Floats, others: Sequence[Floats], *, at: int

@@ -179,11 +179,11 @@ def _runs(rows: Floats) -> list[list[Any]]:
     """Return [times, record] for each stretch of equal records; -0.0 is another number than 0.0
     here.
     """
-    found: list[list[Any]] = []
+    runs: list[list[Any]] = []
     for _, same in groupby(rows, key=lambda row: row.tobytes()):
         stretch = list(same)
-        found.append([len(stretch), [_plain(number) for number in stretch[0].tolist()]])
-    return found
+        runs.append([len(stretch), [_plain(number) for number in stretch[0].tolist()]])
+    return runs
 
 
 def _plain(number: float) -> float | str:

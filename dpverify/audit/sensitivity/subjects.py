@@ -151,10 +151,10 @@ def metered(subject: Subject, meter: Meter) -> Subject:
 
 
 def _bound(bound: Exact) -> Fraction:
-    found = exact(bound, "bound")
-    if found < 0:
+    value = exact(bound, "bound")
+    if value < 0:
         raise ValueError(f"bound = {bound} is negative; a distance is at least 0.")
-    return found
+    return value
 
 
 def _name(query: Any) -> str:
@@ -215,8 +215,8 @@ def _values_of(query: Query) -> tuple[float, ...]:
     cells += [c + sign * radius for c in centers for sign in (0, 1, -1)]
     exponent = getattr(inner, "exponent", 0)
     within = [float(edge) for edge in getattr(inner, "within", None) or ()]
-    found = [*within, *(_ldexp(cell, exponent) for cell in cells)]
-    return tuple(dict.fromkeys(value for value in found if abs(value) < _FARTHEST))
+    numbers = [*within, *(_ldexp(cell, exponent) for cell in cells)]
+    return tuple(dict.fromkeys(value for value in numbers if abs(value) < _FARTHEST))
 
 
 def _ldexp(cell: float, exponent: int) -> float:

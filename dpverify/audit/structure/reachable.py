@@ -31,12 +31,12 @@ def reachable(formula: Formula, outputs: Floats, centers: Floats, scale: float) 
     """Return which outputs the formula reaches from their centers, shape (n,); never where not
     finite.
     """
-    found = np.zeros(len(outputs), dtype=np.bool_)
+    hits = np.zeros(len(outputs), dtype=np.bool_)
     with np.errstate(all="ignore"):
         for start in range(0, len(outputs), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            found[part] = formula(outputs[part], centers[part], scale)
-    return found & np.isfinite(outputs)
+            hits[part] = formula(outputs[part], centers[part], scale)
+    return hits & np.isfinite(outputs)
 
 
 def numpy_laplace(outputs: Floats, centers: Floats, scale: float) -> Hits:

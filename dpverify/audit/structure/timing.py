@@ -54,14 +54,14 @@ def timing(
         return Finding("timing", False, "nothing was timed", alpha, call, problem=measured)
     seconds, noise, loop = measured
     values, chance = correlations(seconds, noise), swap_test(seconds, noise)
-    found = max(map(abs, values)) >= threshold and chance <= alpha
+    leaks = max(map(abs, values)) >= threshold and chance <= alpha
     text = (
         f"over {draws} calls of batch {batch} the time's correlation with the noise is "
         f"{values[0]:+.3f} (Pearson), {values[1]:+.3f} (Spearman), threshold {threshold:g}; "
         f"p-value {chance:.2g} at most; median {np.median(seconds):.3g} s a call; a fixed loop "
         f"in between: {max(correlations(loop, noise), key=abs):+.3f}"
     )
-    return Finding("timing", found, text, alpha, call)
+    return Finding("timing", leaks, text, alpha, call)
 
 
 def correlations(seconds: Floats, noise: Floats) -> tuple[float, float]:

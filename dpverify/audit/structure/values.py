@@ -122,8 +122,8 @@ def lowest_bit_exponent(values: Floats) -> Floats:
     mantissas, exponents = np.frexp(values)
     integers = np.ldexp(mantissas, 53).astype(np.int64)
     lowest = (integers & -integers).astype(np.float64)
-    found = exponents - 53.0 + np.frexp(lowest)[1] - 1.0
-    return np.where(values == 0, _OF_ZERO, found)
+    powers = exponents - 53.0 + np.frexp(lowest)[1] - 1.0
+    return np.where(values == 0, _OF_ZERO, powers)
 
 
 def _bits(numbers: Floats, offsets: tuple[float, ...]) -> Floats:
@@ -201,8 +201,8 @@ def _concluded(
         problem = "; ".join(filter(None, (problem, str(error))))
         return Finding(attack, False, "nothing was certified", alpha, reproduce, None, problem)
     best = max(certificates, key=lambda one: one.epsilon - one.claimed)
-    found = any(certificate.refuted for certificate in certificates)
+    apart = any(certificate.refuted for certificate in certificates)
     text = (
-        f"the outputs {'tell' if found else 'do not tell'} the inputs apart beyond {claim}; {seen}"
+        f"the outputs {'tell' if apart else 'do not tell'} the inputs apart beyond {claim}; {seen}"
     )
-    return Finding(attack, found, text, alpha, reproduce, best, problem)
+    return Finding(attack, apart, text, alpha, reproduce, best, problem)

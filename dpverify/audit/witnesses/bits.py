@@ -105,13 +105,13 @@ def low_bits(
     """
     width = min(_MOST_COLUMNS, max(own.numbers.shape[1], other.numbers.shape[1]))
     rest = sorted(set(range(width)).difference(columns))
-    found: list[tuple[float, _Bit | _Remainder]] = []
+    bits: list[tuple[float, _Bit | _Remainder]] = []
     for some, least in ((columns, 0), (rest, _LEAST_ROWS)):
         rows = slice(max(least, cells // max(1, len(some))))
         for j in some:
-            found += _telling(j, own.column(j)[rows], other.column(j)[rows])
-    found.sort(key=lambda one: -abs(one[0]))
-    return [event(one.name, one.shown, one.score, value) for value, one in found[:most]]
+            bits += _telling(j, own.column(j)[rows], other.column(j)[rows])
+    bits.sort(key=lambda one: -abs(one[0]))
+    return [event(one.name, one.shown, one.score, value) for value, one in bits[:most]]
 
 
 def _telling(j: int, own: Floats, other: Floats) -> Iterator[tuple[float, _Bit | _Remainder]]:

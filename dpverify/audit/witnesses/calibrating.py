@@ -109,13 +109,13 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
         return None
     order = np.argsort(-scores, kind="stable")
     scores, sides = scores[order], (order < len(own)).astype(np.float64)
-    found = _curve(scores, sides, _ends(scores), np.zeros(0, np.intp), bends)
-    if found is None and bends:
+    curve = _curve(scores, sides, _ends(scores), np.zeros(0, np.intp), bends)
+    if curve is None and bends:
         first, last = _repeated(scores)
         if 0 < len(last) <= _MOST_ATOMS:
             ends = np.union1d(_ends(scores), np.concatenate([first[first > 0] - 1, last]))
-            found = _curve(scores, sides, ends, np.searchsorted(ends, last), bends)
-    return found
+            curve = _curve(scores, sides, ends, np.searchsorted(ends, last), bends)
+    return curve
 
 
 def _repeated(scores: Floats) -> tuple[Ranks, Ranks]:
@@ -172,10 +172,10 @@ def _simplest(
         options = [(levels.bent([*bends, b]), b) for b in inside if b not in bends]
         if not options:
             break
-        found, bend = max(options, key=lambda option: option[0].likely)
-        if not found.likely > best.likely + _EVIDENT:
+        fit, bend = max(options, key=lambda option: option[0].likely)
+        if not fit.likely > best.likely + _EVIDENT:
             break
-        best = found
+        best = fit
         bends.append(bend)
     return best.odds, best.errors(), len(bends), best.likely / 2
 
@@ -187,8 +187,8 @@ def _ends(scores: Floats) -> Ranks:
         ranks.append(int(size) - 1)
         size *= _WIDER
     last = np.flatnonzero(np.diff(scores, append=-np.inf))
-    found: Ranks = np.unique(last[np.searchsorted(last, [*ranks, len(scores) - 1])])
-    return found
+    ends: Ranks = np.unique(last[np.searchsorted(last, [*ranks, len(scores) - 1])])
+    return ends
 
 
 def _fitted(basis: Floats, hits: Floats, both: Floats) -> tuple[Floats, Floats]:

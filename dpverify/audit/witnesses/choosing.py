@@ -113,8 +113,8 @@ class _Scored:
         return len(self.draws) if self.places is None else len(self.places)
 
     def by(self, candidate: Candidate) -> Floats:
-        found = candidate.score(self.draws)
-        return found if self.places is None else found[self.places]
+        scores = candidate.score(self.draws)
+        return scores if self.places is None else scores[self.places]
 
 
 def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
@@ -206,12 +206,12 @@ def ranked(
         [[_Scored.of(draws) for draws in batches] for batches in (left, right)],
         [[], []] if learned_on is None else [[_Scored.of(draws)] for draws in learned_on],
     )
-    found, suspects = _judged(scores, candidates, task)
+    judged, suspects = _judged(scores, candidates, task)
 
     def options(side: int) -> Options:
-        best = _foremost(found[side], task, most)
+        best = _foremost(judged[side], task, most)
         if len(task.points) == 1 and not task.refute and most == 1 and contenders > 1:
-            best = [_compared(best[0], found[side], side, scores, task, contenders)]
+            best = [_compared(best[0], judged[side], side, scores, task, contenders)]
         witnesses = tuple(_finished(one, side, scores, task) for one in best)
         suspect = suspects[side]
         if suspect is not None:
@@ -227,7 +227,7 @@ def _judged(
     """Return every candidate at the threshold that promises most, for either direction; and the
     largest signed roots.
     """
-    found: tuple[list[Witness], list[Witness]] = ([], [])
+    witnesses: tuple[list[Witness], list[Witness]] = ([], [])
     suspects: list[Witness | None] = [None, None]
     most_yet = [-np.inf, -np.inf]
     handicap = _OF_A_PROFILE if len(task.points) > 1 else _LEARNED[task.refute]
@@ -240,14 +240,14 @@ def _judged(
                 own, other = ordered[sign][side], ordered[sign][1 - side]
                 best, suspicious = best_thresholds(own, other, task)
                 witness = _witness(candidate, sign, best, handicap)
-                found[side].append(witness)
+                witnesses[side].append(witness)
                 if witness.promise > most_yet[side] - _CLOSE:
                     most_yet[side] = max(witness.promise, most_yet[side])
                     scores.keep(candidate, given)
                 if len(task.points) == 1:
                     other_one = _witness(candidate, sign, suspicious, _ROOT)
                     suspects[side] = _larger(suspects[side], other_one)
-    return found, suspects
+    return witnesses, suspects
 
 
 def _witness(candidate: Candidate, sign: int, chosen: Chosen, handicap: float) -> Witness:
@@ -276,8 +276,8 @@ def _with(
         return witness
     sides = [witness.sign * one for one in scores.by(witness.candidate)]
     chosen = Chosen(witness.threshold, witness.aim, witness.promise)
-    found = change(chosen, sides[side], sides[1 - side], task)
-    return replace(witness, threshold=found.threshold, aim=found.aim)
+    changed = change(chosen, sides[side], sides[1 - side], task)
+    return replace(witness, threshold=changed.threshold, aim=changed.aim)
 
 
 def _finished(witness: Witness, side: int, scores: _Scores, task: Task) -> Witness:
@@ -293,7 +293,7 @@ def _along_its_curve(chosen: Chosen, own: Floats, other: Floats, task: Task) -> 
 
 
 def _compared(
-    best: Witness, found: Sequence[Witness], side: int, scores: _Scores, task: Task, number: int
+    best: Witness, witnesses: Sequence[Witness], side: int, scores: _Scores, task: Task, number: int
 ) -> Witness:
     """Return the witness that is worth most, among those that promise nearly as much as the
     best; the plainest where several are worth the same.
@@ -302,12 +302,12 @@ def _compared(
     another's: rare events are too few to tell scores by, and a score that tells more does so
     far out as well.
     """
-    close = [one for one in found if best.promise - _CLOSE < one.promise]
+    close = [one for one in witnesses if best.promise - _CLOSE < one.promise]
     close = sorted(close, key=lambda one: -one.promise)[:number]
     if any(witness.aim.impossible for witness in close):
         return best
     tried = []
-    for witness in sorted(close, key=found.index):
+    for witness in sorted(close, key=witnesses.index):
         scored = [witness.sign * one for one in scores.fresh_by(witness.candidate)]
         sides = scored[side], scored[1 - side]
         tried.append((witness, sides, curve_of(*sides, task)))
@@ -331,16 +331,16 @@ def _compared(
     return best
 
 
-def _foremost(found: Sequence[Witness], task: Task, most: int) -> list[Witness]:
+def _foremost(witnesses: Sequence[Witness], task: Task, most: int) -> list[Witness]:
     """Return the plainest of the most promising, and next to it others that are not the same
     event.
     """
     best = _nothing(task)
-    for witness in found:
+    for witness in witnesses:
         if witness.promise > best.promise + _PLAINER:
             best = witness
     chosen = [best]
-    for witness in sorted(found, key=lambda one: -one.promise):
+    for witness in sorted(witnesses, key=lambda one: -one.promise):
         same = any(w.candidate is witness.candidate or w.aim == witness.aim for w in chosen)
         if len(chosen) < most and witness.promise > -np.inf and not same:
             chosen.append(witness)
@@ -357,7 +357,7 @@ def along_curve(
         return ()
     scores = [witness.sign * witness.candidate.score(draws) for draws in (own, other)]
     rates = np.linspace(0, 1, size + 2)[1:-1] ** 2
-    found = []
+    witnesses = []
     for threshold in np.unique(np.quantile(scores[1], 1 - rates, method="higher")):
         happens = [np.count_nonzero(side >= threshold) for side in scores]
         (p, _), (q, _) = (
@@ -367,8 +367,8 @@ def along_curve(
         )
         aim = replace(witness.aim, share=share_of(math.sqrt((1 - p) / p), math.sqrt((1 - q) / q)))
         aim = replace(aim, impossible=False)
-        found.append(replace(witness, threshold=float(threshold), aim=aim))
-    return tuple(found)
+        witnesses.append(replace(witness, threshold=float(threshold), aim=aim))
+    return tuple(witnesses)
 
 
 def _nothing(task: Task) -> Witness:

@@ -24,13 +24,13 @@ def clocks_of(own: Draws, other: Draws) -> list[int]:
     width = min(own.numbers.shape[1], other.numbers.shape[1])
     if width < 2 or min(len(own), len(other)) < _FEWEST:
         return []
-    found = np.ones((2, width), dtype=np.bool_)  # rising, falling
+    monotone = np.ones((2, width), dtype=np.bool_)  # rising, falling
     for side in (own, other):
         before, after = side.numbers[:-1, :width], side.numbers[1:, :width]
-        found &= (before != after).mean(axis=0) > _MOVES
-        found[0] &= (before <= after).all(axis=0)
-        found[1] &= (before >= after).all(axis=0)
-    return [int(j) for j in np.flatnonzero(found.any(axis=0))]
+        monotone &= (before != after).mean(axis=0) > _MOVES
+        monotone[0] &= (before <= after).all(axis=0)
+        monotone[1] &= (before >= after).all(axis=0)
+    return [int(j) for j in np.flatnonzero(monotone.any(axis=0))]
 
 
 def without(draws: Draws, columns: list[int]) -> Draws:

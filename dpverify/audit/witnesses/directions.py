@@ -56,8 +56,8 @@ class Scaling:
         with np.errstate(all="ignore"):
             scaled = numbers - self.center
             scaled /= self.scale
-            found = tame(scaled)
-            return np.clip(found, -_CUT, _CUT, out=found)
+            tamed = tame(scaled)
+            return np.clip(tamed, -_CUT, _CUT, out=tamed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,8 +102,8 @@ class Moments:
         one it is less that counts.
         """
         limit = max(TELLING, self.noise) if len(self.t) > 1 else self.noise
-        found: NDArray[np.bool_] = (np.abs(self.t) > limit) | (np.abs(self.t_variance) > limit)
-        return found
+        differing: NDArray[np.bool_] = (np.abs(self.t) > limit) | (np.abs(self.t_variance) > limit)
+        return differing
 
     def kept(self) -> Floats:
         """Return the difference of means without what may be noise."""

@@ -26,25 +26,25 @@ _ABOUT_KINDS = re.compile(
 _REPEATED, _FEWER = 10, 4  # pairs of equal outputs on one side; how many times rarer across
 
 
-def text_event(name: str, column: Column, text: Any, found: float) -> Candidate:
+def text_event(name: str, column: Column, text: Any, z_score: float) -> Candidate:
     """Return the event that a text is this one. found: how telling that is, positive where
     likelier on the own side.
     """
     shown = "a number" if text == PLAIN else str(text)
-    return event(f"{name} is", shown, lambda draws: column(draws).are(text).astype(float), found)
+    return event(f"{name} is", shown, lambda draws: column(draws).are(text).astype(float), z_score)
 
 
-def kind_event(kind: str, found: float) -> Candidate:
+def kind_event(kind: str, z_score: float) -> Candidate:
     """Return the event that the call raises an exception of this kind, or gives an output of
     this type and shape.
     """
     raised = kind.removeprefix(EXCEPTION)
     if raised == kind:
-        return replace(event(_OF_KIND, kind, _is_of(kind), found), fitted=False)
-    words = _RAISES if found > 0 else _RETURNS
+        return replace(event(_OF_KIND, kind, _is_of(kind), z_score), fitted=False)
+    words = _RAISES if z_score > 0 else _RETURNS
     score = _is_of(kind)
     return Candidate(
-        words + raised, score if found > 0 else lambda draws: 1.0 - score(draws), fitted=False
+        words + raised, score if z_score > 0 else lambda draws: 1.0 - score(draws), fitted=False
     )
 
 
@@ -59,13 +59,13 @@ def is_about_kinds(text: str) -> bool:
     return _ABOUT_KINDS.search(text) is not None
 
 
-def event(what: str, value: str, score: Score, found: float) -> Candidate:
+def event(what: str, value: str, score: Score, z_score: float) -> Candidate:
     """Return the event that something happens, or that it does not where it is the less likely
     on the own side.
     """
     shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
     shown = shown.replace("{", "{{").replace("}", "}}")
-    if found > 0:
+    if z_score > 0:
         return Candidate(f"{what} {shown}", score)
     return Candidate(f"{what} not {shown}", lambda draws: 1.0 - score(draws))
 

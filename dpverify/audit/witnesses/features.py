@@ -59,10 +59,10 @@ def tame(values: Any) -> Floats:
     """Replace NaN by 0, and infinities by the largest numbers allowed here. Numbers that are
     finite come back as they are.
     """
-    found: Floats = np.asarray(values, dtype=np.float64)
-    if np.isfinite(found).all():
-        return found
-    return np.nan_to_num(found, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
+    numbers: Floats = np.asarray(values, dtype=np.float64)
+    if np.isfinite(numbers).all():
+        return numbers
+    return np.nan_to_num(numbers, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
 
 
 def by_rows(numbers: Floats, function: Callable[[Floats], Any]) -> Floats:
@@ -107,10 +107,10 @@ def text_ratio(column: Column, own: Draws, other: Draws) -> Score:
     """Return the log-ratio of the frequencies of a draw's text; 0 for an unknown one."""
     ours, theirs = column(own).counts(), column(other).counts()
     texts = list(dict.fromkeys([*ours, *theirs]))
-    found = log_ratio(
+    ratios = log_ratio(
         [ours.get(t, 0) for t in texts], [theirs.get(t, 0) for t in texts], len(own), len(other)
     )
-    weights = dict(zip(texts, found.tolist(), strict=True))
+    weights = dict(zip(texts, ratios.tolist(), strict=True))
     return lambda draws: column(draws).weighted(weights)
 
 
@@ -153,9 +153,9 @@ def _repeated(own: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], Any
 def atoms_of(own: NDArray[Any], other: NDArray[Any], most: int) -> list[tuple[Any, float]]:
     """Return the values that repeat, with how telling each is; the most telling first."""
     values, ours, theirs = _repeated(own, other)
-    found = telling(ours, theirs, len(own), len(other))
-    best = np.argsort(-np.abs(found), kind="stable")[:most]
-    return [(values[i].item(), float(found[i])) for i in best if abs(found[i]) > 0]
+    z_scores = telling(ours, theirs, len(own), len(other))
+    best = np.argsort(-np.abs(z_scores), kind="stable")[:most]
+    return [(values[i].item(), float(z_scores[i])) for i in best if abs(z_scores[i]) > 0]
 
 
 def number(j: int) -> Score:
@@ -190,13 +190,13 @@ def derived(width: int) -> list[Feature]:
         ("sum of absolute steps", lambda x: np.abs(np.diff(x, axis=1)).sum(axis=1)),
         ("count of rises", lambda x: (np.diff(x, axis=1) > 0).sum(axis=1)),
     ]
-    found = [Feature(name, _rowwise(name, f, width)) for name, f in least + parity]
+    features = [Feature(name, _rowwise(name, f, width)) for name, f in least + parity]
     if not single:
-        found += [Feature(name, _rowwise(name, f, width)) for name, f in several]
+        features += [Feature(name, _rowwise(name, f, width)) for name, f in several]
     if 1 < width <= _COMPARED:
         name = "count of repeated numbers"
-        found.append(Feature(name, _rowwise(name, _repeats, width)))
-    return found
+        features.append(Feature(name, _rowwise(name, _repeats, width)))
+    return features
 
 
 def _rowwise(name: str, function: Callable[[Floats], Any], width: int) -> Score:

@@ -58,8 +58,8 @@ def inverted(columns: Sequence[int], own: Draws, other: Draws) -> Iterator[Featu
             values = _plain(j, side)
             if len(np.unique(values[:_FEWEST])) >= _DIFFERENT:
                 with np.errstate(all="ignore"):
-                    found = list(_fitting(values))
-                yield from (_feature(j, *one) for one in found)
+                    fits = list(_fitting(values))
+                yield from (_feature(j, *one) for one in fits)
 
 
 def _fitting(values: Floats) -> Iterator[tuple[str, float, float]]:
@@ -107,9 +107,9 @@ def _scales(estimate: float, size: int) -> list[float]:
     if not 1e-290 < estimate < 1e290:
         return []
     error = _ERRORS / np.sqrt(size)
-    found = _round(estimate, error * estimate)
-    found += [1 / rate for rate in _round(1 / estimate, error / estimate) if rate]
-    return [one for one in dict.fromkeys(found) if one > 0]
+    scales = _round(estimate, error * estimate)
+    scales += [1 / rate for rate in _round(1 / estimate, error / estimate) if rate]
+    return [one for one in dict.fromkeys(scales) if one > 0]
 
 
 def _round(value: float, error: float, finer: int = 0) -> list[float]:
@@ -118,11 +118,11 @@ def _round(value: float, error: float, finer: int = 0) -> list[float]:
     """
     if not (np.isfinite(value) and 1e-290 < error < 1e290):
         return []
-    found = []
+    multiples = []
     for base in (10.0, 2.0):
         first = math.ceil(math.log(error, base))
         for power in range(first, first - finer - 1, -1):
             most = math.floor(error * base**-power)
             nearest = round(value * base**-power)
-            found += [(nearest + k) / base**-power for k in range(-most, most + 1)]
-    return list(dict.fromkeys(found))
+            multiples += [(nearest + k) / base**-power for k in range(-most, most + 1)]
+    return list(dict.fromkeys(multiples))

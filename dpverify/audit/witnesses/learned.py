@@ -137,22 +137,22 @@ def _candidates(
 ) -> list[Candidate]:
     limits = _LIMITS[effort]
     task = _Task(_first(own, limits.rows), _first(other, limits.rows), limits, seed)
-    found = [
+    pool = [
         *task.kinds(),
         *task.texts(orders=not law_known),
         *task.values(),
         *task.columns(),
         *task.inverted(),
     ]
-    found += task.plain()
+    pool += task.plain()
     if law_known or not len(own) or not len(other):
-        return found
+        return pool
     given, projections = list(task.given(difference)), list(task.projections(difference))
-    found += [*task.densities(), *task.derived()]
+    pool += [*task.densities(), *task.derived()]
     for fitted, scores in ((False, given), (True, projections)):
-        found += [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
+        pool += [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
     projections = [*given, *projections]
-    return [*found, *task.models(projections, weak)] if effort is Effort.FULL else found
+    return [*pool, *task.models(projections, weak)] if effort is Effort.FULL else pool
 
 
 def _first(draws: Draws, rows: int) -> Draws:
@@ -196,10 +196,10 @@ class _Task:
         if len({*ours, *theirs}) < 2:
             return
         hits = [ours.get(k, 0) for k in kinds], [theirs.get(k, 0) for k in kinds]
-        found = telling(*hits, *self.sizes)
-        for i in np.argsort(-np.abs(found), kind="stable")[: self.limits.each]:
-            if abs(found[i]) > _HARDLY:
-                yield kind_event(str(kinds[i]), float(found[i]))
+        z_scores = telling(*hits, *self.sizes)
+        for i in np.argsort(-np.abs(z_scores), kind="stable")[: self.limits.each]:
+            if abs(z_scores[i]) > _HARDLY:
+                yield kind_event(str(kinds[i]), float(z_scores[i]))
 
     def texts(self, *, orders: bool) -> Iterator[Candidate]:
         """Yield labels, kinds, marks and orders: single ones, and all by their log-ratio."""
@@ -208,11 +208,11 @@ class _Task:
             ours, theirs = column(self.own).counts(), column(self.other).counts()
             texts = list(dict.fromkeys([*ours, *theirs]))
             hits = [ours.get(t, 0) for t in texts], [theirs.get(t, 0) for t in texts]
-            found = telling(*hits, *self.sizes)
-            best = np.argsort(-np.abs(found), kind="stable")[: self.limits.each]
+            z_scores = telling(*hits, *self.sizes)
+            best = np.argsort(-np.abs(z_scores), kind="stable")[: self.limits.each]
             for i in best if name != KIND else ():
-                if abs(found[i]) > _HARDLY:
-                    events.append((float(found[i]), text_event(name, column, texts[i], found[i])))
+                if abs(z_scores[i]) > _HARDLY:
+                    events.append((float(z_scores[i]), text_event(name, column, texts[i], z_scores[i])))
             if len(texts) > 2:
                 score = text_ratio(column, self.own, self.other)
                 yield Candidate(f"log-ratio of the {name} >= {{threshold}}", score)
@@ -224,9 +224,9 @@ class _Task:
         events: list[tuple[float, Candidate]] = []
         for j in self.chosen:
             sides = self.own.column(j), self.other.column(j)
-            for value, found in atoms_of(*sides, self.limits.each):
+            for value, z_score in atoms_of(*sides, self.limits.each):
                 score = equals(j, value)
-                events.append((found, event(f"number {j} is", repr(value), score, found)))
+                events.append((z_score, event(f"number {j} is", repr(value), score, z_score)))
         if self.width > 1:
             events += self._anywhere()
         numeric = bool(self.own.numbers.any() or self.other.numbers.any())
@@ -250,17 +250,17 @@ class _Task:
         for value, _ in atoms_of(flat[0], flat[1], self.limits.each):
             score = somewhere(value, self.width)
             ours, theirs = (float(score(side).sum()) for side in (self.own, self.other))
-            found = float(telling(ours, theirs, *self.sizes))
-            yield found, event("some number is", repr(value), score, found)
+            z_score = float(telling(ours, theirs, *self.sizes))
+            yield z_score, event("some number is", repr(value), score, z_score)
 
     def _whole(
         self, ours: NDArray[np.uint64], theirs: NDArray[np.uint64]
     ) -> Iterator[tuple[float, Candidate]]:
-        for value, found in atoms_of(ours, theirs, self.limits.each):
-            side, prints = (self.own, ours) if found > 0 else (self.other, theirs)
+        for value, z_score in atoms_of(ours, theirs, self.limits.each):
+            side, prints = (self.own, ours) if z_score > 0 else (self.other, theirs)
             row = int(np.argmax(prints == value))
             shown = f"{side.coded.table[side.coded.codes[row]]} {side.numbers[row].tolist()}"
-            yield found, event("output is exactly", shown, is_print(np.uint64(value)), found)
+            yield z_score, event("output is exactly", shown, is_print(np.uint64(value)), z_score)
 
     def columns(self) -> Iterator[Candidate]:
         """Yield single numbers. Of many, those are taken that differ most on these draws."""
@@ -306,8 +306,8 @@ class _Task:
         """
         ranked = []
         for feature in self._derived():
-            found = separation(feature.score(self.few[0]), feature.score(self.few[1]))
-            ranked.append((found, feature))
+            gap = separation(feature.score(self.few[0]), feature.score(self.few[1]))
+            ranked.append((gap, feature))
         ranked.sort(key=lambda one: -one[0])
         picked = len(ranked) > self.limits.each
         for _, feature in ranked[: self.limits.each]:

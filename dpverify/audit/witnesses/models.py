@@ -86,7 +86,7 @@ def _numbers_tell(own: Floats, other: Floats) -> bool:
     codes = [np.searchsorted(edges, side, side="right") for side in (own, other)]
     if _tells(codes[0], codes[1]):
         return True
-    return any(abs(found) > _PLAINLY for _, found in atoms_of(own, other, 1))
+    return any(abs(z_score) > _PLAINLY for _, z_score in atoms_of(own, other, 1))
 
 
 def _tells(own: Codes, other: Codes) -> bool:
@@ -99,8 +99,8 @@ def _tells(own: Codes, other: Codes) -> bool:
     if not freedom or not 0 < share < 1:
         return False
     wrong = (hits - share * both)[there] ** 2 / both[there]
-    found = float(wrong.sum()) / (share * (1 - share))
-    return bool(found > freedom + TELLING * math.sqrt(2 * freedom))
+    chi_square = float(wrong.sum()) / (share * (1 - share))
+    return bool(chi_square > freedom + TELLING * math.sqrt(2 * freedom))
 
 
 def label_and_number(own: Draws, other: Draws) -> Score | None:
@@ -182,8 +182,8 @@ def trees(
         if not len(draws):
             return np.zeros(0)
         with _threads().limit(limits=1):
-            found: Floats = model.decision_function(_bounded(matrix(features, draws)))
-        return found
+            scores: Floats = model.decision_function(_bounded(matrix(features, draws)))
+        return scores
 
     return score
 

@@ -152,8 +152,8 @@ def _expected(epsilon: Floats, delta: Floats, plain: Floats) -> Floats:
     shown = np.array([f * np.interp(epsilon / f, epsilon, delta) - delta for f in _DEFICITS])
     at = int(np.argmax(plain))
     seen = np.flatnonzero(shown[:, at] <= plain[at])
-    found: Floats = shown[seen[-1] if len(seen) else 0]
-    return found
+    expected: Floats = shown[seen[-1] if len(seen) else 0]
+    return expected
 
 
 def estimate(hits: Counts | Floats, draws: int, errors: float) -> tuple[Floats, Floats]:

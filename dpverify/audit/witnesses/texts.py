@@ -43,20 +43,20 @@ def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Colum
     """Return all texts of these draws: labels, kinds, marks, characters; with ``orders`` how
     their numbers compare.
     """
-    found: list[tuple[str, Column]] = [("output", lambda draws: draws.coded)]
+    columns: list[tuple[str, Column]] = [("output", lambda draws: draws.coded)]
     if own.kinds is not own.coded or other.kinds is not other.coded:
-        found.append((KIND, lambda draws: draws.kinds))
+        columns.append((KIND, lambda draws: draws.kinds))
     width = max(own.numbers.shape[1], other.numbers.shape[1])
     if width > 1:
-        found += [(f"entry {j}", _mark(j)) for j in _telling_marks(own, other)]
-    found += inside(own, other)
+        columns += [(f"entry {j}", _mark(j)) for j in _telling_marks(own, other)]
+    columns += inside(own, other)
     if width > 1 and orders:
-        found += [
+        columns += [
             ("place of the largest number", lambda draws: _place(draws, width, np.argmax)),
             ("place of the smallest number", lambda draws: _place(draws, width, np.argmin)),
             ("order of the first numbers", _order),
         ]
-    return found
+    return columns
 
 
 def _telling_marks(own: Draws, other: Draws) -> list[int]:
@@ -65,8 +65,8 @@ def _telling_marks(own: Draws, other: Draws) -> list[int]:
     if len(columns) <= _NARROW:
         return columns
     plain = [[side.marked(j).counts().get(PLAIN, 0) for j in columns] for side in (own, other)]
-    found = np.abs(telling(plain[0], plain[1], len(own), len(other)))
-    return [columns[k] for k in np.argsort(-found, kind="stable")[:_NARROW]]
+    z_scores = np.abs(telling(plain[0], plain[1], len(own), len(other)))
+    return [columns[k] for k in np.argsort(-z_scores, kind="stable")[:_NARROW]]
 
 
 def _mark(j: int) -> Column:
@@ -106,10 +106,10 @@ def _characters(own: list[str], other: list[str]) -> list[tuple[str, Column]]:
     places = [*range(min(longest, _FRONT)), *range(-1, -min(longest, _BACK) - 1, -1)]
     letters = [_letters(side, places) for side in (own, other)]
     hits = [_histograms(side) for side in letters]
-    found = np.abs(telling(hits[0], hits[1], len(own), len(other))).max(axis=1, initial=0.0)
+    z_scores = np.abs(telling(hits[0], hits[1], len(own), len(other))).max(axis=1, initial=0.0)
     both, chosen = np.concatenate(letters), list[int]()
-    for k in np.argsort(-found, kind="stable").tolist():
-        if found[k] == 0 or len(chosen) == _MOST:
+    for k in np.argsort(-z_scores, kind="stable").tolist():
+        if z_scores[k] == 0 or len(chosen) == _MOST:
             break
         if not any(np.array_equal(both[:, k], both[:, j]) for j in chosen):  # from front and back
             chosen.append(k)
@@ -145,8 +145,8 @@ def _at(k: int) -> Column:
         if key not in draws.made:
             characters = [str(text)[place] for text in draws.coded.table]
             draws.made[key] = np.array([ord(c) if c else 0 for c in characters] or [0])
-        found = draws.made[key][draws.coded.codes]
-        values, codes = np.unique(found, return_inverse=True)
+        letters = draws.made[key][draws.coded.codes]
+        values, codes = np.unique(letters, return_inverse=True)
         return Labels(codes, tuple(chr(v) if v else "none" for v in values.tolist()))
 
     return column
@@ -160,8 +160,8 @@ def _words(own: list[str], other: list[str]) -> list[tuple[str, Column]]:
     )
     words = [word for word in {**ours, **theirs} if ours[word] + theirs[word] > 1]
     hits = [ours[word] for word in words], [theirs[word] for word in words]
-    found = np.abs(telling(*hits, len(own), len(other)))
-    best = np.argsort(-found, kind="stable")[:_MOST_WORDS]
+    z_scores = np.abs(telling(*hits, len(own), len(other)))
+    best = np.argsort(-z_scores, kind="stable")[:_MOST_WORDS]
     return [(f"whether the output's text has {words[i]!r}", _has(words[i])) for i in best]
 
 
@@ -170,8 +170,8 @@ def _has(word: str) -> Column:
 
     def column(draws: Draws) -> Labels:
         if key not in draws.made:
-            found = [word in str(text) for text in draws.coded.table]
-            draws.made[key] = np.array(found or [False], dtype=np.intp)
+            hits = [word in str(text) for text in draws.coded.table]
+            draws.made[key] = np.array(hits or [False], dtype=np.intp)
         return Labels(draws.made[key][draws.coded.codes], ("no", "yes"))
 
     return column
@@ -179,11 +179,11 @@ def _has(word: str) -> Column:
 
 def label_numbers() -> list[Feature]:
     """Return the length of the text, and the first numbers in it."""
-    found = [Feature("length of the output's text", _of_label(len))]
+    features = [Feature("length of the output's text", _of_label(len))]
     for k in range(_NUMBERS):
         name = f"number {k} in the output's text"
-        found.append(Feature(name, _of_label(partial(_number, k=k))))
-    return found
+        features.append(Feature(name, _of_label(partial(_number, k=k))))
+    return features
 
 
 def _of_label(function: Callable[[str], float]) -> Score:
@@ -195,5 +195,5 @@ def _of_label(function: Callable[[str], float]) -> Score:
 
 
 def _number(text: str, k: int) -> float:
-    found = next(islice(_NUMBER.finditer(text[:_BEGINNING]), k, None), None)
-    return float(found.group()) if found else 0.0
+    number = next(islice(_NUMBER.finditer(text[:_BEGINNING]), k, None), None)
+    return float(number.group()) if number else 0.0

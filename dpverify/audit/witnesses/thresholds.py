@@ -55,8 +55,8 @@ def best_thresholds(own: Floats, other: Floats, task: Task) -> tuple[Chosen, Cho
     counts = hits, len(own), other_hits, len(other)
 
     if len(task.points) > 1:
-        found = _best(thresholds, *counts, standard_errors(*counts, task), task)
-        return found, found
+        best = _best(thresholds, *counts, standard_errors(*counts, task), task)
+        return best, best
     ((epsilon, delta),) = task.points
     above = hits.astype(np.float64) - delta * len(own)
     roots = signed_root(above, other_hits, len(own) / len(other), epsilon)
@@ -98,19 +98,19 @@ def moved(
         if curve is None:
             return chosen, chosen.promise
         counts = curve.hits, sizes[0], curve.other_hits, sizes[1]
-        found = _best(
+        best = _best(
             curve.thresholds, *counts, standard_errors(*counts, task, doubt=OPTIMISM), task
         )
-        return replace(found, promise=chosen.promise), chosen.promise
+        return replace(best, promise=chosen.promise), chosen.promise
     if curve is not None and (there[1] or not curve.bends):
         counts = curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]
         promised = above_claimed(*counts, task, power=0.0, optimism=0.0)
         stays = int(np.argmin(np.abs(curve.thresholds - chosen.threshold)))
         if promised.max() >= max(chosen.promise, float(promised[0, stays]) + _MOVE):
             worth = above_claimed(*counts, task, power=0.0, optimism=_DOUBT)
-            found = _best(curve.thresholds, *counts, promised, task)
+            best = _best(curve.thresholds, *counts, promised, task)
             at = int(np.argmax(promised))
-            return replace(found, promise=chosen.promise), float(worth[0, at])
+            return replace(best, promise=chosen.promise), float(worth[0, at])
         # else a rare event apart from the rest, which a curve of few numbers cannot follow
     raw = np.array(there[:1]), sizes[0], np.array(there[1:]), sizes[1]
     worth = above_claimed(*raw, task, power=0.0, optimism=_MORE_DOUBT)

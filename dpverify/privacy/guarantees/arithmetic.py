@@ -69,13 +69,13 @@ def divided(guarantee: AnyGuarantee, parts: object) -> AnyGuarantee:
     count = _count(parts, "parts")
     if count == 1 or isinstance(guarantee, PerfectPrivacy):
         return guarantee
-    found = _scaled(guarantee, Fraction(1, count))
-    if found is None:
+    share = _scaled(guarantee, Fraction(1, count))
+    if share is None:
         raise ValueError(
             f"{guarantee} has no part 1 / {count}: its kind does not add up under composition. "
             "Divide a budget of PureDP, ApproxDP, ZeroConcentratedDP or GaussianDP."
         )
-    return cast(AnyGuarantee, found)
+    return cast(AnyGuarantee, share)
 
 
 def _count(given: object, name: str) -> int:

@@ -96,8 +96,8 @@ class Guarantee(ABC):
     def delta_at(self, epsilon: Exact) -> Enclosure:
         """Return the privacy profile at ``epsilon`` >= 0; the upper end is safe."""
         at = profile_argument(epsilon)
-        found = enclose(lambda: self.delta_ball(at))
-        return Enclosure(max(found.lower, Fraction(0)), min(found.upper, Fraction(1)))
+        delta = enclose(lambda: self.delta_ball(at))
+        return Enclosure(max(delta.lower, Fraction(0)), min(delta.upper, Fraction(1)))
 
     def epsilon_at(self, delta: Exact) -> Enclosure:
         """Return the least epsilon whose delta is at most ``delta`` in [0, 1).
@@ -141,8 +141,8 @@ class Guarantee(ABC):
         if at in (0, 1):  # the limits of the lines 1 - delta - e^epsilon alpha
             value = (1 - at) * (1 - self.delta_floor)
             return Enclosure(value, value)
-        found = enclose(lambda: self.tradeoff_ball(at))
-        return Enclosure(max(found.lower, Fraction(0)), min(found.upper, Fraction(1)))
+        tradeoff = enclose(lambda: self.tradeoff_ball(at))
+        return Enclosure(max(tradeoff.lower, Fraction(0)), min(tradeoff.upper, Fraction(1)))
 
     def implies(self, other: Guarantee) -> bool:
         """Return whether every mechanism with this guarantee has ``other`` too; never wrongly

@@ -74,12 +74,12 @@ class Lifted(Guarantee):
         ln(1 + epsilon / moved).
         """
         inner = _inner(epsilon / self.moved)
-        found = self.base.delta_at(inner)
+        delta = self.base.delta_at(inner)
         growth = Enclosure(self.moved, self.moved)
         if inner:
             growth = enclose(lambda: _growth(inner, self.moved))
         return Enclosure(
-            min(found.lower * growth.lower, _ONE), min(found.upper * growth.upper, _ONE)
+            min(delta.lower * growth.lower, _ONE), min(delta.upper * growth.upper, _ONE)
         )
 
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
@@ -105,9 +105,9 @@ class Lifted(Guarantee):
         if at in (0, 1):
             value = (1 - at) * (1 - self.delta_floor)
             return Enclosure(value, value)
-        found = [self._line(epsilon, at) for epsilon in _steepest(self, at)]
-        lower = max(line.lower for line in found)
-        return Enclosure(lower, min(max(line.upper for line in found), 1 - at))
+        lines = [self._line(epsilon, at) for epsilon in _steepest(self, at)]
+        lower = max(line.lower for line in lines)
+        return Enclosure(lower, min(max(line.upper for line in lines), 1 - at))
 
     def _line(self, epsilon: Fraction, alpha: Fraction) -> Enclosure:
         delta, growth = self.delta_at(epsilon), enclose(lambda: ball(epsilon).exp())

@@ -154,8 +154,8 @@ class DiscreteLaplaceShift(Guarantee):
         """Return P's mass of each loss, in units of 1 / scale."""
         q = ball(-1 / self.scale).exp()
         inner = (1 - q) / (1 + q)
-        found = {self.shift - 2 * z: inner * self._power(z) for z in range(1, self.shift)}
-        return found | {self.shift: 1 / (1 + q), -self.shift: self._power(self.shift) / (1 + q)}
+        masses = {self.shift - 2 * z: inner * self._power(z) for z in range(1, self.shift)}
+        return masses | {self.shift: 1 / (1 + q), -self.shift: self._power(self.shift) / (1 + q)}
 
     def for_group(self, size: int) -> DiscreteLaplaceShift:
         """Return the guarantee of size * shift: the power of threshold tests composes along the

@@ -92,11 +92,11 @@ class Profile(Guarantee):
         at = profile_argument(epsilon)
         if self._closed is not None:
             return self._closed.delta_at(at)
-        found = self.with_events(at)
+        delta = self.with_events(at)
         if self.tv:  # a smaller epsilon may do better, and what holds there holds here
             turn = _turning_point(self)
-            found = min(found, self.with_events(min(turn, at)), key=lambda e: e.upper)
-        return Enclosure(min(found.lower, _ONE), min(found.upper, _ONE))
+            delta = min(delta, self.with_events(min(turn, at)), key=lambda e: e.upper)
+        return Enclosure(min(delta.lower, _ONE), min(delta.upper, _ONE))
 
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
         """Return whether the profile is at most ``delta``; without a tv, from coarse bounds first.
@@ -115,11 +115,11 @@ class Profile(Guarantee):
         """Return the sum at this very epsilon, which need not be the least one."""
         if self.tv and at >= _FAR_FOR_TV:
             return Enclosure(_ONE, _ONE)
-        found = numerics.delta(self.parts, at, rough=rough)
+        of_parts = numerics.delta(self.parts, at, rough=rough)
         factor = enclose(lambda: 1 + ball(at).exp()) if self.tv else Enclosure(_ZERO, _ZERO)
         return Enclosure(
-            found.lower + self.delta + factor.lower * self.tv,
-            found.upper + self.delta + factor.upper * self.tv,
+            of_parts.lower + self.delta + factor.lower * self.tv,
+            of_parts.upper + self.delta + factor.upper * self.tv,
         )
 
     @property
@@ -142,10 +142,10 @@ class Profile(Guarantee):
         Without a tv, it is that of the parts at the delta that is left for them.
         """
         goal = exact(delta, "delta") - self.delta
-        found = None
+        epsilon = None
         if 0 < goal < 1 - self.delta and not (self.tv or self._single):
-            found = numerics.epsilon(self.parts, goal)
-        return found or Guarantee.epsilon_at(self, delta)
+            epsilon = numerics.epsilon(self.parts, goal)
+        return epsilon or Guarantee.epsilon_at(self, delta)
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
         """Return max(T(alpha + tv) - delta - tv, T(alpha + delta + tv) - tv, 0).
@@ -171,8 +171,8 @@ class Profile(Guarantee):
         elif not alpha:
             ends = (_ONE, _ONE)
         else:
-            found = numerics.tradeoff(self.parts, alpha)
-            ends = (found.lower, found.upper)
+            tradeoff = numerics.tradeoff(self.parts, alpha)
+            ends = (tradeoff.lower, tradeoff.upper)
         return Enclosure(max(ends[0] - less, _ZERO), max(ends[1] - less, _ZERO))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
@@ -207,10 +207,10 @@ class Profile(Guarantee):
         """Gaussian part: the sum over the parts, if each has a Gaussian that is no more private."""
         total = _ZERO
         for part, times in self.parts:
-            found = part.gaussian
-            if found is None:
+            gaussian = part.gaussian
+            if gaussian is None:
                 return None
-            total += times * found.mu_squared
+            total += times * gaussian.mu_squared
         return GaussianPart(total, self.delta, self.tv)
 
     def follows_from(self, shown: Guarantee) -> bool:

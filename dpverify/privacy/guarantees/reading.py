@@ -140,11 +140,11 @@ def points_of(guarantee: Guarantee) -> tuple[tuple[Fraction, Fraction], ...]:
         return (point_of(guarantee),)
     floor = guarantee.delta_floor
     top = guarantee.delta_at(0).upper
-    found = [(Fraction(0), top)]
+    points = [(Fraction(0), top)]
     for share in map(Fraction, ("1/2", "1/5", "1/20", "1/100", "1/1000")):
         epsilon = guarantee.epsilon_at(floor + (top - floor) * share).upper
-        found.append((epsilon, guarantee.delta_at(epsilon).upper))
-    return tuple(found)
+        points.append((epsilon, guarantee.delta_at(epsilon).upper))
+    return tuple(points)
 
 
 def point_of(guarantee: Guarantee) -> tuple[Fraction, Fraction]:

@@ -62,13 +62,13 @@ class SmoothLaplace(Guarantee):
         if end <= at:
             return near + far
         gap = logarithm - at
-        found = _one_minus_exp(((gap + shift) / 2).max(gap))
-        found = found.max(_one_minus_exp((shift - at) / 2) + far)
+        bound = _one_minus_exp(((gap + shift) / 2).max(gap))
+        bound = bound.max(_one_minus_exp((shift - at) / 2) + far)
         if not at + logarithm < shift:
-            found = found.max(near + far)
+            bound = bound.max(near + far)
         delta = sum(self._halves(end), arb(0))
         answers = ((end.exp() - at.exp()) / (1 + end.exp())).max(arb(0))
-        return found.min(delta + (1 - delta) * answers)
+        return bound.min(delta + (1 - delta) * answers)
 
     def _halves(self, epsilon: arb) -> tuple[arb, arb]:
         """Return the mass of either tail beyond where the loss is epsilon, less e^epsilon times

@@ -82,8 +82,8 @@ def _at_zero(values: Sequence[arb], mesh: Fraction) -> arb:
     A profile that is only a bound may give a larger value there.
     """
     step = to_float(mesh)
-    found = [float(d) + (1 - float(d)) * math.tanh(k * step / 2) for k, d in enumerate(values)]
-    k = min(range(len(found)), key=found.__getitem__)
+    deltas = [float(d) + (1 - float(d)) * math.tanh(k * step / 2) for k, d in enumerate(values)]
+    k = min(range(len(deltas)), key=deltas.__getitem__)
     return values[k] + (1 - values[k]) * (ball(k * mesh) / 2).tanh()
 
 
@@ -111,7 +111,7 @@ def _masses(values: Sequence[arb], nodes: Sequence[int], mesh: Fraction) -> list
     phi(g) = E (1 - g e^-L)_+ has a corner at e^l for each loss l. Symmetric: phi(1 / g) = 1 -
     1 / g + phi(g) / g, so the first slope left of 1 follows from the second value.
     """
-    found = []
+    masses = []
     for i, k in enumerate(nodes):
         mass = arb(0)
         if i + 1 < len(nodes):
@@ -119,8 +119,8 @@ def _masses(values: Sequence[arb], nodes: Sequence[int], mesh: Fraction) -> list
         behind = nodes[i - 1] if i else -nodes[1]
         before = values[i - 1] if i else _mirrored(values[1], nodes[1] * mesh)
         mass += (values[i] - before) / ball((behind - k) * mesh).expm1()
-        found.append(mass.max(arb(0)))
-    return found
+        masses.append(mass.max(arb(0)))
+    return masses
 
 
 def _mirrored(value: arb, epsilon: Fraction) -> arb:

@@ -47,8 +47,8 @@ def delta(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Enclosure:
     high = above(parts, epsilon, rough=rough)
     low = _ZERO if rough else below(parts, epsilon, closely=True)
     if high > low * _CLOSE and not rough and not _families(parts) and _composable(parts):
-        found = inverted(composition(parts), epsilon, CLOSELY) or Enclosure(low, high)
-        low, high = max(low, found.lower), min(high, found.upper)
+        profile = inverted(composition(parts), epsilon, CLOSELY) or Enclosure(low, high)
+        low, high = max(low, profile.lower), min(high, profile.upper)
     return Enclosure(low, high) if low <= high else Enclosure(_ZERO, _ONE)
 
 
@@ -79,12 +79,12 @@ def below(parts: Parts, epsilon: Fraction, *, closely: bool = False) -> Fraction
 
     The mechanism need not be the same at every epsilon.
     """
-    found, pairs = None, _attaining(parts)
+    profile, pairs = None, _attaining(parts)
     if closely and _families(parts) and _composable(pairs):
-        found = _exact(pairs, epsilon, within=False)
-        found = found or inverted(composition(pairs), epsilon, work=_LITTLE_WORK)
+        profile = _exact(pairs, epsilon, within=False)
+        profile = profile or inverted(composition(pairs), epsilon, work=_LITTLE_WORK)
     ranges = tuple(p for p in parts if isinstance(p[0], BoundedRange))
-    return max((found or attained(parts, epsilon)).lower, _alone(ranges, epsilon))
+    return max((profile or attained(parts, epsilon)).lower, _alone(ranges, epsilon))
 
 
 @lru_cache(maxsize=64)
@@ -96,10 +96,10 @@ def attained(parts: Parts, epsilon: Fraction) -> Enclosure:
     which has odds of more than e^(shift / 2).
     """
     pairs = _attaining(parts)
-    found = _exact(pairs, epsilon, within=not _families(parts))
-    if found is None and _families(parts):  # else the pairs at one epsilon, and less at another
-        found = rounding.reached(pairs, epsilon)
-    return found or Enclosure(_alone(pairs, epsilon), _ONE)
+    profile = _exact(pairs, epsilon, within=not _families(parts))
+    if profile is None and _families(parts):  # else the pairs at one epsilon, and less at another
+        profile = rounding.reached(pairs, epsilon)
+    return profile or Enclosure(_alone(pairs, epsilon), _ONE)
 
 
 def _alone(parts: Parts, epsilon: Fraction) -> Fraction:
@@ -151,11 +151,11 @@ def _simply(parts: Parts, epsilon: Fraction) -> Fraction:
     rho = total_of(parts, "concentrated")
     if not rho:
         return _ONE
-    found = ZeroConcentratedDP(shortened(rho)).delta_at(epsilon).upper
+    bound = ZeroConcentratedDP(shortened(rho)).delta_at(epsilon).upper
     try:
-        return min(found, chernoff(parts, epsilon))
+        return min(bound, chernoff(parts, epsilon))
     except (ArithmeticError, ValueError):
-        return found
+        return bound
 
 
 def _families(parts: Parts) -> bool:
@@ -165,9 +165,9 @@ def _families(parts: Parts) -> bool:
 @lru_cache(maxsize=64)
 def _dominated(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
     """Return the upper end from pairs that dominate the parts."""
-    found = _exact(parts, epsilon, within=not _families(parts))
-    if found is not None:
-        return found.upper
+    profile = _exact(parts, epsilon, within=not _families(parts))
+    if profile is not None:
+        return profile.upper
     if not _composable(parts):
         return _ONE
     weaker = tuple((_weaker(part), times) for part, times in parts)
@@ -180,9 +180,9 @@ def _exact(parts: Parts, epsilon: Fraction, *, within: bool) -> Enclosure | None
 
     within: the transform is tried last.
     """
-    found = _closed(parts, epsilon) or mixed(parts, epsilon)
-    if found is not None or not _composable(parts):
-        return found
+    profile = _closed(parts, epsilon) or mixed(parts, epsilon)
+    if profile is not None or not _composable(parts):
+        return profile
     step = lattice_of(parts)
     if step and extent_of(parts) <= _MOST_POINTS * step:
         return on_lattice(parts, step, epsilon)

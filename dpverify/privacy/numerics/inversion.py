@@ -171,7 +171,7 @@ def _products(laws: Composition, setting: Setting) -> list[acb]:
     factors = factors_of(laws, tilt)
     factors.sort(key=_spread, reverse=True)
     skipped = _negligible(factors, setting)
-    step, found = _step(setting), []
+    step, products = _step(setting), []
     for k in range(setting.count + 1):
         w = k * step
         product = acb(-square * w * w / 2, square * w * (tilt + arb(0.5))).exp()
@@ -181,8 +181,8 @@ def _products(laws: Composition, setting: Setting) -> list[acb]:
                 product = acb(ends, ends)
                 break
             product *= factor.at(w)
-        found.append(product)
-    return found
+        products.append(product)
+    return products
 
 
 def _negligible(factors: Sequence[Closed], setting: Setting) -> NDArray[np.bool_]:
@@ -237,10 +237,10 @@ def _aliases(laws: Composition, x: arb, choice: Choice) -> arb:
     if not 0 <= choice.below < setting.tilt < choice.above:
         raise ArithmeticError("Chernoff's bounds are taken on the wrong sides of the tilt")
     period = ball(setting.period)
-    found = arb(0)
+    total = arb(0)
     for s in (choice.below, choice.above):
         at = ball(s)
         kappa = (at * (at / (at + 1)).log()).exp() / (at + 1) if s else arb(1)
         bound = kappa * moment_of(laws, at, setting.smoothing) * (-at * x).exp()
-        found += bound / (ball(abs(s - setting.tilt)) * period).expm1()
-    return found
+        total += bound / (ball(abs(s - setting.tilt)) * period).expm1()
+    return total

@@ -76,10 +76,10 @@ def composed(laws: Sequence[tuple[Atoms, int]], step: Fraction) -> Table:
         joint, cut = _trimmed(heappop(heap)[2] * heappop(heap)[2])
         lowest += cut * step
         heappush(heap, (joint.length(), len(laws) + len(heap), joint))
-    found = heap[0][2].coeffs()[::-1]
+    coefficients = heap[0][2].coeffs()[::-1]
     decay = ball(-step).exp()
-    weighted = list(accumulate(found, lambda total, mass: mass + decay * total))
-    masses = list(accumulate(found))
+    weighted = list(accumulate(coefficients, lambda total, mass: mass + decay * total))
+    masses = list(accumulate(coefficients))
     return Table(step, lowest, masses[::-1], weighted[::-1], whole - masses[-1])
 
 
@@ -147,16 +147,16 @@ def _power(one: arb_poly, times: int) -> tuple[arb_poly, int]:
     """Return the law of ``times`` copies, and where it begins, in lattice steps above all
     lowest losses.
     """
-    found, start = one, 0
+    power, start = one, 0
     if one.length() * times > 16 * _MOST:
         raise ArithmeticError(f"{times} parts have too many losses on one lattice")
     for bit in bin(times)[3:]:
-        found, cut = _trimmed(found * found)
+        power, cut = _trimmed(power * power)
         start = 2 * start + cut
         if bit == "1":
-            found, cut = _trimmed(found * one)
+            power, cut = _trimmed(power * one)
             start += cut
-    return found, start
+    return power, start
 
 
 def _trimmed(masses: arb_poly) -> tuple[arb_poly, int]:

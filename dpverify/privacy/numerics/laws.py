@@ -72,15 +72,15 @@ class Closed:
         sine, cosine = (w * self.unit).sin_cos()
         if self.reach == 1:
             lean = (1 - self.ratio) / self.total
-            found = acb(cosine, sine * lean)
+            transform = acb(cosine, sine * lean)
         else:
             turn = acb(cosine, sine)
             back = acb(cosine, -sine)
             ratio = self.ratio * back * back
             far = ratio**self.reach
             middle = self.inner * (ratio - far) / (1 - ratio)
-            found = turn**self.reach * (1 + middle + far) / self.total
-        return found**self.times if self.times > 1 else found
+            transform = turn**self.reach * (1 + middle + far) / self.total
+        return transform**self.times if self.times > 1 else transform
 
 
 def closed(part: Guarantee, times: int, tilt: arb) -> tuple[Closed, arb]:

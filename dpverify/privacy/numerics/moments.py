@@ -130,14 +130,14 @@ def losses_of(parts: Parts, most: int) -> Losses | None:
         size *= 1 + times * reach
         if size > most or times > _MOST_PARTS:
             return None
-    found = {0: arb(1)}
+    losses = {0: arb(1)}
     with working_precision(2 * _PRECISION):
         laws = [(law_of(part), times) for part, times in parts]
         unit = math.lcm(*(x.denominator for law, _ in laws for x, _ in law))
         for law, times in laws:
             steps = [(x.numerator * (unit // x.denominator), mass) for x, mass in law]
             for _ in range(times):
-                before, found = found, {}
+                before, losses = losses, {}
                 for (x, p), (y, q) in product(before.items(), steps):
-                    found[x + y] = found.get(x + y, arb(0)) + p * q
-    return tuple((Fraction(x, unit), mass) for x, mass in found.items())
+                    losses[x + y] = losses.get(x + y, arb(0)) + p * q
+    return tuple((Fraction(x, unit), mass) for x, mass in losses.items())

@@ -60,11 +60,11 @@ class Mixture:
 
 def above(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
     """Return at least delta(epsilon) of all mechanisms with these guarantees."""
-    found = _raised(parts, fineness)
-    if found is None:
+    raised = _raised(parts, fineness)
+    if raised is None:
         return Fraction(1)
     with working_precision(PRECISION + int(epsilon).bit_length()):
-        return ends(arb(0), found.at(epsilon) + found.table.lost).upper
+        return ends(arb(0), raised.at(epsilon) + raised.table.lost).upper
 
 
 def reached(parts: Parts, epsilon: Fraction) -> Enclosure | None:
@@ -72,12 +72,12 @@ def reached(parts: Parts, epsilon: Fraction) -> Enclosure | None:
 
     The mechanism is the same at every epsilon.
     """
-    found = _lowered(parts)
-    if found is None:
+    lowered = _lowered(parts)
+    if lowered is None:
         return None
     with working_precision(PRECISION + int(epsilon).bit_length()):
-        value = found.at(epsilon)
-        return ends(value, value + found.table.lost)
+        value = lowered.at(epsilon)
+        return ends(value, value + lowered.table.lost)
 
 
 @lru_cache(maxsize=16)
@@ -160,10 +160,10 @@ def _is_split(part: Guarantee) -> bool:
 
 def _steps(extent: Fraction, mesh: Fraction) -> int:
     """Return the number of meshes that fit; ArithmeticError for too many."""
-    found = extent // mesh
-    if found > _MOST_STEPS:
+    steps = extent // mesh
+    if steps > _MOST_STEPS:
         raise ArithmeticError(f"losses {float(extent):.3g} apart on a lattice of {float(mesh):.3g}")
-    return found
+    return steps
 
 
 def _toward_zero(part: Guarantee, mesh: Fraction, nodes: int = MOST_NODES) -> Atoms:
@@ -193,8 +193,8 @@ def _beyond(part: Guarantee, loss: Fraction) -> arb:
     """Return P's mass of losses of at least this size, of either sign."""
     if isinstance(part, GaussianDP):
         size, mean, root = ball(loss), ball(part.mu_squared / 2), ball(2 * part.mu_squared).rsqrt()
-        found: arb = (((size - mean) * root).erfc() + ((size + mean) * root).erfc()) / 2
-        return found
+        mass: arb = (((size - mean) * root).erfc() + ((size + mean) * root).erfc()) / 2
+        return mass
     assert isinstance(part, DiscreteLaplaceShift)
     if loss > part.epsilon:
         return arb(0)

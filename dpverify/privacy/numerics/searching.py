@@ -47,12 +47,12 @@ def epsilon(parts: Parts, goal: Fraction) -> Enclosure | None:
         high *= 2
         if high > 1 << 64:
             return None
-    found = _crossing(upper, goal, _ZERO, high)[1]
+    bound = _crossing(upper, goal, _ZERO, high)[1]
     if lower(_ZERO) <= goal:
-        return Enclosure(_ZERO, found)
-    near = found * (1 - 2 * _GAP)
+        return Enclosure(_ZERO, bound)
+    near = bound * (1 - 2 * _GAP)
     low = near if lower(near) > goal else _crossing(lower, goal, _ZERO, near, _WIDE)[0]
-    return Enclosure(low, found)
+    return Enclosure(low, bound)
 
 
 def _crossing(
@@ -151,10 +151,10 @@ def _best(
             return -_LEAST - to_float(value)
         return _log(1 - alpha - value) - _log(value)
 
-    found = scipy.optimize.minimize_scalar(
+    optimum = scipy.optimize.minimize_scalar(
         objective, bounds=(low, high), method="bounded", options={"xatol": scale / _FINE}
     )
-    return Fraction(float(found.x))
+    return Fraction(float(optimum.x))
 
 
 def _summit(parts: Parts, alpha: Fraction, x: Fraction, scale: float) -> Fraction:
@@ -173,11 +173,11 @@ def _summit(parts: Parts, alpha: Fraction, x: Fraction, scale: float) -> Fractio
         if highs[1] > lows[2] or highs[4] > lows[3]:
             continue
         growths = [enclose(partial(_growth, p)) for p in points]
-        found = [
+        summits = [
             _below_lines(highs[i - 1 : i + 3], lows[i - 1 : i + 3], growths[i - 1 : i + 3])
             for i in (1, 2, 3)
         ]
-        return min(max(found), 1 - alpha)
+        return min(max(summits), 1 - alpha)
     return 1 - alpha
 
 

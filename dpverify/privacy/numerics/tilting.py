@@ -96,14 +96,14 @@ def chosen(rough: Rough, epsilon: Fraction, smoothing: float) -> Choice:
     # Rounded to half an octave, so that cached tables are used again.
     tilt = math.exp2(round(2 * least(lambda t: _objective(rough, x, t), 1 / 16)) / 2)
     extra = smoothing**2 / (tilt * (tilt + 1))
-    found = None
+    choice = None
     if rough.square:
-        found = _setting(rough, x, tilt, 0.0)
-    if found is None or found.setting.count > _ENOUGH:
-        found = _setting(rough, x, tilt, extra)
-    if found.setting.count > _MOST_POINTS:
+        choice = _setting(rough, x, tilt, 0.0)
+    if choice is None or choice.setting.count > _ENOUGH:
+        choice = _setting(rough, x, tilt, extra)
+    if choice.setting.count > _MOST_POINTS:
         raise ArithmeticError("too many points")
-    return found
+    return choice
 
 
 def _objective(rough: Rough, x: float, tilts: Floats, extra: float = 0.0) -> Floats:
@@ -142,7 +142,7 @@ def _sides(
     """
     near = _objective(rough, x, np.array([tilt]), extra)[0]
     wanted = near - math.log(deviation) - 1 - _cut(extra)
-    found = []
+    sides = []
     for tilts in (
         np.append(tilt * (1 - np.geomspace(1e-3, 0.999, 48)), 0.0),
         tilt * (1 + np.geomspace(1e-3, 1e6, 96)),
@@ -150,5 +150,5 @@ def _sides(
         above = rough.moment(tilts, extra) - tilts * x - wanted
         periods = np.nan_to_num(np.maximum(above, 1e-3) / np.abs(tilts - tilt), nan=np.inf)
         best = int(np.argmin(periods))
-        found.append((Fraction(float(tilts[best])), float(periods[best])))
-    return found
+        sides.append((Fraction(float(tilts[best])), float(periods[best])))
+    return sides

@@ -129,17 +129,17 @@ def claims_among(parts: Iterable[Derivation[PrivacyClaim]]) -> tuple[Derivation[
 
     There is at least one, and all are derivations of claims about one world.
     """
-    found = tuple(parts)
-    for part in found:
+    claims = tuple(parts)
+    for part in claims:
         if type(part) is not Derivation or type(part.conclusion) is not PrivacyClaim:
             raise TypeError(
                 f"{type(part).__name__} is not the derivation of a claim; write "
                 "compose(a.derivation, b.derivation)."
             )
-    if not found:
+    if not claims:
         raise ValueError("There is nothing to compose; give at least one derivation.")
-    require_same_world(found)
-    return found
+    require_same_world(claims)
+    return claims
 
 
 def require_guarantee(given: object) -> None:

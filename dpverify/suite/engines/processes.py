@@ -81,13 +81,13 @@ class Processes:
 
     def _pool(self) -> ProcessPoolExecutor:
         """Return the pool of this thread, made when it is first needed."""
-        found: ProcessPoolExecutor | None = getattr(self._own, "pool", None)
-        if found is None:
+        pool: ProcessPoolExecutor | None = getattr(self._own, "pool", None)
+        if pool is None:
             context = multiprocessing.get_context("spawn")
-            found = ProcessPoolExecutor(1, mp_context=context, initializer=_set_up_worker)
-            self._own.pool = found
-            self._pools.add(found)
-        return found
+            pool = ProcessPoolExecutor(1, mp_context=context, initializer=_set_up_worker)
+            self._own.pool = pool
+            self._pools.add(pool)
+        return pool
 
     def _discard(self) -> None:
         pool = self._own.pool

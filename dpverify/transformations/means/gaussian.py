@@ -174,10 +174,10 @@ class GaussianCoreMean:
         return keys
 
     def _setting(self, most_rows: int) -> _Setting:
-        found = _settings(self, most_rows)
-        if found is None:
+        setting = _settings(self, most_rows)
+        if setting is None:
             raise ValueError(f"{most_rows} rows are too few for this budget.")
-        return found
+        return setting
 
     # --- what is fixed before any data ----------------------------------------------------------
 

@@ -96,15 +96,15 @@ def worlds(adjacency: Adjacency, most: int) -> tuple[World, ...]:
     The last record's sign is 1, for the opposite of all signs changes no divergence; and of two
     that take each other's place either may be the last one, for both directions are judged.
     """
-    found: dict[World, None] = {}
+    distinct: dict[World, None] = {}
     for n in range(1, most + 1):
         for pair in graphs.pairs(adjacency, n, loops=(-1,)):
             shared, vertices = pair.both.bit_count(), len(pair.rows)
             for signs in product((1, -1), repeat=vertices - 1):
                 world = World(pair.rows, pair.left, pair.right, (*signs, 1))
-                if not any(renamed in found for renamed in _renamed(world, shared)):
-                    found[world] = None
-    return tuple(found)
+                if not any(renamed in distinct for renamed in _renamed(world, shared)):
+                    distinct[world] = None
+    return tuple(distinct)
 
 
 def _renamed(world: World, shared: int) -> Iterator[World]:
@@ -135,19 +135,19 @@ def friendly_steps(
 def _friendly_steps(
     world: World, strangers: int | None, exchange: bool
 ) -> Sequence[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    steps: list[tuple[int, int]] = []
     for kept in range(world.everyone + 1):
         absent = graphs.members(world.everyone & ~kept)
         known = [i for i in absent if strangers is None or world.strangers(i, kept) <= strangers]
         more = [kept | 1 << i for i in known if world.friendly(kept | 1 << i)]
-        found += [pair for larger in more for pair in ((kept, larger), (larger, kept))]
+        steps += [pair for larger in more for pair in ((kept, larger), (larger, kept))]
         if exchange:
-            found += [
+            steps += [
                 (one, other)
                 for one, other in permutations(more, 2)
                 if world.friendly((one | other) & ~kept)
             ]
-    return found
+    return steps
 
 
 def behind(
@@ -159,12 +159,12 @@ def behind(
         out = [(kept, mass * (1 - chance)) for kept, mass in sets]
         into = [(kept | 1 << i, mass * chance) for kept, mass in sets]
         sets = out + into
-    found: dict[Hashable, arb] = {}
+    masses: dict[Hashable, arb] = {}
     for kept, mass in sets:
         if not mass.is_zero():
             said = answer(kept) if world.friendly(kept) else ("told", kept)
-            found[said] = found.get(said, arb(0)) + mass
-    return found
+            masses[said] = masses.get(said, arb(0)) + mass
+    return masses
 
 
 def noisy(answers: Mapping[Hashable, arb], noise: Callable[[int], Law]) -> Law:
@@ -187,12 +187,12 @@ STRANGERS: Answer = World.stranger_pairs
 
 def steps_of(every: Sequence[World], answer: Answer, **known: Any) -> Pairs:
     """List what may be answered of two sets that are friendly neighbors."""
-    found = {
+    pairs = {
         (answer(world, one), answer(world, other))
         for world in every
         for one, other in friendly_steps(world, **known)
     }
-    return sorted(found)
+    return sorted(pairs)
 
 
 def judged(

@@ -34,9 +34,9 @@ _NOTHING = arb(0)
 @cache
 def edges(adjacency: Adjacency, universe: tuple[Any, ...], most: int) -> Pairs:
     """List every ordered pair of different neighbors of at most ``most`` records."""
-    found = {pair for pair in neighbors(universe, most, adjacency) if pair[0] != pair[1]}
-    assert all(adjacency.are_neighbors(*pair) for pair in found)
-    return sorted(found, key=repr)
+    pairs = {pair for pair in neighbors(universe, most, adjacency) if pair[0] != pair[1]}
+    assert all(adjacency.are_neighbors(*pair) for pair in pairs)
+    return sorted(pairs, key=repr)
 
 
 def steps(pairs: Pairs, size: int) -> Pairs:
@@ -44,10 +44,10 @@ def steps(pairs: Pairs, size: int) -> Pairs:
     after: dict[Any, list[Any]] = {}
     for one, other in pairs:
         after.setdefault(one, []).append(other)
-    found = {(node, node) for node in after}
+    walks = {(node, node) for node in after}
     for _ in range(size):
-        found = {(start, further) for start, end in found for further in after[end]}
-    return sorted(found, key=repr)
+        walks = {(start, further) for start, end in walks for further in after[end]}
+    return sorted(walks, key=repr)
 
 
 # --- premises -----------------------------------------------------------------------------------
@@ -133,12 +133,12 @@ def left_out(law: Law) -> arb:
 
 def different(law: Mechanism, pairs: Pairs) -> list[tuple[Law, Law]]:
     """List the pairs of laws on the edges, each once where a mechanism remembers its laws."""
-    found = {}
+    distinct = {}
     for one, other in pairs:
         p, q = law(one), law(other)
         if p is not q:
-            found[id(p), id(q)] = p, q
-    return list(found.values())
+            distinct[id(p), id(q)] = p, q
+    return list(distinct.values())
 
 
 def judge(
@@ -166,8 +166,8 @@ def losses(p: Law, q: Law) -> list[arb]:
 def span(law: Mechanism, pairs: Pairs) -> float:
     """Measure the largest loss minus the smallest, on the worst edge."""
     return max(
-        float(max(map(_upper, found)) - min(map(_lower, found)))
-        for found in (losses(p, q) for p, q in different(law, pairs))
+        float(max(map(_upper, log_ratios)) - min(map(_lower, log_ratios)))
+        for log_ratios in (losses(p, q) for p, q in different(law, pairs))
     )
 
 

@@ -64,8 +64,8 @@ def laplace(center: int, scale: Fraction, low: int, high: int) -> Law:
     def tail(m: int) -> arb:
         return q**m / (1 + q) if m > 0 else 1 - q ** (1 - m) / (1 + q)
 
-    found: dict[Hashable, arb] = {z: inner * q ** abs(z - center) for z in range(low + 1, high)}
-    return found | {low: tail(center - low), high: tail(high - center)}
+    masses: dict[Hashable, arb] = {z: inner * q ** abs(z - center) for z in range(low + 1, high)}
+    return masses | {low: tail(center - low), high: tail(high - center)}
 
 
 @cache
@@ -129,10 +129,10 @@ def rounded_laplace(center: int, scale: Fraction) -> Law:
 
 def together(laws: Sequence[Law]) -> Law:
     """Make the law of independent outcomes side by side."""
-    found: dict[Hashable, arb] = {(): arb(1)}
+    joint: dict[Hashable, arb] = {(): arb(1)}
     for law in laws:
-        found = {(*o, x): m * n for (o, m), (x, n) in product(_tuples(found), law.items())}
-    return found
+        joint = {(*o, x): m * n for (o, m), (x, n) in product(_tuples(joint), law.items())}
+    return joint
 
 
 def _tuples(law: Mapping[Hashable, arb]) -> Iterable[tuple[tuple[Any, ...], arb]]:
@@ -141,11 +141,11 @@ def _tuples(law: Mapping[Hashable, arb]) -> Iterable[tuple[tuple[Any, ...], arb]
 
 def mixed(parts: Iterable[tuple[arb, Law]]) -> Law:
     """Make the average of laws by hidden coins."""
-    found: dict[Hashable, arb] = {}
+    mixture: dict[Hashable, arb] = {}
     for weight, law in parts:
         for outcome, mass in law.items():
-            found[outcome] = found.get(outcome, arb(0)) + weight * mass
-    return found
+            mixture[outcome] = mixture.get(outcome, arb(0)) + weight * mass
+    return mixture
 
 
 def then(first: Law, second: Callable[[Any], Law]) -> Law:

@@ -198,8 +198,8 @@ def parallel(
 ) -> Guarantee:
     """Conclude by ``rules.parallel``."""
     premises = [claim(part, adjacency) for part in parts]
-    found = rules.parallel(premises, by=by, adjacency=to, chained=chained)
-    return found.conclusion.guarantee
+    derivation = rules.parallel(premises, by=by, adjacency=to, chained=chained)
+    return derivation.conclusion.guarantee
 
 
 # --- transfer -----------------------------------------------------------------------------------

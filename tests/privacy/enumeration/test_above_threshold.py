@@ -37,15 +37,15 @@ def report(answers: Answers, scale: Fraction, query_scale: Fraction) -> Law:
     theirs."""
     reach = int(REACH * scale)
     noise = laws.laplace(0, scale, -reach - 1, reach + 1)
-    found = [arb(0)] * (len(answers) + 1)
+    masses = [arb(0)] * (len(answers) + 1)
     for z in range(-reach, reach + 1):
         alive = noise[z]
         for i, answer in enumerate(answers):
             above = _at_least(z - answer, query_scale)
-            found[i] += alive * above
+            masses[i] += alive * above
             alive *= 1 - above
-        found[-1] += alive
-    return dict(enumerate(found))
+        masses[-1] += alive
+    return dict(enumerate(masses))
 
 
 def counts(data: Sequence[int]) -> Answers:
@@ -75,9 +75,9 @@ def test_above_threshold(adjacency: Adjacency, scale: Fraction) -> None:
     law = _reported(counts, scale, own)
     assert max(float(left_out(law(data)).upper()) for data, _ in pairs) < ROUNDING
     claim = premises.above_threshold(value, adjacency, norm, scale=scale, query_scale=own)
-    found = judge(law, pairs, claim, grid(2 / scale))
-    assert found.holds
-    assert found.share > (0.4 if scale < 1 else 0.2)
+    verdict = judge(law, pairs, claim, grid(2 / scale))
+    assert verdict.holds
+    assert verdict.share > (0.4 if scale < 1 else 0.2)
 
 
 @pytest.mark.parametrize(("scale", "own"), [(ONE / 2, ONE / 2), (ONE, ONE / 2), (ONE / 2, ONE)])
@@ -90,9 +90,9 @@ def test_above_threshold_by_range(scale: Fraction, own: Fraction) -> None:
     )
     length = 1 / scale + 2 / own
     assert claim == BoundedRange(length)
-    found = judge(law, pairs, claim, grid(length))
-    assert found.holds
-    assert found.share > 0.45
+    verdict = judge(law, pairs, claim, grid(length))
+    assert verdict.holds
+    assert verdict.share > 0.45
     assert 0.5 < span(law, pairs) / length <= 1
 
 
@@ -103,5 +103,5 @@ def test_above_threshold_twin_two_ways() -> None:
     claim = premises.above_threshold(
         value, ADD_REMOVE, Norm.ONE_WAY, scale=scale, query_scale=scale
     )
-    found = judge(_reported(counts, scale, scale), pairs, claim, grid(2 / scale))
-    assert found.surely > 0.3
+    verdict = judge(_reported(counts, scale, scale), pairs, claim, grid(2 / scale))
+    assert verdict.surely > 0.3

@@ -55,12 +55,12 @@ def transcript(analyst: Analyst | None, record: int) -> Law:
     """List all that the analyst may see, with probabilities."""
     if analyst is None:
         return laws.point(())
-    found: dict[Any, Any] = {}
+    masses: dict[Any, Any] = {}
     for answer, mass in _answer(analyst.request, record).items():
         after = {"high": analyst.high, "low": analyst.low}.get(str(answer))
         for rest, more in transcript(after, record).items():
-            found[analyst.request, answer, rest] = mass * more
-    return found
+            masses[analyst.request, answer, rest] = mass * more
+    return masses
 
 
 def mechanism(analyst: Analyst) -> Mechanism:
@@ -134,12 +134,12 @@ EPSILONS = [Fraction(i, 2) for i in (0, 1, 2, 4)]
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_privacy_filter(case: Case) -> None:
     """Enumerate all analysts of at most three requests that the rule allows on every path."""
-    found = [one for one in analysts(case.menu, cache(lambda path: allows(case, path)), 3) if one]
-    judged = [judge(mechanism(one), PAIRS, case.budget, EPSILONS) for one in found]
+    strategies = [one for one in analysts(case.menu, cache(lambda path: allows(case, path)), 3) if one]
+    judged = [judge(mechanism(one), PAIRS, case.budget, EPSILONS) for one in strategies]
     assert all(one.holds for one in judged)
     assert max(one.share for one in judged) > case.share
-    adaptive = [one for one in found if len(set(map(frozenset, paths(one)))) > 1]
-    assert len(found) == case.analysts
+    adaptive = [one for one in strategies if len(set(map(frozenset, paths(one)))) > 1]
+    assert len(strategies) == case.analysts
     assert len(adaptive) > case.analysts // 2
 
 
@@ -159,8 +159,8 @@ def test_privacy_filter_twin_one_epsilon() -> None:
         both = Analyst(LARGE, Analyst(second), Analyst(second))
         assert judge(mechanism(both), PAIRS, claim, [Fraction(1)]).holds
     chosen = mechanism(Analyst(LARGE, Analyst(more), Analyst(telling)))
-    found = judge(chosen, PAIRS, claim, [Fraction(1)])
-    assert Fraction(found.surely) + limit == pytest.approx(0.0527, abs=5e-5)
+    verdict = judge(chosen, PAIRS, claim, [Fraction(1)])
+    assert Fraction(verdict.surely) + limit == pytest.approx(0.0527, abs=5e-5)
     assert not allows(Case(MENU, _itself, claim, 0, 0), (LARGE, more))
 
 

@@ -92,9 +92,9 @@ def _both_hold(case: Case) -> bool:
     for outcome in outcomes:
         found_laws = [case.second(data, outcome) for data, _ in PAIRS]
         stages[tuple(map(id, found_laws))] = outcome, found_laws
-    found = [judge(after(o), PAIRS, case.parts[1], grid(case.top)) for o, _ in stages.values()]
-    found.append(judge(case.first, PAIRS, case.parts[0], grid(case.top)))
-    return all(one.holds for one in found)
+    verdicts = [judge(after(o), PAIRS, case.parts[1], grid(case.top)) for o, _ in stages.values()]
+    verdicts.append(judge(case.first, PAIRS, case.parts[0], grid(case.top)))
+    return all(one.holds for one in verdicts)
 
 
 # --- two stages ---------------------------------------------------------------------------------
@@ -131,9 +131,9 @@ def test_compose(kind: str) -> None:
     assert _both_hold(case)
     claim = premises.compose(case.parts, ADD_REMOVE)
     law = _joint(case.first, case.second)
-    found = judge(law, PAIRS, claim, grid(case.top))
-    assert found.holds
-    assert found.share > case.share
+    verdict = judge(law, PAIRS, claim, grid(case.top))
+    assert verdict.holds
+    assert verdict.share > case.share
     by_profiles = premises.compose(case.parts, ADD_REMOVE, by_profiles=True)
     assert judge(law, PAIRS, by_profiles, grid(case.top)).holds
 
@@ -189,9 +189,9 @@ def test_adaptive_compose(kind: str) -> None:
     case = _adaptive()[kind]
     assert _both_hold(case)
     claim = premises.adaptive_compose(case.parts, ADD_REMOVE)
-    found = judge(_joint(case.first, case.second), PAIRS, claim, grid(case.top))
-    assert found.holds
-    assert found.share > case.share
+    verdict = judge(_joint(case.first, case.second), PAIRS, claim, grid(case.top))
+    assert verdict.holds
+    assert verdict.share > case.share
 
 
 def test_adaptive_compose_twin_careless_branch() -> None:
@@ -249,11 +249,11 @@ def _repeated(
     def of(truth: bool) -> Law:
         yes = laws.coin(epsilon, True, False)[truth]
         none = ball((1 - told) ** stages)
-        found: dict[Any, Any] = {
+        masses: dict[Any, Any] = {
             j: none * comb(stages, j) * yes**j * (1 - yes) ** (stages - j)
             for j in range(stages + 1)
         }
-        return found | ({("told", truth): 1 - none} if told else {})
+        return masses | ({("told", truth): 1 - none} if told else {})
 
     return lambda data: of(1 in data)
 
@@ -268,9 +268,9 @@ def test_advanced_compose(epsilon: str, share: float) -> None:
         assert judge(once, pairs, part, grid(Fraction(epsilon), 1)).holds
         claim = premises.advanced_compose([part] * STAGES, REPLACE, slack=slack)
         loss, _ = numbers_of(claim)
-        found = judge(_repeated(Fraction(epsilon), told), pairs, claim, grid(loss))
-        assert found.holds
-        assert found.share > share
+        verdict = judge(_repeated(Fraction(epsilon), told), pairs, claim, grid(loss))
+        assert verdict.holds
+        assert verdict.share > share
 
 
 def test_advanced_compose_twin_delta_and_slack() -> None:

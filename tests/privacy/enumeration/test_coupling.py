@@ -38,18 +38,18 @@ def in_order(data: Data) -> dict[Data, Fraction]:
 
 def rarely_shuffled(data: Data) -> dict[Data, Fraction]:
     """The same, shuffled one time out of ten."""
-    found = {one: mass / 10 for one, mass in listed(data).items()}
+    masses = {one: mass / 10 for one, mass in listed(data).items()}
     (plain,) = in_order(data)
-    return found | {plain: found[plain] + Fraction(9, 10)}
+    return masses | {plain: masses[plain] + Fraction(9, 10)}
 
 
 def dropped(data: Data) -> dict[Data, Fraction]:
     """Drop each record half of the time."""
-    found: dict[Data, Fraction] = {}
+    masses: dict[Data, Fraction] = {}
     for kept in product((False, True), repeat=len(data)):
         one = tuple(x for x, keep in zip(data, kept, strict=True) if keep)
-        found[one] = found.get(one, Fraction(0)) + HALF ** len(data)
-    return found
+        masses[one] = masses.get(one, Fraction(0)) + HALF ** len(data)
+    return masses
 
 
 def all_or_none(data: Data) -> dict[Data, Fraction]:
@@ -123,9 +123,9 @@ def test_coupled_map(
     pairs = edges(about, universe, 3 if given is not doubled else 2)
     assert _farther(given, pairs, within, apart) == 0
     claim = premises.coupled_map(_claims(within, SIGNS, inner, 2), apart, within, about)
-    found = judge(_behind(given, inner), pairs, claim, grid(2))
-    assert found.holds
-    assert found.share > share
+    verdict = judge(_behind(given, inner), pairs, claim, grid(2))
+    assert verdict.holds
+    assert verdict.share > share
 
 
 _FALSE: list[tuple[Map, Any, Adjacency, Adjacency, float]] = [

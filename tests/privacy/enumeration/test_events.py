@@ -43,8 +43,8 @@ def _telling(kind: str, *, shown: bool) -> Mechanism:
 
     @cache
     def of(number: int) -> Law:
-        found = {o: m * ball(1 - TOLD) for o, m in _noisy(kind, number).items()}
-        return found | {("told", number if shown else None): ball(TOLD)}
+        masses = {o: m * ball(1 - TOLD) for o, m in _noisy(kind, number).items()}
+        return masses | {("told", number if shown else None): ball(TOLD)}
 
     return lambda data: of(sum(data))
 
@@ -67,9 +67,9 @@ def test_add_delta_event(kind: str) -> None:
     most = max(float((_told(shown(node)) - ball(TOLD)).upper()) for node in NODES)
     assert most < ROUNDING
     claim = premises.add_delta_event(inner, ADD_REMOVE, TOLD)
-    found = judge(shown, PAIRS, claim, grid(1, 4))
-    assert found.holds
-    assert found.share > 1 - 1e-12
+    verdict = judge(shown, PAIRS, claim, grid(1, 4))
+    assert verdict.holds
+    assert verdict.share > 1 - 1e-12
 
 
 @cache
@@ -97,9 +97,9 @@ def test_add_total_variation_event() -> None:
     """Enumerate the same answers: both laws of a pair move away from each other."""
     pure = premises.randomized_response(1, ONE, ADD_REMOVE)
     claim = premises.add_total_variation_event(pure, ADD_REMOVE, TOLD)
-    found = judge(_answer(TOLD), PAIRS, claim, grid(1, 4))
-    assert found.holds
-    assert found.share > 1 - 1e-12
+    verdict = judge(_answer(TOLD), PAIRS, claim, grid(1, 4))
+    assert verdict.holds
+    assert verdict.share > 1 - 1e-12
 
 
 def test_add_total_variation_event_twin_half_of_the_nodes() -> None:
@@ -165,9 +165,9 @@ def test_stability_histogram(most: int, adjacency: Adjacency) -> None:
     assert keys == most
     claim = premises.stability_histogram(keys, Norm.KEYS, adjacency, scale=ONE, threshold=2)
     law = _histogram(_laplace_key, _counted(3), 2)
-    found = judge(law, pairs, claim, grid(keys, 2 * keys, 9))
-    assert found.holds
-    assert found.share > 1 - 1e-12
+    verdict = judge(law, pairs, claim, grid(keys, 2 * keys, 9))
+    assert verdict.holds
+    assert verdict.share > 1 - 1e-12
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -183,9 +183,9 @@ def test_gaussian_stability_histogram(most: int, adjacency: Adjacency) -> None:
         keys, Norm.KEYS, adjacency, sigma=ONE, threshold=3
     )
     law = _histogram(_gaussian_key, _counted(2), 3)
-    found = judge(law, pairs, claim, grid(2, 20))
-    assert found.holds
-    assert found.share > (0.5 if (most, adjacency) == (2, REPLACE) else 0.99)
+    verdict = judge(law, pairs, claim, grid(2, 20))
+    assert verdict.holds
+    assert verdict.share > (0.5 if (most, adjacency) == (2, REPLACE) else 0.99)
 
 
 VOTES: tuple[tuple[int, int], ...] = tuple((a, b) for a in range(3) for b in range(3))
@@ -208,17 +208,17 @@ def test_histograms_of_moving_votes() -> None:
     pairs, moves = _moving_votes()
     assert moves == 2
     claim = premises.stability_histogram(moves, Norm.MOVED, REPLACE, scale=ONE, threshold=4)
-    found = judge(_histogram(_laplace_key, _votes, 4), pairs, claim, grid(4, 9))
-    assert found.holds
-    assert found.share > 1 - 1e-12
+    verdict = judge(_histogram(_laplace_key, _votes, 4), pairs, claim, grid(4, 9))
+    assert verdict.holds
+    assert verdict.share > 1 - 1e-12
     normal = premises.gaussian_stability_histogram(
         moves, Norm.MOVED, REPLACE, sigma=ONE, threshold=4
     )
     two = [pair for pair in pairs if all(2 not in row for data in pair for row in data)]
     law = _histogram(_gaussian_key, lambda data: _votes(data)[:2], 4)
-    found = judge(law, two, normal, grid(4, 30))
-    assert found.holds
-    assert found.share > 0.9
+    verdict = judge(law, two, normal, grid(4, 30))
+    assert verdict.holds
+    assert verdict.share > 0.9
 
 
 def test_stability_histogram_twins() -> None:

@@ -51,8 +51,8 @@ class Filter(NamedTuple):
         """Keep records by latent coins, then release what is asked about them."""
 
         def law(world: World, side: int) -> Law:
-            found = behind(world, self.chances(world, side), lambda kept: inner.answer(world, kept))
-            return noisy(found, inner.noise)
+            masses = behind(world, self.chances(world, side), lambda kept: inner.answer(world, kept))
+            return noisy(masses, inner.noise)
 
         return law
 
@@ -105,15 +105,15 @@ def _bad(world: World, side: int) -> set[int]:
     """
     most = max(one.bit_count() for one in world.sides)
     low = [one for one in world.sides if one.bit_count() == most]
-    found = {
+    excluded = {
         i
         for i in graphs.members(side)
         if any(one >> i & 1 and world.score(i, one) <= 0 for one in low)
     }
     scored = sorted((world.score(i, one), i) for one in world.sides for i in world.alone(one))
     if len(scored) == 2 and not world.common_friend([i for _, i in scored]):
-        found |= {scored[0][1]} & {*graphs.members(side)}
-    return found
+        excluded |= {scored[0][1]} & {*graphs.members(side)}
+    return excluded
 
 
 def _negative(world: World, side: int) -> set[int]:
@@ -173,9 +173,9 @@ def test_noisy_degree_lift(
     missed = _missed(every, kept)
     assert missed < Fraction(1, 10)
     claim = _lifted(every, adjacency, kept, inner, missed)
-    found = judged(every, kept.before(inner), claim, few(top))
-    assert found.holds
-    assert found.share > share
+    verdict = judged(every, kept.before(inner), claim, few(top))
+    assert verdict.holds
+    assert verdict.share > share
 
 
 def test_noisy_degree_lift_twin_few_strangers() -> None:
@@ -200,8 +200,8 @@ def test_noisy_degree_lift_twin_low_threshold() -> None:
         claim = _lifted(every, adjacency, kept, inner, _missed(every, kept))
         assert judged(every, kept.before(inner), claim, few(9)).holds
         low = kept._replace(threshold=kept.threshold - 10)
-        found = judged(every, low.before(inner), claim, few(9))
-        assert found.surely > 0.9
+        verdict = judged(every, low.before(inner), claim, few(9))
+        assert verdict.surely > 0.9
 
 
 @pytest.mark.parametrize(

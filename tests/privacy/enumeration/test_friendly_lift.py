@@ -80,9 +80,9 @@ def test_friendly_lift(adjacency: Adjacency, exact: bool, share: float) -> None:
     inner = premises.discrete_laplace(once, ONE, premises.friendly(), exact=exact)
     assert judge(noise, steps, inner, few(1)).holds
     claim = premises.friendly_lift(inner, moved, adjacency)
-    found = judged(every, _filtered(graphs.basic_rule, noise, SIGNS), claim, few(3))
-    assert found.holds
-    assert found.share > share
+    verdict = judged(every, _filtered(graphs.basic_rule, noise, SIGNS), claim, few(3))
+    assert verdict.holds
+    assert verdict.share > share
 
 
 def test_friendly_lift_twin_few_strangers() -> None:

@@ -41,9 +41,9 @@ def test_what_a_law_leaves_out_counts_on_the_safe_side() -> None:
     least, largest = divergence(p, q, arb(1))
     assert least == 0  # b may be what the other one leaves out
     assert abs(largest - ball(HALF)) < ROUNDING  # or b and the rest may all be new
-    found = judge(lambda node: (p, q)[node], [(0, 1)], ApproxDP(1, Fraction(2, 5)), [ONE])
-    assert not found.holds
-    assert found.surely < 0
+    verdict = judge(lambda node: (p, q)[node], [(0, 1)], ApproxDP(1, Fraction(2, 5)), [ONE])
+    assert not verdict.holds
+    assert verdict.surely < 0
     with pytest.raises(AssertionError, match="more mass than 1"):
         left_out({"a": arb(1), "b": ball(HALF)})
 
@@ -94,5 +94,5 @@ def test_reports_are_the_spec_s() -> None:
         with mp.workdps(40):
             spec = AboveThresholdLaw(answers, 0, HALF, ONE, 0, False)
             masses = spec.masses(spec_laws.real_exponential)
-            for found, mass in zip(report(answers, HALF, ONE).values(), masses, strict=True):
-                assert abs(mp.mpf(found.str(35, radius=False)) - mass) < 1e-30
+            for reported, mass in zip(report(answers, HALF, ONE).values(), masses, strict=True):
+                assert abs(mp.mpf(reported.str(35, radius=False)) - mass) < 1e-30

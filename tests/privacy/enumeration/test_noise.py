@@ -50,9 +50,9 @@ def test_public_value(adjacency: Adjacency) -> None:
     value = moved(query, pairs, Norm.L1)
     assert value == 0
     claim = premises.public_value(value, Norm.L1, adjacency)
-    found = judge(lambda data: laws.point(query(data)), pairs, claim, grid(1))
-    assert found.holds
-    assert found.laws == 0
+    verdict = judge(lambda data: laws.point(query(data)), pairs, claim, grid(1))
+    assert verdict.holds
+    assert verdict.laws == 0
     assert len({query(a) for a, _ in pairs}) == (3 if adjacency is REPLACE else 1)
 
 
@@ -70,8 +70,8 @@ def test_public_value_twin_range() -> None:
     assert value == 0
     with pytest.raises(ValueError, match="a public value needs a sensitivity in"):
         premises.public_value(value, Norm.RANGE, ADD_REMOVE)
-    found = judge(lambda data: laws.point(query(data)), pairs, PerfectPrivacy(), grid(1))
-    assert found.surely == 1
+    verdict = judge(lambda data: laws.point(query(data)), pairs, PerfectPrivacy(), grid(1))
+    assert verdict.surely == 1
 
 
 # --- Laplace noise, randomized response ---------------------------------------------------------
@@ -89,9 +89,9 @@ def test_discrete_laplace() -> None:
     law = _laplace(-2, 4)
     for exact, share in ((False, 0.8), (True, 1 - 1e-12)):
         claim = premises.discrete_laplace(value, SCALE, ADD_REMOVE, exact=exact)
-        found = judge(law, pairs, claim, grid(Fraction(value) / SCALE))
-        assert found.holds
-        assert found.share > share
+        verdict = judge(law, pairs, claim, grid(Fraction(value) / SCALE))
+        assert verdict.holds
+        assert verdict.share > share
 
 
 def test_discrete_laplace_twin_norm() -> None:
@@ -124,9 +124,9 @@ def test_randomized_response(categories: int) -> None:
     value = moved(lambda data: data, pairs, Norm.HAMMING)
     assert value == 1
     claim = premises.randomized_response(value, SCALE, REPLACE)
-    found = judge(_response(categories), pairs, claim, grid(1 / SCALE))
-    assert found.holds
-    assert found.share > (0.74 if categories == 3 else 1 - 1e-12)
+    verdict = judge(_response(categories), pairs, claim, grid(1 / SCALE))
+    assert verdict.holds
+    assert verdict.share > (0.74 if categories == 3 else 1 - 1e-12)
 
 
 def test_randomized_response_twin_two_answers() -> None:
@@ -148,9 +148,9 @@ def test_discrete_gaussian() -> None:
     assert value == 2
     law = _noisy(lambda center: laws.discrete_gaussian(center, SCALE))
     claim = premises.discrete_gaussian(value, SCALE, ADD_REMOVE)
-    found = judge(law, pairs, claim, grid(2))
-    assert found.holds
-    assert found.share > 0.65
+    verdict = judge(law, pairs, claim, grid(2))
+    assert verdict.holds
+    assert verdict.share > 0.65
     rho = claim.concentrated
     assert rho is not None
     assert 1 - 1e-12 < renyi(law(()), law(((1, 1),))) / (2 * rho) < 1 + 1e-12
@@ -172,16 +172,16 @@ def test_rounded_gaussian() -> None:
     assert value == 2
     law = _noisy(lambda center: laws.rounded_gaussian(center, SCALE))
     claim = premises.rounded_gaussian(value, SCALE, ADD_REMOVE)
-    found = judge(law, pairs, claim, grid(2))
+    verdict = judge(law, pairs, claim, grid(2))
     assert max(float(left_out(law(a)).upper()) for a, _ in pairs) < 1e-30
-    assert found.holds
-    assert found.share > 0.9
+    assert verdict.holds
+    assert verdict.share > 0.9
     column = edges(ADD_REMOVE, ((0, 0), (3, 0)), 2)
     value = moved(total, column, Norm.L1)
     claim = premises.rounded_gaussian(value, SCALE, ADD_REMOVE, Norm.L1)
-    found = judge(law, column, claim, grid(4))
-    assert found.holds
-    assert found.share > 0.99
+    verdict = judge(law, column, claim, grid(4))
+    assert verdict.holds
+    assert verdict.share > 0.99
 
 
 def test_rounded_gaussian_twin_norm() -> None:
@@ -205,8 +205,8 @@ def scores(data: Sequence[Point]) -> Point:
 
 def _choice(scale: Fraction) -> Mechanism:
     @cache
-    def of(found: Point) -> Law:
-        return laws.weighted(tuple(score / scale for score in found))
+    def of(point: Point) -> Law:
+        return laws.weighted(tuple(score / scale for score in point))
 
     return lambda data: of(scores(data))
 
@@ -223,9 +223,9 @@ def test_exponential_mechanism(adjacency: Adjacency, norm: Norm) -> None:
     claim = premises.exponential_mechanism(value, scale, adjacency, norm)
     length = claim.largest_loss
     assert length == (1 if norm is Norm.RANGE else 2)
-    found = judge(_choice(scale), pairs, claim, grid(length))
-    assert found.holds
-    assert found.share > 0.999
+    verdict = judge(_choice(scale), pairs, claim, grid(length))
+    assert verdict.holds
+    assert verdict.share > 0.999
     assert 1 - 1e-12 < span(_choice(scale), pairs) / length < 1 + 1e-12
 
 
@@ -252,10 +252,10 @@ def median(data: Point) -> int:
 @cache
 def _local() -> dict[Point, int]:
     """Measure how far the median of three records moves when one of them is replaced."""
-    found: dict[Point, int] = {}
+    sensitivity: dict[Point, int] = {}
     for a, b in _triples():
-        found[a] = max(found.get(a, 0), abs(median(a) - median(b)))
-    return found
+        sensitivity[a] = max(sensitivity.get(a, 0), abs(median(a) - median(b)))
+    return sensitivity
 
 
 def _triples() -> Pairs:
@@ -283,9 +283,9 @@ def test_smooth_laplace() -> None:
         assert abs(median(a) - median(b)) <= min(smooth(a), smooth(b))
         assert smooth(a) <= GROWTH * smooth(b)
     claim = premises.smooth_laplace(GROWTH, scale, REPLACE)
-    found = judge(_rounded(smooth, scale), pairs, claim, grid(1, "3/2", "2", "3"))
-    assert found.holds
-    assert found.share > 0.999
+    verdict = judge(_rounded(smooth, scale), pairs, claim, grid(1, "3/2", "2", "3"))
+    assert verdict.holds
+    assert verdict.share > 0.999
 
 
 def test_smooth_laplace_twin_local() -> None:

@@ -128,9 +128,9 @@ def test_parallel(
     part = _one_block(universe, about)
     claim = premises.parallel([part, part], by, about, to)
     pairs = edges(to, universe, most)
-    found = judge(_blocks(labels, sized=about is REPLACE), pairs, claim, grid(1, "5/3", 2, 3))
-    assert found.holds
-    assert found.share > share
+    verdict = judge(_blocks(labels, sized=about is REPLACE), pairs, claim, grid(1, "5/3", 2, 3))
+    assert verdict.holds
+    assert verdict.share > share
 
 
 @pytest.mark.parametrize(("labels", "by", "universe", "about", "to", "most", "share"), _WORLDS)
@@ -142,9 +142,9 @@ def test_chained(
     part = _one_block(universe, about)
     claim = premises.parallel([part, part], by, about, to, chained=True)
     pairs, at = edges(to, universe, most), grid(1, "5/3", 2, 3)
-    found = judge(_chained(labels, _released), pairs, claim, at)
-    assert found.holds
-    assert found.share > share / 2
+    verdict = judge(_chained(labels, _released), pairs, claim, at)
+    assert verdict.holds
+    assert verdict.share > share / 2
     assert judge(_chained(labels, _unreleased), pairs, claim, at).surely > 0.01
 
 
@@ -165,5 +165,5 @@ def test_parallel_twins(twin: str) -> None:
     labels, universe, adjacency, most, excess = _FALSE_BLOCKS[twin]
     part = _one_block(universe, ADD_REMOVE)
     law = _blocks(labels, sized=False)
-    found = judge(law, edges(adjacency, universe, most), part, grid(1))
-    assert found.surely > excess
+    verdict = judge(law, edges(adjacency, universe, most), part, grid(1))
+    assert verdict.surely > excess

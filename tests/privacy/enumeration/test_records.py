@@ -94,9 +94,9 @@ def _behind(given: Map, inner: Mechanism) -> Mechanism:
 def test_of_each_record(inner: Mechanism, about: Adjacency) -> None:
     """Enumerate tables of at most three cells, each of them read alone: nothing is lost."""
     claim = premises.of_each_record(_claim(inner, about), about)
-    found = judge(_behind(clamped, inner), edges(about, CELLS, 3), claim, grid(2))
-    assert found.holds
-    assert found.share > (1 - 1e-12 if inner is laplace else 0.95)
+    verdict = judge(_behind(clamped, inner), edges(about, CELLS, 3), claim, grid(2))
+    assert verdict.holds
+    assert verdict.share > (1 - 1e-12 if inner is laplace else 0.95)
 
 
 def test_of_each_record_with_a_public_number() -> None:
@@ -113,8 +113,8 @@ def test_of_each_record_with_a_public_number() -> None:
 def test_of_each_record_twins(given: Map, about: Adjacency, excess: float) -> None:
     """Catch a function that looks at the other records, and one that looks at a record's place."""
     claim = premises.of_each_record(_claim(laplace, about), about)
-    found = judge(_behind(given, laplace), edges(about, CELLS, 3), claim, grid(2))
-    assert found.surely > excess
+    verdict = judge(_behind(given, laplace), edges(about, CELLS, 3), claim, grid(2))
+    assert verdict.surely > excess
 
 
 @pytest.mark.parametrize("inner", [laplace, gaussian])
@@ -123,9 +123,9 @@ def test_of_kept_records(inner: Mechanism, about: Adjacency) -> None:
     """Enumerate tables some cells of which are left out: one step under add-remove, two under
     replace."""
     claim = premises.of_kept_records(_claim(inner, ADD_REMOVE), about)
-    found = judge(_behind(numeric, inner), edges(about, CELLS, 3), claim, grid(2))
-    assert found.holds
-    assert found.share > (1 - 1e-12 if inner is laplace else 0.95)
+    verdict = judge(_behind(numeric, inner), edges(about, CELLS, 3), claim, grid(2))
+    assert verdict.holds
+    assert verdict.share > (1 - 1e-12 if inner is laplace else 0.95)
 
 
 def test_of_kept_records_twin_public_number() -> None:

@@ -14,9 +14,9 @@ from .registry import ENUMERATED, LEAVES, Enumeration
 
 
 def _function(entry: Enumeration, name: str) -> FunctionType:
-    found = getattr(import_module(f"{__package__}.{entry.module}"), name)
-    assert isinstance(found, FunctionType)
-    return found
+    function = getattr(import_module(f"{__package__}.{entry.module}"), name)
+    assert isinstance(function, FunctionType)
+    return function
 
 
 def test_every_rule_that_concludes_something_is_enumerated() -> None:

@@ -51,15 +51,15 @@ def mechanism(shift: int = SHIFT, *, gate: int = 1, more: int = 0) -> Mechanism:
 
     @cache
     def of(data: tuple[int, ...]) -> Law:
-        found: dict[tuple[int, object], object] = {}
+        masses: dict[tuple[int, object], object] = {}
         for released in range(-shift - 1, LAST + 1):
             mass = laws.laplace(len(data) - shift, SCALE, -shift - 1, LAST)[released]
             second = laws.point(None)
             if released >= gate:
                 center = times(max(1, released) + more, data)
                 second = laws.laplace(center, WIDE, 0, NOWHERE)
-            found |= {(released, value): mass * share for value, share in second.items()}
-        return found  # type: ignore[return-value]
+            masses |= {(released, value): mass * share for value, share in second.items()}
+        return masses  # type: ignore[return-value]
 
     return lambda data: of(tuple(data))
 
@@ -88,9 +88,9 @@ def judged(law: Mechanism, *, paid: bool = True) -> Judged:
 
 
 def _holds_tightly(law: Mechanism) -> None:
-    found = judged(law)
-    assert found.holds
-    assert found.share > 0.99
+    verdict = judged(law)
+    assert verdict.holds
+    assert verdict.share > 0.99
 
 
 def test_released_event() -> None:

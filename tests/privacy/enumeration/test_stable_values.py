@@ -36,12 +36,12 @@ def distances(value: Value, adjacency: Adjacency) -> dict[Point, int]:
     """Search the graph, from the edges between different values inward; MOST + 1 where there is no
     way."""
     pairs = edges(adjacency, RECORDS, MOST)
-    found = {node: MOST + 1 for pair in pairs for node in pair}
-    found |= {a: 1 for a, b in pairs if value(a) != value(b)}
+    steps_away = {node: MOST + 1 for pair in pairs for node in pair}
+    steps_away |= {a: 1 for a, b in pairs if value(a) != value(b)}
     for _ in range(MOST):
         for a, b in pairs:
-            found[a] = min(found[a], found[b] + 1)
-    return found
+            steps_away[a] = min(steps_away[a], steps_away[b] + 1)
+    return steps_away
 
 
 @cache
@@ -81,11 +81,11 @@ def test_propose_test_release(values: Sequence[Value], adjacency: Adjacency) -> 
     """Enumerate all datasets of at most four records; some pair has all of epsilon, some all of
     delta."""
     pairs = edges(adjacency, RECORDS, MOST)
-    found = judge(
+    verdict = judge(
         _mechanism(values, adjacency, 3), pairs, _claim(len(values), adjacency), grid(1, 2, 9)
     )
-    assert found.holds
-    assert found.share > 1 - 1e-12
+    assert verdict.holds
+    assert verdict.share > 1 - 1e-12
 
 
 def test_propose_test_release_twin_no_noise() -> None:

@@ -95,8 +95,8 @@ def test_post_process_twin_reads_the_data() -> None:
         return laws.mapped(law((value,)), lambda o: laws.point(max(-most, min(most, o))))
 
     after = premises.post_process(claim, ADD_REMOVE)
-    found = judge(lambda d: mapped(sum(d), len(d)), PAIRS, after, grid(1 / SCALE))
-    assert found.surely > 0.1
+    verdict = judge(lambda d: mapped(sum(d), len(d)), PAIRS, after, grid(1 / SCALE))
+    assert verdict.surely > 0.1
 
 
 # --- conversion ---------------------------------------------------------------------------------
@@ -110,9 +110,9 @@ def test_convert(kind: str) -> None:
     for epsilon in map(Fraction, ("1/20", "1/5", "1/3")):
         delta = claim.delta_at(epsilon).upper
         to = premises.convert(claim, ADD_REMOVE, ApproxDP(epsilon, delta))
-        found = judge(law, PAIRS, to, grid(epsilon, 1))
-        assert found.holds
-        assert found.share > (0.97 if kind == "Gaussian" else 1 - 1e-12)
+        verdict = judge(law, PAIRS, to, grid(epsilon, 1))
+        assert verdict.holds
+        assert verdict.share > (0.97 if kind == "Gaussian" else 1 - 1e-12)
     concentrated = claim.concentrated
     assert concentrated is not None
     weaker = premises.convert(claim, ADD_REMOVE, ZeroConcentratedDP(concentrated))
@@ -159,10 +159,10 @@ def test_group_privacy(kind: str, size: int) -> None:
     law, claim = claims[kind]
     assert judge(law, PAIRS, claim, grid(1 / SCALE)).holds
     whole = premises.group_privacy(claim, ADD_REMOVE, size)
-    found = judge(law, steps(PAIRS, size), whole, grid(size / SCALE))
+    verdict = judge(law, steps(PAIRS, size), whole, grid(size / SCALE))
     least = {"Laplace": 1 - 1e-12, "Gaussian": 0.98, "telling": 0.4}
-    assert found.holds
-    assert found.share > least[kind]
+    assert verdict.holds
+    assert verdict.share > least[kind]
 
 
 def test_group_privacy_twin_one_step() -> None:
@@ -229,9 +229,9 @@ def test_change_adjacency(kind: str) -> None:
     law, claim = _claims()[kind]
     assert judge(law, PAIRS, claim, grid(1)).holds
     replaced = premises.change_adjacency(claim)
-    found = judge(law, edges(REPLACE, SIGNS, 3), replaced, grid(2 / SCALE))
-    assert found.holds
-    assert found.share > (1 - 1e-12 if kind == "Laplace" else 0.98)
+    verdict = judge(law, edges(REPLACE, SIGNS, 3), replaced, grid(2 / SCALE))
+    assert verdict.holds
+    assert verdict.share > (1 - 1e-12 if kind == "Laplace" else 0.98)
 
 
 def test_change_adjacency_twin_one_step() -> None:

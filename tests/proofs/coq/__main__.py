@@ -165,13 +165,13 @@ def main() -> None:
             shutil.copy(HERE / f"{file}.v", folder)
             _run(folder, "coqc", "-w", "none", f"{file}.v")
         _run_ties(folder)
-        found = _axioms(folder)
-        for theorem, axioms in found.items():
+        assumptions = _axioms(folder)
+        for theorem, axioms in assumptions.items():
             if axioms != AXIOMS.get(theorem, set()):
                 sys.exit(f"{theorem} rests on {sorted(axioms)}, not on what AXIOMS has")
         _run(folder, "coqchk", "-silent", "-R", ".", "", *[a for f in FILES for a in ("-norec", f)])
     print(
-        f"{len(found)} theorems checked by Coq, {len(AXIOMS)} of them on axioms that are "
+        f"{len(assumptions)} theorems checked by Coq, {len(AXIOMS)} of them on axioms that are "
         f"listed; {len(TIES)} tied to rules, "
         "each with an example"
     )

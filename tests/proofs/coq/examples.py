@@ -97,9 +97,9 @@ def statement(tie: Tie) -> str:
     of_first = "".join(f"({one.term}) /\\ " for one in tie.hypotheses)
     of_second = "".join(f"({one.term}) /\\ " for one in tie.given)
     rest = f"exists {tie.then}, {of_second}" if tie.then else of_second
-    field, found = tie.variables.split(") ", 1)
+    field, binders = tie.variables.split(") ", 1)
     numbers = "forall (R : realType), exists" if tie.name in _REALS else f"exists {field})"
-    return f"{numbers} {found}, {of_first}{rest}{TOLD[tie.name]}"
+    return f"{numbers} {binders}, {of_first}{rest}{TOLD[tie.name]}"
 
 
 def definition(tie: Tie, file: str) -> str:
