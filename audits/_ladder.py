@@ -101,7 +101,7 @@ def _voting() -> Configuration:
         mechanism=mechanism,
         pairs=pairs,
         faults=[_overlapping(mechanism)],
-        attacked=frozenset({"rungs"}),
+        target_stages=frozenset({"rungs"}),
         quick_trials=10_000,
     )
 
@@ -138,7 +138,7 @@ def _averaging() -> Configuration:
         mechanism=mechanism,
         pairs=pairs,
         faults=[_from_the_data(mechanism)],
-        attacked=frozenset({"on rung/agreement", "on rung/mean"}),
+        target_stages=frozenset({"on rung/agreement", "on rung/mean"}),
         elsewhere=frozenset({"on rung/agreement"}),
         quick_trials=30_000,
     )

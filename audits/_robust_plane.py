@@ -79,5 +79,5 @@ def configuration(name: str) -> Configuration:
         pairs=_pairs(),
         faults=[fault(mechanism) for fault in (exactly_cut, as_they_are)],
         quick_trials=24_000,
-        attacked=frozenset({"moments", "histogram"}),
+        target_stages=frozenset({"moments", "histogram"}),
     )

@@ -128,7 +128,7 @@ def configuration(name: str) -> Configuration:
         pairs=_pairs(),
         faults=[fault(mechanism) for fault in (_each_coordinate, _exactly_named)],
         quick_trials=24_000,
-        attacked=frozenset({"votes"}),
+        target_stages=frozenset({"votes"}),
     )
 
 

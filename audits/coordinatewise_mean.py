@@ -13,7 +13,7 @@ from dpverify import Adjacency, ApproxDP, CoordinatewiseMean, GaussianDP
 from dpverify.audit import SmallInstance
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
-from . import _centered as shared
+from . import _median_centered as shared
 from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -45,7 +45,7 @@ _TRACED = CoordinatewiseMean.for_budget(
 )
 
 CONFIGURATIONS = (
-    shared.attacked(
+    shared.targeting(
         "column",
         _LINE,
         shared.line_added(),
@@ -56,7 +56,7 @@ CONFIGURATIONS = (
         quick_trials=40_000,
     ),
     traced(
-        shared.attacked(
+        shared.targeting(
             "plane",
             _PLANE,
             shared.plane_replaced(),

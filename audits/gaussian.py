@@ -121,7 +121,7 @@ def _attacked(
         mechanism=mechanism,
         pairs=pairs,
         faults=planted,
-        attacked=which,
+        target_stages=which,
         quick_trials=_QUICK,
     )
 

@@ -28,7 +28,7 @@ from dpverify.rates import (
     RateClaim,
 )
 
-from . import _centered as shared
+from . import _median_centered as shared
 from ._traced import traced
 from .clipped_mean import Faulty
 
@@ -208,7 +208,7 @@ def _attacked(
         mechanism=mechanism,
         pairs=pairs,
         faults=[fault(mechanism) for fault in faults],
-        attacked=frozenset(which),
+        target_stages=frozenset(which),
         quick_trials=10_000,
     )
 

@@ -149,7 +149,7 @@ def _attacked(which: str, *faults: Planted) -> Configuration:
         mechanism=mechanism,
         pairs=_pairs(which),
         faults=[fault(mechanism) for fault in faults],
-        attacked=frozenset({which}),
+        target_stages=frozenset({which}),
         quick_trials=10_000,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from dpverify import Adjacency, ApproxDP, KthLargestVariance
 from dpverify.audit import Configuration, SmallInstance
 
-from ._groups import Crafted, configuration, rates
+from ._group_votes import Crafted, configuration, rates
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _SECOND: dict[str, Any] = {"d": 2, "k": 2, "groups": 40}

@@ -25,7 +25,7 @@ from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import with_stages
 from dpverify.rates import Curve, Empirical, Instance, Metric, RateClaim, RateFault
 
-from ._groups import DEVIATION, SHARE_MISSED, GroupsByIndex, factor_off
+from ._group_votes import DEVIATION, SHARE_MISSED, GroupsByIndex, factor_off
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _LEVEL = 4**11

@@ -193,7 +193,7 @@ def _attacked(
         mechanism=mechanism,
         pairs=pairs,
         faults=[fault(mechanism) for fault in faults],
-        attacked=frozenset({which}),
+        target_stages=frozenset({which}),
         quick_trials=12_000 if which == "spread 1" else 8_000,
     )
 

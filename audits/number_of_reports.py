@@ -8,7 +8,7 @@ from fractions import Fraction
 from dpverify import Adjacency, ApproxDP, NumberOfReports
 from dpverify.audit import Configuration, SmallInstance
 
-from ._groups import Crafted, configuration, rates
+from ._group_votes import Crafted, configuration, rates
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 

@@ -172,11 +172,11 @@ def _pairs_replaced(to: To, n: int, edge: float, least: int) -> tuple[Neighborin
     )
 
 
-def _opening_added(to: To, n: int) -> tuple[NeighboringPair, ...]:
+def _first_stage_added(to: To, n: int) -> tuple[NeighboringPair, ...]:
     return (added("a stranger moves the agreement by 5", [to(0.0, 0.0)] * n, to(9.0, 0.0)),)
 
 
-def _opening_replaced(to: To, n: int) -> tuple[NeighboringPair, ...]:
+def _first_stage_replaced(to: To, n: int) -> tuple[NeighboringPair, ...]:
     friends = [to(0.0, 0.0)] * n
     return (replaced("a stranger moves the agreement by 6", friends, to(9.0, 0.0)),)
 
@@ -197,14 +197,14 @@ def _attacked(
     core, one_way = mechanism.core(), adjacency is ADD
     edge = math.hypot(1.02, core.expected_noise(n - 4 * _RIM))
     pairs = _pairs_added if one_way else _pairs_replaced
-    opening = _opening_added if one_way else _opening_replaced
+    first_stage = _first_stage_added if one_way else _first_stage_replaced
     faults = (_own_center, _own_radius, _clips, _exact_number)
     return Configuration(
         name=name,
         mechanism=mechanism,
         pairs=pairs(to, n, edge, mechanism.minimum_n(beta="1/2")),
         faults=[fault(mechanism) for fault in faults],
-        opening=opening(to, n),
+        first_stage=first_stage(to, n),
         quick_trials=60_000,
     )
 

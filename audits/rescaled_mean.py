@@ -132,7 +132,7 @@ def _by_weights(
         mechanism=mechanism,
         pairs=(*pairs, *more),
         faults=own,
-        opening=[pair for pair in pairs if "stranger" in pair.name],
+        first_stage=[pair for pair in pairs if "stranger" in pair.name],
     )
 
 
@@ -152,7 +152,7 @@ def _filtered(
     least: int,
     shift: int,
     *planted: Planted,
-    opening: bool = False,
+    first_stage: bool = False,
 ) -> Configuration:
     """Attack the mean after a filter.
 
@@ -169,7 +169,7 @@ def _filtered(
         faults=[plant(mechanism) for plant in (*_OF_FILTERS, *planted)],
         friendly=_friendly(mechanism, _N, shift + 1),
         quick_trials=16_000,
-        opening=[pair for pair in pairs if "stranger" in pair.name] if opening else (),
+        first_stage=[pair for pair in pairs if "stranger" in pair.name] if first_stage else (),
     )
 
 
@@ -177,7 +177,7 @@ def _by_scores(adjacency: Adjacency) -> Configuration:
     mechanism = _made(16, adjacency, 100, filter="gaussian")
     core: Any = mechanism.core()
     gate: Any = mechanism.fixed_plan[1]
-    return _filtered(mechanism, 64, gate.at_least, core._shift, opening=adjacency is ADD)
+    return _filtered(mechanism, 64, gate.at_least, core._shift, first_stage=adjacency is ADD)
 
 
 def _by_coins(adjacency: Adjacency) -> Configuration:

@@ -67,7 +67,7 @@ def _attacked(name: str) -> Configuration:
         pairs=_pairs(mechanism.minimum_n(beta="1/2")),
         faults=[fault(mechanism) for fault in (unmasked, occupied, exact_number)],
         quick_trials=120_000,
-        opening=(added("a stranger moves the agreement by 5", [0.0] * _N, 9.0),),
+        first_stage=(added("a stranger moves the agreement by 5", [0.0] * _N, 9.0),),
     )
 
 
@@ -143,7 +143,7 @@ def _soft(name: str) -> Configuration:
         ),
         faults=[fault(mechanism) for fault in (_steeper, exact_number)],
         quick_trials=90_000,
-        opening=(
+        first_stage=(
             replaced("who knows all knows nobody", _three(9 * _MANY // 20), 9.0, at=_MANY // 2),
         ),
     )

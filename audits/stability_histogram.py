@@ -134,7 +134,9 @@ def _faults(mechanism: StabilityHistogram) -> list[Fault]:
     ]
     if isinstance(noise, ThresholdedLaplace):
         tail = floor(1 - float(scale) * log(2 * mechanism.delta))
-        faults.append(planted("the tail of real noise", noise=kind(scale, min(tail, threshold - 1))))
+        faults.append(
+            planted("the tail of real noise", noise=kind(scale, min(tail, threshold - 1)))
+        )
     return faults
 
 

@@ -211,7 +211,7 @@ def _attacked(
         mechanism=mechanism,
         pairs=pairs,
         faults=[fault(mechanism) for fault in faults],
-        attacked=frozenset(which),
+        target_stages=frozenset(which),
         quick_trials=10_000,
     )
 
@@ -248,7 +248,7 @@ def _chunks() -> Configuration:
             _faulty(mechanism, "does not shuffle the list", _InOrder),
             _faulty(mechanism, "takes the whole list for each chunk", _Overlapping),
         ],
-        attacked=frozenset(),
+        target_stages=frozenset(),
         quick_trials=2000,
     )
 

@@ -29,7 +29,7 @@ from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from . import large_variances
-from ._groups import pairs_replaced
+from ._group_votes import pairs_replaced
 from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -111,7 +111,7 @@ def _voting() -> Configuration:
         mechanism=mechanism,
         pairs=pairs_replaced(query),
         faults=[_one_group(mechanism), _exact_sum(mechanism)],
-        attacked=_VOTES,
+        target_stages=_VOTES,
         quick_trials=_QUICK,
     )
 
@@ -132,7 +132,7 @@ def _climbing() -> Configuration:
         mechanism=mechanism,
         pairs=large_variances.pairs_of(mechanism)[:3],
         faults=[large_variances.by_index(mechanism)],
-        attacked=frozenset({"report 1"}),
+        target_stages=frozenset({"report 1"}),
         elsewhere=frozenset({"report 1"}),
         quick_trials=_QUICK,
     )
@@ -164,7 +164,7 @@ def _averaging() -> Configuration:
         mechanism=mechanism,
         pairs=pairs,
         faults=[_own_variances(mechanism)],
-        attacked=_MEAN,
+        target_stages=_MEAN,
         elsewhere=frozenset({"mean/agreement"}),
         quick_trials=_QUICK,
     )

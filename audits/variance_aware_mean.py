@@ -12,7 +12,7 @@ from dpverify import Adjacency, ApproxDP, GaussianDP, VarianceAwareMean
 from dpverify.audit import SmallInstance
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
-from . import _centered as shared
+from . import _median_centered as shared
 from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -47,7 +47,7 @@ _TRACED = VarianceAwareMean.for_budget(
 )
 
 CONFIGURATIONS = (
-    shared.attacked(
+    shared.targeting(
         "unknown",
         _LINE,
         shared.line_added(),
@@ -58,7 +58,7 @@ CONFIGURATIONS = (
         quick_trials=64_000,
     ),
     traced(
-        shared.attacked(
+        shared.targeting(
             "plane",
             _PLANE,
             shared.plane_replaced(),

@@ -18,7 +18,7 @@ from dpverify.grid.coordinates import BoxSum
 from dpverify.plans import Stage
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
-from ._centered import changed
+from ._median_centered import changed
 from ._traced import traced
 from .clipped_mean import Faulty
 
@@ -74,7 +74,7 @@ def _configuration(
     name: str,
     mechanism: WinsorizedMean,
     pairs: Sequence[NeighboringPair],
-    opening: Sequence[NeighboringPair],
+    first_stage: Sequence[NeighboringPair],
     *faults: Callable[[WinsorizedMean], Fault],
 ) -> Configuration:
     planted = [fault(mechanism) for fault in faults]
@@ -83,7 +83,7 @@ def _configuration(
         mechanism=mechanism,
         pairs=pairs,
         faults=planted,
-        opening=opening,
+        first_stage=first_stage,
         quick_trials=100_000,
     )
 

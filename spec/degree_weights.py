@@ -28,8 +28,8 @@ from dpverify.privacy import (
 from .theory import embeddings, weights
 from .theory.embeddings import Weight
 from .theory.filters import degrees
-from .theory.moving import apart_in_unit, stated_in_unit, unit_sensitivity
 from .theory.obligations import require
+from .theory.transcript_sums import apart_in_unit, stated_in_unit, unit_sensitivity
 from .theory.weights import (
     LEAST,
     SLACK,

@@ -303,7 +303,8 @@ def range_error(parameters: Parameters) -> Any:
     """Return the root of the mean, over all ranges of bins of one axis, of the squared noise."""
     covariance = estimates(parameters)
     total = sum(
-        covariance[i, j] * overlap(covariance.rows, i, j) for i, j in product(range(covariance.rows), repeat=2)
+        covariance[i, j] * overlap(covariance.rows, i, j)
+        for i, j in product(range(covariance.rows), repeat=2)
     )
     return deviation(parameters) * mp.sqrt(2 * total / (covariance.rows * (covariance.rows + 1)))
 

@@ -59,9 +59,7 @@ def obligation_kth_largest(
         for k in range(1, 5):
             kth = claimed(k)(list(values))
             enough = sum(value >= kth for value in values) >= k
-            require(
-                enough and sum(value > kth for value in values) < k, f"{values}, {k}: {kth}"
-            )
+            require(enough and sum(value > kth for value in values) < k, f"{values}, {k}: {kth}")
             cases += 1
     return cases
 

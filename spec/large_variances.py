@@ -141,12 +141,12 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     cells = [group_votes.cells_of(record, Fraction(parameters["cell"])) for record in records]
     by = groups.Hash(group_count(parameters), parameters["key"])
     table = levels.table(groups.members(cells, by), d)
-    opening = 0 if parameters["delta"] is None else 1
+    skipped = 0 if parameters["delta"] is None else 1
 
     def stage(prefix: Prefix) -> IntegerLaw:
         here = ladder_of(parameters, prefix)
-        places = [place for (place,) in prefix[opening:]]
-        hidden, _ = levels.found(places, d, here)
+        places = [place for (place,) in prefix[skipped:]]
+        hidden, _ = levels.identified(places, d, here)
         answers = levels.counts(table, d, here, tuple(hidden))
         start = min(places[-1] + 1, len(answers)) if places else 0
         threshold = threshold_of(parameters)
@@ -154,7 +154,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
 
     rounds = tuple((f"report {i + 1}", stage) for i in range(parameters["reports"]))
     example: Prefix = ((0,),) * (parameters["reports"] - 1)
-    if not opening:
+    if not skipped:
         return TranscriptLaw(rounds, example)
     first = group_votes.law_of(voting(parameters), records, groups.kth_largest(1)).stages
     return TranscriptLaw((("largest", first[0][1]), *rounds), ((), *example))

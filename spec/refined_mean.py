@@ -18,7 +18,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
-from .theory import joint, moving, rescaled_laws, scale_ladder
+from .theory import joint, rescaled_laws, scale_ladder, transcript_sums
 from .theory.core_means import Basic, Gaussian, Weights, gaussian_shift
 from .theory.filtered_laws import FilteredLaw
 from .theory.filters import Image, mean_noise
@@ -99,7 +99,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     if scale_ladder.has_ladder(parameters):
         return scale_ladder.sensitivities(sensitivities(scale_ladder.on_rung(parameters, 0)))
     width = rescaled_laws.public_map(parameters).width + 1
-    square = moving.unit_sensitivity(Fraction(parameters["noise_multiplier"]), width)
+    square = transcript_sums.unit_sensitivity(Fraction(parameters["noise_multiplier"]), width)
     return {**rescaled_mean.sensitivities(first_stage(parameters)), "sum and count": square}
 
 
@@ -116,7 +116,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | Filte
     first = rescaled_laws.law(first_stage(parameters), records)
     if isinstance(first, TranscriptLaw):
         return _followed(first, parameters, images, ())
-    rows = _declared_rows(parameters) if first.opening else ()
+    rows = _declared_rows(parameters) if first.first_stages else ()
     everything = _followed(first.everything, parameters, images, rows)
 
     def cores(
@@ -131,9 +131,9 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | Filte
 
 
 def _followed(
-    before: TranscriptLaw, parameters: Parameters, images: Sequence[Image], opening: Prefix
+    before: TranscriptLaw, parameters: Parameters, images: Sequence[Image], first_stages: Prefix
 ) -> TranscriptLaw:
-    """Return the law followed by the sum and number; ``opening`` was released before the law
+    """Return the law followed by the sum and number; ``first_stages`` was released before the law
     began.
     """
     first = rescaled_laws.shares(first_stage(parameters))
@@ -141,12 +141,12 @@ def _followed(
     adjacency, multiplier = parameters["adjacency"], Fraction(parameters["noise_multiplier"])
 
     def last(prefix: Prefix) -> RoundedGaussianLaw:
-        *numbers, mean = (*opening, *prefix)
+        *numbers, mean = (*first_stages, *prefix)
         noise = center_noise(first, public.radius, tuple(number for (number,) in numbers))
         radius = ball_radius(parameters, public, noise)
-        total = moving.drawn_in_sum(counts, center(mean, noise), radius)
-        deviation = moving.noise(radius, adjacency, multiplier)
-        return RoundedGaussianLaw(moving.in_unit(total, deviation), UNIT)
+        total = transcript_sums.drawn_in_sum(counts, center(mean, noise), radius)
+        deviation = transcript_sums.noise(radius, adjacency, multiplier)
+        return RoundedGaussianLaw(transcript_sums.in_unit(total, deviation), UNIT)
 
     likely: Any = before.stages[-1][1](before.example)
     example = (*before.example, *(() if likely is None else (likely.center,)))
@@ -182,7 +182,7 @@ def expected_error(parameters: Parameters, n: int) -> Any:
     off = center_noise(first, public.radius, (n - first.shift,))
     radius = ball_radius(parameters, public, off)
     noise = real(_noise(parameters, radius)) * real(public.cell) / n
-    count = mp.sqrt(1 + real(off / moving.weight(radius)) ** 2)
+    count = mp.sqrt(1 + real(off / transcript_sums.weight(radius)) ** 2)
     return noise * count * mp.sqrt(mp.fsum(map(mp.sqrt, spectrum(parameters["matrix"]))))
 
 
@@ -215,13 +215,13 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
         raise ValueError(f"records at {within} may be outside the ball of {radius} cells")
     # |sum / n| is the center's error
     noise, most = _noise(parameters, radius), int(mp.ceil(away))
-    ratio = joint.Ratio(noise, most, public.width, moving.weight(radius))
+    ratio = joint.Ratio(noise, most, public.width, transcript_sums.weight(radius))
     return joint.error_bound(ratio, n, beta / 2, -(-n // 4)) * real(public.cell)
 
 
 def _noise(parameters: Parameters, radius: int) -> Fraction:
     multiplier = Fraction(parameters["noise_multiplier"])
-    return moving.noise(radius, parameters["adjacency"], multiplier)
+    return transcript_sums.noise(radius, parameters["adjacency"], multiplier)
 
 
 @states(BOUND)

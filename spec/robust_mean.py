@@ -18,7 +18,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
 from .refined_mean import ball_radius, center, center_noise
-from .theory import farthest_columns, joint, moving, outliers, queries, regions, slabs
+from .theory import farthest_columns, joint, outliers, queries, regions, slabs, transcript_sums
 from .theory.core_means import Soft, Weights, gaussian_shift
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Outcome, TranscriptLaw, real
@@ -104,16 +104,16 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     first, d = first_stage(parameters), len(parameters["deviations"])
     by_stage = {
         "agreement": first.moves,
-        "mean": moving.unit_sensitivity(first.spread, d),
+        "mean": transcript_sums.unit_sensitivity(first.spread, d),
     }
     if parameters["directions"]:
         width = d * (d + 1) // 2
-        by_stage["moments"] = moving.unit_sensitivity(multiplier(parameters, 1), width)
+        by_stage["moments"] = transcript_sums.unit_sensitivity(multiplier(parameters, 1), width)
         moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
         by_stage["histogram"] = moves
     if parameters["votes"]:
         by_stage["votes"] = farthest_columns.votes_moves(parameters["adjacency"])
-    by_stage["sum and count"] = moving.unit_sensitivity(multiplier(parameters, -1), d + 1)
+    by_stage["sum and count"] = transcript_sums.unit_sensitivity(multiplier(parameters, -1), d + 1)
     return by_stage
 
 
@@ -200,7 +200,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     spreads = [multiplier(parameters, part) for part in (1, -1)]
     of_bins = histogram_noise(parameters) if parameters["directions"] else Fraction(0)
     moments_noise = cache(lambda reach: regions.moments_noise(reach, adjacency, spreads[0]))
-    noise = cache(lambda reach: moving.noise(reach, adjacency, spreads[1]))
+    noise = cache(lambda reach: transcript_sums.noise(reach, adjacency, spreads[1]))
     before = _weighted(first, public, images, public.degrees(images))
 
     def about(value: Callable[[Region], tuple[Outcome, Fraction]]) -> Any:
@@ -222,7 +222,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         return farthest_columns.votes(counts, region), votes_noise(parameters)
 
     def total(region: Region) -> tuple[Outcome, Fraction]:
-        return moving.in_unit(regions.slab_sum(counts, region), noise(region.reach)), UNIT
+        return transcript_sums.in_unit(regions.slab_sum(counts, region), noise(region.reach)), UNIT
 
     stages = [*before.stages]
     if parameters["directions"]:
@@ -248,8 +248,10 @@ def _ratio(parameters: Parameters, agreed: int, most: int | None = None) -> join
     noise = center_noise(first_stage(parameters), public.radius, (agreed,))
     radius = ball_radius(parameters, public, noise)
     reach = Region((), radius, drawn=Fraction(parameters["drawn"])).reach
-    own = moving.noise(reach, parameters["adjacency"], multiplier(parameters, -1))
-    return joint.Ratio(own, radius if most is None else most, public.width, moving.weight(reach))
+    own = transcript_sums.noise(reach, parameters["adjacency"], multiplier(parameters, -1))
+    return joint.Ratio(
+        own, radius if most is None else most, public.width, transcript_sums.weight(reach)
+    )
 
 
 @states(Source("OURS", "what drawing normal records in makes of their mean"))

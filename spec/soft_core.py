@@ -27,7 +27,6 @@ from .theory import embeddings, soft_weights
 from .theory.core_means import Soft
 from .theory.filters import degrees, gaussian_probability
 from .theory.laws import real
-from .theory.moving import apart_in_unit, stated_in_unit, unit_sensitivity
 from .theory.obligations import require
 from .theory.soft_weights import (
     FULL,
@@ -41,6 +40,7 @@ from .theory.soft_weights import (
     small,
     weight,
 )
+from .theory.transcript_sums import apart_in_unit, stated_in_unit, unit_sensitivity
 
 Reach = Callable[[Fraction, Fraction], Fraction]
 

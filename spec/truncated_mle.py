@@ -156,20 +156,20 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
     def listed(prefix: Prefix) -> tuple[int, ...]:
         return list_after(parameters, values, reached(prefix), prefix[0][0] * unit)
 
-    opening: tuple[Any, ...] = (
+    first_stages: tuple[Any, ...] = (
         ("count", lambda prefix: number()),
         *[(f"parameter {k + 1}", side) for k in range(searched)],
     )
     first = (n,) if not counts(parameters) else (round(n / unit),)
     example = (first, *[(0,)] * searched)
     if not by_gradients(parameters):
-        return TranscriptLaw((*opening, ("statistics", statistics)), example)
+        return TranscriptLaw((*first_stages, ("statistics", statistics)), example)
     named = [name for name, _ in descent(parameters, ())]
     whole = (*example, *[(0,)] * (len(named) - 1))
     if int(parameters["runs"]) > 1:
-        return ListedLaw(opening, listed, lambda one: descent(parameters, one), whole)
+        return ListedLaw(first_stages, listed, lambda one: descent(parameters, one), whole)
     steps = [(name, lambda prefix: descent(parameters, listed(prefix))[0][1]) for name in named]
-    return TranscriptLaw((*opening, *steps), whole)
+    return TranscriptLaw((*first_stages, *steps), whole)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:

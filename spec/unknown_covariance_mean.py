@@ -102,7 +102,7 @@ def mean_part(parameters: Parameters, prefix: Prefix) -> dict[str, Any]:
     d, cell = parameters["d"], Fraction(parameters["cell"])
     here = large_variances.ladder_of(ladder_part(parameters), prefix)
     places = [place for (place,) in prefix[1:-1]]
-    columns, below = levels.found(places, d, here)
+    columns, below = levels.identified(places, d, here)
     others = large_variances.top_of(prefix[-1])
     matrix, radius = diagonal(columns, below, others, d, cell, parameters["n_max"])
     left = 1 - sum(parameters[f"{name}_share"] for name in ("votes", "ladder", "center"))
@@ -175,7 +175,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
 
     def others(prefix: Prefix) -> Any:
         here = large_variances.ladder_of(ladder_part(parameters), prefix)
-        columns, _ = levels.found([place for (place,) in prefix[1:]], d, here)
+        columns, _ = levels.identified([place for (place,) in prefix[1:]], d, here)
         rest = [i for i in range(d) if i not in columns] or list(range(d))
         return group_votes.law_of(votes, records, groups.sum_over(rest)).stages[0][1](())
 

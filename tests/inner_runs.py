@@ -26,12 +26,12 @@ FAST = """
         assert_calibrated(1, ApproxDP("0.5", "1e-5"), 1)
 
     @pytest.fixture(scope="module")
-    def found():
+    def searched():
         return assert_sensitivity(len, calls=100, **SEARCH)
 
     @pytest.mark.xdist_group("g")  # whose name xdist adds to the node id
-    def test_of_a_fixture(found):
-        assert found.is_consistent
+    def test_of_a_fixture(searched):
+        assert searched.is_consistent
 
     def test_several(tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

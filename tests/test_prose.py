@@ -1,4 +1,6 @@
-"""Docstrings of functions begin with a verb, so that a line is understood in an IDE hover."""
+"""A line is understood in an IDE hover: docstrings of functions begin with a verb, and names of
+variables say what these are.
+"""
 
 from __future__ import annotations
 
@@ -48,3 +50,35 @@ def test_a_phrase_is_seen_and_an_attribute_is_none() -> None:
     assert [*without_a_verb(function.format("Of k steps."))]
     assert not [*without_a_verb(function.format("Return the first stage's query."))]
     assert not [*without_a_verb("@property\n" + function.format("The first stage's query."))]
+
+
+EVERYWHERE = (*FOLDERS, "tests")
+VAGUE = "found"
+"""Name that tells how a value came about, and not what it is."""
+
+
+def vague_names(source: str) -> Iterator[int]:
+    """Yield the lines that bind a variable, a parameter or a function of the vague name."""
+    for node in ast.walk(ast.parse(source)):
+        bound = node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
+        bound = bound or (node.arg if isinstance(node, ast.arg) else "")
+        bound = bound or (node.name if isinstance(node, ast.FunctionDef) else "")
+        if bound == VAGUE:
+            yield getattr(node, "lineno", 0)
+
+
+@pytest.mark.parametrize("folder", EVERYWHERE)
+def test_no_variable_has_the_vague_name(folder: str) -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}"
+        for file in (ROOT / folder).rglob("*.py")
+        for line in vague_names(file.read_text(encoding="utf-8"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "source", ["found = 1", "for found in []: pass", "lambda found: 0", "def found(): pass"]
+)
+def test_a_vague_name_is_seen(source: str) -> None:
+    assert [*vague_names(source)] == [1]

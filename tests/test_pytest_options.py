@@ -83,8 +83,9 @@ def test_collecting_overwrites_no_report(inner: pytest.Pytester) -> None:
 
 def test_a_run_that_is_stopped_is_reported(inner: pytest.Pytester) -> None:
     """Report it with the audits of the test in which it was stopped."""
-    stop = "    pytest.exit('enough')\n\n    def test_of_a_fixture"
-    inner.makepyfile(FAST.replace("def test_of_a_fixture", f"def test_stopped(found):\n    {stop}"))
+    name = "def test_of_a_fixture"
+    stop = f"def test_stopped(searched):\n        pytest.exit('enough')\n\n    {name}"
+    inner.makepyfile(FAST.replace(name, stop))
     result, lines = run(inner)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     names = [name.partition("::")[2] for name in units_of(lines)]

@@ -14,11 +14,11 @@ from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, fewest_draws
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
-from dpverify.audit.friendly_core import KeptPart
+from dpverify.audit.first_stage import FirstStage
+from dpverify.audit.friendly_core import FriendlyCore
 from dpverify.audit.independence import InvalidRun
 from dpverify.audit.last_bits import BITS_TRIALS, OF_BITS, on_bits, real, step_of
 from dpverify.audit.neighbors.pairs import NeighboringPair
-from dpverify.audit.opening import Opening
 from dpverify.audit.parts import SUBJECT, Together
 from dpverify.audit.progress import Meter, Progress, shown
 from dpverify.audit.reach import beyond_draws, warned
@@ -50,7 +50,12 @@ _FIRST = 0.9  # share of alpha; the rest is for another attack with as many draw
 
 
 def audit(
-    subject: Mechanism[Any] | KeptPart | Opening | Exhibit | Callable[..., Any] | None = None,
+    subject: Mechanism[Any]
+    | FriendlyCore
+    | FirstStage
+    | Exhibit
+    | Callable[..., Any]
+    | None = None,
     *,
     pairs: Iterable[NeighboringPair],
     claim: PrivacyClaim | Derivation[PrivacyClaim] | Guarantee | None = None,

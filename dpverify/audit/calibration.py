@@ -144,8 +144,8 @@ def audit_calibration(
     Raises TypeError or ValueError for another claim or noise, for numbers that are not
     positive, and for a sensitivity that is not whole under DISCRETE_LAPLACE.
 
-    >>> found = audit_calibration("0.47", ApproxDP(10, "1e-5"), 1)
-    >>> print(found.verdict, f"{found.times:.2f} times too large")
+    >>> calibration = audit_calibration("0.47", ApproxDP(10, "1e-5"), 1)
+    >>> print(calibration.verdict, f"{calibration.times:.2f} times too large")
     VIOLATED 4.78 times too large
     """
     if not isinstance(noise, Noise):

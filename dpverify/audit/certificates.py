@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+from dpverify.audit.confidence_regions import ConfidenceRegion, Counted, at_least, confidence_region
 from dpverify.audit.reach import SENT_TO
-from dpverify.audit.regions import Counted, Region, at_least, region
 from dpverify.privacy import Guarantee, points_of
 
 Point = tuple[float, float]
@@ -71,7 +71,7 @@ class Certificate:
     refuted: bool = False
 
     @property
-    def region(self) -> Region | None:
+    def region(self) -> ConfidenceRegion | None:
         """Confidence region of the event's two probabilities, of level 1 - ``alpha``; None for
         bets, and for two events.
         """
@@ -79,7 +79,7 @@ class Certificate:
             return None
         alpha = self.alpha * (1 - _GUESSED) if self.method == "guesses" else self.alpha
         counted = Counted(self.hits, self.draws, self.other_hits, self.other_draws)
-        return region(counted, self.share, alpha)
+        return confidence_region(counted, self.share, alpha)
 
     @property
     def errors(self) -> tuple[float, float]:
@@ -130,7 +130,7 @@ def certify(
     An event that is said to be impossible gets half of alpha for what holds if that is so.
     """
     half = alpha / 2 if aim.impossible else alpha
-    joint = region(counted, aim.share, half)
+    joint = confidence_region(counted, aim.share, half)
     claimed, delta = aim.point
     impossible = aim.impossible and counted.other_hits == 0
     least = float(at_least(counted.hits, counted.draws, half)) if impossible else 0.0
@@ -196,7 +196,7 @@ def share_of_guesses(direction: str) -> float:
     return 1.0 if direction == EITHER else 0.5
 
 
-def refutes(joint: Region, guarantee: Guarantee) -> bool:
+def refutes(joint: ConfidenceRegion, guarantee: Guarantee) -> bool:
     """Return whether the whole region breaks one point of the guarantee.
 
     The region is one statement about both probabilities, so any number of points may be looked at.
@@ -228,7 +228,7 @@ def fewest_draws(guarantee: Guarantee, alpha: float) -> int:
     """
 
     def enough(draws: int) -> bool:
-        return refutes(region(Counted(draws, draws, 0, draws), 32, alpha), guarantee)
+        return refutes(confidence_region(Counted(draws, draws, 0, draws), 32, alpha), guarantee)
 
     low, high = 0, 1
     while not enough(high):

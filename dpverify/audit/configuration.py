@@ -22,12 +22,12 @@ class Configuration:
     pairs: crafted neighbors, the most dangerous first (a fault is attacked in this order).
     faults: the mechanism's own planted faults, beside the generic ones.
     friendly: for a mechanism with a filter, pairs that attack what runs behind it
-    (``KeptPart``).
-    opening: pairs that attack the first stage by itself (``Opening``), for a mechanism of which
-    no pair shows a missing share of that stage's noise; such faults are planted there only.
+    (``FriendlyCore``).
+    first_stage: pairs that attack the first stage by itself (``FirstStage``), for a mechanism of
+    which no pair shows a missing share of that stage's noise; such faults are planted there only.
     elsewhere: stages whose missing shares of noise another configuration, or another
     mechanism's, attacks.
-    attacked: the stages whose generic faults are planted here, where several configurations
+    target_stages: the stages whose generic faults are planted here, where several configurations
     share them; None: all of them.
     quick_trials: draws of the whole mechanism per side and pair under ``--quick``, where fewer
     than usual show every fault.
@@ -40,9 +40,9 @@ class Configuration:
     pairs: Sequence[NeighboringPair]
     faults: Sequence[Fault] = ()
     friendly: Sequence[NeighboringPair] = ()
-    opening: Sequence[NeighboringPair] = ()
+    first_stage: Sequence[NeighboringPair] = ()
     elsewhere: frozenset[str] = frozenset()
-    attacked: frozenset[str] | None = None
+    target_stages: frozenset[str] | None = None
     quick_trials: int | None = None
     traced: Traced | None = None
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpverify.audit.confidence_regions import Counted
 from dpverify.audit.independence import EventWatch, Watch, require_even_batches
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, both_drawn, called_singly
-from dpverify.audit.regions import Counted
 from dpverify.audit.witnesses.choosing import Witness
 from dpverify.audit.witnesses.guesses import Guess
 from dpverify.privacy.numbers import Floats

@@ -18,8 +18,8 @@ from dpverify.audit.attack import FixedAttack
 from dpverify.audit.auditing import audit
 from dpverify.audit.cases import STRICT, USUAL, Case
 from dpverify.audit.certificates import Certificate
+from dpverify.audit.confidence_regions import at_least, at_most
 from dpverify.audit.independence import InvalidRun
-from dpverify.audit.regions import at_least, at_most
 from dpverify.audit.subjects import target_of
 from dpverify.audit.truths import Truth
 from dpverify.plans import Mechanism

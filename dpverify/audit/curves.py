@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpverify.audit.certificates import Certificate, tested_points
-from dpverify.audit.regions import Region
+from dpverify.audit.confidence_regions import ConfidenceRegion
 from dpverify.audit.result import AuditResult
 
 Points = list[list[float]]
@@ -49,7 +49,7 @@ def tradeoff_regions(certificates: Sequence[Certificate]) -> list[Points]:
     return [_corners(one.region) for one in certificates]
 
 
-def _corners(region: Region | None) -> Points:
+def _corners(region: ConfidenceRegion | None) -> Points:
     """Return a staircase of fewer steps around the region: each has the widest end of the steps
     it replaces.
     """

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpverify.audit.friendly_core import KeptPart
-from dpverify.audit.opening import Opening
+from dpverify.audit.first_stage import FirstStage
+from dpverify.audit.friendly_core import FriendlyCore
 from dpverify.grid import NOTHING, Count, OneUnit, Query, Transcripts, View, ingest
 from dpverify.grid.steps import StepSums
 from dpverify.grid.transcripts import Rows
@@ -37,7 +37,7 @@ from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
-Subject = Mechanism[Any] | KeptPart | Opening
+Subject = Mechanism[Any] | FriendlyCore | FirstStage
 """Subject whose plan is known."""
 QUICK_FACTORS = (Fraction(7, 10), Fraction(1, 2))
 THOROUGH_FACTORS = (Fraction(19, 20), *QUICK_FACTORS)
@@ -65,8 +65,8 @@ def generic_faults(
 ) -> list[Fault]:
     """Return every generic fault that applies to a stage or a gate of this mechanism's plan.
 
-    What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``).
-    elsewhere: stages whose missing shares of noise are planted apart (``Opening``). only: the
+    What runs behind a filter is attacked apart, for friendly neighbors (``FriendlyCore``).
+    elsewhere: stages whose missing shares of noise are planted apart (``FirstStage``). only: the
     stages looked at, if not all.
     """
     plan = mechanism.fixed_plan

@@ -21,7 +21,7 @@ from dpverify.privacy.adjacency import AnyAdjacency, Dataset, Friendly
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPart:
+class FriendlyCore:
     """The inner plan of a mechanism's filter, with every record kept; its claim is for friendly
     neighbors. A lift loses something on every pair, so only here a missing share of noise shows.
 

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, chdtrc, gammaln, logsumexp, xlogy
 
+from dpverify.audit.confidence_regions import Counts
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.laws import (
     AuditedLaw,
@@ -40,7 +41,6 @@ from dpverify.audit.outputs.laws import (
     name_of_function,
     only_output,
 )
-from dpverify.audit.regions import Counts
 from dpverify.audit.stateless import remembers_nothing
 from dpverify.audit.witnesses.events import first_prints
 

@@ -11,13 +11,13 @@ from functools import partial
 import numpy as np
 from scipy.special import expit, ndtri
 
-from dpverify.audit.attacked import Attacked
+from dpverify.audit.audit_targets import AuditTarget
 from dpverify.audit.certificates import Point, tested_points
+from dpverify.audit.confidence_regions import Counted, confidence_region, share_of
 from dpverify.audit.faults import Fault
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.laws import AuditedLaw, TranscriptDraws
 from dpverify.audit.power import ENOUGH, frequency
-from dpverify.audit.regions import Counted, region, share_of
 from dpverify.privacy import Guarantee
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness import SeededBits
@@ -75,7 +75,7 @@ def oracle(
 
 
 def hidden(
-    attacked: Attacked,
+    attacked: AuditTarget,
     guarantee: Guarantee,
     *,
     alpha: float,
@@ -135,7 +135,7 @@ def _best(
     pooled = np.sort(np.concatenate(ratios))
     return max(
         (_best_event(guarantee, losses) for losses in (pooled, -pooled[::-1])),
-        key=lambda found: found[0],
+        key=lambda scored: scored[0],
     )
 
 
@@ -190,7 +190,10 @@ def _needed(
         hits = rng.binomial(draws, p, size=_SIMULATED)
         other_hits = rng.binomial(draws, q, size=_SIMULATED)
         seen = sum(
-            region(Counted(int(a), draws, int(b), draws), share, alpha).excess(epsilon, delta) > 0
+            confidence_region(Counted(int(a), draws, int(b), draws), share, alpha).excess(
+                epsilon, delta
+            )
+            > 0
             for a, b in zip(hits, other_hits, strict=True)
         )
         return seen >= ENOUGH * _SIMULATED

@@ -15,10 +15,10 @@ from functools import partial
 import numpy as np
 
 from dpverify.audit.attack import FixedAttack
-from dpverify.audit.attacked import Attacked
+from dpverify.audit.audit_targets import AuditTarget
+from dpverify.audit.confidence_regions import at_least, at_most
 from dpverify.audit.faults import deficit
 from dpverify.audit.neighbors.pairs import NeighboringPair
-from dpverify.audit.regions import at_least, at_most
 from dpverify.audit.subjects import Target, planted_in
 from dpverify.privacy import Guarantee
 
@@ -190,7 +190,7 @@ class Survey:
     are not planted, as by ``hidden``.
     """
 
-    attacked: Attacked
+    attacked: AuditTarget
     guarantee: Guarantee
     alpha: float
     effort: Effort

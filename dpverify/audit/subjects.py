@@ -9,9 +9,9 @@ from typing import Any
 
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault, generic_faults
-from dpverify.audit.friendly_core import KeptPart
+from dpverify.audit.first_stage import FirstStage
+from dpverify.audit.friendly_core import FriendlyCore
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
-from dpverify.audit.opening import Opening
 from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
 from dpverify.plans import Mechanism
 from dpverify.privacy import (
@@ -71,9 +71,9 @@ def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarant
     converted to can be out of reach of any number of draws.
     """
     composed: Guarantee | None = None
-    if claim is None and isinstance(subject, KeptPart):
+    if claim is None and isinstance(subject, FriendlyCore):
         claim = subject.claim.guarantee  # the pairs say what friendly neighbors are
-    if claim is None and isinstance(subject, (Mechanism, Exhibit, Opening)):
+    if claim is None and isinstance(subject, (Mechanism, Exhibit, FirstStage)):
         claim = subject.claim
         composed = subject.composed if isinstance(subject, Mechanism) else None
     if isinstance(claim, Derivation):
@@ -179,4 +179,4 @@ def name_of(subject: Any) -> str:
 
 def is_ours(subject: Any) -> bool:
     """Return whether the subject is one of our mechanisms, whose law is known."""
-    return isinstance(subject, (Mechanism, KeptPart, Opening))
+    return isinstance(subject, (Mechanism, FriendlyCore, FirstStage))

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dpverify.audit.certificates import Certificate, refutes
+from dpverify.audit.confidence_regions import PARTS, Counted, confidence_region
 from dpverify.audit.reach import MOST_DRAWS
-from dpverify.audit.regions import PARTS, Counted, region
 from dpverify.privacy import Guarantee
 
 _SIGHTINGS = 20  # on one side alone: if both sides had it alike, one chance in 2^20
@@ -48,7 +48,9 @@ def draws_to_decide(seen: Certificate, guarantee: Guarantee, alpha: float) -> fl
             for k, n in ((seen.hits, seen.draws), (seen.other_hits, seen.other_draws))
         )
         counted = Counted(hits, draws, others, draws)
-        return any(refutes(region(counted, share, alpha), guarantee) for share in _SHARES)
+        return any(
+            refutes(confidence_region(counted, share, alpha), guarantee) for share in _SHARES
+        )
 
     low, high = 1, max(2, seen.draws)
     while not decided(high):

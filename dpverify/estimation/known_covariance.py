@@ -23,7 +23,7 @@ from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, numbers_of
 from dpverify.estimation.kept_sets import HalfSpace, Kept
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid.cells import floor_log2
-from dpverify.grid.mapped import OfImages, RecordMap
+from dpverify.grid.record_maps import OfImages, RecordMap
 from dpverify.grid.shapes import symmetrized
 from dpverify.grid.vectors import OUTER_BOX
 from dpverify.plans import NoNoise, Plan, Stage

@@ -108,7 +108,7 @@ class Ladder:
         start = row[0] + 1 if self.start is None else self.start
         return tuple(range(start, start - self.depth, -1))
 
-    def found(self, row: Row) -> tuple[dict[int, int], int]:
+    def identified(self, row: Row) -> tuple[dict[int, int], int]:
         """Read from a row of a prefix each reported column with its level, in order of the
         reports, and the level that the variances of all other columns are below.
         """
@@ -127,7 +127,7 @@ class Ladder:
         scale = 2 * self.multiplier * moved
 
         def build(row: Row) -> Stage:
-            columns, _ = self.found(row)
+            columns, _ = self.identified(row)
             begin = min(row[-1] + 1, self.asked) if reports else 0
             query = LevelCounts(self.grouping, self.levels(row), tuple(sorted(columns)))
             return Stage(name, query, AboveThreshold(self.threshold, scale, 2 * scale, begin))

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dpverify.grid.hashes import mixed, multipliers
 from dpverify.grid.linear import WORD, Integers, largest
-from dpverify.grid.mapped import OfImages, RecordMap
 from dpverify.grid.queries import Count, Query
+from dpverify.grid.record_maps import OfImages, RecordMap
 from dpverify.grid.records import Records
 from dpverify.grid.splits import Split
 from dpverify.grid.transcripts import NOTHING, Transcripts

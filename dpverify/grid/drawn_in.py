@@ -58,7 +58,7 @@ class DrawnInSum(MovingSum):
             value=unit_sensitivity(self.spread, self.width),
             adjacency=adjacency,
             domain=domain,
-            obligation="theory/moving.py:obligation_drawn_in_sum",
+            obligation="theory/transcript_sums.py:obligation_drawn_in_sum",
             source=Source("OURS", "a sum about a released point, drawn in to a ball"),
         )
 

@@ -123,7 +123,7 @@ class MovingSum(Query):
             value=unit_sensitivity(self.spread, self.width),
             adjacency=adjacency,
             domain=domain,
-            obligation="theory/moving.py:obligation_moving_sum",
+            obligation="theory/transcript_sums.py:obligation_transcript_sum",
             source=Source("OURS", "a masked sum about a released point"),
         )
 

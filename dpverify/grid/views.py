@@ -18,8 +18,8 @@ from dpverify.grid.splits import Split, members
 from dpverify.grid.transcripts import NOTHING, Transcripts
 
 if TYPE_CHECKING:
-    from dpverify.grid.mapped import RecordMap
     from dpverify.grid.queries import Query
+    from dpverify.grid.record_maps import RecordMap
 
 Progress = Callable[[int, int], None]
 """Function that is called with (done, total) now and then. Running time depends on private

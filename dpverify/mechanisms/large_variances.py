@@ -146,7 +146,7 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         if self.delta is not None and fullest(transcript.numbers(VOTES)) is None:
             return Abstained(NO_BUCKET)
         ladder = self.ladder()
-        columns, below = ladder.found(ladder.prefix(self.reports).row(transcript))
+        columns, below = ladder.identified(ladder.prefix(self.reports).row(transcript))
         cell = floor_log2(self.cell)
         named = {i: math.ldexp(1.0, 2 * (b + cell) + 1) for i, b in columns.items()}
         return LargeVariancesEstimate(named, math.ldexp(1.0, 2 * (below + cell)))

@@ -191,11 +191,11 @@ class SparseVector(Mechanism[SparseEstimate]):
         if not isinstance(self.queries, NextQuery):
             names = names[-1:]
 
-        def found(before: Transcripts) -> IntArray:
+        def reported(before: Transcripts) -> IntArray:
             return np.concatenate([before[name] for name in names], axis=1)
 
         start = Prefix()
-        return start.also(Released(tuple(names), found), [0] * len(names)) if names else start
+        return start.also(Released(tuple(names), reported), [0] * len(names)) if names else start
 
     def _stage_after(self, reports: int) -> Callable[[Row], Stage]:
         noise = self._noise()

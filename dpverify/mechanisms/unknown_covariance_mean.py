@@ -193,7 +193,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         first = self._votes(OTHERS, lambda groups: self._sum(groups, ()))
 
         def others(row: Row) -> Stage:
-            named = tuple(sorted(ladder.found(row)[0]))
+            named = tuple(sorted(ladder.identified(row)[0]))
             assert isinstance(first.query, GroupBuckets)
             return replace(first, query=self._sum(first.query.groups, named))
 
@@ -274,7 +274,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
 
     def rough_for(self, row: Row) -> RoughCovariance:
         """Return M and the radius, after these released numbers."""
-        levels, below = self.ladder().found(row[:-1])
+        levels, below = self.ladder().identified(row[:-1])
         return rough(levels, below, row[-1], self.d, self.cell, self.n_max)
 
     def _votes(self, name: str, query: Any) -> Stage:

@@ -42,7 +42,9 @@ def discrete_laplace(bits: Bits, scale: Fraction, size: int) -> IntArray:
     """
     law_table = None if isinstance(bits, EnumeratedBits) else _laplace_table(*_ratio(scale))
     return (
-        discrete_laplace_by_coins(bits, scale, size) if law_table is None else _drawn(law_table, bits, size)
+        discrete_laplace_by_coins(bits, scale, size)
+        if law_table is None
+        else _drawn(law_table, bits, size)
     )
 
 

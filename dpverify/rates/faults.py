@@ -129,5 +129,5 @@ def _refuted(claim: RateClaim, row: Callable[[int], Row], order: Sequence[int]) 
                 return comparison.what
     if len(rows) < len(claim.values):
         return ""
-    refuted = table_of(claim, [rows[index] for index in sorted(rows)]).found(Finding.REFUTED)
+    refuted = table_of(claim, [rows[index] for index in sorted(rows)]).findings(Finding.REFUTED)
     return refuted[0] if refuted else ""

@@ -74,7 +74,7 @@ class Table:
     slope: Slope | None
     comparisons: tuple[Comparison, ...]
 
-    def found(self, finding: Finding) -> list[str]:
+    def findings(self, finding: Finding) -> list[str]:
         """List the comparisons that ended in this way."""
         return [c.what for c in self.comparisons if c.finding is finding]
 

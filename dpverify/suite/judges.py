@@ -19,7 +19,7 @@ from typing import Any
 import mpmath as mp
 
 from dpverify.audit import Configuration, Verdict, audit
-from dpverify.audit.attacked import BEHIND_THE_FILTER, OPENING, Attacked, attacked_in
+from dpverify.audit.audit_targets import FIRST_STAGE, FRIENDLY_CORE, AuditTarget, audit_targets
 from dpverify.audit.oracle import hidden
 from dpverify.audit.parts import Together
 from dpverify.audit.subjects import claimed_of
@@ -32,7 +32,7 @@ from dpverify.suite.audited import audited, proof_of
 from dpverify.suite.engines import Work
 from dpverify.suite.entries import Entry
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
-from dpverify.suite.latent_profiles import judge_behind_the_filter, one_number_decides, summed
+from dpverify.suite.latent_profiles import judge_friendly_core, one_number_decides, summed
 from dpverify.suite.misstated import misstated
 from dpverify.suite.refinement import (
     RefinementFailed,
@@ -178,9 +178,9 @@ def certified_units(suite: Suite) -> int:
 
 
 def audited_keys(of: Suite | Entry) -> list[str]:
-    """List the keys of the configurations, of the plans behind filters, and of the openings."""
+    """List the keys of the configurations, of the plans behind filters, and of the first stages."""
     keyed = of.configurations if isinstance(of, Suite) else of.keyed
-    return [key + part for key, one in keyed.items() for part in attacked_in(one)]
+    return [key + part for key, one in keyed.items() for part in audit_targets(one)]
 
 
 def traced_keys(of: Suite | Entry) -> list[str]:
@@ -189,11 +189,11 @@ def traced_keys(of: Suite | Entry) -> list[str]:
     return [key + TRACED for key, one in keyed.items() if one.traced is not None]
 
 
-def attacked_under(suite: Suite, key: str) -> tuple[Configuration, Attacked]:
+def audit_target(suite: Suite, key: str) -> tuple[Configuration, AuditTarget]:
     """Return the configuration of one of ``audited_keys``, and the attacked part of it."""
-    name = key.removesuffix(BEHIND_THE_FILTER).removesuffix(OPENING)
+    name = key.removesuffix(FRIENDLY_CORE).removesuffix(FIRST_STAGE)
     configuration = suite.configuration(name)
-    return configuration, attacked_in(configuration)[key.removeprefix(name)]
+    return configuration, audit_targets(configuration)[key.removeprefix(name)]
 
 
 def seed_of(unit_name: str, seed: int) -> int:
@@ -208,7 +208,7 @@ def judge_audit(suite: Suite, name: str, options: Options, parts: Together = _TO
     """
     if name.partition(":")[0] in suite.boxes:
         return _judge_box(suite, name, options)
-    _, attacked = attacked_under(suite, name)
+    _, attacked = audit_target(suite, name)
     alpha, seed = options.alpha(suite), seed_of(name, options.seed)
     unseen: dict[str, float] = {}
     if options.thorough:
@@ -337,7 +337,7 @@ def _exact_profile(suite: Suite, name: str) -> Judgment:
     configuration, entry = suite.configuration(name), suite.entries[name.partition(":")[0]]
     mechanism = configuration.mechanism
     if is_filtered(mechanism.fixed_plan):
-        return judge_behind_the_filter(suite, entry, configuration)
+        return judge_friendly_core(suite, entry, configuration)
     closed = is_closed(mechanism.fixed_plan)
     worst, lines = (mp.mpf(-1), mp.mpf(-1), ""), []
     claimed = point_of(mechanism.claim.guarantee)[1]

@@ -21,7 +21,7 @@ from dpverify.suite.events import Outcome, UnitFinished, finished
 from dpverify.suite.judges import (
     Options,
     Unit,
-    attacked_under,
+    audit_target,
     judge_audit,
     loaded_suite,
     rests_on,
@@ -66,7 +66,7 @@ def is_large(suite: Suite, unit: Unit, options: Options) -> bool:
         return False
     if unit.name.partition(":")[0] in suite.boxes:
         return False
-    _, attacked = attacked_under(suite, unit.name)
+    _, attacked = audit_target(suite, unit.name)
     draws = 2 * int(options.extent(attacked.quick_trials)["trials"])
     sides = [np.shape(side) for pair in attacked.pairs for side in (pair.left, pair.right)]
     width = max((shape[1] for shape in sides if len(shape) > 1), default=1)
@@ -113,7 +113,7 @@ def _parts(suite: Suite, unit: Unit, options: Options) -> list[AuditPart]:
     """List the subject's part, and one for each fault; where an oracle leaves faults out, the
     last parts have nothing to do.
     """
-    _, attacked = attacked_under(suite, unit.name)
+    _, attacked = audit_target(suite, unit.name)
     count = 1 + len(attacked.planted(thorough=options.thorough))
     return [AuditPart(unit.name, number) for number in range(count)]
 

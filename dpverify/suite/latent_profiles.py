@@ -9,7 +9,7 @@ from typing import Any
 import mpmath as mp
 
 from dpverify.audit import Configuration
-from dpverify.audit.friendly_core import KeptPart
+from dpverify.audit.friendly_core import FriendlyCore
 from dpverify.grid import OneUnit
 from dpverify.plans import AboveThreshold
 from dpverify.plans.plan import Plan, stages_of
@@ -20,11 +20,11 @@ from dpverify.suite.refinement import exact_records
 from dpverify.suite.trees import Suite
 
 
-def judge_behind_the_filter(suite: Suite, entry: Entry, configuration: Configuration) -> Judgment:
+def judge_friendly_core(suite: Suite, entry: Entry, configuration: Configuration) -> Judgment:
     """Judge the plan behind a filter on its friendly pairs, both ways, at two points of its
     claim.
     """
-    part = KeptPart(configuration.mechanism)
+    part = FriendlyCore(configuration.mechanism)
     claimed, lines = part.claim.guarantee, [f"{p.name}: {_HIDDEN}" for p in configuration.pairs]
     worst, domain = (mp.mpf(-1), ""), part.domain
     for pair in configuration.friendly:

@@ -27,7 +27,7 @@ from dpverify.suite.judges import (
     THOROUGH_TRIALS,
     TOTAL_ALPHA,
     Unit,
-    attacked_under,
+    audit_target,
     certified_units,
     not_planted,
     rests_on,
@@ -186,7 +186,7 @@ class _Power:
 
 
 def _judge_power(suite: Suite, name: str, options: MeasureOptions) -> Judgment:
-    _, attacked = attacked_under(suite, name)
+    _, attacked = audit_target(suite, name)
     guarantee, _ = claimed_of(attacked.mechanism, None, attacked.pairs)
     alpha, seed = TOTAL_ALPHA / certified_units(suite), seed_of(name, options.seed)
     effort = QUICK if options.quick else FULL

@@ -84,9 +84,9 @@ def _row_in(data: Mapping[str, Any]) -> Row:
 
 
 def _outcome(table: Table, seen: Mapping[str, str]) -> Outcome:
-    if table.found(Finding.REFUTED):
+    if table.findings(Finding.REFUTED):
         return Outcome.REFUTED
-    shown = not table.found(Finding.OPEN) and all(seen.values())
+    shown = not table.findings(Finding.OPEN) and all(seen.values())
     return Outcome.HELD if shown else Outcome.POWERLESS
 
 
@@ -118,8 +118,8 @@ def _details(claim: RateClaim, table: Table, seen: Mapping[str, str]) -> tuple[s
     for name in claim.lines:
         there = ", ".join(f"{row.lines[name]:.4g}" for row in table.rows)
         lines.append(f"{name}: {there}")
-    lines += [f"refuted: {what}" for what in table.found(Finding.REFUTED)]
-    lines += [f"left open, too few releases: {what}" for what in table.found(Finding.OPEN)]
+    lines += [f"refuted: {what}" for what in table.findings(Finding.REFUTED)]
+    lines += [f"left open, too few releases: {what}" for what in table.findings(Finding.OPEN)]
     return (*lines, *(f"missed fault: {name}" for name, by in seen.items() if not by))
 
 

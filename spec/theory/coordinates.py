@@ -410,7 +410,8 @@ def obligation_stretch(about: Callable[..., Stretch] = stretch_about) -> int:
         require(0.96 <= size <= 1, f"{weights}: a root mean square norm of {size}")
         shift = [c * cell for c, cell in zip(stretch.center, stretch.cells, strict=True)]
         near = [
-            abs(s - Fraction(1, 3)) <= cell / 2 for s, cell in zip(shift, stretch.cells, strict=True)
+            abs(s - Fraction(1, 3)) <= cell / 2
+            for s, cell in zip(shift, stretch.cells, strict=True)
         ]
         require(all(near), f"{weights}: the center is at {shift}")
         cases += len(weights)

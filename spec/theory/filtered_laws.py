@@ -31,14 +31,14 @@ Core = tuple[Outcome, Any, TranscriptLaw]
 class FilteredLaw:
     """Stages, then a random filter, then a transcript about the records that it keeps.
 
-    opening: the stages released before the filter. cores: given those outcomes, every set that
+    first_stages: the stages released before the filter. cores: given those outcomes, every set that
     may be kept (increasing positions), its probability and the transcript that follows; None if
     it stopped before. everything: the transcript that follows where all records are kept, as
     declared before any data (a filter's friendly neighbors see that). filter: its kind, the
     part of the records that it sees, and its parameters.
     """
 
-    opening: tuple[tuple[str, StageLaw], ...]
+    first_stages: tuple[tuple[str, StageLaw], ...]
     cores: Callable[[tuple[Outcome, ...], Exponential], Iterable[Core] | None]
     everything: TranscriptLaw
     filter: tuple[Any, ...]
@@ -51,9 +51,9 @@ class FilteredLaw:
         """Return the mass of one whole transcript by kept sets; None where it stopped before the
         filter.
         """
-        before, after = transcript[: len(self.opening)], transcript[len(self.opening) :]
+        before, after = transcript[: len(self.first_stages)], transcript[len(self.first_stages) :]
         result: Any = Fraction(1)
-        for i, (_, stage) in enumerate(self.opening):
+        for i, (_, stage) in enumerate(self.first_stages):
             law = stage(before[:i])
             if law is None or len(before) <= i:
                 return {}
@@ -67,8 +67,8 @@ class FilteredLaw:
         """Return the laws of the stages before the filter, then of those after it where everything
         is kept.
         """
-        opening = TranscriptLaw(self.opening)
-        return opening.stage_laws() + self.everything.stage_laws()
+        first_law = TranscriptLaw(self.first_stages)
+        return first_law.stage_laws() + self.everything.stage_laws()
 
     @property
     def example(self) -> tuple[Outcome, ...]:

@@ -40,9 +40,9 @@ from dpverify.privacy import (
 
 from .gaussian_laws import UNIT
 from .laws import Exponential, real, real_exponential
-from .moving import unit_sensitivity
 from .obligations import require
 from .tables import ThresholdedGaussianLaw
+from .transcript_sums import unit_sensitivity
 
 Record = TypeVar("Record")
 Friends = Callable[[Record, Record], bool]

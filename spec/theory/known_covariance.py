@@ -16,9 +16,9 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 from .laws import real
-from .mapped import RecordMap
 from .obligations import require
 from .queries import largest_power
+from .record_maps import RecordMap
 
 _OURS = Source("OURS", "whitening by a public covariance")
 _DIGITS = 40

@@ -41,7 +41,7 @@ def counts(
     )
 
 
-def found(places: Sequence[int], d: int, levels: Sequence[int]) -> tuple[dict[int, int], int]:
+def identified(places: Sequence[int], d: int, levels: Sequence[int]) -> tuple[dict[int, int], int]:
     """Return the column of each report so far with its level, the first time; and the level that
     all other columns are below.
     """
@@ -98,8 +98,8 @@ def _largest_move(adjacency: Adjacency) -> tuple[tuple[int, bool], int]:
     return (most, one_way), len(pairs)
 
 
-def obligation_found(
-    claimed: Callable[[Sequence[int], int, Sequence[int]], tuple[dict[int, int], int]] = found,
+def obligation_identified(
+    claimed: Callable[[Sequence[int], int, Sequence[int]], tuple[dict[int, int], int]] = identified,
 ) -> int:
     """Check, for every increasing list of places of two columns at three levels, that the result
     has each reported column at its first place, and that every other column was answered at the

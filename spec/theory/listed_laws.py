@@ -20,24 +20,24 @@ Listed = tuple[Any, ...]
 class ListedLaw:
     """Stages about all records, then independent stages about a list in a random order.
 
-    opening: the stages released before. listed: the list in its records' order, given those
+    first_stages: the stages released before. listed: the list in its records' order, given those
     outcomes. ordered: the stages for a list in an order. example: a prefix that reaches the
     last stage, one outcome short of a whole transcript.
     """
 
-    opening: tuple[tuple[str, StageLaw], ...]
+    first_stages: tuple[tuple[str, StageLaw], ...]
     listed: Callable[[Prefix], Listed]
     ordered: Callable[[Listed], Sequence[tuple[str, IntegerLaw]]]
     example: Prefix
 
     def probability(self, transcript: Prefix, e: Exponential) -> Any:
         """Return the mass of one whole transcript: the average over all orders of the list."""
-        first = len(self.opening)
+        first = len(self.first_stages)
         before, after = transcript[:first], transcript[first:]
         if len(before) < first:
             return Fraction(0)
         mass: Any = Fraction(1)
-        for i, (_, stage) in enumerate(self.opening):
+        for i, (_, stage) in enumerate(self.first_stages):
             law = stage(before[:i])
             if law is None:
                 return Fraction(0)
@@ -56,19 +56,19 @@ class ListedLaw:
 
     def stage_laws(self) -> list[tuple[str, IntegerLaw]]:
         """Return each stage's law after the example prefix, the list in its records' order."""
-        return self.in_order(self.listed(self.example[: len(self.opening)])).stage_laws()
+        return self.in_order(self.listed(self.example[: len(self.first_stages)])).stage_laws()
 
     @property
     def stages(self) -> tuple[tuple[str, StageLaw], ...]:
         """Stages for the list in its records' order."""
-        return self.in_order(self.listed(self.example[: len(self.opening)])).stages
+        return self.in_order(self.listed(self.example[: len(self.first_stages)])).stages
 
     def in_order(self, listed: Listed) -> TranscriptLaw:
         """Return the law for this list, which is not shuffled; earlier outcomes decide the rest as
         in the example.
         """
         rest = [(name, lambda prefix, law=law: law) for name, law in self.ordered(listed)]
-        return TranscriptLaw((*self.opening, *rest), self.example)
+        return TranscriptLaw((*self.first_stages, *rest), self.example)
 
     def aligned(self, other: ListedLaw) -> tuple[TranscriptLaw, TranscriptLaw]:
         """Return both laws after this one's example, for lists in orders that are drawn together:
@@ -81,7 +81,7 @@ class ListedLaw:
         several sizes have no such orders, and of two places that differ some orders put both in
         one stage: ObligationFailed is raised, for then nothing is shown.
         """
-        before = self.example[: len(self.opening)]
+        before = self.example[: len(self.first_stages)]
         ours, theirs = self.listed(before), other.listed(before)
         common = Counter(ours) & Counter(theirs)
         same = tuple(common.elements())

@@ -18,10 +18,10 @@ from typing import Any
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
-from . import moving
+from . import transcript_sums
 from .gaussian_laws import UNIT
-from .moving import root_up, stated_for_unit, unit_sensitivity
 from .obligations import neighbors, require
+from .transcript_sums import root_up, stated_for_unit, unit_sensitivity
 from .vectors import Vector, clip_to_ball, squared_distance, squared_norm
 
 _REGIONS = Source("OURS", "queries about a released region")
@@ -154,14 +154,15 @@ def histogram_moves(count: int, adjacency: Adjacency) -> int:
 
 @states(_REGIONS)
 def slab_sum(images: Images, region: Region) -> Vector:
-    """Return the sum of y over the region, drawn in, then ``moving.weight`` times the number.
+    """Return the sum of y over the region, drawn in, then ``transcript_sums.weight`` times the
+    number.
 
-    It moves as ``moving.reach`` of the region's reach says, for its proof asks no more of who is
-    inside.
+    The sum moves as ``transcript_sums.reach`` of the region's reach says, for its proof asks no
+    more of who is inside.
     """
     rows = counting(images, region)
     sums = (sum(k * y[i] for y, k in rows) for i in range(len(region.center)))
-    return (*sums, moving.weight(region.reach) * sum(k for _, k in rows))
+    return (*sums, transcript_sums.weight(region.reach) * sum(k for _, k in rows))
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -245,7 +246,7 @@ def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_mo
 
 @states(_REGIONS)
 @shows("SlabSum", Norm.SQUARED_L2, value=stated_for_unit)
-def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach) -> int:
+def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = transcript_sums.reach) -> int:
     """Check over the same neighbors that the sum between slabs moves by at most ``claimed``, and
     in some region by exactly that; in 2^-40 of the noise by no more than ``unit_sensitivity``; and
     that in a box, and where records are drawn in, it moves as between slabs.
@@ -263,12 +264,12 @@ def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach)
             fewer = sum(inside(images, cut).values()) < sum(inside(images, ball).values())
             require(fewer, f"{cut}: nobody is left out")
         most = claimed(region.reach, adjacency)
-        deviation = moving.noise(region.reach, adjacency, spread)
+        deviation = transcript_sums.noise(region.reach, adjacency, spread)
         stated = unit_sensitivity(spread, len(region.center) + 1)
         for slabs in (region, boxed, ball):
             for left, right, square in _moves(slab_sum, (slabs,), universe, adjacency):
                 require(square <= most, f"{slabs}, {adjacency}: {square} is more than {most}")
-                units = (moving.in_unit(side, deviation) for side in (left, right))
+                units = (transcript_sums.in_unit(side, deviation) for side in (left, right))
                 unit = squared_distance(*units)
                 require(unit <= stated, f"{slabs}, {adjacency}: {unit} units, stated {stated}")
                 if square == most and slabs is not ball:

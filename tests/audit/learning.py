@@ -47,9 +47,7 @@ def learn(
     """Candidates, and fresh draws of both sides."""
     rng = np.random.default_rng(0)
     own, other = (encode(make(rng, size, side)) for side in (0, 1))
-    pool = candidates(
-        own, other, law_known=law_known, difference=difference, seed=0, effort=effort
-    )
+    pool = candidates(own, other, law_known=law_known, difference=difference, seed=0, effort=effort)
     fresh, other_fresh = (encode(make(rng, FRESH, side)) for side in (0, 1))
     return pool, fresh, other_fresh
 

@@ -10,7 +10,7 @@ import pytest
 from dpverify import ApproxDP, PerfectPrivacy, PureDP
 from dpverify.audit import certificates
 from dpverify.audit.certificates import Aim, Certificate, certify, fewest_draws, refutes
-from dpverify.audit.regions import Counted, region
+from dpverify.audit.confidence_regions import Counted, confidence_region
 from dpverify.privacy import (
     ApproximateGaussianDP,
     GaussianDP,
@@ -49,7 +49,7 @@ def test_refutes_exactly_what_the_counts_exclude() -> None:
 def test_refutation_and_certified_epsilon_agree() -> None:
     rng = np.random.default_rng(0)
     for hits, other in rng.integers(0, 10_001, size=(100, 2)):
-        bounds = region(Counted(int(hits), 10_000, int(other), 10_000), 32, 1e-6)
+        bounds = confidence_region(Counted(int(hits), 10_000, int(other), 10_000), 32, 1e-6)
         epsilon = bounds.epsilon_at(0.0)
         if epsilon > 1e-6:
             assert refutes(bounds, PureDP(epsilon * (1 - 1e-6)))
@@ -84,7 +84,7 @@ def test_a_whole_profile_is_refuted_where_it_is_too_small(guarantee: Guarantee) 
             continue
         for surplus, expected in ((1e-3, True), (-1e-3, False)):
             hits = round((p + surplus) * draws)
-            bounds = region(Counted(hits, draws, round(q * draws), draws), 32, 1e-6)
+            bounds = confidence_region(Counted(hits, draws, round(q * draws), draws), 32, 1e-6)
             broken = [bounds.excess(e, d) > 0 for e, d in certificates.tested_points(guarantee)]
             assert expected <= any(broken)
             assert refutes(bounds, guarantee) == any(broken)
@@ -106,7 +106,7 @@ def test_the_fewest_draws_are_the_fewest() -> None:
     for guarantee, alpha in ((PureDP(1), 0.05), (ApproxDP(3, "0.01"), 1e-6), (GaussianDP(1), 1e-3)):
         enough = fewest_draws(guarantee, alpha)
         for draws, expected in ((enough, True), (enough - 1, False)):
-            bounds = region(Counted(draws, draws, 0, draws), 32, alpha)
+            bounds = confidence_region(Counted(draws, draws, 0, draws), 32, alpha)
             assert refutes(bounds, guarantee) is expected
 
 

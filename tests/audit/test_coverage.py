@@ -19,6 +19,7 @@ from dpverify.audit.attack import FixedAttack
 from dpverify.audit.betting import Wealth
 from dpverify.audit.cases import cases
 from dpverify.audit.certificates import Certificate
+from dpverify.audit.confidence_regions import ConfidenceRegion, Counted, confidence_region
 from dpverify.audit.coverage import (
     Coverage,
     chance_of_failing,
@@ -29,7 +30,6 @@ from dpverify.audit.coverage import (
 )
 from dpverify.audit.independence import EventWatch, Watch
 from dpverify.audit.outputs import laws
-from dpverify.audit.regions import Counted, Region, region
 from dpverify.audit.truths import Finite, Gaussian, Laplace, Truth
 from dpverify.audit.witnesses import choosing
 from dpverify.privacy import (
@@ -165,10 +165,10 @@ def test_whole_audits_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Gaussian, ours", "an impossible event"])
 def test_an_auditor_that_forgets_alpha_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def careless(counted: Counted, share: int, alpha: float) -> Region:
-        return region(counted, share, 0.5)
+    def careless(counted: Counted, share: int, alpha: float) -> ConfidenceRegion:
+        return confidence_region(counted, share, 0.5)
 
-    monkeypatch.setattr(certificates, "region", careless)
+    monkeypatch.setattr(certificates, "confidence_region", careless)
     coverage = _measured(name, repeats=_FEW)
     assert not coverage.passed, coverage
 

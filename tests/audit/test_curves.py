@@ -7,8 +7,8 @@ import pytest
 
 from dpverify.audit import audit, certificates
 from dpverify.audit.certificates import Certificate
+from dpverify.audit.confidence_regions import ConfidenceRegion
 from dpverify.audit.curves import Points, profile_points, tradeoff_regions
-from dpverify.audit.regions import Region
 from dpverify.audit.result import AuditResult
 from dpverify.privacy import GaussianDP, PerfectPrivacy, PureDP
 from dpverify.suite.audited import proof_of
@@ -27,7 +27,7 @@ def consistent() -> AuditResult:
     return audit(COUNT.mechanism, pairs=COUNT.pairs, trials=10_000, alpha=1e-6, seed=3, curve=8)
 
 
-def _is_covered(region: Region, corners: Points) -> bool:
+def _is_covered(region: ConfidenceRegion, corners: Points) -> bool:
     """Return whether every cell of the region is below and left of some corner."""
     cells = zip(region.upper, region.lower, strict=True)
     return all(any(q <= x and 1 - p <= y for x, y in corners) for q, p in cells)

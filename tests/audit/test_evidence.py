@@ -19,9 +19,9 @@ from dpverify import Adjacency, GaussianDP, PureDP
 from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit
 from dpverify.audit.betting import Bet, Tally
 from dpverify.audit.certificates import Aim, certify
+from dpverify.audit.confidence_regions import Counted
 from dpverify.audit.evidence import LARGEST, witness_of, write_witness
 from dpverify.audit.neighbors.pairs import QueryMoves
-from dpverify.audit.regions import Counted
 from dpverify.privacy import Guarantee
 from dpverify.privacy.adjacency import Dataset
 from spec.theory.check_witness import check

@@ -23,9 +23,9 @@ from dpverify.audit.certificates import (
     guessed_epsilon,
     is_pure,
 )
+from dpverify.audit.confidence_regions import Counted
 from dpverify.audit.evidence import witness_of
 from dpverify.audit.outputs.encoding import encode
-from dpverify.audit.regions import Counted
 from dpverify.audit.witnesses.choosing import Witness
 from dpverify.audit.witnesses.features import Candidate, number
 from dpverify.audit.witnesses.guesses import Guess, guesses_of

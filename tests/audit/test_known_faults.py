@@ -12,7 +12,7 @@ import pytest
 from dpverify import Adjacency, BoundedMean, PureDP
 from dpverify.audit import Configuration, added
 from dpverify.audit.attack import FixedAttack
-from dpverify.audit.attacked import OPENING, WHOLE, attacked_in
+from dpverify.audit.audit_targets import FIRST_STAGE, WHOLE, audit_targets
 from dpverify.audit.faults import generic_faults
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.laws import TranscriptDraws
@@ -90,7 +90,10 @@ def test_where_the_likelihood_shows_a_fault_nothing_else_is_learned(
 
 def test_fewer_quick_draws_are_for_the_whole_and_not_for_its_parts() -> None:
     configuration = Configuration(
-        name="one", mechanism=MEAN, pairs=PAIRS, opening=PAIRS, quick_trials=5000
+        name="one", mechanism=MEAN, pairs=PAIRS, first_stage=PAIRS, quick_trials=5000
     )
-    by_part = attacked_in(configuration)
-    assert {part: one.quick_trials for part, one in by_part.items()} == {WHOLE: 5000, OPENING: None}
+    by_part = audit_targets(configuration)
+    assert {part: one.quick_trials for part, one in by_part.items()} == {
+        WHOLE: 5000,
+        FIRST_STAGE: None,
+    }

@@ -11,8 +11,8 @@ from scipy.special import ndtr
 
 from audits.classical import CLASSICAL
 from dpverify.audit import audit
+from dpverify.audit.confidence_regions import Counted, confidence_region, share_of
 from dpverify.audit.outputs.laws import encode
-from dpverify.audit.regions import Counted, region, share_of
 from dpverify.audit.witnesses.calibrating import fitted_odds
 from dpverify.audit.witnesses.choosing import choose
 from dpverify.audit.witnesses.directions import Scaling
@@ -42,7 +42,7 @@ def bound(threshold: float) -> float:
     q = float(ndtr(-threshold))
     share = share_of(math.sqrt(p * (1 - p)) / (p - DELTA), math.sqrt((1 - q) / q))
     hits = Counted(round(p * CERTIFYING), CERTIFYING, round(q * CERTIFYING), CERTIFYING)
-    return region(hits, share, ALPHA).epsilon_at(DELTA)
+    return confidence_region(hits, share, ALPHA).epsilon_at(DELTA)
 
 
 def test_the_threshold_for_a_sampled_record_is_nearly_the_best() -> None:

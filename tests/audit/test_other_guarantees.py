@@ -62,7 +62,9 @@ def test_enough_noise_is_consistent_and_too_little_is_refuted(claim: Guarantee) 
         vectorized=True,
     )
     assert result.verdict is Verdict.CONSISTENT
-    result = audit(_NoisySum(0.5), claim=claim, pairs=_PAIRS, trials=20_000, seed=1, vectorized=True)
+    result = audit(
+        _NoisySum(0.5), claim=claim, pairs=_PAIRS, trials=20_000, seed=1, vectorized=True
+    )
     assert result.verdict is Verdict.VIOLATED
 
 

@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 
 from dpverify import Adjacency, NoisyCount, PureDP
 from dpverify.audit import Fault, added
-from dpverify.audit.attacked import Attacked
+from dpverify.audit.audit_targets import AuditTarget
 from dpverify.audit.faults import deficit
 from dpverify.audit.oracle import Oracle, draws_needed, hidden, oracle
 from dpverify.audit.outputs.laws import TranscriptDraws
@@ -113,7 +113,7 @@ def test_half_the_noise_is_seen_and_all_of_it_is_not() -> None:
 
 def test_what_cannot_be_seen_is_missed() -> None:
     harmless = Fault("changes nothing", COUNT.law)
-    attacked = Attacked(mechanism=COUNT, pairs=[OUTSIDE, INSIDE], own=[harmless])
+    attacked = AuditTarget(mechanism=COUNT, pairs=[OUTSIDE, INSIDE], own=[harmless])
     effort = Effort(few=3000, many=6000, deficits=2, faults=3, again=2)
     survey = Survey(attacked, PureDP(1), 1e-6, effort, 1)
     faults = {fault.name: fault for fault in survey.faults()}
@@ -182,7 +182,7 @@ def test_draws_are_looked_for_until_there_are_enough() -> None:
 
 def test_what_an_oracle_needs_too_many_draws_for_is_known_beforehand() -> None:
     """The 5% deficit: about as many draws as the oracle's own search finds for it."""
-    attacked, less = Attacked(mechanism=COUNT, pairs=[OUTSIDE, INSIDE]), "count: scale x 0.95"
+    attacked, less = AuditTarget(mechanism=COUNT, pairs=[OUTSIDE, INSIDE]), "count: scale x 0.95"
     few, many = (
         hidden(attacked, PureDP(1), alpha=1e-6, draws=draws, seed=1) for draws in (10**4, 10**6)
     )
@@ -194,5 +194,5 @@ def test_what_an_oracle_needs_too_many_draws_for_is_known_beforehand() -> None:
     ideal = oracle(PureDP(1), laws, alpha=alpha, seed=1, sample=100_000)
     assert ideal is not None
     assert few[less] == pytest.approx(ideal.draws, rel=0.25)
-    nothing = Attacked(mechanism=COUNT, pairs=[OUTSIDE])
+    nothing = AuditTarget(mechanism=COUNT, pairs=[OUTSIDE])
     assert hidden(nothing, PureDP(1), alpha=1e-6, draws=10**9, seed=1) == {less: math.inf}

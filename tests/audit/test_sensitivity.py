@@ -121,7 +121,9 @@ def test_a_violation_is_shown_by_few_records_and_round_numbers() -> None:
     result = attack(late, REPLACE, ONE, norm=L1, bound=1, low=0, high=1, calls=1200)
     assert result.simplest is not None
     assert len(result.simplest.left) == 41
-    numbers = set(result.simplest.left.ravel().tolist()) | set(result.simplest.right.ravel().tolist())
+    numbers = set(result.simplest.left.ravel().tolist()) | set(
+        result.simplest.right.ravel().tolist()
+    )
     assert numbers == {0.0, 1.0}
     assert result.simplest.distance == 2
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits._groups import GroupsByIndex
+from audits._group_votes import GroupsByIndex
 from dpverify.audit import Box, InvalidRun, NotConsistent
 from dpverify.audit.sensitivity import (
     Excess,

@@ -53,9 +53,7 @@ def test_the_step_of_a_running_sum_is_told_from_the_noise_of_the_others() -> Non
         own, other, fresh, other_fresh = (
             encode(_sums(rng, side, size)) for size in (4000, 100_000) for side in (0, 1)
         )
-        pool = candidates(
-            own, other, law_known=False, difference=None, seed=0, effort=Effort.QUICK
-        )
+        pool = candidates(own, other, law_known=False, difference=None, seed=0, effort=Effort.QUICK)
         told = {
             one.description.partition(" >=")[0]: advantage(one.score(fresh), one.score(other_fresh))
             for one in pool

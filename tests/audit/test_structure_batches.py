@@ -35,7 +35,7 @@ def test_a_float_mean_or_sum_depends_on_the_order(name: str, seed: int) -> None:
     finding = order_dependence(
         lambda rows: getattr(rows, name)(axis=0), unit_rows(seed, 3000, 20), seed=seed
     )
-    assert finding.found
+    assert finding.detected
     assert finding.false_alarm == 0
     assert "permuted: " in finding.evidence
     assert "this is a proof" in str(finding)
@@ -47,7 +47,7 @@ def test_one_record_moves_a_float_sum_by_more_than_its_norm(norm: float) -> None
     finding = order_dependence(
         lambda rows: rows.sum(axis=0), crossing_rows(), record=record, sensitivity=1, norm=norm
     )
-    assert finding.found
+    assert finding.detected
     assert "one record at 0 moves the answer by 2 in norm" in finding.evidence
     assert "more than the claimed 1" in finding.evidence
 
@@ -55,7 +55,7 @@ def test_one_record_moves_a_float_sum_by_more_than_its_norm(norm: float) -> None
 @pytest.mark.parametrize("seed", range(3))
 def test_exact_sums_do_not_depend_on_anything(seed: int) -> None:
     rows = unit_rows(seed, 1000, 3, np.float64)
-    assert not order_dependence(exact_sum, rows, seed=seed).found
+    assert not order_dependence(exact_sum, rows, seed=seed).detected
     integers = np.rint(rows * 2**20).astype(np.int64)
     record = np.array([2**20, 0, 0])
     finding = order_dependence(
@@ -66,7 +66,7 @@ def test_exact_sums_do_not_depend_on_anything(seed: int) -> None:
         additive=True,
         seed=seed,
     )
-    assert not finding.found
+    assert not finding.detected
     assert finding.problem == ""
     assert finding.evidence == "29 answers are the same bit for bit"
 
@@ -84,30 +84,32 @@ def test_our_grid_queries_do_not_depend_on_anything(seed: int) -> None:
             additive=True,
             seed=seed,
         )
-        assert not finding.found
+        assert not finding.detected
         assert finding.problem == ""
     finding = batch_dependence(lambda r: quantize(r, -1024, 1024, -10), rows[0], seed=seed)
-    assert not finding.found
+    assert not finding.detected
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_project_then_clip_depends_on_the_batch(kind: type) -> None:
     finding = batch_dependence(project_then_clip(1, 300, kind), unit_rows(2, 1, 300, kind)[0])
-    assert finding.found
+    assert finding.detected
     assert "another batch: " in finding.evidence
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_true_row_by_row_map_does_not(seed: int) -> None:
     record = unit_rows(seed, 1, 300, np.float64)[0]
-    finding = batch_dependence(lambda rows: np.rint(np.sqrt(np.abs(rows)) * 1024), record, seed=seed)
-    assert not finding.found
+    finding = batch_dependence(
+        lambda rows: np.rint(np.sqrt(np.abs(rows)) * 1024), record, seed=seed
+    )
+    assert not finding.detected
     assert finding.problem == ""
 
 
 def test_a_batch_leak_planted_by_hand() -> None:
     finding = batch_dependence(lambda rows: rows + (len(rows) > 100), [1.0, 2.0])
-    assert finding.found
+    assert finding.detected
     assert "another batch: 3 answers differ, by up to 1, first at 0 of 257" in finding.evidence
 
 
@@ -128,7 +130,7 @@ def test_threads_and_layouts() -> None:
     assert "another number of threads: 4 answers differ" in finding.evidence
     assert not order_dependence(
         lambda rows: rows.sum(axis=0), np.ones((5, 2)), thread_limit=limit
-    ).found
+    ).detected
     finding = order_dependence(lambda rows: [rows.flags["F_CONTIGUOUS"]], np.ones((5, 2)))
     assert "another memory layout: 1 answers differ" in finding.evidence
     assert "in Fortran order" in finding.evidence
@@ -147,10 +149,10 @@ def test_what_raises_or_is_random_is_reported() -> None:
     rng = np.random.default_rng(0)
     for attack in (order_dependence, batch_dependence):
         finding = attack(broken, np.ones((4, 2)))
-        assert not finding.found
+        assert not finding.detected
         assert "disk on fire" in finding.problem
         finding = attack(lambda rows: rows + rng.normal(), np.ones((4, 2)))
-        assert not finding.found
+        assert not finding.detected
         assert "no deterministic query" in finding.problem
     assert str(finding).startswith("INCOMPLETE")
 
@@ -162,7 +164,7 @@ def test_a_query_that_raises_sometimes() -> None:
         return rows.sum()
 
     finding = order_dependence(picky, np.arange(10), record=3, sensitivity=3, norm=1)
-    assert not finding.found
+    assert not finding.detected
     assert "zero must come first" in finding.problem
     assert "more)" in finding.problem
 
@@ -171,7 +173,7 @@ def test_answers_without_a_finite_distance_are_no_violation_and_no_silence() -> 
     finding = order_dependence(
         lambda rows: [math.nan], np.ones(3), record=1.0, sensitivity=1, permutations=1
     )
-    assert not finding.found
+    assert not finding.detected
     assert finding.problem
 
 
@@ -192,11 +194,11 @@ def test_answers_in_one_array_are_compared_all_the_same() -> None:
         buffer[0] = rows[0]
         return buffer
 
-    assert order_dependence(fills, np.arange(5.0)).found
+    assert order_dependence(fills, np.arange(5.0)).detected
     places = np.zeros(100_000)
 
     def places_in(rows: Any) -> Any:
         places[: len(rows)] = rows[:, 0] + np.arange(len(rows))
         return places[: len(rows)]
 
-    assert batch_dependence(places_in, np.ones(1), sizes=(1, 5)).found
+    assert batch_dependence(places_in, np.ones(1), sizes=(1, 5)).detected

@@ -57,14 +57,14 @@ def test_a_center_that_drifts_is_no_leak(name: str, claim: Guarantee) -> None:
     for seed in range(2):
         release = _around(CENTERS[name], seed)
         finding = lowest_set_bit(release, 0.0, 1.0, claim=claim, draws=4000, seed=seed)
-        assert not finding.found
+        assert not finding.detected
         assert finding.problem == ""
 
 
 @pytest.mark.parametrize("name", CENTERS)
 def test_a_leak_is_seen_through_the_drift(name: str) -> None:
     finding = lowest_set_bit(_around(CENTERS[name], 0, leak=True), 0.0, 1.0, draws=4000)
-    assert finding.found
+    assert finding.detected
     assert finding.certificate is not None
     assert finding.certificate.epsilon > 4
 
@@ -77,7 +77,7 @@ def test_float_noise_around_a_public_center_does_not_tell_the_data() -> None:
         return float(rng.laplace()) + next(calls) // 3000
 
     finding = membership(release, 0.0, 1.0, centers=(0, 1), scale=1.0, draws=3000)
-    assert not finding.found
+    assert not finding.detected
     assert finding.problem == ""
 
 
@@ -94,7 +94,7 @@ def test_noise_that_calls_share_is_a_problem_and_no_finding() -> None:
             return data + float(noise[0])
 
         finding = lowest_set_bit(release, 0.0, 1.0, draws=4000)
-        assert not finding.found
+        assert not finding.detected
         assert "noise" in finding.problem
 
 
@@ -105,7 +105,7 @@ def test_batches_around_different_centers_are_a_problem_and_no_finding() -> None
         return np.rint(rng.laplace(size=size) * 1024) / 1024 + 512 * next(calls)
 
     finding = lowest_set_bit(release, 0.0, 1.0, draws=8000, vectorized=True)
-    assert not finding.found
+    assert not finding.detected
 
 
 def _counted(noise: Callable[[], int]) -> Callable[[], tuple[int, int]]:
@@ -125,7 +125,7 @@ def test_fresh_objects_at_one_place_of_a_drift_share_no_seed(beside: Any) -> Non
     rng = np.random.default_rng(3)
     for _ in range(5):
         made = predictable_seeding(lambda: beside(lambda: int(rng.random() < 0.1)), draws=200)
-        assert not made.found
+        assert not made.detected
     seeded = predictable_seeding(lambda: beside(_bits(np.random.default_rng(4))), draws=400)
     assert "two fresh objects give the same noise" in seeded.evidence
 
@@ -139,9 +139,9 @@ def _bits(rng: np.random.Generator) -> Callable[[], int]:
 def test_processes_at_one_place_of_a_drift_share_no_state(beside: Any) -> None:
     for _ in range(3):
         release = beside(lambda: int.from_bytes(os.urandom(1), "big") < 26)
-        assert not shared_state_after_fork(release, draws=200).found
+        assert not shared_state_after_fork(release, draws=200).detected
     release = beside(_bits(np.random.default_rng(5)))
-    assert shared_state_after_fork(release, draws=400).found
+    assert shared_state_after_fork(release, draws=400).detected
 
 
 def test_coincidences_are_counted_beside_clocks_and_in_differences() -> None:
@@ -166,14 +166,14 @@ def test_answers_that_change_with_the_calls_are_no_order_or_batch_dependence() -
             return rows.sum(axis=0) + next(calls) // every
 
         finding = order_dependence(drifts, np.arange(6.0), record=1.0, sensitivity=1, additive=True)
-        assert not finding.found
+        assert not finding.detected
         assert "changes from call to call" in finding.problem
 
         def drifting_map(rows: Any, calls: Any = calls, every: int = every) -> Any:
             return rows + next(calls) // every
 
         finding = batch_dependence(drifting_map, [1.0, 2.0])
-        assert not finding.found
+        assert not finding.detected
         assert "changes from call to call" in finding.problem
 
 
@@ -188,4 +188,4 @@ def test_a_drift_that_time_and_noise_share_is_not_the_noise_in_the_time() -> Non
             pass
         return [float(rng.laplace()) + call / 1000 + 3.0 * (call // 100 % 2)]
 
-    assert not timing(release, draws=2000).found
+    assert not timing(release, draws=2000).detected

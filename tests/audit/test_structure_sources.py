@@ -81,7 +81,7 @@ def fresh() -> Release:
 def test_planted_seeds_are_found(make: Callable[[], Release], evidence: str) -> None:
     before = random.getstate(), np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
     finding = predictable_seeding(make, model=laplace)
-    assert finding.found
+    assert finding.detected
     assert evidence in finding.evidence
     assert 0 < finding.false_alarm <= 1e-6
     if make not in (legacy_global, python_global):  # the attack puts the global states back
@@ -100,14 +100,14 @@ def test_our_releases_are_not_predictable(ours: Ours) -> None:
     finding = predictable_seeding(
         lambda: lambda: ours.mechanism.release(ours.left), model=laplace, seeds=100
     )
-    assert not finding.found
+    assert not finding.detected
     assert finding.problem == ""
 
 
 def test_fresh_seeds_are_not_predictable() -> None:
     for _ in range(3):
         finding = predictable_seeding(fresh, model=laplace, seeds=200)
-        assert not finding.found
+        assert not finding.detected
         assert finding.problem == ""
 
 
@@ -115,7 +115,7 @@ def test_fresh_processes() -> None:
     finding = predictable_seeding(fixed_by_default, processes=True)
     assert "two fresh processes give the same noise" in finding.evidence
     finding = predictable_seeding(lambda: GENERATOR.laplace, processes=True)
-    assert not finding.found
+    assert not finding.detected
     assert "another object raised" in finding.problem  # a lambda cannot be sent to a process
 
 
@@ -125,9 +125,9 @@ def test_few_values_need_many_draws() -> None:
         return lambda: generator.random() < 0.02
 
     finding = predictable_seeding(coin)
-    assert not finding.found  # the seed is constant, but a hundred such outputs prove nothing
+    assert not finding.detected  # the seed is constant, but a hundred such outputs prove nothing
     assert "draws >= " in finding.problem
-    assert predictable_seeding(coin, draws=2000).found
+    assert predictable_seeding(coin, draws=2000).detected
 
 
 def test_makers_and_releases_that_raise_are_reported() -> None:
@@ -136,7 +136,7 @@ def test_makers_and_releases_that_raise_are_reported() -> None:
 
     for make in (broken, lambda: broken):
         finding = predictable_seeding(make)
-        assert not finding.found
+        assert not finding.detected
         assert "disk on fire" in finding.problem
     made = []
 
@@ -152,18 +152,18 @@ def test_makers_and_releases_that_raise_are_reported() -> None:
 @forks
 def test_a_generator_shared_by_forks_is_found() -> None:
     finding = shared_state_after_fork(lambda: GENERATOR.normal(), children=2)
-    assert finding.found
+    assert finding.detected
     for pair in ("the parent and child 0", "the parent and child 1", "child 0 and child 1"):
         assert f"{pair} drew the same 100 outputs" in finding.evidence
     finding = shared_state_after_fork(lambda: int(GENERATOR.integers(2)), children=1)
-    assert finding.found  # a small range needs a long vector: 100 coins are enough
+    assert finding.detected  # a small range needs a long vector: 100 coins are enough
 
 
 @forks
 @pytest.mark.parametrize("ours", OURS, ids=lambda ours: ours.name)
 def test_ours_survive_a_fork(ours: Ours) -> None:
     finding = shared_state_after_fork(lambda: ours.mechanism.release(ours.left))
-    assert not finding.found
+    assert not finding.detected
     assert finding.problem == ""
 
 
@@ -171,7 +171,7 @@ def test_ours_survive_a_fork(ours: Ours) -> None:
 def test_seeded_bits_refuse_in_a_child_and_that_is_reported() -> None:
     bits = SeededBits(1)
     finding = shared_state_after_fork(lambda: COUNT.release(PEOPLE, bits))
-    assert not finding.found
+    assert not finding.detected
     assert "child 0: 100 of 100 calls raised RuntimeError" in finding.problem
 
 
@@ -194,13 +194,13 @@ def test_a_child_that_hangs_or_dies_is_reported() -> None:
 
     finding = shared_state_after_fork(die, children=1)
     assert "ended without an answer" in finding.problem
-    assert not finding.found
+    assert not finding.detected
 
 
 def test_without_fork_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fork", raising=False)
     finding = shared_state_after_fork(lambda: 1.0)
-    assert not finding.found
+    assert not finding.detected
     assert "no os.fork" in finding.problem
 
 

@@ -17,19 +17,19 @@ from tests.audit.structure_subjects import COUNTED, geometric_loop, tabulated
 
 def test_a_geometric_loop_is_found() -> None:
     finding = timing(geometric_loop(1), draws=4000)
-    assert finding.found
+    assert finding.detected
     assert "Pearson" in finding.evidence
     assert finding.false_alarm == 1e-6
 
 
 def test_a_batch_is_found_as_well() -> None:
-    assert timing(geometric_loop(2), draws=1000, batch=5).found
+    assert timing(geometric_loop(2), draws=1000, batch=5).detected
 
 
 def test_a_look_up_is_not_found() -> None:
     # false alarm at most 1e-6: the noise is drawn beforehand
     finding = timing(tabulated(3, 4000), draws=4000)
-    assert not finding.found
+    assert not finding.detected
     assert finding.problem == ""
 
 
@@ -79,7 +79,7 @@ def test_what_raises_or_is_no_number_is_reported() -> None:
         (lambda size: [float("nan")], "no finite distance"),
     ):
         finding = timing(release, draws=100)
-        assert not finding.found
+        assert not finding.detected
         assert problem in finding.problem
         assert str(finding).startswith("INCOMPLETE")
 

@@ -44,7 +44,7 @@ def test_membership_finds_float_laplace_noise(
         scale=scale,
         vectorized=True,
     )
-    assert finding.found
+    assert finding.detected
     assert finding.certificate is not None
     assert finding.certificate.epsilon > 3
     assert finding.false_alarm == 1e-6
@@ -70,7 +70,7 @@ def test_membership_is_silent_on_a_grid(seed: int) -> None:
     for make in (numpy_laplace, textbook_laplace):
         release = snapped(make(seed))
         finding = membership(release, 0.0, 1.0, centers=(0, 1), scale=1.0, vectorized=True)
-        assert not finding.found
+        assert not finding.detected
         assert finding.problem == ""
 
 
@@ -86,9 +86,11 @@ def test_both_are_silent_on_our_laws(ours: Ours) -> None:
             draws=2000,
             vectorized=True,
         )
-        assert not finding.found
-        finding = lowest_set_bit(ours.law(seed), ours.left, ours.right, draws=10_000, vectorized=True)
-        assert not finding.found
+        assert not finding.detected
+        finding = lowest_set_bit(
+            ours.law(seed), ours.left, ours.right, draws=10_000, vectorized=True
+        )
+        assert not finding.detected
         assert finding.problem == ""
 
 
@@ -102,9 +104,9 @@ def test_both_are_silent_on_our_releases(ours: Ours) -> None:
         scale=ours.scale(released=True),
         draws=600,
     )
-    assert not finding.found
+    assert not finding.detected
     finding = lowest_set_bit(ours.release(6), ours.left, ours.right, draws=600)
-    assert not finding.found
+    assert not finding.detected
     assert finding.problem == ""
 
 
@@ -120,7 +122,7 @@ def test_the_centers_and_scales_of_ours_are_the_right_ones() -> None:
 @pytest.mark.parametrize("make", [numpy_normal, numpy_laplace])
 def test_lowest_set_bit_finds_float_noise(make: Callable[[int], Vectorized]) -> None:
     finding = lowest_set_bit(make(2), 0.0, 1.0, draws=100_000, vectorized=True)
-    assert finding.found
+    assert finding.detected
     assert finding.certificate is not None
     assert finding.certificate.epsilon > 6
     assert "lowest set bit" in finding.certificate.event
@@ -134,7 +136,7 @@ def test_lowest_set_bit_finds_a_center_with_low_bits() -> None:
         return center + np.rint(rng.laplace(0.0, 1024.0, size)) / 1024
 
     finding = lowest_set_bit(release, 0.0, 0.1, offsets=(0.1,), draws=10_000, vectorized=True)
-    assert finding.found
+    assert finding.detected
     assert finding.certificate is not None
     assert finding.certificate.epsilon > 5
 
@@ -143,7 +145,7 @@ def test_lowest_set_bit_finds_a_center_with_low_bits() -> None:
 def test_lowest_set_bit_is_silent_on_rounded_noise(seed: int) -> None:
     release = snapped(numpy_laplace(seed), 1.0)
     finding = lowest_set_bit(release, 0.0, 1.0, draws=20_000, vectorized=True)
-    assert not finding.found
+    assert not finding.detected
     assert finding.certificate is not None
     assert finding.certificate.epsilon < 1
 
@@ -152,7 +154,7 @@ def test_a_weaker_claim_is_not_refuted() -> None:
     release = numpy_normal(1)
     assert not lowest_set_bit(
         release, 0.0, 1.0, claim=PureDP(20), draws=20_000, vectorized=True
-    ).found
+    ).detected
 
 
 def test_calls_that_raise_are_reported_and_can_be_the_leak() -> None:
@@ -160,7 +162,7 @@ def test_calls_that_raise_are_reported_and_can_be_the_leak() -> None:
         raise OSError("disk on fire")
 
     both = membership(broken, 0.0, 1.0, centers=(0, 1), scale=1.0, draws=200)
-    assert not both.found
+    assert not both.detected
     assert "400 of 400 calls raised OSError: disk on fire" in both.problem
     assert str(both).startswith("INCOMPLETE")
 
@@ -168,7 +170,7 @@ def test_calls_that_raise_are_reported_and_can_be_the_leak() -> None:
         return broken(data) if data else 0.0
 
     finding = lowest_set_bit(one_side, 0.0, 1.0, draws=1000)
-    assert finding.found
+    assert finding.detected
     assert finding.certificate is not None
     assert "OSError" in finding.problem
 
@@ -184,7 +186,7 @@ def test_odd_outputs_do_no_harm() -> None:
         membership(release, 0.0, 1.0, centers=(0, 1), scale=1.0, draws=500),
         lowest_set_bit(release, 0.0, 1.0, offsets=(1.0,), draws=500),
     ):
-        assert not finding.found
+        assert not finding.detected
         assert "nan" not in str(finding).replace("is nan", "").replace("is not nan", "")
 
 

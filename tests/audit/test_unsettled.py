@@ -11,7 +11,7 @@ import pytest
 from dpverify.audit import added, audit
 from dpverify.audit.attack import FixedAttack
 from dpverify.audit.certificates import Aim, Certificate, certify
-from dpverify.audit.regions import Counted, region
+from dpverify.audit.confidence_regions import Counted, confidence_region
 from dpverify.audit.subjects import target_of
 from dpverify.audit.unsettled import draws_to_decide, shown, unsettled
 from dpverify.privacy import ApproxDP, PureDP
@@ -56,7 +56,7 @@ def test_the_draws_that_would_decide_do() -> None:
     def refuted(draws: float) -> bool:
         hits = Counted(round(24 * draws / 600_000), round(draws), 0, round(draws))
         shares = *range(1, 65), 61.5, 62.5, 63.5, 63.75, 63.9
-        return any(region(hits, share, 1e-6).excess(5, 3e-7) > 0 for share in shares)
+        return any(confidence_region(hits, share, 1e-6).excess(5, 3e-7) > 0 for share in shares)
 
     assert refuted(needed)
     assert not refuted(0.9 * needed)

@@ -77,7 +77,7 @@ def collect(points: Iterable[Points]) -> list[Measured]:
     """Collect all measurements of the methods that are drawn; a run in two files counts once."""
     by_method: dict[tuple[int, int, str], dict[int, float]] = {}
     for one in points:
-        for point in one.found.values():
+        for point in one.points.values():
             key: Any = point["key"]
             name = str(key["method"]).removesuffix(f" ({ADJACENCY})")
             if name in (NONE, *OURS, *BASELINES):

@@ -113,20 +113,20 @@ class Points:
 
     path: Path
     keep: bool = False
-    found: dict[str, Values] = field(default_factory=dict)
+    points: dict[str, Values] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.path.exists():
             for line in self.path.read_text().splitlines():
                 point = json.loads(line)
-                self.found[self._key(point["key"])] = point
+                self.points[self._key(point["key"])] = point
 
     def get(self, make: Callable[[], float], **key: str | int) -> float:
         """Return the value at a key: known, or computed now and written down."""
-        known = self.found.get(self._key(key))
+        known = self.points.get(self._key(key))
         if known is None or not (self.keep or known["code"] == code()):
             known = {"key": key, "value": make(), "code": code()}  # type: ignore[dict-item]
-            self.found[self._key(key)] = known
+            self.points[self._key(key)] = known
             with self.path.open("a") as file:
                 file.write(json.dumps(known) + "\n")
         return float(known["value"])
@@ -136,14 +136,14 @@ class Points:
         wanted = key.items()
         return [
             float(point["value"])
-            for point in self.found.values()
+            for point in self.points.values()
             if wanted <= point["key"].items()  # type: ignore[union-attr]
         ]
 
     def codes(self) -> dict[str, int]:
         """Count the points by the code that made them."""
         counts: dict[str, int] = {}
-        for point in self.found.values():
+        for point in self.points.values():
             counts[str(point["code"])] = counts.get(str(point["code"]), 0) + 1
         return counts
 

@@ -81,7 +81,11 @@ def error(mechanism: Any, law: str, draw: Law, mean: float, run: int, outliers: 
     data = draw(np.random.default_rng(seed_of(law, run)))
     data[:outliers] = mean + FAR
     estimate = mechanism.release(data, SeededBits(run))
-    return math.inf if isinstance(estimate, Abstained) else float(np.linalg.norm(estimate.value - mean))
+    return (
+        math.inf
+        if isinstance(estimate, Abstained)
+        else float(np.linalg.norm(estimate.value - mean))
+    )
 
 
 def main() -> None:

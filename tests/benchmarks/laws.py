@@ -22,7 +22,7 @@ import numpy as np
 
 from dpverify.audit.outputs.laws import CallableDraws, TranscriptDraws, called, is_known
 from dpverify.randomness import SeededBits
-from dpverify.suite.judges import attacked_under, audited_keys
+from dpverify.suite.judges import audit_target, audited_keys
 from dpverify.suite.trees import Suite, load
 from tests.benchmarks.timing import header, table
 
@@ -43,7 +43,7 @@ def rate(call: Callable[[int], object], number: int) -> float:
 
 def of_law(suite: Suite, key: str, size: int) -> list[str]:
     """Return a row: the width of an encoded draw, and the two rates."""
-    _, attacked = attacked_under(suite, key)
+    _, attacked = audit_target(suite, key)
     pair = attacked.pairs[0]
     left, right = (
         TranscriptDraws(attacked.mechanism.law(data)) for data in (pair.left, pair.right)

@@ -58,28 +58,28 @@ class Bounds:
     """Bounds of one row at one alpha: for each method by seed, per step."""
 
     subject: Subject
-    found: dict[str, list[float]]
+    bounds: dict[str, list[float]]
 
     @property
     def best(self) -> str:
         """jax-privacy's best method; "" without the package."""
-        theirs = [name for name in self.found if name not in (OURS, SNIPER)]
-        return max(theirs, key=lambda name: np.median(self.found[name]), default="")
+        theirs = [name for name in self.bounds if name not in (OURS, SNIPER)]
+        return max(theirs, key=lambda name: np.median(self.bounds[name]), default="")
 
     def cells(self) -> list[str]:
         """Return the row."""
         one = self.subject
         truth = "-" if math.isnan(one.truth) else f"{one.truth:.4g}"
-        cells = [one.name, f"{one.draws}", truth, shown(self.found[OURS])]
+        cells = [one.name, f"{one.draws}", truth, shown(self.bounds[OURS])]
         for name, named in ((DEFAULT, False), (self.best, True), (SNIPER, False)):
-            known = name in self.found
-            cells += [shown(self.found[name]) if known else "-"]
+            known = name in self.bounds
+            cells += [shown(self.bounds[name]) if known else "-"]
             cells += [name or "-"] * named
             cells += [self._ratio(name) if known else "-"]
         return cells
 
     def _ratio(self, name: str) -> str:
-        ours, theirs = (float(np.median(self.found[key])) for key in (OURS, name))
+        ours, theirs = (float(np.median(self.bounds[key])) for key in (OURS, name))
         return f"{ours / theirs:.3f}" if theirs > 0 else "inf" if ours > 0 else "-"
 
 
@@ -117,7 +117,7 @@ def measured(
                 jax = canary_bounds(auditing, scores[0], scores[1], alpha, one.delta, seed)
                 bounds |= {name: bound / one.steps for name, bound in jax.items()}
             for name, bound in bounds.items():
-                row.found.setdefault(name, []).append(bound)
+                row.bounds.setdefault(name, []).append(bound)
     return rows
 
 
@@ -126,11 +126,11 @@ def above_truth(rows: Sequence[Bounds]) -> list[str]:
     rarely."""
     known = [row for row in rows if math.isfinite(row.subject.truth)]
     lines = []
-    for name in known[0].found if known else ():
+    for name in known[0].bounds if known else ():
         above = sum(
-            bound > row.subject.truth * (1 + 1e-9) for row in known for bound in row.found[name]
+            bound > row.subject.truth * (1 + 1e-9) for row in known for bound in row.bounds[name]
         )
-        lines.append(f"{name}: {above} of {sum(len(row.found[name]) for row in known)}")
+        lines.append(f"{name}: {above} of {sum(len(row.bounds[name]) for row in known)}")
     return lines
 
 

@@ -27,8 +27,8 @@ import numpy as np
 from dpverify.audit import added
 from dpverify.audit.attack import FixedAttack, Shot
 from dpverify.audit.certificates import Aim
+from dpverify.audit.confidence_regions import Counted, confidence_region, share_of
 from dpverify.audit.outputs.laws import encode
-from dpverify.audit.regions import Counted, region, share_of
 from dpverify.audit.subjects import target_of
 from dpverify.audit.witnesses.choosing import Witness
 from dpverify.audit.witnesses.features import Candidate
@@ -71,7 +71,7 @@ def known_event(subject: Subject, draws: int) -> Witness:
         spread = np.sqrt(p * (1 - p)) / (p - point[1])
         share = share_of(spread, np.sqrt((1 - q) / q)) if q else 40
         counted = Counted(round(p * draws), draws, round(q * draws), draws)
-        shown = region(counted, share, subject.alpha * MAIN).epsilon_at(point[1])
+        shown = confidence_region(counted, share, subject.alpha * MAIN).epsilon_at(point[1])
         best = max(best, (shown, float(scores[rank]), Aim(point, share)), key=lambda one: one[0])
     score = Candidate("the best score >= {threshold}", subject.best, False, False)
     return Witness(score, 1, best[1], best[2], 0.0)

@@ -33,7 +33,7 @@ from dpverify.audit.subjects import claimed_of, planted_in
 from dpverify.suite.judges import (
     QUICK_TRIALS,
     TOTAL_ALPHA,
-    attacked_under,
+    audit_target,
     audited_keys,
     certified_units,
     seed_of,
@@ -56,7 +56,7 @@ def measured(key: str, seeds: int) -> list[dict[str, Any]]:
     """Return for each planted fault of a unit the stage that settles it, and its margins by
     seed."""
     suite = _suite()
-    _, attacked = attacked_under(suite, key)
+    _, attacked = audit_target(suite, key)
     guarantee, _ = claimed_of(attacked.mechanism, None, attacked.pairs)
     faults = planted_in(attacked.mechanism, attacked.planted(), False, False)
     trials = attacked.quick_trials or QUICK_TRIALS

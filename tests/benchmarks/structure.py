@@ -284,14 +284,14 @@ def row(case: Case, seeds: int) -> tuple[list[str], str]:
     start = time.perf_counter()
     seeds = max(1, seeds // 10) if case.slow else seeds
     findings = [case.run(seed) for seed in range(seeds)]
-    hits = sum(finding.found for finding in findings)
+    hits = sum(finding.detected for finding in findings)
     wanted = {"found": hits == seeds, "silent": not hits, "open": True}[case.expected]
     chance = max(finding.false_alarm for finding in findings)
     cells = [case.attack, case.subject, case.expected, f"{hits}/{seeds}"]
     cells += ["ok" if wanted else "MISS", f"{chance:.0e}" if chance else "proof"]
     cells += [strongest(findings), f"{sum(bool(finding.problem) for finding in findings)}"]
     cells += [f"{time.perf_counter() - start:.0f}"]
-    shown = next((finding for finding in findings if finding.found), findings[0])
+    shown = next((finding for finding in findings if finding.detected), findings[0])
     return cells, f"{case.attack}, {case.subject}:\n  " + str(shown).replace("\n", "\n  ")
 
 

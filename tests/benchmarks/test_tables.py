@@ -199,7 +199,7 @@ def test_methods_share_data_and_are_measured_once(tmp_path: Path) -> None:
     for _ in range(2):
         dimension_free.measure(Points(tmp_path / "points"), 1, 400, 0, only)
     points = Points(tmp_path / "points")
-    assert sorted(point["key"]["method"] for point in points.found.values()) == [  # type: ignore[index]
+    assert sorted(point["key"]["method"] for point in points.points.values()) == [  # type: ignore[index]
         "rescaled (add-remove)",
         "without privacy",
     ]

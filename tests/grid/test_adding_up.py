@@ -40,11 +40,11 @@ from dpverify.grid.coordinates import (
 )
 from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.joint import WithCount
-from dpverify.grid.mapped import OfImages, RecordMap
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.orthants import BitSums
 from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoments
 from dpverify.grid.pairs import ClampedSquares
+from dpverify.grid.record_maps import OfImages, RecordMap
 from dpverify.grid.region_queries import MovingHistogram
 from dpverify.grid.step_moments import StepMoments
 from dpverify.grid.steps import StepSums

@@ -10,7 +10,7 @@ import pytest
 
 from dpverify.grid.drawn_in import drawn_in_sums
 from dpverify.grid.masks import Counted, distinct, each_once, sums_in_balls
-from spec.theory import moving
+from spec.theory import transcript_sums
 
 FAR = 2**41
 
@@ -36,9 +36,9 @@ def test_the_sums_are_the_specs(columns: int, radius: int) -> None:
         sums, numbers = drawn_in_sums(data, centers, radii)
         for i, (center, own) in enumerate(zip(centers.tolist(), radii.tolist(), strict=True)):
             images: Any = Counter(map(tuple, rows.tolist()))
-            *total, weighted = moving.drawn_in_sum(images, tuple(center), own)
+            *total, weighted = transcript_sums.drawn_in_sum(images, tuple(center), own)
             assert [int(v) for v in sums[i]] == total
-            assert int(numbers[i]) * moving.weight(own) == weighted
+            assert int(numbers[i]) * transcript_sums.weight(own) == weighted
 
 
 def test_nobody_has_a_sum_of_zero() -> None:

@@ -16,11 +16,11 @@ from dpverify.estimation.kept_sets import Kept, in_cells
 from dpverify.grid import View
 from dpverify.grid.coordinates import ScaledMaskedSum, SideCounts, Stretch
 from dpverify.grid.linear import WORD
-from dpverify.grid.mapped import OfImages, RecordMap
 from dpverify.grid.public_sets import Round, Slab, at_most
+from dpverify.grid.record_maps import OfImages, RecordMap
 from spec.theory import coordinates as spec
-from spec.theory import mapped as spec_mapped
 from spec.theory import public_sets as spec_sets
+from spec.theory import record_maps as spec_record_maps
 
 EDGE = [0.0, 0.5, -0.5, 1.5, 1.25, 5e-324, -5e-324, 1e308, -1e308, 3.0, -7.25, 2.0**-40]
 STRETCH = Stretch((3, -1), (-3, -3), (33, 33))
@@ -129,10 +129,10 @@ def test_images_are_the_spec_s_and_each_record_by_itself(shift: int) -> None:
     matrix = ((1 << 22, -5, 3), (0, 1 << 21, 77), (-(1 << 22), 1, 1))
     own = RecordMap((3, -(1 << 39), 0), (-3, 0, -60), matrix, shift, 20)
     cells = (Fraction(1, 8), Fraction(1), Fraction(2) ** -60)
-    theirs = spec_mapped.RecordMap(own.center, cells, matrix, shift, Fraction(1, 2**20))
+    theirs = spec_record_maps.RecordMap(own.center, cells, matrix, shift, Fraction(1, 2**20))
     records = np.random.default_rng(0).choice([*EDGE, -0.0, 1e12, -3e-19], size=(200, 3))
     images = own.images(records)
-    assert [tuple(map(Fraction, row)) for row in images.tolist()] == spec_mapped.images(
+    assert [tuple(map(Fraction, row)) for row in images.tolist()] == spec_record_maps.images(
         theirs, _exactly(records)
     )
     assert np.abs(images).max() <= 2.0**20

@@ -372,9 +372,7 @@ def test_what_follows_from_an_estimate_has_no_nan_in_any_unit(cell: float) -> No
     fit = mechanism.release(data, SeededBits(0))
     assert isinstance(fit, CovarianceEstimate)
     assert fit.correlation[0, 1] == pytest.approx(math.sqrt(0.2), abs=0.05)
-    assert fit.deviations == pytest.approx(
-        np.array([1.0, math.sqrt(1.25)]) * 1000 * cell, rel=0.1
-    )
+    assert fit.deviations == pytest.approx(np.array([1.0, math.sqrt(1.25)]) * 1000 * cell, rel=0.1)
     own = (fit.precision, fit.standard_deviation, fit.deviations_noise, *fit.interval())
     assert not any(np.isnan(one).any() for one in own)
     assert (fit.deviations_noise < fit.deviations).all()

@@ -278,7 +278,7 @@ def test_a_profile_whose_lists_are_not_drawn_together_is_refuted(
     assert run_unit(unit, Options()).outcome.value == "held"
 
     def side_by_side(one: Any, other: Any) -> Any:
-        first = len(one.opening)
+        first = len(one.first_stages)
         return tuple(law.in_order(law.listed(law.example[:first])) for law in (one, other))
 
     own = load(None).theory["listed_laws"]

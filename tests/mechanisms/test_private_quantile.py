@@ -271,7 +271,7 @@ RECORDS = st.one_of(
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize(("p", "found"), [("1/2", 0.8), ("3/4", 0.6)])
+@pytest.mark.parametrize(("p", "share"), [("1/2", 0.8), ("3/4", 0.6)])
 def test_no_neighbors_lose_more_than_claimed(adjacency: Adjacency, p: str, share: float) -> None:
     mechanism = quantile(adjacency=adjacency, quantile=p, noise_multiplier="1/3")
     assert mechanism.composed == BoundedRange(3)

@@ -86,7 +86,9 @@ def test_the_error_is_the_predicted_one(adjacency: Adjacency, power: float) -> N
     mechanism = made(adjacency=adjacency, d=d, n_max=n, reports=3, noise_multiplier="1/2")
     data = np.random.default_rng(7).normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power - 40.0
     law = mechanism.law(data)
-    estimates = [mechanism.estimate(t) for t in (law.sample(SeededBits(i), 1)[0] for i in range(40))]
+    estimates = [
+        mechanism.estimate(t) for t in (law.sample(SeededBits(i), 1)[0] for i in range(40))
+    ]
     values = [e.value for e in estimates if isinstance(e, VectorMeanEstimate)]
     assert len(values) == 40
     off = np.sqrt(np.mean([np.sum((value - data.mean(axis=0)) ** 2) for value in values]))

@@ -78,7 +78,7 @@ def adaptive(
     def row(before: Transcripts) -> IntArray:
         return key(before)[:, np.newaxis]
 
-    return Adaptive(declared, grid.Released(reads, row), lambda found: build(found[0]), under)
+    return Adaptive(declared, grid.Released(reads, row), lambda row: build(row[0]), under)
 
 
 def parity(batch: Transcripts) -> IntArray:

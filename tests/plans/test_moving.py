@@ -34,9 +34,9 @@ FAR = 1 << 41
 
 def batch(column: list[int], name: str = "agreement") -> Transcripts:
     transcripts = batch_of((name,), [((0,),) for _ in column], [-1] * len(column))
-    transcripts.values[name] = np.array(column, object if max(map(abs, column)) >= 2**63 else np.int64)[
-        :, None
-    ]
+    transcripts.values[name] = np.array(
+        column, object if max(map(abs, column)) >= 2**63 else np.int64
+    )[:, None]
     return transcripts
 
 

@@ -39,7 +39,9 @@ def test_noise_is_added_without_overflow(center: int, scale: Fraction) -> None:
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_log_probabilities_are_those_of_the_spec(scale: Fraction) -> None:
     outputs = [-(10**6), -3, 0, 1, 2, 5, 10**12]
-    log_masses = DiscreteLaplace(scale).log_probability(np.array(outputs).reshape(-1, 1), np.array([2]))
+    log_masses = DiscreteLaplace(scale).log_probability(
+        np.array(outputs).reshape(-1, 1), np.array([2])
+    )
     with mp.workdps(50):
         for x, likelihood in zip(outputs, log_masses.tolist(), strict=True):
             law = DiscreteLaplaceLaw(2, scale)
@@ -64,7 +66,9 @@ def test_log_probabilities_of_answers_are_those_of_the_spec(
 ) -> None:
     answers = (0, 1, 1)
     outputs = [(0, 1, 1), (0, 0, 1), (1, 0, 0), (1, 1, 1)]
-    log_masses = KaryResponse(categories, scale).log_probability(np.array(outputs), np.array(answers))
+    log_masses = KaryResponse(categories, scale).log_probability(
+        np.array(outputs), np.array(answers)
+    )
     with mp.workdps(50):
         for output, likelihood in zip(outputs, log_masses.tolist(), strict=True):
             law = KaryResponseLaw(answers, categories, scale)

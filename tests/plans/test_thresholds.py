@@ -269,7 +269,9 @@ def test_faults_are_planted_by_scale_and_by_no_noise() -> None:
         assert isinstance(exact, ExactCounts)
         drawn = exact.sample(NoBits(), center(((0, 5), (1, 4), (2, 9))), 3)
         assert drawn.tolist() == [(0, 5, 2, 9)] * 3
-        log_masses = exact.log_probability(array_of([(0, 5, 2, 9), (0, 5)]), center(((0, 5), (2, 9))))
+        log_masses = exact.log_probability(
+            array_of([(0, 5, 2, 9), (0, 5)]), center(((0, 5), (2, 9)))
+        )
         assert log_masses.tolist() == [0.0, -np.inf]
 
 

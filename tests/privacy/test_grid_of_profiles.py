@@ -225,7 +225,7 @@ def test_no_calibrated_guarantee_exceeds_its_budget_and_a_billionth_more_would(n
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_the_enclosures_hold_the_spec_s_profile(name: str) -> None:
-    assert _wrong(FAMILIES[name], points_of(FAMILIES[name])[::4], lambda found: found) == []
+    assert _wrong(FAMILIES[name], points_of(FAMILIES[name])[::4], lambda curve: curve) == []
 
 
 def _pushed_down(enclosure: Enclosure) -> Enclosure:

@@ -212,5 +212,7 @@ def test_the_rule_lifts_points_to_points_and_profiles_to_profiles() -> None:
         assert (guarantee == Lifted(base, TWO)) is not pointed, name
         if pointed:
             assert isinstance(guarantee, (PureDP, ApproxDP))
-            about = ApproxDP(guarantee.epsilon, guarantee.delta * Fraction(1_000_001, 10**6))  # of a search
+            about = ApproxDP(
+                guarantee.epsilon, guarantee.delta * Fraction(1_000_001, 10**6)
+            )  # of a search
             assert Lifted(base, TWO).implies(about)

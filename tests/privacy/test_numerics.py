@@ -31,7 +31,7 @@ from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.numerics import (
     chords,
     composing,
-    inversion,
+    fourier,
     lattice,
     laws,
     meshes,
@@ -41,7 +41,7 @@ from dpverify.privacy.numerics import (
 )
 from dpverify.privacy.numerics.chords import chords_above
 from dpverify.privacy.numerics.lattice import Atoms
-from spec.theory import inversion as inversion_spec
+from spec.theory import fourier as fourier_spec
 from spec.theory import profiles as spec
 from spec.theory.laws import real
 
@@ -63,7 +63,7 @@ def _fresh() -> Iterator[None]:
 
 def clear() -> None:
     """Clear all that was computed with a planted fault, and all from before it."""
-    for module in (laws, lattice, inversion, composing, moments, rounding):
+    for module in (laws, lattice, fourier, composing, moments, rounding):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
@@ -278,7 +278,7 @@ def test_the_moment_of_a_range_is_that_of_its_worst_interval() -> None:
         with working_precision(200):
             moment = number(moments._moment(BoundedRange(length), 1, arb(t)))
         worst = _interval_moment(mp.mpf(length), mp.mpf(t))
-        stated = inversion_spec.range_moment(Fraction(length), Fraction(t))
+        stated = fourier_spec.range_moment(Fraction(length), Fraction(t))
         assert abs(moment / stated - 1) < mp.mpf(10) ** -30
         assert worst <= moment <= worst * mp.mpf("1.02")
 

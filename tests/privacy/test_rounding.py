@@ -26,7 +26,7 @@ from dpverify.privacy.balls import Enclosure, working_precision
 from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.numerics import lattice, meshes, rounding
 from dpverify.privacy.numerics.lattice import Atoms
-from spec.theory import inversion as inversion_spec
+from spec.theory import fourier as fourier_spec
 from spec.theory import rounding as spec
 from spec.theory.laws import real
 
@@ -70,9 +70,7 @@ def _truth(part: Guarantee) -> Law:
 
 
 def _same(law: Law, truth: Law) -> bool:
-    return all(
-        abs(law.get(x, mp.mpf(0)) - truth.get(x, mp.mpf(0))) < _TINY for x in {*law, *truth}
-    )
+    return all(abs(law.get(x, mp.mpf(0)) - truth.get(x, mp.mpf(0))) < _TINY for x in {*law, *truth})
 
 
 _ATOMIC: list[Guarantee] = [PureDP("0.31"), PureDP(7), DiscreteLaplaceShift(1, "0.4")]
@@ -149,7 +147,7 @@ def _cases() -> Iterator[tuple[Parts, Law, Fraction]]:
 def _truths() -> list[tuple[Parts, Fraction, Any]]:
     """Compute the profile of every case at four epsilons, once for all tests."""
     return [
-        (parts, epsilon, inversion_spec.profile_at(atoms, mu, epsilon))
+        (parts, epsilon, fourier_spec.profile_at(atoms, mu, epsilon))
         for parts, atoms, mu in _cases()
         for epsilon in (max(atoms) * Fraction(share) for share in ("0", "0.3", "0.8", "0.99"))
     ]
@@ -215,7 +213,7 @@ def test_what_the_lattice_cuts_off_is_counted(monkeypatch: pytest.MonkeyPatch) -
     """Count with coarse cuts: both sides still hold; without their mass the upper one does not."""
     parts = ((PureDP(Fraction(0.21)), 9), (GaussianDP("0.1"), 1))
     atoms, epsilon = together([response(Fraction(0.21))] * 9), Fraction(1, 5)
-    truth = inversion_spec.profile_at(atoms, Fraction("0.1"), epsilon)
+    truth = fourier_spec.profile_at(atoms, Fraction("0.1"), epsilon)
     monkeypatch.setattr(lattice, "_CUT", arb("1e-3"))
     assert truth <= real(rounding.above(parts, epsilon, 120.0)) <= truth * mp.mpf("1.2")
     assert real(reached(parts, epsilon).lower) <= truth
@@ -241,7 +239,7 @@ def _density_of_range(length: Fraction, mu: Fraction, epsilon: Fraction) -> Any:
     noise: dict[Fraction, Any] = {Fraction(0): mp.mpf(1)}
 
     def integrand(y: Any) -> Any:
-        return mp.exp(y / 2) * inversion_spec.profile_at(noise, mu, x - y)
+        return mp.exp(y / 2) * fourier_spec.profile_at(noise, mu, x - y)
 
     return mp.quad(integrand, mp.linspace(-top, top, 9)) / total
 

@@ -138,7 +138,9 @@ def _random_cases() -> list[Case]:
         pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
         divergences = [measure((), pair, (), _ORDERS).renyi for pair in pairs]
         with mp.workdps(DIGITS):
-            rhos = [Fraction(str(max(r / real(a) for a, r in one.items()))) * up for one in divergences]
+            rhos = [
+                Fraction(str(max(r / real(a) for a, r in one.items()))) * up for one in divergences
+            ]
         parts = [dp.ZeroConcentratedDP(rhos[0]), dp.ZeroConcentratedDP(max(rhos[1:]))]
         cases.append(measure((parts,), then(*pairs), _EPSILONS, _ORDERS))
         told = [rounded(moved, sorted(rng.sample(range(-9, 13), 3))) for moved in (2, 4, 4, 3)]

@@ -55,7 +55,7 @@ def test_nothing_is_left_out_of_the_proofs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "granted"),
     [
         ("Lemma x : p.\nProof. Admitted.", ["Admitted"]),
         ("Lemma x : p. (* (* *) Proof. by admit.", ["admit"]),

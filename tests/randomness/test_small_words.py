@@ -311,7 +311,9 @@ def test_the_stages_agree_in_whole_words(law: str, monkeypatch: pytest.MonkeyPat
         check_first_two(lookup, rng)
 
 
-def check_one_draw(lookup: Table, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_one_draw(
+    lookup: Table, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Floats too: by the last bit, or an acceptance would differ. Thresholds and their neighbors
     among them."""
     words = rng.integers(0, 2**64, (4, 500), dtype=np.uint64)

@@ -95,7 +95,7 @@ def test_the_slope_is_of_the_regime_alone() -> None:
     table = table_of(made, rows)
     assert table.slope is not None
     assert math.isclose(table.slope.value, -0.5)
-    assert table.found(Finding.SHOWN)
+    assert table.findings(Finding.SHOWN)
 
 
 def test_a_point_without_an_interval_leaves_all_that_leans_on_it_open() -> None:
@@ -109,9 +109,9 @@ def test_a_point_without_an_interval_leaves_all_that_leans_on_it_open() -> None:
     rows[2] = replace(rows[2], point=wild)
     table = table_of(made, rows)
     assert table.slope is None
-    assert not table.found(Finding.REFUTED)
-    assert len(table.found(Finding.SHOWN)) == 4
-    opened = table.found(Finding.OPEN)
+    assert not table.findings(Finding.REFUTED)
+    assert len(table.findings(Finding.SHOWN)) == 4
+    opened = table.findings(Finding.OPEN)
     names = [what.split(" (")[0] for what in opened]
     assert names == ["f to 1.1 at epsilon = 100", "exponent -1 to 0.1"]
     assert all("no interval: one error has over 5%" in what for what in opened)

@@ -57,7 +57,7 @@ def test_a_right_error_is_shown() -> None:
     made = claim(curve=_CURVE, exponent=_MINUS, lower=dataclasses.replace(_CURVE, margin=1))
     table = table_of(made, _rows(made))
     assert [c.finding for c in table.comparisons[::2]] == [Finding.SHOWN] * 4
-    assert not table.found(Finding.REFUTED)
+    assert not table.findings(Finding.REFUTED)
     assert len(table.comparisons) == 7
 
 
@@ -76,14 +76,14 @@ def test_rates_of_others_are_told_and_compared_with_nothing() -> None:
 def test_every_generic_fault_is_refuted() -> None:
     made = claim(curve=_CURVE, exponent=_MINUS)
     for fault in faults_of(made):
-        assert table_of(made, _rows(made, fault)).found(Finding.REFUTED), fault.name
+        assert table_of(made, _rows(made, fault)).findings(Finding.REFUTED), fault.name
 
 
 def test_a_wrong_constant_keeps_the_exponent_and_a_drift_does_not() -> None:
     made = claim(exponent=_MINUS)
     lost, drift = faults_of(claim(curve=_CURVE, exponent=_MINUS))
-    assert table_of(made, _rows(made, lost)).found(Finding.SHOWN)
-    assert table_of(made, _rows(made, drift)).found(Finding.REFUTED)
+    assert table_of(made, _rows(made, lost)).findings(Finding.SHOWN)
+    assert table_of(made, _rows(made, drift)).findings(Finding.REFUTED)
 
 
 def test_a_fault_of_the_estimate_is_refuted() -> None:

@@ -507,7 +507,11 @@ def test_a_variance_below_zero_has_a_deviation_of_zero_and_an_interval() -> None
     released = MomentMatrixEstimate(sums, np.full((2, 2), 3.0), np.zeros(1), np.array([2.0]))
     deviation = Deviation(Moments(released))
     assert sums[1, 1] / 100 - (sums[0, 1] / 100) ** 2 < 0
-    assert (deviation.value, deviation.standard_deviation, deviation.interval()[0]) == (0.0, math.inf, 0.0)
+    assert (deviation.value, deviation.standard_deviation, deviation.interval()[0]) == (
+        0.0,
+        math.inf,
+        0.0,
+    )
     assert 0 < deviation.interval()[1] == math.sqrt(deviation.moments.interval()[1]) < math.inf
     assert deviation.to_dict()["result"] == "Deviation"
 

@@ -19,8 +19,8 @@ from spec.theory import (
     coordinates,
     kept_response,
     known_covariance,
-    mapped,
     public_sets,
+    record_maps,
 )
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -50,8 +50,8 @@ def _coarser(stretch: Any, normal: Any, ends: Any) -> public_sets.Slab:
     return public_sets.Slab(normal, low, high)
 
 
-def _about_their_mean(public: mapped.RecordMap, records: Any) -> Any:
-    own = mapped.images(public, records)
+def _about_their_mean(public: record_maps.RecordMap, records: Any) -> Any:
+    own = record_maps.images(public, records)
     middle = [sum(column) / len(own) for column in zip(*own, strict=True)]
     return [tuple(map(operator.sub, y, middle)) for y in own]
 
@@ -135,12 +135,12 @@ TWINS: dict[str, dict[str, Any]] = {
             public_sets.slab(*given), low=None, high=None
         ),
     },
-    "theory.mapped:obligation_of_images": {
+    "theory.record_maps:obligation_of_images": {
         "about their mean": _about_their_mean,
-        "each once": lambda public, records: sorted({*mapped.images(public, records)}),
+        "each once": lambda public, records: sorted({*record_maps.images(public, records)}),
         "the one before": lambda public, records: (
-            [mapped.images(public, [records[i - 1]])[0] for i in range(len(records))]
-            + mapped.images(public, records)
+            [record_maps.images(public, [records[i - 1]])[0] for i in range(len(records))]
+            + record_maps.images(public, records)
         ),
     },
     "theory.known_covariance:obligation_whitening": {

@@ -18,7 +18,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def _last_place(places: Sequence[int], d: int, here: Sequence[int]) -> tuple[dict[int, int], int]:
     """A column that is reported again has the level of the later report."""
     again = {p % d: here[p // d] for p in places if p < d * len(here)}
-    return again, levels.found(places, d, here)[1]
+    return again, levels.identified(places, d, here)[1]
 
 
 TWINS: dict[str, dict[str, Any]] = {
@@ -30,9 +30,12 @@ TWINS: dict[str, dict[str, Any]] = {
             False,
         ),
     },
-    "theory.levels:obligation_found": {
+    "theory.levels:obligation_identified": {
         "the last place counts": _last_place,
-        "a level further": lambda *given: (levels.found(*given)[0], levels.found(*given)[1] - 1),
+        "a level further": lambda *given: (
+            levels.identified(*given)[0],
+            levels.identified(*given)[1] - 1,
+        ),
     },
     "large_variances:obligation_shares": {
         "more above": (Fraction(3, 4), Fraction(1, 20)),
@@ -60,7 +63,9 @@ def _patched(where: Any, name: str, wrong: Callable[..., Any]) -> Plant:
 
 FAULTS: dict[str, list[Plant]] = {
     "large_variances:obligation_transcripts": [
-        _patched(levels, "found", lambda right, places, *rest: right((), *rest)),  # none hidden
+        _patched(
+            levels, "identified", lambda right, places, *rest: right((), *rest)
+        ),  # none hidden
         _patched(levels, "counts", lambda right, *given: right(*given)[:-1]),
         _patched(levels, "counts", lambda right, table, *rest: right(table[:0], *rest)),
     ],

@@ -12,7 +12,14 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import robust_mean
-from spec.theory import farthest_columns, hidden_directions, moving, outliers, regions, slabs
+from spec.theory import (
+    farthest_columns,
+    hidden_directions,
+    outliers,
+    regions,
+    slabs,
+    transcript_sums,
+)
 
 from .refined_twins import scaled
 
@@ -53,8 +60,8 @@ TWINS: dict[str, dict[str, Any]] = {
         "one more": lambda count, adjacency: 1 + regions.histogram_moves(count, adjacency),
     },
     "theory.regions:obligation_slab_sum": {
-        "half": lambda radius, adjacency: moving.reach(radius, adjacency) // 4,
-        "one more": lambda radius, adjacency: moving.reach(radius, adjacency) + 1,
+        "half": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) // 4,
+        "one more": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) + 1,
     },
     "theory.farthest_columns:obligation_votes": {
         "one under either": lambda adjacency: 1,

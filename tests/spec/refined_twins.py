@@ -10,7 +10,7 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import refined_mean
-from spec.theory import moving
+from spec.theory import transcript_sums
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -21,16 +21,18 @@ def _other(adjacency: Adjacency) -> Adjacency:
 
 
 REACHES: dict[str, Any] = {
-    "half": lambda radius, adjacency: moving.reach(radius, adjacency) // 4,
-    "double": lambda radius, adjacency: 4 * moving.reach(radius, adjacency),
-    "adjacencies swapped": lambda radius, adjacency: moving.reach(radius, _other(adjacency)),
+    "half": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) // 4,
+    "double": lambda radius, adjacency: 4 * transcript_sums.reach(radius, adjacency),
+    "adjacencies swapped": lambda radius, adjacency: transcript_sums.reach(
+        radius, _other(adjacency)
+    ),
     "the number is free": lambda radius, adjacency: (
         4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2
     ),
 }
 TWINS: dict[str, dict[str, Any]] = {
-    "theory.moving:obligation_moving_sum": REACHES,
-    "theory.moving:obligation_drawn_in_sum": REACHES,
+    "theory.transcript_sums:obligation_transcript_sum": REACHES,
+    "theory.transcript_sums:obligation_drawn_in_sum": REACHES,
     "refined_mean:obligation_loss": {"nine tenths": Fraction(9, 10), "double": Fraction(2)},
 }
 
@@ -45,15 +47,15 @@ def scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
 
 
 FAULTS: dict[str, list[Plant]] = {
-    "theory.moving:obligation_drawn_in_sum": [
-        lambda patch: patch.setattr(moving, "clip_to_ball", lambda vector, radius: vector),
-        lambda patch: patch.setattr(moving, "weight", lambda radius: 1 + radius),
+    "theory.transcript_sums:obligation_drawn_in_sum": [
+        lambda patch: patch.setattr(transcript_sums, "clip_to_ball", lambda vector, radius: vector),
+        lambda patch: patch.setattr(transcript_sums, "weight", lambda radius: 1 + radius),
     ],
-    "theory.moving:obligation_moving_sum": [
+    "theory.transcript_sums:obligation_transcript_sum": [
         lambda patch: patch.setattr(
-            moving, "unit_sensitivity", lambda spread, width: int((2**40 / spread) ** 2)
+            transcript_sums, "unit_sensitivity", lambda spread, width: int((2**40 / spread) ** 2)
         ),
-        lambda patch: patch.setattr(moving, "weight", lambda radius: 1 + radius),
+        lambda patch: patch.setattr(transcript_sums, "weight", lambda radius: 1 + radius),
     ],
     "refined_mean:obligation_lower_bound_is_below_error": [
         scaled(refined_mean, "lower_bound", 70),

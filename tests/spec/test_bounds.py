@@ -298,7 +298,9 @@ def _success(noise_multiplier: Fraction, n: int) -> float:
     for place in _PLACES:
         batch = mechanism.law([place] * n).sample(SeededBits(_SEED, n), _DRAWS)
         estimates = (mechanism.estimate(batch[i]) for i in range(_DRAWS))
-        hits += sum(not isinstance(m, Abstained) and abs(m.value - place) < 1 / 16 for m in estimates)
+        hits += sum(
+            not isinstance(m, Abstained) and abs(m.value - place) < 1 / 16 for m in estimates
+        )
     return hits / (_DRAWS * len(_PLACES))
 
 

@@ -18,7 +18,7 @@ from scipy.stats import norm
 from dpverify import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpverify.audit import NeighboringPair
 from dpverify.audit.certificates import Point
-from dpverify.audit.regions import Counted, region
+from dpverify.audit.confidence_regions import Counted, confidence_region
 from dpverify.privacy import ApproximateGaussianDP, Guarantee, PerfectPrivacy
 from spec.theory import check_witness
 from spec.theory.check_witness import check, mp, on_claim, score
@@ -167,7 +167,7 @@ COUNTS = [
 def test_it_shows_what_the_region_shows_and_little_more(
     counts: Counted, share: float, delta: float
 ) -> None:
-    epsilon = region(counts, share, 1e-6).epsilon_at(delta)
+    epsilon = confidence_region(counts, share, 1e-6).epsilon_at(delta)
     assert _shows(counts, share, (epsilon, delta))
     estimate = math.log(counts.hits / counts.draws) - math.log(
         max(1, counts.other_hits) / counts.other_draws
@@ -181,7 +181,7 @@ def test_the_plainest_leaks_are_shown_to_the_last_digit(draws: int, share: float
     """Always against never, and nearly so: all that the auditor certifies, without a margin."""
     for hits, other in [(draws, 0), (draws - 1, 0), (draws, 1), (draws // 2, 0)]:
         counts = Counted(hits, draws, other, draws)
-        epsilon = region(counts, share, 8e-7).epsilon_at(0.0)
+        epsilon = confidence_region(counts, share, 8e-7).epsilon_at(0.0)
         if epsilon > 0:
             assert _shows(counts, share, (epsilon, 0.0), 8e-7)
             assert not _shows(counts, share, (epsilon * 1.05, 0.0), 8e-7)

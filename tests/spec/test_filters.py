@@ -78,7 +78,9 @@ def test_a_lonely_record_next_to_a_clique_of_two_thousand(
     chance = filters.basic_probability(n - 1, n)
     moves = [(mp.mpf(chance.numerator) / chance.denominator, mp.mpf(1))] * (n - 1)
     log_growths = [mp.log(graphs.growth(m, number)) for m in (moves, [(q, p) for p, q in moves])]
-    assert [float(x) for x in log_growths] == pytest.approx([float(removed), float(added)], abs=6e-6)
+    assert [float(x) for x in log_growths] == pytest.approx(
+        [float(removed), float(added)], abs=6e-6
+    )
     assert log_growths[0] <= 2 * (number - 1)
 
 
@@ -126,9 +128,9 @@ def test_wrong_filters_are_caught_by_moves_and_friendliness_together(name: str) 
         move_sets = _all_moves(n, rule)
         largest = max(map(graphs.distance, move_sets))
         assert largest == Fraction(distance)
-        assert max(float(graphs.growth(moves, Fraction(2))) for moves in move_sets) == pytest.approx(
-            ratio, abs=6e-3
-        )
+        assert max(
+            float(graphs.growth(moves, Fraction(2))) for moves in move_sets
+        ) == pytest.approx(ratio, abs=6e-3)
         assert basic_filter.unfriendly_unions(ADD_REMOVE, n, rule)[0] == unfriendly
         caught |= largest > basic_filter.moved(ADD_REMOVE, n) or unfriendly > 0
     assert caught

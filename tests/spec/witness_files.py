@@ -14,9 +14,9 @@ import pytest
 from dpverify import ApproxDP, GaussianDP, PureDP
 from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit, replaced
 from dpverify.audit.certificates import Aim, Point, certify
+from dpverify.audit.confidence_regions import Counted
 from dpverify.audit.evidence import witness_of
 from dpverify.audit.neighbors.pairs import QueryMoves
-from dpverify.audit.regions import Counted
 from dpverify.privacy import ApproximateGaussianDP, Guarantee, Profile
 from spec.theory.check_witness import check
 
@@ -44,7 +44,17 @@ def counted(guarantee: Guarantee, pair: NeighboringPair, point: Point = (1.0, 0.
     assert certificate.refuted
     adjacency: Any = pair.adjacency
     return AuditResult(
-        Verdict.VIOLATED, guarantee, adjacency, (certificate,), (), 1e-6, 20_000, 7, 40_000, (), (pair,)
+        Verdict.VIOLATED,
+        guarantee,
+        adjacency,
+        (certificate,),
+        (),
+        1e-6,
+        20_000,
+        7,
+        40_000,
+        (),
+        (pair,),
     )
 
 

@@ -35,7 +35,6 @@ from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
-from dpverify.grid.mapped import OfImages, RecordMap
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.orthants import BitSums
 from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoments
@@ -44,6 +43,7 @@ from dpverify.grid.pairs import ClampedSquares, PairOctaves
 from dpverify.grid.public_sets import Slab
 from dpverify.grid.quantile_blocks import BlockScores
 from dpverify.grid.quartiles import QuartileBins
+from dpverify.grid.record_maps import OfImages, RecordMap
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians

@@ -137,7 +137,7 @@ def test_twins_of_other_specs_are_left_out_where_specs_alone_changed(
     of_ours, out = Changed(ROOT), list[Any]()
     of_ours.modules = changes
     items: list[Any] = [
-        _Item("theory.levels:obligation_found"), _Item("large_variances:obligation_loss"),
+        _Item("theory.levels:obligation_identified"), _Item("large_variances:obligation_loss"),
         _Item(), other := _Item("noisy_count:obligation_loss"),
     ]  # fmt: skip
     hook = SimpleNamespace(pytest_deselected=lambda items: out.extend(items))

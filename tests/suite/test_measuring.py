@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from dpverify.audit import Configuration, Fault, certificates
-from dpverify.audit.attacked import Attacked
+from dpverify.audit.audit_targets import AuditTarget
 from dpverify.audit.cases import cases
+from dpverify.audit.confidence_regions import ConfidenceRegion, Counted, confidence_region
 from dpverify.audit.power import Effort
-from dpverify.audit.regions import Counted, Region, region
 from dpverify.cli import main
 from dpverify.report.jsonl import JsonLines
 from dpverify.suite import measuring
 from dpverify.suite.engines.serial import Serial
 from dpverify.suite.events import Event, Outcome, RunFinished, UnitFinished
-from dpverify.suite.judges import Unit, attacked_under, audited_keys
+from dpverify.suite.judges import Unit, audit_target, audited_keys
 from dpverify.suite.measuring import (
     MeasureOptions,
     chance_of_failing_all,
@@ -50,8 +50,8 @@ def shortly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "repeats_of", lambda case, quick: 40)
 
 
-def _careless(counted: Counted, share: int, alpha: float) -> Region:
-    return region(counted, share, 0.5)
+def _careless(counted: Counted, share: int, alpha: float) -> ConfidenceRegion:
+    return confidence_region(counted, share, 0.5)
 
 
 # --- coverage -----------------------------------------------------------------------------------
@@ -70,7 +70,9 @@ def test_a_sound_auditor_is_covered() -> None:
     assert finished.outcome is Outcome.HELD
     assert finished.data["repeats"] == 200
     assert finished.data["alarms"] <= finished.data["limit"]
-    assert finished.replay == f"dpverify audit {shlex.quote(CASE.name)} --self-check --seed 1 --quick"
+    assert (
+        finished.replay == f"dpverify audit {shlex.quote(CASE.name)} --self-check --seed 1 --quick"
+    )
 
 
 @pytest.mark.usefixtures("shortly")
@@ -163,11 +165,11 @@ def test_without_a_closed_law_nothing_is_known_of_an_oracle(
 ) -> None:
     """One pair and no planted fault are enough for that."""
 
-    def less(suite: Suite, key: str) -> tuple[Configuration, Attacked]:
-        configuration, attacked = attacked_under(suite, key)
+    def less(suite: Suite, key: str) -> tuple[Configuration, AuditTarget]:
+        configuration, attacked = audit_target(suite, key)
         return configuration, replace(attacked, pairs=attacked.pairs[:1], only=frozenset(), own=())
 
-    monkeypatch.setattr(measuring, "attacked_under", less)
+    monkeypatch.setattr(measuring, "audit_target", less)
     finished = measure_unit(Unit("power", "rescaled_mean:add-remove:basic"), QUICK)
     assert finished.outcome is not Outcome.INVALID, finished.summary
     (compared,) = dict[str, Any](finished.data)["oracle"]
@@ -178,9 +180,9 @@ def test_without_a_closed_law_nothing_is_known_of_an_oracle(
 
 def test_shares_of_a_first_stage_are_missing_where_they_are_attacked() -> None:
     suite, name = load(), "rescaled_mean:replace:weights"
-    whole, opening = (attacked_under(suite, key)[1] for key in (name, f"{name}:opening"))
+    whole, first_stage = (audit_target(suite, key)[1] for key in (name, f"{name}:first-stage"))
     less = "agreement: scale x 0.7"
-    assert less in {fault.name for fault in opening.planted()}
+    assert less in {fault.name for fault in first_stage.planted()}
     assert less not in {fault.name for fault in whole.planted()}
 
 

@@ -60,7 +60,9 @@ def test_every_item_that_a_text_names_is_one_of_its_paper() -> None:
         "dpverify/**/*.py", "spec/**/*.py", "audits/**/*.py", "docs/**/*.md", "*.md", "claims.toml"
     )
     mentions = {(path, one) for path in texts for one in named(path.read_text(encoding="utf-8"))}
-    assert [(str(path.relative_to(ROOT)), *one) for path, one in mentions if one not in LISTED] == []
+    assert [
+        (str(path.relative_to(ROOT)), *one) for path, one in mentions if one not in LISTED
+    ] == []
     assert len({one for _, one in mentions}) > 20
 
 

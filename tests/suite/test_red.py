@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dpverify.audit.attack import FixedAttack
-from dpverify.audit.attacked import Attacked
+from dpverify.audit.audit_targets import AuditTarget
 from dpverify.audit.certificates import Certificate
 from dpverify.cli import main
 from dpverify.plans import (
@@ -46,7 +46,7 @@ STAGES = [
     for key, configuration in SUITE.configurations.items()
     for stage in stages_of(configuration.mechanism.plan())
     if not isinstance(stage.noise, NoNoise)
-    if configuration.attacked is None or stage.name in configuration.attacked
+    if configuration.target_stages is None or stage.name in configuration.target_stages
     if stage.name not in configuration.elsewhere
 ]
 """Each stage where its noise is attacked; of one that several configurations have, in one of
@@ -120,7 +120,7 @@ def test_halving_the_noise_of_a_stage_is_red(
     monkeypatch.setattr(FixedAttack, "all_pairs", _until_one_is_red)
     monkeypatch.setattr("dpverify.suite.runner.traced_keys", lambda of: [])  # of other noise
     monkeypatch.setattr(
-        Attacked, "planted", lambda self, *, thorough=False: []
+        AuditTarget, "planted", lambda self, *, thorough=False: []
     )  # this is the fault
     for trials in TRIALS:
         code = main(["audit", key, "--trials", str(trials), "--seed", "11", "--workers", "1"])
@@ -130,7 +130,7 @@ def test_halving_the_noise_of_a_stage_is_red(
         assert code == 4  # not seen, and that is said
     assert code == 1
     assert "VIOLATED" in printed
-    parts = ("", ":kept", ":opening")  # the whole, or what of it is attacked by itself
+    parts = ("", ":friendly-core", ":first-stage")  # the whole, or what of it is attacked by itself
     replays = [f"replay: dpverify audit {key}{part} --seed 11 --trials {trials}" for part in parts]
     assert any(replay in printed for replay in replays)
 

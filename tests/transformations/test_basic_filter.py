@@ -101,7 +101,9 @@ def test_the_claim_is_the_lift_of_a_move_by_two_or_three(adjacency: Adjacency) -
     derivation = FILTER.lift(inner, adjacency, DOMAIN)
     assert derivation.conclusion.guarantee == Lifted(GaussianDP("0.1"), Fraction(moved))
     assert derivation.conclusion.adjacency is adjacency
-    assert {leaf.obligation for leaf in derivation.lemmas} == {"basic_filter.py:obligation_stability"}
+    assert {leaf.obligation for leaf in derivation.lemmas} == {
+        "basic_filter.py:obligation_stability"
+    }
     point = BasicFilter(NEAR, Fraction(1)).lift(inner, adjacency, DOMAIN).conclusion.guarantee
     assert isinstance(point, ApproxDP)
     assert point.epsilon == 1

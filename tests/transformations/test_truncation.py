@@ -84,7 +84,9 @@ def test_orders_of_words_are_equally_likely_after_every_retry() -> None:
     )
     assert set(enumeration.masses) == {*permutations(range(3))}
     assert enumeration.undecided < Fraction(1, 1000)
-    assert all(m <= Fraction(1, 6) <= m + enumeration.undecided for m in enumeration.masses.values())
+    assert all(
+        m <= Fraction(1, 6) <= m + enumeration.undecided for m in enumeration.masses.values()
+    )
 
 
 @pytest.mark.parametrize("n", [63, 64, 65, 1000])

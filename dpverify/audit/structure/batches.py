@@ -86,7 +86,7 @@ class _Log:
             self.same += 1
 
     def finding(self, attack: str, reproduce: str) -> Finding:
-        """Return the finding: ``found`` if anything differed."""
+        """Return the finding: ``detected`` if anything differed."""
         lines = list(self.proofs)
         for kind, cases in self.seen.items():
             largest = max(gap for _, gap in cases)

@@ -25,6 +25,7 @@ from dpverify.audit.certificates import (
     tested_points,
 )
 from dpverify.audit.certificates import certify as certified
+from dpverify.audit.confidence_regions import Counted
 from dpverify.audit.independence import (
     EventWatch,
     Watch,
@@ -34,7 +35,6 @@ from dpverify.audit.independence import (
 from dpverify.audit.outputs.draws import Draws, together
 from dpverify.audit.outputs.laws import CallableDraws, as_it_is, encode
 from dpverify.audit.outputs.showing import EXCEPTION
-from dpverify.audit.regions import Counted
 from dpverify.audit.structure.result import attempt
 from dpverify.audit.witnesses.choosing import Witness, choose
 from dpverify.audit.witnesses.learned import Effort, candidates

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.audit.regions import at_most
+from dpverify.audit.confidence_regions import at_most
 from dpverify.audit.structure.result import attempt, describe
 from dpverify.privacy.numbers import Floats
 

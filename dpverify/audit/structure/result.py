@@ -16,10 +16,10 @@ FEWEST_DRAWS = 100
 class Finding(Asked):
     """Result of one attack.
 
-    found: whether the implementation betrays something. Silence is evidence, not a proof.
+    detected: whether the implementation betrays something. Silence is evidence, not a proof.
     evidence: what was seen, and on which inputs.
-    false_alarm: the chance, at most, that this attack says ``found`` of a sound implementation; 0
-    where what was seen is a proof.
+    false_alarm: the chance, at most, that this attack detects something in a sound
+    implementation; 0 where what was seen is a proof.
     reproduce: the call, with its seeds.
     certificate: the certified lower bound of epsilon, for attacks that compare two datasets.
     problem: what kept the attack from looking everywhere (calls that raised, no os.fork); "" if
@@ -27,7 +27,7 @@ class Finding(Asked):
     """
 
     attack: str
-    found: bool
+    detected: bool
     evidence: str
     false_alarm: float
     reproduce: str
@@ -37,13 +37,13 @@ class Finding(Asked):
     @property
     def is_consistent(self) -> bool:
         """True if the attack looked everywhere and found nothing."""
-        return not self.found and not self.problem
+        return not self.detected and not self.problem
 
     def __str__(self) -> str:
-        verdict = "FOUND" if self.found else "INCOMPLETE" if self.problem else "nothing found"
+        verdict = "FOUND" if self.detected else "INCOMPLETE" if self.problem else "nothing found"
         chance = f"{self.false_alarm:.2g} at most" if self.false_alarm else "0: this is a proof"
         lines = [f"{verdict} by {self.attack}: {self.evidence}", f"false alarm  {chance}"]
-        if not self.found:
+        if not self.detected:
             lines.pop()
         if self.certificate is not None:
             best = self.certificate

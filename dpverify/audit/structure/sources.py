@@ -51,7 +51,7 @@ class _Case:
             self.facts.append(f"{what} (the first {shared} outputs are equal)")
 
     def finding(self, silence: str, alpha: float, call: str) -> Finding:
-        """Return the finding: ``found`` if there is a fact."""
+        """Return the finding: ``detected`` if there is a fact."""
         if not self.facts:
             self.problems.append(self.measure.problem(len(self.observed), self.comparisons))
         text = "; ".join(self.facts) or silence

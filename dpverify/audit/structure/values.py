@@ -191,7 +191,7 @@ def _sides(names: tuple[str, ...], made: Called, scored: list[Floats]) -> Sides:
 def _concluded(
     attack: str, sides: Sides, claim: Guarantee, alpha: float, seen: str, reproduce: str
 ) -> Finding:
-    """Return a finding, ``found`` if a certificate refutes the claim; ``seen`` is what else to
+    """Return a finding, ``detected`` if a certificate refutes the claim; ``seen`` is what else to
     say.
     """
     problem = sides.called.problem

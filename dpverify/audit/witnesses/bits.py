@@ -60,11 +60,11 @@ class _Bit:
 
     @property
     def score(self) -> Score:
-        def found(draws: Draws) -> Floats:
+        def scored(draws: Draws) -> Floats:
             words = _words(draws.column(self.column), self.unit)
             return ((words >> self.place) & 1).astype(np.float64)
 
-        return found
+        return scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,12 @@ class _Remainder:
 
     @property
     def score(self) -> Score:
-        def found(draws: Draws) -> Floats:
+        def scored(draws: Draws) -> Floats:
             words = _words(draws.column(self.column), self.unit)
             equal: NDArray[np.bool_] = words % self.modulus == self.value
             return equal.astype(np.float64)
 
-        return found
+        return scored
 
 
 def low_bits(

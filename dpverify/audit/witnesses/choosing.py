@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.certificates import Aim
+from dpverify.audit.confidence_regions import share_of
 from dpverify.audit.outputs.laws import AuditedLaw, Draws
-from dpverify.audit.regions import share_of
 from dpverify.audit.witnesses.events import fingerprints
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.promises import Task, estimate

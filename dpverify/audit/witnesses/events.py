@@ -27,7 +27,7 @@ _REPEATED, _FEWER = 10, 4  # pairs of equal outputs on one side; how many times 
 
 
 def text_event(name: str, column: Column, text: Any, z_score: float) -> Candidate:
-    """Return the event that a text is this one. found: how telling that is, positive where
+    """Return the event that a text is this one. z_score: how telling that is, positive where
     likelier on the own side.
     """
     shown = "a number" if text == PLAIN else str(text)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.bits import low_bits
 from dpverify.audit.witnesses.clocks import clocks_of, unclocked, without
+from dpverify.audit.witnesses.coarse_uniforms import inverted
 from dpverify.audit.witnesses.directions import (
     Moments,
     Scaling,
@@ -51,7 +52,6 @@ from dpverify.audit.witnesses.features import (
     telling,
     text_ratio,
 )
-from dpverify.audit.witnesses.inversion import inverted
 from dpverify.audit.witnesses.mixtures import mixture
 from dpverify.audit.witnesses.models import density, independent, label_and_number, logistic, trees
 from dpverify.audit.witnesses.texts import KIND, label_numbers, texts_of
@@ -212,7 +212,9 @@ class _Task:
             best = np.argsort(-np.abs(z_scores), kind="stable")[: self.limits.each]
             for i in best if name != KIND else ():
                 if abs(z_scores[i]) > _HARDLY:
-                    events.append((float(z_scores[i]), text_event(name, column, texts[i], z_scores[i])))
+                    events.append(
+                        (float(z_scores[i]), text_event(name, column, texts[i], z_scores[i]))
+                    )
             if len(texts) > 2:
                 score = text_ratio(column, self.own, self.other)
                 yield Candidate(f"log-ratio of the {name} >= {{threshold}}", score)

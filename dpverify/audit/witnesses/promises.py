@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri, xlogy
 
 from dpverify.audit.certificates import Point
-from dpverify.audit.regions import Counts
+from dpverify.audit.confidence_regions import Counts
 from dpverify.privacy.numbers import Floats
 
 POWER = 1.3  # choose for a refutation that nine runs of ten would repeat

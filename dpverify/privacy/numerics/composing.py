@@ -20,7 +20,7 @@ from dpverify.privacy.guarantees.noise import BoundedRange
 from dpverify.privacy.guarantees.parts import Parts, concentrated_ranges, merged, total_of
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.numerics import rounding
-from dpverify.privacy.numerics.inversion import CLOSELY, inverted
+from dpverify.privacy.numerics.fourier import CLOSELY, inverted
 from dpverify.privacy.numerics.lattice import on_lattice
 from dpverify.privacy.numerics.laws import composition, square_of
 from dpverify.privacy.numerics.meshes import FINENESS, extent_of, lattice_of

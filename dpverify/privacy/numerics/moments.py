@@ -72,7 +72,7 @@ def _moment(part: Guarantee, times: int, t: arb) -> arb:
     """Return at least E e^(tL) of ``times`` parts.
 
     For a bounded range that is the moment of its worst interval
-    (spec/theory/inversion.py:range_moment).
+    (spec/theory/fourier.py:range_moment).
     """
     if isinstance(part, (GaussianDP, ZeroConcentratedDP)):
         assert part.concentrated is not None
@@ -90,7 +90,7 @@ def mixed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
 
     That is the mean over the losses l of the parts with atoms, which have to be few together,
     of the other part's profile at epsilon - l. A profile at a negative argument follows by
-    symmetry: 1 - e^y + e^y delta(-y). The proof in spec/theory/inversion.py:beside_atoms asks
+    symmetry: 1 - e^y + e^y delta(-y). The proof in spec/theory/fourier.py:beside_atoms asks
     for a bound at single points, which need not be convex.
     """
     others = tuple(p for p in parts if has_atoms(p[0]))

@@ -1,6 +1,6 @@
 """Choice of where to invert a transform: a tilt, a period, the number of points.
 
-Floats choose, and prove nothing: the bounds of ``inversion`` hold for every choice, and are
+Floats choose, and prove nothing: the bounds of ``fourier`` hold for every choice, and are
 close for a good one.
 """
 

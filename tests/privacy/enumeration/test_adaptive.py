@@ -134,7 +134,9 @@ EPSILONS = [Fraction(i, 2) for i in (0, 1, 2, 4)]
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_privacy_filter(case: Case) -> None:
     """Enumerate all analysts of at most three requests that the rule allows on every path."""
-    strategies = [one for one in analysts(case.menu, cache(lambda path: allows(case, path)), 3) if one]
+    strategies = [
+        one for one in analysts(case.menu, cache(lambda path: allows(case, path)), 3) if one
+    ]
     judged = [judge(mechanism(one), PAIRS, case.budget, EPSILONS) for one in strategies]
     assert all(one.holds for one in judged)
     assert max(one.share for one in judged) > case.share

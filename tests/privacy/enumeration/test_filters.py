@@ -51,7 +51,9 @@ class Filter(NamedTuple):
         """Keep records by latent coins, then release what is asked about them."""
 
         def law(world: World, side: int) -> Law:
-            masses = behind(world, self.chances(world, side), lambda kept: inner.answer(world, kept))
+            masses = behind(
+                world, self.chances(world, side), lambda kept: inner.answer(world, kept)
+            )
             return noisy(masses, inner.noise)
 
         return law

@@ -1,6 +1,6 @@
 """Noise of few random bits is told by the integers it was made of; anything else is left alone.
 
-Seeds are fixed. Measured on other seeds by tests/benchmarks/inversion.py.
+Seeds are fixed. Measured on other seeds by tests/benchmarks/coarse_uniforms.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 from dpverify.audit import Verdict, added, audit
 from dpverify.audit.outputs.draws import PLAIN, Draws, Labels
-from dpverify.audit.witnesses.inversion import inverted
+from dpverify.audit.witnesses.coarse_uniforms import inverted
 from dpverify.privacy import PureDP
 from dpverify.randomness import SeededBits, discrete_laplace
 

@@ -23,7 +23,7 @@ e^(sigma^2 / 8) times that of the smoothed density of L, which the same sum boun
 is of order (sigma t)^2.
 
 Floats choose t, the period and sigma (``tilting``); every bound above holds for any choice.
-Proofs are in spec/theory/inversion.py.
+Proofs are in spec/theory/fourier.py.
 """
 
 from __future__ import annotations

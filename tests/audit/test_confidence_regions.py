@@ -12,15 +12,15 @@ from flint import arb, ctx
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
-from dpverify.audit.regions import (
+from dpverify.audit.confidence_regions import (
     PARTS,
+    ConfidenceRegion,
     Counted,
-    Region,
     _ceilings,
     _floors,
     at_least,
     at_most,
-    region,
+    confidence_region,
     share_of,
 )
 from dpverify.privacy import GaussianDP, ZeroConcentratedDP
@@ -89,11 +89,11 @@ def test_ends_are_never_nan_and_stay_in_the_unit_interval() -> None:
             assert np.all((low >= 0) & (low <= high) & (high <= 1))
 
 
-def _misses(bounds: Region, p: float, q: float) -> bool:
+def _misses(bounds: ConfidenceRegion, p: float, q: float) -> bool:
     return not bool(np.any((bounds.lower <= p) & (q <= bounds.upper)))
 
 
-Make = Callable[[Counted, float, float], Region]
+Make = Callable[[Counted, float, float], ConfidenceRegion]
 TRUTHS = [(0.5, 0.5), (0.5, 0.18), (0.9, 0.33), (0.05, 0.05), (0.99, 0.9), (1.0, 0.2), (0.3, 0.0)]
 
 
@@ -117,13 +117,13 @@ def _worst_noncoverage(draws: int, other: int, share: float, alpha: float, make:
     [(14, 14, 32), (25, 6, 10), (6, 25, 60), (20, 20, 63.9), (14, 14, 64)],
 )
 def test_coverage_by_enumeration_of_all_counts(draws: int, other: int, share: float) -> None:
-    assert _worst_noncoverage(draws, other, share, 0.1, region) <= 0.1
+    assert _worst_noncoverage(draws, other, share, 0.1, confidence_region) <= 0.1
 
 
 def test_the_enumeration_sees_a_region_that_spends_too_much() -> None:
     # the false twin: a region of level 1 - 2.5 alpha
-    def greedy(counted: Counted, share: float, alpha: float) -> Region:
-        return region(counted, share, 2.5 * alpha)
+    def greedy(counted: Counted, share: float, alpha: float) -> ConfidenceRegion:
+        return confidence_region(counted, share, 2.5 * alpha)
 
     assert _worst_noncoverage(20, 20, 32, 0.1, greedy) > 0.1
     assert _worst_noncoverage(20, 20, PARTS, 0.1, greedy) > 0.1
@@ -134,7 +134,7 @@ def test_the_enumeration_sees_a_region_that_spends_too_much() -> None:
 def test_nothing_outside_the_boxes_passes_the_three_tests(share: float, alpha: float) -> None:
     """The cover is a cover: pairs just outside fail one of the tests, in ball arithmetic."""
     counted = Counted(70, 150, 26, 150)
-    bounds, guard = region(counted, share, alpha), 0.01 * alpha
+    bounds, guard = confidence_region(counted, share, alpha), 0.01 * alpha
     bar = -float(ndtri(alpha - 2 * guard))
     own, other = math.sqrt((PARTS - share) / PARTS), math.sqrt(share / PARTS)
     for i in range(0, len(bounds.lower) - 1, 16):
@@ -159,9 +159,12 @@ def test_where_one_side_is_known_far_better_the_other_has_nearly_all_of_alpha(
         float(at_least(hits, 77_000, 0.01 * alpha)) / float(at_most(other, 77_000, 0.98 * alpha))
     )
     shares = (PARTS - 1 / 64, PARTS)
-    assert max(region(counted, share, alpha).epsilon_at(0.0) for share in shares) > box - 1e-6
+    assert (
+        max(confidence_region(counted, share, alpha).epsilon_at(0.0) for share in shares)
+        > box - 1e-6
+    )
     if hits > 600:
-        assert region(counted, 63, alpha).epsilon_at(0.0) < box - 0.15
+        assert confidence_region(counted, 63, alpha).epsilon_at(0.0) < box - 0.15
 
 
 def test_the_joint_bound_is_near_the_normal_one_and_beats_the_box() -> None:
@@ -169,7 +172,7 @@ def test_the_joint_bound_is_near_the_normal_one_and_beats_the_box() -> None:
     p, q = 0.5, 0.5 / math.e
     counted = Counted(round(draws * p), draws, round(draws * q), draws)
     spread = math.sqrt((1 - p) / p), math.sqrt((1 - q) / q)
-    joint = region(counted, share_of(*spread), alpha).epsilon_at(0.0)
+    joint = confidence_region(counted, share_of(*spread), alpha).epsilon_at(0.0)
     ideal = 1 + float(ndtri(alpha)) * math.hypot(*spread) / math.sqrt(draws)
     box = math.log(
         float(at_least(counted.hits, draws, alpha / 2))
@@ -180,10 +183,10 @@ def test_the_joint_bound_is_near_the_normal_one_and_beats_the_box() -> None:
 
 
 def test_no_hits_on_one_side_is_informative() -> None:
-    bounds = region(Counted(1000, 10_000, 0, 10_000), PARTS - 1, 1e-6)
+    bounds = confidence_region(Counted(1000, 10_000, 0, 10_000), PARTS - 1, 1e-6)
     assert bounds.epsilon_at(0.0) > 3.9
     assert bounds.excess(3.0, 0.0) > 0.05
-    nothing = region(Counted(0, 10_000, 0, 10_000), 32, 1e-6)
+    nothing = confidence_region(Counted(0, 10_000, 0, 10_000), 32, 1e-6)
     assert nothing.epsilon_at(0.0) == -math.inf
     assert nothing.mu() == nothing.rho() == 0.0
 
@@ -192,13 +195,15 @@ def test_bounds_are_never_nan() -> None:
     for draws, other in ((1, 1), (3, 1000), (10**6, 5)):
         for hits, other_hits in product((0, 1, draws), (0, 1, other)):
             for share, alpha in product((1 / 64, 32, 63.98, 64), (0.4, 1e-9)):
-                bounds = region(Counted(hits, draws, min(other_hits, other), other), share, alpha)
+                bounds = confidence_region(
+                    Counted(hits, draws, min(other_hits, other), other), share, alpha
+                )
                 values = [bounds.epsilon_at(0.1), bounds.excess(700, 0), bounds.excess(1e4, 0.5)]
                 assert not any(math.isnan(v) for v in [*values, bounds.mu(), bounds.rho()])
 
 
-def _point(p: float, q: float) -> Region:
-    return Region(np.array([p]), np.array([q]))
+def _point(p: float, q: float) -> ConfidenceRegion:
+    return ConfidenceRegion(np.array([p]), np.array([q]))
 
 
 @pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])

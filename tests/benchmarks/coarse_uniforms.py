@@ -1,6 +1,6 @@
 """Certified bounds on noise made by inversion of 32 random bits, and by an exact sampler.
 
-Run by hand: python -m tests.benchmarks.inversion [--seeds 100]
+Run by hand: python -m tests.benchmarks.coarse_uniforms [--seeds 100]
 
 Functions that add noise to the number of records, of which the auditor knows nothing; claimed
 1-DP, 100,000 draws a side. Certified bounds are medians over the seeds; seconds are the longest
@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=100)
     seeds = parser.parse_args().seeds
-    header("Inversion", f"python -m tests.benchmarks.inversion --seeds {seeds}")
+    header("Inversion", f"python -m tests.benchmarks.coarse_uniforms --seeds {seeds}")
     print(f"\n{__doc__}")
     columns = ["what", "target", "median", "least", "flagged", "longest s", ""]
     table(columns, (line(name, seeds) for name in SUBJECTS))

@@ -157,7 +157,7 @@ def _moves(
 
 @states(_MOVING)
 @shows("MovingSum", Norm.SQUARED_L2, value=stated_for_unit)
-def obligation_moving_sum(
+def obligation_transcript_sum(
     claimed: Callable[[int, Adjacency], int] = reach,
 ) -> int:
     """Check that for every point and radius the largest move of ``sum_about`` over neighbors of at

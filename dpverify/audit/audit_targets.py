@@ -9,20 +9,20 @@ from dataclasses import dataclass
 
 from dpverify.audit.configuration import Configuration
 from dpverify.audit.faults import Fault, Subject, generic_faults
-from dpverify.audit.friendly_core import KeptPart
+from dpverify.audit.first_stage import FirstStage
+from dpverify.audit.friendly_core import FriendlyCore
 from dpverify.audit.neighbors.pairs import NeighboringPair
-from dpverify.audit.opening import Opening
 from dpverify.plans.plan import is_filtered, stages_of
 
 WHOLE = ""
-BEHIND_THE_FILTER = ":kept"
+FRIENDLY_CORE = ":friendly-core"
 """Suffix of the names of audits of what runs behind a filter, on friendly neighbors."""
-OPENING = ":opening"
+FIRST_STAGE = ":first-stage"
 """Suffix of the names of audits of the first stage by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attacked:
+class AuditTarget:
     """Target of one audit: a mechanism, its pairs, and its planted faults.
 
     own, elsewhere, only: faults and stages as in ``Configuration``. quick_trials: likewise, for
@@ -44,23 +44,27 @@ class Attacked:
         return [*generic, *self.own]
 
 
-def attacked_in(configuration: Configuration) -> dict[str, Attacked]:
+def audit_targets(configuration: Configuration) -> dict[str, AuditTarget]:
     """Return the targets of a configuration, by the suffix of their audits' names."""
     whole, elsewhere = configuration.mechanism, configuration.elsewhere
-    if configuration.opening:
+    if configuration.first_stage:
         elsewhere |= {stage.name for stage in stages_of(whole.fixed_plan[:1])}
     parts = {
-        WHOLE: Attacked(
+        WHOLE: AuditTarget(
             mechanism=whole,
             pairs=configuration.pairs,
             own=configuration.faults,
             elsewhere=elsewhere,
-            only=configuration.attacked,
+            only=configuration.target_stages,
             quick_trials=configuration.quick_trials,
         )
     }
     if is_filtered(whole.fixed_plan):
-        parts[BEHIND_THE_FILTER] = Attacked(mechanism=KeptPart(whole), pairs=configuration.friendly)
-    if configuration.opening:
-        parts[OPENING] = Attacked(mechanism=Opening(whole), pairs=configuration.opening)
+        parts[FRIENDLY_CORE] = AuditTarget(
+            mechanism=FriendlyCore(whole), pairs=configuration.friendly
+        )
+    if configuration.first_stage:
+        parts[FIRST_STAGE] = AuditTarget(
+            mechanism=FirstStage(whole), pairs=configuration.first_stage
+        )
     return parts

@@ -16,7 +16,7 @@ from dpverify.privacy import Adjacency, Domain, PrivacyClaim
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class FirstStage:
     """First stage of a mechanism's plan, under the claim of that stage alone.
 
     A composition's bound is met by no pair where different pairs move different stages most.

@@ -91,7 +91,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Region:
+class ConfidenceRegion:
     """Confidence region for (P(S), Q(S)), wrong with a stated probability: in a box
     {p >= lower[i], q <= upper[i]}.
     """
@@ -137,7 +137,7 @@ class Region:
 
 
 @lru_cache(maxsize=256)
-def region(counted: Counted, share: float, alpha: float) -> Region:
+def confidence_region(counted: Counted, share: float, alpha: float) -> ConfidenceRegion:
     """Return the confidence region of level 1 - alpha. share: parts of PARTS, fixed before the
     counts.
 
@@ -151,12 +151,12 @@ def region(counted: Counted, share: float, alpha: float) -> Region:
     least = at_least(counted.hits, counted.draws, guard)
     if not own_weight:
         ceiling = at_most(counted.other_hits, counted.other_draws, alpha - 2 * guard)
-        return Region(np.array([float(least)]), np.array([float(ceiling)]))
+        return ConfidenceRegion(np.array([float(least)]), np.array([float(ceiling)]))
     scores = _scores(float(own_weight), float(other_weight), float(bar), float(far))
     ceilings = _ceilings(counted.other_hits, counted.other_draws, scores)
     needed = np.clip((bar - other_weight * scores[:-1]) / own_weight, -_DEEPEST, far)
     floors = _floors(counted.hits, counted.draws, needed)
-    return Region(np.concatenate([[least], np.maximum(floors, least)]), ceilings)
+    return ConfidenceRegion(np.concatenate([[least], np.maximum(floors, least)]), ceilings)
 
 
 def _scores(own_weight: float, other_weight: float, bar: float, far: float) -> Floats:

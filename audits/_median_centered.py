@@ -25,7 +25,7 @@ Change = Callable[[Stage], Stage]
 _SEARCHES = ("side", "spread")
 
 
-def attacked(
+def targeting(
     name: str,
     mechanism: Mechanism[Any],
     pairs: Sequence[NeighboringPair],

@@ -1,7 +1,8 @@
 """Queries of records after a public linear map: each record becomes another, on a grid of its own.
 
 The map is computed in integers from one record and public numbers, so neighboring datasets have
-neighboring images, in the same places. What the map is, on rationals, is in spec/theory/mapped.py.
+neighboring images, in the same places. spec/theory/record_maps.py says what the map is, on
+rationals.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class OfImages(VectorQuery):
             value=inner.value,
             adjacency=adjacency,
             domain=domain,
-            obligation="theory/mapped.py:obligation_of_images",
+            obligation="theory/record_maps.py:obligation_of_images",
             source=Source("OURS", "a query of records after a public map"),
             premises=(shown,),
         )

@@ -22,10 +22,10 @@ from dpverify.privacy import (
 )
 from dpverify.privacy.balls import Enclosure, working_precision
 from dpverify.privacy.guarantees.parts import Parts
-from dpverify.privacy.numerics import inversion
+from dpverify.privacy.numerics import fourier
 from dpverify.privacy.numerics.laws import Composition, closed, composition
 from dpverify.privacy.numerics.tilting import Choice, Rough, Setting, chosen
-from spec.theory import inversion as spec
+from spec.theory import fourier as spec
 from spec.theory.laws import real
 
 from .test_composed_profiles import holds, laplace, response, together, width
@@ -39,9 +39,9 @@ def _fifty_digits() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_tables() -> Iterator[None]:
-    inversion._table.cache_clear()
+    fourier._table.cache_clear()
     yield
-    inversion._table.cache_clear()
+    fourier._table.cache_clear()
 
 
 Case = tuple[Parts, dict[Fraction, Any], Fraction]
@@ -61,7 +61,7 @@ def drawn(rng: random.Random, *, mu: Fraction | None = None) -> Case:
 
 def inverted(parts: Parts, epsilon: Fraction) -> Enclosure:
     """Bound delta by the transform, even where another way would do."""
-    enclosure = inversion.inverted(composition(parts), epsilon)
+    enclosure = fourier.inverted(composition(parts), epsilon)
     assert enclosure is not None
     return enclosure
 
@@ -124,7 +124,7 @@ def enclosed(parts: Parts, epsilon: Fraction, bad: Change) -> Enclosure:
     laws = composition(parts)
     choice = bad(chosen(Rough(laws), epsilon, 0.01))
     with working_precision(256):
-        return inversion._enclosed(laws, epsilon, choice)
+        return fourier._enclosed(laws, epsilon, choice)
 
 
 @pytest.mark.parametrize("name", _BAD)
@@ -141,29 +141,29 @@ def _no_aliases(laws: Composition, x: arb, choice: Any) -> arb:
     return arb(0)
 
 
-def _one_eighth(*args: Any, true: Any = inversion._aliases) -> Any:
+def _one_eighth(*args: Any, true: Any = fourier._aliases) -> Any:
     return true(*args) / 8
 
 
-def _later_rest(laws: Any, setting: Any, true: Any = inversion._rest) -> Any:
+def _later_rest(laws: Any, setting: Any, true: Any = fourier._rest) -> Any:
     return true(replace(laws, square=4 * laws.square), setting)
 
 
-def _one_factor_less(laws: Any, setting: Any, precision: int, true: Any = inversion._table) -> Any:
+def _one_factor_less(laws: Any, setting: Any, precision: int, true: Any = fourier._table) -> Any:
     return true(replace(laws, parts=laws.parts[:-1]), setting, precision)
 
 
-def _half_density(*args: Any, true: Any = inversion._sums) -> Any:
+def _half_density(*args: Any, true: Any = fourier._sums) -> Any:
     profile, density = true(*args)
     return profile, density / 8
 
 
-def _no_density(*args: Any, true: Any = inversion._sums) -> Any:
+def _no_density(*args: Any, true: Any = fourier._sums) -> Any:
     profile, _ = true(*args)
     return profile, arb(0)
 
 
-def _first_half(*args: Any, true: Any = inversion._table) -> Any:
+def _first_half(*args: Any, true: Any = fourier._table) -> Any:
     flat, weighted = true(*args)
     weighted = acb_mat(weighted)
     weighted[0, 0] *= 2
@@ -190,7 +190,7 @@ def _skipped_early(factors: Any, setting: Any) -> Any:
 def test_a_forgotten_bound_is_caught(
     bad: str, name: str, twin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inversion, name, twin)
+    monkeypatch.setattr(fourier, name, twin)
     outside = 0
     for (parts, _, _), epsilon, truth in cases():
         outside += not holds(enclosed(parts, epsilon, _BAD[bad]), truth)
@@ -245,11 +245,11 @@ def test_what_is_skipped_is_negligible() -> None:
     setting = Setting(Fraction(3, 2), _period(Fraction(1, 4)), 400, Fraction(0))
     with working_precision(128):
         factors = [closed(part, n, arb(3) / 2)[0] for part, n in parts]
-        negligible = inversion._negligible(factors, setting)
+        negligible = fourier._negligible(factors, setting)
         for k in range(0, 401, 7):
             product = acb(1)
             for factor in factors:
-                product *= factor.at(inversion._step(setting) * k)
+                product *= factor.at(fourier._step(setting) * k)
             assert product.abs_upper() < arb(2) ** -64 or not negligible[k]
             skipped += int(negligible[k])
     assert skipped > 5
@@ -263,11 +263,13 @@ def test_what_no_proof_covers_is_refused() -> None:
     choice = chosen(Rough(laws), Fraction(1), 0.01)
     wrong = replace(choice, below=choice.above)
     with working_precision(128), pytest.raises(ArithmeticError, match="wrong sides"):
-        inversion._enclosed(laws, Fraction(1), wrong)
+        fourier._enclosed(laws, Fraction(1), wrong)
     with working_precision(128):
         factors = [closed(PureDP(Fraction(1, 8)), 32, arb(1))[0]] * 8
         step = Fraction(314159265358979323846, 10**20) * 8 * 2**140
-        negligible = inversion._negligible(factors, Setting(Fraction(1), _period(step), 3, Fraction(0)))
+        negligible = fourier._negligible(
+            factors, Setting(Fraction(1), _period(step), 3, Fraction(0))
+        )
     assert not negligible.any()
 
 
