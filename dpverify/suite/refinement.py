@@ -237,15 +237,15 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
     stages, checked = stages_of(mechanism.fixed_plan), 0
     stated, within = spec.sensitivities(mechanism.parameters), lists_of(mechanism.fixed_plan)
     shuffled = {name for name, part in within.items() if part.is_latent}
-    behind = filtered_of(mechanism.fixed_plan) if is_filtered(mechanism.fixed_plan) else None
-    friendly = [] if behind is None else [stage.name for stage in stages_of(behind.inner)]
+    filtered = filtered_of(mechanism.fixed_plan) if is_filtered(mechanism.fixed_plan) else None
+    friendly = [] if filtered is None else [stage.name for stage in stages_of(filtered.inner)]
     for stage in stages:
         about: Any = mechanism.adjacency
         listed = within.get(stage.name)
         if listed is not None and listed.on is not None:
             about = listed.on.within
-        if behind is not None and stage.name in friendly:
-            about = behind.filter.friendly
+        if filtered is not None and stage.name in friendly:
+            about = filtered.filter.friendly
         lemma = stage.query.sensitivity(about, mechanism.domain).conclusion
         if stated[stage.name] != lemma.value:
             raise RefinementFailed(
@@ -256,9 +256,9 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
         law = mechanism.law(data)
         specified = spec.law(mechanism.parameters, exact_records(data, mechanism.domain))
         reached = specified.stage_laws()
-        if behind is not None:  # without records nothing is asked after their number
+        if filtered is not None:  # without records nothing is asked after their number
             stages_here = stages if len(data) else stages[: len(reached)]
-            checked += _compare_filters(behind, law, specified)
+            checked += _compare_filters(filtered, law, specified)
         else:
             stages_here = stages
         for i, ((name, expected), stage) in enumerate(zip(reached, stages_here, strict=True)):
@@ -276,13 +276,13 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
 _SAID_OF_FILTERS = ("strangers_share", "most_rows", "sigma", "threshold", "missed", "budget")
 
 
-def _compare_filters(behind: Filtered, law: Law, specified: Any) -> int:
+def _compare_filters(filtered: Filtered, law: Law, specified: Any) -> int:
     """Compare the kind of filter, the numbers of friends that it is given, and its parameters."""
-    told = law.degrees_for(behind.filter)
+    told = law.degrees_for(filtered.filter)
     own = [
-        getattr(behind.filter, name) for name in _SAID_OF_FILTERS if hasattr(behind.filter, name)
+        getattr(filtered.filter, name) for name in _SAID_OF_FILTERS if hasattr(filtered.filter, name)
     ]
-    shipped = (type(behind.filter).__name__, told, *own)
+    shipped = (type(filtered.filter).__name__, told, *own)
     if shipped != specified.filter:
         raise RefinementFailed(f"{shipped} in the code, {specified.filter} in the spec")
     return len(shipped)
