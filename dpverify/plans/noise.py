@@ -154,7 +154,7 @@ class DiscreteLaplace(Noise):
         return discrete_laplace(bits, self.scale, size)
 
     def atoms(self, formal: Formal) -> Atoms:
-        """Return (1 - w) / (1 + w) w^|z| up to where 1/4000 of the mass is left; w stands for
+        """Return (1 - w) / (1 + w) w^|z| up to where 1/1000 of the mass is left; w stands for
         e^-1/scale.
         """
         w = formal(1 / self.scale)
