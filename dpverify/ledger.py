@@ -77,11 +77,17 @@ def read(path: Path) -> dict[str, Entry]:
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a ledger: {error}") from None
+        raise ValueError(f"{path} is not a ledger: {error}. {_RESTORE}") from None
     for key, entry in entries.items():
         if not isinstance(entry, dict):
-            raise ValueError(f"{path} is not a ledger: {key} is not a table")
+            raise ValueError(f"{path} is not a ledger: {key} is not a table. {_RESTORE}")
     return entries
+
+
+_RESTORE = (
+    "Take the file from version control, or delete it and let `dpverify claims --update` write it "
+    "again, which accepts every claim of the code as it is."
+)
 
 
 def write(path: Path, entries: Mapping[str, Entry]) -> None:

@@ -131,7 +131,9 @@ def audit(
     alpha = real(alpha, "alpha", "1e-6")
     _check_budget(trials, alpha, guarantee, is_ours(subject))
     if whole(curve, "curve") < 0 or (curve and sequential):
-        raise ValueError(f"curve = {curve}; a number of events, and only without sequential=True.")
+        raise ValueError(
+            f"curve = {curve}; give a number of events, at least 0, and no sequential=True with it."
+        )
     limit, chosen = _limit(seconds, sequential, go_on), _seed(seed)
     in_all, alpha = alpha, alpha * (1 - OF_BITS) if step else alpha
     remarks = _remarks(subject, guarantee, alpha)
@@ -256,6 +258,10 @@ def _check_subject(subject: Any, faults: Any) -> None:
         )
     if callable(faults) or isinstance(faults, Fault):
         raise TypeError("faults is a single fault; write faults=[fault].")
+    if faults is not None and not isinstance(faults, Iterable):
+        raise TypeError(
+            f"faults = {faults!r:.80}; give a list of broken functions, or leave it out."
+        )
 
 
 def _listed(pairs: Any) -> list[NeighboringPair]:
@@ -278,7 +284,7 @@ def _limit(seconds: float | None, sequential: bool, go_on: bool) -> float:
     """Return the time limit of a sequential audit in seconds, infinite if none is set."""
     limit = math.inf if seconds is None else real(seconds, "seconds", "60.0")
     if not limit > 0 or (seconds is not None and not sequential):
-        raise ValueError(f"seconds = {seconds}; a positive time, and only with sequential=True.")
+        raise ValueError(f"seconds = {seconds}; give a time above 0, and sequential=True with it.")
     if go_on and not sequential:
         raise ValueError(
             "go_on=True is for sequential=True; with a fixed number of draws all are used."

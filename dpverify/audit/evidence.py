@@ -73,6 +73,8 @@ def witness_of(
     loaded from plain data), for a longer command, and for a sequential audit that needed more
     bets than there is room for.
     """
+    if not isinstance(result, AuditResult):
+        raise TypeError(f"result = {result!r:.80}; give what audit(...) returned.")
     if result.verdict is not Verdict.VIOLATED:
         raise ValueError(
             f"The verdict is {result.verdict}; only a VIOLATED claim has a witness. Keep "

@@ -69,6 +69,11 @@ def generic_faults(
     elsewhere: stages whose missing shares of noise are planted apart (``FirstStage``). only: the
     stages looked at, if not all.
     """
+    if not hasattr(mechanism, "fixed_plan"):
+        raise TypeError(
+            f"{mechanism!r:.80} is no mechanism; faults of a function are planted by "
+            "scaled_faults(function)."
+        )
     plan = mechanism.fixed_plan
     stages = stages_of(plan, filtered=False)
     factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS

@@ -34,8 +34,8 @@ def step_of(subject: Any, rounded: float | None) -> float:
     step = real(rounded, "rounded", "1e-9")
     if not 0 < step < math.inf or is_ours(subject) or isinstance(subject, Exhibit):
         raise ValueError(
-            f"rounded = {rounded}; a positive step, far below the noise, and only for functions "
-            "of your own."
+            f"rounded = {rounded}; give a step above 0 and far below the noise, and only for a "
+            "function of your own: mechanisms of dpverify release integers."
         )
     return step
 

@@ -5,7 +5,7 @@ little noise.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -39,6 +39,8 @@ def scaled_faults(
     """
     if not callable(function):
         raise TypeError(f"{function!r} is no function; give one that takes {by}= besides the data.")
+    if not isinstance(factors, Iterable) or not all(isinstance(one, Real) for one in factors):
+        raise TypeError(f"factors = {factors!r:.80}; give a list of numbers, factors=[0.5].")
     if not factors:
         raise ValueError(
             "factors is empty; give at least one below 1, or leave it out for 0.7 and 0.5."

@@ -164,7 +164,10 @@ def target_of(
     if isinstance(subject, Exhibit):
         return lambda data: SeededDraws(subject.function, data)
     if not callable(subject):
-        raise TypeError(f"{subject!r} is neither a mechanism nor a function of a dataset.")
+        raise TypeError(
+            f"{subject!r:.80} is neither a mechanism nor a function of a dataset; give a mechanism "
+            "or a function that takes a list of records."
+        )
     is_fresh = isinstance(unwrap(subject), Fresh)
     return lambda data: CallableDraws(subject, data, vectorized, is_fresh, step)
 

@@ -227,7 +227,7 @@ def check_lemmas(options: argparse.Namespace) -> int:
     for name, kind in kinds.items():
         print(lemmas.shown(name, kind))
     if kinds:
-        print(f"{len(kinds)} differences from {path}; run `dpverify prove --update`")
+        print(f"{len(kinds)} differences from {path}; run {lemmas.updating(path)}")
         return EXIT_REFUTED
     print(f"{len(build.obligations)} obligations are checked for this build, by {path}")
     return EXIT_HELD

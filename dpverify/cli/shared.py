@@ -196,10 +196,12 @@ def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> N
     The message has the nearest options.
     """
     if unknown:
-        options = parser._option_string_actions  # argparse has no public name for them
+        options = [
+            name for name in parser._option_string_actions if name != "--help"
+        ]  # argparse has no public name for them
         near = difflib.get_close_matches(unknown[0], options, n=1)
         hint = f"did you mean {near[0]}?" if near else f"see `{parser.prog} --help`."
-        parser.error(f"it takes no {unknown[0]}; {hint}")
+        parser.error(f"the command takes no {unknown[0]}; {hint}")
 
 
 def consumers_of(

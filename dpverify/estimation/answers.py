@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from dpverify.plans import Abstained
-from dpverify.plans.parameters import probability
+from dpverify.plans.parameters import holding
 from dpverify.privacy.numbers import Exact, as_written, to_float
 
 NoiseLaw = Literal["gaussian", "laplace"]
@@ -120,7 +120,7 @@ def tail_of(level: Exact, parts: int = 1) -> float:
 
     Raises TypeError or ValueError for a level outside (0, 1).
     """
-    return to_float((1 - probability(as_written(level, "level"), "level")) / parts)
+    return to_float((1 - holding(as_written(level, "level"), "level")) / parts)
 
 
 def deviations(law: NoiseLaw, tail: float) -> float:

@@ -35,7 +35,10 @@ def numbers_of(values: Any, name: str) -> Numbers:
     """
     listed = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(listed, (list, tuple)):
-        raise TypeError(f"{name} = {values!r}; give a sequence of numbers, one for each column.")
+        given = values if isinstance(values, (str, int, float)) else f"a {type(values).__name__}"
+        raise TypeError(f"{name} = {given}; give a sequence of numbers, one for each column.")
+    if any(isinstance(entry, (list, tuple)) for entry in listed):
+        raise TypeError(f"{name} has rows; give a flat list of numbers, one for each column.")
     if not listed:
         raise ValueError(f"{name} is empty; give one number for each column.")
     numbers = tuple(v if type(v) is float else to_float(exact(v, name)) for v in listed)

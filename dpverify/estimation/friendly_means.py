@@ -87,7 +87,16 @@ def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | Non
     ``columns`` among the parameters, which are taken out of them. Returns the eigenvalues of
     the mapped covariance, None where nothing is known of it. Raises TypeError or ValueError.
     """
+    if "n_max" not in parameters:
+        raise TypeError(
+            "n_max is missing; give about how many records there are, a public guess: n_max=1000."
+        )
     if "trace" in parameters:
+        absent = [name for name in ("columns", "largest") if name not in parameters]
+        if absent:
+            raise TypeError(
+                f"{' and '.join(absent)} is missing beside trace; give all three, or covariance."
+            )
         columns = whole(parameters.pop("columns"), "columns")
         values = isotropic_worst(columns, parameters.pop("trace"), parameters.pop("largest"))
         parameters.setdefault("matrix", (1.0,) * columns)
@@ -96,9 +105,13 @@ def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | Non
         origin = parameters.get("origin")
         values = mapped_spectrum(parameters["matrix"], covariance, origin)
     else:
+        absent = [name for name in ("matrix", "radius") if name not in parameters]
+        if absent:
+            raise TypeError(
+                f"{' and '.join(absent)} cannot be chosen without a covariance; give covariance, a "
+                "public guess of how the records vary: the variances of the columns, or a matrix."
+            )
         return None
-    if "n_max" not in parameters:
-        raise TypeError("n_max is missing; give about how many records there are.")
     if "radius" not in parameters:
         n_max = whole(parameters["n_max"], "n_max")
         parameters["radius"] = tail_radius(2 * values, 1 / n_max)

@@ -1,4 +1,5 @@
 """Bounds by moments on the probability that a released histogram names a bin of few records.
+
 Source: spec/theory/pairs.py.
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -60,6 +61,7 @@ def check_family(family: Family, lowest: float, highest: float) -> FamilyReport:
 
     Source: ZZ25, the assumptions of Theorem 3.1.
     """
+    _refuse_types(family, lowest=lowest, highest=highest)
     coordinates = [family.coordinate(p) for p in (lowest, highest)]
     if not coordinates[0] < coordinates[1]:
         lowest, highest = highest, lowest
@@ -95,6 +97,14 @@ def check_family(family: Family, lowest: float, highest: float) -> FamilyReport:
     if degree is None:
         broken["S4"] = f"everywhere: the statistic is no polynomial of degree up to {_MOST_DEGREE}"
     return FamilyReport((min(variances), max(variances)), interior, degree, broken)
+
+
+def _refuse_types(family: object, **ends: object) -> None:
+    if not isinstance(family, Family):
+        raise TypeError(f"family = {family!r:.80}; give a Family, for example Poisson().")
+    for name, end in ends.items():
+        if not isinstance(end, Real):
+            raise TypeError(f"{name} = {end!r:.80} is no number; give an end of the range.")
 
 
 def _refuse_misfits(family: Family, parameters: list[float], thetas: list[float]) -> None:

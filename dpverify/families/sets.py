@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 
 import numpy as np
 
@@ -88,6 +89,9 @@ class Eigenvalues:
     reach: float = 0.0
 
     def __post_init__(self) -> None:
+        for given in (self.lowest, self.highest, self.reach):
+            if not isinstance(given, Real):
+                raise TypeError(f"{given!r:.80} is no number; give Eigenvalues(0.1, 10).")
         known = _usual(self.lowest or 1.0) and (self.highest == math.inf or _usual(self.highest))
         known = known and (self.reach == math.inf or 0 <= self.reach <= _LARGEST)
         if not (known and self.lowest < self.highest):

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpverify.families.sets import Ball, Prior, Survival
-from dpverify.privacy.numbers import Floats
+from dpverify.privacy.numbers import Floats, whole
 
 LEAST_MASS = 0.05
 """Least mass of a survival set under every parameter of a prior; below, truncated estimation is
@@ -85,7 +85,7 @@ class ExponentialFamily(ABC):
     monotone: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.d < 1:
+        if whole(self.d, "d") < 1:
             raise ValueError(f"d = {self.d}; records have one number or more.")
 
     @property

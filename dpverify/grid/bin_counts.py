@@ -168,7 +168,7 @@ def _moves(query: BinCounts, adjacency: Adjacency, domain: Domain) -> Derivation
     bins = " x ".join(str(bins_of(axis)) for axis in query.axes)
     return sensitivity_lemma(
         Quantity.of(
-            f"counts in {bins} bins, {_words(query.strategies)}",
+            f"the counts in {bins} bins, {_words(query.strategies)}",
             "BinCounts",
             axes=tuple(_exact(axis) for axis in query.axes),
             strategies=tuple(one.described for one in query.strategies),

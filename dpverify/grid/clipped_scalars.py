@@ -167,7 +167,7 @@ class ClippedMoments(VectorQuery):
             raise ValueError(f"{domain}, for moments of one column.")
         return sensitivity_lemma(
             Quantity.of(
-                f"sums of {self.linear} clip(z, {self.turn}), {self.square} (min(z^2, "
+                f"the sums of {self.linear} clip(z, {self.turn}), {self.square} (min(z^2, "
                 f"{self.edge}^2) - {self.offset}) and {self.weight}, z about a released center "
                 "in a released unit",
                 "ClippedMoments",

@@ -98,7 +98,7 @@ class SideCounts(VectorQuery):
         """
         what = "thresholds" if self.lows is None else "intervals"
         value = self.width * (4 if adjacency is Adjacency.REPLACE else 1)
-        words = f"the records on either side of {self.width} public {what}"
+        words = f"the numbers of records on either side of {self.width} public {what}"
         text = Quantity.of(words, "SideCounts", width=self.width)
         return _lemma(text, value, adjacency, domain, self.width, "obligation_side_counts")
 

@@ -60,7 +60,9 @@ class FarthestColumns(Query):
         if not isinstance(adjacency, Adjacency):
             raise ValueError(f"votes about a point have no bound under {adjacency}.")
         return sensitivity_lemma(
-            Quantity.of("records by the column in which they are farthest", "FarthestColumns"),
+            Quantity.of(
+                "the numbers of records by the column in which they are farthest", "FarthestColumns"
+            ),
             norm=Norm.SQUARED_L2,
             value=histogram_moves(1, adjacency),
             adjacency=adjacency,

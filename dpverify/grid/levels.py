@@ -75,7 +75,8 @@ class LevelCounts(Query):
         """
         return sensitivity_lemma(
             Quantity.of(
-                f"groups above {len(self.levels)} levels in {self.grouping.columns} columns",
+                f"the numbers of groups above each of {len(self.levels)} levels in "
+                f"{self.grouping.columns} columns",
                 "LevelCounts",
             ),
             norm=Norm.L_INFINITY,

@@ -335,7 +335,10 @@ class LengthSides(ImageQuery):
         """
         self.check_domain(domain)
         return sensitivity_lemma(
-            Quantity.of("the records longer than a threshold, minus those shorter", "LengthSides"),
+            Quantity.of(
+                "the number of records longer than a threshold, minus that of shorter ones",
+                "LengthSides",
+            ),
             norm=Norm.SQUARED_L2,
             value=4 if adjacency is Adjacency.REPLACE else 1,
             adjacency=adjacency,

@@ -109,7 +109,8 @@ class PairRungs(Query):
             raise ValueError(f"the pairs were chosen for {self.adjacency}, not {adjacency}.")
         return sensitivity_lemma(
             Quantity.of(
-                f"pairs by the rung from which on they are friends ({self.nearness.predicate})",
+                "the numbers of pairs by the rung from which on they are friends "
+                f"({self.nearness.predicate})",
                 "PairRungs",
                 predicate=self.nearness.predicate,
                 pairs=str(self.adjacency),

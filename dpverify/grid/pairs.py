@@ -68,7 +68,7 @@ class PairOctaves(Query):
                 "all others; use Adjacency.REPLACE."
             )
         return sensitivity_lemma(
-            Quantity.of("the octaves of differences of pairs", "PairOctaves"),
+            Quantity.of("the numbers of pairs by the octave of their difference", "PairOctaves"),
             norm=Norm.KEYS,
             value=1,
             adjacency=adjacency,

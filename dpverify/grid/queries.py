@@ -108,6 +108,8 @@ class Count(Query):
 
     def __post_init__(self) -> None:
         if self.within is not None:
+            if not isinstance(self.within, tuple) or len(self.within) != 2:
+                raise TypeError(f"within = {self.within!r:.80}; give a pair of bounds, (0.0, 1.0).")
             interval(*self.within, "within")
 
     @property
@@ -167,7 +169,8 @@ class ClampedSum(Query):
     def __post_init__(self) -> None:
         if not self.lower < self.upper:
             raise ValueError(
-                f"bounds {self.lower} and {self.upper} (in cells) leave no room between them."
+                f"bounds {self.lower} and {self.upper} (in cells) leave no room between them; give "
+                "a smaller cell, or bounds that are farther apart."
             )
         if max(abs(self.lower), abs(self.upper), abs(self.center)) > _OUTER_BOX:
             raise ValueError(

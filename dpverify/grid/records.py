@@ -73,8 +73,11 @@ _NOT_REAL = (
     "The data hold {}, not real numbers; give a float64 array, made by a rule that looks at each "
     "record alone."
 )
+_NO_ARRAY = (
+    "The data are a {}, not records: give a float64 array, a list of numbers or a data frame. Of a "
+    "Table, table.select('age').records is such an array; a Session asks about the table itself."
+)
 _KINDS = {
-    "O": "Python objects (dtype object)",
     "c": "complex numbers",
     "U": "strings",
     "S": "bytes",
@@ -112,6 +115,8 @@ def _shaped(array: NDArray[Any], domain: Domain) -> NDArray[Any]:
     """Return an array of shape (n, columns). It is refused for public reasons only."""
     kinds = "biufO" if domain.nonfinite == "refuse" else "biufcO"  # see ``_real``
     if array.dtype.kind not in kinds or (array.dtype == object and not array.ndim):
+        if array.dtype == object:
+            raise TypeError(_NO_ARRAY.format(type(array.item()).__name__))
         raise TypeError(_NOT_REAL.format(_KINDS.get(array.dtype.kind, "other things")))
     if array.ndim == 1 and (domain.columns == 1 or not array.size):  # no records are a dataset too
         array = array.reshape(-1, domain.columns)

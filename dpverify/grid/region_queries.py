@@ -114,7 +114,7 @@ class MovingMoments(Query):
         _require_same(self, self.adjacency, adjacency)
         return sensitivity_lemma(
             Quantity.of(
-                f"second moments of records in a ball, in 2^-40 of {render(self.spread)} of "
+                f"the second moments of records in a ball, in 2^-40 of {render(self.spread)} of "
                 "their bound",
                 "MovingMoments",
                 spread=self.spread,
@@ -180,7 +180,7 @@ class MovingHistogram(Query):
             raise ValueError(f"a histogram about a point has no bound under {adjacency}.")
         return sensitivity_lemma(
             Quantity.of(
-                f"histograms of records in a ball along {self.count} directions",
+                f"the histograms of records in a ball along {self.count} directions",
                 "MovingHistogram",
                 count=self.count,
             ),

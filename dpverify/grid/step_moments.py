@@ -90,7 +90,7 @@ class StepMoments(Steps):
             raise ValueError(f"{domain}, for steps of one column.")
         return sensitivity_lemma(
             Quantity.of(
-                f"sums of {self.linear} clip(s, {self.turn}), {self.square} (s^2 - "
+                f"the sums of {self.linear} clip(s, {self.turn}), {self.square} (s^2 - "
                 f"{self.offset}) and {self.weight}, s one of {self.cells} steps of each record "
                 f"({self.outside})",
                 "StepMoments",

@@ -162,6 +162,10 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
             parameters.setdefault("record_radius", tail_radius(values, rare))
             if not own_radius:
                 parameters["radius"] = center_radius(values)
+        elif "record_radius" not in parameters:
+            raise TypeError(
+                "record_radius cannot be chosen without a covariance; give covariance or both."
+            )
         chosen = parameters.setdefault("filter", "weights")
         if "center_multiplier" not in parameters:
             parameters.update(_shared(budget, adjacency, chosen, parameters))

@@ -72,6 +72,7 @@ from dpverify.plans.parameters import (
     CHOSEN,
     Rational,
     flag,
+    holding,
     positive,
     probability,
     rational,
@@ -131,7 +132,7 @@ class RobustMeanEstimate(VectorMeanEstimate):
         certificate added on either side. None without a certificate, and for a level of 0.998 or
         more. Raises TypeError or ValueError for a level outside (0, 1).
         """
-        rest = probability(level, "level") + 2 * exact(_UNSURE, "unsure")
+        rest = holding(level, "level") + 2 * exact(_UNSURE, "unsure")
         if self.certificate is None or rest >= 1:
             return None
         low, high = self.interval(rest, simultaneous=simultaneous)
@@ -204,7 +205,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             raise ValueError(
                 "deviations: give one positive number a column, whose inverse is a float too."
             )
-        whole_from(0, most=len(self.deviations))(self.directions, "directions")
+        d = len(self.deviations)
+        why = f"; give an integer from 0 to {d}, the number of columns."
+        whole_from(0, why, most=d)(self.directions, "directions")
         if self.bins % 2:
             raise ValueError(f"bins = {self.bins} is odd; give an even number, half for each side.")
         self._check_fractions()
@@ -268,7 +271,11 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         drawn: the share of least error; 1 where a record_radius or directions = 0 is given.
         """
         if "deviations" not in parameters or "n_max" not in parameters:
-            raise TypeError("give deviations, one a column, and n_max, about how many records.")
+            raise TypeError(
+                "RobustMean needs deviations, a public standard deviation of each column's typical "
+                "records, and n_max, about how many records there are: deviations=[1.0, 1.0], "
+                "n_max=1000."
+            )
         d = len(numbers_of(parameters["deviations"], "deviations"))
         as_normal = "record_radius" not in parameters and parameters.get("directions") != 0
         parameters.setdefault("radius", math.sqrt(2 * chdtri(d, 0.02)) if d else 1.0)

@@ -155,6 +155,8 @@ class Chunks:
     ) -> None:
         if isinstance(columns, (str, bytes)):
             raise TypeError(f"columns = {columns!r}; give a list of names, columns=[{columns!r}].")
+        if isinstance(files, (str, bytes, PathLike)):
+            raise TypeError(f"files = {files!r}; give a list of paths, files=[{str(files)!r}].")
         self.source = data if isinstance(data, Source) else _source_of(data, columns, files)
         named = columns is not None and not isinstance(data, Source)
         self.then: Then = (partial(_selected, tuple(columns or ())),) if named else ()

@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import wraps
+from numbers import Real
 from typing import Annotated, Any, Generic, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
@@ -19,7 +21,7 @@ from dpverify.grid.views import Progress
 from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.chunks import Chunks, Data, chunks_in
 from dpverify.plans.law import Law
-from dpverify.plans.parameters import Rational, converted, positive, probability
+from dpverify.plans.parameters import Rational, check_names, converted, positive, probability
 from dpverify.plans.plan import (
     Gate,
     Part,
@@ -45,7 +47,7 @@ from dpverify.privacy import (
 )
 from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.calibration import Unreachable, least_integer
-from dpverify.privacy.numbers import Exact, brief, settle, to_float
+from dpverify.privacy.numbers import Exact, brief, settle, to_float, whole
 from dpverify.randomness import Bits, SystemBits
 
 Estimate = TypeVar("Estimate", covariant=True)
@@ -65,6 +67,18 @@ class Abstained:
 
     def __str__(self) -> str:
         return f"abstained: {self.reason}"
+
+
+def _of_records(expected_error: Callable[..., float]) -> Callable[..., float]:
+    """Make a method that checks its number of records, n, and calls ``expected_error``."""
+
+    @wraps(expected_error)
+    def checked(self: Any, n: int, **assumed: Any) -> float:
+        if whole(n, "n") < 0:
+            raise ValueError(f"n = {n}; give a number of records, at least 0.")
+        return expected_error(self, n, **assumed)
+
+    return checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +103,13 @@ class Mechanism(ABC, Generic[Estimate]):
     nonfinite: Nonfinite = "refuse"
     fixed_plan: Plan = field(init=False, repr=False, compare=False)
     derivation: Derivation[PrivacyClaim] = field(init=False, repr=False, compare=False)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let every mechanism's ``expected_error`` refuse what is no number of records."""
+        super(Mechanism, cls).__init_subclass__(**options)
+        own = cls.__dict__.get("expected_error")
+        if own is not None and not hasattr(own, "__wrapped__"):
+            cls.expected_error = _of_records(own)  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
@@ -176,6 +197,7 @@ class Mechanism(ABC, Generic[Estimate]):
         """
         if not isinstance(budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(budget))
+        check_names(cls, parameters)
         base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
 
         pure = isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta)
@@ -196,9 +218,11 @@ class Mechanism(ABC, Generic[Estimate]):
         except Unreachable:
             own = base.claim.guarantee
             enough, more = ("any", "") if own.implies(budget) else ("no", _still(made))
+            smaller = "a smaller delta or " if "delta" in base.parameters else ""
             raise ValueError(
                 f"There is no least noise for {budget}: {enough} noise multiplier from 2^-8192 to "
-                f"2^8192 meets it. At multiplier 1 the stages have {brief(str(own))}{more}."
+                f"2^8192 meets it. At multiplier 1 the stages have {brief(str(own))}{more}. Give "
+                f"{smaller}another budget."
             ) from None
         return dataclasses.replace(base, noise_multiplier=least, budget=budget)
 
@@ -224,6 +248,8 @@ class Mechanism(ABC, Generic[Estimate]):
         steps (balls chosen for quarter octaves of n). Raises ValueError as ``expected_error``
         does, and where 2^60 records do not suffice.
         """
+        if isinstance(error, bool) or not isinstance(error, Real) or not error > 0:
+            raise ValueError(f"error = {error!r}; give the largest error to accept, above 0.")
 
         def enough(n: int) -> bool:
             return self.expected_error(n, **assumed) <= error
@@ -316,6 +342,11 @@ class Mechanism(ABC, Generic[Estimate]):
 
         ``accept_status`` is needed for a claim that is not proved, and repeats its status.
         """
+        if not isinstance(accept_status, str) or not (progress is None or callable(progress)):
+            raise TypeError(
+                f"accept_status = {accept_status!r}, progress = {progress!r}; give a text and a "
+                "function of (done, total), or leave them out."
+            )
         status = self.claim.status
         accepted, _, where = accept_status.partition(":")
         if status is not Status.PROVED and (accepted != str(status) or not where.strip()):

@@ -9,7 +9,8 @@ do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -100,6 +101,11 @@ def _between_0_and_1(value: Fraction) -> bool:
 
 probability = rational(_between_0_and_1, " is outside (0, 1); give a probability, say '1e-3'.")
 """Probability that is allowed, as a rational."""
+holding = rational(
+    _between_0_and_1,
+    " is outside (0, 1); give the probability with which the interval is to hold, 0.95 for 95%.",
+)
+"""Probability with which an interval holds, as a rational."""
 Share = Annotated[
     Rational, rational(_between_0_and_1, " is outside (0, 1); try '1/4'.", read=as_written)
 ]
@@ -110,6 +116,31 @@ AtLeast = Annotated[int, whole_from(1, "; a mean needs at least 1 record.")]
 """Number of records below which a mean abstains."""
 Cell = Annotated[Rational, lambda value, name: power_of_two(value)]
 """Step of a grid, a power of two."""
+
+
+def check_names(kind: Any, given: Mapping[str, Any]) -> None:
+    """Refuse parameters that a mechanism's class lacks, and name those that it needs and that are
+    not given. Raises TypeError.
+    """
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
+    unknown = [name for name in given if name not in fields]
+    own = [name for name in fields if name not in _OF_ALL]
+    if unknown:
+        raise TypeError(
+            f"{kind.__name__} has no parameter {unknown[0]!r}; its own parameters are "
+            f"{', '.join(own)}."
+        )
+    missing = [
+        name for name in own if fields[name].default is dataclasses.MISSING and name not in given
+    ]
+    if missing:
+        raise TypeError(
+            f"{kind.__name__} needs {' and '.join(missing)}, which cannot be read from the data; "
+            "give public values by name."
+        )
+
+
+_OF_ALL = ("adjacency", "noise_multiplier", "budget")
 
 
 def converted(mechanism: Any) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Stage:
     noise: Noise
 
     def __post_init__(self) -> None:
+        if not isinstance(self.noise, Noise):
+            raise TypeError(f"{self.noise!r:.80} is no noise; write DiscreteLaplace(scale).")
         self.noise.check(self.query)
 
     @property

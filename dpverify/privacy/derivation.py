@@ -154,16 +154,28 @@ class Sensitivity(Made):
     def __str__(self) -> str:
         friends = self.keeps.predicate if isinstance(self.keeps, Friendly) else ""
         what = f"{self.query} (friends by {friends})" if friends else self.query
+        values, most = f"neighbors' values of {what}", render(self.value)
         if self.norm is Norm.SMOOTH:
-            change = f"which changes by a factor of at most {render(self.value)}"
-            shown = f"{what} moves by at most its own scale, {change}"
+            change = f"which changes by a factor of at most {most}"
+            shown = f"{values} differ by at most its own scale, {change}"
         elif self.norm is Norm.COUPLED:
+            steps = f"at most {most} {'step' if self.value == 1 else 'steps'} of {self.keeps}"
+            shown = f"{values} can be drawn together so that {steps} lead from one to the other"
+        elif self.norm is Norm.KEYS:
             shown = (
-                f"{what} moves, in a coupling, by at most {render(self.value)} "
-                f"steps of {self.keeps}"
+                f"one record has at most {most} {'key' if self.value == 1 else 'keys'} in {what}"
+            )
+        elif self.norm is Norm.MOVED:
+            shown = f"{values} differ in the keys of at most {most} of the things that are counted"
+        elif self.norm is Norm.KEEP:
+            shown = f"{values} differ by at most {most}, added up over the records"
+        elif self.norm is Norm.STABLE:
+            shown = (
+                f"each of {most} values in {what} is the same for neighbors, at distances from a "
+                "change that differ by at most 1, or is another, at distance 1 in both"
             )
         else:
-            shown = f"{what} moves by at most {render(self.value)} in {self.norm} distance"
+            shown = f"{values} differ by at most {most} in {self.norm} distance"
         return f"{shown}{_condition(self.hypotheses)}"
 
 
@@ -191,10 +203,8 @@ class EventBound(Made):
         return seen(self.fails)
 
     def __str__(self) -> str:
-        shown = (
-            f"{self.fails.negation} ({self.seen}) has probability at most "
-            f"{render(self.probability)}"
-        )
+        likely = f"an event of probability at most {render(self.probability)}"
+        shown = f"{likely}: {self.fails.negation} ({self.seen})"
         return f"{shown}{_condition(self.hypotheses)}"
 
 

@@ -16,6 +16,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -177,6 +178,8 @@ class SeededBits(Bits):
     """
 
     def __init__(self, *seed: int) -> None:
+        if not all(isinstance(part, Integral) for part in seed):
+            raise TypeError(f"seed = {seed!r}; give one or more integers >= 0.")
         if not seed or any(part < 0 for part in seed):
             raise ValueError(f"seed = {seed}; give one or more integers >= 0.")
         # Hashed, for numpy's seeds are not one to one: (1,) and (1, 0) give the same stream.

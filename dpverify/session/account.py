@@ -19,7 +19,7 @@ from dpverify.privacy import (
     rules,
 )
 from dpverify.privacy.numbers import Exact, exact
-from dpverify.session.accounting import Cost, Unit, accounting_for, share_of
+from dpverify.session.accounting import Cost, Unit, accounting_for, part_text, share_of
 from dpverify.session.journal import (
     AccountError,
     CorruptAccount,
@@ -28,6 +28,7 @@ from dpverify.session.journal import (
     Line,
     OnDisk,
 )
+from dpverify.session.questions import read_question
 
 __all__ = ["Account", "AccountError", "BudgetExceeded", "CorruptAccount", "Spend"]
 
@@ -150,6 +151,8 @@ class Account:
         """Compute the cost of a request with this guarantee. Raises ValueError where it has no
         cost in this unit.
         """
+        if not isinstance(guarantee, Guarantee):
+            raise TypeError(f"guarantee = {guarantee!r:.80}; write what is spent: PureDP('0.1').")
         return self._unit.cost_of(guarantee)
 
     def fraction(self, share: Exact, of_delta: Exact = 0) -> Guarantee:
@@ -169,7 +172,7 @@ class Account:
         Raises BudgetExceeded if less is left, and AccountError if the line cannot be written;
         then nothing may be read from the data.
         """
-        cost = self._unit.cost_of(guarantee)
+        cost = self.cost_of(guarantee)
         if not isinstance(what, str):
             raise TypeError(f"what = a {type(what).__name__}; give the request as a text.")
 
@@ -214,8 +217,8 @@ class Account:
         def decide(lines: list[Line]) -> Line:
             if _spends(lines):
                 raise BudgetExceeded(
-                    f"{what!r} takes the whole budget as the first and only request, and there are "
-                    "requests before it. Take a share of the budget."
+                    f"'{_short(what)}' takes the whole budget as the first and only request, and "
+                    "there are requests before it. Take a share of the budget."
                 )
             return {
                 "spend": 1,
@@ -294,13 +297,29 @@ class Account:
             "An account is not copied or pickled; open it again by Account.resume(path)."
         )
 
+    @property
+    def share_left(self) -> Fraction:
+        """Share of the whole budget that is left, as ``share=`` names it."""
+        return self.limit.less(self.used).amount / self.limit.amount
+
     def _refuse_more_than(self, left: Cost, cost: Cost, what: str) -> None:
-        if not cost.within(left):
-            raise BudgetExceeded(
-                f"{what!r} costs {self._unit.show(cost)}, and left are {self._unit.show(left)} of "
-                f"{self._unit.show(self.limit)}. Ask for a smaller share; what was spent is not "
-                "given back."
-            )
+        if cost.within(left):
+            return
+        whole, asked, rest = self.limit.amount, cost.amount, left.amount
+        of, remedy = "the budget", "Ask for share={!r} or less"
+        if asked <= rest:
+            whole, asked, rest = self.limit.delta, cost.delta, left.delta
+            of = "the part of delta that is kept for mechanisms with a delta of their own"
+            remedy = "Ask such a question with share={!r} or less, or others"
+        wants = part_text(asked / whole, up=True) if whole else "more than nothing"
+        part = part_text(rest / whole if whole else Fraction(0))
+        more = (
+            remedy.format(part) if rest * 10**9 >= whole > 0 else "Nothing more can be asked for it"
+        )
+        raise BudgetExceeded(
+            f"'{_short(what)}' asks for {wants} of {of}, and {part} is left, of {self.budget} in "
+            f"all. {more}; what was spent is not given back."
+        )
 
     def _refuse_another(self, shown: Derivation[PrivacyClaim], guarantee: Guarantee) -> None:
         claim = shown.conclusion
@@ -316,6 +335,14 @@ class Account:
                 )
         if not claim.guarantee.implies(guarantee):
             raise ValueError(f"The claim {claim} does not imply {guarantee}, which is to be spent.")
+
+
+def _short(what: str) -> str:
+    """Write a request for people: a session's question in words, any other text as it is."""
+    try:
+        return str(read_question(what)[0])
+    except (ValueError, KeyError, TypeError):
+        return "plan" if what.startswith('{"plan"') else what
 
 
 def _spends(lines: list[Line]) -> tuple[Spend, ...]:

@@ -7,6 +7,7 @@ would exceed one is refused.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Literal, NamedTuple
@@ -104,6 +105,11 @@ class Gaussian(Accounting):
                 f"additive_delta = {render(delta)} is outside [0, {render(budget.delta_floor)}], "
                 f"where {budget} has its delta; a tenth of that is usual."
             )
+        if not budget.delta_floor:
+            raise ValueError(
+                f"budget = {budget} does not say how answers use it up; give an ApproxDP, PureDP, "
+                "GaussianDP or ZeroConcentratedDP budget."
+            )
         part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta), budget).gaussian
         return Cost(part.mu_squared, delta)
 
@@ -179,6 +185,21 @@ def accounting_for(budget: Guarantee, named: Unit | None) -> Accounting:
     if unit not in _ALL:
         raise ValueError(f"accounting = {named!r}; write 'gaussian' or 'epsilon', or leave it out.")
     return _ALL[unit]
+
+
+_TINY = Fraction(1, 10**9)
+
+
+def part_text(share: Fraction, *, up: bool = False) -> str:
+    """Write a share for people: exactly where that is short, else three digits, rounded down so
+    that what is left suffices for it, or rounded up.
+    """
+    if share < _TINY:
+        return "less than 1e-9" if share else "nothing"
+    if share.denominator <= 1000:
+        return str(share)
+    unit = Fraction(10) ** (math.floor(math.log10(share)) - 2)
+    return f"{float((math.ceil(share / unit) if up else share // unit) * unit):.12g}"
 
 
 def share_of(limit: Cost, share: Exact, of_delta: Exact) -> Cost:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -319,6 +319,30 @@ class Asking(ABC, Generic[Reply]):
         of the table."""
         given = {"mechanism": mechanism, "parameters": parameters}
         return self._ask(question_of("release", columns, where, by, given), share, budget)
+
+
+class Asked(Asking[Question]):
+    """The questions as data: each method returns its question, and nothing is answered."""
+
+    __slots__ = ()
+
+    def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Question:
+        return question
+
+
+def named_question(
+    kind: str, columns: str | Sequence[str], where: Where, by: str | None, given: dict[str, Any]
+) -> Question:
+    """Make the question of the method that is named ``kind``. Raises TypeError or ValueError as
+    the method does.
+    """
+    method = getattr(Asked(), kind, None) if isinstance(kind, str) and kind[:1] != "_" else None
+    if method is None:
+        return question_of(kind, columns, where, by, given)  # refused as no question
+    if kind == "count":
+        return cast(Question, method(where=where, by=by, **given))
+    named = [given.pop("mechanism", None)] if kind == "release" else []
+    return cast(Question, method(*named, columns, where=where, by=by, **given))
 
 
 def question_of(

@@ -29,7 +29,10 @@ def share_of(share: Exact | None) -> Fraction | None:
         return None
     part = as_written(share, "share")
     if not 0 < part <= 1:
-        raise ValueError(f"share = {share} is outside (0, 1]; write '1/3'.")
+        raise ValueError(
+            f"share = {share} is outside (0, 1]: a share is a part of the whole budget. Write "
+            "share='1/3' for a third of it, or '0.05' for 5%."
+        )
     return part
 
 

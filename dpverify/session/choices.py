@@ -127,7 +127,9 @@ def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **give
     own = {name: value for name, value in given.items() if name not in ("target", "ridge", "k")}
     k = given.get("k", 1)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(low):
-        raise ValueError(f"k = {k!r}; give a number of components from 1 to {len(low)}.")
+        raise ValueError(
+            f"k = {k!r} components of {_columns(low)}; give a number from 1 to {len(low)}."
+        )
     if exact(given.get("ridge", 0), "ridge") < 0:
         raise ValueError(f"ridge = {given['ridge']} is negative; give 0 or more.")
     noise = noise_of(unit)
@@ -202,7 +204,12 @@ def robust_mean(
             "robust_mean needs deviations=[...], a public standard deviation of each column's "
             "typical records."
         )
-    own: dict[str, Any] = {"n_max": 10**6}
+    if isinstance(given["deviations"], (list, tuple)) and len(given["deviations"]) != len(types):
+        raise ValueError(
+            f"deviations has {len(given['deviations'])} numbers for {_columns(list(types))}; give "
+            "one for each."
+        )
+    own: dict[str, Any] = {"n_max": 10**6} | ({"directions": 1} if len(types) == 1 else {})
     if unit == "gaussian":  # then it is calibrated to mu^2 beside a delta of its own
         if not delta:
             raise ValueError(

@@ -90,6 +90,8 @@ class OnDisk(Journal):
     """Lines of JSON in a file, each with a digest of itself and of all before it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"account = {path!r:.80}; give the path of a file, a text.")
         self.path = Path(path).absolute()  # stays valid when the process changes its folder
         # Contents of the last reading.
         self._content, self._lines, self._chain = b"", list[Line](), ""
@@ -104,6 +106,11 @@ class OnDisk(Journal):
 
     def named(self) -> OnDisk:
         """Sync the folder, so that the file keeps its name: its maker may not have done so yet."""
+        if not self.path.parent.is_dir():
+            raise AccountError(
+                f"{self.path} cannot be opened (there is no such folder). Give the path of a file "
+                "that a session wrote."
+            )
         try:
             _sync_folder(self.path.parent)
         except OSError as error:
@@ -203,7 +210,10 @@ class OnDisk(Journal):
         try:
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK)
         except OSError as error:
-            raise AccountError(f"{self.path} cannot be opened ({error.strerror}).") from None
+            raise AccountError(
+                f"{self.path} cannot be opened ({error.strerror}). Give the path of a file that a "
+                "session wrote; Session(table, budget=..., account=path) begins one."
+            ) from None
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise AccountError(f"{self.path} is no regular file, and cannot keep an account.")
@@ -244,7 +254,8 @@ class OnDisk(Journal):
             except (ValueError, KeyError, TypeError, RecursionError):
                 raise CorruptAccount(
                     f"{self.path}, line {number}: this is not what an account has written, or it "
-                    "was changed since. What was spent is not known; restore the file."
+                    "was changed since. What was spent is not known. Restore the file, or give "
+                    "another path if this is no account."
                 ) from None
             chain = _link(line, chain)
             lines.append(line)
@@ -256,7 +267,8 @@ class OnDisk(Journal):
             )
         if not lines:
             raise CorruptAccount(
-                f"{self.path} is empty: an account has a first line. Restore the file."
+                f"{self.path} is empty: an account has a first line. Restore the file, or give "
+                "another path if this was no account."
             )
         if not known:
             raise CorruptAccount(

@@ -11,9 +11,9 @@ from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim, par
 from dpverify.privacy.numbers import Exact, whole
 from dpverify.randomness import Bits
 from dpverify.session.account import Account, Spend
-from dpverify.session.accounting import Unit
-from dpverify.session.answers import Answer, short
-from dpverify.session.asking import Asking, Where, levels_of, question_of
+from dpverify.session.accounting import Unit, part_text
+from dpverify.session.answers import Answer
+from dpverify.session.asking import Asking, Where, named_question
 from dpverify.session.calibrating import share_of
 from dpverify.session.plan import Plan
 from dpverify.session.preparing import Prepared, prepare
@@ -128,9 +128,7 @@ class Session(Asking[Answer]):
         The result is in the unit that the mechanism's ``expected_error`` names. Raises ValueError
         where nothing can be said without the data.
         """
-        if kind == "quantiles":
-            kind, given = "quantile", given | {"at": levels_of(given.pop("levels", None))}
-        question = question_of(kind, columns, where, by, given)
+        question = named_question(kind, columns, where, by, given)
         prepared = self._prepared(question, share, budget)
         if n is None and kind in ("count", "sum", "histogram", "top"):
             n = 0  # whatever it is, the noise is the same
@@ -205,8 +203,7 @@ class Session(Asking[Answer]):
         return (
             f"<Session about {self.table.name!r}: {self.account.budget} under "
             f"{self.account.adjacency}, "
-            f"{len(self.log)} questions, left "
-            f"{'nothing' if self.left is None else short(self.left)}>"
+            f"{len(self.log)} questions, {part_text(self.account.share_left)} of the budget left>"
         )
 
     def __reduce__(self) -> NoReturn:

@@ -129,7 +129,8 @@ def _quietly(read: Callable[[], Any], name: str) -> Floats:
         said = "Complex data not supported."
     elif not said.startswith(_SHOW_NOTHING):
         said = (
-            "argument must be a string that spells a real number, or a number; a record has others."
+            "argument must be a string or a number: records are rows of real numbers, and these "
+            "are not. Give a numeric array or data frame, with a row for each record."
         )
     raise kind(said if name in said.split() else f"{name}: {said}")
 

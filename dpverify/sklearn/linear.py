@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_consistent_length
 
 from dpverify.estimation.linear_fits import RegressionEstimate
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
@@ -60,7 +59,11 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             raise ValueError("LinearRegression requires y to be passed, but the target y is None.")
         features = self._read(X, ensure_min_samples=0)  # the number of records is private
         targets = targets_of(y)
-        check_consistent_length(features, targets)
+        if len(features) != len(targets):  # scikit-learn's refusal shows how many there are
+            raise ValueError(
+                "Found input variables with inconsistent numbers of samples: X and y are about the "
+                "same records; give one row of X and one of y for each."
+            )
         both = np.column_stack([features, targets])
         k = features.shape[1]
         low, high = bounds_of(self.feature_bounds, k, "feature_bounds")

@@ -111,7 +111,7 @@ class Build:
         """Describe the state of an obligation to a reader of its lemma."""
         if is_borrowed(self.root, obligation.partition(":")[0]):
             checked = shipped(obligation)
-            return _NOT_CHECKED if checked is None else _shown_checked(checked)
+            return _NOT_OURS if checked is None else _shown_checked(checked)
         known = recorded.get(obligation)
         if (
             known is None
@@ -123,6 +123,10 @@ class Build:
 
 
 _NOT_CHECKED = "not checked for this build: run dpverify prove --update"
+_NOT_OURS = (
+    "a lemma of dpverify, whose lemmas.toml is of another build: dpverify prove runs it beside "
+    "the obligations of this suite"
+)
 
 
 def _shown_checked(known: Checked) -> str:
@@ -171,7 +175,7 @@ def read(path: Path) -> dict[str, Checked]:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{path} cannot be read: {error}; delete it and run `dpverify prove --update`."
+            f"{path} cannot be read: {error}; delete it and run {updating(path)}."
         ) from None
     checked = dict[str, Checked]()
     for name, entry in entries.items():
@@ -181,9 +185,17 @@ def read(path: Path) -> dict[str, Checked]:
             case _:
                 raise ValueError(
                     f"{path}: {name} = {entry!r}, and an entry is a digest and a number of cases; "
-                    "delete it and run `dpverify prove --update`."
+                    f"delete it and run {updating(path)}."
                 )
     return checked
+
+
+def updating(path: Path) -> str:
+    """Return the command that writes this file, with the suite where it is not dpverify's own."""
+    own = path.parent == find_root()
+    return (
+        "`dpverify prove --update`" if own else f"`dpverify prove --update --suite {path.parent}`"
+    )
 
 
 def write(path: Path, entries: Mapping[str, Checked]) -> None:

@@ -280,7 +280,9 @@ def _compare_filters(filtered: Filtered, law: Law, specified: Any) -> int:
     """Compare the kind of filter, the numbers of friends that it is given, and its parameters."""
     told = law.degrees_for(filtered.filter)
     own = [
-        getattr(filtered.filter, name) for name in _SAID_OF_FILTERS if hasattr(filtered.filter, name)
+        getattr(filtered.filter, name)
+        for name in _SAID_OF_FILTERS
+        if hasattr(filtered.filter, name)
     ]
     shipped = (type(filtered.filter).__name__, told, *own)
     if shipped != specified.filter:

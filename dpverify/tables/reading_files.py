@@ -45,6 +45,13 @@ def csv_columns(
         raise ValueError(f"encoding = {encoding!r}; write one of {', '.join(get_args(Encoding))}.")
     if not isinstance(delimiter, str) or delimiter not in tuple(_DELIMITERS):
         raise ValueError(f"delimiter = {delimiter!r}; write one of {list(_DELIMITERS)}.")
+    if not isinstance(path, (str, PathLike)):
+        raise TypeError(
+            f"path = a {type(path).__name__}; give the path of a CSV file. Data that are in memory "
+            "already become a table by Table(data, columns=...)."
+        )
+    if isinstance(names, (str, bytes)):
+        raise TypeError(f"names = {names!r}; give a list of the columns' names, in order.")
     lines = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     if not lines[-1]:
         lines.pop()  # the empty text after the last line feed is no line
@@ -53,8 +60,10 @@ def csv_columns(
         names = [] if header is None else header
     for name in wanted:
         if list(names).count(name) != 1:
+            several = list(names).count(name)
             raise ValueError(
-                f"{list(names).count(name)} of the file's columns are named {name!r}. The first "
+                f"{f'{several} columns' if several else 'No column'} of the file "
+                f"{'are' if several else 'is'} named {name!r}. The first "
                 "line is taken for their names; for a file without such a line give names=[...], "
                 f"in order. Cells are divided at {delimiter!r}; delimiter= says otherwise."
             )

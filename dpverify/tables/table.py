@@ -70,6 +70,8 @@ class Table:
         self._domain = TableDomain(str(name), described)
         self._columns = MappingProxyType(declared)
         self._numbers, self._rows = {}, None
+        if isinstance(names, (str, bytes)):
+            raise TypeError(f"names = {names!r}; give a list of the columns' names, in order.")
         encode = Encode(tuple(declared.items()), None if names is None else tuple(names))
         self._chunks = encode.streamed(data)
         if self._chunks is None:
@@ -202,8 +204,12 @@ class Table:
             )
 
     def type_of(self, column: str) -> ColumnType:
-        """Return a column's declared type. Raises ValueError for a column that was not declared."""
-        if not isinstance(column, str) or column not in self._columns:
+        """Return a column's declared type. Raises TypeError for what is no name, ValueError for a
+        column that was not declared.
+        """
+        if not isinstance(column, str):
+            raise TypeError(f"column = {column!r:.80}; give the name of one column, a text.")
+        if column not in self._columns:
             raise ValueError(
                 f"The table {self.name!r} has no column {column!r}; it was declared with "
                 f"{', '.join(self._columns)}."

@@ -219,7 +219,10 @@ class Category(_Listed):
         """Return the place of a listed value. Raises ValueError for any other."""
         place = None if isinstance(value, bool) else self.places().get(_key(value))
         if place is None:
-            raise ValueError(f"{column}: {value!r} is not among the declared values {self.values}.")
+            raise ValueError(
+                f"{column}: {value!r} is not among the declared values {self.values}; give one of "
+                "these."
+            )
         return place
 
     def __str__(self) -> str:
@@ -231,7 +234,8 @@ def _key(value: Any) -> str | float:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise TypeError(
             f"{value!r} is a {type(value).__name__}; a category's values are texts or whole "
-            "numbers, and Boolean() is the type of truth values."
+            "numbers, one after the other: Category('a', 'b'). Boolean() is the type of truth "
+            "values."
         )
     if isinstance(value, int):
         if abs(value) > _WHOLE:

@@ -145,5 +145,5 @@ def test_too_few_calls_to_look_at_bits_as_well_are_refused() -> None:
         search(never, claim=claim, calls=calls, rounded=1e-9, **given)
     assert search(_naive(0, True), claim=claim, calls=calls, **given).result is not None
     for wrong in (0.0, -1.0, float("nan")):
-        with pytest.raises(ValueError, match="positive step"):
+        with pytest.raises(ValueError, match="a step above 0"):
             search(never, claim=claim, rounded=wrong, **given)

@@ -146,7 +146,7 @@ def test_no_bit_is_drawn_for_refused_data() -> None:
 
 
 def test_a_budget_without_public_numbers_is_refused() -> None:
-    with pytest.raises(TypeError, match="give deviations"):
+    with pytest.raises(TypeError, match="needs deviations"):
         RobustMean.for_budget(BUDGET, adjacency=ADD, n_max=1000)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="leaves room for a center of n_max = 20 "):
         RobustMean.for_budget(BUDGET, adjacency=ADD, deviations=(1.0,), n_max=20)

@@ -194,11 +194,11 @@ def test_the_tree_shows_rules_sources_obligations_and_numbers() -> None:
         "by adaptive composition (DR14, Theorem B.1)",
         "pure(0.75) under add-remove",
         "by discrete Laplace noise of scale 4 (DMNS06, Section 3",
-        "the sum moves by at most 3 in L1 distance",
+        "neighbors' values of the sum differ by at most 3 in L1 distance",
         f"by lemma (OURS, a test's premise; shown by spec/{OBLIGATION})",
         "pure(1.5) under add-remove",
         "by randomized response of scale 2/3 (KBR16, Section 3",
-        "the answers moves by at most 1 in Hamming distance",
+        "neighbors' values of the answers differ by at most 1 in Hamming distance",
         "shown by spec/theory/queries.py:obligation_a)",
     ):
         assert part in tree

@@ -248,7 +248,11 @@ _PURE = _friendly(dp.PureDP(1))
     ("inner", "stability", "message"),
     [
         (conjectured(), _stable(), "this one is under add-remove (pure(1) under add-remove"),
-        (_PURE, lemma(2), "needs a sensitivity in keep-probability distance, but the count moves"),
+        (
+            _PURE,
+            lemma(2),
+            "needs a sensitivity in keep-probability distance, but neighbors' values",
+        ),
         (_PURE, _stable(_NEAR), "stability is under friendly add-remove (distance at most 1)"),
         (_PURE, _stable(Groups(Adjacency.REPLACE, 2)), "stability is under groups of 2, replace"),
         (

@@ -49,22 +49,22 @@ from .makers import COLUMN, conjectured, lemma, proved
         ),
         (
             lambda: rules.public_value(lemma(1)),
-            "the count moves by at most 1 in L1 distance; only a query that no neighbor can change "
-            "is released without noise.",
+            "neighbors' values of the count differ by at most 1 in L1 distance; only a query that "
+            "no neighbor can change is released without noise.",
         ),
         (
             lambda: rules.public_value(lemma("1e-300")),
-            "the count moves by at most 1e-300 in L1 distance; only a query that no neighbor",
+            "neighbors' values of the count differ by at most 1e-300 in L1 distance; only a query",
         ),
         (
             lambda: rules.discrete_laplace(lemma(norm=Norm.HAMMING), Fraction(1)),
-            "discrete Laplace needs a sensitivity in L1 distance, but the count moves by at most 1 "
-            "in Hamming distance.",
+            "discrete Laplace needs a sensitivity in L1 distance, but neighbors' values of the "
+            "count differ by at most 1 in Hamming distance.",
         ),
         (
             lambda: rules.randomized_response(lemma(), Fraction(1)),
-            "randomized response needs a sensitivity in Hamming distance, but the count moves by "
-            "at most 1 in L1 distance.",
+            "randomized response needs a sensitivity in Hamming distance, but neighbors' values "
+            "of the count differ by at most 1 in L1 distance.",
         ),
         (
             lambda: rules.discrete_laplace(lemma(), Fraction(0)),

@@ -184,8 +184,8 @@ def test_hidden_coins_cost_their_probability_and_e_epsilon_times_it() -> None:
 def test_a_hidden_event_is_not_priced_as_an_event_of_the_output() -> None:
     assert not _suffices(_shown_cost, _TURNED)
     message = (
-        "an overflow (hidden in the coins) has probability at most 0.1: only an event that the "
-        "output decides costs its probability alone. Use add_total_variation_event, at 1 + e^eps"
+        "an event of probability at most 0.1: an overflow (hidden in the coins). Only an event "
+        "that the output decides costs its probability alone. Use add_total_variation_event, at 1"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
         rules.add_delta_event(assuming(PureDP(1), HIDDEN), event("0.1", in_output=False))

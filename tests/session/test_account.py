@@ -45,7 +45,7 @@ def test_three_thirds_are_everything_and_not_a_bit_more_is_left(account: Account
     for number in (1, 2, 3):
         assert account.spend(third, "a mean").number == number
     assert account.left is None
-    with pytest.raises(BudgetExceeded, match="left are"):
+    with pytest.raises(BudgetExceeded, match="nothing is left"):
         account.spend(GaussianDP("1e-300"), "one more")
     assert len(account.log) == 3
     assert account.used == Cost(account.limit.amount, Fraction(0))

@@ -202,7 +202,8 @@ def test_refusals_say_what_to_do(foreign: Path, capsys: pytest.CaptureFixture[st
     ):
         (foreign / "lemmas.toml").write_text(text, encoding="utf-8")
         assert _run(foreign, "prove", "--check") == 3
-        assert "delete it and run `dpverify prove --update`" in capsys.readouterr().err
+        advice = f"delete it and run `dpverify prove --update --suite {foreign}`"
+        assert advice in capsys.readouterr().err
 
 
 def test_an_obligation_that_sources_do_not_show_is_refused(

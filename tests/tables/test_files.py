@@ -112,8 +112,8 @@ def test_delimiters_encodings_and_names_are_public(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "0 of the file's columns are named 'x'.*divided at ','; delimiter= says otherwise"),
-        ({"names": ["x", "x", "word"]}, "2 of the file's columns are named 'x'"),
+        ({}, "No column of the file is named 'x'.*divided at ','; delimiter= says otherwise"),
+        ({"names": ["x", "x", "word"]}, "2 columns of the file are named 'x'"),
         ({"delimiter": '"'}, "delimiter = '\"'; write one of"),
         ({"delimiter": ""}, "delimiter = ''; write one of"),
         ({"delimiter": ",;"}, "delimiter = ',;'; write one of"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
@@ -222,6 +222,8 @@ def _rows(base: Any) -> Any:
     sequence.
     """
     data = base.to_numpy() if hasattr(base, "to_numpy") else base
+    if isinstance(data, (str, bytes)) or not isinstance(data, (np.ndarray, Iterable)):
+        raise TypeError(f"base = {base!r:.80}; give a list of records, or an array of rows.")
     return data.copy() if isinstance(data, np.ndarray) else list(data)
 
 
@@ -257,6 +259,9 @@ def moved(
     are rounded towards the old answer where a float cannot hold them.
     Raises ValueError when a move is larger than the adjacency allows, or one is missing.
     """
+    for given, called in ((answers, "answers"), (moves, "moves")):
+        if not hasattr(given, "__len__"):
+            raise TypeError(f"{called} = {given!r:.80}; give a list with a number for each query.")
     if len(answers) != len(moves):
         raise ValueError(f"{len(moves)} moves for {len(answers)} answers; give one for each.")
     left: list[float]

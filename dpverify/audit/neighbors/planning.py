@@ -57,7 +57,10 @@ class Plan:
         if adjacency is None:
             adjacency = given[0].adjacency if given else getattr(subject, "adjacency", None)
         if adjacency is None:
-            raise TypeError("adjacency is missing; say who are neighbors in the domain.")
+            raise TypeError(
+                "adjacency is missing: it says which datasets of the domain are neighbors. Write "
+                "adjacency=Adjacency.ADD_REMOVE or Adjacency.REPLACE."
+            )
         if any(pair.adjacency != adjacency for pair in given):
             raise ValueError(
                 f"A pair is of another adjacency than {adjacency}; search one at a time."

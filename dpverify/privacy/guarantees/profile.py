@@ -66,6 +66,8 @@ class Profile(Guarantee):
         delta: Exact = 0,
         tv: Exact = 0,
     ) -> None:
+        if not isinstance(parts, Iterable):
+            raise TypeError(f"parts = {parts!r:.80}; give a list of guarantees, [PureDP(1)].")
         counts: dict[Guarantee, int] = {}
         extra = [probability(delta, "delta"), probability(tv, "tv")]
         for given in parts:

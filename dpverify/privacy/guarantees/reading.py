@@ -31,6 +31,8 @@ _EXAMPLES = (
 
 def parse_guarantee(text: str) -> Guarantee:
     """Read the ledger's spelling, for example "approx(1, 1e-6)"; raises ValueError."""
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r:.80} is no text; write {_EXAMPLES}.")
     match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
     name = match[1] if match else ""
     arguments = _split(match[2]) if match and match[2] else []
@@ -110,6 +112,8 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
     >>> print(calibrate(PureDP, ApproxDP(1, 0)))
     pure(1)
     """
+    if not callable(family):
+        raise TypeError(f"family = {family!r:.80}; give a function such as GaussianDP.")
 
     def holds(parameter: Fraction) -> bool:
         return family(parameter).implies(budget)

@@ -71,7 +71,7 @@ def add_delta_event(
     bound = event.conclusion
     if bound.seen is not Seen.OUTPUT:
         raise ValueError(
-            f"{bound}: only an event that the output decides costs its probability alone. Use "
+            f"{bound}. Only an event that the output decides costs its probability alone. Use "
             "add_total_variation_event, at 1 + e^epsilon times the probability."
         )
     return _discharged(_with_delta, claim, event, "a delta event", _DELTA)
