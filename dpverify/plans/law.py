@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ class Law:
         """The number of records: as secret as the data, except under replace."""
         return len(self._view)
 
-    @property
+    @cached_property
     def latent(self) -> bool:
         """True if coins that are not released matter: then log-likelihoods are not known."""
         return is_latent(self._plan)
