@@ -228,19 +228,14 @@ class Mechanism(ABC, Generic[Estimate]):
         def enough(n: int) -> bool:
             return self.expected_error(n, **assumed) <= error
 
-        low, high = -1, 0
-        while not enough(high):
-            if high >= _MOST_RECORDS:
-                least = self.expected_error(high, **assumed)
-                raise ValueError(
-                    f"error = {error}: with 2^60 records {least:.3g} is expected. Give a larger "
-                    "error, or a larger budget, which is less noise."
-                )
-            low, high = high, max(1, 2 * high)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        try:
+            return least_integer(enough, above=-1, first=0, most=_MOST_RECORDS)
+        except Unreachable:
+            least = self.expected_error(_MOST_RECORDS, **assumed)
+            raise ValueError(
+                f"error = {error}: with 2^60 records {least:.3g} is expected. Give a larger "
+                "error, or a larger budget, which is less noise."
+            ) from None
 
     def part(self, name: str) -> Part:
         """Return this mechanism as a part of another's plan: what it claims there is derived
