@@ -34,17 +34,13 @@ from dpverify.plans.plan import (
     Blocks,
     Built,
     Filtered,
-    Gate,
     Part,
     Plan,
-    Stage,
-    Unless,
     as_declared,
-    gates_of,
-    is_closed,
-    is_latent,
     stages_of,
 )
+from dpverify.plans.stages import Gate, Stage, Unless
+from dpverify.plans.walking import gates_of, is_closed, is_latent
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.privacy.hypotheses import Compared, Quantity

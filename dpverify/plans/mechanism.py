@@ -20,17 +20,10 @@ from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.chunks import Chunks, Data, chunks_in
 from dpverify.plans.law import Law
 from dpverify.plans.parameters import Rational, converted, positive, probability
-from dpverify.plans.plan import (
-    Gate,
-    Part,
-    Plan,
-    Stage,
-    derive,
-    elements_of,
-    gates_of,
-    stages_of,
-)
+from dpverify.plans.plan import Part, Plan, derive, elements_of, stages_of
+from dpverify.plans.stages import Gate, Stage
 from dpverify.plans.streaming import Job, laws, streaming
+from dpverify.plans.walking import gates_of
 from dpverify.privacy import (
     Adjacency,
     ApproxDP,
