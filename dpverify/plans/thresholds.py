@@ -235,7 +235,7 @@ def rarely_surfacing(
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
     """Return each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
     if max(values.shape) <= _FEW and values.size <= _FEW:  # calls of numpy alone would take longer
-        flat = np.empty((len(values), 2 * len(keys)), values.dtype)
+        flat = np.empty((len(values), 2 * len(keys)), np.result_type(keys, values))
         flat[:, ::2], flat[:, 1::2] = keys, values
         seen = shown.repeat(2, axis=1).tolist()
         each = map(tuple, map(compress, flat.tolist(), seen))
