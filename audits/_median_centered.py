@@ -17,7 +17,8 @@ from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
 from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball
 from dpverify.plans import Mechanism, NoNoise, Plan, Stage
-from dpverify.plans.plan import stages_of, with_stages
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import with_stages
 
 from .clipped_mean import Faulty
 

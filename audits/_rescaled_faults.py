@@ -22,7 +22,7 @@ from dpverify.grid.nearness import Nearness
 from dpverify.plans import KeptCount, Plan
 from dpverify.plans.filtering import Filter
 from dpverify.plans.law import Law
-from dpverify.plans.plan import with_filters, with_stages
+from dpverify.plans.walking import with_filters, with_stages
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import Friendly
 from dpverify.randomness import Bits

@@ -16,7 +16,8 @@ from dpverify.grid import Released, Transcripts, View
 from dpverify.grid.region_queries import WHOLE, MovingMoments, SlabSum
 from dpverify.plans import NoNoise, Plan, RoundedGaussian, Stage
 from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import stages_of, with_stages
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import with_stages
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 

@@ -23,7 +23,7 @@ from dpverify.grid import ingest
 from dpverify.mechanisms.gaussian import FIT
 from dpverify.plans import Stage
 from dpverify.plans.faulty import FaultyLaw
-from dpverify.plans.plan import rescaled_stage, with_stages
+from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Exponent, Instance, Population, RateClaim
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE

@@ -26,7 +26,7 @@ from dpverify.grid.linear import Integers, squared_norms
 from dpverify.grid.outer_products import LengthSides, SecondMoments
 from dpverify.grid.vectors import to_cells
 from dpverify.plans import NoNoise, Stage
-from dpverify.plans.plan import rescaled_stage, with_stages
+from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from .clipped_mean import Faulty

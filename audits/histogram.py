@@ -18,7 +18,7 @@ from dpverify.grid.linear import Integers
 from dpverify.grid.strategies import Levels
 from dpverify.grid.transcripts import NOTHING, Transcripts
 from dpverify.plans import Stage
-from dpverify.plans.plan import with_stages
+from dpverify.plans.walking import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE

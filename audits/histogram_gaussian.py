@@ -19,7 +19,7 @@ from dpverify.grid.pairs import ClampedSquares, PairOctaves
 from dpverify.grid.transcripts import NOTHING
 from dpverify.mechanisms.histogram_gaussian import BINS, MEAN, OCTAVES, SQUARES
 from dpverify.plans import Plan, Stage, ThresholdedLaplace
-from dpverify.plans.plan import with_stages
+from dpverify.plans.walking import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 REPLACE = Adjacency.REPLACE

@@ -16,7 +16,8 @@ from dpverify.grid import OneUnit, Records
 from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball, to_cells
 from dpverify.plans import NoNoise, Plan, Stage
-from dpverify.plans.plan import stages_of, with_stages
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from ._traced import traced

@@ -22,7 +22,7 @@ from dpverify.grid import View, ingest
 from dpverify.grid.levels import LevelCounts, bucket_table
 from dpverify.plans import AboveThreshold, Stage
 from dpverify.plans.faulty import FaultyLaw
-from dpverify.plans.plan import with_stages
+from dpverify.plans.walking import with_stages
 from dpverify.rates import Curve, Empirical, Instance, Metric, RateClaim, RateFault
 
 from ._group_votes import DEVIATION, SHARE_MISSED, GroupsByIndex, factor_off

@@ -17,7 +17,7 @@ from dpverify.audit.faults import plan_fault
 from dpverify.grid import OneUnit, Records
 from dpverify.grid.orthants import BitSums
 from dpverify.plans import Blocks, Plan, Stage
-from dpverify.plans.plan import rescaled_stage, with_stages
+from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 from ._traced import traced_bits

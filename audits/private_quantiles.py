@@ -24,7 +24,7 @@ from dpverify.grid import Transcripts, View
 from dpverify.grid.quantile_blocks import BlockScores
 from dpverify.grid.transcripts import NOTHING
 from dpverify.plans import Mechanism, Plan, Stage
-from dpverify.plans.plan import with_stages
+from dpverify.plans.walking import with_stages
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim

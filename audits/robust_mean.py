@@ -14,7 +14,7 @@ from dpverify import Adjacency, ApproxDP, RobustMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.grid.image_view import Images
-from dpverify.plans.plan import with_stages
+from dpverify.plans.walking import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 from dpverify.transformations import SoftMean
 

@@ -21,7 +21,8 @@ from dpverify.grid.linear import Integers
 from dpverify.grid.steps import StepSums
 from dpverify.grid.transcripts import NOTHING
 from dpverify.plans import NoNoise, Plan, Stage
-from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE

@@ -17,7 +17,8 @@ from dpverify.grid import OneUnit, Records, Released, View
 from dpverify.grid.outer_products import SecondMoments
 from dpverify.grid.vectors import to_cells
 from dpverify.plans import NoNoise, Plan, Stage
-from dpverify.plans.plan import stages_of, with_stages
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from .clipped_mean import Faulty

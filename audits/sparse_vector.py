@@ -25,7 +25,7 @@ from dpverify.plans import AboveThreshold, DiscreteLaplace, Plan, stages_of
 from dpverify.plans.above_threshold import log_sides
 from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import with_stages
+from dpverify.plans.walking import with_stages
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim

@@ -25,8 +25,9 @@ from dpverify.grid.transcripts import NOTHING
 from dpverify.mechanisms import truncated_mle
 from dpverify.plans import Blocks, Law, NoNoise, Part, Plan, Stage
 from dpverify.plans.faulty import FaultyLaw
-from dpverify.plans.law import Place
-from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
+from dpverify.plans.place import Place
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.randomness import Bits
 from dpverify.rates import (
     Curve,

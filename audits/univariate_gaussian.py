@@ -19,7 +19,8 @@ from dpverify.grid.clipped_scalars import LEVELS, ClippedMoments
 from dpverify.grid.linear import Integers
 from dpverify.mechanisms.univariate_gaussian import LAST
 from dpverify.plans import NoNoise, Plan, Stage
-from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 from .clipped_mean import Faulty

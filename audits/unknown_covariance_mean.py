@@ -25,7 +25,8 @@ from dpverify.grid.levels import LevelCounts
 from dpverify.mechanisms.unknown_covariance_mean import MEAN_PART
 from dpverify.plans import Plan
 from dpverify.plans.faulty import FaultyLaw
-from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from . import large_variances

@@ -14,7 +14,7 @@ from dpverify.estimation.linear_fits import ComponentsEstimate, RegressionEstima
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.estimation.normal_law import Degenerate, NormalEstimate
 from dpverify.estimation.products import ProductEstimate
-from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
+from dpverify.estimation.results import RobustMeanEstimate, VarianceEstimate, VectorMeanEstimate
 from dpverify.estimation.scale_families import ScaleEstimate
 from dpverify.estimation.shapes import Concentrated, PrincipalComponents, ShapeEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
@@ -45,7 +45,7 @@ from dpverify.mechanisms.product_distribution import ProductDistribution
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
-from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
+from dpverify.mechanisms.robust_mean import RobustMean
 from dpverify.mechanisms.scale_family import ScaleFamily
 from dpverify.mechanisms.sign_covariance import SignCovariance
 from dpverify.mechanisms.smooth_median import MediansEstimate, SmoothMedian

@@ -13,7 +13,7 @@ from dpverify.audit import Exhibit, replaced
 from dpverify.grid import ingest
 from dpverify.plans import Law, Stage
 from dpverify.plans.faulty import FaultyLaw
-from dpverify.plans.plan import rescaled_stage, with_stages
+from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.privacy import Domain, Source, SourceStatus
 from dpverify.randomness import Bits
 

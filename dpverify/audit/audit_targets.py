@@ -12,7 +12,8 @@ from dpverify.audit.faults import Fault, Subject, generic_faults
 from dpverify.audit.first_stage import FirstStage
 from dpverify.audit.friendly_core import FriendlyCore
 from dpverify.audit.neighbors.pairs import NeighboringPair
-from dpverify.plans.plan import is_filtered, stages_of
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import is_filtered
 
 WHOLE = ""
 FRIENDLY_CORE = ":friendly-core"

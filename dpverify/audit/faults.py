@@ -23,16 +23,11 @@ from dpverify.grid.steps import StepSums
 from dpverify.grid.transcripts import Rows
 from dpverify.plans import Gate, Mechanism, NoNoise, Plan, Stage
 from dpverify.plans.faulty import FaultyLaw
-from dpverify.plans.law import Law, Place
+from dpverify.plans.law import Law
 from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import (
-    gates_of,
-    is_closed,
-    lists_of,
-    rescaled_stage,
-    stages_of,
-    with_stages,
-)
+from dpverify.plans.place import Place
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import gates_of, is_closed, lists_of, rescaled_stage, with_stages
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray

@@ -15,7 +15,7 @@ from dpverify.grid import ingest, squared_norms
 from dpverify.grid.linear import Integers
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import Filtered, Law, Mechanism, Plan
-from dpverify.plans.plan import filters_of
+from dpverify.plans.walking import filters_of
 from dpverify.privacy import Adjacency, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import AnyAdjacency, Dataset, Friendly
 

@@ -27,7 +27,7 @@ from dpverify.grid.record_maps import OfImages, RecordMap
 from dpverify.grid.shapes import symmetrized
 from dpverify.grid.vectors import OUTER_BOX
 from dpverify.plans import NoNoise, Plan, Stage
-from dpverify.plans.plan import with_stages
+from dpverify.plans.walking import with_stages
 from dpverify.privacy.numbers import Floats, to_float
 
 Rows = tuple[Numbers, ...]

@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of, whole_deviation
-from dpverify.privacy.numbers import Exact, Floats
+from dpverify.plans.parameters import holding
+from dpverify.privacy.numbers import Exact, Floats, exact
+
+UNSURE = 0.001
+"""Probability with which a robust mean's certificate may fail, twice."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -135,3 +139,36 @@ class VarianceEstimate(Result):
     def __str__(self) -> str:
         most = max(self.votes.values())
         return f"{self.value:.6g}, within a factor of 4 ({most} of {self.groups} groups)"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RobustMeanEstimate(VectorMeanEstimate):
+    """A private mean, with what is known of how far outliers may have moved it.
+
+    slabs: number of directions and columns that were cut.
+    certificate: in deviations, a bound on the distance between the mean of the averaged records
+    and the mean of the inliers among them, for at most a share gamma of outliers among them. It
+    fails with probability at most 1 / 500, over the noise alone. None without second moments or
+    with too few records; where so few are left that the first mean is released, too.
+    deviations: public, of the columns.
+    """
+
+    slabs: int = 0
+    certificate: float | None = field(default=None, repr=False)
+    deviations: tuple[float, ...] = field(default=(), repr=False, kw_only=True)
+
+    def outliers_interval(
+        self, level: Exact = 0.95, *, simultaneous: bool = False
+    ) -> tuple[Floats, Floats] | None:
+        """Compute (low, high), each of shape (d,), that holds the mean of the averaged inliers.
+
+        It is ``interval``, at a level that is higher by the certificate's 1 / 500, with the
+        certificate added on either side. None without a certificate, and for a level of 0.998 or
+        more. Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        rest = holding(level, "level") + 2 * exact(UNSURE, "unsure")
+        if self.certificate is None or rest >= 1:
+            return None
+        low, high = self.interval(rest, simultaneous=simultaneous)
+        moved = self.certificate * np.array(self.deviations)
+        return low - moved, high + moved

@@ -36,7 +36,13 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import Share, one_of, probability, whole_from
+from dpverify.plans.parameters import (
+    MOST_LEAST,
+    FewestReleased,
+    Share,
+    one_of,
+    probability,
+)
 from dpverify.plans.search import Search
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, root_up, to_float
@@ -44,7 +50,6 @@ from dpverify.privacy.numbers import Exact, Floats, root_up, to_float
 STATISTICS = Handle("statistics")
 CELLS = 1 << 12
 _NOISE = RoundedGaussian(UNIT)
-MOST_LEAST = 1 << 60
 _PER_MULTIPLIER = 60  # records under replace, from which on the search hardly ever misses
 Found = TypeVar("Found", bound=Result, covariant=True)
 
@@ -59,7 +64,7 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
 
     outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"
     search_share: Share = Fraction(15, 100)
-    at_least: Annotated[int, whole_from(1, most=MOST_LEAST)] | None = None
+    at_least: FewestReleased = None
 
     @abstractmethod
     def search(self) -> Search:

@@ -23,7 +23,7 @@ from dpverify.families.several_parameters import (
     Truncated,
     check_mass,
 )
-from dpverify.privacy.numbers import Floats
+from dpverify.privacy.numbers import Floats, settle
 
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -53,8 +53,8 @@ class NormalMean(ExponentialFamily):
             )
         if self.covariance is not None:
             rows = tuple(tuple(float(v) for v in row) for row in matrix)
-            object.__setattr__(self, "covariance", rows)
-        object.__setattr__(self, "_factor", np.linalg.cholesky(matrix))
+            settle(self, covariance=rows)
+        settle(self, _factor=np.linalg.cholesky(matrix))
 
     @property
     def p(self) -> int:

@@ -148,26 +148,6 @@ def quadratic_tail(spectrum: Floats, x: float) -> float:
     return math.exp(along.shift) * along.total
 
 
-def quadratic_quantile(spectrum: Floats, tail: float) -> float:
-    """Compute the x with P(Q > x) = tail, 0 < tail < 1, to about 12 digits."""
-    if not 0 < tail < 1:
-        raise ValueError(f"tail = {tail!r} is no probability between 0 and 1; give one.")
-    scale = float(spectrum.sum())
-
-    def missed(log: float) -> float:
-        x = scale * math.exp(log)
-        if tail > 0.5:
-            return math.log1p(-tail) - math.log(max(quadratic_cdf(spectrum, x), 1e-300))
-        return math.log(max(quadratic_tail(spectrum, x), 1e-300)) - math.log(tail)
-
-    low = high = 0.0
-    while missed(low) < 0:
-        low -= 2.0
-    while missed(high) > 0:
-        high += 1.0
-    return scale * math.exp(float(brentq(missed, low, high, xtol=1e-14)))
-
-
 def _right_path(spectrum: Floats) -> tuple[float, float, float]:
     """Give v, edge and start = v + edge of the path s = start (1 + i u)^2 - edge, from
     v > 0 around 0.

@@ -14,7 +14,7 @@ from numbers import Real
 import numpy as np
 
 from dpverify.grid.linear import Integers
-from dpverify.privacy.numbers import Floats
+from dpverify.privacy.numbers import Floats, settle
 
 Vector = tuple[float, ...]
 _LARGEST = 2.0**200  # largest length or eigenvalue, one over it the least: fourth powers are floats
@@ -35,7 +35,7 @@ class Ball:
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "center", _vector(self.center, "center"))
+        settle(self, center=_vector(self.center, "center"))
         if not (_usual(self.radius) and max(map(abs, self.center)) <= _LARGEST):
             raise ValueError(
                 f"Ball(center={self.center}, radius={self.radius}); give a positive radius, "
@@ -63,8 +63,8 @@ class Box:
     highest: Vector
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lowest", _vector(self.lowest, "lowest"))
-        object.__setattr__(self, "highest", _vector(self.highest, "highest"))
+        settle(self, lowest=_vector(self.lowest, "lowest"))
+        settle(self, highest=_vector(self.highest, "highest"))
         both = len(self.lowest) == len(self.highest)
         if not (both and all(a < b for a, b in zip(self.lowest, self.highest, strict=True))):
             raise ValueError(
@@ -118,7 +118,7 @@ class Shell:
     outer: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "center", _vector(self.center, "center"))
+        settle(self, center=_vector(self.center, "center"))
         sizes = _usual(self.inner) and _usual(self.outer) and self.inner < self.outer
         if not (sizes and max(map(abs, self.center)) <= _LARGEST):
             raise ValueError(

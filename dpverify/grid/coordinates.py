@@ -45,7 +45,8 @@ Numbers = tuple[float, ...]
 _LARGEST_FACTOR = 1 << 6
 _LARGEST_EDGE = 1 << 30  # its square is a 62-bit integer
 _FEW_COLUMNS = 32
-_BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays in the cache
+_BYTE = 127  # the largest sum that a byte holds
+_BLOCK = 1 << 18  # numbers that are mapped at a time: what is in between stays in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class SideCounts(VectorQuery):
             out, inside = block > highs, block < highs
             if lows is not None:
                 out, inside = out | (block < lows), inside & (block > lows)
-            total += _by_column(out) - _by_column(inside)
+            total += _more_often(out, inside)
         return total
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -360,12 +361,22 @@ def _blocks(records: Records) -> Iterator[Records]:
         yield records[start : start + step]
 
 
-def _by_column(mask: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Count in each column; few columns are counted one by one, which takes a third of the time."""
-    if mask.shape[1] > _FEW_COLUMNS:
-        return np.asarray(np.count_nonzero(mask, axis=0))
-    columns = np.ascontiguousarray(mask.T)
-    return np.array([np.count_nonzero(column) for column in columns], np.intp)
+def _more_often(mask: NDArray[np.bool_], other: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count in each column how many more entries of ``mask``, which is overwritten, are true.
+
+    Few columns are counted one by one. Of many, 127 rows at a time are added up in bytes, which
+    takes half the time of counting both.
+    """
+    rows, columns = mask.shape
+    if columns <= _FEW_COLUMNS:
+        pairs = zip(np.ascontiguousarray(mask.T), np.ascontiguousarray(other.T), strict=True)
+        more = [np.count_nonzero(one) - np.count_nonzero(two) for one, two in pairs]
+        return np.array(more, np.int64)
+    net = np.subtract(mask.view(np.int8), other.view(np.int8), out=mask.view(np.int8))
+    whole = rows - rows % _BYTE
+    sums = net[:whole].reshape(-1, _BYTE, columns).sum(axis=1, dtype=np.int8)
+    rest = net[whole:].sum(axis=0, dtype=np.int8)
+    return np.asarray(sums.sum(axis=0, dtype=np.int64) + rest)
 
 
 def _check_columns(records: Records, columns: int) -> None:

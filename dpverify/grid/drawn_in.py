@@ -11,14 +11,10 @@ import numpy as np
 from dpverify.grid.image_view import Images
 from dpverify.grid.linear import Integers, squared_distances
 from dpverify.grid.masks import Counted, each_once, near_balls, sums_in_balls
-from dpverify.grid.transcript_queries import FEW, MovingSum
+from dpverify.grid.transcript_queries import FEW, MovingSum, in_own_unit
 from dpverify.grid.transcripts import Transcripts
-from dpverify.grid.vector_queries import unit_sensitivity
 from dpverify.grid.vectors import clip_to_ball
-from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
-from dpverify.privacy.hypotheses import Quantity
-from dpverify.privacy.numbers import render
-from dpverify.privacy.rules import sensitivity_lemma
+from dpverify.privacy import Adjacency, Derivation, Domain, Sensitivity, Source
 
 _BLOCK = 1 << 22
 
@@ -43,21 +39,13 @@ class DrawnInSum(MovingSum):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity of a ``MovingSum``: drawn in, a record is within the radius."""
-        if adjacency is not self.adjacency:
-            raise ValueError(f"the sum is in units for {self.adjacency}, not {adjacency}.")
-        return sensitivity_lemma(
-            Quantity.of(
-                "the sum of records drawn in to a ball and the number within twice its radius, "
-                f"in 2^-40 of {render(self.spread)} of its bound",
-                "DrawnInSum",
-                spread=self.spread,
-                width=self.width,
-                unit=str(self.adjacency),
-            ),
-            norm=Norm.SQUARED_L2,
-            value=unit_sensitivity(self.spread, self.width),
-            adjacency=adjacency,
-            domain=domain,
+        return in_own_unit(
+            self,
+            "DrawnInSum",
+            "the sum of records drawn in to a ball and the number within twice its radius, in "
+            "2^-40 of {} of its bound",
+            adjacency,
+            domain,
             obligation="theory/transcript_sums.py:obligation_drawn_in_sum",
             source=Source("OURS", "a sum about a released point, drawn in to a ball"),
         )

@@ -30,7 +30,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpverify.privacy.numbers import Floats
+
 Indices = NDArray[np.intp]
 
 _LEAF = 512

@@ -19,14 +19,13 @@ from dpverify.grid.masks import different, each_once
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.queries import Query
 from dpverify.grid.rounding import rounded_multiples
-from dpverify.grid.transcript_queries import MovingSum, Place, placed, root_above
+from dpverify.grid.transcript_queries import MovingSum, Place, in_own_unit, placed, root_above
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
-from dpverify.grid.vector_queries import UNIT, unit_sensitivity
+from dpverify.grid.vector_queries import UNIT
 from dpverify.grid.vectors import clip_to_ball
 from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
-from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
 
 OFF_DIAGONAL = Fraction(239, 169)
@@ -111,20 +110,12 @@ class MovingMoments(Query):
         """Return the squared sensitivity (2^40 / spread + sqrt(width))^2, wherever the ball
         lies.
         """
-        _require_same(self, self.adjacency, adjacency)
-        return sensitivity_lemma(
-            Quantity.of(
-                f"the second moments of records in a ball, in 2^-40 of {render(self.spread)} of "
-                "their bound",
-                "MovingMoments",
-                spread=self.spread,
-                width=self.width,
-                unit=str(self.adjacency),
-            ),
-            norm=Norm.SQUARED_L2,
-            value=unit_sensitivity(self.spread, self.width),
-            adjacency=adjacency,
-            domain=domain,
+        return in_own_unit(
+            self,
+            "MovingMoments",
+            "the second moments of records in a ball, in 2^-40 of {} of their bound",
+            adjacency,
+            domain,
             obligation=f"{_SPEC}:obligation_moments",
             source=_SOURCE,
         )
@@ -239,20 +230,13 @@ class SlabSum(MovingSum):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity of a ``MovingSum``, whatever the slabs and the box."""
-        _require_same(self, self.adjacency, adjacency)
-        return sensitivity_lemma(
-            Quantity.of(
-                "the sum and number of records in a ball and between slabs, in 2^-40 of "
-                f"{render(self.spread)} of its bound",
-                "SlabSum",
-                spread=self.spread,
-                width=self.width,
-                unit=str(self.adjacency),
-            ),
-            norm=Norm.SQUARED_L2,
-            value=unit_sensitivity(self.spread, self.width),
-            adjacency=adjacency,
-            domain=domain,
+        return in_own_unit(
+            self,
+            "SlabSum",
+            "the sum and number of records in a ball and between slabs, in 2^-40 of {} of its "
+            "bound",
+            adjacency,
+            domain,
             obligation=f"{_SPEC}:obligation_slab_sum",
             source=_SOURCE,
         )
@@ -347,10 +331,3 @@ def _products(left: Integers, right: Integers) -> Integers:
 
 def _shortened(values: Integers) -> Integers:
     return values.astype(np.int64) if largest(values) < WORD else values
-
-
-def _require_same(query: Query, own: Adjacency, adjacency: object) -> None:
-    if adjacency is not own:
-        raise ValueError(
-            f"{type(query).__name__} is in units for {own}, not {adjacency}; make it for that one."
-        )

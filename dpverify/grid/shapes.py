@@ -43,6 +43,10 @@ class Shape:
     rank: int
     origin: Numbers | None = None
 
+    def __hash__(self) -> int:
+        """Hash a part: a matrix is long, and a map is looked up again and again."""
+        return hash((self.scales, self.rows and self.rows[0], self.rank))
+
     @property
     def columns(self) -> int:
         """The dimension."""
@@ -74,6 +78,10 @@ def shape_of(matrix: Any, origin: Any = None) -> tuple[Numbers | Matrix, Shape]:
     Raises TypeError or ValueError unless M is symmetric and positive definite, or semidefinite
     with an origin.
     """
+    known = _known.get(id(matrix))
+    plain = origin is None or isinstance(origin, tuple)
+    if known is not None and known[0] is matrix and plain and known[2] == origin:
+        return known[:2]
     array = _real(matrix)
     if array.ndim == 1:
         diagonal: Numbers = tuple(array.tolist())
@@ -95,7 +103,19 @@ def shape_of(matrix: Any, origin: Any = None) -> tuple[Numbers | Matrix, Shape]:
         )
     array = symmetrized(array, "matrix")
     rows = tuple(tuple(row) for row in array.tolist())
-    return rows, _matrix_shape(rows, None if origin is None else tuple(_real(origin).tolist()))
+    place = None if origin is None else tuple(_real(origin).tolist())
+    shape = _matrix_shape(rows, place)
+    while len(_known) >= _MOST_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    _known[id(rows)] = rows, shape, place
+    return rows, shape
+
+
+_MOST_KNOWN = 16
+_known: dict[int, tuple[Matrix, Shape, Numbers | None]] = {}
+"""Maps of the tuples that ``shape_of`` made itself, which nobody can change: every mechanism of
+a search for noise asks for the map of the same matrix.
+"""
 
 
 @lru_cache(maxsize=16)

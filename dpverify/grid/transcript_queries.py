@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -108,24 +109,49 @@ class MovingSum(Query):
         """Return the squared sensitivity (2^40 / spread + sqrt(width))^2, wherever the ball
         lies.
         """
-        if adjacency is not self.adjacency:
-            raise ValueError(f"the sum is in units for {self.adjacency}, not {adjacency}.")
-        return sensitivity_lemma(
-            Quantity.of(
-                f"the sum and number of records in a ball, in 2^-40 of {render(self.spread)} of "
-                "its bound",
-                "MovingSum",
-                spread=self.spread,
-                width=self.width,
-                unit=str(self.adjacency),
-            ),
-            norm=Norm.SQUARED_L2,
-            value=unit_sensitivity(self.spread, self.width),
-            adjacency=adjacency,
-            domain=domain,
+        return in_own_unit(
+            self,
+            "MovingSum",
+            "the sum and number of records in a ball, in 2^-40 of {} of its bound",
+            adjacency,
+            domain,
             obligation="theory/transcript_sums.py:obligation_transcript_sum",
             source=Source("OURS", "a masked sum about a released point"),
         )
+
+
+def in_own_unit(
+    query: Any,
+    kind: str,
+    words: str,
+    adjacency: Adjacency,
+    domain: Domain,
+    *,
+    obligation: str,
+    source: Source,
+) -> Derivation[Sensitivity]:
+    """State the squared sensitivity (2^40 / spread + sqrt(width))^2 of a query that is in units
+    of its own noise.
+
+    words: for people, with the spread in place of "{}". Raises ValueError for another adjacency
+    than the unit's.
+    """
+    if adjacency is not query.adjacency:
+        raise ValueError(
+            f"{type(query).__name__} is in units for {query.adjacency}, not {adjacency}; make it "
+            "for that one."
+        )
+    spread, width = query.spread, query.width
+    text = words.format(render(spread))
+    return sensitivity_lemma(
+        Quantity.of(text, kind, spread=spread, width=width, unit=str(query.adjacency)),
+        norm=Norm.SQUARED_L2,
+        value=unit_sensitivity(spread, width),
+        adjacency=adjacency,
+        domain=domain,
+        obligation=obligation,
+        source=source,
+    )
 
 
 def weight_of(radius: int) -> int:

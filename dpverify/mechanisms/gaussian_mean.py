@@ -36,7 +36,7 @@ from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row, different_rows
 from dpverify.grid.vector_queries import VectorQuery
 from dpverify.plans import UNIT, Abstained, Handle, Plan, Released, Stage, Transcripts
-from dpverify.plans.parameters import Share, one_of, whole_from
+from dpverify.plans.parameters import MOST_LEAST, FewestReleased, Share, one_of, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy.numbers import Exact, Floats, exact, settle, to_float
 
@@ -45,7 +45,6 @@ _WIDEST = 1 << 19  # default reach, in largest deviations
 _NARROWEST = 1 << 6  # least reach, in largest deviations: with less there is nothing to search
 _RANGE = 1 << 39  # largest default reach, in cells of the finest column
 _TIMES = Fraction(27, 10)  # standard deviations of a step's noise, so that a search rarely fails
-_MOST_LEAST = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +98,7 @@ class GaussianMean(CenteredMean):
     search_share: Share = Fraction(13, 100)
     warm_share: Share = Fraction(6, 100)
     extra_steps: Annotated[int, whole_from(0, "; give an integer >= 0.")] = 9
-    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
+    at_least: FewestReleased = None
 
     def check_parameters(self) -> None:
         """Check that deviations or a covariance are given, medians are on the grid, the kept set
@@ -224,7 +223,7 @@ class GaussianMean(CenteredMean):
         if (public := self._whitening()) is not None:
             return self._whitened(public).least()
         noise = self.step_scale(self._search().steps)
-        return min(max(1, math.ceil(_TIMES * noise)), _MOST_LEAST)
+        return min(max(1, math.ceil(_TIMES * noise)), MOST_LEAST)
 
     def needed(self) -> int:
         """Return the number that the last ball has to hold: all of ``least`` records, or an

@@ -55,7 +55,13 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import Rational, one_of, probability, whole_from
+from dpverify.plans.parameters import (
+    MOST_LEAST,
+    FewestReleased,
+    Rational,
+    one_of,
+    probability,
+)
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, root_up, settle, to_float
@@ -65,7 +71,6 @@ MOMENTS = Handle("moments")
 _NOISE = RoundedGaussian(UNIT)
 _SHARES = tuple(Fraction(percent, 100) for percent in (8, 10, 12, 70))
 _PER_MULTIPLIER = 200  # records under replace, from which on a normal sample hardly ever abstains
-_MOST_LEAST = 1 << 60
 _FEWEST = 20
 
 
@@ -116,7 +121,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"
     kept: Annotated[tuple[float, float], pair] | None = None
     shares: tuple[Rational, ...] = _SHARES
-    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
+    at_least: FewestReleased = None
 
     def check_parameters(self) -> None:
         """Check that the family has the ranges, that they are of not too many places, and that it
@@ -234,7 +239,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         if self.at_least is not None:
             return self.at_least
         times = _PER_MULTIPLIER // (2 if self.counts() else 1)
-        return min(max(_FEWEST, math.ceil(times * self.noise_multiplier)), _MOST_LEAST)
+        return min(max(_FEWEST, math.ceil(times * self.noise_multiplier)), MOST_LEAST)
 
     # --- searches -------------------------------------------------------------------------------
 

@@ -36,12 +36,11 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import Share, whole_from
+from dpverify.plans.parameters import MOST_LEAST, FewestReleased, Share, whole_from
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, root_up, to_float
 
 RADIUS = 1 << 20
-_MOST_LEAST = 1 << 60
 _FIRST_THRESHOLD = Fraction(3, 16)
 _SUMS = Handle("sums")
 _BLOCKS = "blocks"
@@ -76,7 +75,7 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
 
     d: Annotated[int, whole_from(1, most=10**5)]
     failure: Share = Fraction(1, 10)
-    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
+    at_least: FewestReleased = None
 
     def check_parameters(self) -> None:
         """Check that the adjacency is replace."""
@@ -160,7 +159,7 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
             return max(self.blocks, self.at_least)
         one = Fraction(RADIUS, 2 * sign_of(RADIUS, self.d, self.adjacency))
         enough = math.ceil(4 * one * self._scale() / RADIUS)
-        return min(self.blocks * max(1, enough), _MOST_LEAST)
+        return min(self.blocks * max(1, enough), MOST_LEAST)
 
     def size(self, block: int, n: int) -> int:
         """Return how many of n records are in a block."""
@@ -225,7 +224,7 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         """
         weight = self._weight(block, left, n)
         if not weight:
-            return _MOST_LEAST << 60
+            return MOST_LEAST << 60
         share = _FIRST_THRESHOLD / (1 << (block - 1))
         return math.ceil(share * weight * self.size(block, n) * UNIT / self._scale())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -93,7 +93,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     Source: OURS; DJYZZ24, Algorithm 1, is the first stage.
     """
 
-    matrix: Numbers | Matrix
+    matrix: Numbers | Matrix = field(hash=False)  # it is long, and searches look mechanisms up
     radius: PublicRadius
     record_radius: Annotated[float, positive(as_given=True)]
     n_max: Expected

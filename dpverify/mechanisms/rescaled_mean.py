@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -81,7 +81,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     place of its filter and other constants.
     """
 
-    matrix: Numbers | Matrix
+    matrix: Numbers | Matrix = field(hash=False)  # it is long, and searches look mechanisms up
     radius: PublicRadius
     n_max: Expected
     tail: Tail

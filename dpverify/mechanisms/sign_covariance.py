@@ -45,7 +45,14 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import Rational, positive, probability, whole_from
+from dpverify.plans.parameters import (
+    MOST_LEAST,
+    FewestReleased,
+    Rational,
+    positive,
+    probability,
+    whole_from,
+)
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
 
@@ -54,7 +61,6 @@ _MOST_COLUMNS = 1 << 10
 _WIDEST = 200
 _LAST = Fraction(1, 2)
 _MOST_RECORDS = 1e18
-_MOST_LEAST = 1 << 60  # above what any count is clamped to, and a float
 _MANTISSA = (1 << 41) - 1
 
 
@@ -101,7 +107,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     scale: Annotated[float, positive(as_given=True)] | None = None
     rounds: Annotated[int, whole_from(1, most=20)] = 8
     shares: tuple[Rational, ...] | None = None
-    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
+    at_least: FewestReleased = None
     precision: Annotated[int, whole_from(2, most=40)] = 30
 
     def check_parameters(self) -> None:
@@ -285,7 +291,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         if self.at_least is not None:
             return self.at_least
         square = Fraction(8 * self._moves() * self.size() ** 3) / self._share(0)
-        return min(math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS)), _MOST_LEAST)
+        return min(math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS)), MOST_LEAST)
 
     def exponents(self) -> tuple[int, ...]:
         """Return the binary logarithm of each column's cell."""

@@ -30,12 +30,12 @@ from dpverify.estimation.gradient_steps import (
     widening,
 )
 from dpverify.estimation.handles import COUNT
-from dpverify.estimation.stepped import CELLS, MOST_LEAST, SteppedMean
+from dpverify.estimation.stepped import CELLS, SteppedMean
 from dpverify.estimation.whitening import count_of, octave_of
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row
 from dpverify.plans import Abstained, Adaptive, Part, Plan, Released, Transcripts
-from dpverify.plans.parameters import one_of, whole_from
+from dpverify.plans.parameters import MOST_LEAST, one_of, whole_from
 from dpverify.privacy.numbers import root_up, to_float
 
 _NEAR = 8  # solve for the parameter within this many deviations of where the search ended

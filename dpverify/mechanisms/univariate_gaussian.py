@@ -45,7 +45,13 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import Rational, positive, probability, whole_from
+from dpverify.plans.parameters import (
+    MOST_LEAST,
+    FewestReleased,
+    Rational,
+    positive,
+    probability,
+)
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, root_up, settle, to_float
@@ -61,7 +67,6 @@ _PARTS = 64  # the warm moments are rounded to 1/64
 _RESOLUTION = 4  # least deviation that is told, in cells
 _LARGEST_CENTER = 1 << 52
 _PER_MULTIPLIER = 200  # records under replace, from which on a normal sample hardly ever abstains
-_MOST_LEAST = 1 << 60  # a float, and above any count
 _FEWEST = 20  # records whose sampling error alone leaves a fit
 _WARM = Clips(3.0, 3.0)
 LAST = Clips(1.5, 1945 / GRAIN)
@@ -103,7 +108,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     center: Exact = 0
     reach: Annotated[Exact, positive(as_given=True)] | None = None
     shares: tuple[Rational, ...] = _SHARES
-    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
+    at_least: FewestReleased = None
 
     def check_parameters(self) -> None:
         """Check for shares of sum 1, and a center and a reach on the grid."""
@@ -210,7 +215,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         if self.at_least is not None:
             return self.at_least
         times = _PER_MULTIPLIER // (2 if self._counts() else 1)
-        return min(max(_FEWEST, math.ceil(times * self.noise_multiplier)), _MOST_LEAST)
+        return min(max(_FEWEST, math.ceil(times * self.noise_multiplier)), MOST_LEAST)
 
     @property
     def _grid(self) -> _Grid:

@@ -188,14 +188,17 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         from what was released.
         """
         ladder = self.ladder()
-        votes = self._votes(VOTES, self._query)
+        multiplier = self.noise_multiplier * root_down(2 / self.votes_share, ROOT_BITS)
+        votes = votes_for(VOTES, self._query, self.adjacency, multiplier, self.tail, self.n_max)
         stages = (votes, _surfaced(votes, NO_BUCKET), *ladder.rounds())
-        first = self._votes(OTHERS, lambda groups: self._sum(groups, ()))
+        assert isinstance(votes.query, GroupBuckets)
+        groups = votes.query.groups
+        # a record moves one vote here too, so the same noise has the same claim
+        first = Stage(OTHERS, self._sum(groups, ()), votes.noise)
 
         def others(row: Row) -> Stage:
             named = tuple(sorted(ladder.identified(row)[0]))
-            assert isinstance(first.query, GroupBuckets)
-            return replace(first, query=self._sum(first.query.groups, named))
+            return replace(first, query=self._sum(groups, named))
 
         rest = ladder.prefix(self.reports).part(others)
         mean = self.prefix().part(lambda row: self.mean_for(row).part(MEAN_PART))
@@ -276,10 +279,6 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         """Return M and the radius, after these released numbers."""
         levels, below = self.ladder().identified(row[:-1])
         return rough(levels, below, row[-1], self.d, self.cell, self.n_max)
-
-    def _votes(self, name: str, query: Any) -> Stage:
-        multiplier = self.noise_multiplier * root_down(2 / self.votes_share, ROOT_BITS)
-        return votes_for(name, query, self.adjacency, multiplier, self.tail, self.n_max)
 
     def _left(self) -> Fraction:
         return 1 - self.votes_share - self.ladder_share - self.center_share

@@ -10,19 +10,10 @@ from dpverify.plans.gaussian import UNIT, RoundedGaussian
 from dpverify.plans.law import Law
 from dpverify.plans.mechanism import Abstained, Mechanism, laws_on
 from dpverify.plans.noise import DiscreteLaplace, KaryResponse, Noise, NoNoise
-from dpverify.plans.plan import (
-    Adaptive,
-    Blocks,
-    Filtered,
-    Gate,
-    Part,
-    Plan,
-    Stage,
-    Unless,
-    stages_of,
-)
+from dpverify.plans.plan import Adaptive, Blocks, Filtered, Part, Plan, stages_of
 from dpverify.plans.selection import QuantileChoice, QuantileChoices
 from dpverify.plans.smooth import SmoothNoise
+from dpverify.plans.stages import Gate, Stage, Unless
 from dpverify.plans.thresholds import (
     LaplaceTest,
     ThresholdedGaussian,

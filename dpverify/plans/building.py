@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpverify.grid.transcripts import Transcripts
-from dpverify.plans.plan import Adaptive, Built, Filtered, Part, Plan, Stage, Unless, elements_of
+from dpverify.plans.plan import Adaptive, Built, Filtered, Part, Plan, elements_of
+from dpverify.plans.stages import Stage, Unless
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.privacy.derivation import weakest

@@ -8,86 +8,44 @@ transcripts of a batch advance together. A law is as secret as its dataset; it p
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid import Query, Records, Transcripts, View
-from dpverify.grid.masks import Row, different_rows
+from dpverify.grid.masks import Row
 from dpverify.grid.transcripts import NOTHING, Rows, of_each_tuple
 from dpverify.grid.views import Progress, Retained
-from dpverify.plans.building import (
-    check_built,
-    check_event,
-    check_numbers,
-    check_quantity,
-    named_in,
-    released_quantity,
-)
+from dpverify.plans.built_stages import BuiltStages
 from dpverify.plans.filtering import Filter
 from dpverify.plans.noise import LogProbabilities
+from dpverify.plans.place import Place
 from dpverify.plans.plan import (
     Adaptive,
     Blocks,
-    Built,
     Filtered,
-    Gate,
     Part,
     Plan,
-    Stage,
-    Unless,
     as_declared,
-    gates_of,
-    is_closed,
-    is_latent,
     stages_of,
 )
+from dpverify.plans.stages import Gate, Stage, Unless
+from dpverify.plans.walking import gates_of, is_closed, is_latent
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
-from dpverify.privacy.hypotheses import Compared, Quantity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
 _MOST_COINS = 1 << 26
-_Memo = tuple[int, int, AnyAdjacency, Row]
-"""Key of what was built: for which plan and element (they live as long as the law), under which
-adjacency, from which row. One element may stand in several plans.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Position in a plan of some draws of a batch, and what is seen from there.
-
-    path: of the parts around it, with a slash at its end, or "". chosen: adaptive stages of the
-    plan by name, each with the rows it was built from and which of these each draw has. around:
-    the path under which it reads, if it is another one.
-    """
-
-    plan: Plan
-    path: str
-    view: View
-    adjacency: AnyAdjacency
-    # in a filtered view: the draws whose retained records it has, in order
-    draws: Rows | None = None
-    chosen: dict[str, tuple[Adaptive, list[Row], IntArray]] = field(default_factory=dict)
-    around: str | None = None
-
-    def read(self, batch: Transcripts, draws: Rows, names: Sequence[str]) -> Transcripts:
-        """Return what these draws released in these stages."""
-        return batch.seen(draws, self.path if self.around is None else self.around, names)
-
-    def seen_by(self, draws: Rows) -> View:
-        """Return the records as these draws see them."""
-        if self.draws is None or not isinstance(self.view, Retained):
-            return self.view
-        return self.view.of(np.searchsorted(self.draws, draws))
 
 
 class Law:
     """Probability distribution of a plan's transcript on one dataset."""
+
+    _checked_by = BuiltStages
 
     def __init__(
         self, plan: Plan, records: Records | View, adjacency: AnyAdjacency, domain: Domain
@@ -96,10 +54,7 @@ class Law:
         self._plan = plan
         self._view = records if isinstance(records, View) else View(records)
         self._world = (adjacency, domain)
-        self._built: dict[_Memo, tuple[Built, tuple[Compared, ...]]] = {}
-        self._named: dict[int, tuple[Plan, frozenset[str]]] = {}
-        self._rests: dict[tuple[int, AnyAdjacency], tuple[Compared, ...]] = {}
-        self._fitting: set[tuple[Compared, _Memo]] = set()
+        self._built = self._checked_by(domain)
         self._gates = {(g.stage, g.reason): i for i, g in enumerate(gates_of(plan))}
         self._reasons = tuple(gate.reason for gate in gates_of(plan))
 
@@ -125,7 +80,7 @@ class Law:
         """The number of records: as secret as the data, except under replace."""
         return len(self._view)
 
-    @property
+    @cached_property
     def latent(self) -> bool:
         """True if coins that are not released matter: then log-likelihoods are not known."""
         return is_latent(self._plan)
@@ -159,7 +114,7 @@ class Law:
         element = next((e for e in place.plan if getattr(e, "name", "") == own), None)
         if not isinstance(element, (Stage, Adaptive)):
             return stage, self.center_after(stage, prefix)
-        ((built, _),) = self._stages(element, place, batch, rows)
+        ((built, _),) = self._built.of(element, place, batch, rows)
         assert isinstance(built, Stage)
         center = self._center(built, place, batch, rows)
         return built, center[0] if built.query.reads else center
@@ -218,7 +173,7 @@ class Law:
     ) -> Rows:
         """Return the draws that go on after the stage that each of them comes to."""
         alive: list[Rows] = []
-        for built, rows in self._stages(element, place, batch, live):
+        for built, rows in self._built.of(element, place, batch, live):
             if isinstance(built, Stage):
                 self._release(built, place, batch, rows, bits)
                 alive.append(rows)
@@ -314,7 +269,7 @@ class Law:
                 )
             else:
                 if isinstance(element, Adaptive) and batch is not None:
-                    ((shown, _),) = self._stages(element, place, batch, np.arange(1))
+                    ((shown, _),) = self._built.of(element, place, batch, np.arange(1))
                 inner = self._part(shown, place)
             return self._place(inner, path, batch)
         raise KeyError(path)
@@ -390,7 +345,7 @@ class Law:
                 total[live[missing]] = -np.inf
                 live = live[~missing]
             alive: list[Rows] = []
-            for built, rows in self._stages(element, place, batch, live):
+            for built, rows in self._built.of(element, place, batch, live):
                 if isinstance(built, Stage):
                     total[rows] += self._log_probability(built, place, batch, rows)
                     alive.append(rows)
@@ -429,126 +384,6 @@ class Law:
         if len(rows) < len(batch):
             released = released[rows]
         return stage.noise.log_probability(released, center)
-
-    # --- what is built from a transcript ---------------------------------------------------------
-
-    def _stages(
-        self,
-        element: Stage | Adaptive | Filtered | Part,
-        place: Place,
-        batch: Transcripts,
-        live: Rows,
-    ) -> Iterator[tuple[Built, Rows]]:
-        """Yield the stage that each live draw comes to, with the draws that share it."""
-        if not isinstance(element, Adaptive):
-            if place.chosen:
-                assumed = self._assumed(element, place.adjacency)
-                self._check_quantities(place, assumed, live)
-            yield element, live
-            return
-        about = element.name, place.path, place.around
-        rows, which, groups = batch.once(
-            (element.numbers,), about, live, lambda: _grouped(element, place, batch, live)
-        )
-        if element.name in self._named_in(place.plan):
-            every = np.zeros(len(batch), np.intp)
-            every[live] = which
-            place.chosen[element.name] = element, rows, every
-        for row, mine in zip(rows, groups, strict=True):
-            memo = _memo(element, place, row)
-            if memo not in self._built:
-                made = element.build(row)
-                self._built[memo] = made, self._check(place.plan, element, made, place.adjacency)
-            built, assumed = self._built[memo]
-            named = [one.stage for one in assumed if one.is_instance]
-            if named:
-                check_numbers(assumed, element.under, batch.seen(mine, place.path, named))
-            self._check_quantities(place, assumed, mine)
-            yield built, mine
-
-    def _check(
-        self, plan: Plan, element: Adaptive, built: Built, adjacency: AnyAdjacency
-    ) -> tuple[Compared, ...]:
-        """Check what was built against its declaration; return what it assumes of released
-        numbers.
-        """
-        assumed = check_built(element, built, adjacency, self._world[1])
-        check_event(plan, built, adjacency, self._world[1])
-        return assumed
-
-    def _named_in(self, plan: Plan) -> frozenset[str]:
-        if id(plan) not in self._named:
-            self._named[id(plan)] = plan, named_in(plan)
-        return self._named[id(plan)][1]
-
-    def _assumed(self, stage: Built, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
-        """List what a plain stage assumes of released numbers; it is derived once for each
-        stage.
-        """
-        world = (id(stage), adjacency)
-        if world not in self._rests:
-            hypotheses = stage.derivation(adjacency, self._world[1]).conclusion.hypotheses
-            self._rests[world] = tuple(one for one in hypotheses if isinstance(one, Compared))
-        return self._rests[world]
-
-    def _check_quantities(self, place: Place, assumed: Sequence[Compared], draws: Rows) -> None:
-        """Refuse an assumption about another quantity than was released in these draws."""
-        for one in assumed:
-            if one.stage not in place.chosen:
-                known = one, (id(place.plan), 0, place.adjacency, ())
-                if known not in self._fitting:
-                    check_quantity(one, self._released_by(place, one.stage))
-                    self._fitting.add(known)
-                continue
-            other, rows, which = place.chosen[one.stage]
-            for index in np.unique(which[draws]).tolist():
-                pair = one, _memo(other, place, rows[index])
-                if pair not in self._fitting:
-                    built = self._built[pair[1]][0]
-                    released = released_quantity(built, place.adjacency, self._world[1])
-                    check_quantity(one, released)
-                    self._fitting.add(pair)
-
-    def _released_by(self, place: Place, name: str) -> Quantity | None:
-        """Name what the plan's plain stage of this name releases; None where there is no such
-        stage.
-        """
-        for element in place.plan:
-            if isinstance(element, Stage) and element.name == name:
-                return released_quantity(element, place.adjacency, self._world[1])
-        return None
-
-
-def _memo(element: Adaptive, place: Place, row: Row) -> _Memo:
-    return id(place.plan), id(element), place.adjacency, row
-
-
-def _grouped(
-    element: Adaptive, place: Place, batch: Transcripts, live: Rows
-) -> tuple[list[Row], IntArray, list[Rows]]:
-    """Return the different rows that the live draws give, which of them each draw gives, and
-    the draws of each row.
-    """
-    before = place.read(batch, live, element.numbers.reads)
-    rows, which = different_rows(_numbers(element, before), element.name)
-    if len(rows) == 1:
-        return rows, which, [live]
-    order = np.argsort(which.astype(np.uint16 if len(rows) < 1 << 16 else np.intp), kind="stable")
-    starts = np.cumsum(np.bincount(which, minlength=len(rows)))[:-1]
-    return rows, which, np.split(live[order], starts)
-
-
-def _numbers(element: Adaptive, before: Transcripts) -> IntArray:
-    """Return the row of each draw. Raises ValueError for another number of rows, with which
-    some draws would not go on.
-    """
-    numbers = element.numbers(before)
-    if numbers.ndim != 2 or len(numbers) != len(before):
-        raise ValueError(
-            f"the numbers of {element.name!r} have shape {numbers.shape} for {len(before)} draws; "
-            "give a row for each."
-        )
-    return numbers
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:

@@ -22,17 +22,10 @@ from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.chunks import Chunks, Data, chunks_in
 from dpverify.plans.law import Law
 from dpverify.plans.parameters import Rational, check_names, converted, positive, probability
-from dpverify.plans.plan import (
-    Gate,
-    Part,
-    Plan,
-    Stage,
-    derive,
-    elements_of,
-    gates_of,
-    stages_of,
-)
+from dpverify.plans.plan import Part, Plan, derive, elements_of, stages_of
+from dpverify.plans.stages import Gate, Stage
 from dpverify.plans.streaming import Job, laws, streaming
+from dpverify.plans.walking import gates_of
 from dpverify.privacy import (
     Adjacency,
     ApproxDP,
@@ -254,19 +247,14 @@ class Mechanism(ABC, Generic[Estimate]):
         def enough(n: int) -> bool:
             return self.expected_error(n, **assumed) <= error
 
-        low, high = -1, 0
-        while not enough(high):
-            if high >= _MOST_RECORDS:
-                least = self.expected_error(high, **assumed)
-                raise ValueError(
-                    f"error = {error}: with 2^60 records {least:.3g} is expected. Give a larger "
-                    "error, or a larger budget, which is less noise."
-                )
-            low, high = high, max(1, 2 * high)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        try:
+            return least_integer(enough, above=-1, first=0, most=_MOST_RECORDS)
+        except Unreachable:
+            least = self.expected_error(_MOST_RECORDS, **assumed)
+            raise ValueError(
+                f"error = {error}: with 2^60 records {least:.3g} is expected. Give a larger "
+                "error, or a larger budget, which is less noise."
+            ) from None
 
     def part(self, name: str) -> Part:
         """Return this mechanism as a part of another's plan: what it claims there is derived

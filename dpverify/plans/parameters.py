@@ -114,6 +114,10 @@ Delta = Annotated[Rational, rational(_between_0_and_1, " is outside (0, 1); try 
 """Probability of a rare event."""
 AtLeast = Annotated[int, whole_from(1, "; a mean needs at least 1 record.")]
 """Number of records below which a mean abstains."""
+MOST_LEAST = 1 << 60
+"""Largest such number: a float, and above any count."""
+FewestReleased = Annotated[int, whole_from(1, most=MOST_LEAST)] | None
+"""Such a number; None for one that follows from the noise."""
 Cell = Annotated[Rational, lambda value, name: power_of_two(value)]
 """Step of a grid, a power of two."""
 

@@ -9,93 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
-from dpverify.grid import Handle, Query, Released
+from dpverify.grid import Handle, Released
 from dpverify.grid.masks import Row
 from dpverify.grid.splits import Split
 from dpverify.plans.filtering import Filter
-from dpverify.plans.noise import Noise
+from dpverify.plans.stages import Gate, Stage, Unless
 from dpverify.plans.transforming import Transformation
-from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Sensitivity, rules
+from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, rules
 from dpverify.privacy.adjacency import AnyAdjacency, Friendly
-from dpverify.privacy.derivation import EventBound
 from dpverify.privacy.hypotheses import Absent, Compared
 from dpverify.privacy.sealed import sealed
 from dpverify.randomness.bits import IntArray
-
-
-@sealed
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One release: an integer query plus noise, under a name that is unique in its plan."""
-
-    name: str
-    query: Query
-    noise: Noise
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.noise, Noise):
-            raise TypeError(f"{self.noise!r:.80} is no noise; write DiscreteLaplace(scale).")
-        self.noise.check(self.query)
-
-    @property
-    def handle(self) -> Handle:
-        """Handle by which others read what the stage released."""
-        return Handle(self.name)
-
-    def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
-        """Derive the claim of this stage alone."""
-        return self.noise.claim(self.sensitivity(adjacency, domain))
-
-    def sensitivity(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Derive how far the query moves between neighbors."""
-        if not isinstance(adjacency, Adjacency) and not self.query.of_retained:
-            raise TypeError(
-                f"{type(self.query).__name__} has a sensitivity for inputs, not under {adjacency}; "
-                "take groups of the whole plan's claim."
-            )
-        about = cast(Adjacency, adjacency)  # queries of retained records know their friends
-        return self.query.sensitivity(about, domain)
-
-
-@sealed
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Condition to go on: the released value of ``stage`` is at least ``at_least``; else the
-    plan abstains.
-
-    For a thresholded histogram, some shown count has to be. A gate reads what is released
-    already, so it costs nothing.
-    """
-
-    stage: str
-    at_least: int
-    reason: str
-
-
-@sealed
-@dataclass(frozen=True, slots=True)
-class Unless:
-    """Assumption on a released number that fails with at most this probability, for which the
-    plan pays.
-
-    The bound is derived from the stage that releases the number: how far its query moves, by
-    which shift it is lowered, and its noise. Without it the claim stays open, and a mechanism
-    with an open claim is refused.
-    """
-
-    assumed: Compared
-    probability: Fraction
-
-    def event(
-        self, stage: Stage, adjacency: AnyAdjacency, domain: Domain
-    ) -> Derivation[EventBound]:
-        """Derive the bound for this stage. Raises ValueError where the failure is likelier."""
-        released = stage.derivation(adjacency, domain)
-        return rules.released_event(self.assumed, released, probability=self.probability)
 
 
 @sealed
@@ -343,58 +270,6 @@ def stages_of(plan: Plan, *, filtered: bool = True) -> tuple[Stage, ...]:
     return tuple(element for element in every if isinstance(element, Stage))
 
 
-def gates_of(plan: Plan, *, filtered: bool = True) -> list[Gate]:
-    """Return all gates, in order, with the full names of the stages they read."""
-    every = elements_of(plan, filtered=filtered)
-    return [element for element in every if isinstance(element, Gate)]
-
-
-def filters_of(plan: Plan) -> Iterator[Filtered]:
-    """Yield all filters, in order, as declared."""
-    for element in map(as_declared, plan):
-        if isinstance(element, Filtered):
-            yield element
-        elif isinstance(element, Part):
-            yield from filters_of(element.plan)
-        elif isinstance(element, Blocks):
-            yield from filters_of(element.parts)
-
-
-def lists_of(plan: Plan, path: str = "") -> dict[str, Part]:
-    """Map each stage that runs on a list of the records, by its full name, to the outermost
-    such part, as declared.
-    """
-    lists: dict[str, Part] = {}
-    for element in map(as_declared, plan):
-        if isinstance(element, Part) and element.on is not None:
-            lists |= {path + stage.name: element for stage in stages_of((element,))}
-        elif isinstance(element, Part):
-            lists |= lists_of(element.plan, f"{path}{element.name}/")
-        elif isinstance(element, Blocks):
-            lists |= lists_of(element.parts, path)
-    return lists
-
-
-def is_filtered(plan: Plan) -> bool:
-    """Return whether something runs behind a filter."""
-    return next(filters_of(plan), None) is not None
-
-
-def is_latent(plan: Plan) -> bool:
-    """Return whether coins that are not released decide what later stages see."""
-    if is_filtered(plan):
-        return True
-    inner = (
-        one for e in map(as_declared, plan) for one in (e.parts if isinstance(e, Blocks) else (e,))
-    )
-    return any(isinstance(e, Part) and (e.is_latent or is_latent(e.plan)) for e in inner)
-
-
-def is_closed(plan: Plan) -> bool:
-    """Return whether one noise law describes the whole output: a single stage, no gate."""
-    return len(plan) == 1 and isinstance(plan[0], Stage)
-
-
 def derive(
     plan: Plan, adjacency: AnyAdjacency, domain: Domain, path: str = ""
 ) -> Derivation[PrivacyClaim]:
@@ -515,56 +390,3 @@ def _own_stage(plan: Plan, unless: Unless) -> Stage:
         f"Unless {unless.assumed.negation}: this plan has no stage {unless.assumed.stage!r} whose "
         "noise could say how likely that is."
     )
-
-
-def with_stages(plan: Plan, change: Callable[[Stage], Stage]) -> Plan:
-    """Return the plan with ``change`` made to every stage, as declared and as built: how faults
-    are planted.
-
-    The change is shown a stage of a part under its full name.
-    """
-    return _changed(plan, change, lambda one: one, "")
-
-
-def with_filters(plan: Plan, change: Callable[[Filter], Filter]) -> Plan:
-    """Return the plan with ``change`` made to every filter, as declared and as built."""
-    return _changed(plan, lambda one: one, change, "")
-
-
-def _changed(
-    plan: Plan, stages: Callable[[Stage], Stage], filters: Callable[[Filter], Filter], path: str
-) -> Plan:
-    def stage(one: Stage) -> Stage:
-        return (
-            replace(stages(replace(one, name=path + one.name)), name=one.name)
-            if path
-            else stages(one)
-        )
-
-    def inside(inner: Plan, name: str | None = None) -> Plan:
-        return _changed(inner, stages, filters, path if name is None else f"{path}{name}/")
-
-    def built(one: Built) -> Built:
-        if isinstance(one, Stage):
-            return stage(one)
-        if isinstance(one, Part):
-            return replace(one, plan=inside(one.plan, one.name))
-        return replace(one, filter=filters(one.filter), inner=inside(one.inner))
-
-    def element(one: Element) -> Element:
-        if isinstance(one, (Gate, Unless)):
-            return one
-        if isinstance(one, Adaptive):
-            declared = built(one.declared)
-            return replace(one, declared=declared, build=lambda row: built(one.build(row)))
-        if isinstance(one, Blocks):
-            return replace(one, plans=tuple(inside(part.plan, part.name) for part in one.parts))
-        return built(one)
-
-    return tuple(map(element, plan))
-
-
-def rescaled_stage(stage: Stage, factor: Fraction) -> Stage:
-    """Return the stage with the scale of its noise multiplied, where it has one."""
-    noise = stage.noise.rescaled(factor)
-    return stage if noise is None else replace(stage, noise=noise)

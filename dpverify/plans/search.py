@@ -19,7 +19,8 @@ from dpverify.grid import Query, Released, Transcripts
 from dpverify.grid.masks import Row
 from dpverify.grid.transcripts import joined
 from dpverify.plans.gaussian import UNIT, RoundedGaussian
-from dpverify.plans.plan import Adaptive, Built, Stage
+from dpverify.plans.plan import Adaptive, Built
+from dpverify.plans.stages import Stage
 from dpverify.privacy.numbers import whole
 from dpverify.randomness.bits import IntArray
 

@@ -14,7 +14,8 @@ from dpverify.grid.chunked import Ask, ChunkedView, Inside, Passes, Sums
 from dpverify.grid.records import check_rows
 from dpverify.plans.chunks import Chunks, SourceFailed, tally
 from dpverify.plans.law import Law
-from dpverify.plans.plan import Adaptive, Blocks, Filtered, Gate, Part, Plan, Stage, Unless
+from dpverify.plans.plan import Adaptive, Blocks, Filtered, Part, Plan
+from dpverify.plans.stages import Gate, Stage, Unless
 from dpverify.plans.taken import REMEDY
 from dpverify.plans.tallying import Reading
 from dpverify.privacy import Domain

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import chain, compress
 from typing import Any, TypeVar
 
@@ -116,7 +117,7 @@ class ThresholdedLaplace(_Scaled):
     @property
     def added(self) -> Noise:
         """Discrete Laplace."""
-        return DiscreteLaplace(self.scale)
+        return _on_counts(DiscreteLaplace, self.scale.numerator, self.scale.denominator)
 
     def below(self, distance: int) -> float:
         """Compute P(noise < distance): 1 - q^distance / (1 + q) from 1 on, q = e^(-1 / scale);
@@ -129,6 +130,12 @@ class ThresholdedLaplace(_Scaled):
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Derive the claim by the rule of the stability histogram."""
         return rules.stability_histogram(sensitivity, scale=self.scale, threshold=self.threshold)
+
+
+@lru_cache(maxsize=64)
+def _on_counts(kind: Callable[[Fraction], Noise], numerator: int, denominator: int) -> Noise:
+    """Return the noise of this kind, made once: every draw asks for it."""
+    return kind(Fraction(numerator, denominator))
 
 
 class LaplaceTest(ThresholdedLaplace):
@@ -153,7 +160,7 @@ class ThresholdedGaussian(_Scaled):
     @property
     def added(self) -> Noise:
         """Rounded Gaussian."""
-        return RoundedGaussian(self.scale)
+        return _on_counts(RoundedGaussian, self.scale.numerator, self.scale.denominator)
 
     def below(self, distance: int) -> float:
         """Compute P(noise < distance), which is Phi((distance - 1/2) / scale)."""
@@ -228,10 +235,11 @@ def rarely_surfacing(
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
     """Return each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
     if max(values.shape) <= _FEW and values.size <= _FEW:  # calls of numpy alone would take longer
-        table = zip(values.tolist(), shown.tolist(), strict=True)
-        flat = [compress(zip(keys.tolist(), row, strict=True), seen) for row, seen in table]
-        chained = (tuple(chain.from_iterable(pairs)) for pairs in flat)
-        return np.fromiter(chained, dtype=object, count=len(values))
+        flat = np.empty((len(values), 2 * len(keys)), np.result_type(keys, values))
+        flat[:, ::2], flat[:, 1::2] = keys, values
+        seen = shown.repeat(2, axis=1).tolist()
+        each = map(tuple, map(compress, flat.tolist(), seen))
+        return np.fromiter(each, dtype=object, count=len(values))
     rows, columns = np.nonzero(shown)
     pairs = np.stack([keys[columns], values[rows, columns]], axis=1)
     lengths, drawn = shown.sum(axis=1), np.empty(len(shown), dtype=object)

@@ -26,6 +26,8 @@ IntArray = NDArray[Any]
 """Integers of exact value: int64, or Python ints (dtype object) where 63 bits are too few."""
 BoolArray = NDArray[np.bool_]
 Attempt = Callable[[NDArray[np.intp]], tuple[IntArray, BoolArray]]
+_PLACES = tuple(np.array(place, np.uint64) for place in range(64))
+"""Numbers of places by which words are shifted, which numpy need not convert every time."""
 
 
 class NoiseLaw(Protocol):
@@ -109,14 +111,12 @@ class Bits(ABC):
         """
         if len(numerators) and int(numerators.max()) > denominator:
             raise ValueError("exp(-g) coins are drawn for g <= 1; split a larger exponent.")
-        odd = np.zeros(len(numerators), dtype=np.bool_)
-        running = np.arange(len(numerators))
-        k = 1
+        k, odd = 1, np.empty(len(numerators), dtype=np.bool_)
+        running, left = np.arange(len(numerators)), numerators
         while len(running):
-            succeeded = self.bernoulli(numerators[running], denominator * k)
-            if k % 2:
-                odd[running[~succeeded]] = True
-            running = running[succeeded]
+            odd[running] = k % 2 == 1  # where a later coin is the first to fail, it is set again
+            succeeded = self.bernoulli(left, denominator * k)
+            running, left = running[succeeded], left[succeeded]
             k += 1
         return odd
 
@@ -144,7 +144,7 @@ class Bits(ABC):
 
     def _integers(self, bits: int, count: int) -> IntArray:
         if bits <= self.word_bits:
-            kept = self.words(count) >> np.uint64(self.word_bits - bits)
+            kept = self.words(count) >> _PLACES[self.word_bits - bits]
             return kept.view(np.int64) if bits <= 63 else kept.astype(object)
         high = self._integers(bits - self.word_bits, count).astype(object)
         low = self.words(count).astype(object)

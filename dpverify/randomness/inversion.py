@@ -11,7 +11,7 @@ more bits, and no stage answers one that its bits leave open:
 3. rationals and balls, with bits added until the answer is sure: for about one in 2^43 of the
    second stage's draws.
 
-The only floats of the samplers are in ``as_floats``, ``excesses``, ``slope``, ``exponential``
+The only floats of the samplers are in ``as_floats``, ``factors``, ``excesses``, ``exponential``
 and ``compared`` here.
 
 The floats' error. Let e = 2^-53; every operation is IEEE + or * (numpy's or Python's, no
@@ -38,7 +38,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,12 +53,14 @@ Words = NDArray[np.uint64]
 CHUNK = 1 << 14
 """Number of draws whose buffers stay in the processor's cache together."""
 SMALL = 1 << 12
-FEW = 24
+FEW = 16
 """Number of draws that take less time one by one, in Python's integers."""
 MARGIN = 2.0**-44
 _DEGREE = 13
 _COEFFICIENTS: tuple[float, ...] = tuple((-1) ** k / math.factorial(k) for k in range(_DEGREE + 1))
 _DOWNWARD = _COEFFICIENTS[-2::-1]
+_DOWNWARD_ARRAYS = tuple(map(np.array, _DOWNWARD))
+"""The same numbers for arrays, which numpy would make of them in every operation."""
 _WORD_LIMIT = 1 << 62
 _Real = TypeVar("_Real", float, Floats)
 
@@ -83,7 +85,7 @@ def draw(table: Table, bits: Bits, size: int) -> IntArray:
         numbers, accepted = settled(table, bits, words)
         values = _put(values, left, numbers)
         left = left[~accepted]
-    return _put(values, left, draw(table, bits, len(left)))
+    return _put(values, left, draw(table, bits, len(left))) if len(left) else values
 
 
 def _put(values: IntArray, where: NDArray[np.intp], numbers: IntArray) -> IntArray:
@@ -187,35 +189,36 @@ def one_by_one(table: Table, words: list[int]) -> tuple[list[int], list[bool], l
 
     Returns integers, which are accepted, and what is open.
     """
-    blocks, size, low_bits = table.blocks, table.word_bits, table.low_bits
-    offset_bits, acceptance_bits = blocks.offset_bits, table.acceptance_bits
-    rounded, halved, rest = blocks.rounded, table.halved, size - table.cell_bits
-    low, last = (1 << low_bits) - 1, (1 << offset_bits) - 1
-    thresholds, bases = _listed(table)
+    own, thresholds, bases, masks, shifts = _constants(table)
+    (top, middle, last), (up, cell_bits, acceptance_bits, offset_bits, rest, low_bits) = (
+        masks,
+        shifts,
+    )
+    rounded, halved, size = table.blocks.rounded, table.halved, table.word_bits
     values: list[int] = []
     accepted: list[bool] = []
     opened: list[Open] = []
-    count = len(words) // 4
-    for i in range(count):
-        word, first, second, third = words[i::count]
-        u = word >> rest << rest | first >> table.cell_bits
-        sign = -(
-            word >> low_bits & 1
-        )  # 0 or -1: x ^ sign is x or -x - 1, and no branch shows which
-        u2 = (word & low) >> offset_bits << (size - acceptance_bits) | second >> acceptance_bits
-        t = inside = (word ^ sign) & last
+    n = len(words) // 4
+    each = words[:n], words[n : 2 * n], words[2 * n : 3 * n], words[3 * n :]
+    for word, first, second, third in zip(*each, strict=True):
+        u = word & top | first >> cell_bits
+        # 0 or -1: x ^ sign is x or -x - 1, and no branch shows which
+        sign = -(word >> low_bits & 1)
+        u2 = (word & middle) << up | second >> acceptance_bits
+        inside = (word ^ sign) & last
         block = bisect_left(thresholds, u)
-        left = base = bases[2 * block]
+        base = bases[block]
         if rounded:
-            left, t = block, inside << (size - offset_bits) | third >> offset_bits
-        elif not block:
-            inside = 0
-        excess = excesses(table, left, t if rounded else inside)
+            t = inside << rest | third >> offset_bits
+            excess = excesses(own, block, t)
+        else:
+            t, inside = inside, inside if block else 0
+            excess = excesses(own, base, inside)
         yes, unsure = compared(u2, size, excess)
+        if unsure or thresholds[block] == u:
+            opened.append(Open(len(values), sign < 0, u, u2, t))
         values.append((((base + inside) >> halved) ^ sign) - sign)
         accepted.append(yes)
-        if unsure or thresholds[block] == u:
-            opened.append(Open(i, sign < 0, u, u2, t))
     return values, accepted, opened
 
 
@@ -239,14 +242,32 @@ def _third_stage(table: Table, bits: Bits, one: Open) -> tuple[int, bool]:
     return -exact if one.negative else exact, accepted
 
 
+class _Constants(NamedTuple):
+    """Numbers of a table that every draw needs, as Python's integers.
+
+    bases: of each block, under a positive sign. masks: of the bits of U, of U' and of the offset
+    in a word. shifts: places by which bits are moved, in the order of their use.
+    """
+
+    factors: tuple[float, float, bool]
+    thresholds: list[int]
+    bases: list[int]
+    masks: tuple[int, int, int]
+    shifts: tuple[int, ...]
+
+
 @lru_cache(maxsize=64)
-def _listed(table: Table) -> tuple[list[int], list[int]]:
-    """Return thresholds and bases as Python's integers."""
-    return table.thresholds.tolist(), table.bases.tolist()
+def _constants(table: Table) -> _Constants:
+    size, cell_bits, low_bits = table.word_bits, table.cell_bits, table.low_bits
+    offset_bits, acceptance_bits = table.blocks.offset_bits, table.acceptance_bits
+    last = (1 << offset_bits) - 1
+    masks = (1 << size) - (2 << low_bits), (1 << low_bits) - 1 - last, last
+    shifts = cell_bits + 1, cell_bits, acceptance_bits, offset_bits, size - offset_bits, low_bits
+    bases = table.bases[::2].tolist()
+    return _Constants(factors(table), table.thresholds.tolist(), bases, masks, shifts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Second:
+class Second(NamedTuple):
     """Decisions by the first word_bits bits of U, U' and t.
 
     Where ``open``, values and acceptance mean nothing.
@@ -263,37 +284,55 @@ class Second:
     t: Words
 
 
+class _Arrays(NamedTuple):
+    """The same for arrays, which would convert Python's integers in every operation.
+
+    offsets: the last offset of each block.
+    """
+
+    bases: NDArray[np.int64]
+    offsets: Words
+    masks: tuple[Words, ...]
+    shifts: tuple[Words, ...]
+
+
+@lru_cache(maxsize=64)
+def _arrays(table: Table) -> _Arrays:
+    own = _constants(table)
+    offsets = np.full(len(own.bases), own.masks[-1], np.uint64)
+    if not table.blocks.rounded:
+        offsets[0] = 0
+    masks, shifts = (
+        tuple(np.array(x, np.uint64) for x in some) for some in (own.masks, own.shifts)
+    )
+    return _Arrays(np.array(own.bases, np.int64), offsets, masks, shifts)
+
+
 def second_stage(table: Table, words: Words, more: Words) -> Second:
     """Decide by the bits of every word, joined to those of three more (shape (3, len(words))).
 
     Computes anew what the first stage computes, by other means: magnitude, then sign.
     """
-    blocks, size = table.blocks, table.word_bits
-    u = _joined(words >> np.uint64(size - table.cell_bits), table.cell_bits, more[0], size)
-    negative = (words >> np.uint64(table.low_bits)) & np.uint64(1) == 1
-    low = words & np.uint64((1 << table.low_bits) - 1)
-    u2 = _joined(low >> np.uint64(blocks.offset_bits), table.acceptance_bits, more[1], size)
-    last = np.uint64((1 << blocks.offset_bits) - 1)
-    place = np.where(negative, last - (words & last), words & last)
-    t = _joined(place, blocks.offset_bits, more[2], size) if blocks.rounded else place
-    block, open_block = blocks_of(table.thresholds, u)
-    inside = place if blocks.rounded else np.where(block == 0, np.uint64(0), place)
-    base = table.bases[2 * block]
-    magnitude = (base + inside.view(np.int64)) >> table.halved
-    left, offset = (block, t) if blocks.rounded else (base, inside)
-    excess = excesses(table, as_floats(left), as_floats(offset))
-    accepted, open_acceptance = compared(as_floats(u2), size, excess)
-    values = np.where(negative, -magnitude, magnitude)
-    return Second(values, accepted, open_block | open_acceptance, negative, u, u2, t)
-
-
-def _joined(first: Words, count: int, more: Words, size: int) -> Words:
-    """Return words of ``size`` bits: first the ``count`` bits of ``first``, then the top ones
-    of ``more``.
-    """
-    if not count:
-        return more
-    return (first << np.uint64(size - count)) | (more >> np.uint64(count))
+    bases, offsets, (top, middle, last), shifts = _arrays(table)
+    up, cell_bits, acceptance_bits, offset_bits, rest, low_bits = shifts
+    rounded = table.blocks.rounded
+    u = (words & top) | (more[0] >> cell_bits)
+    sign = -((words >> low_bits).view(np.int64) & 1)  # 0 or -1: x ^ sign is x or -x - 1
+    u2 = ((words & middle) << up) | (more[1] >> acceptance_bits)
+    place = (words ^ sign.view(np.uint64)) & last
+    t = (place << rest) | (more[2] >> offset_bits) if rounded else place
+    block, opened = blocks_of(table.thresholds, u)
+    base = bases[block]
+    inside = place if rounded else place & offsets[block]
+    left, offset = (block, t) if rounded else (base, inside)
+    excess = excesses(factors(table), as_floats(left), as_floats(offset))
+    accepted, close = compared(as_floats(u2), table.word_bits, excess)
+    values = base + inside.view(np.int64)
+    values >>= table.halved
+    values ^= sign
+    values -= sign
+    opened |= close
+    return Second(values, accepted, opened, sign < 0, u, u2, t)
 
 
 def blocks_of(thresholds: Words, u: Words) -> tuple[NDArray[np.intp], BoolArray]:
@@ -312,32 +351,36 @@ def as_floats(integers: NDArray[Any]) -> Floats:
     return integers.astype(np.float64)
 
 
-def excesses(table: Table, left: _Real, offset: _Real) -> _Real:
+@lru_cache(maxsize=64)
+def factors(table: Table) -> tuple[float, float, bool]:
+    """Return the float nearest to the table's slope, the unit of offsets, and whether the power
+    is 2.
+    """
+    unit = 2.0**-table.word_bits if table.blocks.rounded else 1.0
+    return float(table.slope), unit, table.blocks.power == 2
+
+
+def excesses(own: tuple[float, float, bool], left: _Real, offset: _Real) -> _Real:
     """Return g of values at this offset in their block, whose left end is given.
 
-    On the line, the left end is the block's number. offset: a whole number, on the line a word
-    of t.
+    own: ``factors`` of the table. On the line, the left end is the block's number. offset: a
+    whole number, on the line a word of t.
     """
-    unit: float = 2.0**-table.word_bits if table.blocks.rounded else 1.0
+    slope, unit, squared = own
     inside = offset * unit
-    if table.blocks.power == 2:
+    if squared:
         inside = inside * (2.0 * left + inside)
-    return slope(table) * inside
-
-
-@lru_cache(maxsize=64)
-def slope(table: Table) -> float:
-    """Return the float nearest to the table's slope."""
-    return float(table.slope)
+    return slope * inside
 
 
 def exponential(excess: _Real) -> _Real:
     """Return exp(-g) for 0 <= g <= 1/2 to 2^-49, by its Taylor polynomial."""
-    value = 0.0 * excess + _COEFFICIENTS[-1]
-    for coefficient in _DOWNWARD:
+    one = isinstance(excess, float)
+    value: Any = 0.0 * excess + _COEFFICIENTS[-1]
+    for coefficient in _DOWNWARD if one else _DOWNWARD_ARRAYS:
         value *= excess
         value += coefficient
-    return value
+    return cast(_Real, value)
 
 
 def compared(u: _Real, word_bits: int, excess: _Real) -> tuple[Any, Any]:

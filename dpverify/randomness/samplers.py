@@ -146,8 +146,9 @@ def randomized_response(
 
     def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
         proposed = bits.below(categories, len(pending))
-        accepted = np.asarray(proposed == row[pending], dtype=np.bool_)
-        others = (~accepted).nonzero()[0]
+        different = proposed != row[pending]
+        accepted = ~different
+        others = different.nonzero()[0]
         accepted[others] = _bernoulli_exp_constant(bits, whole, rest, len(others))
         return proposed, accepted
 

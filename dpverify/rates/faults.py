@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from dpverify.grid import ingest
 from dpverify.plans import Law, Mechanism, Plan
 from dpverify.plans.faulty import FaultyLaw
-from dpverify.plans.plan import rescaled_stage, with_stages
+from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.privacy.numbers import Floats
 from dpverify.rates.claims import Exponent, RateClaim, RateFault
 from dpverify.rates.judging import Finding, Row, compare, table_of

@@ -25,7 +25,7 @@ from dpverify.audit.parts import Together
 from dpverify.audit.subjects import claimed_of
 from dpverify.audit.tracing import audit_tracing
 from dpverify.plans import Mechanism
-from dpverify.plans.plan import is_closed, is_filtered, is_latent
+from dpverify.plans.walking import is_closed, is_filtered, is_latent
 from dpverify.privacy import point_of
 from dpverify.suite import black_boxes, lemmas
 from dpverify.suite.audited import audited, proof_of

@@ -13,7 +13,7 @@ from typing import Any
 from dpverify.audit import BlackBox, Configuration, Fault, NeighboringPair, SmallInstance
 from dpverify.audit.subjects import name_of
 from dpverify.plans import Mechanism
-from dpverify.plans.plan import is_filtered
+from dpverify.plans.walking import is_filtered
 from dpverify.privacy import Guarantee
 from dpverify.rates import Experiment, RateClaim
 

@@ -29,7 +29,7 @@ from dpverify.plans import (
     ThresholdedLaplace,
     stages_of,
 )
-from dpverify.plans.plan import is_filtered, lists_of
+from dpverify.plans.walking import is_filtered, lists_of
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import Dataset
 from dpverify.randomness import Bits, SeededBits, discrete_laplace_by_coins, enumerate_law

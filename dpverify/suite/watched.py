@@ -14,8 +14,8 @@ from dpverify.grid import Records, ingest
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import Law, Mechanism, Plan, Stage, Transcripts
 from dpverify.plans.filtering import Filter
-from dpverify.plans.law import Place
-from dpverify.plans.plan import with_filters
+from dpverify.plans.place import Place
+from dpverify.plans.walking import with_filters
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import Friendly
 from dpverify.randomness import Bits

@@ -15,11 +15,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpverify.grid.records import numbers_of
+from dpverify.privacy.numbers import Floats
 
-Floats = NDArray[np.float64]
 Cells = list[Any] | Floats
 """The cells of one column: any objects, or floats of which a NaN is missing."""
 

@@ -18,7 +18,8 @@ from dpverify.plans.chunks import (
 )
 from dpverify.plans.tallying import Reading, Unfit
 from dpverify.privacy import Domain
-from dpverify.tables.cells import Floats, Numbers, any_missing
+from dpverify.privacy.numbers import Floats
+from dpverify.tables.cells import Numbers, any_missing
 from dpverify.tables.reading import columns_of
 from dpverify.tables.reading_frames import is_frame, names_of
 from dpverify.tables.types import ColumnType

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from dpverify.grid import interval
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, rules
-from dpverify.tables.cells import Floats, Numbers, any_missing
+from dpverify.privacy.numbers import Floats
+from dpverify.tables.cells import Numbers, any_missing
 from dpverify.tables.types import Boolean, Category, ColumnType, Integer, Number
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 from dpverify.plans import Chunks
 from dpverify.plans.chunks import require_unchanged
 from dpverify.privacy import TableDomain
+from dpverify.privacy.numbers import Floats
 from dpverify.privacy.sealed import sealed
-from dpverify.tables.cells import Floats
 from dpverify.tables.reading_chunks import Encode, rows_of
 from dpverify.tables.reading_files import (
     Encoding,

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpverify.grid import interval
-from dpverify.privacy.numbers import settle
+from dpverify.privacy.numbers import Floats, settle
 from dpverify.privacy.sealed import sealed
-from dpverify.tables.cells import Cells, Floats, numbers, spelled, texts, without_signs
+from dpverify.tables.cells import Cells, numbers, spelled, texts, without_signs
 
 LEAVE_OUT: Literal["leave out"] = "leave out"
 _WHOLE = 2**53

@@ -26,7 +26,8 @@ from dpverify.audit import SmallInstance
 from dpverify.estimation import gradient_steps as steps
 from dpverify.estimation.stepped import CELLS
 from dpverify.families import Family, LogNormal, Normal, Pareto, Poisson, Weibull
-from dpverify.plans.plan import is_latent, lists_of, stages_of
+from dpverify.plans.plan import stages_of
+from dpverify.plans.walking import is_latent, lists_of
 from dpverify.suite.judges import Options, Unit, run_unit
 from dpverify.suite.refinement import RefinementFailed, compare_facts, refine
 from dpverify.suite.trees import load

@@ -123,7 +123,7 @@ def test_every_stage_built_from_a_transcript_is_the_spec_s(parameters: dict[str,
         for k, element in enumerate(mechanism.fixed_plan):
             stage: Any
             part = cast(Any, element)
-            (stage, _), *_ = law._stages(part, law._root(), batch[i], np.array([0]))
+            (stage, _), *_ = law._built.of(part, law._root(), batch[i], np.array([0]))
             specified: Any = expected.stages[k][1](outcomes[:k])
             center = specified.center if hasattr(specified, "center") else specified.value
             assert tuple(law.center(stage.query).tolist()) == tuple(center), stage.name

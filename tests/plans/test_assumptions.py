@@ -26,7 +26,8 @@ from dpverify.plans import (
     Stage,
     Unless,
 )
-from dpverify.plans.plan import as_declared, derive, with_stages
+from dpverify.plans.plan import as_declared, derive
+from dpverify.plans.walking import with_stages
 from dpverify.privacy import Adjacency, Domain, PrivacyClaim, rules
 from dpverify.privacy.adjacency import Friendly
 from dpverify.privacy.guarantees import ApproximateGaussianDP

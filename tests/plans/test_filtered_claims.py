@@ -28,7 +28,8 @@ from dpverify.plans import (
     RoundedGaussian,
     Stage,
 )
-from dpverify.plans.plan import derive, elements_of, is_latent, stages_of, with_stages
+from dpverify.plans.plan import derive, elements_of, stages_of
+from dpverify.plans.walking import is_latent, with_stages
 from dpverify.privacy import Adjacency
 from dpverify.privacy.adjacency import Friendly
 from dpverify.privacy.guarantees import ApproximateGaussianDP

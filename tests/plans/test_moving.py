@@ -233,11 +233,11 @@ def test_a_law_gives_every_draw_its_own_center_and_knows_its_likelihood() -> Non
             REPLACE,
             "the mean is in units for add-remove, not replace",
         ),
-        (moving([([0, 0], 1)], REPLACE), ADD, "the sum is in units for replace, not add-remove"),
+        (moving([([0, 0], 1)], REPLACE), ADD, "MovingSum is in units for replace, not add-remove"),
         (
             moving([([0, 0], 1)], ADD),
             Friendly(NEAR.predicate),
-            "the sum is in units for add-remove",
+            "MovingSum is in units for add-remove",
         ),
         (Agreement(NEAR, 0), Friendly(NEAR.predicate), "for inputs"),
     ],

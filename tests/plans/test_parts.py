@@ -34,7 +34,8 @@ from dpverify.plans import (
     Unless,
     stages_of,
 )
-from dpverify.plans.plan import derive, with_stages
+from dpverify.plans.plan import derive
+from dpverify.plans.walking import with_stages
 from dpverify.privacy import rules
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations import BasicFilter

@@ -17,7 +17,7 @@ from dpverify.randomness import bits, blocks, inversion, samplers, tables
 
 COINS = {"below", "bernoulli", "bernoulli_exp", "until_accepted", "_integers"}
 FORBIDDEN_NAMES = {"math", "cmath", "random", "float", "round", "scipy", "time"}
-PROVED = {"as_floats", "excesses", "slope", "exponential", "compared"}
+PROVED = {"as_floats", "excesses", "factors", "exponential", "compared"}
 ALLOWED_NUMPY = {
     "add",
     "array",

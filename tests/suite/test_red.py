@@ -35,7 +35,7 @@ from dpverify.plans import (
     ThresholdedLaplace,
     stages_of,
 )
-from dpverify.plans.law import Place
+from dpverify.plans.place import Place
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.suite.trees import load

@@ -29,8 +29,9 @@ from dpverify.plans import (
     RoundedGaussian,
     Stage,
 )
-from dpverify.plans.plan import derive, is_latent, stages_of
+from dpverify.plans.plan import derive, stages_of
 from dpverify.plans.transforming import Transformation
+from dpverify.plans.walking import is_latent
 from dpverify.privacy import Adjacency, Domain, GaussianDP, Norm, PureDP, Source, rules
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.randomness import Bits, SeededBits, enumerate_law

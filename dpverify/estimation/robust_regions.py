@@ -1,0 +1,296 @@
+"""Where a robust mean looks: balls, directions, slabs and columns, by what was released."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any
+
+import numpy as np
+
+from dpverify.estimation.budget_shares import (
+    ROOT_BITS,
+    Tail,
+    checked_shares,
+)
+from dpverify.estimation.clipping import PerColumn
+from dpverify.estimation.column_cuts import OPEN, boxes, half_width, votes_noise
+from dpverify.estimation.contamination import (
+    HISTOGRAM,
+    MOMENTS,
+    MOST_RECORDS,
+    check_gamma,
+    core_of,
+    sure_share,
+)
+from dpverify.estimation.cutting import drawn_response, left_out
+from dpverify.estimation.directional_cuts import MOST, MOST_BINS, cuts, directions, eigen
+from dpverify.estimation.friendly_means import (
+    balls,
+    check_multiplier,
+    nearness_of,
+    within_reach,
+)
+from dpverify.estimation.results import UNSURE, RobustMeanEstimate
+from dpverify.grid.linear import Integers
+from dpverify.grid.masks import different
+from dpverify.grid.nearness import Nearness
+from dpverify.grid.region_queries import (
+    DIRECTION_BITS,
+    PARTS,
+    Along,
+    MovingMoments,
+    histogram_moves,
+    part_of,
+    reach_of,
+)
+from dpverify.grid.rounding import rounded_multiples
+from dpverify.grid.transcript_queries import Place
+from dpverify.plans import (
+    Handle,
+    Mechanism,
+    Released,
+    Transcripts,
+)
+from dpverify.plans.parameters import (
+    Rational,
+    flag,
+    positive,
+    rational,
+    whole_from,
+)
+from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import (
+    Floats,
+    approximately,
+    exact,
+    root_up,
+    settle,
+    to_float,
+    whole,
+)
+from dpverify.randomness.bits import IntArray
+from dpverify.transformations.degree_weights import AGREEMENT
+from dpverify.transformations.means import MEAN, WeightedCoreMean
+from dpverify.transformations.soft_core import checked_full
+
+MOMENTS_STAGE, HISTOGRAM_STAGE = Handle("moments"), Handle("histogram")
+VOTES_STAGE = Handle("votes")
+_LARGEST_DEVIATION = 1 << 30  # in parts of a bin; slabs are never that wide
+_LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
+_LEAST_DRAWN = Fraction(1, 64)  # with less, records would be rounded to nothing
+DRAWN = rational(
+    lambda share: _LEAST_DRAWN <= share <= 1, ": give a share of the radius, from 1/64 to 1."
+)
+
+
+def full_share(value: Any, name: str) -> Fraction:
+    """Read the share of friends with which a record counts in full."""
+    return checked_full(exact(value, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobustRegions(Mechanism[RobustMeanEstimate]):
+    """A robust mean's public parameters, and the regions that follow from what it has released.
+
+    ``RobustMean`` says what the parameters mean.
+    """
+
+    deviations: PerColumn
+    radius: Annotated[float, positive(as_given=True)]
+    record_radius: Annotated[float, positive(as_given=True)]
+    n_max: Annotated[int, whole_from(1, most=MOST_RECORDS)]
+    tail: Tail
+    gamma: Annotated[Rational, exact] = Fraction(1, 10)
+    full: Annotated[Rational, full_share] | None = None
+    directions: Annotated[int, whole] = 2
+    bins: Annotated[int, whole_from(2, most=MOST_BINS)] = 24
+    shares: tuple[Rational, ...] = (Fraction(1, 5), MOMENTS, HISTOGRAM, Fraction(9, 20))
+    votes: Annotated[bool, flag] = False
+    drawn: Annotated[Rational, DRAWN] = Fraction(1)
+
+    def check_parameters(self) -> None:
+        """Check for positive deviations and radii, a gamma that leaves agreement, an even number
+        of bins, and shares of sum 1.
+        """
+        with np.errstate(all="ignore"):
+            scales = 1 / np.array(self.deviations, np.float64)
+        if not self.deviations or not (np.isfinite(scales) & (scales > 0)).all():
+            raise ValueError(
+                "deviations: give one positive number a column, whose inverse is a float too."
+            )
+        d = len(self.deviations)
+        why = f"; give an integer from 0 to {d}, the number of columns."
+        whole_from(0, why, most=d)(self.directions, "directions")
+        if self.bins % 2:
+            raise ValueError(f"bins = {self.bins} is odd; give an even number, half for each side.")
+        self._check_fractions()
+
+    def _check_fractions(self) -> None:
+        check_multiplier(self, "noise_multiplier")
+        if self.full is not None and self.adjacency is not Adjacency.REPLACE:
+            raise ValueError(
+                f"full = {self.full} under {self.adjacency}: a soft core has bounds for replace "
+                "only; leave it out for degree weights."
+            )
+        check_gamma(self.gamma, self.full)
+        number = (4 if self.directions else 2) + self.votes
+        settle(self, shares=checked_shares(self.shares, number))
+        counts = [self._histogram_noise()] if self.directions else []
+        if max([*counts, *([self._votes_noise()] if self.votes else [])], default=0) > _MOST_NOISE:
+            raise ValueError(
+                f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on "
+                "each count than 2^44 records; give a larger budget, or directions = 0 and votes = "
+                "False."
+            )
+
+    def columns(self) -> int:
+        """Return the number of columns."""
+        return len(self.deviations)
+
+    def core(self) -> WeightedCoreMean:
+        """Return the center's part, with the share that inliers are sure to agree to."""
+        expected = max(1, math.floor(self.n_max * sure_share(self.gamma, self.full)))
+        own = self._nearness(), self._multiplier(0), expected, self.tail
+        return core_of(self.adjacency, *own, self.full)
+
+    def _nearness(self) -> Nearness:
+        return nearness_of(self.deviations, exact(self.radius, "radius"))
+
+    def _multiplier(self, part: int) -> Fraction:
+        """Return noise_multiplier / sqrt(share); part: the index of the share, -1 for the last."""
+        return self.noise_multiplier * root_up(1 / self.shares[part], ROOT_BITS)
+
+    def _moments(self) -> MovingMoments:
+        spread = self._multiplier(1)
+        return MovingMoments(self._nearness(), spread, self.adjacency, self._place(), self.drawn)
+
+    def _histogram_noise(self) -> Fraction:
+        """Return the noise scale of a bin; at least a sixteenth of a record, for which there is a
+        sampler.
+        """
+        square = histogram_moves(self.directions, self.adjacency)
+        return max(_LEAST_NOISE, self._multiplier(2) * root_up(square, ROOT_BITS))
+
+    def _votes_noise(self) -> Fraction:
+        """Return the noise scale of a column's count."""
+        return votes_noise(self._multiplier(-2), histogram_moves(1, self.adjacency), ROOT_BITS)
+
+    # --- what was released decides ----------------------------------------------------------------
+
+    def _place(self) -> Place:
+        return Released((AGREEMENT, MEAN), self._places)
+
+    def _directed(self) -> Along:
+        return Released((MOMENTS_STAGE,) if self.directions else (AGREEMENT,), self._along)
+
+    def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Return the centers and radii of the balls, in cells."""
+        units, radii, which = self._balls(batch)
+        return within_reach(rounded_multiples(batch[MEAN], units, which)), radii
+
+    def _balls(self, batch: Transcripts) -> tuple[list[Fraction], Integers, IntArray]:
+        """Return the distinct units of centers in cells, the radii, and which unit each
+        draw has.
+        """
+        share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
+        agreed, which = different(batch[AGREEMENT][:, 0])
+        known = balls(self.core(), share, agreed.tolist())
+        return [unit for unit, _ in known], np.array([r for _, r in known], np.int64)[which], which
+
+    def _along(self, batch: Transcripts) -> Integers:
+        """Return the directions, by the released second moments."""
+        if not self.directions:
+            return np.zeros((len(batch), 0, self.columns()), np.int64)
+        return directions(batch[MOMENTS_STAGE], self.columns(), self.directions)
+
+    def _slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Return the slabs' middles and half widths, by the released histograms."""
+        if not self.directions:
+            return (np.zeros((len(batch), 0), np.int64),) * 2
+        radii, which = different(self._balls(batch)[1])
+        unit = Fraction(2) ** (DIRECTION_BITS - self._nearness().exponent)
+        known = [math.floor(unit / part_of(int(radius), self.bins)) for radius in radii]
+        deviation = np.array([min(k, _LARGEST_DEVIATION) for k in known], np.int64)[which]
+        counts = batch[HISTOGRAM_STAGE].reshape(-1, self.bins)
+        repeated = np.repeat(deviation, self.directions)
+        shape = len(batch), self.directions
+        middles, halves = cuts(counts, repeated, self._histogram_noise())
+        return middles.reshape(shape), halves.reshape(shape)
+
+    def _box(self, batch: Transcripts) -> Integers:
+        """Return the half widths of the columns, by the released votes."""
+        half = half_width(self._nearness().exponent)
+        return boxes(batch[VOTES_STAGE], self._votes_noise(), self.gamma, half)
+
+    def _certified(self, batch: Transcripts, radius: int, number: float) -> float | None:
+        """Compute the certificate. The spec has the proof (certificate)."""
+        if not self.directions:
+            return None
+        largest = float(eigen(batch[MOMENTS_STAGE], self.columns())[0][0, -1])
+        room = math.sqrt(2 * self.columns()) + math.sqrt(-2 * math.log(UNSURE))
+        if number <= 0:
+            return None
+        noise = min(to_float(self._moments().unit(radius)), MOST)
+        variance = max(0.0, largest / 2.0**40 + room * 1.001) * noise / number
+        cells = math.sqrt(float(self.gamma / (1 - self.gamma)) * variance) / self._response(radius)
+        with np.errstate(all="ignore"):  # at the ends of the floats: infinity, or the least number
+            certificate = float(np.ldexp(cells, self._nearness().exponent))
+        return max(certificate, math.ulp(0.0)) if cells else 0.0
+
+    def _cut(self, batch: Transcripts, widths: Integers) -> int:
+        """Count the directions and columns that were cut; widths: of the slabs."""
+        columns = int((self._box(batch) < OPEN).sum()) if self.votes else 0
+        return columns + int((widths < self.bins * PARTS).sum())
+
+    def _left_out(
+        self, batch: Transcripts, widths: Integers, radius: int, number: float, step: Floats
+    ) -> Floats:
+        """Predict, in cells, what leaving out records beyond the ball and the slabs adds to the
+        error.
+        """
+        exponent = self._nearness().exponent
+        cut = widths < self.bins * PARTS
+        per = part_of(radius, self.bins) * 2.0**-DIRECTION_BITS
+        halves = np.ldexp(widths[cut] * per, exponent)
+        axes = self._along(batch)[0][cut] * 2.0**-DIRECTION_BITS
+        if self.votes:
+            box = self._box(batch)[0]
+            (named,) = np.nonzero(box < OPEN)
+            halves = np.append(halves, np.ldexp(box[named].astype(np.float64), exponent))
+            axes = np.vstack([axes, np.zeros((len(named), len(step)))])
+            axes[len(axes) - len(named) + np.arange(len(named)), named] = 1
+        with np.errstate(all="ignore"):
+            length = float(np.ldexp(float(radius), exponent))
+            own = self._drawn_in(radius)
+            missing = left_out(self.columns(), length, halves.tolist(), axes, own)
+            deviation = missing.deviation(number, np.ldexp(step, exponent))
+            return np.asarray(np.ldexp(deviation, -exponent))
+
+    def _drawn_in(self, radius: int) -> tuple[float, float] | None:
+        """Give ``drawn_response`` for this ball; None where nobody is drawn in.
+
+        The ball's radius is that of records and the center's distance from their mean, in
+        quadrature.
+        """
+        if self.drawn == 1:
+            return None
+        exponent, own = self._nearness().exponent, exact(self.record_radius, "record_radius")
+        cell = Fraction(2) ** exponent
+        square = (radius * cell) ** 2 - own**2
+        offset = to_float(root_up(max(square, Fraction(0)), ROOT_BITS))
+        length, reach = (to_float(own * cell) for own in (radius, reach_of(radius, self.drawn)))
+        return drawn_response(self.columns(), length, reach, offset)
+
+    def _response(self, radius: int) -> float:
+        """Give what the mean of normal records that are drawn in is over that of all; 1 where
+        nobody is."""
+        response = self._drawn_in(radius)
+        return 1.0 if response is None else response[0]
+
+    def _back(self, cells: Floats) -> Floats:
+        """Convert cells to the data's units."""
+        with np.errstate(all="ignore"):
+            values = np.ldexp(cells, self._nearness().exponent) * np.array(self.deviations)
+        return np.asarray(values)
