@@ -220,7 +220,7 @@ RATES = (
         (4000, 8000, 16_000),
         setting={"d": 2, "noise_multiplier": 16, "adjacency": ADD},
         exponent=Exponent(value=-0.83, tolerance=0.15),
-        repeats=600,
+        repeats=400,
     ),
     _rate(
         "error-against-noise-multiplier",

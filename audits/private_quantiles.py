@@ -97,7 +97,7 @@ CONFIGURATIONS: Sequence[Configuration] = (
             added("one more of five that are equal", _many({0: 2, 6: 5, 11: 2}), 6.0),
         ),
         elsewhere=frozenset({"round 1"}),  # as another configuration's
-        quick_trials=100_000,
+        quick_trials=125_000,
     ),
     _configuration(
         "one-quantile",

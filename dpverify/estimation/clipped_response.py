@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import gammainc, gammaincc, gammaln
 
 from dpverify.privacy.numbers import Floats
@@ -85,7 +85,11 @@ class Response:
         """
         if not length < self.lengths[-1] or not self.offsets[-1]:
             return None
-        return float(brentq(lambda m: self.at(m).length - length, 0.0, float(self.offsets[-1])))
+        return float(
+            scipy.optimize.brentq(
+                lambda m: self.at(m).length - length, 0.0, float(self.offsets[-1])
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

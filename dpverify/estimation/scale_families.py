@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import gammainc, gammaincc, gammaincinv
 
 from dpverify.estimation.answers import Result, deviations, tail_of
@@ -163,7 +163,9 @@ class Limited:
         if not self.mean(high) < mean < self.mean(low):
             return None
         return math.exp(
-            brentq(lambda log: self.mean(math.exp(log)) - mean, math.log(low), math.log(high))
+            scipy.optimize.brentq(
+                lambda log: self.mean(math.exp(log)) - mean, math.log(low), math.log(high)
+            )
         )
 
     def relative_errors(self, b: float, n: float, noise: float) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import wofz
 
 from dpverify.families.quadratic_forms import (
@@ -122,7 +122,7 @@ class Law:
         high = low + 1
         while rising(high) < 0:
             high += 2
-        vertex = math.exp(float(brentq(rising, low, high, rtol=1e-9)))
+        vertex = math.exp(float(scipy.optimize.brentq(rising, low, high, rtol=1e-9)))
         edge = min(1 / (2 * float(self.variances.max())), vertex**2)
         return vertex, edge, vertex + edge
 

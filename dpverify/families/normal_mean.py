@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dpverify.families.balls import Law
 from dpverify.families.normal_moments import Inside, Nearest, definite, finite, radii
@@ -120,7 +120,9 @@ class NormalMean(ExponentialFamily):
             return _log_mass(self.d, reach, math.exp(log)) - math.log(mass)
 
         low, high = math.log(1e-12), math.log(reach + math.sqrt(self.d) + 40)
-        return Ball(tuple(middle), math.exp(float(brentq(missed, low, high, xtol=1e-13))))
+        return Ball(
+            tuple(middle), math.exp(float(scipy.optimize.brentq(missed, low, high, xtol=1e-13)))
+        )
 
     def least_mass(self, prior: Prior, survival: Survival) -> float:
         """Bound the mass of a set from below, over the prior.

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import exp1
 
 from dpverify.privacy.numbers import Floats
@@ -191,7 +191,7 @@ def _left_saddle(spectrum: Floats, edge: float) -> float:
         forms = rest + 2 * spectrum * start
         return 1 + (1 + math.exp(log)) / edge - float((spectrum / forms).sum())
 
-    return edge / (1 + math.exp(-float(brentq(missed, -60.0, 60.0, rtol=1e-9))))
+    return edge / (1 + math.exp(-float(scipy.optimize.brentq(missed, -60.0, 60.0, rtol=1e-9))))
 
 
 def _end(spectrum: Floats, top: float) -> float:

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Annotated, Literal
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.family_estimates import FamilyEstimate
@@ -313,7 +313,7 @@ class TruncatedMle(FamilyMean):
             return family.natural(family.from_coordinate(low)) if low == ends[0] else None
         if mean(high) <= 0:
             return family.natural(family.from_coordinate(high)) if high == ends[1] else None
-        return family.natural(family.from_coordinate(float(brentq(mean, low, high))))
+        return family.natural(family.from_coordinate(float(scipy.optimize.brentq(mean, low, high))))
 
 
 @lru_cache(maxsize=1 << 10)

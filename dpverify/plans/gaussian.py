@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpverify.plans.noise import LogProbabilities, Noise, added_to, positive_scale
+from dpverify.plans.noise import LogProbabilities, Noise, added_to, over_columns, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.numbers import Exact, settle, to_float
 from dpverify.privacy.tails import Tail
@@ -62,11 +62,11 @@ class RoundedGaussian(Noise):
             distance *= distance
             distance /= -2
             distance -= math.log(sigma * math.sqrt(2 * math.pi))
-            return np.asarray(distance.sum(axis=1))
+            return over_columns(distance)
         near, far = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
         with np.errstate(divide="ignore"):
             cells: LogProbabilities = near + np.log1p(-np.exp(far - near))
-        return np.asarray(cells.sum(axis=1))
+        return over_columns(cells)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Derive the claim by the rule of the rounded Gaussian."""

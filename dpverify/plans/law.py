@@ -353,7 +353,7 @@ class Law:
                 assert isinstance(built, Part)
                 alive.append(self._score(self._part(built, place), batch, rows, done, total)[0])
             done += 1 if isinstance(element, Stage) else len(stages_of((element,)))
-            live = np.sort(np.concatenate([live[:0], *alive]))
+            live = alive[0] if len(alive) == 1 else np.sort(np.concatenate([live[:0], *alive]))
         return live, done
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:

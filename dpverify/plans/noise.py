@@ -166,7 +166,7 @@ class DiscreteLaplace(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Compute log-probabilities, for witnesses only: float64, from exact integer distances."""
-        distance: LogProbabilities = np.abs(outputs - center).astype(np.float64).sum(axis=1)
+        distance = over_columns(np.abs(outputs - center).astype(np.float64))
         decay = max(_rate(self.scale), _SLOWEST)
         normalizer = center.shape[-1] * math.log(math.tanh(decay / 2))
         return np.asarray(normalizer - distance * decay)
@@ -209,7 +209,7 @@ class KaryResponse(Noise):
         """Compute log-probabilities, for witnesses only: float64, from the exact number of
         changed answers.
         """
-        changed = np.count_nonzero(outputs != center, axis=1)
+        changed = over_columns((outputs != center).astype(np.float64))
         decay = _rate(self.scale)
         normalizer = math.log1p((self.categories - 1) * math.exp(-decay))
         possible = ((outputs >= 0) & (outputs < self.categories)).all(axis=1)
@@ -246,6 +246,11 @@ def _rate(scale: Fraction) -> float:
     nil.
     """
     return float(min(1 / scale, Fraction(10**300)))
+
+
+def over_columns(table: LogProbabilities) -> LogProbabilities:
+    """Return the sum of each row. numpy would be slow for a single column, which is its own sum."""
+    return table[:, 0] if table.shape[1] == 1 else np.asarray(table.sum(axis=1))
 
 
 def added_to(center: IntArray, noise: IntArray, size: int) -> IntArray:

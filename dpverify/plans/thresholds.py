@@ -258,11 +258,17 @@ def _distinct(block: IntArray) -> tuple[IntArray, NDArray[np.intp]]:
     """
     low = block.min(axis=0)
     spans = [int(span) + 1 for span in block.max(axis=0) - low]
-    if math.prod(spans) >= 1 << 62:
+    possible = math.prod(spans)
+    if possible >= 1 << 62:
         return block, np.arange(len(block))
     codes = np.zeros(len(block), dtype=np.int64)
     for column, span in zip((block - low).T, spans, strict=True):
         codes = codes * span + column.astype(np.int64)
+    if possible <= len(block):  # a table of all possible rows is faster than sorting
+        place = np.full(possible, -1)
+        place[codes] = np.arange(len(block))
+        occurs = place >= 0
+        return block[place[occurs]], (np.cumsum(occurs) - 1)[codes]
     _, first, which = np.unique(codes, return_index=True, return_inverse=True)
     return block[first], which
 

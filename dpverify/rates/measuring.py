@@ -19,7 +19,10 @@ from dpverify.rates.claims import Empirical, RateClaim, RateFault
 
 SHOWN_ALPHA = 0.05
 """Alpha of the intervals that are shown, and by which a claim is said to hold."""
-_BATCH = 1 << 20  # numbers that are drawn at a time
+_BATCH = 1 << 20
+"""Numbers of the data, over all releases, up to which more releases are drawn at a time."""
+_TOGETHER = 256
+"""Fewest releases that are drawn at a time. They share what a law computes once for all draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ class Releases:
                 law = subject.law(self._claim.instance.data(self._setting, *self._stream, repeat))
                 self._errors += subject.errors(law, self._bits, 1, error, truth)
             return
-        size = max(1, _BATCH // max(1, np.asarray(self._data).size))
+        size = max(_TOGETHER, _BATCH // max(1, np.asarray(self._data).size))
         for start in range(len(self._errors), many, size):
             step = min(size, many - start)
             self._errors += subject.errors(self._law, self._bits, step, error, truth)

@@ -37,6 +37,7 @@ _OF_A_SUITE = ("spec", "mechanisms", "audits", "tests")
 _PLACES = ("__file__", "__path__", "__version__")
 _PREFIX = "obligation_"
 """Prefix of every obligation's name, in one piece wherever the name is written."""
+_BEGINNING = re.compile(rf"{_PREFIX}\w*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -120,16 +121,23 @@ class Sources:
         """
         return {
             module
-            for module, patterns in self._named.items()
-            if any(pattern.fullmatch(obligation) for pattern in patterns)
+            for module, beginnings in self._naming.items()
+            if any(beginning in obligation for beginning in beginnings)
+            and any(pattern.fullmatch(obligation) for pattern in _names_in(self.text(module)))
         }
 
     @cached_property
-    def _named(self) -> dict[str, tuple[re.Pattern[str], ...]]:
-        """Patterns of the obligations that each module names, for the modules that name any."""
-        naming = [module for module in self._stated() if _PREFIX in self.text(module)]
-        by_module = {module: _names_in(self.text(module)) for module in naming}
-        return {module: patterns for module, patterns in by_module.items() if patterns}
+    def _naming(self) -> dict[str, frozenset[str]]:
+        """Beginnings of the names of obligations in each module's text, for the modules that
+        have any.
+
+        A string goes on after its beginning at most by a format, an escape or another string. So
+        a module none of whose beginnings is in a name does not have that name, and is not parsed.
+        """
+        named = {
+            module: frozenset(_BEGINNING.findall(self.text(module))) for module in self._stated()
+        }
+        return {module: beginnings for module, beginnings in named.items() if beginnings}
 
     def _stated(self) -> Iterator[str]:
         """Yield the modules in which lemmas may be stated."""

@@ -87,6 +87,14 @@ class Build:
             if name.startswith("obligation_")
         )
 
+    def has(self, obligation: str) -> bool:
+        """Return whether one of ``obligations`` has this name; only its own file is read."""
+        path, _, name = obligation.partition(":")
+        sources = self._trees.get(path)
+        if sources is None or is_borrowed(self.root, path) or not name.startswith("obligation_"):
+            return False
+        return name in sources.functions(_module(path))
+
     @cached_property
     def digests(self) -> dict[str, str]:
         """Digests of all obligations."""
@@ -113,11 +121,7 @@ class Build:
             checked = shipped(obligation)
             return _NOT_OURS if checked is None else _shown_checked(checked)
         known = recorded.get(obligation)
-        if (
-            known is None
-            or obligation not in self.obligations
-            or known.digest != self.digest(obligation)
-        ):
+        if known is None or not self.has(obligation) or known.digest != self.digest(obligation):
             return _NOT_CHECKED
         return _shown_checked(known)
 
@@ -145,7 +149,7 @@ def shipped(obligation: str) -> Checked | None:
     """
     build, recorded = _ours()
     known = recorded.get(obligation)
-    if known is None or obligation not in build.obligations:
+    if known is None or not build.has(obligation):
         return None
     return known if known.digest == build.digest(obligation) else None
 

@@ -190,17 +190,17 @@ class _Rows:
         return row_of(self._claim, point, lambda curve, at: self._at(index, curve, at.facts))
 
     def slope(self, index: int) -> float | None:
-        """Compute the slope of the claim's curve from a value to an end of its regime; None if
-        the curve depends on the drawn data.
+        """Compute the slope of the claim's curve from end to end of its regime; None if the
+        curve depends on the drawn data, or the index is not of the regime.
         """
         claim, curve = self._claim, self._claim.curve
         if claim.exponent is None or curve is None or index not in claim.regime:
             return None
         if claim.facts is not None or "records" in curve.arguments:
             return None
-        end = claim.regime[-1 if index == claim.regime[0] else 0]
-        heights = [math.log(self._at(i, curve, {})) for i in (index, end)]
-        values = [math.log(claim.values[i]) for i in (index, end)]
+        ends = claim.regime[0], claim.regime[-1]
+        heights = [math.log(self._at(i, curve, {})) for i in ends]
+        values = [math.log(claim.values[i]) for i in ends]
         return (heights[1] - heights[0]) / (values[1] - values[0])
 
     def _at(self, index: int, curve: Curve, facts: Mapping[str, float]) -> float:

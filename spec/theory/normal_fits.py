@@ -141,16 +141,21 @@ def in_plane(variances: Sequence[Any], outside: str) -> list[Any]:
     """
     with mp.workdps(30):
         a, b = variances
+        (in_first, in_second), ratio, root = (1 / a, 1 / b), b / a, mp.sqrt(b / a)
         sums = [mp.mpf(0)] * 3
-        for power in _powers():
-            x = power * b / a
-            whole = 1 + x
-            k = (1 / a + x / b) / whole
-            rest = mp.exp(-k / 2)
-            radial = (1 - rest * (1 + k / 2) if outside == "mask" else 1 - rest) / k**2
-            weight = mp.sqrt(x) / whole
-            once = weight * radial / whole
-            sums = [sums[0] + weight * (1 - rest) / k, sums[1] + once, sums[2] + once * x]
+        for power, own in _powers():
+            x = power * ratio
+            part = 1 / (1 + x)
+            k = (in_first + x * in_second) * part
+            rest, over = mp.exp(-k / 2), 1 / k
+            beyond = 1 - rest
+            weight = own * root * part
+            if outside == "mask":
+                sums[0] += weight * beyond * over
+                beyond -= rest * k / 2
+            once = weight * beyond * part * over * over
+            sums[1] += once
+            sums[2] += once * x
         share = 2 * _STEP / mp.pi / mp.sqrt(a * b)
         mass, first, second = share * sums[0], 2 * share * sums[1], 2 * share * sums[2]
         if outside == "clip":
@@ -162,10 +167,11 @@ _STEP, _SIDE = mp.mpf(1) / 4, 125
 
 
 @cache
-def _powers() -> list[Any]:
-    """Return e^(2 t) at the trapezoids' nodes."""
+def _powers() -> list[tuple[Any, Any]]:
+    """Return e^(2 t) and e^t at the trapezoids' nodes."""
     with mp.workdps(30):
-        return [mp.exp(2 * j * _STEP) for j in range(-_SIDE, _SIDE + 1)]
+        nodes = [j * _STEP for j in range(-_SIDE, _SIDE + 1)]
+        return [(mp.exp(2 * t), mp.exp(t)) for t in nodes]
 
 
 def variances_of(wanted: Sequence[Any], outside: str) -> list[Any]:

@@ -60,17 +60,26 @@ def sphere_part(spectrum: Sequence[Any], i: int) -> Any:
 
 
 def spectrum_of(shares: Sequence[Any]) -> list[Any]:
-    """Return the lambda, of largest 1, with phi(lambda) = shares over their sum."""
+    """Return the lambda, of largest 1, with phi(lambda) = shares over their sum.
+
+    Each step multiplies lambda by exp(H ln(shares / phi)). H begins as 1.2 times the identity and
+    is corrected by Broyden's rule, so that it takes the last step's change of phi into account.
+    """
     total = mp.fsum(shares)
     wanted = [one / total for one in shares]
-    spectrum = list(wanted)
+    spectrum, step, before = list(wanted), mp.matrix(len(wanted), 1), mp.matrix(len(wanted), 1)
+    inverse = mp.mpf("1.2") * mp.eye(len(wanted))
     for _ in range(200):
-        ratios = [w / p for w, p in zip(wanted, sphere_spectrum(spectrum), strict=True)]
-        spectrum = [one * ratio**1.2 for one, ratio in zip(spectrum, ratios, strict=True)]
-        spectrum = [one / max(spectrum) for one in spectrum]
-        if max(abs(ratio - 1) for ratio in ratios) < mp.mpf(10) ** (8 - DIGITS):
+        phi = sphere_spectrum(spectrum)
+        missing = mp.matrix([mp.log(w / p) for w, p in zip(wanted, phi, strict=True)])
+        if mp.norm(missing, mp.inf) < mp.mpf(10) ** (8 - DIGITS):
             break
-    return spectrum
+        change = inverse * (before - missing)
+        if (scale := (step.T * change)[0]) != 0:
+            inverse += (step - change) * (step.T * inverse) / scale
+        step, before = inverse * missing, missing
+        spectrum = [one * mp.exp(by) for one, by in zip(spectrum, step, strict=True)]
+    return [one / max(spectrum) for one in spectrum]
 
 
 def measured(value: Sequence[int], precision: int, d: int) -> Row | None:

@@ -118,7 +118,7 @@ def test_every_draw_is_a_flat_tuple_of_keys_in_order() -> None:
 def test_few_tuples_are_those_of_many(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     keys = np.sort(rng.integers(-9, 9, 5)).astype(object) * large
-    for rows in (0, 1, 7, 25):
+    for rows in (0, 1, 7, 25, 2000):
         values, shown = rng.integers(0, 3, (rows, 5)), rng.random((rows, 5)) < 0.5
         few = as_tuples(keys, values, shown)
         with monkeypatch.context() as patched:

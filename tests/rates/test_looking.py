@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from dpverify.rates import Curve, Exponent, Releases, Row, enough, looks, measure
+from dpverify.rates import Curve, Exponent, Point, Releases, Row, enough, fit, looks, measure
 from tests.rates.helpers import claim, point
 
 _CURVE = Curve(function="expected_error", arguments=("parameters",))
@@ -64,7 +64,42 @@ def test_a_slope_near_the_end_of_what_is_claimed_takes_more_releases(
     wide = dataclasses.replace(_CURVE, margin=2.0)
     made = dataclasses.replace(_SLOPED, curve=wide)
     row = Row(point(0.1, 1.0, error * _ERROR), predicted=1.0)
-    assert enough(made, 1, row, slope) is settled
+    assert enough(made, 0, row, slope) is settled
+    assert enough(made, 2, row, slope) is settled
+
+
+def test_the_middle_of_three_points_needs_no_precision_for_the_slope() -> None:
+    made = dataclasses.replace(_SLOPED, curve=dataclasses.replace(_CURVE, margin=8.0))
+    row = Row(point(0.1, 1.0, 9 * _ERROR), predicted=1.0)
+    assert enough(made, 1, row, -1.0)
+    assert not enough(made, 0, row, -1.0)
+
+
+@pytest.mark.parametrize("values", [(0.1, 0.5, 2.5), (0.1, 0.2, 3.0), (0.1, 0.2, 0.5, 1, 4)])
+def test_points_that_are_just_enough_make_a_slope_that_is(values: tuple[float, ...]) -> None:
+    """Planted: points half as precise make a slope that is not."""
+    wide = dataclasses.replace(_CURVE, margin=99.0)
+    made = dataclasses.replace(_SLOPED, values=values, curve=wide)
+
+    def widest(index: int) -> float:
+        """Return the largest standard error of the logarithm, of at most 1, that is enough."""
+        low, high = 0.0, 1.0
+        for _ in range(30):
+            middle = (low + high) / 2
+            row = Row(point(values[index], 1.0, middle), predicted=1.0)
+            low, high = (middle, high) if enough(made, index, row, -1.0) else (low, middle)
+        return low
+
+    errors = [widest(index) for index in range(len(values))]
+    points = [point(v, 1.0, e) for v, e in zip(values, errors, strict=True)]
+    worse = [point(v, 1.0, 2 * e) for v, e in zip(values, errors, strict=True)]
+    assert _deviation(points) <= 0.1 / 5.5 * 1.02 < _deviation(worse)
+
+
+def _deviation(points: list[Point]) -> float:
+    """Return the standard error of the slope through these points."""
+    slope = fit(points)
+    return (slope.high - slope.low) / (2 * 1.96)
 
 
 def test_an_interval_without_length_is_not_enough_for_a_slope() -> None:
@@ -82,7 +117,7 @@ def test_values_outside_the_regime_need_no_precision_for_the_slope() -> None:
     )
     row = Row(point(10, 1.0, 0.1), predicted=1.0)
     assert enough(made, 3, row, None)
-    assert not enough(made, 1, row, None)
+    assert not enough(made, 0, row, None)
 
 
 def test_more_releases_go_on_where_fewer_ended() -> None:

@@ -45,6 +45,9 @@ def _all_recorded(build: Build) -> dict[str, Checked]:
 def test_sources_show_every_obligation_that_prove_runs() -> None:
     units = [unit.name for unit in prove_units(SUITE, []) if unit.kind == "obligation"]
     assert sorted(map(lemmas.name_of, units)) == sorted(OURS.obligations)
+    assert all(map(OURS.has, OURS.obligations))
+    absent = ("theory/queries.py:obligation_absent", "absent.py:obligation_count", "", ":")
+    assert not any(map(OURS.has, absent))
     assert len(units) > 150
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-from scipy.ndimage import median_filter
 
 from dpverify.audit.structure.result import Finding, attempt, check_draws, describe
 from dpverify.privacy.numbers import Floats
@@ -93,7 +92,7 @@ def swap_test(seconds: Floats, noise: Floats) -> float:
 
 
 def _without_trend(seconds: Floats) -> Floats:
-    trend = median_filter(seconds, size=min(_WINDOW, len(seconds)), mode="nearest")
+    trend = scipy.ndimage.median_filter(seconds, size=min(_WINDOW, len(seconds)), mode="nearest")
     return np.asarray(seconds - trend, dtype=np.float64)
 
 
