@@ -26,6 +26,9 @@ settings.load_profile("dpverify")
 
 threadpoolctl.threadpool_limits(1)  # small matrices on a loaded machine: twenty times faster
 
+# Workers, and processes that tests start, would otherwise compile the whole package again each.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--changed``, as that of ``dpverify audit`` and ``prove``."""

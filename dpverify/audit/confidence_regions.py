@@ -19,6 +19,7 @@ quantities at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,6 +36,7 @@ PARTS = 64
 """Denominator of shares; a share says how much of the variance the other side has."""
 _FINEST = 1 / PARTS  # parts: shares are multiples of this, so floats tell all of them exactly
 _CELLS = 256  # the cover costs about 1 / _CELLS of the distance between the estimate and the bound
+_ROUGH = 16  # one box in so many bounds, from above, what all boxes of a region certify
 _DEEPEST = 20.0  # lower scores of p are taken for minus this: tails above 1e-89 can be inverted
 _GUARD = 0.01  # the share of alpha for each of the two guards
 _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 24), np.geomspace(2.1, 400, 40)])
@@ -64,8 +66,10 @@ def _floors(hits: int, draws: int, scores: Floats) -> Floats:
     """
     if not hits:
         return np.zeros_like(scores)
-    tails, rest = ndtr(-np.abs(scores)), draws - hits + 1
-    ends = np.where(scores < 0, betainccinv(hits, rest, tails), betaincinv(hits, rest, tails))
+    tails, rest, below = ndtr(-np.abs(scores)), draws - hits + 1, scores < 0
+    ends = np.empty_like(tails)  # two inversions, each only where it is needed
+    betainccinv(hits, rest, tails, out=ends, where=below)
+    betaincinv(hits, rest, tails, out=ends, where=~below)
     return np.asarray(ends * (1 - OUTWARD))
 
 
@@ -73,10 +77,10 @@ def _ceilings(hits: int, draws: int, scores: Floats) -> Floats:
     """Return the q at which P(at most hits | q) has these scores z, likewise."""
     if hits >= draws:
         return np.ones_like(scores)
-    tails, rest = ndtr(-np.abs(scores)), draws - hits
-    ends = np.where(
-        scores < 0, betaincinv(hits + 1, rest, tails), betainccinv(hits + 1, rest, tails)
-    )
+    tails, rest, below = ndtr(-np.abs(scores)), draws - hits, scores < 0
+    ends = np.empty_like(tails)
+    betaincinv(hits + 1, rest, tails, out=ends, where=below)
+    betainccinv(hits + 1, rest, tails, out=ends, where=~below)
     return np.minimum(1.0, ends * (1 + OUTWARD))
 
 
@@ -145,6 +149,28 @@ def confidence_region(counted: Counted, share: float, alpha: float) -> Confidenc
     ln P(S) - ln Q(S). Any share above 0 is valid. With all of PARTS the sum is z(B) alone, and the
     region is a box: the own side's probability is above its guard.
     """
+    return _covered(counted, share, alpha, 1)
+
+
+def best_share(counted: Counted, shares: Sequence[float], alpha: float, delta: float) -> float:
+    """Return the share, the first of equal ones, with which these counts certify the largest
+    epsilon at delta.
+
+    Some boxes of a region certify no less than all of them, so most shares need no whole region.
+    """
+    rough = [_covered(counted, share, alpha, _ROUGH).epsilon_at(delta) for share in shares]
+    best, most = len(shares), -np.inf
+    for i in sorted(range(len(shares)), key=lambda i: -rough[i]):
+        if rough[i] < most:
+            break
+        epsilon = confidence_region(counted, shares[i], alpha).epsilon_at(delta)
+        if epsilon > most or (epsilon == most and i < best):
+            best, most = i, epsilon
+    return shares[best]
+
+
+def _covered(counted: Counted, share: float, alpha: float, every: int) -> ConfidenceRegion:
+    """Return one box in every so many of the cover, the first and the last among them."""
     own_weight, other_weight = np.sqrt((PARTS - share) / PARTS), np.sqrt(share / PARTS)
     guard = _GUARD * alpha
     bar, far = -ndtri(alpha - 2 * guard), -ndtri(guard)
@@ -153,9 +179,9 @@ def confidence_region(counted: Counted, share: float, alpha: float) -> Confidenc
         ceiling = at_most(counted.other_hits, counted.other_draws, alpha - 2 * guard)
         return ConfidenceRegion(np.array([float(least)]), np.array([float(ceiling)]))
     scores = _scores(float(own_weight), float(other_weight), float(bar), float(far))
-    ceilings = _ceilings(counted.other_hits, counted.other_draws, scores)
+    ceilings = _ceilings(counted.other_hits, counted.other_draws, scores[::every])
     needed = np.clip((bar - other_weight * scores[:-1]) / own_weight, -_DEEPEST, far)
-    floors = _floors(counted.hits, counted.draws, needed)
+    floors = _floors(counted.hits, counted.draws, needed[every - 1 :: every])
     return ConfidenceRegion(np.concatenate([[least], np.maximum(floors, least)]), ceilings)
 
 

@@ -189,14 +189,13 @@ def _needed(
     def enough(draws: int) -> bool:
         hits = rng.binomial(draws, p, size=_SIMULATED)
         other_hits = rng.binomial(draws, q, size=_SIMULATED)
-        seen = sum(
-            confidence_region(Counted(int(a), draws, int(b), draws), share, alpha).excess(
-                epsilon, delta
-            )
-            > 0
-            for a, b in zip(hits, other_hits, strict=True)
-        )
-        return seen >= ENOUGH * _SIMULATED
+        missed = 0
+        for a, b in zip(hits, other_hits, strict=True):
+            counted = Counted(int(a), draws, int(b), draws)
+            missed += confidence_region(counted, share, alpha).excess(epsilon, delta) <= 0
+            if _SIMULATED - missed < ENOUGH * _SIMULATED:
+                return False  # whatever the others show
+        return True
 
     spread = math.sqrt(p * (1 - p) + math.exp(2 * epsilon) * q * (1 - q))
     excess = p - math.exp(epsilon) * q - delta

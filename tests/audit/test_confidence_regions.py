@@ -20,6 +20,7 @@ from dpverify.audit.confidence_regions import (
     _floors,
     at_least,
     at_most,
+    best_share,
     confidence_region,
     share_of,
 )
@@ -242,3 +243,13 @@ def test_shares_stay_inside() -> None:
     assert share_of(0.1, 3.0) == round(64 * 64 * 9 / 9.01) / 64
     assert share_of(1.0, 1.0) == PARTS // 2
     assert share_of(math.inf, 1.0) == share_of(0.0, 0.0) == share_of(math.nan, 1.0) == PARTS // 2
+
+
+@pytest.mark.parametrize("others", [0, 1, 3, 40, 5000])
+@pytest.mark.parametrize("hits", [1, 7, 90, 2500, 5000])
+def test_the_best_share_is_the_first_with_the_largest_bound(hits: int, others: int) -> None:
+    """Compare with the whole region of every share; without a bound, all are equal."""
+    counted, shares = Counted(hits, 5000, others, 5000), (16.0, 32.0, 54.0, 63.0, 64.0, 2.5)
+    for alpha, delta in product((0.05, 1e-6), (0.0, 0.01)):
+        bounds = [confidence_region(counted, share, alpha).epsilon_at(delta) for share in shares]
+        assert best_share(counted, shares, alpha, delta) == shares[int(np.argmax(bounds))]

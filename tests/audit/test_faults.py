@@ -101,6 +101,9 @@ def test_every_fault_can_produce_what_it_draws(name: str) -> None:
     """Draw from every fault of all configurations of a mechanism, but from one scale alone: they
     differ in a number.
 
+    What a fault can draw is never refused, so there is no false alarm. Where a tenth of its draws
+    are said to be impossible, 50 draws miss that with probability 0.9^50 < 0.6%.
+
     By mechanism, since configurations have their names from files that take seconds to load.
     """
     configurations = SUITE.entries[name].keyed
@@ -111,7 +114,7 @@ def test_every_fault_can_produce_what_it_draws(name: str) -> None:
             if fault.name.endswith(("scale x 0.5", "scale x 0.95")):
                 continue
             law = fault.law(data)
-            batch = law.sample(SeededBits(1), 200)
+            batch = law.sample(SeededBits(1), 50)
             if isinstance(law, Law) and law.latent:
                 continue  # with the coins of a filter no likelihood is known
             assert np.all(np.isfinite(law.log_likelihood(batch))), (key, fault.name)

@@ -204,8 +204,7 @@ def test_errors_are_as_predicted_whatever_the_spectrum(name: str, n: int) -> Non
     assert np.median(errors) > 0.85 * predicted
 
 
-@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
-@pytest.mark.parametrize("outside", ["clip", "mask"])
+@pytest.mark.parametrize(("adjacency", "outside"), [(ADD, "clip"), (REPLACE, "mask")])
 def test_noise_is_as_long_as_is_said(adjacency: Adjacency, outside: str) -> None:
     """Measure 300 draws about their mean, off and along the identity: 1500 and 300 normal
     numbers, whose deviation is off by 9% and 20% with probability below 1e-6 each; 5% are for

@@ -236,13 +236,14 @@ def test_rounds_compose_better_than_their_epsilons_add_up() -> None:
 
 
 def test_many_counts_under_add_remove_are_claimed_by_their_range() -> None:
-    """The range needs less noise, and it is not looked for where it does not."""
-    queries = tuple(Count(within=(float(i), float(i + 1))) for i in range(12))
-    given: dict[str, Any] = {"adjacency": ADD, "queries": queries, "threshold": 2, "reports": 12}
+    """The range needs less noise, with which the other way misses the budget; and it is not
+    looked for where it does not."""
+    queries = tuple(Count(within=(float(i), float(i + 1))) for i in range(4))
+    given: dict[str, Any] = {"adjacency": ADD, "queries": queries, "threshold": 2, "reports": 4}
     budget = GaussianDP("1/4")
     made = SparseVector.for_budget(budget, **given)
-    other = SparseVector.for_budget(budget, **given, by_range=not made.by_range)
-    assert made.noise_multiplier <= other.noise_multiplier
+    assert made.by_range
+    assert not replace(made, by_range=False, budget=None).composed.implies(budget)
     assert not SparseVector.for_budget(PureDP(1), **given).by_range
 
 

@@ -41,7 +41,7 @@ def named(text: str) -> Iterator[tuple[str, str]]:
 
 def sourced(text: str) -> Iterator[tuple[str, str]]:
     """(paper, item) of every ``Source`` of an implemented paper, marked on a function or not."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(ast.parse(text)) if "Source(" in text else ():
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Source":
             paper, item = (
                 one.value if isinstance(one, ast.Constant) else "" for one in node.args[:2]

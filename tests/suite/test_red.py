@@ -97,15 +97,9 @@ def _begun(noise: Noise) -> Noise:
 
 
 def _until_one_is_red(self: FixedAttack, target: Any, stream: int) -> tuple[Certificate, ...]:
-    """Certify one pair after another, each at its share of alpha, until one refutes the claim:
-    no other changes that."""
-    studies = [self.study(target, stream, index) for index in range(len(self.pairs))]
-    shots, certificates = self.shots(studies), list[Certificate]()
-    for study in sorted(studies, key=lambda one: -one.promise):
-        certificates += self.certify(stream, study, shots[study.index])
-        if any(certificate.refuted for certificate in certificates):
-            break
-    return tuple(certificates)
+    """Study and certify one pair after another, each at its share of alpha, until one refutes
+    the claim: no other changes that."""
+    return tuple(self.attempt(target, stream, range(len(self.pairs))).tried)
 
 
 @pytest.mark.parametrize(("key", "stage", "noise"), STAGES, ids=[f"{k}:{s}" for k, s, _ in STAGES])

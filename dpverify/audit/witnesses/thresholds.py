@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.certificates import Aim, Point
-from dpverify.audit.confidence_regions import Counted, Counts, confidence_region, share_of
+from dpverify.audit.confidence_regions import Counted, Counts, best_share, share_of
 from dpverify.audit.witnesses.calibrating import MOST_BENDS, Curve, fitted_odds
 from dpverify.audit.witnesses.promises import (
     OPTIMISM,
@@ -149,7 +149,7 @@ def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen
     counted = Counted(int(hits), task.draws, int(others), task.draws)
     delta = chosen.aim.point[1]
     shares = *_SHARES, chosen.aim.share
-    best = max(shares, key=lambda s: confidence_region(counted, s, task.alpha).epsilon_at(delta))
+    best = best_share(counted, shares, task.alpha, delta)
     return replace(chosen, aim=replace(chosen.aim, share=best))
 
 
