@@ -86,7 +86,11 @@ def _no_products(mechanism: MomentMatrix) -> Fault:
     return _unpaid(name, mechanism, above=_noisy(mechanism)[2].above // 2)
 
 
-_PAID = ("side", "radius", "constant", "diagonal", "above", "counted")
+def _feature_alone(mechanism: MomentMatrix) -> Fault:
+    return _unpaid("does not pay for the target", mechanism, columns=1, targets=0)
+
+
+_PAID = ("side", "radius", "constant", "diagonal", "above", "counted", "targets")
 
 # --- pairs --------------------------------------------------------------------------------------
 
@@ -168,9 +172,26 @@ def _interval() -> tuple[NeighboringPair, ...]:
     )
 
 
+_FIT = MomentMatrix.for_budget(
+    GaussianDP(1), adjacency=REPLACE, lower=(-1.0,) * 2, upper=(1.0,) * 2, targets=1
+)
+
+
+def _fitted() -> tuple[NeighboringPair, ...]:
+    """List pairs of a feature and a target between -1 and 1 that move the most, or the least."""
+    corner = (1.0, 1.0)
+    return (
+        replaced("the target by its opposite", [corner] * 8, (1.0, -1.0)),
+        replaced("both by their opposites", [corner] * 8, (-1.0, -1.0)),
+        replaced("a corner by the middle", [corner] * 8, (0.0, -1.0)),
+        replaced("far outside", [(-_FAR, _FAR)] * 5, (-_FAR, -_FAR), at=2),
+    )
+
+
 CONFIGURATIONS = (
     _attacked("box", _BOX, _added(), _wider, _exact_gate, _no_number, _no_products),
     _attacked("ball", _BALL, _replaced(), _wider, _no_ball),
+    _attacked("regression", _FIT, _fitted(), _feature_alone),
     Configuration(
         name="interval-laplace", mechanism=_LAPLACE, pairs=_interval(), quick_trials=160_000
     ),
@@ -198,6 +219,17 @@ SMALL = (
         mechanism=_small(REPLACE, 1, noise="laplace"),
         data=(0.25,),
         max_choices=9,
+    ),
+    SmallInstance(
+        name="a feature and a target, replace, Laplace noise",
+        mechanism=_small(REPLACE, 2, noise="laplace", targets=1),
+        data=((0.25, 1.5),),
+        max_choices=9,
+    ),
+    SmallInstance(
+        name="a feature and two targets, add-remove",
+        mechanism=_small(ADD, 3, targets=2, radius=1),
+        data=((0.25, 1.5, -1.0),),
     ),
     SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, 1), data=()),
 )

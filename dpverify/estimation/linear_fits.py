@@ -18,6 +18,7 @@ Ridge = Exact | Sequence[Exact] | None
 chosen.
 """
 _APART = 2  # the least square of what noise leaves apart, in squares of its largest eigenvalue
+_UNBOUNDED = 3  # what the square of the ridge counts more where the target's square is not known
 _RESOLVED = 3  # the smallest eigenvalue, in noise, from which on coefficients have intervals
 
 
@@ -29,9 +30,12 @@ class RegressionEstimate(Result):
     or one for each target. ``standard_deviation``: of the privacy noise in each
     coefficient, to first order; ``sampling_deviation``: of the records' draw, for errors of one
     variance; ``bias``: an estimate of how far the ridge moves each. ``residual_deviation``: of the
-    target about the fit, for each. ``ridge``: see ``MomentMatrixEstimate.regression``.
-    ``resolved``: the smallest eigenvalue of the features' covariance over three times the ridge, or
-    over three times the one that would be chosen if that is larger. ``lower``, ``upper``: the
+    target about the fit, for each; where its square was not released, an upper bound by its
+    declared bounds, and so is ``sampling_deviation``. ``ridge``: see
+    ``MomentMatrixEstimate.regression``.
+    ``resolved``: the smallest eigenvalue of the features' covariance over three times the noise, an
+    entry's times the root of the number of features, or over three times a given ridge if that is
+    larger. ``lower``, ``upper``: the
     targets' declared bounds, which predictions keep.
     """
 
@@ -126,8 +130,9 @@ class UnitMoments:
     """Released moments in units of the columns' bounds, z = (x - middle) / half.
 
     ``count``: of records. ``means``, shape (d,), and ``spread``, shape (d, d): mean and
-    covariance of z. ``noise``: standard deviation of the noise in each covariance. ``sums``:
-    that of the noise in the sums of (1, z)(1, z)^T, shape (d + 1, d + 1).
+    covariance of z. ``noise``: standard deviation of the noise in each covariance, NaN where it
+    was not released. ``sums``: that of the noise in the sums of (1, z)(1, z)^T, shape (d + 1,
+    d + 1).
     """
 
     count: float
@@ -140,31 +145,33 @@ class UnitMoments:
     law: NoiseLaw
 
     def typical_noise(self, columns: Sequence[int]) -> float:
-        """Compute the root mean square of the covariances' noise over these columns."""
-        return float(math.sqrt(np.mean(self.noise[np.ix_(columns, columns)] ** 2)))
+        """Compute the root mean square of the covariances' noise over these columns, without
+        those that were not released.
+        """
+        return float(math.sqrt(np.nanmean(self.noise[np.ix_(columns, columns)] ** 2)))
 
 
 def fitted(
-    moments: UnitMoments,
+    moments: Sequence[UnitMoments],
     target: int | Sequence[int],
     on: Sequence[int],
     ridge: Ridge,
 ) -> RegressionEstimate:
-    """Fit one target (a number) or several on the features. Raises ValueError for a ridge below
-    0.
+    """Fit one target (a number) or several, each by its moments, on the features. Raises
+    ValueError for a ridge below 0.
     """
     single = isinstance(target, int)
     targets = [target] if isinstance(target, int) else list(target)
     added = None if ridge is None else _added(ridge, len(on))
-    each = [_one(moments, t, on, added) for t in targets]
-    size = moments.half[targets]
+    each = [_one(own, t, on, added) for own, t in zip(moments, targets, strict=True)]
+    middle, size = moments[0].middle[targets], moments[0].half[targets]
     arrays = {name: np.array([one[name] for one in each]) for name in each[0]}
     ends = [float(arrays.pop(name).min()) for name in ("ridge", "resolved")]
-    arrays |= {"lower": moments.middle[targets] - size, "upper": moments.middle[targets] + size}
+    arrays |= {"lower": middle - size, "upper": middle + size}
     own: dict[str, Any] = arrays
     if single:
         own = {name: a[0] if a.ndim > 1 else float(a[0]) for name, a in arrays.items()}
-    return RegressionEstimate(**own, ridge=ends[0], resolved=ends[1], noise=moments.law)
+    return RegressionEstimate(**own, ridge=ends[0], resolved=ends[1], noise=moments[0].law)
 
 
 def _one(
@@ -173,20 +180,21 @@ def _one(
     """Fit one target: coefficients and what belongs to them, in the data's units."""
     columns = [*on, target]
     spread, k = moments.spread[np.ix_(columns, columns)], len(on)
-    noise = moments.typical_noise(columns) * math.sqrt(k)
+    entry = moments.typical_noise(columns)
+    noise, unbounded = entry * math.sqrt(k), math.isnan(moments.noise[target, target])
     values, vectors = np.linalg.eigh(spread[:k, :k])
     values = np.maximum(values, 0.0)
     if added is None:
-        ridge = noise
-        inverse = (vectors * _over(values, values**2 + noise**2)) @ vectors.T
+        ridge = entry * math.sqrt(k + _UNBOUNDED * unbounded)
+        inverse = (vectors * _over(values, values**2 + ridge**2)) @ vectors.T
     else:
         ridge = float(added.max())
         inverse = np.linalg.pinv(spread[:k, :k] + np.diag(added), hermitian=True)
     slopes = inverse @ spread[:k, k]
-    hides = max(noise, ridge)
+    hides = noise if added is None else max(noise, ridge)
     resolved = float(values[0] / (_RESOLVED * hides)) if hides else math.inf
     least = slopes  # and by how much the ridge that is chosen moves that follows from it
-    if added is not None and resolved >= 1:
+    if (added is not None or unbounded) and resolved >= 1:
         least = np.linalg.solve(spread[:k, :k], spread[:k, k])
     means = moments.means[columns]
     theta = np.array([means[k] - means[:k] @ slopes, *slopes])

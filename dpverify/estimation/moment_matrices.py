@@ -29,7 +29,8 @@ class MomentMatrixEstimate(Result):
     / half between -1 and 1; its first entry is the (noisy or public) number of records.
     ``standard_deviation``: of the noise of each entry, of law ``noise``, independent on and
     above the diagonal. ``middle``, ``half``: of each column's bounds, shape (d,), in the data's
-    units.
+    units. ``targets``: number of columns at the end whose squares and products with each other
+    were not released: these entries of ``value`` are NaN, of infinite deviation.
     """
 
     value: Floats = field(repr=False)
@@ -37,6 +38,7 @@ class MomentMatrixEstimate(Result):
     middle: Floats
     half: Floats
     noise: NoiseLaw = field(default="gaussian", repr=False)
+    targets: int = 0
 
     def __post_init__(self) -> None:
         shape = (len(self.middle) + 1,) * 2
@@ -68,13 +70,15 @@ class MomentMatrixEstimate(Result):
     @property
     def covariance(self) -> Floats:
         """The covariance matrix, shape (d, d), with the number of records as divisor: the nearest
-        one, in units of the bounds, that has no negative eigenvalue."""
+        one, in units of the bounds, that has no negative eigenvalue. Raises ValueError where
+        those of targets were not released."""
         with np.errstate(over="ignore"):
             return np.asarray(self.in_units().spread * np.outer(self.half, self.half))
 
     @property
     def covariance_deviation(self) -> Floats:
-        """Standard deviation of the noise in each covariance, to first order, shape (d, d)."""
+        """Standard deviation of the noise in each covariance, to first order, shape (d, d).
+        Raises ValueError where those of targets were not released."""
         with np.errstate(over="ignore"):
             return np.asarray(self.in_units().noise * np.outer(self.half, self.half))
 
@@ -97,22 +101,34 @@ class MomentMatrixEstimate(Result):
         on: the columns of the features, by default all columns but the targets. ridge: by
         default the coefficients b, in units of the bounds, minimize |C b - c|^2 + k^2 |b|^2 for
         the noisy covariances C of the features and c of features and target, and k the noise of
-        an entry times the root of the number of features. A number in place of that, or one for
+        an entry times the root of the number of features, or of that number plus 3 for a target
+        whose square was not released. A number in place of that, or one for
         each feature, is what is added to its variance, in units of the bounds' half width
-        squared; 0 is least squares. Raises TypeError or ValueError for columns that do not
-        exist, or are on both sides.
+        squared; 0 is least squares.
+
+        Without released squares of ``targets``, only these can be targets, and only the others
+        features. The deviation of the residuals is then an upper bound, from the target's
+        bounds and its mean, and intervals with ``sampling`` are wider for it. Raises TypeError
+        or ValueError for columns that do not exist, or are on both or on the wrong side.
         """
         single = isinstance(target, (int, np.integer))
         targets = self._columns(
             [target] if single else target,  # type: ignore[list-item, arg-type]
             "target",
         )
-        rest = [j for j in range(len(self.half)) if j not in targets]
+        first = len(self.half) - self.targets
+        rest = [j for j in range(first if self.targets else len(self.half)) if j not in targets]
         features = self._columns(rest if on is None else on, "on")
         both = sorted(set(features) & set(targets))
         if both:
             raise ValueError(f"target and on share the columns {both}; give each on one side.")
-        return fitted(self.in_units(), targets[0] if single else targets, features, ridge)
+        if self.targets and (min(targets) < first or max(features) >= first):
+            raise ValueError(
+                f"the last {self.targets} columns were released as targets, without their squares: "
+                "they can only be targets, and all others only features."
+            )
+        moments = [self._in_units(one if self.targets else None) for one in targets]
+        return fitted(moments, targets[0] if single else targets, features, ridge)
 
     def principal_components(self, k: int) -> ComponentsEstimate:
         """Return the k directions of largest variance, in the data's units, longest first.
@@ -120,7 +136,7 @@ class MomentMatrixEstimate(Result):
         A constant noise turns directions of similar variance into each other; ``angles`` of the
         result says how far. For columns of different units ask about columns with bounds of the
         same width, or divide by the deviations first. Raises TypeError or ValueError for
-        another k.
+        another k, and where squares of targets were not released.
         """
         d = len(self.half)
         if not 1 <= whole(k, "k") <= d:
@@ -130,11 +146,30 @@ class MomentMatrixEstimate(Result):
     def in_units(self) -> UnitMoments:
         """Return means and covariances of z, the latter with negative eigenvalues raised to 0,
         with their noise to first order: a covariance has the noise of its second moment, and
-        that of the means and of the number of records through it.
+        that of the means and of the number of records through it. Raises ValueError where
+        covariances of targets were not released.
+        """
+        if self.targets:
+            raise ValueError(
+                f"squares and products of the last {self.targets} columns were not released; use "
+                "``regression``, or release with targets=0."
+            )
+        return self._in_units()
+
+    def _in_units(self, target: int | None = None) -> UnitMoments:
+        """Return moments for the regression of a target whose square was not released.
+
+        Its square is at most 1 in each record, so its variance is read as 1 - m^2 of its mean m,
+        the most that it can be. Other targets count as constants.
         """
         means, square = self._centers(), self.standard_deviation**2
         second, m = self.value[1:, 1:] / self.count, np.outer(means, means)
-        values, vectors = np.linalg.eigh(second - m)
+        centered = second - m
+        if target is not None:
+            others = [j for j in range(len(means) - self.targets, len(means)) if j != target]
+            centered[others, :] = centered[:, others] = 0.0
+            centered[target, target] = 1 - means[target] ** 2
+        values, vectors = np.linalg.eigh(centered)
         spread = (vectors * np.maximum(values, 0.0)) @ vectors.T
         cross = np.outer(means**2, square[0, 1:])
         through = cross + cross.T + 2 * np.diag(means**2 * square[0, 1:])

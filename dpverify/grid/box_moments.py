@@ -41,8 +41,9 @@ class BoxMoments(VectorQuery):
     ``radius``; a radius of at least sqrt(d) side clips nothing.
     low, high: the bounds in cells of 2^exponents, one for each column. constant: h. Entries on
     the diagonal count ``diagonal`` times, those above it ``above`` times; the first, h^2 times
-    the number of records, is left out unless ``counted``. norm: the norm of the sensitivity, L1
-    (for Laplace noise) or squared L2.
+    the number of records, is left out unless ``counted``. So are the squares and the products of
+    the last ``targets`` columns among themselves. norm: the norm of the sensitivity, L1 (for
+    Laplace noise) or squared L2.
     """
 
     adds_up = True
@@ -55,18 +56,22 @@ class BoxMoments(VectorQuery):
     diagonal: int = 1
     above: int = 1
     counted: bool = True
+    targets: int = 0
     clipped: bool = True
     norm: Norm = Norm.SQUARED_L2
 
     def __post_init__(self) -> None:
         for name in ("side", "radius", "constant", "diagonal", "above"):
             settle(self, **{name: checked_radius(whole(getattr(self, name), name))})
+        settle(self, targets=whole(self.targets, "targets"))
         ends = list(zip(self.low, self.high, strict=True))
         settle(self, exponents=checked_exponents(self.exponents, len(ends)))
         if not ends or not all(0 < b - a <= MOST_CELLS for a, b in ends):
             raise ValueError("bounds: give at least one column, and from 1 to 2^26 cells to each.")
         if max(max(-a, b, a, -b) for a, b in ends) > OUTER_BOX or self.side > MOST_SIDE:
             raise ValueError("bounds are beyond 2^40 cells from zero, or side is beyond 2^20.")
+        if not 0 <= self.targets < len(ends):
+            raise ValueError(f"targets = {self.targets}; give fewer than the {len(ends)} columns.")
         if self.norm not in (Norm.L1, Norm.SQUARED_L2):
             raise ValueError(f"norm = {self.norm}; moments have one in L1 or squared L2.")
         if self.above**2 > 2 * self.diagonal**2:
@@ -74,9 +79,11 @@ class BoxMoments(VectorQuery):
 
     @property
     def width(self) -> int:
-        """Number of entries on and above the diagonal, without the first unless ``counted``."""
-        rows = len(self.low) + 1
-        return rows * (rows + 1) // 2 - (not self.counted)
+        """Number of entries on and above the diagonal, without the first unless ``counted``, and
+        without those of targets among themselves.
+        """
+        rows, t = len(self.low) + 1, self.targets
+        return (rows * (rows + 1) - t * (t + 1)) // 2 - (not self.counted)
 
     @property
     def in_any_order(self) -> bool:
@@ -97,7 +104,7 @@ class BoxMoments(VectorQuery):
             total[0, 1:] += sums
         total[0, 1:] *= h
         total[0, 0] = len(view) * h**2
-        weights, upper = _layout(rows, self.diagonal, self.above)
+        weights, upper = _layout(rows, self.diagonal, self.above, self.targets)
         return np.asarray((total * weights.astype(total.dtype))[upper][int(not self.counted) :])
 
     def _kind(self, rows: int) -> Any:
@@ -117,12 +124,12 @@ class BoxMoments(VectorQuery):
             raise ValueError(f"{domain}, for {d} columns with bounds; give bounds for each column.")
         own = {
             name: getattr(self, name)
-            for name in ("side", "radius", "constant", "diagonal", "above", "counted")
+            for name in ("side", "radius", "constant", "diagonal", "above", "counted", "targets")
         }
         return sensitivity_lemma(
             Quantity.of(
                 f"the first and second moments of {d} columns between public bounds, in units of "
-                f"{self.side}, in a ball of {self.radius}",
+                f"{self.side}, in a ball of {self.radius}{_without(self.targets)}",
                 "BoxMoments",
                 columns=d,
                 **own,
@@ -206,12 +213,23 @@ class _Scales:
     divisor: Any
 
 
+def released_places(rows: int, targets: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places of the upper triangle, row by row, without targets among themselves."""
+    i, j = np.triu_indices(rows)
+    kept = i < rows - targets
+    return i[kept], j[kept]
+
+
+def _without(targets: int) -> str:
+    return f", without those of the last {targets} among themselves" if targets else ""
+
+
 @lru_cache(maxsize=16)
-def _layout(rows: int, diagonal: int, above: int) -> tuple[Integers, Any]:
-    """Give each entry's weight, and the places of the upper triangle, row by row."""
+def _layout(rows: int, diagonal: int, above: int, targets: int) -> tuple[Integers, Any]:
+    """Give each entry's weight, and the places of what is released, row by row."""
     weights = np.full((rows, rows), above, object)
     np.fill_diagonal(weights, diagonal)
-    return weights, np.triu_indices(rows)
+    return weights, released_places(rows, targets)
 
 
 def _alike(each: Vector) -> Any:
@@ -227,20 +245,23 @@ def moved_squared(
     diagonal: int,
     above: int,
     counted: bool,
+    targets: int,
     adjacency: Adjacency,
 ) -> int:
     """Compute the squared L2 sensitivity. Proof: spec/theory/box_moments.py."""
-    square = min(radius**2, columns * side**2)
+    square, own = (min(radius**2, k * side**2) for k in (columns, columns - targets))
     uneven = 2 * diagonal**2 - above**2  # what follows is twice the squares, until it is halved
-    fourths = square * min(side**2, square)
-    rest = above**2 * square * (square + 2 * constant**2)
+    fourths = own * min(side**2, own)
+    rest = above**2 * (2 * square * own - own**2 + 2 * constant**2 * square)
     if adjacency is Adjacency.ADD_REMOVE:
         return -(-(uneven * fourths + rest) // 2) + counted * diagonal**2 * constant**4
     if columns == 1:
         return (diagonal * square) ** 2 + 4 * above**2 * constant**2 * square
-    moved = -(-(uneven * min(columns * side**4, 2 * fourths)) // 2) + rest
-    opposite = min(square, constant**2)
-    return moved + above**2 * opposite * (2 * constant**2 - opposite)
+    moved = -(-(uneven * min((columns - targets) * side**4, 2 * fourths)) // 2) + rest
+    mirrored = min(radius**2, targets * side**2)
+    bent = abs(mirrored - constant**2)
+    opposite = min(own, bent)
+    return moved + above**2 * (opposite * (2 * bent - opposite) + 2 * constant**2 * mirrored)
 
 
 def moved(
@@ -251,16 +272,25 @@ def moved(
     diagonal: int,
     above: int,
     counted: bool,
+    targets: int,
     adjacency: Adjacency,
 ) -> int:
     """Compute the L1 sensitivity. Proof: spec/theory/box_moments.py."""
-    square = min(radius**2, columns * side**2)
-    length = math.isqrt(columns * square)
+    k = columns - targets
+    square, own = (min(radius**2, c * side**2) for c in (columns, k))
+    length, along = math.isqrt(columns * square), math.isqrt(k * own)
     uneven = 2 * diagonal - above  # what follows is twice the sum, until it is halved
-    one = uneven * square + above * length * (length + 2 * constant)
+    one = uneven * own + above * (2 * length * along - along**2 + 2 * constant * length)
     if adjacency is Adjacency.ADD_REMOVE:
         return -(-one // 2) + counted * diagonal * constant**2
-    bent, slope = uneven + columns * above, uneven * side + above * (columns * side + constant)
-    if slope <= 2 * side * bent:
-        return min(one, -(-(columns * slope**2) // (2 * bent)))
-    return min(one, 2 * above * constant * columns * side)
+    bent, slope = uneven + k * above, uneven * side + above * (k * side + constant)
+
+    def most(slope: int) -> int:
+        """Return the largest value for a sum of differences of features, from 0 to 2 k side."""
+        if slope <= 2 * side * bent:
+            return -(-(k * max(slope, 0) ** 2) // (2 * bent))
+        return 2 * k * side * (slope - side * bent)
+
+    apart = 2 * above * targets * side * (k * side + constant)
+    turned = above * targets * side
+    return min(one, max(most(slope - turned) + apart, most(slope + turned)))

@@ -17,7 +17,7 @@ from dpverify.estimation.column_grids import grids_of, middle_of
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.grid import Count, interval
-from dpverify.grid.box_moments import BoxMoments
+from dpverify.grid.box_moments import BoxMoments, released_places
 from dpverify.grid.joint import least_counted
 from dpverify.grid.vector_queries import OneUnit
 from dpverify.grid.vectors import OUTER_BOX
@@ -33,7 +33,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import AtLeast, one_of, probability
+from dpverify.plans.parameters import AtLeast, one_of, probability, whole_from
 from dpverify.privacy import Adjacency, Domain, Norm
 from dpverify.privacy.numbers import Exact, Floats, exact, root_down, to_float
 
@@ -62,10 +62,13 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
     1; longer records are shortened. By default sqrt(d), which shortens none. The noise of a
     moment grows with the radius's square: about radius^2 / sqrt(2) per mu.
     at_least: abstain below this released count, by default 1.
+    targets: number of columns at the end that are targets of regressions on the others. Their
+    squares and products with each other are not released, for which all else has less noise. By
+    default 0.
     The release is of matrices (h, z)(h, z)^T, with z between -1 and 1 in those units and h a
-    public constant of about .8 radius^(1/2). All their entries have the same noise; or those on
-    the diagonal have sqrt(2) times as much as others, where that is less in total (below a radius
-    of about sqrt(d)).
+    public constant of about .8 radius^(1/2), or .6 radius / sqrt(d) with targets. All their
+    entries have the same noise; or those on the diagonal have sqrt(2) times as much as others,
+    where that is less in total (below a radius of about sqrt(d)).
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DRS22 (the Gaussian mechanism); the joint sensitivity is OURS.
     """
@@ -75,6 +78,7 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
     radius: PublicRadius | None = None
     noise: Annotated[Literal["gaussian", "laplace"], one_of("gaussian", "laplace")] = "gaussian"
     at_least: AtLeast = 1
+    targets: Annotated[int, whole_from(0)] = 0
 
     def check_parameters(self) -> None:
         """Check that each column has bounds in order, neither too near each other nor too far
@@ -84,6 +88,10 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
             raise ValueError(
                 f"{len(self.lower)} lower and {len(self.upper)} upper bounds; give one of each for "
                 f"every column, of at most {_MOST_COLUMNS}."
+            )
+        if self.targets >= max(1, len(self.lower)):
+            raise ValueError(
+                f"targets = {self.targets} of {len(self.lower)} columns; leave at least 1 feature."
             )
         for j, ends in enumerate(zip(self.lower, self.upper, strict=True)):
             low, high = interval(*ends, f"lower and upper of column {j}")
@@ -135,14 +143,15 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
             numbers = np.clip(steps[1:] * [float(one) for one in sums], -_MOST, _MOST)
         if not self._counts():
             noises[0] = 0.0
-        value, noise = _symmetric(d, [to_float(count), *numbers]), _symmetric(d, noises.tolist())
-        low, high = np.array(self.lower), np.array(self.upper)
+        value = _symmetric(d, self.targets, [to_float(count), *numbers], math.nan)
+        noise = _symmetric(d, self.targets, noises.tolist(), math.inf)
+        half = np.array(self.upper) / 2 - np.array(self.lower) / 2
         middle = np.array(self.replacement())
-        return MomentMatrixEstimate(value, noise, middle, high / 2 - low / 2, self.noise)
+        return MomentMatrixEstimate(value, noise, middle, half, self.noise, self.targets)
 
     def expected_error(self, n: int) -> float:
-        """Predict the Frobenius norm of the noise in the second moments of n records, divided by
-        n, in units of the bounds. Infinite below ``at_least`` records.
+        """Predict the Frobenius norm of the noise in the second moments of n records that are
+        released, divided by n, in units of the bounds. Infinite below ``at_least`` records.
         """
         if n < self.at_least:
             return math.inf
@@ -198,6 +207,9 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
     def _query(self) -> BoxMoments:
         low, high, exponents = zip(*grids_of(self.lower, self.upper, _CELLS), strict=True)
         reach = self._reach()
+        square = 3 * reach * SIDE // 5
+        if self.targets:
+            square = 9 * reach**2 // (25 * len(self.lower))
         return _best(
             BoxMoments(
                 low=low,
@@ -205,14 +217,28 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
                 exponents=exponents,
                 side=SIDE,
                 radius=reach,
-                constant=max(1, math.isqrt(3 * reach * SIDE // 5)),
+                constant=max(1, math.isqrt(square)),
                 diagonal=169,
                 above=169,
                 counted=self._counts(),
+                targets=self.targets,
                 norm=Norm.L1 if self.noise == "laplace" else Norm.SQUARED_L2,
             ),
             self.adjacency,
         )
+
+
+def targets_of_regression(
+    features: int, targets: int, noise: str, adjacency: Adjacency | None
+) -> int:
+    """Return ``targets`` where a regression has less error without the targets' squares, else 0.
+
+    That is for a single feature, but for Gaussian noise under replace: there the records that are
+    furthest apart have targets of opposite signs and equal squares. With more features, to know
+    how the targets vary is worth more than the noise it costs.
+    """
+    alike = noise == "gaussian" and adjacency is Adjacency.REPLACE
+    return targets if features == 1 and not alike else 0
 
 
 @lru_cache(maxsize=16)
@@ -225,8 +251,10 @@ def _in_frobenius_norm(query: BoxMoments) -> Fraction:
     """Return the mean squared Frobenius norm of the noise in second moments, for noise of 1 in
     entries.
     """
-    d = len(query.low)
-    return Fraction(d, query.diagonal**2) + Fraction(d * (d - 1), query.above**2)
+    k = len(query.low) - query.targets
+    return Fraction(k, query.diagonal**2) + Fraction(
+        k * (k - 1 + 2 * query.targets), query.above**2
+    )
 
 
 def _best(query: BoxMoments, adjacency: Adjacency) -> BoxMoments:
@@ -239,18 +267,16 @@ def _best(query: BoxMoments, adjacency: Adjacency) -> BoxMoments:
     return min(both, key=lambda one: _moved(one, adjacency) * _in_frobenius_norm(one))
 
 
-def _symmetric(d: int, entries: Sequence[float]) -> Floats:
-    """Build a symmetric matrix of d + 1 columns from its upper triangle, row by row."""
-    matrix = np.zeros((d + 1, d + 1))
-    matrix[np.triu_indices(d + 1)] = entries
-    return np.asarray(matrix + np.triu(matrix, 1).T)
+def _symmetric(d: int, targets: int, entries: Sequence[float], unknown: float) -> Floats:
+    """Build a symmetric matrix of d + 1 columns from its released entries, row by row."""
+    matrix = np.full((d + 1, d + 1), unknown)
+    i, j = released_places(d + 1, targets)
+    matrix[i, j] = matrix[j, i] = entries
+    return matrix
 
 
 def _units(query: BoxMoments) -> list[int]:
-    """Return the most that one record adds to each entry of the upper triangle, row by row."""
+    """Return the most that one record adds to each released entry, row by row."""
     sizes = [query.constant] + [query.side] * len(query.low)
-    return [
-        (query.diagonal if i == j else query.above) * sizes[i] * sizes[j]
-        for i in range(len(sizes))
-        for j in range(i, len(sizes))
-    ]
+    places = zip(*map(np.ndarray.tolist, released_places(len(sizes), query.targets)), strict=True)
+    return [(query.diagonal if i == j else query.above) * sizes[i] * sizes[j] for i, j in places]

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike, stat
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -136,7 +137,7 @@ class Chunks:
     function that gives a fresh iterator of them, a Parquet file or dataset opened by pyarrow,
     or a Dask array or data frame, whose partial sums are computed by its workers. columns:
     names to select, in this order, from chunks that have names. files: paths that must not
-    change between passes.
+    change between passes; those of a memory map and of an opened dataset are known.
 
     ``release`` and ``law`` of every mechanism whose queries add up take it
     (docs/how_to/large_data.md has the table), and give bit for bit what they give for all
@@ -193,6 +194,7 @@ def _source_of(data: Any, columns: Any, files: Sequence[str | PathLike[str]]) ->
     if isinstance(data, np.ndarray):
         return _slices_of(data, files)
     if type(data).__module__.startswith("pyarrow."):
+        files = (*files, *_files_of(data))
         only = {} if columns is None else {"columns": list(columns)}
         for method in ("iter_batches", "to_batches"):
             if hasattr(data, method) and not hasattr(data, "to_pylist"):
@@ -219,9 +221,19 @@ def _source_of(data: Any, columns: Any, files: Sequence[str | PathLike[str]]) ->
 def _slices_of(array: Any, files: Sequence[str | PathLike[str]]) -> Source:
     if not array.ndim:
         raise TypeError("An array without dimensions has no records to be read in chunks.")
+    named = getattr(array, "filename", None)  # of a memory map
+    if named is not None and Path(named).exists():
+        files = (*files, named)
     step = max(1, NUMBERS // max(1, array[:1].size))
     starts = range(0, len(array), step)
     return LocalChunks(lambda: (array[start : start + step] for start in starts), files=files)
+
+
+def _files_of(dataset: Any) -> list[str]:
+    """List the local files of a dataset opened by pyarrow, and of its parts."""
+    parts = [path for one in getattr(dataset, "children", ()) for path in _files_of(one)]
+    local = getattr(getattr(dataset, "filesystem", None), "type_name", None) == "local"
+    return [*parts, *(dataset.files if local else ())]
 
 
 def is_dask(data: Any) -> bool:

@@ -6,6 +6,7 @@ A second reading of such an iterator would release something about nobody, witho
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -21,20 +22,48 @@ REMEDY = (
 
 
 def take(chunks: Iterator[Any]) -> None:
-    """Remember that an iterator was read, for as long as it lives; of those that have no weak
-    references the last 64 are remembered.
+    """Remember that an iterator was read, with those that it reads, for as long as they live; of
+    those that have no weak references the last 64 are remembered.
     """
-    key = id(chunks)
-    try:
-        _weak[key] = weakref.ref(chunks, lambda _: _weak.pop(key, None))
-    except TypeError:
-        _strong.append(chunks)
+    for one in _with_sources(chunks):
+        _take(one)
 
 
 def is_taken(chunks: Any) -> bool:
-    """Return whether an iterator was read before, or is a generator that has come to its end."""
-    known = _weak.get(id(chunks))
-    if known is not None and known() is chunks:
+    """Return whether an iterator, or one that it reads, was read before or is a generator that
+    has come to its end.
+    """
+    return any(_is_taken(one) for one in _with_sources(chunks))
+
+
+def _take(one: Any) -> None:
+    key = id(one)
+    try:
+        _weak[key] = weakref.ref(one, lambda _: _weak.pop(key, None))
+    except TypeError:
+        _strong.append(one)
+
+
+def _is_taken(one: Any) -> bool:
+    known = _weak.get(id(one))
+    if known is not None and known() is one:
         return True
-    ended = isgenerator(chunks) and chunks.gi_frame is None
-    return ended or any(one is chunks for one in list(_strong))
+    ended = isgenerator(one) and one.gi_frame is None
+    return ended or any(other is one for other in list(_strong))
+
+
+def _with_sources(chunks: Any) -> Iterator[Any]:
+    """Yield the object, and the iterators that it reads where it is one of Python's own: a map, a
+    filter, a zip, a generator expression and the like.
+    """
+    yield chunks
+    if isgenerator(chunks):
+        read = [] if chunks.gi_frame is None else [chunks.gi_frame.f_locals.get(".0")]
+    elif isinstance(chunks, Iterator) and type(chunks).__module__ in ("builtins", "itertools"):
+        read = gc.get_referents(chunks)
+        read += [one for several in read if isinstance(several, tuple) for one in several]
+    else:
+        return
+    for one in read:
+        if isinstance(one, Iterator) and not hasattr(one, "seek"):  # a file can be read again
+            yield from _with_sources(one)

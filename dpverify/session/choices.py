@@ -20,7 +20,7 @@ from dpverify.mechanisms.bounded_mean import BoundedMean
 from dpverify.mechanisms.bounded_sum import BoundedSum
 from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.gaussian import Gaussian
-from dpverify.mechanisms.moment_matrix import MomentMatrix
+from dpverify.mechanisms.moment_matrix import MomentMatrix, targets_of_regression
 from dpverify.mechanisms.noisy_count import NoisyCount
 from dpverify.mechanisms.private_quantile import PrivateQuantile
 from dpverify.mechanisms.private_quantiles import PrivateQuantiles
@@ -119,12 +119,25 @@ def mean(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: 
     return Choice(ClippedMean, ball | given, why, masking)
 
 
-def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
+def moments(
+    types: Mapping[str, ColumnType],
+    unit: Unit,
+    delta: Fraction,
+    adjacency: Adjacency | None = None,
+    **given: Any,
+) -> Choice:
     """Choose a mechanism for all first and second moments, and for what follows from them, which
-    ``target``, ``ridge`` and ``k`` describe.
+    ``target``, ``ridge`` and ``k`` describe. adjacency: that of a regression.
     """
     low, high = _box(types, "moments")
     own = {name: value for name, value in given.items() if name not in ("target", "ridge", "k")}
+    target = given.get("target", ())
+    targets = 1 if isinstance(target, str) else len(target)
+    if ("k" in given or target) and own.get("targets", 0) not in (0, targets):
+        raise ValueError(
+            f"targets = {own['targets']!r}; components need the moments of all columns, and a "
+            "regression those of all but its own targets: leave it out."
+        )
     k = given.get("k", 1)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(low):
         raise ValueError(
@@ -133,7 +146,10 @@ def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **give
     if exact(given.get("ridge", 0), "ridge") < 0:
         raise ValueError(f"ridge = {given['ridge']} is negative; give 0 or more.")
     noise = noise_of(unit)
-    why = f"{_columns(low)} with declared bounds: all first and second moments, {noise} noise"
+    left_out = targets_of_regression(len(low) - targets, targets, noise, adjacency)
+    own = ({"targets": left_out} if left_out else {}) | own
+    which = "all but the target's square" if own.get("targets") else "all"
+    why = f"{_columns(low)} with declared bounds: {which} first and second moments, {noise} noise"
     return Choice(MomentMatrix, {"lower": low, "upper": high, "noise": noise} | own, why)
 
 
@@ -259,6 +275,8 @@ def choose(
             raise ValueError(f"{kind} of {column!r}: at=[] asks for none; write at='9/10'.")
         listed = list(at) if isinstance(at, (list, tuple)) else [at]
         return quantiles(column, declared, listed, unit, adjacency)
+    if kind == "regression":
+        given["adjacency"] = adjacency
     if kind not in _CHOOSERS:
         raise ValueError(f"{kind!r} is no question; ask one of {', '.join(KINDS)}.")
     return [_CHOOSERS[kind](types, unit, delta, **given)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -37,9 +37,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     records.
     """
 
-    def _release(self, columns: Floats, low: Any, high: Any, bits: Bits | None) -> None:
-        """Release the moments of the columns between these bounds. Raises TypeError or
-        ValueError, before a bit is drawn, for parameters that are missing or make no sense.
+    def _release(
+        self, columns: Floats, low: Any, high: Any, bits: Bits | None, targets: int = 0
+    ) -> None:
+        """Release the moments of the columns between these bounds, without those of the last
+        ``targets`` among themselves. Raises TypeError or ValueError, before a bit is drawn, for
+        parameters that are missing or make no sense.
         """
         for name in ("budget", "adjacency"):
             if getattr(self, name) is None:
@@ -53,8 +56,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             lower=low,
             upper=high,
             radius=self.radius,
-            noise="laplace" if isinstance(self.budget, PureDP) else "gaussian",
+            noise=noise_for(self.budget),
             at_least=self.at_least,
+            targets=targets,
         )
         before = getattr(self, "derivations_", ())
         if before:
@@ -103,6 +107,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         no record.
         """
         return _quietly(lambda: validate_data(self, X, dtype=np.float64, **options), "X")
+
+
+def noise_for(budget: Any) -> Literal["gaussian", "laplace"]:
+    """Return Laplace noise for a pure budget, else Gaussian noise."""
+    return "laplace" if isinstance(budget, PureDP) else "gaussian"
 
 
 def targets_of(y: Any) -> Floats:

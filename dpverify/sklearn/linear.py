@@ -11,11 +11,12 @@ from sklearn.base import RegressorMixin
 
 from dpverify.estimation.linear_fits import RegressionEstimate
 from dpverify.estimation.moment_matrices import MomentMatrixEstimate
+from dpverify.mechanisms.moment_matrix import targets_of_regression
 from dpverify.plans import Abstained
 from dpverify.privacy import Adjacency, Guarantee
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness import Bits
-from dpverify.sklearn.base import PrivateEstimator, bounds_of, targets_of
+from dpverify.sklearn.base import PrivateEstimator, bounds_of, noise_for, targets_of
 
 
 class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -25,7 +26,8 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     feature_bounds, target_bounds: public (low, high), each a number or one for each column.
     Values beyond count as the bound, and predictions stay between the targets' bounds.
     radius, at_least: as for ``MomentMatrix``. A ridge follows from the noise, see
-    ``MomentMatrixEstimate.regression``.
+    ``MomentMatrixEstimate.regression``. For a single feature the targets' squares are not released
+    where that leaves less noise in the coefficients; ``residual_deviation`` is then an upper bound.
 
     After ``fit``: ``coef_``, ``intercept_``, ``regression_`` (a ``RegressionEstimate``, with
     intervals), ``claim_``, ``derivation_``. Where the mechanism abstained, these and ``predict``
@@ -68,7 +70,9 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         k = features.shape[1]
         low, high = bounds_of(self.feature_bounds, k, "feature_bounds")
         least, most = bounds_of(self.target_bounds, both.shape[1] - k, "target_bounds")
-        self._release(both, low + least, high + most, bits)
+        noise, number = noise_for(self.budget), both.shape[1] - k
+        left_out = targets_of_regression(k, number, noise, self.adjacency)
+        self._release(both, low + least, high + most, bits, left_out)
         self._single = np.ndim(targets) == 1
         if not isinstance(self.estimate_, Abstained):
             self._regression = self._fitted(self.estimate_, k)

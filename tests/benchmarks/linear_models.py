@@ -5,7 +5,8 @@ and the same declared bounds.
 
 Ours is one release of ``MomentMatrix`` under replace with Laplace noise, PureDP(1), as theirs at
 epsilon = 1; "(1, 1e-6)" is ours under that weaker guarantee with Gaussian noise, which they have
-not. Bounds are round numbers, chosen without the data.
+not. For a single feature and Laplace noise the target's square is not released, as in
+``dpverify.sklearn``. Bounds are round numbers, chosen without the data.
 
 Errors. Regression: the mean squared distance of predictions from those of least squares, of
 these records and between the target's declared bounds for all, over the target's variance: the
@@ -16,7 +17,9 @@ an error counts as the mean without features (error R^2), or as no variance foun
 
 Data: diamonds (every tenth of 53,940), diabetes (442), and "normal": features (g_0 + g_j) / 5
 clipped to [-1, 1], slopes alternating, noise of 1/6; for components normal columns of deviations
-from .5 down to .05.
+from .5 down to .05. There is no case of more than 5 columns and 20,000 records: for their
+components both peers draw from a Bingham law by rejection, and a draw takes .01 to .2 s of
+processor time for 5 columns, .5 to 2.3 s for 8, and does not end within minutes for 12 or 20.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_diabetes
 
 from dpverify import Abstained, Adjacency, ApproxDP, MomentMatrix, PureDP, SeededBits
+from dpverify.mechanisms.moment_matrix import targets_of_regression
 from dpverify.privacy import Guarantee
 from tests.benchmarks.first_day import ratio
 from tests.benchmarks.real_data import diamonds_file
@@ -43,7 +47,7 @@ from tests.benchmarks.timing import header, table
 
 Floats = NDArray[np.float64]
 PEERS = Path(__file__).with_name("linear_models_peers.py")
-SEED = 20_000  # of what is reported; settings were chosen on others
+SEED = 500_000  # of what is reported; settings were chosen on others
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,9 @@ class Case:
         """Release once, and return what a peer returns."""
         d, data = self.data.shape[1], self.clamped
         ends = ((-1.0,) * d, (1.0,) * d) if self.k else (self.low, self.high)
+        targets = 0 if self.k else targets_of_regression(d - 1, 1, noise, Adjacency.REPLACE)
         own: dict[str, Any] = {"lower": ends[0], "upper": ends[1], "noise": noise}
+        own |= {"targets": targets}
         mechanism = MomentMatrix.for_budget(budget, adjacency=Adjacency.REPLACE, **own)
         estimate = mechanism.release(data, SeededBits(seed))
         assert not isinstance(estimate, Abstained)
@@ -134,7 +140,7 @@ def cases() -> Iterator[Case]:
         yield Case(f"normal, n = {n}, {d} features", both, *own)
     yield Case("diabetes, 2 components", rows[:, :10], low[:10], high[:10], k=2)
     yield Case("diamonds, 2 components", numbers, *ends, k=2)
-    for n, d in ((2000, 5), (20_000, 20)):
+    for n, d in ((2000, 5), (2000, 20), (20_000, 5)):
         x = rng.normal(size=(n, d)) * np.geomspace(0.5, 0.05, d)
         turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
         own = ((-1.0,) * d, (1.0,) * d)

@@ -1,6 +1,6 @@
 """Friends of each record, n = 10^4 to 10^6, d = 10: ours beside all pairs and SciPy's tree.
 
-    python -m tests.benchmarks.near_pairs [--rows 10000 100000 1000000] [--mechanisms]
+    python -m tests.benchmarks.near_pairs [--rows 10000 100000 1000000] [--mechanisms | --middle]
 
 Rows: normal, of deviation 2^18 cells; "clusters": a thousand of them of deviation 2^14, centers
 normal of deviation 2^18. Radii in deviations of a coordinate. friends: the share of pairs that
@@ -11,6 +11,9 @@ up. It is what ``degrees`` did before with every row beyond half of the radius o
 (``query_ball_point``, float64, where a boundary may round); scaled up. Seconds of processor
 time, one thread. ratios: theirs over ours. wrong: counts of some rows that differ from those of
 exact distances.
+
+With ``--middle`` radii in the middle alone, of normal rows: ours beside a comparison of every
+pair once, whose seconds are measured in full, and all counts are compared.
 
 With ``--mechanisms`` releases end to end instead: add-remove, (1, 1e-6), a public covariance
 that is right, a twentieth of the records 6 deviations off in "outliers"; peak: memory of the
@@ -72,6 +75,34 @@ def all_pairs(rows: Any, radius: int) -> float:
             near.sum(axis=1, dtype=np.uint16)
 
     return clocked(compare)[2] * n / (2 * len(some))
+
+
+def every_pair(rows: Any, radius: int) -> Any:
+    """Count the friends of all rows by exact float64 products of blocks, each pair once."""
+    sizes = (rows**2).sum(axis=1)[:, np.newaxis]
+    left = np.hstack([2 * rows, -sizes, np.ones_like(sizes)]) * 1.0
+    right = np.hstack([rows, np.ones_like(sizes), -sizes]) * 1.0
+    counts = np.zeros(len(rows), np.int64)
+    for i in range(0, len(rows), BLOCK):
+        for j in range(i, len(rows), BLOCK):
+            near = left[i : i + BLOCK] @ right[j : j + BLOCK].T >= -float(radius**2)
+            counts[i : i + BLOCK] += near.sum(axis=1, dtype=np.uint16)
+            if j > i:
+                counts[j : j + BLOCK] += near.sum(axis=0, dtype=np.uint16)
+    return counts
+
+
+def middle(sizes: Sequence[int]) -> Iterator[list[str]]:
+    """Measure radii in the middle, and compare every count."""
+    for n in sizes:
+        rows = data("normal", n)
+        for deviations in MIDDLE:
+            radius = round(deviations * UNIT)
+            ours, _, seconds = clocked(degrees, rows, radius)
+            right, _, pairs = clocked(every_pair, rows, radius)
+            times = [f"{value:.3g}" for value in (seconds, pairs, pairs / seconds)]
+            share = f"{ours.mean() / n:.3g}"
+            yield [f"{n} normal {deviations:g}", share, *times, str(int((ours != right).sum()))]
 
 
 def tree_seconds(rows: Any, radius: int) -> float:
@@ -137,6 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, nargs="+", default=[10**4, 10**5, 10**6])
     parser.add_argument("--mechanisms", action="store_true")
+    parser.add_argument("--middle", action="store_true")
     given = parser.parse_args()
     header(
         "Friends of each record", "python -m tests.benchmarks.near_pairs " + " ".join(sys.argv[1:])
@@ -146,6 +178,9 @@ def main() -> None:
     lines = cells(given.rows)
     if given.mechanisms:
         columns, lines = ["", "seconds", "peak MB", "error"], mechanisms(given.rows)
+    if given.middle:
+        columns = ["", "friends", "ours s", "all pairs", "ratio", "wrong"]
+        lines = middle(given.rows)
     for first, *others in itertools.chain([columns], lines):  # each as soon as it is measured
         print(first.ljust(30), *(cell.rjust(10) for cell in others), flush=True)
 

@@ -87,6 +87,7 @@ SUMS: list[Query] = [
     WithCount(ScaledSum(STRETCH, 1 << 30), 1 << 42),
     BoxMoments(**EDGES_OF, side=1 << 16, radius=1 << 15, constant=9, diagonal=5, above=7),
     BoxMoments(**EDGES_OF, side=99, radius=999, constant=9, clipped=False),
+    BoxMoments(**EDGES_OF, side=99, radius=999, constant=9, targets=1),
     SideCounts((0.5, -1.0)),
     SideCounts((0.5, 1e9), (-1.0, -5e-324)),
     NormCounts(STRETCH, (5, 1 << 12, 1 << 30)),

@@ -3,6 +3,7 @@ and draws nothing."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 import traceback
@@ -16,7 +17,7 @@ import pandas as pd
 import polars
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import dataset, parquet
 
 from dpverify import (
     Adjacency,
@@ -30,6 +31,7 @@ from dpverify import (
 )
 from dpverify.grid.chunked import Sums
 from dpverify.plans import Mechanism, tallying
+from dpverify.plans.chunks import require_unchanged
 from dpverify.plans.mechanism import laws_on
 from dpverify.plans.streaming import streaming
 from dpverify.randomness import Bits
@@ -251,6 +253,52 @@ def test_a_generator_that_somebody_else_read_is_refused() -> None:
         PLANE.release(given, NoBits())
 
 
+OVER_ONE: dict[str, Callable[[Iterator[Any]], Iterator[Any]]] = {
+    "a map": lambda given: map(np.asarray, given),
+    "a filter": lambda given: filter(len, given),
+    "a zip": lambda given: (pair[0] for pair in zip(given, itertools.count())),
+    "a generator expression": lambda given: (part for part in given),
+    "a map of a chain": lambda given: map(np.asarray, itertools.chain(given)),
+}
+
+
+@pytest.mark.parametrize("over", OVER_ONE.values(), ids=OVER_ONE.keys())
+@pytest.mark.parametrize("make", ONE_SHOT.values(), ids=ONE_SHOT.keys())
+def test_a_fresh_map_over_an_iterator_that_was_read_is_refused(
+    make: Callable[[], Iterator[Any]], over: Callable[[Iterator[Any]], Iterator[Any]]
+) -> None:
+    """It would give nothing, and a release be about no records without a warning."""
+    given = make()
+    assert released(PLANE, over(given)) == released(PLANE, ROWS)
+    for again in (over(given), Chunks(over(given)), given):
+        with pytest.raises(TypeError, match="came from an iterator and have been read"):
+            PLANE.release(again, NoBits())
+    with pytest.raises(SourceFailed, match="came from an iterator and have been read"):
+        PLANE.release(Chunks(lambda: over(given)), NoBits())
+    one = make()
+    plane = IterativeMean(center=(0.0, 0.0), radius=50, adjacency=ADD, noise_multiplier=1, steps=2)
+    with pytest.raises(SourceFailed, match="came from an iterator and have been read"):
+        plane.release(Chunks(lambda: over(one)), SeededBits(1))
+    assert released(plane, Chunks(lambda: over(make()))) == released(plane, ROWS)
+
+
+def test_maps_over_what_can_be_read_again_are_read_again(tmp_path: Path) -> None:
+    parts = [ROWS[:400], ROWS[400:]]
+    plane = IterativeMean(center=(0.0, 0.0), radius=50, adjacency=ADD, noise_multiplier=1, steps=2)
+    whole = released(plane, ROWS)
+    assert released(plane, Chunks(lambda: map(np.asarray, parts))) == whole
+    one, two = itertools.tee(part for part in parts)
+    assert released(PLANE, map(np.asarray, one)) == released(PLANE, map(np.asarray, two))
+    np.savetxt(tmp_path / "x.csv", ROWS, fmt="%.17g")
+    with (tmp_path / "x.csv").open() as file:
+
+        def lines() -> Iterator[Any]:
+            file.seek(0)
+            return (np.array([line.split()], float) for line in file)
+
+        assert released(plane, Chunks(lines)) == whole
+
+
 class Same:
     """A container that gives one and the same iterator whenever it is asked."""
 
@@ -468,6 +516,46 @@ def test_a_file_that_changes_while_it_is_read_is_seen(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(SourceFailed, match="could not be read"):
         PLANE.release(Chunks([ROWS], files=[file]), NoBits())
+
+
+def test_files_of_an_opened_dataset_and_of_a_memory_map_are_compared(tmp_path: Path) -> None:
+    """Between passes of one release, and between questions; each is changed to as many records."""
+
+    def write(shift: float) -> None:
+        for place, frame in enumerate(frames()):
+            rows = pa.table({"a": np.asarray(frame["a"]) + shift, "b": frame["b"]})
+            parquet.write_table(rows, tmp_path / f"{place}.parquet")
+        if not shift:
+            np.save(tmp_path / "x.npy", ROWS)
+        np.load(tmp_path / "x.npy", mmap_mode="r+")[:] = ROWS + shift
+
+    def sources() -> list[Any]:
+        parts = [dataset.dataset(file) for file in sorted(tmp_path.glob("*.parquet"))]
+        whole = dataset.dataset([str(file) for file in sorted(tmp_path.glob("*.parquet"))])
+        return [whole, dataset.dataset(parts), np.load(tmp_path / "x.npy", mmap_mode="r")]
+
+    write(0.0)
+    opened = [Chunks(one) for one in sources()]
+    before = [one.source.stamp() for one in opened]
+    for one, stamp in zip(opened, before, strict=True):
+        assert released(PLANE, one) == released(PLANE, ROWS)
+        assert one.source.stamp() == stamp != ()
+        one.source.opened = stamp  # as a table does
+    time.sleep(0.02)  # longer than a tick of the file system's clock
+    write(1.0)
+    for one, stamp in zip(opened, before, strict=True):
+        assert one.source.stamp() != stamp
+        with pytest.raises(SourceFailed, match="not what it was when it was opened"):
+            require_unchanged(one.source)
+        with pytest.raises(SourceFailed, match="not what it was when it was opened"):
+            PLANE.release(one, NoBits())
+
+
+def test_a_memory_map_without_a_file_is_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", ROWS)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    (tmp_path / "x.npy").unlink()
+    assert released(PLANE, mapped) == released(PLANE, ROWS)
 
 
 def test_a_file_that_was_rewritten_in_place_with_its_old_time_is_seen(tmp_path: Path) -> None:

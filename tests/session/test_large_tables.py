@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import dataset, parquet
 
 from dpverify import (
     Adjacency,
@@ -211,6 +211,9 @@ def named(folder: Path) -> Table:
 OPENED: dict[str, Callable[[Path], Table]] = {
     "by name": lambda folder: Table.read_parquet(written(folder), columns=COLUMNS, in_memory=False),
     "by a function": named,
+    "a dataset": lambda folder: Table(
+        Chunks(dataset.dataset(written(folder), format="parquet")), columns=COLUMNS
+    ),
 }
 
 
@@ -238,13 +241,15 @@ def test_a_file_that_changed_or_is_gone_is_refused_before_the_spend(
     assert session.derivation.conclusion.guarantee is not None
 
 
-def test_a_function_that_gives_its_iterator_twice_is_seen() -> None:
+@pytest.mark.parametrize("fresh", [iter, lambda once: map(pd.DataFrame, once)], ids=["", "map"])
+def test_a_function_that_gives_its_iterator_twice_is_seen(fresh: Callable[[Any], Any]) -> None:
     once = iter(parts(100))
-    table = Table(Chunks(lambda: once), columns=COLUMNS)
+    table = Table(Chunks(lambda: fresh(once)), columns=COLUMNS)
     session = Session(table, budget=ApproxDP(5, "1e-5"), adjacency=ADD, bits=SeededBits(2))
     session.count(share="1/10")
     with pytest.raises(ReleaseFailed, match="came from an iterator and have been read"):
         session.mean("pay", share="1/10")
+    assert len(session.log) == 2  # each question is paid for once
 
 
 def test_a_function_that_gives_fewer_rows_the_second_time_is_seen() -> None:

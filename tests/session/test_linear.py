@@ -74,6 +74,18 @@ def test_several_targets_and_groups_come_from_one_release_each() -> None:
     assert answer["north"].value[0, 0] == pytest.approx(1.0, abs=0.1)
 
 
+def test_a_regression_on_one_feature_releases_no_square_of_its_targets() -> None:
+    for target, on, targets in (("y", "x", 1), (["y", "z"], "x", 2), ("y", ["x", "z"], 0)):
+        answer = session().regression(target, on, share="1/3")
+        assert getattr(answer.mechanism, "targets", None) == targets
+        assert np.ravel(answer.value)[0] == pytest.approx(1.0, abs=0.1)
+    for budget, targets in ((PureDP(20), 1), (GaussianDP(5), 0)):
+        answer = session(REPLACE, budget).regression("y", "x", share="1/3")
+        assert getattr(answer.mechanism, "targets", None) == targets
+    answer = session().regression("y", "x", share="1/3", targets=0)
+    assert getattr(answer.mechanism, "targets", None) == 0
+
+
 def test_moments_answer_many_questions_for_one_price() -> None:
     one = session()
     moments = one.moments(["x", "z", "y"], share="1/3").result
@@ -100,6 +112,12 @@ def test_components_are_those_of_the_columns() -> None:
         (lambda s: s.regression("y", [], share=1), ValueError, "at least one column"),
         (lambda s: s.regression("y", "region", share=1), TypeError, "region"),
         (lambda s: s.regression("y", "x", ridge=-1, share=1), ValueError, "ridge = -1"),
+        (lambda s: s.regression("y", ["x", "z"], targets=2, share=1), ValueError, "leave it out"),
+        (
+            lambda s: s.principal_components(["x"], 1, targets=1, share=1),
+            ValueError,
+            "leave it out",
+        ),
         (lambda s: s.principal_components(["x", "z"], 3, share=1), ValueError, "from 1 to 2"),
         (lambda s: s.principal_components(["x", "z"], True, share=1), ValueError, "from 1 to 2"),
     ],

@@ -124,6 +124,28 @@ def test_a_linear_model_is_the_mechanisms() -> None:
     assert np.abs(model.predict([[1e300, 0.0, 0.0]])).max() <= 15
 
 
+def test_for_a_single_feature_the_targets_squares_are_not_released() -> None:
+    x, y = people()
+    own: dict[str, Any] = {"target_bounds": (-10, 15), "budget": PureDP(1)}
+    model = made("LinearRegression", **own).fit(x[:, :1], y, bits=SeededBits(4))
+    whole = MomentMatrix.for_budget(
+        PureDP(1), adjacency=ADD, lower=(-4, -10), upper=(4, 15), noise="laplace"
+    )
+    assert model.mechanism_ == MomentMatrix.for_budget(
+        PureDP(1), adjacency=ADD, lower=(-4, -10), upper=(4, 15), noise="laplace", targets=1
+    )
+    moments: Any = whole.release(np.column_stack([x[:, 0], y]), SeededBits(4))
+    full = moments.regression(1)
+    assert model.regression_.standard_deviation < 0.8 * full.standard_deviation
+    assert model.regression_.residual_deviation > full.residual_deviation
+    gaussian = made("LinearRegression", adjacency=REPLACE, target_bounds=(-10, 15))
+    assert gaussian.fit(x[:, :1], y, bits=SeededBits(1)).mechanism_.targets == 0
+    several = made("LinearRegression", target_bounds=([-10, -3], [15, 3]))
+    several.fit(x[:, :1], np.column_stack([y, x[:, 0]]), bits=SeededBits(1))
+    assert several.mechanism_.targets == 2
+    assert several.coef_ == pytest.approx(np.array([[1.0], [1.0]]), abs=0.1)
+
+
 def test_a_penalty_means_what_it_means_in_scikit_learn() -> None:
     from sklearn.linear_model import Ridge as Exact
 

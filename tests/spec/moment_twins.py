@@ -18,25 +18,45 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 RIGHT = box_moments.moved_squared
 
 
-def _sums_are_free(d: int, h: int, r: int, c: int, a: int, b: int, n: bool, of: Adjacency) -> int:
-    return RIGHT(d, h, r, 1, a, b, n, of)
+def _sums_are_free(
+    d: int, h: int, r: int, c: int, a: int, b: int, n: bool, t: int, of: Adjacency
+) -> int:
+    return RIGHT(d, h, r, 1, a, b, n, t, of)
 
 
 def _half_of_products(
-    d: int, h: int, r: int, c: int, a: int, b: int, n: bool, of: Adjacency
+    d: int, h: int, r: int, c: int, a: int, b: int, n: bool, t: int, of: Adjacency
 ) -> int:
-    return RIGHT(d, h, r, c, a, max(1, b // 2), n, of)
+    return RIGHT(d, h, r, c, a, max(1, b // 2), n, t, of)
 
 
-def _number_is_free(d: int, h: int, r: int, c: int, a: int, b: int, n: bool, of: Adjacency) -> int:
-    return RIGHT(d, h, r, c, a, b, False, of)
+def _number_is_free(
+    d: int, h: int, r: int, c: int, a: int, b: int, n: bool, t: int, of: Adjacency
+) -> int:
+    return RIGHT(d, h, r, c, a, b, False, t, of)
 
 
-def _no_opposite(d: int, h: int, r: int, c: int, a: int, b: int, n: bool, of: Adjacency) -> int:
+def _no_opposite(
+    d: int, h: int, r: int, c: int, a: int, b: int, n: bool, t: int, of: Adjacency
+) -> int:
     """Take the distance of orthogonal records for the largest under replace."""
     if of is Adjacency.ADD_REMOVE:
-        return RIGHT(d, h, r, c, a, b, n, of)
-    return 2 * RIGHT(d, h, r, c, a, b, False, Adjacency.ADD_REMOVE) - a**2 * h**4
+        return RIGHT(d, h, r, c, a, b, n, t, of)
+    return 2 * RIGHT(d, h, r, c, a, b, False, t, Adjacency.ADD_REMOVE) - a**2 * h**4
+
+
+def _no_products_with_targets(
+    d: int, h: int, r: int, c: int, a: int, b: int, n: bool, t: int, of: Adjacency
+) -> int:
+    """Pay for the features and for the targets' sums alone."""
+    sums = b**2 * c**2 * t * h**2 * (4 if of is Adjacency.REPLACE else 1)
+    return RIGHT(d - t, h, r, c, a, b, n, 0, of) + (sums if t else 0)
+
+
+def _targets_among_themselves(
+    d: int, h: int, r: int, c: int, a: int, b: int, n: bool, t: int, of: Adjacency
+) -> int:
+    return RIGHT(d, h, r, c, a, b, n, 0, of)
 
 
 def _without_ball(box: Box, record: Any) -> Any:
@@ -73,6 +93,8 @@ TWINS: dict[str, dict[str, Any]] = {
         "half of each product": _half_of_products,
         "the number is free": _number_is_free,
         "no record has an opposite": _no_opposite,
+        "products with targets are free": _no_products_with_targets,
+        "targets among themselves are paid": _targets_among_themselves,
         "no ball": lambda d, h, r, *rest: RIGHT(d, h, min(r, h), *rest),
     },
     "theory.box_moments:obligation_images_are_in_the_box_and_the_ball": {

@@ -104,6 +104,8 @@ QUERIES: list[tuple[Query, Domain]] = [
     (BoxMoments(**BOX, side=5, radius=8, constant=3), TWO),
     (BoxMoments(**BOX, side=5, radius=8, constant=3, norm=Norm.L1), TWO),
     (BoxMoments(**BOX, side=5, radius=4, constant=3, diagonal=5, above=7, counted=False), TWO),
+    (BoxMoments(**BOX, side=5, radius=8, constant=3, targets=1), TWO),
+    (BoxMoments(**BOX, side=5, radius=8, constant=3, targets=1, norm=Norm.L1), TWO),
     (WithCount(SUM, 3), TWO),
     (WithCount(SCALED, 3), TWO),
     *((OneUnit(query, Fraction(35, 3)), TWO) for query in (SUM, MASKED, SCALED, WithCount(SUM, 2))),
