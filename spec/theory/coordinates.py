@@ -22,7 +22,7 @@ from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 from .gaussian_laws import UNIT
 from .obligations import neighbors, require
 from .public_sets import Round, Slab, holds
-from .queries import largest_power
+from .queries import largest_power, nearest
 from .vectors import Record, Vector, clip_to_ball, squared_distance, squared_norm
 
 _OURS = Source("OURS", "coordinates in units of their own")
@@ -75,7 +75,7 @@ class Stretch:
 
     def image(self, record: Record) -> Vector:
         """Return the image of one record."""
-        rounded = (round(x / cell) for x, cell in zip(record, self.cells, strict=True))
+        rounded = (nearest(x, cell) for x, cell in zip(record, self.cells, strict=True))
         clamped = (min(max(z, -self.box), self.box) for z in rounded)
         return tuple(
             f * (z - c) for f, z, c in zip(self.factors, clamped, self.center, strict=True)

@@ -94,11 +94,18 @@ def grids(parameters: Mapping[str, Any]) -> list[Grid]:
     return [grid(low, high, parameters["cells"]) for low, high in bounds]
 
 
+def nearest(x: Fraction, cell: Fraction) -> int:
+    """Return round(x / cell), ties to even; the quotient's lowest terms would take longer."""
+    over, under = x.numerator * cell.denominator, x.denominator * cell.numerator
+    whole, rest = divmod(over, under)
+    return whole + (2 * rest > under or (2 * rest == under and whole % 2 == 1))
+
+
 def to_cells(record: Fraction, lower: int, upper: int, cell: Fraction) -> int:
     """Return clamp(round(record / cell), lower, upper), ties to even
     (Python's rule for fractions).
     """
-    return min(max(round(record / cell), lower), upper)
+    return min(max(nearest(record, cell), lower), upper)
 
 
 def clamped_sum(

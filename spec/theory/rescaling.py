@@ -15,7 +15,7 @@ from dpverify.privacy import Source, states
 
 from .filters import Image
 from .laws import real
-from .queries import largest_power
+from .queries import largest_power, nearest
 
 OUTER_BOX = 2**40
 """Bound, in cells, to which coordinates are clamped."""
@@ -135,7 +135,7 @@ def image_spectrum(matrix: Any, covariance: Any) -> list[Any]:
 def _cells(value: float, cell: Fraction) -> int:
     if not math.isfinite(value):
         return OUTER_BOX if value > 0 else -OUTER_BOX
-    return _clamped(round(Fraction(value) / cell))
+    return _clamped(nearest(Fraction(value), cell))
 
 
 def _clamped(value: int) -> int:

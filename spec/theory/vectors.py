@@ -12,13 +12,14 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from itertools import permutations, product
 from typing import Any
 
 from dpverify.privacy import Adjacency, Norm, Premise, Sensitivity, Source, of_query, shows, states
 
 from .obligations import neighbors, require
+from .queries import nearest
 
 Vector = tuple[int, ...]
 Record = tuple[Fraction, ...]
@@ -42,13 +43,8 @@ def to_cells(record: Record, cell: Fraction, center: Vector, box: int) -> Vector
     """Return clamp(round(x / cell), -box, box) - center for each x, ties to even
     (Python's rule).
     """
-    return tuple(z - c for z, c in zip(_rounded(record, cell, box), center, strict=True))
-
-
-@lru_cache(maxsize=4096)
-def _rounded(record: Record, cell: Fraction, box: int) -> Vector:
-    """Return clamp(round(x / cell), -box, box) for each x. Many maps ask for the same records."""
-    return tuple(min(max(round(x / cell), -box), box) for x in record)
+    cells = (min(max(nearest(x, cell), -box), box) for x in record)
+    return tuple(z - c for z, c in zip(cells, center, strict=True))
 
 
 def squared_norm(vector: Vector) -> int:

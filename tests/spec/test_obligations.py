@@ -331,3 +331,6 @@ def test_rounding_to_cells_is_to_the_nearest_ties_to_even_then_clamped() -> None
     assert expected == [queries.to_cells(x, -3, 3, Fraction(1)) for x in halves]
     assert queries.to_cells(Fraction(1, 3), 0, 9, Fraction(1, 4)) == 1
     assert queries.to_cells(Fraction(1e308), 0, 9, Fraction(1, 4)) == 9
+    for cell in (Fraction(1), Fraction(1, 4), Fraction(6), Fraction(5, 7)):
+        for record in (Fraction(n, m) for n in range(-60, 61) for m in (1, 2, 3, 4, 14)):
+            assert round(record / cell) == queries.nearest(record, cell)
