@@ -245,7 +245,7 @@ class Asking(ABC, Generic[Reply]):
         **given: Any,
     ) -> Reply:
         """Fit a column, or several, linearly on others with an intercept: coefficients in the order
-        of ``on``.
+        of ``on``. On one column, the targets' squares are not released where that is less noise.
 
         ridge: by default chosen from the noise, see ``MomentMatrixEstimate.regression``. given:
         further parameters of ``MomentMatrix``.
