@@ -287,9 +287,11 @@ class FixedAttack:
         options = chosen(self.alpha)
         least = fewest_draws(self.guarantee, self.alpha / 2)
         affordable = self.trials >= _ENOUGH and left - choosing >= least
-        if _doubtful(options) and not known and len(points) == 1 and affordable:
-            suspicious = any(_root(one) >= _SUSPICIOUS for one in options)
-            if suspicious or (_best_of(options).candidate.fitted and _is_rich(first)):
+        if not known and len(points) == 1 and affordable:
+            suspicious = _doubtful(options) and any(_root(one) >= _SUSPICIOUS for one in options)
+            taught = _best_of(options).candidate.fitted and _is_rich(first)
+            # Of a fault it is enough that it shows; of a claim also by how much.
+            if suspicious or (taught and (_doubtful(options) or not self.planted)):
                 # Fewer draws on the right event are better: all that was seen teaches, as many
                 # again choose.
                 first = [together(batches) for batches in zip(first, second, strict=True)]

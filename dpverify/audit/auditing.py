@@ -96,10 +96,10 @@ def audit(
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
     trials: draws per side and pair: a sixteenth at most to learn events, a tenth to a sixth to
-    choose among them (twice that where the first choice promises nothing and more may teach),
-    the rest to certify up to three. A fault gets a sixteenth of them, then a quarter, all, four
-    times as many, until it is detected; where a fault took more than ``trials``, the subject is
-    attacked with as many additional draws, at a tenth of alpha.
+    choose among them (twice that where more may teach), the rest to certify up to three. A
+    fault gets a sixteenth of them, then a quarter, all, four times as many, until it is
+    detected; where a fault took more than ``trials``, the subject is attacked with as many
+    additional draws, at a tenth of alpha.
     alpha: the probability that a sound subject is called VIOLATED. The probability that any
     planted fault is called caught by chance is at most alpha as well.
     thorough: plant the faults that need many draws (5% less noise) as well.

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from dpverify.audit import Verdict, added, audit
-from dpverify.audit.witnesses.promises import signed_root
+from dpverify.audit.certificates import Aim
+from dpverify.audit.witnesses.promises import Task, signed_root
+from dpverify.audit.witnesses.thresholds import Chosen, at_its_value
 from dpverify.privacy import PureDP
 
 PAIR = added("one enters", [0.0, 1.0], 1.0)
@@ -65,3 +67,13 @@ def test_the_signed_root_counts_standard_errors() -> None:
     assert few[1] < 0
     assert few[2] < 0
     assert signed_root(np.array([0.0]), np.array([0.0]), 1.0, 1.0)[0] == 0
+
+
+def test_a_threshold_at_one_value_leaves_out_what_is_alone_by_chance() -> None:
+    """Exact: of 13 hits 12 are one value, so the event is that value; of 13 numbers none is."""
+    task = Task([(1.0, 0.0)], 0.05, 10_000)
+    other = np.linspace(-3, 3, 5000)
+    chosen = Chosen(3.4, Aim((1.0, 0.0), 32.0), 0.1)
+    for hits, threshold in (([3.4, *[7.0] * 12], 7.0), (np.linspace(3.4, 7, 13).tolist(), 3.4)):
+        own = np.append(other, hits)
+        assert at_its_value(chosen, own, other, task).threshold == threshold

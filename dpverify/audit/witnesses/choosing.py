@@ -17,6 +17,7 @@ from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.promises import Task, estimate
 from dpverify.audit.witnesses.thresholds import (
     Chosen,
+    at_its_value,
     best_thresholds,
     curve_of,
     moved,
@@ -215,6 +216,7 @@ def ranked(
         witnesses = tuple(_finished(one, side, scores, task) for one in best)
         suspect = suspects[side]
         if suspect is not None:
+            suspect = _with(suspect, at_its_value, side, scores, task)
             suspect = _with(suspect, with_share, side, scores, task)
         return Options(witnesses, suspect)
 
@@ -285,6 +287,7 @@ def _finished(witness: Witness, side: int, scores: _Scores, task: Task) -> Witne
     if not task.refute or witness.promise < -_HOPELESS:
         plain = replace(task, refute=False)
         witness = _with(witness, _along_its_curve, side, scores, plain)
+    witness = _with(witness, at_its_value, side, scores, task)
     return _with(witness, with_share, side, scores, task)
 
 

@@ -53,7 +53,14 @@ from dpverify.audit.witnesses.features import (
     text_ratio,
 )
 from dpverify.audit.witnesses.mixtures import mixture
-from dpverify.audit.witnesses.models import density, independent, label_and_number, logistic, trees
+from dpverify.audit.witnesses.models import (
+    density,
+    few_values,
+    independent,
+    logistic,
+    trees,
+    within,
+)
 from dpverify.audit.witnesses.texts import KIND, label_numbers, texts_of
 from dpverify.privacy.numbers import Floats
 
@@ -293,9 +300,16 @@ class _Task:
             "log-ratio of independent entries >= {threshold}",
             independent(self.chosen, self._independent_texts(), self.own, self.other, evident),
         )
-        mixed = label_and_number(self.own, self.other)
-        if mixed is not None:
-            yield Candidate("log-ratio of label and number >= {threshold}", mixed)
+        labels = within(lambda draws: draws.coded, self.own, self.other)
+        if labels is not None:
+            yield Candidate("log-ratio of label and number >= {threshold}", labels)
+        for j in self.chosen[:_FIRST] if self.width > 1 else ():
+            column = few_values(j, self.own, self.other)
+            mixed = None if column is None else within(column, self.own, self.other, besides=j)
+            if mixed is not None:
+                yield Candidate(
+                    f"log-ratio of number {j} and of others at it >= {{threshold}}", mixed
+                )
 
     def _independent_texts(self) -> list[Column]:
         """Return the marks with the kind; the label has them all at once."""

@@ -18,6 +18,7 @@ from dpverify.audit.witnesses.features import (
     Score,
     atoms_of,
     calibrated,
+    likeliest,
     matrix,
     number,
     text_ratio,
@@ -27,9 +28,9 @@ from dpverify.privacy.numbers import Floats
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-_FEWEST = 40
+_FEWEST, _LEAST = 80, 5  # draws of a group, and of each side among them
 _RANGES, _PLAINLY = 16, 4.0
-_MOST_GROUPS = 8
+_MOST_GROUPS = 32
 _MANY_TREES, _FEW_TREES = 100, 20
 _LEAF, _LARGE_LEAF = 20, 200
 _DEPTH = 4
@@ -103,28 +104,30 @@ def _tells(own: Codes, other: Codes) -> bool:
     return bool(chi_square > freedom + TELLING * math.sqrt(2 * freedom))
 
 
-def label_and_number(own: Draws, other: Draws) -> Score | None:
-    """Return the log-ratio of the label, and that of a number given the label; None for a
-    single label.
+def within(column: Column, own: Draws, other: Draws, besides: int | None = None) -> Score | None:
+    """Return the log-ratio of a text, and that of a number given the text; None for a single text.
 
-    The number of a vector is the projection on the difference of means among draws of that label.
+    The number of a vector is the projection on the difference of means among draws of that text.
+    besides: a place whose number the text already tells, as ``few_values`` does.
     """
-    ours, theirs = own.coded.counts(), other.coded.counts()
-    if len({*ours, *theirs}) < 2:
+    ours, theirs = column(own).counts(), column(other).counts()
+    groups = {t: ours.get(t, 0) + theirs.get(t, 0) for t in dict.fromkeys([*ours, *theirs])}
+    if len(groups) < 2:
         return None
-    labels = text_ratio(lambda draws: draws.coded, own, other)
-    common = [t for t, n in ours.items() if min(n, theirs.get(t, 0)) >= _FEWEST]
-    common.sort(key=lambda t: -ours[t])
-    within = {}
-    for label in common[:_MOST_GROUPS]:
-        sides = [side.select(np.flatnonzero(side.coded.are(label))) for side in (own, other)]
-        inside = _projection(sides[0], sides[1])
-        within[label] = inside, calibrated(inside(sides[0]), inside(sides[1]))
+    told = (min(ours.get(t, 0), theirs.get(t, 0)) >= _LEAST for t in groups)
+    common = [t for t, both in zip(groups, told, strict=True) if both and groups[t] >= _FEWEST]
+    common.sort(key=lambda t: -groups[t])
+    ratios = {}
+    for text in common[:_MOST_GROUPS]:
+        sides = [side.select(np.flatnonzero(column(side).are(text))) for side in (own, other)]
+        inside = _inside(sides[0], sides[1], besides)
+        ratios[text] = inside, likeliest(inside(sides[0]), inside(sides[1]))
+    texts = text_ratio(column, own, other)
 
     def score(draws: Draws) -> Floats:
-        result = labels(draws)
-        for label, (inside, ratio) in within.items():
-            rows = np.flatnonzero(draws.coded.are(label))
+        result, labels = texts(draws), column(draws)
+        for text, (inside, ratio) in ratios.items():
+            rows = np.flatnonzero(labels.are(text))
             if len(rows):
                 result[rows] += ratio(inside(draws.select(rows)))
         return result
@@ -132,10 +135,35 @@ def label_and_number(own: Draws, other: Draws) -> Score | None:
     return score
 
 
-def _projection(own: Draws, other: Draws) -> Score:
+def few_values(j: int, own: Draws, other: Draws) -> Column | None:
+    """Return the number at one place as a text, where it has few values there and another number
+    has many; None elsewhere.
+    """
+    width = max(own.numbers.shape[1], other.numbers.shape[1])
+    values = np.unique(np.concatenate([own.column(j), other.column(j)]))
+    many = (
+        len(np.unique(np.concatenate([own.column(k), other.column(k)]))) > _MOST_GROUPS
+        for k in range(min(width, _MOST_GROUPS))
+        if k != j
+    )
+    if not 1 < len(values) <= _MOST_GROUPS or not any(many):
+        return None
+    table = (*values.tolist(), None)
+
+    def column(draws: Draws) -> Labels:
+        numbers = draws.column(j)
+        places = np.minimum(np.searchsorted(values, numbers), len(values) - 1)
+        return Labels(np.where(values[places] == numbers, places, len(values)), table)
+
+    return column
+
+
+def _inside(own: Draws, other: Draws, besides: int | None) -> Score:
+    """Return the number of an output that is compared within a group; see ``within``."""
     width = min(own.numbers.shape[1], other.numbers.shape[1])
-    if width < 2:
-        return number(0)
+    places = [j for j in range(width) if j != besides]
+    if len(places) < 2:
+        return number(places[0] if places else 0)
     scaling = Scaling.of(own.columns(width), other.columns(width))
     scaled = scaling.apply(own.columns(width)), scaling.apply(other.columns(width))
     moments = Moments.of(*scaled)

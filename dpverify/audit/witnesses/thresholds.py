@@ -25,6 +25,8 @@ from dpverify.privacy.numbers import Floats
 _THRESHOLDS = 400
 _MOVE = 0.01  # how much more, in epsilon, the curve must promise for a threshold to be moved
 _NEARLY = 0.93  # share of the largest signed root that is as good
+_REST, _REST_OF_FEW = 0.1, 0.25  # shares of the hits that a threshold at one value may lose
+_BY_CHANCE = 4  # hits of which all are of one of two equal sides in 6% of all cases
 _DOUBT, _MORE_DOUBT = (
     0.5,
     1.5,
@@ -133,6 +135,19 @@ def _best(
     return Chosen(
         float(thresholds[best]), _aimed(task.points[which], p, q), float(promised[which][best])
     )
+
+
+def at_its_value(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
+    """Raise the threshold to the one score that nearly all hits have: the few others there are
+    as likely on the other side, where by chance none was seen.
+    """
+    values, times = np.unique(own[own >= chosen.threshold], return_counts=True)
+    if len(task.points) > 1 or len(values) < 2:
+        return chosen
+    most = int(np.argmax(times))
+    rest, hits = int(times.sum() - times[most]), int(times.sum())
+    nearly_all = rest <= _REST * hits or (rest <= _BY_CHANCE and rest <= _REST_OF_FEW * hits)
+    return replace(chosen, threshold=float(values[most])) if nearly_all else chosen
 
 
 def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
