@@ -5,6 +5,7 @@ variables say what these are.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,7 +60,7 @@ VAGUE = "found"
 
 def vague_names(source: str) -> Iterator[int]:
     """Yield the lines that bind a variable, a parameter or a function of the vague name."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if re.search(rf"\b{VAGUE}\b", source) else ():
         bound = node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
         bound = bound or (node.arg if isinstance(node, ast.arg) else "")
         bound = bound or (node.name if isinstance(node, ast.FunctionDef) else "")

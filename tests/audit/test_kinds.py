@@ -160,5 +160,5 @@ def test_a_step_is_a_positive_number(step: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="rounded"):
         _audited(len, rounded=step)
     ours = NoisyCount.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE)
-    with pytest.raises(ValueError, match="only for functions"):
+    with pytest.raises(ValueError, match="only for a function"):
         audit(ours, pairs=PAIRS, rounded=1e-9)

@@ -382,6 +382,8 @@ def test_so_many_records_are_the_least(case: str) -> None:
     assert mechanism.expected_error(n - 1, **assumed) > error
     assert mechanism.expected_error(0, **assumed) == math.inf
     with pytest.raises(ValueError, match="Give a larger error"):
+        mechanism.records_for(1e-300, **assumed)
+    with pytest.raises(ValueError, match="above 0"):
         mechanism.records_for(0.0, **assumed)
 
 

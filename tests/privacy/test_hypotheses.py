@@ -295,12 +295,12 @@ def test_a_friendly_claim_includes_narrower_ones_only() -> None:
 
 
 def test_absence_of_what_coins_hide_costs_more() -> None:
-    with pytest.raises(ValueError, match="only an event that the output decides"):
+    with pytest.raises(ValueError, match="Only an event that the output decides"):
         rules.add_delta_event(assuming(PureDP(1), HIDDEN), event("0.1", in_output=False))
     latent = Absent("kept", Seen.LATENT)
     rare = rules.event_lemma(
         latent, probability="0.1", adjacency=ADD, domain=COLUMN,
         obligation="theory/queries.py:obligation_count", source=proved().source,
     )  # fmt: skip
-    with pytest.raises(ValueError, match="only an event that the output decides"):
+    with pytest.raises(ValueError, match="Only an event that the output decides"):
         rules.add_delta_event(conjectured(hypotheses=(latent,)), rare)

@@ -80,7 +80,7 @@ def test_a_sound_auditor_is_covered() -> None:
 
 @pytest.mark.usefixtures("shortly")
 def test_a_broken_auditor_is_refuted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(certificates, "region", _careless)
+    monkeypatch.setattr(certificates, "confidence_region", _careless)
     suite, written = load(), tmp_path / "events.jsonl"
     units = [Unit("coverage", "four values"), CASE]
     assert run_measuring(suite, units, QUICK, [JsonLines(written)], Serial()) == 1
