@@ -55,7 +55,12 @@ TEXT: Any = "x"
 LISTED: Any = ["a", "b"]
 CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: _count().interval(95), ValueError, "level = 95 .*, 0.95 for 95%"),
-    (lambda: _count().interval("95%"), ValueError, "level = '95%' .*; for 95% write '0.95'"),
+    (
+        lambda: attack.audit(len, claim=PureDP(1), pairs=PAIRS, faults=[len]),
+        ValueError,
+        "the audited function itself",
+    ),
+    (lambda: _count().interval("95%"), ValueError, "level = '95%' .*; write 95% as '0.95'"),
     (lambda: _made(BoundedMean, PureDP(1)), TypeError, "BoundedMean needs lower and upper, which"),
     (
         lambda: _made(NoisyCount, PureDP(1), bounds=3),

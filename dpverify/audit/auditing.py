@@ -262,6 +262,11 @@ def _check_subject(subject: Any, faults: Any) -> None:
         raise TypeError(
             f"faults = {faults!r:.80}; give a list of broken functions, or leave it out."
         )
+    if isinstance(faults, Sequence) and any(one is subject for one in faults):
+        raise ValueError(
+            "A planted fault is the audited function itself, which no number of draws can catch. "
+            "Plant a copy that is known to be broken, such as one with half of the noise."
+        )
 
 
 def _listed(pairs: Any) -> list[NeighboringPair]:

@@ -41,8 +41,9 @@ def claimed_of(
     for pair in pairs:
         if not isinstance(pair, NeighboringPair):
             raise TypeError(
-                "A pair carries its adjacency; write NeighboringPair(name=..., left=..., "
-                "right=..., adjacency=Adjacency.ADD_REMOVE)."
+                f"{pair!r:.80} is no pair. A pair carries its adjacency; write added(name, data, "
+                "record), replaced(...), or NeighboringPair(name=..., left=..., right=..., "
+                "adjacency=Adjacency.ADD_REMOVE)."
             )
     adjacency: Any = stated.adjacency if isinstance(stated, PrivacyClaim) else pairs[0].adjacency
     if not isinstance(adjacency, Neighboring):

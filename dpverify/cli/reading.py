@@ -218,6 +218,8 @@ def _print_witnesses(recorded: Mapping[str, ledger.Entry]) -> None:
     """Print how many witnesses were checked, and which parts of them the checker cannot check."""
     witnessed = {key: entry.get(OPEN, []) for key, entry in recorded.items() if DIGEST in entry}
     in_part = {key: left for key, left in witnessed.items() if left}
+    if not witnessed:
+        return
     print(
         f"{len(witnessed)} witnesses of refuted claims accepted by the checker, {len(in_part)} "
         "in part"

@@ -171,9 +171,10 @@ def seed_from(options: argparse.Namespace) -> int:
     return secrets.randbelow(2**32) if options.seed is None else int(options.seed)
 
 
-def check_names(
-    names: Sequence[str], known: Sequence[str], *, listed: str = "see `dpverify list`."
-) -> None:
+_LISTED = "see `dpverify list`, with --suite PATH for a suite of your own."
+
+
+def check_names(names: Sequence[str], known: Sequence[str], *, listed: str = _LISTED) -> None:
     """Raise UsageError for a name that is not known.
 
     The message has the nearest names, or where they are ``listed``.

@@ -137,6 +137,12 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
                 f"n_max = {n_max}, outliers = {outliers}: they choose a radius for a second "
                 "moment; give second_moment with them, or leave them out."
             )
+        elif "radius" not in parameters:
+            raise TypeError(
+                "ClippedMean needs radius, a public bound on the distance of records from the "
+                "center. Where there is none, give second_moment, a public bound on E |X - "
+                "center|^2, and n_max, about how many records there are."
+            )
         return super(ClippedMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
 
     def clipping_bias(self, second_moment: Exact, *, outliers: Exact = 0) -> float:

@@ -98,7 +98,7 @@ def _read_text(text: str, name: str) -> Fraction:
     try:
         return Fraction(text.strip())
     except (ValueError, ZeroDivisionError):
-        percent = "; for 95% write '0.95'" if text.strip().endswith("%") else ""
+        percent = "; write 95% as '0.95'" if text.strip().endswith("%") else ""
         raise ValueError(
             f"{name} = {text!r} is not a finite number; write it like '1e-6', '0.5' or '1/3'"
             f"{percent}."

@@ -103,10 +103,12 @@ class Account:
         self._set(InMemory(header) if path is None else OnDisk.start(path, header))
         for key in ("budget", "accounting", "delta", "adjacency", "schema"):
             if self._header[key] != header[key]:
+                why = "A budget is fixed before the first answer; give what it was opened with"
+                if key == "schema":
+                    why = "An account belongs to one table; give that table"
                 raise AccountError(
                     f"{path} was opened with {key} = {self._header[key]!r}, and now {key} = "
-                    f"{header[key]!r} is given. A budget is fixed before the first answer; give "
-                    "what it was opened with, or another path."
+                    f"{header[key]!r} is given. {why}, or another path."
                 )
 
     @classmethod

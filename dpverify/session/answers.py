@@ -111,6 +111,9 @@ class Answer:
     def __float__(self) -> float:
         return float(self.value)
 
+    def __format__(self, specification: str) -> str:
+        return format(float(self), specification) if specification else str(self)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.value, dtype=dtype)
 

@@ -76,7 +76,8 @@ def test_an_unknown_name_is_wrong_usage_with_the_nearest_names(
 
 def test_a_name_like_no_other_is_sent_to_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prove", "nothing"]) == 2
-    assert capsys.readouterr().err == "dpverify: there is no 'nothing'; see `dpverify list`.\n"
+    said = "there is no 'nothing'; see `dpverify list`, with --suite PATH for a suite of your own."
+    assert capsys.readouterr().err == f"dpverify: {said}\n"
 
 
 def test_an_unknown_option_is_wrong_usage_with_the_nearest_option(
