@@ -152,10 +152,26 @@ def _run_ties(folder: Path) -> None:
     _run(folder, "coqc", "-w", "none", "Ties.v")
 
 
+_PROBE = "From mathcomp.analysis Require Import reals.\nFrom mathcomp Require Import ring zify.\n"
+
+
+def _has_coq() -> bool:
+    """Return whether there are Coq and the libraries that the theorems stand on."""
+    if shutil.which("coqc") is None or shutil.which("coqchk") is None:
+        return False
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "Probe.v").write_text(_PROBE)
+        done = subprocess.run(["coqc", "-w", "none", "Probe.v"], cwd=name, capture_output=True)
+    return done.returncode == 0
+
+
 def main() -> None:
     """Check everything; exit 1 at the first thing that does not hold."""
-    if shutil.which("coqc") is None or shutil.which("coqchk") is None:
-        print("no Coq here: the theorems of tests/proofs/coq were not checked")
+    if not _has_coq():
+        print(
+            "no Coq here, or not its libraries mathcomp-analysis and algebra-tactics: the theorems "
+            "of tests/proofs/coq were not checked"
+        )
         return
     if unproved():
         sys.exit("\n".join(unproved()))
