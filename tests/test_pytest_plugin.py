@@ -51,8 +51,11 @@ AUDITS = """
         claim = ApproxDP(2, "1e-12")
         audited(noisy, claim=claim, pairs=PAIRS, faults=[leaky], trials=400)
 
+    def as_noisy(data):
+        return noisy(data)
+
     def test_missed(audited):
-        audited(noisy, claim=PureDP(2), pairs=PAIRS, faults=[leaky, noisy], trials=400)
+        audited(noisy, claim=PureDP(2), pairs=PAIRS, faults=[leaky, as_noisy], trials=400)
 """
 
 
@@ -209,7 +212,7 @@ def test_audits_of_functions(inner: pytest.Pytester) -> None:
         r"pair +'somebody enters', .+: \[1\.0\] and \[\]",
         r"chance +a sound subject is refuted with probability at most 1e-06",
         r"replay +pytest test_audits\.py::test_leaky --dp-seed \d+",
-        r"seen +epsilon >= .*; missed the planted fault noisy",
+        r"seen +epsilon >= .*; missed the planted fault as_noisy",
         r"dpverify: 2 CONSISTENT, 1 POWERLESS, 1 VIOLATED; false-alarm probability 4e-06 in "
         r"all; .*",
         r" +.*OutOfReachWarning: delta = 1e-12 is out of reach: .*",
