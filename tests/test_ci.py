@@ -65,7 +65,7 @@ def _run(checkout: Path, **asked: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_steps_are_shown_in_order(checkout: Path) -> None:
-    """What runs beside the obligations is shown after them, although it ends before."""
+    """Show the steps beside the obligations after them, although these steps end before."""
     done = _run(checkout, PROVE="0.3")
     assert done.returncode == 0, done.stderr
     wanted = (

@@ -1,4 +1,4 @@
-"""Where a robust mean looks: balls, directions, slabs and columns, by what was released."""
+"""Regions in which a robust mean adds up records: balls, slabs and boxes from earlier releases."""
 
 from __future__ import annotations
 

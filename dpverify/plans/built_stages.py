@@ -32,7 +32,7 @@ adjacency, from which row. One element may stand in several plans.
 
 
 class BuiltStages:
-    """What the adaptive elements of one law's plan were built as, by what they were built from."""
+    """Stages that the adaptive elements of one law's plan have built, by the prefixes they read."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
