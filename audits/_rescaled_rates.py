@@ -96,7 +96,7 @@ RATES = (
     _rate(
         "noise-against-n",
         "n",
-        (3000, 6000, 12_000),
+        (3000, 12_000, 48_000),
         setting={"d": 20, "epsilon": 1, "adjacency": ADD},
         exponent=Exponent(value=-1, tolerance=0.12),
         repeats=1500,

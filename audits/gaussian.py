@@ -217,7 +217,7 @@ RATES = (
     _rate(
         "error-against-n",
         "n",
-        (4000, 8000, 16_000),
+        (4000, 12_000, 36_000),
         setting={"d": 2, "noise_multiplier": 16, "adjacency": ADD},
         exponent=Exponent(value=-0.83, tolerance=0.15),
         repeats=400,

@@ -378,7 +378,7 @@ RATES = (
     _rate(
         "noise-against-n",
         "n",
-        (2000, 4000, 8000),
+        (2000, 8000, 32_000),
         "noise_error",
         target=Empirical(_without_noise),
         setting={"d": 3, "noise_multiplier": 3, "adjacency": ADD, "rounds": 0},

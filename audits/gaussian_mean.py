@@ -353,7 +353,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
     own: dict[str, Any] = {
         "target": Empirical(_without_noise),
         "curve": Curve(function="noise_error", arguments=("parameters", "n"), margin=1.14),
-        "repeats": 600,
+        "repeats": 300,
     }
     return RateClaim(
         name=name,
@@ -371,16 +371,16 @@ RATES = (
     _rate(
         "noise-against-n",
         "n",
-        (2000, 4000, 8000),
+        (2000, 6000, 18_000),
         setting={"d": 4, "noise_multiplier": 4, "adjacency": REPLACE, "outside": "clip"},
         exponent=Exponent(value=-0.93, tolerance=0.12),
     ),
     _rate(
         "noise-against-noise-multiplier",
         "noise_multiplier",
-        (4, 8, 16),
+        (1, 4, 16),
         setting={"d": 4, "n": 6000, "adjacency": ADD, "outside": "mask"},
-        exponent=Exponent(value=0.93, tolerance=0.12),
+        exponent=Exponent(value=0.9, tolerance=0.12),
     ),
     _rate(
         "noise-against-d",
@@ -403,7 +403,7 @@ RATES = (
     _rate(
         "noise-against-epsilon",
         "epsilon",
-        (Fraction(1, 2), Fraction(1), Fraction(2)),
+        (Fraction(1, 2), Fraction(2), Fraction(8)),
         setting={"d": 8, "n": 4000, "adjacency": REPLACE, "outside": "mask"},
         exponent=Exponent(value=-0.87, tolerance=0.13),
         repeats=200,

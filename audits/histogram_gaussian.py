@@ -206,7 +206,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         error=lambda estimate, truth: abs(estimate.value - truth) / 4,
         curve=Curve(function="noise_error", arguments=("parameters", "n"), margin=1.14),
         source="KV18, a clamped mean",
-        repeats=4000,
+        repeats=2000,
         **claimed,
     )
 
@@ -215,14 +215,14 @@ RATES = (
     _rate(
         "noise-against-n",
         "n",
-        (4000, 8000, 16_000),
+        (4000, 16_000, 64_000),
         exponent=Exponent(value=-1, tolerance=0.12),
         setting={"noise_multiplier": 1},
     ),
     _rate(
         "noise-against-noise-multiplier",
         "noise_multiplier",
-        (1, 2, 4),
+        (Fraction(1, 4), 1, 4),
         exponent=Exponent(value=1, tolerance=0.12),
         setting={"n": 16_000},
     ),

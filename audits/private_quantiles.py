@@ -206,7 +206,7 @@ RATES = (
     _rate(
         "error-against-n",
         "n",
-        (250, 500, 1000),
+        (250, 1000, 4000),
         setting={"epsilon": Fraction(1, 2), "m": 3, "adjacency": _REPLACE},
         repeats=1500,
     ),

@@ -287,7 +287,7 @@ def _of_inliers(setting: Mapping[str, Any], data: Any, truth: Any) -> dict[str, 
 
 _NORMAL = Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": 1.0})
 _FREE: dict[str, Any] = {
-    "values": (400, 800, 1600),
+    "values": (600, 1800, 5400),
     "setting": {
         "d": 3,
         "noise_multiplier": "3/8",
@@ -350,7 +350,7 @@ RATES = (
         target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
         # with outliers that are known, it is a private mean of the others
         lower=Curve(function="lower_bound", arguments=("parameters", "inliers")),
-        exponent=Exponent(value=-0.5, tolerance=0.15, drift=2.0),
+        exponent=Exponent(value=-0.5, tolerance=0.15, drift=1.3),
         repeats=200,
     ),
     _rate(
@@ -365,7 +365,7 @@ RATES = (
             margin=1.15,  # slabs cut a few inliers
         ),
         exponent=Exponent(value=-0.5, tolerance=0.15),
-        repeats=500,
+        repeats=400,
     ),
 )
 

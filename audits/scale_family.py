@@ -243,15 +243,15 @@ RATES = (
     _rate(
         "noise-against-n",
         "n",
-        (8000, 16_000, 32_000),
+        (8000, 32_000, 128_000),
         setting={"noise_multiplier": 64, "adjacency": ADD, "outside": "clip"},
         exponent=Exponent(value=-0.95, tolerance=0.12),
     ),
     _rate(
         "noise-against-noise-multiplier",
         "noise_multiplier",
-        (16, 32, 64),
+        (4, 16, 64),
         setting={"n": 16_000, "adjacency": REPLACE, "outside": "mask"},
-        exponent=Exponent(value=0.95, tolerance=0.12),
+        exponent=Exponent(value=0.88, tolerance=0.12),
     ),
 )

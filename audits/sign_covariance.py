@@ -288,12 +288,12 @@ RATES = (
     _rate(
         "noise-against-n",
         "n",
-        (600, 1200, 2400),
+        (600, 2400, 9600),
         "noise_error",
         target=Empirical(_tyler),
         setting={"d": 3, "noise_multiplier": 2, "adjacency": ADD},
         exponent=Exponent(value=-1, tolerance=0.1),
-        repeats=400,
+        repeats=300,
     ),
     _rate(
         "error-against-noise-multiplier",

@@ -393,7 +393,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         "curve": Curve(
             function="noise_error", arguments=("parameters", "n", "parameter"), margin=1.14
         ),
-        "repeats": 1200,
+        "repeats": 800,
     }
     return RateClaim(
         name=name,
@@ -410,21 +410,21 @@ RATES = (
     _rate(
         "noise-against-n",
         "n",
-        (8000, 16_000, 32_000),
+        (8000, 32_000, 128_000),
         setting={"noise_multiplier": 64, "adjacency": ADD, "outside": "clip"},
-        exponent=Exponent(value=-0.95, tolerance=0.12),
+        exponent=Exponent(value=-0.92, tolerance=0.12),
     ),
     _rate(
         "noise-against-noise-multiplier",
         "noise_multiplier",
-        (16, 32, 64),
+        (4, 16, 64),
         setting={"n": 16_000, "adjacency": REPLACE, "outside": "mask"},
-        exponent=Exponent(value=0.95, tolerance=0.12),
+        exponent=Exponent(value=0.91, tolerance=0.12),
     ),
     _rate(  # of records up to 40, so that the interval is the same for every budget
         "noise-against-epsilon",
         "epsilon",
-        (Fraction(1, 2), Fraction(1), Fraction(2)),
+        (Fraction(1, 8), Fraction(1, 2), Fraction(2)),
         setting={"n": 16_000, "adjacency": REPLACE, "outside": "mask", "kept": (0, 40)},
         exponent=Exponent(value=-0.93, tolerance=0.12),
     ),

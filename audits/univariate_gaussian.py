@@ -251,7 +251,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         error=_off,
         curve=Curve(function="noise_errors", arguments=("parameters", "n"), margin=1.14),
         source="OURS, a normal law by clipped moments; KV18",
-        repeats=1000,
+        repeats=800,
         **claimed,
     )
 
@@ -266,14 +266,14 @@ RATES = (
     _rate(
         "noise-against-n",
         "n",
-        (3200, 6400, 12_800),
+        (3200, 12_800, 51_200),
         exponent=Exponent(value=-1, tolerance=0.1),
         setting={"noise_multiplier": 8, "adjacency": REPLACE, "mean": 1.3},
     ),
     _rate(
         "noise-against-noise-multiplier",
         "noise_multiplier",
-        (4, 8, 16),
+        (1, 3, 9),
         exponent=Exponent(value=1, tolerance=0.1),
         setting={"n": 6400, "adjacency": ADD, "mean": 1.3},
     ),

@@ -99,6 +99,12 @@ def best_frame(
     return min(frames, key=error)
 
 
+@lru_cache(maxsize=1 << 10)
+def law_in(family: Family, frame: Frame, theta: float, outside: Outside) -> Limited:
+    """Compute these moments once: at ends between which parameters are searched, for example."""
+    return frame.law(family, theta, outside)
+
+
 @lru_cache(maxsize=256)
 def edges_in(family: Family, frame: Frame, outside: Outside) -> tuple[float, ...]:
     """Compute the records between cells, whose middles are k / CELLS of the interval; for masks

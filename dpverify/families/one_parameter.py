@@ -163,13 +163,11 @@ class Family(ABC):
             t = np.arange(np.ceil(first), np.floor(last) + 1)
             return t, np.ones(len(t))
         ends = [first, *sorted(min(max(end, first), last) for end in (low, high)), last]
-        parts = [np.linspace(a, b, _PANELS + 1) for a, b in itertools.pairwise(ends) if a < b]
-        points, weights = gauss_nodes()
-        half = np.concatenate([np.diff(part) / 2 for part in parts])
-        middle = np.concatenate([(part[1:] + part[:-1]) / 2 for part in parts])
+        parts = [(a, b - a) for a, b in itertools.pairwise(ends) if a < b]
+        points, weights = _composite_nodes()
         return (
-            (middle[:, np.newaxis] + half[:, np.newaxis] * points).ravel(),
-            (half[:, np.newaxis] * weights).ravel(),
+            np.concatenate([start + length * points for start, length in parts]),
+            np.concatenate([length * weights for _, length in parts]),
         )
 
 
@@ -178,3 +176,14 @@ def gauss_nodes() -> tuple[Floats, Floats]:
     """Give the points and weights of Gauss and Legendre's rule on [-1, 1]."""
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     return points, weights
+
+
+@lru_cache(maxsize=1)
+def _composite_nodes() -> tuple[Floats, Floats]:
+    """Give the points and weights of the rule on equal panels of [0, 1]."""
+    points, weights = gauss_nodes()
+    middles = (np.arange(_PANELS) + 0.5) / _PANELS
+    return (
+        np.asarray((middles[:, np.newaxis] + points / (2 * _PANELS)).ravel()),
+        np.tile(weights / (2 * _PANELS), _PANELS),
+    )

@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 from typing import Annotated, Literal
 
 import numpy as np
-import scipy
 
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.family_estimates import FamilyEstimate
@@ -18,6 +17,7 @@ from dpverify.estimation.family_frames import (
     Frame,
     best_frame,
     edges_in,
+    law_in,
     steepness,
 )
 from dpverify.estimation.family_search import FINE, FamilyMean
@@ -32,6 +32,7 @@ from dpverify.estimation.gradient_steps import (
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.stepped import CELLS, SteppedMean
 from dpverify.estimation.whitening import count_of, octave_of
+from dpverify.families.roots import root_in
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row
 from dpverify.plans import Abstained, Adaptive, Part, Plan, Released, Transcripts
@@ -300,20 +301,24 @@ class TruncatedMle(FamilyMean):
         """Find the natural parameter whose law has this mean: near where the search ended, or at
         the end of the range.
         """
-        family, outside = self.family, self.outside
         ends, here = self.ends(), self.coordinate_of(middle)
         far = _NEAR * (ends[1] - ends[0]) * FINE / 2.0 ** self.search().steps * 2
         low, high = max(ends[0], here - far), min(ends[1], here + far)
+        first, last = self._theta(low), self._theta(high)
+        if law_in(self.family, frame, first, self.outside).mean >= released:
+            return first if low == ends[0] else None
+        if law_in(self.family, frame, last, self.outside).mean <= released:
+            return last if high == ends[1] else None
 
-        def mean(v: float) -> float:
-            theta = family.natural(family.from_coordinate(v))
-            return frame.law(family, theta, outside).mean - released
+        def missed(theta: float) -> tuple[float, float]:
+            at = frame.law(self.family, theta, self.outside)
+            return at.mean - released, at.slope
 
-        if mean(low) >= 0:
-            return family.natural(family.from_coordinate(low)) if low == ends[0] else None
-        if mean(high) <= 0:
-            return family.natural(family.from_coordinate(high)) if high == ends[1] else None
-        return family.natural(family.from_coordinate(float(scipy.optimize.brentq(mean, low, high))))
+        return root_in(missed, first, last, self._theta(here))
+
+    def _theta(self, v: float) -> float:
+        """Return the natural parameter at a coordinate of the search."""
+        return self.family.natural(self.family.from_coordinate(v))
 
 
 @lru_cache(maxsize=1 << 10)
