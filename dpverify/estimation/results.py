@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of, whole_deviation
+from dpverify.estimation.answers import (
+    NoiseLaw,
+    Result,
+    described,
+    deviations,
+    tail_of,
+    whole_deviation,
+)
 from dpverify.plans.parameters import holding
 from dpverify.privacy.numbers import Exact, Floats, exact
 
@@ -90,6 +97,9 @@ class VectorMeanEstimate(Result):
         """The deviation of the noise and of ``cut`` in each coordinate, shape (d,)."""
         with np.errstate(all="ignore"):
             return np.asarray(np.hypot(np.hypot(self._own(), self.along), self.cut))
+
+    def __repr__(self) -> str:
+        return described(self, ("value", "standard_deviation", "count"))
 
     def _own(self) -> Floats:
         """Return the standard deviation of the sum's part of the noise, in each coordinate."""

@@ -618,7 +618,10 @@ def test_extreme_noise_gives_wide_intervals_and_no_errors() -> None:
 
 def test_text_is_short() -> None:
     long = VectorMeanEstimate(np.arange(1000.0), 5.0, 1.0, np.zeros(1000))
-    shown = "VectorMeanEstimate(value=[0, 1, 2, 3, ... 1000 in all], count=5)"
+    shown = (
+        "VectorMeanEstimate(value=[0, 1, 2, 3, ... 1000 in all], "
+        "standard_deviation=[1, 1, 1, 1, ... 1000 in all], count=5)"
+    )
     assert repr(long) == str(long) == shown
     assert repr(CountEstimate(7, 1 / 3)) == "CountEstimate(value=7, standard_deviation=0.333333)"
     many = HistogramEstimate({float(i): 1 for i in range(9)}, 1.0, 1, 1.0)

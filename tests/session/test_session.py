@@ -392,6 +392,15 @@ def test_the_interval_of_a_variance_holds_it_as_often_as_it_says() -> None:
 # --- answers ------------------------------------------------------------------------------------
 
 
+def test_an_answer_in_a_text_is_its_number_where_a_format_is_given() -> None:
+    answer = session().mean("bmi", share=1)
+    assert f"{answer:.2f}" == f"{answer.value:.2f}"
+    assert f"{answer:>9.1e}" == f"{answer.value:>9.1e}"
+    assert f"{answer}" == str(answer)
+    with pytest.raises(ValueError, match="format"):
+        f"{answer:%Y}"
+
+
 def test_an_abstained_answer_is_hard_to_forget() -> None:
     answer = session(PureDP(1)).mean("age", at_least=10**6, share=1)
     assert answer.abstained == "fewer than 1000000 records, by the noisy count"
@@ -399,6 +408,7 @@ def test_an_abstained_answer_is_hard_to_forget() -> None:
         lambda: answer.value,
         lambda: answer.interval(),
         lambda: float(answer),
+        lambda: f"{answer:.2f}",
         lambda: np.asarray(answer),
         lambda: answer.standard_deviation,
         lambda: answer.plot(),
