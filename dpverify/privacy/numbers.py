@@ -186,7 +186,8 @@ def brief(text: str) -> str:
         if not (0 < number < math.inf):
             shown = approximately(value)
             return f"sqrt({shown})" if match[1] else shown
-        return f"{math.sqrt(number) if match[1] else number:.6g}..."
+        shown = f"{math.sqrt(number) if match[1] else number:#.6g}"  # 2.00000, and not 2
+        return f"{shown.rstrip('.')}..."
 
     return _LONG.sub(decimal, text)
 
