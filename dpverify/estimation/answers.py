@@ -9,7 +9,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from types import NoneType, UnionType
@@ -78,7 +78,12 @@ class Result(ABC):
         return hash(self._text())
 
     def __repr__(self) -> str:
-        return described(self, [f.name for f in _fields(self) if f.repr])
+        shown = (f"{name}={_shown(getattr(self, name))}" for name in self._described())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _described(self) -> list[str]:
+        """List the names of the attributes that ``repr`` shows."""
+        return [f.name for f in _fields(self) if f.repr]
 
     def _text(self) -> str:
         return json.dumps(self.to_dict(), sort_keys=True)
@@ -250,14 +255,6 @@ def _nested(value: Any, name: str) -> Any:
     if isinstance(value, list):
         return [_nested(entry, name) for entry in value]
     return _read(float, value, name)
-
-
-def described(result: Result, names: Sequence[str]) -> str:
-    """Write a result for ``repr``: its class with these attributes, shortened where they are
-    long.
-    """
-    shown = (f"{name}={_shown(getattr(result, name))}" for name in names)
-    return f"{type(result).__name__}({', '.join(shown)})"
 
 
 def _shown(value: Any) -> str:

@@ -8,14 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpverify.estimation.answers import (
-    NoiseLaw,
-    Result,
-    described,
-    deviations,
-    tail_of,
-    whole_deviation,
-)
+from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of, whole_deviation
 from dpverify.plans.parameters import holding
 from dpverify.privacy.numbers import Exact, Floats, exact
 
@@ -98,8 +91,9 @@ class VectorMeanEstimate(Result):
         with np.errstate(all="ignore"):
             return np.asarray(np.hypot(np.hypot(self._own(), self.along), self.cut))
 
-    def __repr__(self) -> str:
-        return described(self, ("value", "standard_deviation", "count"))
+    def _described(self) -> list[str]:
+        value, *others = Result._described(self)
+        return [value, "standard_deviation", *others]
 
     def _own(self) -> Floats:
         """Return the standard deviation of the sum's part of the noise, in each coordinate."""
