@@ -181,10 +181,14 @@ def lower_bound(parameters: Parameters, n: int) -> Any:
     """Return a lower bound on the root mean squared error, in Frobenius norm, of the second
     moments on some dataset of n records, of every estimate of this privacy.
 
-    For v in {0, 1}^d let k records have z_j^2 = v_j u, u = min(1, radius^2 / d), and the others
-    0: the j-th second moment is v_j u k / n, and flipping v_j replaces k records. By Assouad's
-    lemma (joint.least_error, where flips of n d records cost 2 k / n) half of u d times that is
-    a lower bound. Replacing is removing and adding: under add-remove, for 2 mu.
+    For v in {0, 1}^d let k <= n records have z_j^2 = v_j u, u = min(1, radius^2 / d), and the
+    others 0, so the j-th second moment is v_j u k / n. Flipping v_j replaces k records: k mu-GDP.
+    On average over v_j an estimate is then on the wrong side of u k / (2 n) with probability at
+    least Phi(-k mu / 2), which costs (u k / (2 n))^2. Summed over j and averaged over v, the mean
+    square is at least d (u k / (2 n))^2 Phi(-k mu / 2) for some v.
+    joint.least_error(mu, n d, d) is the largest root of d (k / (n d))^2 Phi(-k mu / 2) over
+    k <= n. The root of the bound is u d / 2 times as large, for k / (n d) times u d / 2 is
+    u k / (2 n). Replacing is removing and adding: under add-remove, for 2 mu. QED
     """
     d = len(parameters["lower"])
     mu = 1 / real(Fraction(parameters["noise_multiplier"]))

@@ -128,7 +128,28 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "guarantee = 3; write what is spent",
     ),
     (lambda: _asked(where={"place": ["west"]}), ValueError, "'west' is not.*; give one of these"),
-    (lambda: _told("top", "place"), TypeError, "missing 1 required positional argument: 'k'"),
+    (lambda: _told("top", "place"), TypeError, r"'k'. Write top\(column, k, share='1/3'\)"),
+    (lambda: _call(ApproxDP, 1), TypeError, r"ApproxDP: .*'delta'. Write ApproxDP\(1, '1e-6'\)"),
+    (lambda: _call(PureDP, 1, 2), TypeError, "PureDP: too many .*; the parameters are epsilon. Wr"),
+    (
+        lambda: _call(Table, ROWS),
+        TypeError,
+        r"Table: .*'columns'. Write Table\(data, columns=...\)",
+    ),
+    (lambda: _call(Account, BUDGET), TypeError, "Account: .* adjacency=Adjacency.ADD_REMOVE"),
+    (lambda: _call(Session), TypeError, r"Session: .* Write Session\(table, budget=ApproxDP\(1"),
+    (
+        lambda: _call(ClippedMean.for_budget),
+        TypeError,
+        r"for_budget: .*'budget'. Write BoundedMean.for_budget\(PureDP\(1\), adjacency=",
+    ),
+    (
+        lambda: _call(ClippedMean, center=[0]),
+        TypeError,
+        r"ClippedMean: .* Write ClippedMean.for_budget\(.*, adjacency=.*, center=..., radius=...\)",
+    ),
+    (lambda: _counter().release([1], 2026), TypeError, r"bits = 2026 is no .* SeededBits\(2026\)"),
+    (lambda: _counter().law([1]).sample(TEXT, 1), TypeError, "bits = a str is no source of random"),
     (lambda: _told("robust_mean", "age", deviations=[1, 2]), ValueError, "has 2 .* one for each"),
     (
         lambda: _told("principal_components", "age", k=5),
@@ -178,6 +199,10 @@ def _noisy(data: Any, scale: float = 1.0) -> float:
 
 def _made(kind: Any, budget: Any, **given: Any) -> Any:
     return kind.for_budget(budget, adjacency=HERE, **given)
+
+
+def _call(function: Any, *given: Any, **named: Any) -> Any:
+    return function(*given, **named)
 
 
 def _counter() -> Any:

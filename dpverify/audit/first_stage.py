@@ -5,18 +5,15 @@ noise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from numpy.typing import ArrayLike
-
-from dpverify.grid import ingest
-from dpverify.plans import Law, Mechanism, Plan, Stage
+from dpverify.audit.plan_part import PlanPart
+from dpverify.plans import Plan, Stage
 from dpverify.plans.plan import derive
-from dpverify.privacy import Adjacency, Domain, PrivacyClaim
+from dpverify.privacy import Derivation, PrivacyClaim
 
 
 @dataclass(frozen=True, slots=True)
-class FirstStage:
+class FirstStage(PlanPart):
     """First stage of a mechanism's plan, under the claim of that stage alone.
 
     A composition's bound is met by no pair where different pairs move different stages most.
@@ -25,8 +22,6 @@ class FirstStage:
 
     Raises ValueError for a plan that begins with anything but a stage.
     """
-
-    mechanism: Mechanism[Any]
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism.fixed_plan[0], Stage):
@@ -38,24 +33,6 @@ class FirstStage:
         return self.mechanism.fixed_plan[:1]
 
     @property
-    def claim(self) -> PrivacyClaim:
-        """Claim of that stage."""
-        return derive(self.fixed_plan, self.adjacency, self.domain).conclusion
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Adjacency of the mechanism."""
-        return self.mechanism.adjacency
-
-    @property
-    def domain(self) -> Domain:
-        """Domain of the mechanism."""
-        return self.mechanism.domain
-
-    def columns(self) -> int:
-        """Return the mechanism's number of columns."""
-        return self.mechanism.columns()
-
-    def law(self, data: ArrayLike) -> Law:
-        """Return the law of the first stage."""
-        return Law(self.fixed_plan, ingest(data, self.domain), self.adjacency, self.domain)
+    def derivation(self) -> Derivation[PrivacyClaim]:
+        """Derivation of that stage's claim."""
+        return derive(self.fixed_plan, self.mechanism.adjacency, self.domain)

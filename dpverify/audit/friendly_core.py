@@ -6,29 +6,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dpverify.grid import ingest, squared_norms
+from dpverify.audit.plan_part import PlanPart
+from dpverify.grid import squared_norms
 from dpverify.grid.linear import Integers
 from dpverify.grid.nearness import Nearness
-from dpverify.plans import Filtered, Law, Mechanism, Plan
+from dpverify.plans import Filtered, Plan
 from dpverify.plans.walking import filters_of
-from dpverify.privacy import Adjacency, Domain, PrivacyClaim
-from dpverify.privacy.adjacency import AnyAdjacency, Dataset, Friendly
+from dpverify.privacy import Adjacency, Derivation, PrivacyClaim
+from dpverify.privacy.adjacency import Dataset, Friendly
 
 
 @dataclass(frozen=True, slots=True)
-class FriendlyCore:
+class FriendlyCore(PlanPart):
     """The inner plan of a mechanism's filter, with every record kept; its claim is for friendly
     neighbors. A lift loses something on every pair, so only here a missing share of noise shows.
 
     Raises ValueError for a mechanism without a filter.
     """
-
-    mechanism: Mechanism[Any]
 
     def __post_init__(self) -> None:
         filtered_of(self.mechanism.fixed_plan)
@@ -39,27 +36,9 @@ class FriendlyCore:
         return filtered_of(self.mechanism.fixed_plan).inner
 
     @property
-    def claim(self) -> PrivacyClaim:
-        """Claim for friendly neighbors."""
-        return filtered_of(self.mechanism.fixed_plan).friendly_derivation(self.domain).conclusion
-
-    @property
-    def adjacency(self) -> AnyAdjacency:
-        """Relation of friendly neighbors."""
-        return self.claim.adjacency
-
-    @property
-    def domain(self) -> Domain:
-        """Domain of the mechanism."""
-        return self.mechanism.domain
-
-    def columns(self) -> int:
-        """Return the mechanism's number of columns."""
-        return self.mechanism.columns()
-
-    def law(self, data: ArrayLike) -> Law:
-        """Return the law of the inner plan on all records."""
-        return Law(self.fixed_plan, ingest(data, self.domain), self.adjacency, self.domain)
+    def derivation(self) -> Derivation[PrivacyClaim]:
+        """Derivation of the claim for friendly neighbors."""
+        return filtered_of(self.mechanism.fixed_plan).friendly_derivation(self.domain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,13 @@ compare.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from rich.console import Console
 
@@ -71,8 +74,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INVALID
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that names the command nearest to one that there is not."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with wrong usage."""
+        given = re.search(r"argument COMMAND: invalid choice: '(.*?)'", message)
+        commands = [name for action in self._actions for name in action.choices or ()]
+        near = difflib.get_close_matches(given[1], commands, n=1) if given else []
+        super().error(f"{message}; did you mean {near[0]}?" if near else message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="dpverify",
         description="Differentially private estimators whose claims are derived, specified and "
         "attacked.",
@@ -80,7 +94,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"dpverify {dpverify.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
+    )
     reading.add_list(commands)
     judging.add(commands)
     rating.add(commands)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import groupby
@@ -18,6 +18,8 @@ from textwrap import wrap
 from rich.console import Console
 
 from dpverify import ledger
+from dpverify.audit.audit_targets import FIRST_STAGE, FRIENDLY_CORE, WHOLE, audit_targets
+from dpverify.audit.configuration import Configuration
 from dpverify.cli.shared import Command, Commands, add_command, check_names
 from dpverify.cli.tables import print_table
 from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, textbook
@@ -25,6 +27,7 @@ from dpverify.privacy.numbers import brief
 from dpverify.suite import black_boxes, lemmas, refutations
 from dpverify.suite.black_boxes import ASSERTED
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
+from dpverify.suite.judges import TRACED
 from dpverify.suite.papers import Statement, numbered_items, proof_at
 from dpverify.suite.refutations import DIGEST, OPEN, attack
 from dpverify.suite.runner import names_of, names_of_boxes, selectable, selects
@@ -81,7 +84,15 @@ def list_everything(options: argparse.Namespace, suite: Suite, console: Console)
     for key, name in ((f"exhibits/{name}", name) for name in suite.exhibits):
         rows.append(_row(key, recorded.get(key) or refutations.facts(name, suite.exhibits[name])))
     print_table(rows)
+    print(f"\n{_PARTS}")
     return EXIT_HELD
+
+
+_PARTS = (
+    "Some configurations are also audited in parts or by tracing, and `audit` and `explain` take\n"
+    f"these names, too: CONFIGURATION{FIRST_STAGE}, CONFIGURATION{FRIENDLY_CORE}, "
+    f"CONFIGURATION{TRACED}."
+)
 
 
 def _row(key: str, entry: ledger.Entry) -> tuple[str, str, str, str]:
@@ -121,19 +132,18 @@ def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     build, checked = lemmas.Build(suite.root), lemmas.read(lemmas.path_of(suite.root))
     asked = [name for name in suite.entries if name in {_name(name) for name in options.names}]
     keyed = (pair for name in asked for pair in suite.entries[name].keyed.items())
-    for key, configuration in keyed:
-        if not selects(options.names, key):
-            continue
-        derivation = configuration.mechanism.derivation
+    shown = (one for key, made in keyed for one in _explained(options.names, key, made))
+    for key, derivation in shown:
         delta = derivation.conclusion.guarantee.delta_floor or textbook.DELTA
         tree = derivation.tree(partial(textbook.numbers, delta=delta))
         print(f"{key}\n\n{tree if options.exact else brief(tree)}\n")
-        _print_costs(derivation, delta)
+        _print_costs(derivation, delta, exact=options.exact)
         print("lemmas it rests on, beside the rules, the samplers and the grid:")
         for lemma in derivation.lemmas:
-            shown = str(lemma.conclusion)
+            stated = str(lemma.conclusion)
+            stated = stated if options.exact else brief(stated)
             known = build.status(checked, lemma.obligation)
-            print(f"  {shown if options.exact else brief(shown)}: spec/{lemma.obligation}, {known}")
+            print(f"  {stated}: spec/{lemma.obligation}, {known}")
         for departure in suite.entries[_name(key)].departures:
             print(f"departs from {departure.source}: {departure.what}\n  because {departure.why}")
         print()
@@ -148,9 +158,26 @@ def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     return EXIT_HELD
 
 
-def _print_costs(derivation: Derivation[PrivacyClaim], delta: Fraction) -> None:
+def _explained(
+    names: Sequence[str], key: str, configuration: Configuration
+) -> Iterator[tuple[str, Derivation[PrivacyClaim]]]:
+    """Yield what these names select of a configuration, with its derivation: the whole, and the
+    parts that are attacked by themselves where they are asked for by name.
+    """
+    if selects(names, key) or f"{key}{TRACED}" in names:
+        yield key, configuration.mechanism.derivation
+    parts = (
+        audit_targets(configuration) if any(name.startswith(f"{key}:") for name in names) else {}
+    )
+    for part, target in parts.items():
+        if part != WHOLE and f"{key}{part}" in names:
+            yield f"{key}{part}", target.mechanism.derivation
+
+
+def _print_costs(derivation: Derivation[PrivacyClaim], delta: Fraction, *, exact: bool) -> None:
     stages = textbook.stages_of(derivation)
-    print(f"{len(stages)} stage{'s' * (len(stages) != 1)}, together, at delta {render(delta)}:")
+    at = render(delta) if exact else brief(render(delta))
+    print(f"{len(stages)} stage{'s' * (len(stages) != 1)}, together, at delta {at}:")
     for cost in textbook.costs(derivation, delta):
         shown = "does not apply" if cost.epsilon is None else f"{float(cost.epsilon):.6g}"
         print(f"  epsilon <= {shown:<14}  {cost.accounting}")

@@ -78,8 +78,12 @@ class Result(ABC):
         return hash(self._text())
 
     def __repr__(self) -> str:
-        shown = (f"{f.name}={_shown(getattr(self, f.name))}" for f in _fields(self) if f.repr)
+        shown = (f"{name}={_shown(getattr(self, name))}" for name in self._described())
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _described(self) -> list[str]:
+        """List the names of the attributes that ``repr`` shows."""
+        return [f.name for f in _fields(self) if f.repr]
 
     def _text(self) -> str:
         return json.dumps(self.to_dict(), sort_keys=True)

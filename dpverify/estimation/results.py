@@ -91,6 +91,10 @@ class VectorMeanEstimate(Result):
         with np.errstate(all="ignore"):
             return np.asarray(np.hypot(np.hypot(self._own(), self.along), self.cut))
 
+    def _described(self) -> list[str]:
+        value, *others = Result._described(self)
+        return [value, "standard_deviation", *others]
+
     def _own(self) -> Floats:
         """Return the standard deviation of the sum's part of the noise, in each coordinate."""
         spread = np.asarray(self.spread)

@@ -41,7 +41,10 @@ def _quantile(value: Any, name: str) -> Fraction:
     """Read a rational in [0, 1] of moderate denominator."""
     quantile = as_written(value, name)
     if not 0 <= quantile <= 1:
-        raise ValueError(f"{name} = {value} is outside [0, 1]; try '1/2'.")
+        raise ValueError(
+            f"{name} = {value} is outside [0, 1]; give the share of the records that lie below, "
+            "0.95 for 95%."
+        )
     if quantile.denominator > _LONGEST:
         raise ValueError(
             f"{name} = {value} has the denominator {quantile.denominator}, beyond 2^20; "

@@ -37,7 +37,7 @@ from dpverify.plans.walking import gates_of, is_closed, is_latent
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.randomness import Bits
-from dpverify.randomness.bits import IntArray
+from dpverify.randomness.bits import IntArray, require_bits
 
 _MOST_COINS = 1 << 26
 
@@ -127,6 +127,7 @@ class Law:
 
     def sample(self, bits: Bits, size: int) -> Transcripts:
         """Draw ``size`` independent transcripts."""
+        require_bits(bits)
         stopped, reached = np.empty(size, np.intp), np.zeros(size, np.intp)
         stopped.fill(-1)
         scored = size > 1 and not self.latent  # nobody asks for the likelihood of a single release

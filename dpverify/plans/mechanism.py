@@ -40,8 +40,10 @@ from dpverify.privacy import (
 )
 from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.calibration import Unreachable, least_integer
+from dpverify.privacy.calls import fitting
 from dpverify.privacy.numbers import Exact, brief, settle, to_float, whole
 from dpverify.randomness import Bits, SystemBits
+from dpverify.randomness.bits import require_bits
 
 Estimate = TypeVar("Estimate", covariant=True)
 AnyMechanism = TypeVar("AnyMechanism", bound="Mechanism[Any]")
@@ -98,11 +100,16 @@ class Mechanism(ABC, Generic[Estimate]):
     derivation: Derivation[PrivacyClaim] = field(init=False, repr=False, compare=False)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let every mechanism's ``expected_error`` refuse what is no number of records."""
+        """Let every mechanism's ``expected_error`` refuse what is no number of records, and its
+        constructor show what it needs.
+        """
         super(Mechanism, cls).__init_subclass__(**options)
         own = cls.__dict__.get("expected_error")
         if own is not None and not hasattr(own, "__wrapped__"):
             cls.expected_error = _of_records(own)  # type: ignore[method-assign]
+        made = cls.__dict__.get("__init__")  # what ``dataclass`` made, where the class has slots
+        if made is not None and not hasattr(made, "__wrapped__"):
+            cls.__init__ = fitting(cls.__name__, _by_budget)(made)  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
@@ -154,6 +161,7 @@ class Mechanism(ABC, Generic[Estimate]):
         return 0
 
     @classmethod
+    @fitting("for_budget", lambda _: _AN_EXAMPLE)
     def for_budget(
         cls: Callable[Parameters, AnyMechanism],
         budget: Guarantee,
@@ -343,11 +351,7 @@ class Mechanism(ABC, Generic[Estimate]):
                 f"write accept_status='{status}: <where that is recorded>'."
             )
         source = SystemBits() if bits is None else bits
-        if not isinstance(source, Bits):
-            raise TypeError(
-                f"bits = {type(bits).__name__}; leave it out for the operating system's bits, or "
-                "give SeededBits(seed) in a test."
-            )
+        require_bits(source)
         law = data if isinstance(data, Law) else self.law(data)
         if law.plan is not self.fixed_plan:
             raise TypeError("This is the law of another mechanism; give one that laws_on made.")
@@ -432,6 +436,12 @@ def _still(made: Callable[[Fraction], Guarantee]) -> str:
     )
 
 
+def _by_budget(constructed: str) -> str:
+    """Rewrite an example of a constructor's call as one of ``for_budget``."""
+    name, _, parameters = constructed.partition("(")
+    return f"{name}.for_budget(ApproxDP(1, '1e-6'), {parameters}"
+
+
 _FAR = 1 << 100  # beside this multiplier only rounding is left of a claim
 _MOST_RECORDS = 1 << 60
 _ADJACENCIES = (
@@ -439,4 +449,5 @@ _ADJACENCIES = (
     "(it is public)."
 )
 _NO_ADJACENCY = f"adjacency is missing, and has no default; {_ADJACENCIES}"
+_AN_EXAMPLE = "BoundedMean.for_budget(PureDP(1), adjacency=Adjacency.REPLACE, lower=0, upper=1)"
 _NOT_A_BUDGET = "{!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."

@@ -35,7 +35,8 @@ def whole_from(least: int, refusal: str = "", *, most: int | None = None) -> Con
     refusal: the text of the message after "name = value"; by default it says which integers are
     allowed.
     """
-    why = refusal or f"; give an integer from {least} to {most}."
+    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+    why = refusal or f"; give an integer {allowed}."
 
     def convert(value: Any, name: str) -> int:
         number = whole(value, name)

@@ -29,6 +29,7 @@ ROOT_OF_TWO = Fraction(1414213563, 10**9)
 """A rational a little above the square root of 2."""
 _PLAIN_DIGITS = 17
 _LONG = re.compile(r"(sqrt\()?(\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,})(?(1)\))")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?) ?%")
 _MOST_DIGITS = 4000  # Python prints integers of up to 4300 digits
 _MOST_BITS = 13_000
 
@@ -98,10 +99,11 @@ def _read_text(text: str, name: str) -> Fraction:
     try:
         return Fraction(text.strip())
     except (ValueError, ZeroDivisionError):
-        percent = "; write 95% as '0.95'" if text.strip().endswith("%") else ""
+        percent = _PERCENT.fullmatch(text)
+        plain = f"; write {percent[0]} as '{render(Fraction(percent[1]) / 100)}'" if percent else ""
         raise ValueError(
             f"{name} = {text!r} is not a finite number; write it like '1e-6', '0.5' or '1/3'"
-            f"{percent}."
+            f"{plain}."
         ) from None
 
 
@@ -184,7 +186,8 @@ def brief(text: str) -> str:
         if not (0 < number < math.inf):
             shown = approximately(value)
             return f"sqrt({shown})" if match[1] else shown
-        return f"{math.sqrt(number) if match[1] else number:.6g}..."
+        shown = f"{math.sqrt(number) if match[1] else number:#.6g}"  # 2.00000, and not 2
+        return f"{shown.rstrip('.')}..."
 
     return _LONG.sub(decimal, text)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any, TypeVar
 
+from dpverify.privacy.calls import refuse_misfit
+
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -35,7 +37,11 @@ def guard(cls: type, name: str) -> None:
                 f"This {type(self).__name__} is made already, and a claim may rest on it; make "
                 f"another one instead of calling {initialize.__name__} again."
             )
-        initialize(self, *given, **named)
+        try:
+            initialize(self, *given, **named)
+        except TypeError:  # of the call, or from inside of the method
+            refuse_misfit(type(self).__name__, initialize, (self, *given), named)
+            raise
 
     once._is_guarded = True  # type: ignore[attr-defined]
     setattr(cls, name, once)

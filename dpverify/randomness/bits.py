@@ -158,6 +158,20 @@ class Bits(ABC):
         )
 
 
+def require_bits(bits: Any) -> None:
+    """Raise TypeError for what is no source of bits.
+
+    The message shows integers, which are seeds, and nothing else: it may be data.
+    """
+    if not isinstance(bits, Bits):
+        seed = bits if type(bits) is int else "seed"
+        given = f"{seed}" if type(bits) is int else f"a {type(bits).__name__}"
+        raise TypeError(
+            f"bits = {given} is no source of random bits; leave it out for the operating system's "
+            f"bits, or give SeededBits({seed}) in a test."
+        )
+
+
 class SystemBits(Bits):
     """Bits of the operating system, read when they are needed.
 

@@ -18,6 +18,7 @@ from dpverify.privacy import (
     render,
     rules,
 )
+from dpverify.privacy.calls import fitting
 from dpverify.privacy.numbers import Exact, exact
 from dpverify.session.accounting import Cost, Unit, accounting_for, part_text, share_of
 from dpverify.session.journal import (
@@ -72,6 +73,7 @@ class Account:
     the data.
     """
 
+    @fitting("Account")
     def __init__(
         self,
         budget: Guarantee,

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from dpverify.plans import Mechanism
 from dpverify.privacy import Guarantee
+from dpverify.privacy.calls import fitting
 from dpverify.privacy.numbers import Exact
-from dpverify.session.questions import Question
+from dpverify.session.questions import Question, nearest_question
 
 Where = Mapping[str, Any] | None
 """From a column to a list of declared values, or to a pair (low, high) of public numbers."""
@@ -31,6 +32,15 @@ class Asking(ABC, Generic[Reply]):
     @abstractmethod
     def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Reply:
         """Answer the question, or keep it for later."""
+
+    if not TYPE_CHECKING:  # a type checker would take every name for a question
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse what is no question, and name the nearest one."""
+            kind = type(self).__name__
+            if name.startswith("_"):
+                raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+            raise AttributeError(f"{kind} has no {name!r}; {nearest_question(name, QUESTIONS)}")
 
     def count(
         self,
@@ -321,6 +331,19 @@ class Asking(ABC, Generic[Reply]):
         return self._ask(question_of("release", columns, where, by, given), share, budget)
 
 
+def _with_a_share(example: str) -> str:
+    """Add a share to an example of a question, and say how several columns are given."""
+    comma = "" if example.endswith("()") else ", "
+    listed = ", with several columns in one list" if "columns" in example else ""
+    return f"{example[:-1]}{comma}share='1/3'){listed}"
+
+
+QUESTIONS = tuple(name for name in vars(Asking) if not name.startswith("_"))
+"""Names of the questions, which are the methods that ask them."""
+for _name in QUESTIONS:
+    setattr(Asking, _name, fitting(_name, _with_a_share)(vars(Asking)[_name]))
+
+
 class Asked(Asking[Question]):
     """The questions as data: each method returns its question, and nothing is answered."""
 
@@ -338,7 +361,7 @@ def named_question(
     """
     method = getattr(Asked(), kind, None) if isinstance(kind, str) and kind[:1] != "_" else None
     if method is None:
-        return question_of(kind, columns, where, by, given)  # refused as no question
+        raise ValueError(f"{kind!r} is no question; {nearest_question(str(kind), QUESTIONS)}")
     if kind == "count":
         return cast(Question, method(where=where, by=by, **given))
     named = [given.pop("mechanism", None)] if kind == "release" else []
@@ -352,14 +375,25 @@ def question_of(
     by: str | None,
     given: Mapping[str, Any] | None = None,
 ) -> Question:
-    """Make a question of a method's arguments. Raises TypeError for columns that are no names,
-    and for a ``where`` that is no mapping.
+    """Make a question of a method's arguments. Raises TypeError for columns that are no names, for
+    a ``where`` that is no mapping, and for parameters of a budget among ``given``.
     """
     if not isinstance(columns, Iterable):
         raise TypeError(f"{kind} of {columns!r}: give the name of a column, or a list of names.")
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if where is not None and not isinstance(where, Mapping):
-        raise TypeError(f"where = {where!r}; write where={{'region': ['north'], 'age': (18, 65)}}.")
+        # A mask may have been computed from the data, so only a text is shown.
+        shown = repr(where) if isinstance(where, str) else f"a {type(where).__name__}"
+        raise TypeError(
+            f"where = {shown:.60} is no mapping; give for each column its declared values in a "
+            "list, or a pair (low, high): write where={'region': ['north'], 'age': (18, 65)}."
+        )
+    costs = [name for name in ("epsilon", "eps", "delta", "mu", "rho") if name in (given or {})]
+    if costs:
+        raise TypeError(
+            f"{kind} has no parameter {costs[0]!r}: say what the answer may cost by share='1/3' of "
+            "the session's budget, or by budget=PureDP('0.1')."
+        )
     return Question(kind, names, dict(where or {}), by, dict(given or {}))
 
 

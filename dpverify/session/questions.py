@@ -3,8 +3,9 @@ any is read."""
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -98,6 +99,32 @@ def read_question(text: str) -> tuple[Question, Fraction | None, str | None]:
         said["ask"], tuple(said["columns"]), where, said.get("by"), said.get("given", {})
     )
     return question, share, said.get("budget")
+
+
+def nearest_question(name: str, questions: Sequence[str]) -> str:
+    """Return the end of a message about a name that is no question: the nearest one, or all."""
+    near = difflib.get_close_matches(name.lower(), questions, n=1)
+    meant = _OTHER_WORDS.get(name.lower(), f"{near[0]}?" if near else "")
+    return f"did you mean {meant}" if meant else f"ask one of {', '.join(questions)}."
+
+
+_OTHER_WORDS = {
+    "average": "mean?",
+    "avg": "mean?",
+    "cov": "covariance?",
+    "len": "count?",
+    "max": "quantile, at='99/100'? The largest value of all is that of one record.",
+    "min": "quantile, at='1/100'? The smallest value of all is that of one record.",
+    "mode": "top?",
+    "pca": "principal_components?",
+    "percentile": "quantile?",
+    "size": "count?",
+    "std": "standard_deviation?",
+    "total": "sum?",
+    "value_counts": "histogram?",
+    "var": "variance?",
+}
+"""Questions that are meant by words of other libraries."""
 
 
 def _plain(value: Any) -> Any:

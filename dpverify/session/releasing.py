@@ -30,7 +30,9 @@ def released(made: Sequence[Prepared], bits: Bits | None) -> list[dict[Any, Any]
         try:
             laws = iter(laws_on([pair for one in made for pair in one.chunks()]))
             results += (one.release(bits, laws) for one in made)
-        except SourceFailed as failure:  # its text has public facts only
+        except SourceFailed as failure:
+            # Its text has public facts only, if the source is the same as at the first question.
+            # Otherwise it may say that the number of rows changed, which no claim covers.
             why = str(failure)
     if len(results) == len(made):
         return results

@@ -8,8 +8,10 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim, parse_guarantee
+from dpverify.privacy.calls import fitting
 from dpverify.privacy.numbers import Exact, whole
 from dpverify.randomness import Bits
+from dpverify.randomness.bits import require_bits
 from dpverify.session.account import Account, Spend
 from dpverify.session.accounting import Unit, part_text
 from dpverify.session.answers import Answer
@@ -46,6 +48,7 @@ class Session(Asking[Answer]):
 
     __slots__ = ("_bits", "account", "table")
 
+    @fitting("Session")
     def __init__(
         self,
         table: Table,
@@ -99,10 +102,8 @@ class Session(Asking[Answer]):
                 f"{table.domain}: claims about two tables "
                 "do not add up. Open the table with the same columns and types, or another account."
             )
-        if bits is not None and not isinstance(bits, Bits):
-            raise TypeError(
-                f"bits = {type(bits).__name__}; leave it out, or give SeededBits(seed) in a test."
-            )
+        if bits is not None:
+            require_bits(bits)
         self.table, self.account, self._bits = table, account, bits
 
     # --- before and after -------------------------------------------------------------------------

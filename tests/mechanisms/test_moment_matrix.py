@@ -82,7 +82,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"noise": "normal"}, ValueError, "write 'gaussian' or 'laplace'"),
     ({"at_least": 0}, ValueError, "at_least = 0"),
     ({"targets": 3}, ValueError, "targets = 3 of 3 columns; leave at least 1 feature"),
-    ({"targets": -1}, ValueError, "targets = -1"),
+    ({"targets": -1}, ValueError, "targets = -1; give an integer of at least 0"),
     ({"lower": 3.0}, TypeError, "lower"),
     ({"noise_multiplier": 0}, ValueError, "not positive"),
 ]

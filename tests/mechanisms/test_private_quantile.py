@@ -141,9 +141,9 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"lower": float("nan")}, ValueError, "give a finite public bound"),
     ({"upper": float("inf")}, ValueError, "give a finite public bound"),
     ({"upper": "100"}, TypeError, "a bound is a number"),
-    ({"quantile": "-1/10"}, ValueError, r"outside \[0, 1\]; try '1/2'"),
-    ({"quantile": "1.1"}, ValueError, r"outside \[0, 1\]; try '1/2'"),
-    ({"quantile": 50}, ValueError, r"outside \[0, 1\]; try '1/2'"),
+    ({"quantile": "-1/10"}, ValueError, r"outside \[0, 1\]; give the share"),
+    ({"quantile": "1.1"}, ValueError, r"outside \[0, 1\]; give the share"),
+    ({"quantile": 50}, ValueError, r"outside \[0, 1\]; give the share"),
     (
         {"quantile": 1 / 3},
         ValueError,

@@ -248,7 +248,7 @@ def test_blocks_of_means_are_means() -> None:
 
 
 def test_an_open_block_is_refused() -> None:
-    from tests.plans.test_parts import CORE
+    from tests.plans.parted import CORE
 
     assert derive((Blocks("b", HALVES, (CORE.plan,) * 2),), ADD, DOMAIN).events
     with pytest.raises(ValueError, match="The claim of the part 'b/1' is open"):

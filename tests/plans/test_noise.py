@@ -11,6 +11,7 @@ import pytest
 
 from dpverify import SeededBits
 from dpverify.plans import DiscreteLaplace, KaryResponse, NoNoise
+from dpverify.randomness.rounded import RoundedLaplace
 from spec.theory.laws import (
     DiscreteLaplaceLaw,
     KaryResponseLaw,
@@ -18,7 +19,7 @@ from spec.theory.laws import (
     real,
     real_exponential,
 )
-from tests.randomness.helpers import NoBits
+from tests.randomness.helpers import NoBits, formal_exponential
 
 SCALES = [Fraction(s) for s in ("1/1000", "1/7", "1", "10/3", "1000", "1000000000")]
 
@@ -48,6 +49,18 @@ def test_log_probabilities_are_those_of_the_spec(scale: Fraction) -> None:
             true = mp.log(law.probability((0,), real_exponential))
             true += (2 - abs(x - 2)) / real(scale)  # masses below mpmath's patience
             assert abs(likelihood - true) < 1e-12 * (1 + abs(true))
+
+
+@pytest.mark.parametrize("scale", ["1/3", "2", "5/7", "30"])
+@pytest.mark.parametrize(
+    ("kind", "left"), [(DiscreteLaplace, Fraction(1, 1000)), (RoundedLaplace, Fraction(1, 4000))]
+)
+def test_atoms_end_where_so_much_of_the_mass_is_left(kind: Any, left: Fraction, scale: str) -> None:
+    unit = 2 * Fraction(scale).numerator
+    atoms = kind(Fraction(scale)).atoms(formal_exponential(Fraction(19, 20), unit))
+    beyond = 1 - sum(mass for _, mass in atoms)
+    assert beyond <= left
+    assert beyond + sum(mass for _, mass in atoms[-2:]) > left
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)

@@ -125,7 +125,62 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
     "a condition on records that are no list": (
         lambda: session().count(where="region == 'north'", share="1/3"),  # type: ignore[arg-type]
         TypeError,
-        "write where={'region': ",
+        "where = \"region == 'north'\" is no mapping; .* write where={'region': ",
+    ),
+    "a condition on records that is a mask": (
+        lambda: session().count(where=[SECRET > 30], share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        "where = a list is no mapping; give for each column its declared values",
+    ),
+    "two columns one after the other": (
+        lambda: session().mean("bmi", "age"),  # type: ignore[call-arg]
+        TypeError,
+        "mean: too many positional arguments; .* Write mean.*, with several columns in one list",
+    ),
+    "no column": (
+        lambda: session().mean(epsilon=3),  # type: ignore[call-arg]
+        TypeError,
+        r"mean: missing a required argument: 'columns'. Write mean\(columns, share='1/3'\)",
+    ),
+    "an epsilon for one question": (
+        lambda: session().mean("bmi", epsilon=3, share="1/3"),
+        TypeError,
+        "mean has no parameter 'epsilon': say what the answer may cost by share='1/3'",
+    ),
+    "a question by another library's word": (
+        lambda: session().average("bmi", share="1/3"),  # type: ignore[attr-defined]
+        AttributeError,
+        "Session has no 'average'; did you mean mean",
+    ),
+    "the largest value": (
+        lambda: session().plan().max("bmi"),  # type: ignore[attr-defined]
+        AttributeError,
+        "Plan has no 'max'; did you mean quantile, at='99/100'",
+    ),
+    "a misspelled question": (
+        lambda: session().covarience(["bmi", "age"]),  # type: ignore[attr-defined]
+        AttributeError,
+        "did you mean covariance",
+    ),
+    "a question like no other": (
+        lambda: session().plot("bmi"),  # type: ignore[attr-defined]
+        AttributeError,
+        "Session has no 'plot'; ask one of count, sum, mean",
+    ),
+    "a share in percent": (
+        lambda: session().count(share="50%"),
+        ValueError,
+        "share = '50%' is not .*; write 50% as '0.5'",
+    ),
+    "a quantile in percent": (
+        lambda: session().quantile("bmi", 95, share="1/3"),
+        ValueError,
+        r"quantile = 95 is outside \[0, 1\]; give the share .* below, 0.95 for 95%",
+    ),
+    "a seed for bits": (
+        lambda: Session(TABLE, budget=PureDP(1), adjacency=ADD, bits=2026),  # type: ignore[arg-type]
+        TypeError,
+        r"bits = 2026 is no source of random bits; .* SeededBits\(2026\) in a test",
     ),
     "a generator, which can be read once": (
         read_twice,
@@ -273,7 +328,7 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
     "a question that is none": (
         lambda: session().expected_error("average", "bmi", share=1, n=9),
         ValueError,
-        "'average' is no question; ask one of count, median",
+        "'average' is no question; did you mean mean",
     ),
 }
 

@@ -18,12 +18,41 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 from dpverify import Abstained, Adjacency, BoundedMean, PureDP, SeededBits
-from spec import bounded_mean, noisy_count, randomized_response
+from spec import bounded_mean, moment_matrix, noisy_count, randomized_response
 from spec.theory.lower_bounds import local_two_point, two_point
 from spec.theory.packing import most_success
 
 _SEED = 20250104
 Floats = NDArray[np.float64]
+
+# --- central: second moments between public bounds -----------------------------------------------
+
+
+def _moments_of(adjacency: Adjacency, d: int, radius: float | None, multiplier: str) -> Any:
+    given = {"adjacency": adjacency, "noise_multiplier": Fraction(multiplier), "radius": radius}
+    box = {"lower": (-1.0,) * d, "upper": (1.0,) * d, "targets": 0, "noise": "gaussian"}
+    return given | box
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(("d", "radius"), [(1, None), (3, None), (4, 1.0), (2, 0.5)])
+@pytest.mark.parametrize(("multiplier", "n"), [("1", 1), ("1", 2), ("7", 5), ("7", 1000)])
+def test_the_bound_of_second_moments_is_the_sum_over_their_flips(
+    adjacency: Adjacency, d: int, radius: float | None, multiplier: str, n: int
+) -> None:
+    """Each flip of k records moves one moment by ``gap``; half of that is the least error of a
+    wrong guess. A release of all diagonal entries with Gaussian noise has more error."""
+    mu = (2 if adjacency is Adjacency.ADD_REMOVE else 1) / Fraction(multiplier)
+    u = 1.0 if radius is None else min(1.0, radius**2 / d)
+    squares = []
+    for k in range(1, min(n, 200) + 1):
+        gap, wrong = u * k / n, 0.5 * math.erfc(k * float(mu) / 2 / math.sqrt(2))
+        squares.append(d * (gap / 2) ** 2 * wrong)
+    bound = float(moment_matrix.lower_bound(_moments_of(adjacency, d, radius, multiplier), n))
+    assert bound == pytest.approx(math.sqrt(max(squares)), rel=1e-9)
+    sensitivity = u * math.sqrt(d) / n  # of the squares of the records above, by one replacement
+    assert bound < math.sqrt(d) * sensitivity / float(mu)
+
 
 # --- central: a count that neighbors move by one ------------------------------------------------
 

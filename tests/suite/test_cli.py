@@ -18,6 +18,7 @@ import pytest
 from dpverify.cli import main
 from dpverify.report.page import page
 from dpverify.suite.events import Outcome, RunStarted, UnitFinished, exit_code, to_json
+from dpverify.suite.judges import audited_keys, traced_keys
 from dpverify.suite.stored import read
 from dpverify.suite.trees import load
 
@@ -64,6 +65,29 @@ def test_list_shows_every_configuration_and_exhibit(capsys: pytest.CaptureFixtur
     suite = load()
     for key in [*suite.configurations, *(f"exhibits/{name}" for name in suite.exhibits)]:
         assert key in printed
+    for ending in (":first-stage", ":friendly-core", ":traced"):
+        assert f"CONFIGURATION{ending}" in printed
+        assert any(key.endswith(ending) for key in [*audited_keys(suite), *traced_keys(suite)])
+
+
+@pytest.mark.parametrize(("given", "meant"), [("prov", "prove"), ("lists", "list")])
+def test_an_unknown_command_is_wrong_usage_with_the_nearest_one(
+    given: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([given])
+    assert ended.value.code == 2
+    assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+def test_an_unknown_command_like_no_other_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for wrong in (["xyzzy"], ["audit", "--trials", "prov"]):
+        with pytest.raises(SystemExit) as ended:
+            main(wrong)
+        assert ended.value.code == 2
+        assert "did you mean" not in capsys.readouterr().err
 
 
 def test_an_unknown_name_is_wrong_usage_with_the_nearest_names(
@@ -238,6 +262,18 @@ def test_explain_shows_long_fractions_briefly_and_in_full_where_asked(
     assert "gaussian(0.236704...) under replace" in printed
     assert main(["explain", "clipped_mean:replace:ball", "--exact"]) == 0
     assert long in capsys.readouterr().out
+
+
+def test_explain_takes_every_name_that_audit_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    core = "rescaled_mean:add-remove:basic:friendly-core"
+    assert main(["explain", core]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{core}\n\n")
+    assert "under friendly add-remove" in printed.splitlines()[2]
+    for ending, keys in ((":first-stage", audited_keys), (":traced", traced_keys)):
+        key = next(key for key in keys(load()) if key.endswith(ending))
+        assert main(["explain", key]) == 0
+        assert capsys.readouterr().out.startswith(key.removesuffix(":traced"))
 
 
 def test_prove_explain_papers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ def test_what_an_obligation_depends_on_is_its_closure() -> None:
         "spec.theory.laws",
         "spec.theory.obligations",
         "dpverify.privacy.adjacency",
+        "dpverify.privacy.calls",
         "dpverify.privacy.numbers",
         "dpverify.privacy.sealed",
         "dpverify.privacy.sources",
