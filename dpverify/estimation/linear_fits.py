@@ -32,10 +32,10 @@ class RegressionEstimate(Result):
     part of the feature's variance that other features do not explain. ``standard_deviation``: of
     the privacy noise in ``value + bias``, to first order; ``divisor_deviation``: of the noise in
     the divisor, relative to it; ``correlation``: between these two noises. ``sampling_deviation``:
-    of the records' draw, for errors of one variance. All of these are infinite (the correlation 0)
-    where noise hides how the features vary, as it does where ``resolved`` is below 1: the smallest
-    eigenvalue of the features' covariance over three times the noise, an entry's times the root of
-    the number of features.
+    of the records' draw, for errors of one variance. ``bias`` and these deviations are infinite,
+    and the correlation 0, where noise hides how the features vary. It does where ``resolved`` is
+    below 1: the smallest eigenvalue of the features' covariance over three times the noise, an
+    entry's times the root of the number of features.
     ``residual_deviation``: of the target about the fit, for each; where its square was not
     released, an upper bound by its declared bounds, and so is ``sampling_deviation``. ``ridge``:
     see ``MomentMatrixEstimate.regression``. ``lower``, ``upper``: the targets' declared bounds,
@@ -246,13 +246,12 @@ def _least_squares(
     if resolved < 1 or values[0] <= 0:
         return np.array([*[[math.inf] * len(on)] * 4, [0.0] * len(on)])
     inverse = (vectors / values) @ vectors.T
-    rows, per = np.column_stack([-inverse @ means, inverse]), np.diag(inverse)
+    rows, parts = np.column_stack([-inverse @ means, inverse]), np.diag(inverse)
     slopes = rows @ right / count
     theta = np.array([right[0] / count - means @ slopes, *slopes])
     squares = moments.sums[np.ix_(places, places)] ** 2, moments.sums[places, target + 1] ** 2
-    first, both, second = _variances(rows / per[:, np.newaxis], theta, *squares)
-    own, divisor = np.sqrt(first), np.sqrt(second)
-    per = per / count  # one over the divisor
+    first, both, second = _variances(rows / parts[:, np.newaxis], theta, *squares)
+    own, divisor, per = np.sqrt(first), np.sqrt(second), parts / count  # one over the divisor
     drawn = np.sqrt(_residual(spread, slopes) * per)
     return np.array([slopes, own * per, divisor * per, drawn, _over(both, own * divisor)])
 
