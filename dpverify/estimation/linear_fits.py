@@ -27,21 +27,26 @@ class RegressionEstimate(Result):
     """Private coefficients of a linear regression with an intercept, in the data's units.
 
     ``value``: the coefficients, shape (k,), or (t, k) for several targets; ``intercept``: a number,
-    or one for each target. ``standard_deviation``: of the privacy noise in each
-    coefficient, to first order; ``sampling_deviation``: of the records' draw, for errors of one
-    variance; ``bias``: an estimate of how far the ridge moves each. ``residual_deviation``: of the
-    target about the fit, for each; where its square was not released, an upper bound by its
-    declared bounds, and so is ``sampling_deviation``. ``ridge``: see
-    ``MomentMatrixEstimate.regression``.
-    ``resolved``: the smallest eigenvalue of the features' covariance over three times the noise, an
-    entry's times the root of the number of features, or over three times a given ridge if that is
-    larger. ``lower``, ``upper``: the
-    targets' declared bounds, which predictions keep.
+    or one for each target. ``bias``: what is added to ``value``, which has a ridge, in least
+    squares by the released moments. Each coefficient of these is a covariance over a divisor, the
+    part of the feature's variance that other features do not explain. ``standard_deviation``: of
+    the privacy noise in ``value + bias``, to first order; ``divisor_deviation``: of the noise in
+    the divisor, relative to it; ``correlation``: between these two noises. ``sampling_deviation``:
+    of the records' draw, for errors of one variance. ``bias`` and these deviations are infinite,
+    and the correlation 0, where noise hides how the features vary. It does where ``resolved`` is
+    below 1: the smallest eigenvalue of the features' covariance over three times the noise, an
+    entry's times the root of the number of features.
+    ``residual_deviation``: of the target about the fit, for each; where its square was not
+    released, an upper bound by its declared bounds, and so is ``sampling_deviation``. ``ridge``:
+    see ``MomentMatrixEstimate.regression``. ``lower``, ``upper``: the targets' declared bounds,
+    which predictions keep.
     """
 
     value: Floats
     intercept: float | Floats
     standard_deviation: Floats
+    divisor_deviation: Floats = field(repr=False)
+    correlation: Floats = field(repr=False)
     sampling_deviation: Floats = field(repr=False)
     bias: Floats = field(repr=False)
     residual_deviation: float | Floats = field(repr=False)
@@ -55,19 +60,25 @@ class RegressionEstimate(Result):
         """Return (low, high), each of the shape of ``value``: an interval for each coefficient
         by itself.
 
-        It contains the coefficient of the least squares fit to these records or, with
-        ``sampling``, that of the population from which the records are independent draws. It is
-        to first order in the noise, with the ridge's estimated bias added on both sides, and
-        about records as they are clipped. It is infinite where the noise, or a ridge that was
-        given, hides how the features vary in some direction (``resolved`` below 1). Raises
+        It contains the coefficient of the least squares fit to these records, as they are clipped,
+        or, with ``sampling``, that of the population from which the records are independent
+        draws. It has all b for which ``value + bias - b`` is at most as many standard deviations
+        of its noise as the level allows, but that deviation depends on b through the noise in
+        the divisor (Fieller). So it reaches further to one side, and is infinite where at this
+        level the divisor may be 0, or where noise hides how the features vary. It is extended
+        to ``value`` where a ridge has moved that further than the noise explains. Raises
         TypeError or ValueError for a level outside (0, 1).
         """
-        if self.resolved < 1:
-            return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
-        more = self.sampling_deviation if sampling else np.zeros_like(self.value)
         z = deviations_of_sum(self.noise, tail_of(level))
-        reach = z * np.hypot(self.standard_deviation, more) + np.abs(self.bias)
-        return self.value - reach, self.value + reach
+        more = self.sampling_deviation if sampling else 0.0
+        with np.errstate(all="ignore"):
+            own, part = z * self.standard_deviation, z * self.divisor_deviation
+            lead, middle = 1 - part**2, -self.correlation * own * part
+            center = self.value + self.bias + middle / lead
+            reach = np.sqrt(middle**2 + lead * (own**2 + (z * more) ** 2)) / lead
+            low = np.where(lead > 0, np.minimum(center - reach, self.value), -np.inf)
+            high = np.where(lead > 0, np.maximum(center + reach, self.value), np.inf)
+        return np.asarray(low), np.asarray(high)
 
     def predict(self, records: Any) -> Floats:
         """Predict the target, between its bounds, of records of shape (n, k): shape (n,) or (n,
@@ -130,15 +141,16 @@ class UnitMoments:
     """Released moments in units of the columns' bounds, z = (x - middle) / half.
 
     ``count``: of records. ``means``, shape (d,), and ``spread``, shape (d, d): mean and
-    covariance of z. ``noise``: standard deviation of the noise in each covariance, NaN where it
-    was not released. ``sums``: that of the noise in the sums of (1, z)(1, z)^T, shape (d + 1,
-    d + 1).
+    covariance of z, as near to the released ones as such can be. ``noise``: standard deviation of
+    the noise in each covariance, NaN where it was not released. ``released``, ``sums``: the sums
+    of (1, z)(1, z)^T, shape (d + 1, d + 1), and the standard deviation of their noise.
     """
 
     count: float
     means: Floats
     spread: Floats
     noise: Floats
+    released: Floats
     sums: Floats
     middle: Floats
     half: Floats
@@ -191,57 +203,85 @@ def _one(
         ridge = float(added.max())
         inverse = np.linalg.pinv(spread[:k, :k] + np.diag(added), hermitian=True)
     slopes = inverse @ spread[:k, k]
-    hides = noise if added is None else max(noise, ridge)
-    resolved = float(values[0] / (_RESOLVED * hides)) if hides else math.inf
-    least = slopes  # and by how much the ridge that is chosen moves that follows from it
-    if (added is not None or unbounded) and resolved >= 1:
-        least = np.linalg.solve(spread[:k, :k], spread[:k, k])
-    means = moments.means[columns]
-    theta = np.array([means[k] - means[:k] @ slopes, *slopes])
-    noises, sampling = _variances(moments, columns, theta, inverse, spread)
-    half = moments.half
+    resolved = float(values[0] / (_RESOLVED * noise)) if noise else math.inf
+    best, own, divisor, drawn, correlation = _least_squares(moments, target, on, spread, resolved)
+    means, half = moments.means[columns], moments.half
     with np.errstate(all="ignore"):
         units = half[target] / half[list(on)]
-        bias = least - inverse @ (spread[:k, :k] @ least)
-        middle = moments.middle[target] + half[target] * theta[0]
-        residual = np.array([-1.0, *slopes])[[*range(1, k + 1), 0]]
-        own = half[target] * math.sqrt(max(0.0, float(residual @ spread @ residual)))
+        middle = moments.middle[target] + half[target] * (means[k] - means[:k] @ slopes)
         return {
             "value": slopes * units,
             "intercept": middle - (moments.middle[list(on)] * slopes * units).sum(),
-            "standard_deviation": np.sqrt(noises) * units,
-            "sampling_deviation": np.sqrt(sampling) * units,
-            "bias": bias * units,
-            "residual_deviation": own,
+            "standard_deviation": own * units,
+            "divisor_deviation": divisor,
+            "correlation": correlation,
+            "sampling_deviation": drawn * units,
+            "bias": (best - slopes) * units,
+            "residual_deviation": half[target] * math.sqrt(_residual(spread, slopes)),
             "ridge": ridge,
             "resolved": resolved,
         }
 
 
-def _variances(
-    moments: UnitMoments,
-    columns: Sequence[int],
-    theta: Floats,
-    inverse: Floats,
-    spread: Floats,
-) -> tuple[Floats, Floats]:
-    """Compute the variances of the slopes by noise and by sampling, in units of the bounds.
-
-    The normal equations are G theta = g for G, g of the sums of (1, z); noise N in them leaves the
-    residuals w_i = N_it - sum_j N_ij theta_j, whose covariance follows from the variances of N, and
-    moves theta by G^-1 w.
+def _residual(spread: Floats, slopes: Floats) -> float:
+    """Compute the variance about a line with these slopes, at least 0, from the covariance of the
+    features and, last, the target.
     """
-    k = len(columns) - 1
-    places = [0, *(j + 1 for j in columns)]
-    squares = moments.sums[np.ix_(places, places)] ** 2
-    inner = squares[: k + 1, : k + 1]
-    shared = inner * np.outer(theta, theta)
-    np.fill_diagonal(shared, squares[: k + 1, k + 1] + inner @ theta**2)
-    rows = np.column_stack([-inverse @ moments.means[list(columns[:k])], inverse])
-    noises = np.einsum("ij,jk,ik->i", rows, shared, rows) / moments.count**2
-    residual = np.array([*-theta[1:], 1.0])
-    own = max(0.0, float(residual @ spread @ residual)) / moments.count
-    return np.maximum(noises, 0.0), own * np.maximum(np.diag(inverse), 0.0)
+    residual = np.array([*-slopes, 1.0])
+    return max(0.0, float(residual @ spread @ residual))
+
+
+def _least_squares(
+    moments: UnitMoments, target: int, on: Sequence[int], spread: Floats, resolved: float
+) -> Floats:
+    """Return, in units of the bounds, the slopes of least squares by the released moments, the
+    deviations of their noise, of the noise in their divisors, and by sampling, and the correlation
+    of both noises: shape (5, k). All but the last are infinite where ``resolved`` is below 1 or
+    the features' released covariance is not positive definite.
+    """
+    places = [0, *(j + 1 for j in on)]
+    gram, right = moments.released[np.ix_(places, places)], moments.released[places, target + 1]
+    count, means = moments.count, gram[0, 1:] / moments.count
+    values, vectors = np.linalg.eigh(gram[1:, 1:] / count - np.outer(means, means))
+    if resolved < 1 or values[0] <= 0:
+        return np.array([*[[math.inf] * len(on)] * 4, [0.0] * len(on)])
+    inverse = (vectors / values) @ vectors.T
+    rows, parts = np.column_stack([-inverse @ means, inverse]), np.diag(inverse)
+    slopes = rows @ right / count
+    theta = np.array([right[0] / count - means @ slopes, *slopes])
+    squares = moments.sums[np.ix_(places, places)] ** 2, moments.sums[places, target + 1] ** 2
+    first, both, second = _variances(rows / parts[:, np.newaxis], theta, *squares)
+    own, divisor, per = np.sqrt(first), np.sqrt(second), parts / count  # one over the divisor
+    drawn = np.sqrt(_residual(spread, slopes) * per)
+    return np.array([slopes, own * per, divisor * per, drawn, _over(both, own * divisor)])
+
+
+def _variances(
+    u: Floats, c: Floats, squares: Floats, of_target: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Compute the variance of the noise in each slope times its divisor, the covariance of that
+    with the noise in the divisor, and the variance of the latter.
+
+    Let G be the released sums of (1, z)(1, z)^T of the features, g those with the target, and N
+    and N_g their noise, of variances ``squares`` and ``of_target``. The coefficients b without
+    noise fulfill (G - N) b = g - N_g, so for ``c`` = G^-1 g
+
+        G (c - b) = w(b),    w(b) = N_g - N b.
+
+    The row j of ``u`` has u_j = 1, and u^T G is 0 but in place j, where it is the divisor D. So
+    D (c_j - b_j) = u^T w(b), and an interval has all b_j for which this is at most z of its
+    standard deviations (Fieller). The other coefficients are what least squares makes of them given
+    b_j: b = c + s u with s = b_j - c_j, for which u^T w(b) = u^T w(c) - s u^T N u has the variance
+
+        Var(u^T w(c)) - 2 s Cov(u^T w(c), u^T N u) + s^2 Var(u^T N u).
+
+    u^T N u is the noise in D to first order. Nothing but the noise in u is neglected. It enters as
+    a product of two noises, so it matters only where other features are hardly resolved.
+    """
+    both = 2 * squares - np.diag(np.diag(squares))  # N_il is in w_i and, but for i = l, in w_l
+    a, b = u * c, u**2
+    first = (a @ (both - squares) * a).sum(axis=1) + b @ (squares @ c**2 + of_target)
+    return first, -(a @ both * b).sum(axis=1), (b @ both * b).sum(axis=1)
 
 
 def _added(ridge: Exact | Sequence[Exact], k: int) -> Floats:

@@ -175,8 +175,8 @@ class MomentMatrixEstimate(Result):
         through = cross + cross.T + 2 * np.diag(means**2 * square[0, 1:])
         counted = square[0, 0] * (second - 2 * m) ** 2
         noise = np.sqrt(square[1:, 1:] + through + counted) / self.count
-        own = (means, np.asarray(spread), np.asarray(noise), self.standard_deviation)
-        return UnitMoments(self.count, *own, self.middle, self.half, self.noise)
+        own = (np.asarray(spread), np.asarray(noise), self.value, self.standard_deviation)
+        return UnitMoments(self.count, means, *own, self.middle, self.half, self.noise)
 
     def _centers(self) -> Floats:
         """Return the means of z, shape (d,), between -1 and 1."""

@@ -108,8 +108,8 @@ RESULTS: list[Any] = [
     InterquartileRangeEstimate(0.5, 5e-324, 1e308, 3),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
     MomentMatrixEstimate(SQUARE, SQUARE, V[1:], V[1:]),
-    RegressionEstimate(V, 0.5, V, V, V, 0.1, 5e-324, math.inf, -1e308, 1e308),
-    RegressionEstimate(SQUARE, V, SQUARE, SQUARE, SQUARE, V, 0.5, 2.5, V, V),
+    RegressionEstimate(V, 0.5, V, V, V, V, V, 0.1, 5e-324, math.inf, -1e308, 1e308),
+    RegressionEstimate(SQUARE, V, *(SQUARE,) * 5, V, 0.5, 2.5, V, V),
     ComponentsEstimate(np.eye(3)[:1], V[:1], V[:1], V[:1], V[:1], 1e308, V),
 ]
 
