@@ -17,7 +17,7 @@ from dpverify.privacy.calibration import smallest_sufficient
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 
 _CLOSE = 2.0**-49  # difference of logarithms; floats tell nearer guesses no better
-_WIDTHS = (48, 44, 36, 18, 9)  # brackets about a guess, in negative powers of two
+_WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
 _MOST_GUESSES = 24
 _FIRST_STEP = 1.5
 """Longest step where no two guesses enclose the answer yet; the next step may be twice as long,
