@@ -296,7 +296,7 @@ def test_the_least_threshold_is_found(least: int) -> None:
 
 def test_thresholds_that_floats_guess_are_the_least() -> None:
     moves = KeyedCounts(1 << 12, 0, -12).sensitivity(Adjacency.ADD_REMOVE, Domain(1))
-    for kind, delta in product((ThresholdedLaplace, ThresholdedGaussian), ("1e-3", "1e-30")):
+    for kind, delta in product([kind for kind, _ in KINDS], ("1e-3", "1e-30")):
         for scale in map(Fraction, ("1/3", "7", "1000", "1e60")):
             noise = rarely_surfacing(kind, scale, moves, Fraction(delta))
             deltas = [
