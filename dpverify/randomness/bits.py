@@ -60,7 +60,7 @@ class Bits(ABC):
 
         def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
             values = self._integers(bits, len(pending))
-            return values, values < n
+            return values, np.asarray(values < n, dtype=np.bool_)
 
         return self.until_accepted(size, attempt)
 
@@ -97,8 +97,8 @@ class Bits(ABC):
 
     def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Draw independent coins, true with probability numerators[i] / denominator."""
-        draws: IntArray = self.below(denominator, len(numerators))
-        return draws < numerators
+        draws = self.below(denominator, len(numerators))
+        return np.asarray(draws < numerators, dtype=np.bool_)
 
     def bernoulli_exp(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Draw independent coins, true with probability exp(-g), g = numerators[i] / denominator.
@@ -111,12 +111,12 @@ class Bits(ABC):
         """
         if len(numerators) and int(numerators.max()) > denominator:
             raise ValueError("exp(-g) coins are drawn for g <= 1; split a larger exponent.")
-        k, odd = 1, np.ones(len(numerators), dtype=np.bool_)
+        k, odd = 1, np.empty(len(numerators), dtype=np.bool_)
         running, left = np.arange(len(numerators)), numerators
         while len(running):
-            succeeded = self.bernoulli(left, denominator * k).nonzero()[0]
+            odd[running] = k % 2 == 1  # where a later coin is the first to fail, it is set again
+            succeeded = self.bernoulli(left, denominator * k)
             running, left = running[succeeded], left[succeeded]
-            odd[running] = k % 2 == 0  # where a later coin is the first to fail, it is set again
             k += 1
         return odd
 
