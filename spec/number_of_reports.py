@@ -8,16 +8,19 @@ from itertools import product
 from math import ceil
 from typing import Any
 
+import mpmath as mp
+
 from dpverify.privacy import Source, SourceStatus, states
 
 from .kth_largest_variance import DEPARTURES as _SHARED
 from .theory import group_votes, groups
-from .theory.laws import TranscriptLaw
+from .theory.laws import TranscriptLaw, real
 from .theory.laws import real_exponential as e
 from .theory.obligations import Departure, require
 
 Parameters = Mapping[str, Any]
 _REMARK = Source("DJYZZ24", "Remark 2, the choice of k", SourceStatus.CHANGED_CONSTANTS)
+_HALVINGS = 100  # of an interval that contains a quantile
 
 DEPARTURES = (
     *_SHARED,
@@ -80,6 +83,44 @@ def error_bound(parameters: Parameters, n: int) -> Any:
     votes = ceil(Fraction(group_votes.groups_of(parameters), parameters["d"].bit_length()))
     law_ = group_votes.model(parameters, (), group_votes.threshold_of(parameters))
     return law_.below(law_.threshold - votes, e)
+
+
+@states(_REMARK)
+def loss_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
+    """Return a factor by which the cost of a released number, by the true variances, exceeds that
+    of the best power of 2, at most, except with probability ``beta``, for n normal records.
+
+    Proof. A group's size is binomial with mean n / m, so by Chernoff it is below
+    n / m - sqrt(2 (n / m) ln(2 m / beta)) with probability at most beta / (2 m). Else the group
+    has p pairs at least, for the p below. In each column its variance is the true one times
+    chi2_q / q, q >= p its pairs. That is below the quantile a or above the quantile b of its law
+    with probability beta / (4 m d) each. So, except with probability beta, each group knows all
+    variances between its a and its b times the truth. A cost is homogeneous and rises with every
+    deviation, so the group knows it between sqrt(a) and sqrt(b) times the truth. It votes for a
+    number of at most 9/8 of the least cost that it sees, which is at most (9/8) sqrt(b / a) of
+    the true least one. b / a falls with q: gamma laws of larger shape are smaller in van Zwet's
+    order by convex transforms, so ratios of their quantiles are. Only numbers that some group
+    votes for are released. QED
+    """
+    m, each = group_votes.groups_of(parameters), mp.mpf(n) / group_votes.groups_of(parameters)
+    few = each - mp.sqrt(2 * each * mp.log(2 * m / real(beta)))
+    pairs, off = int(mp.floor(few / 2)), real(beta) / (4 * m * parameters["d"])
+    if pairs < 1:
+        return mp.inf
+    low, high = (_quantile(pairs, share) for share in (off, 1 - off))
+    return mp.mpf(9) / 8 * mp.sqrt(high / low)
+
+
+def _quantile(pairs: int, share: Any) -> Any:
+    """Return the number below which chi2 of so many degrees is with this probability, over 2."""
+    low, high = mp.mpf(0), mp.mpf(1)
+    while mp.gammainc(mp.mpf(pairs) / 2, 0, high, regularized=True) < share:
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        below = mp.gammainc(mp.mpf(pairs) / 2, 0, middle, regularized=True) < share
+        low, high = (middle, high) if below else (low, middle)
+    return high
 
 
 allowed = group_votes.allowed

@@ -14,14 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.location_scale_maps import LARGEST, records_at, shortest
-from dpverify.estimation.whitening import count_of
+from dpverify.estimation.whitening import count_of, octaves
 from dpverify.families import LocationScaleFamily
 from dpverify.families.fitting import Near, fitted
 from dpverify.families.location_scale import Interval, Moments
+from dpverify.grid.linear import Integers
+from dpverify.grid.rounding import rounded_quotients
+from dpverify.grid.step_moments import StepMoments
 from dpverify.grid.steps import Outside
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Floats
+from dpverify.privacy.numbers import Floats, to_float
 
 CELLS = 1 << 12
 """Number of cells in an interval."""
@@ -36,6 +40,8 @@ _SIXTEENTHS = 16  # parts of a scale, and of an octave, to which the warm law is
 _FAR_BOX = {"clip": (2.0, 4.0), "mask": (8.0, 8.0)}
 _NEAR_BOX = {"clip": (1.0, 2.0), "mask": (8.0, 8.0)}
 _TINY = 1e-12
+_FARTHEST = Fraction(10**6)  # largest moment
+_MOST = 1e18  # largest number of records
 
 
 class Shape(NamedTuple):
@@ -216,3 +222,45 @@ def _edges_of(frames: Frames, where: Interval) -> tuple[float, ...]:
             last = frames.kept[1] if where.high == most else last
         records = np.r_[first, np.clip(records, first, last), last]
     return tuple(np.clip(np.maximum.accumulate(records), -LARGEST, LARGEST).tolist())
+
+
+# --- moments from released sums: exact, whatever was released -------------------------------------
+
+
+def rounded_moments(
+    query: StepMoments, per: Fraction, values: Integers, public: Integers | None, least: int
+) -> list[Integers]:
+    """Compute both moments of each row to the nearest 1/64, in the range that they can have, and
+    the quarter octave of the number of records; -128 for fewer than half of ``least`` of these.
+
+    per: the unit of a released value, in the query's unit. public: the numbers of records,
+    where they are not released.
+    """
+    numbers = values[:, 2] if public is None else public
+    known = in_units(numbers, per / query.weight if public is None else Fraction(1))
+    numbers, sums = numbers.astype(object), values.astype(object)
+    top, base = (query.weight, 1) if public is None else (per.numerator, per.denominator)
+    good = np.asarray(numbers > 0, np.bool_) & (2 * known >= least)
+    below = np.where(good, numbers, 1) * base
+    first = rounded_quotients(sums[:, 0] * (top * PARTS), below * (query.linear * query.cells))
+    own = sums[:, 1] * (top * PARTS) + below * (query.square * query.offset * PARTS)
+    second = rounded_quotients(own, below * (query.square * query.cells**2))
+    turn = query.turn * PARTS // query.cells
+    both = np.stack([np.clip(first, -turn, turn), np.clip(second, 0, PARTS)])
+    both[:, ~good] = -2 * PARTS
+    return [*both.astype(np.int64), octaves(np.clip(known, least, _MOST))]
+
+
+def moments_of(
+    query: StepMoments, sums: list[Fraction], public: int | None
+) -> tuple[Floats, float]:
+    """Compute both moments of a record, and the number of records that count, from sums in the
+    query's unit.
+    """
+    count = sums[2] / query.weight if public is None else Fraction(public)
+    if count <= 0:
+        return np.zeros(2), to_float(count)
+    first = sums[0] / (query.linear * query.cells * count)
+    second = (sums[1] / count + query.square * query.offset) / (query.square * query.cells**2)
+    means = [to_float(min(max(one, -_FARTHEST), _FARTHEST)) for one in (first, second)]
+    return np.array(means), to_float(count)

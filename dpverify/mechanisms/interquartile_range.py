@@ -168,6 +168,16 @@ class InterquartileRange(Mechanism[InterquartileRangeEstimate]):
             lambda far: noise.added.falls_short(far - noise.threshold + 1, allowed), above=0
         )
 
+    def expected_error(self, n: int) -> float:
+        """Return a factor: the root of ``step`` from ``minimum_n()`` records on, for records that
+        lie evenly and a range of many cells; infinite for fewer.
+
+        The value is off by at most this factor with probability 0.999, and by a factor ``step``
+        for certain, wherever the records lie: noise decides only which bins are released.
+        """
+        # The bin that passes is the one whose middle is nearer, see ``minimum_n``.
+        return math.sqrt(self.step) if n >= self.minimum_n() else math.inf
+
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """Return about the least n for which n records that lie evenly abstain with probability
         at most ``beta``.

@@ -23,6 +23,8 @@ from dpverify.estimation.location_scale_frames import (
     Frames,
     Law,
     Shape,
+    moments_of,
+    rounded_moments,
 )
 from dpverify.estimation.location_scale_maps import (
     check_law,
@@ -30,7 +32,6 @@ from dpverify.estimation.location_scale_maps import (
     records_at,
     textbook_of,
 )
-from dpverify.estimation.location_scale_moments import moments_of, rounded_moments
 from dpverify.estimation.location_scale_search import Searched, searched_of
 from dpverify.estimation.whitening import octave_of
 from dpverify.families import LocationScaleFamily

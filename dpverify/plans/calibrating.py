@@ -104,7 +104,8 @@ def _guessed(known: _Known) -> Fraction | None:
         reach *= 2
         if not math.isfinite(step) or abs(at + step) > 500:
             return None
-        at, guess = at + step, guess * Fraction(math.exp(step))
+        at += step
+        guess = Fraction(math.exp(at))  # a product would have more digits with each step
         if abs(step) < _CLOSE:
             break
     return guess

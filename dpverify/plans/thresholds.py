@@ -23,9 +23,10 @@ from dpverify.plans.gaussian import RoundedGaussian
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.calibration import least_integer
-from dpverify.privacy.numbers import Exact, settle
+from dpverify.privacy.numbers import Exact, settle, to_float
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
+from dpverify.randomness.samplers import LARGEST_SCALE, SMALLEST_SCALE
 
 _FEW = 128
 Shown = tuple[int, ...]
@@ -229,7 +230,11 @@ def rarely_surfacing(
             return False
         return shown.delta_floor <= delta
 
-    return kind(scale, least_threshold(holds))
+    about = 2
+    if SMALLEST_SCALE <= scale <= LARGEST_SCALE:  # floats are sure of nothing, and of no other one
+        chance, allowed = kind(scale, 2).below, to_float(delta / moves.conclusion.value)
+        about = 1 + least_integer(lambda more: chance(1 - more) <= allowed, above=0)
+    return kind(scale, least_threshold(holds, about))
 
 
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
@@ -288,6 +293,6 @@ def shown_in(
     return np.repeat(np.arange(len(outputs)), lengths), places, values
 
 
-def least_threshold(holds: Callable[[int], bool]) -> int:
-    """Find the least threshold >= 2 for which a monotone condition holds."""
-    return least_integer(holds, above=1)
+def least_threshold(holds: Callable[[int], bool], about: int = 2) -> int:
+    """Find the least threshold >= 2 for which a monotone condition holds, soon if ``about`` it."""
+    return least_integer(holds, above=1, about=about)

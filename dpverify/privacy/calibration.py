@@ -69,15 +69,25 @@ def largest_sufficient(holds: Callable[[Fraction], bool], *, gap: Fraction = _NA
 
 
 def least_integer(
-    holds: Callable[[int], bool], *, above: int, first: int | None = None, most: int | None = None
+    holds: Callable[[int], bool],
+    *,
+    above: int,
+    first: int | None = None,
+    most: int | None = None,
+    about: int | None = None,
 ) -> int:
     """Find the least integer above ``above`` for which a condition holds.
+
+    about: a guess of the answer; if it is right, two tests are enough.
 
     Once true, the condition is true from there on. It is tested at ``first``
     (by default the next integer), at twice as much again and again until it holds, and then by
     bisection; never at ``above``. Raises Unreachable where it does not hold for ``most``;
     without a ``most``, the search for a condition that never holds does not end.
     """
+    if about is not None:
+        tried = (low for low in (about - 1, about - 3) if low > above)
+        above = next((low for low in tried if not holds(low)), above)
     low, high = above, above + 1 if first is None else first
     while not holds(high):
         if most is not None and high >= most:

@@ -58,9 +58,8 @@ FEW = 16
 MARGIN = 2.0**-44
 _DEGREE = 13
 _COEFFICIENTS: tuple[float, ...] = tuple((-1) ** k / math.factorial(k) for k in range(_DEGREE + 1))
-_DOWNWARD = _COEFFICIENTS[-2::-1]
-_DOWNWARD_ARRAYS = tuple(map(np.array, _DOWNWARD))
-"""The same numbers for arrays, which numpy would make of them in every operation."""
+_DOWNWARD_ARRAYS = tuple(map(np.array, _COEFFICIENTS[-2::-1]))
+"""All but the last, for arrays, which numpy would make of them in every operation."""
 _WORD_LIMIT = 1 << 62
 _Real = TypeVar("_Real", float, Floats)
 
@@ -374,10 +373,17 @@ def excesses(own: tuple[float, float, bool], left: _Real, offset: _Real) -> _Rea
 
 
 def exponential(excess: _Real) -> _Real:
-    """Return exp(-g) for 0 <= g <= 1/2 to 2^-49, by its Taylor polynomial."""
-    one = isinstance(excess, float)
+    """Return exp(-g) for 0 <= g <= 1/2 to 2^-49, by its Taylor polynomial.
+
+    For a float there is no loop, which would take longer; the operations are the same.
+    """
+    if isinstance(excess, float):
+        x = excess
+        c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13 = _COEFFICIENTS
+        high = ((((((c13 * x + c12) * x + c11) * x + c10) * x + c9) * x + c8) * x + c7) * x + c6
+        return (((((high * x + c5) * x + c4) * x + c3) * x + c2) * x + c1) * x + c0
     value: Any = 0.0 * excess + _COEFFICIENTS[-1]
-    for coefficient in _DOWNWARD if one else _DOWNWARD_ARRAYS:
+    for coefficient in _DOWNWARD_ARRAYS:
         value *= excess
         value += coefficient
     return cast(_Real, value)

@@ -19,9 +19,10 @@ from dpverify import (
     InterquartileRange,
     InterquartileRangeEstimate,
     PureDP,
+    SeededBits,
 )
 from dpverify.grid import NOTHING, View
-from dpverify.grid.quartiles import QuartileBins, edges_of
+from dpverify.grid.quartiles import QuartileBins, edges_of, ranks_of
 from dpverify.grid.transcripts import transcript
 from dpverify.plans import LaplaceTest, Stage
 from dpverify.privacy import Domain
@@ -151,6 +152,35 @@ def test_even_records_rarely_abstain_from_minimum_n_on() -> None:
         assert fails_at_most(gone, 1.0, 0.01)
     few = estimates(mechanism, np.linspace(0.2, 0.8, n // 4), 3)
     assert sum(isinstance(one, Abstained) for one in few) > RELEASES // 2
+
+
+def test_a_range_is_off_by_the_factor_that_is_told() -> None:
+    """4000 releases each at three places of a bin. A release is further off with probability 1e-3,
+    and more often than allowed at some place with probability below 3e-6. At the second place one
+    in twenty is off by more than 0.6 of the factor in logarithms, as only one bin passes: a
+    factor that is smaller by so much is seen."""
+    mechanism = made(noise_multiplier="1/2", delta="1e-3", lower=-1.0, upper=8.0)
+    n = mechanism.records_for(1.2)
+    told, widest = mechanism.expected_error(n), 0.0
+    assert (n, told) == (mechanism.minimum_n(), math.sqrt(1.25))
+    assert mechanism.expected_error(n - 1) == math.inf
+    with pytest.raises(ValueError, match=r"1\.12 is expected"):
+        mechanism.records_for(1.1)
+    query = mechanism._query()
+    edge = next(edge for edge in query.edges if edge > 1 << 18) * 2.0**query.exponent
+    for place in (0.2, 0.35, 0.5):
+        apart, even = edge * 1.25**place, np.linspace(0, 1, n)
+        first, last = ranks_of(n)
+        batch = mechanism.law(even / (even[last - 1] - even[first - 1]) * apart).sample(
+            SeededBits(round(100 * place)), RELEASES
+        )
+        releases = [mechanism.estimate(batch[i]) for i in range(RELEASES)]
+        off = [
+            2.0 if isinstance(r, Abstained) else abs(math.log(r.value / apart)) for r in releases
+        ]
+        assert fails_at_most(off, math.log(told) + 1e-5, 0.001)
+        widest = max(widest, sorted(off)[-RELEASES // 40])
+    assert widest > 0.59 * math.log(told)
 
 
 def test_no_loss_beyond_epsilon_where_a_bin_stays() -> None:

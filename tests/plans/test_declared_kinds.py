@@ -10,7 +10,7 @@ import pytest
 
 from dpverify.grid import NOTHING, Count, Query, Transcripts, View
 from dpverify.plans import Adaptive, Stage
-from dpverify.plans.building import check_built
+from dpverify.plans.built_stages import check_built
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise
 from dpverify.plans.plan import derive
 from dpverify.privacy import (

@@ -21,7 +21,7 @@ from dpverify.plans import (
     Stage,
     stages_of,
 )
-from dpverify.plans.building import check_built
+from dpverify.plans.built_stages import check_built
 from dpverify.plans.plan import derive
 from dpverify.privacy import Derivation, Domain, Exact, PrivacyClaim, Sensitivity, Status, rules
 from tests.plans import helpers

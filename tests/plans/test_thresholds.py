@@ -13,15 +13,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpverify import SeededBits
+from dpverify import Adjacency, SeededBits
+from dpverify.grid.tables import KeyedCounts
 from dpverify.plans import (
     Noise,
     ThresholdedGaussian,
     ThresholdedLaplace,
     least_threshold,
+    rarely_surfacing,
     thresholds,
 )
 from dpverify.plans.thresholds import ExactCounts, as_tuples
+from dpverify.privacy import Domain
 from dpverify.randomness import Bits, enumerate_law
 from dpverify.randomness.bits import IntArray
 from spec.theory.laws import real, real_exponential
@@ -283,5 +286,22 @@ def test_the_least_threshold_is_found(least: int) -> None:
         asked.append(threshold)
         return threshold >= least
 
-    assert least_threshold(holds) == least
+    for about in (2, least - 1, least, least + 1, least + 2, least + 3, 3 * least):
+        assert least_threshold(holds, about) == least
     assert min(asked) >= 2
+    asked.clear()
+    least_threshold(holds, least)
+    assert asked == [least - 1, least][-min(least - 1, 2) :]
+
+
+def test_thresholds_that_floats_guess_are_the_least() -> None:
+    moves = KeyedCounts(1 << 12, 0, -12).sensitivity(Adjacency.ADD_REMOVE, Domain(1))
+    for kind, delta in product([kind for kind, _ in KINDS], ("1e-3", "1e-30")):
+        for scale in map(Fraction, ("1/3", "7", "1000", "1e60")):
+            noise = rarely_surfacing(kind, scale, moves, Fraction(delta))
+            deltas = [
+                kind(scale, threshold).claim(moves).conclusion.guarantee.delta_floor
+                for threshold in (noise.threshold, noise.threshold - 1)
+                if threshold > 1
+            ]
+            assert deltas[0] <= Fraction(delta) < max(deltas[1:], default=1)

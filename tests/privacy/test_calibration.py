@@ -111,6 +111,20 @@ def test_the_least_integer_is_found_and_little_is_asked(above: int, first: int |
         assert len(asked) == len({*asked}) <= 2 * least.bit_length() + 8
 
 
+@pytest.mark.parametrize("about", [-5, 0, 1, 2, 6, 7, 8, 9, 10, 11, 12, 1000])
+def test_a_guess_changes_how_much_is_asked_alone(about: int) -> None:
+    asked: list[int] = []
+
+    def holds(n: int) -> bool:
+        asked.append(n)
+        return n >= 9
+
+    assert least_integer(holds, above=0, about=about) == 9
+    assert min(asked) > 0
+    if about == 9:
+        assert asked == [8, 9]
+
+
 def test_the_least_integer_up_to_a_bound() -> None:
     for most in (1, 2, 10, 100):
         for least in range(1, most + 1):

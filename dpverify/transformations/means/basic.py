@@ -74,7 +74,8 @@ class BasicCoreMean:
         Then all are kept.
         """
         shift, noise = self.shift, self.noise
-        return least(lambda n: n >= shift and noise.falls_short(n - shift, beta))
+        about = shift + least_shift(noise, beta)
+        return least(lambda n: n >= shift and noise.falls_short(n - shift, beta), about)
 
     def _mean(self, released: int) -> Stage:
         query = KeptMean(self.nearness, self.multiplier, released)

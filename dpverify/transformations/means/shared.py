@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
+
+from scipy.special import ndtri
 
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.retained import KEPT, below_kept
@@ -20,20 +23,23 @@ from dpverify.plans import (
     Unless,
 )
 from dpverify.privacy.calibration import least_integer
-from dpverify.privacy.numbers import root_down
+from dpverify.privacy.numbers import root_down, to_float
 
 MEAN = Handle("mean")
 TOO_FEW = "too few records that agree"
 
 
+@lru_cache(maxsize=1 << 10)
 def least_shift(noise: Noise, rare: Fraction) -> int:
     """Return the least t >= 1 with P(noise <= -t) <= rare; the noise is symmetric."""
-    return least(lambda t: noise.falls_short(t, rare))
+    normal = noise.standard_deviation * -float(ndtri(to_float(rare))) + 0.5
+    about = math.ceil(normal) if math.isfinite(normal) else 1
+    return least_integer(lambda t: noise.falls_short(t, rare), above=0, about=about)
 
 
-def least(holds: Callable[[int], bool]) -> int:
-    """Return the least t >= 1 from which on ``holds`` is true."""
-    return least_integer(holds, above=0)
+def least(holds: Callable[[int], bool], about: int = 1) -> int:
+    """Return the least t >= 1 from which on ``holds`` is true, soon if it is ``about``."""
+    return least_integer(holds, above=0, about=about)
 
 
 def kept_plan(
