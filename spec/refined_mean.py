@@ -183,7 +183,8 @@ def expected_error(parameters: Parameters, n: int) -> Any:
     radius = ball_radius(parameters, public, off)
     noise = real(_noise(parameters, radius)) * real(public.cell) / n
     count = mp.sqrt(1 + real(off / transcript_sums.weight(radius)) ** 2)
-    return noise * count * mp.sqrt(mp.fsum(map(mp.sqrt, spectrum(parameters["matrix"]))))
+    distinct = Counter(spectrum(parameters["matrix"])).items()
+    return noise * count * mp.sqrt(mp.fsum(times * mp.sqrt(value) for value, times in distinct))
 
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
