@@ -54,6 +54,7 @@ from .theory.covariance_readings import (
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
+from .theory.queries import of_each
 from .theory.sign_readings import cells
 from .theory.signs import Row
 from .theory.whitening import (
@@ -91,8 +92,13 @@ _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 def rows_of(parameters: Parameters, records: Sequence[Record]) -> list[tuple[Fraction, ...]]:
     """Return the records in cells."""
-    own = [record if isinstance(record, tuple) else (record,) for record in records]
-    return [tuple(x / c for x, c in zip(row, cells(parameters), strict=True)) for row in own]
+    units = cells(parameters)
+
+    def in_cells(record: Record) -> tuple[Fraction, ...]:
+        row = record if isinstance(record, tuple) else (record,)
+        return tuple(x / c for x, c in zip(row, units, strict=True))
+
+    return of_each(in_cells, records)
 
 
 def public_map(parameters: Parameters, row: Row, moved: Sequence[int]) -> vectors.Map:
