@@ -28,6 +28,7 @@ from .theory import (
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
+from .theory.queries import of_each
 from .theory.signs import START_BITS, start
 from .theory.whitening import octave, place
 
@@ -151,11 +152,14 @@ def _searches(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
 
         return f"median {k + 1}", law
 
+    def in_cells(row: Record) -> Record:
+        return tuple(x / c for x, c in zip(row, cells, strict=True))
+
     def spread(k: int) -> Stage:
         def law(prefix: Prefix) -> IntegerLaw:
             near = zip(medians(p, prefix), cells, strict=True)
             center = tuple(round(Fraction(m) / c) for m, c in near)
-            rows = [tuple(x / c for x, c in zip(row, cells, strict=True)) for row in records]
+            rows = of_each(in_cells, records)
             matrix = tuple(start(d)[i * d : (i + 1) * d] for i in range(d))
             where = vectors.Map(center, 1, Fraction(1), matrix)
             value = outer_products.length_sides(rows, where, length(p, prefix[: first + k]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -54,6 +54,7 @@ from .theory.covariance_readings import (
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
+from .theory.queries import of_each
 from .theory.sign_readings import cells
 from .theory.signs import Row
 from .theory.whitening import (
@@ -91,8 +92,13 @@ _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 def rows_of(parameters: Parameters, records: Sequence[Record]) -> list[tuple[Fraction, ...]]:
     """Return the records in cells."""
-    own = [record if isinstance(record, tuple) else (record,) for record in records]
-    return [tuple(x / c for x, c in zip(row, cells(parameters), strict=True)) for row in own]
+    units = cells(parameters)
+
+    def in_cells(record: Record) -> tuple[Fraction, ...]:
+        row = record if isinstance(record, tuple) else (record,)
+        return tuple(x / c for x, c in zip(row, units, strict=True))
+
+    return of_each(in_cells, records)
 
 
 def public_map(parameters: Parameters, row: Row, moved: Sequence[int]) -> vectors.Map:
@@ -138,17 +144,17 @@ def _stages(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
         return RoundedGaussianLaw(one_unit(value, side_noise(p, share) * RADIUS), UNIT)
 
     def moments(r: Reading) -> IntegerLaw:
-        sphere = r.sphere()
+        sphere = r.sphere
         far = reach(sphere.long, mp.sqrt(bound(p, sphere.octave)))
         return second(sphere.row, sphere.moved, far, left(p))
 
     def beyond(r: Reading) -> IntegerLaw:
-        sphere = r.fit()
+        sphere = r.fit
         far = reach(sphere.long, normal_fits.length_within(d, FINE))
         return sides(sphere.row, sphere.moved, far, share_of(p, "check_share"))
 
     def certificate(r: Reading) -> IntegerLaw:
-        sphere = r.fit()
+        sphere = r.fit
         far = reach(sphere.long, rare_length(p, sphere.octave))
         return second(sphere.row, sphere.moved, far, share_of(p, "certify"))
 
@@ -195,9 +201,20 @@ def _widths(parameters: Parameters) -> list[int]:
 @states(_STAGES, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
     """Return the law of each stage after the map that the transcript so far leads to."""
+    return _law(parameters, records, partial(Reading, parameters))
+
+
+def _law(
+    parameters: Parameters,
+    records: Sequence[Record],
+    read: Callable[[Prefix, int | None], Reading],
+) -> TranscriptLaw:
+    """Return the law; what follows from a prefix is the same for all datasets of a size, which may
+    share it.
+    """
     n = len(records) if not adds(parameters) else None
     rest = [
-        (name, lambda prefix, stage=stage: stage(Reading(parameters, prefix, n)))
+        (name, lambda prefix, stage=stage: stage(read(prefix, n)))
         for name, stage in _stages(parameters, records)
     ]
     widths = _widths(parameters)
@@ -397,13 +414,14 @@ def _largest_square(parameters: Parameters, prefix: Prefix) -> tuple[Fraction, i
     """
     public = not adds(parameters)
     known: dict[Any, list[Any]] = {}
+    read = cache(partial(Reading, parameters))
     largest, count = Fraction(0), 0
     for pair in neighbors(_UNIVERSE, 2, parameters["adjacency"]):
         if public and len(pair[0]) != 2:
             continue
         for records in pair:
             if records not in known:
-                stages = law(parameters, records).stages[public:]
+                stages = _law(parameters, records, read).stages[public:]
                 known[records] = [
                     stage(prefix[: t + public]) for t, (_, stage) in enumerate(stages)
                 ]

@@ -31,7 +31,7 @@ from .theory.gaussian_laws import UNIT
 from .theory.joint import normal_length, with_count_sensitivity
 from .theory.laws import IntegerLaw, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, require
-from .theory.queries import largest_power
+from .theory.queries import largest_power, of_each
 from .theory.tracing_bound import BOUND
 from .theory.vectors import Record
 from .theory.whitening import octave
@@ -291,7 +291,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
     """
     public_map = whitened(parameters)
     if public_map is not None:
-        images = [public_map.map.image(row) for row in rows_of(records)]
+        images = of_each(public_map.map.image, rows_of(records))
         return law(of_images(parameters), images)
     rows, steps, d = rows_of(records), search_steps(parameters), centered.width(parameters)
     joint = counts(parameters) or masked(parameters)

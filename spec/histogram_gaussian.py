@@ -19,6 +19,7 @@ from .theory import pairs
 from .theory.laws import DiscreteLaplaceLaw, IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.laws import real_exponential as e
 from .theory.obligations import Departure, neighbors, require
+from .theory.queries import of_each
 from .theory.tables import ThresholdedLaplaceLaw, bin_of, keyed_counts
 from .theory.tracing_bound import BOUND, least_error
 
@@ -123,8 +124,7 @@ def histogram(
         counts = pairs.pair_octaves(records, cell(parameters), BOX)
     else:
         own = width(parameters, octave) / 2
-        keys = {x: bin_of(x, 2, -1, own, FARTHEST_CELL) for x in set(records)}
-        counts = keyed_counts([keys[x] for x in records])
+        counts = keyed_counts(of_each(lambda x: bin_of(x, 2, -1, own, FARTHEST_CELL), records))
     return ThresholdedLaplaceLaw(counts, scale(parameters, place), threshold(parameters, place))
 
 
@@ -277,8 +277,8 @@ def lower_bound(parameters: Parameters, n: int) -> Any:
 
 # --- obligations --------------------------------------------------------------------------------
 
-_CROWD = tuple(map(Fraction, (0, 1) * 60 + (0, -3) * 60))
 _UNIVERSE = tuple(map(Fraction, (0, 1, -3, 10**30, -(10**30))))
+_CROWD = _UNIVERSE[:2] * 60 + (_UNIVERSE[0], _UNIVERSE[2]) * 60
 
 
 def _parameters(**changes: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -22,6 +22,8 @@ from .theory.obligations import Departure, neighbors, require
 
 Parameters = Mapping[str, Any]
 Record = Fraction | tuple[Fraction, ...]
+BallAfter = Callable[[tuple[Outcome, ...]], tuple[balls.Ball, Fraction]]
+"""The ball after a prefix, and the noise of the step that follows."""
 
 DEPARTURES = (
     Departure(
@@ -87,19 +89,32 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
     """Return the law of the number if it is public, then of each sum plus noise, in the ball that
     the transcript leads to.
     """
+    return _law(parameters, records, _balls_after(parameters))
+
+
+def _balls_after(parameters: Parameters) -> BallAfter:
+    """Return a function that computes the ball after each prefix once, whatever the records."""
+    public = parameters["adjacency"] is Adjacency.REPLACE
+
+    @cache
+    def ball_after(prefix: tuple[Outcome, ...]) -> tuple[balls.Ball, Fraction]:
+        t = len(prefix) - public
+        if t == 0:
+            ball = balls.first_ball(parameters)
+        else:
+            before, _ = ball_after(prefix[:-1])
+            ball = balls.next_ball(parameters, t - 1, before, prefix[-1], prefix[0][0])
+        return ball, balls.scale(parameters, t, ball)
+
+    return ball_after
+
+
+def _law(parameters: Parameters, records: Sequence[Record], ball_after: BallAfter) -> TranscriptLaw:
     public, n = parameters["adjacency"] is Adjacency.REPLACE, len(records)
 
     @cache
-    def ball_after(prefix: tuple[Outcome, ...]) -> balls.Ball:
-        if len(prefix) == public:
-            return balls.first_ball(parameters)
-        t, before = len(prefix) - 1 - public, ball_after(prefix[:-1])
-        return balls.next_ball(parameters, t, before, prefix[-1], prefix[0][0])
-
-    @cache
     def step(t: int, prefix: tuple[Outcome, ...]) -> IntegerLaw:
-        ball = ball_after(prefix)
-        noise = balls.scale(parameters, t, ball)
+        ball, noise = ball_after(prefix)
         return RoundedGaussianLaw(one_unit(value(parameters, t, ball, records), noise), UNIT)
 
     stages: list[Any] = [("count", lambda prefix: PointLaw((n,)))] if public else []
@@ -242,11 +257,12 @@ def _largest_square(parameters: Parameters, prefix: tuple[Outcome, ...]) -> tupl
     """
     public = parameters["adjacency"] is Adjacency.REPLACE
     known: dict[Any, list[Any]] = {}
+    ball_after = _balls_after(parameters)
     largest, count = Fraction(0), 0
     for pair in neighbors(_UNIVERSES[len(parameters["center"])], 2, parameters["adjacency"]):
         for records in pair:
             if records not in known:
-                stages = law(parameters, records).stages[public:]
+                stages = _law(parameters, records, ball_after).stages[public:]
                 known[records] = [
                     stage(prefix[: t + public]) for t, (_, stage) in enumerate(stages)
                 ]

@@ -27,6 +27,7 @@ from .theory.laws import (
     real_exponential,
 )
 from .theory.obligations import Departure, require
+from .theory.queries import of_each
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
@@ -138,7 +139,8 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     report.
     """
     d = parameters["d"]
-    cells = [group_votes.cells_of(record, Fraction(parameters["cell"])) for record in records]
+    size = Fraction(parameters["cell"])
+    cells = of_each(lambda record: group_votes.cells_of(record, size), records)
     by = groups.Hash(group_count(parameters), parameters["key"])
     table = levels.table(groups.members(cells, by), d)
     skipped = 0 if parameters["delta"] is None else 1

@@ -23,6 +23,7 @@ from .theory.gaussian_laws import UNIT
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.location_scale import LARGEST, Interval, Known, Moments, Pair
 from .theory.obligations import Departure, neighbors, require
+from .theory.queries import of_each
 from .theory.vectors import Record
 from .theory.whitening import count_of, octave
 
@@ -301,18 +302,20 @@ def moments(parameters: Parameters, values: Sequence[Fraction], where: Interval)
     the kept range is that record itself.
     """
     one, cell, known = shape(parameters), (where.high - where.low) / CELLS, family(parameters)
-    kept, seen = parameters["kept"], []
-    for x in values:
+    kept, (low, high) = parameters["kept"], support(parameters)
+
+    def counted(x: Fraction) -> tuple[int, ...] | None:
         t = known.statistic(float(x))
         inside = where.low <= t < where.high
         if kept is not None:
-            low, high = support(parameters)
             above = x >= kept[0] if where.low == low else t >= where.low
             inside = above and (x < kept[1] if where.high == high else t < where.high)
         if where.outside == "mask" and not inside:
-            continue
+            return None
         z = math.floor(min(max((t - where.low) / cell, 0.0), CELLS) + 0.5)
-        seen.append(one.of(2 * min(z, CELLS) - CELLS))
+        return one.of(2 * min(z, CELLS) - CELLS)
+
+    seen = [v for v in of_each(counted, values) if v is not None]
     return tuple(sum(v[j] for v in seen) for j in range(2 + bool(one.weight)))
 
 
@@ -322,7 +325,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
     moments; moments.
     """
     values = [r[0] if isinstance(r, tuple) else r for r in records]
-    rows, public = [(x,) for x in values], not counts(parameters)
+    rows, public = of_each(lambda x: (x,), values), not counts(parameters)
     sides, spreads = search_steps(parameters)
     n = len(values) if public else None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -232,25 +232,30 @@ def obligation_one_block_pays(claimed: Fraction = Fraction(1)) -> int:
     one = scale(parameters) / UNIT
     seen = [round(v * 10**6 / one) for v in (-3, 0, 4)]
     for n in (3, 4):
-        pairs = list(neighbors(_BITS, n, Adjacency.REPLACE))
+        # by places among the records there are, which are looked up faster than fractions
+        pairs = list(neighbors(range(len(_BITS)), n, Adjacency.REPLACE))
         for first, second in product(product(seen, repeat=2), repeat=2):
             outcomes: tuple[Outcome, ...] = (first, second)
             rows = [weights_after(parameters, outcomes[:k], n) for k in range(3)]
-            laws = cache(
-                lambda records, k, w=tuple(rows): noisy_sums(
-                    parameters, w[k], block_of(parameters, records, k)
-                )
-            )
+            moved = cache(partial(_moved_squared, parameters, tuple(rows)))
             for pair in pairs[:: 5 if n == 3 else 97]:
-                mus = [
-                    laws(tuple(pair[0]), k).mu_squared(laws(tuple(pair[1]), k)) for k in range(3)
-                ]
+                mus = [moved(k, *(block_of(parameters, one, k) for one in pair)) for k in range(3)]
                 require(sum(m > 0 for m in mus) <= 1, f"{pair}: blocks move by {mus}")
                 total = sum(mus, Fraction(0))
                 require(total <= square * (1 + Fraction(1, 2**16)), f"{pair}: {float(total)}")
                 reached, cases = max(reached, total), cases + 1
     require(reached * Fraction(101, 100) >= square, f"only {float(reached)} of {float(square)}")
     return cases
+
+
+def _moved_squared(
+    parameters: Parameters, weights: Sequence[tuple[int, ...]], k: int, *blocks: Sequence[int]
+) -> Fraction:
+    """Return the squared exact mu of block k's stage; its records are given by place, twice."""
+    ours, theirs = (
+        noisy_sums(parameters, weights[k], [_BITS[i] for i in records]) for records in blocks
+    )
+    return ours.mu_squared(theirs)
 
 
 @states(_ROUNDS)

@@ -25,6 +25,7 @@ from .theory.filters import Image, mean_noise
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Exponential, Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, require
+from .theory.queries import of_each
 from .theory.rescaling import Rescaling, spectrum
 from .theory.tracing_bound import BOUND
 
@@ -91,7 +92,8 @@ def center(mean: Outcome, noise: Fraction) -> Image:
     """Return the released mean in whole cells, ties to even, within 2^41 of 0 in each
     coordinate.
     """
-    return tuple(min(max(round(v * noise / UNIT), -_FAR), _FAR) for v in mean)
+    one = noise / UNIT
+    return tuple(min(max(round(v * one), -_FAR), _FAR) for v in mean)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
@@ -112,7 +114,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | Filte
         mean: Any = law
         return scale_ladder.law(parameters, records, mean)
     public = rescaled_laws.public_map(parameters)
-    images = [public.image(record) for record in records]
+    images = of_each(public.image, records)
     first = rescaled_laws.law(first_stage(parameters), records)
     if isinstance(first, TranscriptLaw):
         return _followed(first, parameters, images, ())
@@ -183,7 +185,8 @@ def expected_error(parameters: Parameters, n: int) -> Any:
     radius = ball_radius(parameters, public, off)
     noise = real(_noise(parameters, radius)) * real(public.cell) / n
     count = mp.sqrt(1 + real(off / transcript_sums.weight(radius)) ** 2)
-    return noise * count * mp.sqrt(mp.fsum(map(mp.sqrt, spectrum(parameters["matrix"]))))
+    distinct = Counter(spectrum(parameters["matrix"])).items()
+    return noise * count * mp.sqrt(mp.fsum(times * mp.sqrt(value) for value, times in distinct))
 
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))

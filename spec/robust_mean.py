@@ -23,6 +23,7 @@ from .theory.core_means import Soft, Weights, gaussian_shift
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, require
+from .theory.queries import of_each
 from .theory.regions import Region
 from .theory.rescaled_laws import _weighted
 from .theory.rescaling import Rescaling
@@ -31,6 +32,8 @@ from .theory.tracing_bound import BOUND
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
+Ball = tuple[tuple[int, ...], int]
+"""A center and a radius, in cells."""
 
 DEPARTURES = (
     Departure(
@@ -144,7 +147,15 @@ def regions_of(parameters: Parameters, public: Rescaling) -> Callable[[Prefix], 
     first = first_stage(parameters)
     of_bins = histogram_noise(parameters) if parameters["directions"] else Fraction(0)
     ball = cache(partial(_ball, parameters, public, first))
-    return lambda prefix: _region(parameters, public, prefix, ball(prefix[0][0]), of_bins)
+
+    @cache  # of all stages after the mean
+    def about(agreed: int, mean: Outcome) -> Ball:
+        noise, radius = ball(agreed)
+        return center(mean, noise), radius
+
+    return lambda prefix: _region(
+        parameters, public, prefix, about(prefix[0][0], prefix[1]), of_bins
+    )
 
 
 def _ball(
@@ -159,11 +170,11 @@ def _region(
     parameters: Parameters,
     public: Rescaling,
     prefix: Prefix,
-    ball: tuple[Fraction, int],
+    ball: Ball,
     of_bins: Fraction,
 ) -> Region:
-    _, mean, *rest = prefix
-    noise, radius = ball
+    _, _, *rest = prefix
+    middle, radius = ball
     bins, count = parameters["bins"], parameters["directions"]
     part = regions.part_of(radius, bins)
     along: tuple[Any, ...] = ()
@@ -181,7 +192,7 @@ def _region(
         gamma = Fraction(parameters["gamma"])
         box = farthest_columns.box(rest[-1], votes_noise(parameters), gamma, half)
     drawn = Fraction(parameters["drawn"])
-    return Region(center(mean, noise), radius, along, cut, part, box, drawn)
+    return Region(middle, radius, along, cut, part, box, drawn)
 
 
 # --- the law ------------------------------------------------------------------------------------
@@ -194,7 +205,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     the box that these show.
     """
     public, first = public_map(parameters), first_stage(parameters)
-    images = [public.image(record) for record in records]
+    images = of_each(public.image, records)
     counts, adjacency = Counter(images), parameters["adjacency"]
     region_after = regions_of(parameters, public)
     spreads = [multiplier(parameters, part) for part in (1, -1)]

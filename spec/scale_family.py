@@ -19,6 +19,7 @@ from .theory.coordinates import middle, side_counts
 from .theory.gaussian_laws import UNIT
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
+from .theory.queries import of_each
 from .theory.stepped import CELLS, at_least, counts, shares
 from .theory.vectors import Record
 from .theory.whitening import octave
@@ -228,19 +229,21 @@ def distances(parameters: Parameters, records: Sequence[Fraction]) -> list[Fract
     if parameters["family"] not in FOLDED:
         return list(records)
     center = Fraction(parameters["center"])
-    return [centered.as_floats([abs(x - center)])[0] for x in records]
+    return of_each(lambda x: centered.as_floats([abs(x - center)])[0], records)
 
 
 def in_steps(parameters: Parameters, values: Sequence[Fraction], end: Any) -> tuple[int, ...]:
     """Return the sum of statistics in cells of [0, end], with their number if it is released."""
-    w, outside, total, seen = weight(parameters), parameters["outside"], 0, 0
-    for y in values:
+    w, outside = weight(parameters), parameters["outside"]
+
+    def counted(y: Fraction) -> int | None:
         t = statistic(parameters, y)
         if outside == "mask" and not 0 <= t < end:
-            continue
-        z = int(mp.floor(CELLS * max(min(t, end), 0) / end + 0.5))
-        total, seen = total + 2 * z - CELLS, seen + 1
-    return (total, *([w * seen] if w else []))
+            return None
+        return 2 * int(mp.floor(CELLS * max(min(t, end), 0) / end + 0.5)) - CELLS
+
+    seen = [v for v in of_each(counted, values) if v is not None]
+    return (sum(seen), *([w * len(seen)] if w else []))
 
 
 @states(_OURS, _ZZ25, _GAUSSIAN)
@@ -248,7 +251,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
     """Return the law of the number; scale 1, scale 2, ...; the statistics."""
     own = [r[0] if isinstance(r, tuple) else r for r in records]
     values, n = distances(parameters, own), len(own)
-    rows = [(x,) for x in own]
+    rows = of_each(lambda x: (x,), own)
     unit = scale(parameters, 0) / UNIT if counts(parameters) else Fraction(1)
 
     def number() -> IntegerLaw:

@@ -18,6 +18,7 @@ from .theory import outer_products, shrinking, sign_readings, signs, vectors
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
+from .theory.queries import of_each
 from .theory.sign_readings import RADIUS, Parameters
 
 Record = Fraction | tuple[Fraction, ...]
@@ -55,9 +56,13 @@ def value(parameters: Parameters, public: signs.Row, records: Sequence[Record]) 
     """Return the exact integers that a round adds noise to, before they are divided by its
     scale.
     """
-    own = [record if isinstance(record, tuple) else (record,) for record in records]
     units, k = sign_readings.cells(parameters), sign_readings.size(parameters)
-    rows = [tuple(x / u for x, u in zip(row, units, strict=True)) for row in own]
+
+    def in_cells(record: Record) -> tuple[Fraction, ...]:
+        row = record if isinstance(record, tuple) else (record,)
+        return tuple(x / u for x, u in zip(row, units, strict=True))
+
+    rows = of_each(in_cells, records)
     center = tuple(round(Fraction(c) / u) for c, u in zip(parameters["center"], units, strict=True))
     matrix = tuple(public[i * k : (i + 1) * k] for i in range(k))
     where = vectors.Map(center, RADIUS, Fraction(1), matrix)

@@ -43,6 +43,7 @@ from .theory.gradient_steps import cut_number, list_size, middle_of
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.listed_laws import ListedLaw
 from .theory.obligations import Departure, neighbors, require
+from .theory.queries import of_each
 from .theory.stepped import CELLS, counts, shares
 from .theory.vectors import Record
 from .theory.whitening import octave
@@ -104,7 +105,7 @@ def list_after(
     size = size_of(parameters, reached, quarter, number)
     t = min(max(known.middle(theta), frame.first), frame.last)
     pad = min(math.floor((t - frame.low) / frame.length * CELLS + 0.5), CELLS)
-    cells = (cell_of(parameters, frame, x) for x in values)
+    cells = of_each(lambda x: cell_of(parameters, frame, x), values)
     kept = [z for z in cells if z is not None][:size]
     return (*kept, *[pad] * (size - len(kept)))
 
@@ -131,7 +132,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
     gradients' sums: of chunks of a list in a random order.
     """
     values = [r[0] if isinstance(r, tuple) else r for r in records]
-    rows, n = [(x,) for x in values], len(values)
+    rows, n = of_each(lambda x: (x,), values), len(values)
     unit = scale(parameters, 0) / UNIT if counts(parameters) else Fraction(1)
     known, searched = family(parameters), search_steps(parameters)
 

@@ -19,6 +19,7 @@ from .theory.coordinates import middle, missed, side_counts, side_counts_sensiti
 from .theory.gaussian_laws import UNIT
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, require
+from .theory.queries import of_each
 from .theory.tracing_bound import BOUND
 from .theory.vectors import Record, Vector
 
@@ -220,7 +221,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
     """Return the law of the number if it is public; side 1, side 2, ...; spread 1, ...; warm
     moments; moments.
     """
-    rows = [r if isinstance(r, tuple) else (r,) for r in records]
+    rows = of_each(lambda r: r if isinstance(r, tuple) else (r,), records)
     sides, spreads = side_steps(parameters), spread_steps(parameters)
     public, own = not counts(parameters), grid(parameters)
     n = len(rows) if public else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise, product
 from typing import Any
 
@@ -206,11 +207,12 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
 
 def typical(parameters: Parameters, variances: Sequence[Any]) -> Prefix:
     """Return the prefix where every vote and every report is at the level of the true variance."""
-    d, cell = parameters["d"], real(Fraction(parameters["cell"]))
+    d, square = parameters["d"], real(Fraction(parameters["cell"])) ** 2
     shown = group_votes.threshold_of(votes_part(parameters))
 
+    @cache  # thousands of columns have few variances
     def bucket(value: Any) -> int:
-        return int(mp.floor(mp.log(value / cell**2, 4)))
+        return int(mp.floor(mp.log(value / square, 4)))
 
     top = (min(max(bucket(max(variances)), 0), 40), shown)
     here = large_variances.ladder_of(ladder_part(parameters), (top,))
@@ -219,7 +221,7 @@ def typical(parameters: Parameters, variances: Sequence[Any]) -> Prefix:
     places = [here.index(level) * d + i for level, i in asked][: parameters["reports"]]
     rest = {*range(d)} - {place % d for place in places}
     places += [d * len(here)] * (parameters["reports"] - len(places))
-    summed = sum(variances[i] for i in rest) if rest else sum(variances)
+    summed = mp.fsum(variances[i] for i in rest) if rest else mp.fsum(variances)
     return (top, *((p,) for p in places), (min(max(bucket(summed), 0), 40), shown))
 
 

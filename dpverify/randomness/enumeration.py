@@ -76,6 +76,10 @@ class EnumeratedLaw:
     paths: int
 
 
+_Choices = tuple[tuple[int, ...], tuple[Fraction, ...]]
+"""The atoms of a law of noise; their masses, and what is left if they are not all."""
+
+
 class EnumeratedBits(Bits):
     """A source that follows one path of coin outcomes.
 
@@ -90,6 +94,7 @@ class EnumeratedBits(Bits):
         word_bits: int | None = None,
         exponential: Exponential | None = None,
         follow_retries: bool = False,
+        atoms: dict[NoiseLaw, _Choices] | None = None,
     ) -> None:
         self.path: list[tuple[int, tuple[Fraction, ...]]] = []
         self._script = script
@@ -98,6 +103,7 @@ class EnumeratedBits(Bits):
         self.word_bits = word_bits if word_bits is not None else 64
         self._exponential = exponential
         self._follow_retries = follow_retries
+        self._atoms = {} if atoms is None else atoms
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Enumerate every word of ``word_bits`` bits.
@@ -156,9 +162,12 @@ class EnumeratedBits(Bits):
         """
         if self._exponential is None or not hasattr(law, "atoms"):
             return super().noise(law, size)
-        values, masses = zip(*law.atoms(self._exponential), strict=True)
-        rest = 1 - sum(masses)
-        drawn = [self._choose((*masses, rest) if rest else masses) for _ in range(size)]
+        if law not in self._atoms:
+            values, masses = zip(*law.atoms(self._exponential), strict=True)
+            rest = 1 - sum(masses)
+            self._atoms[law] = values, (*masses, rest) if rest else masses
+        values, choices = self._atoms[law]
+        drawn = [self._choose(choices) for _ in range(size)]
         if len(values) in drawn:
             raise _Undecided
         return np.array([values[i] for i in drawn], dtype=np.int64)
@@ -199,6 +208,7 @@ def enumerate_law(
     """
     root, paths = _Node(), 0
     script: list[int] = []
+    atoms: dict[NoiseLaw, _Choices] = {}  # of the same stand-ins on every path
     while True:
         bits = EnumeratedBits(
             script,
@@ -206,6 +216,7 @@ def enumerate_law(
             word_bits=word_bits,
             exponential=exponential,
             follow_retries=follow_retries,
+            atoms=atoms,
         )
         leaf = _Node()
         try:

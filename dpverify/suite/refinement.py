@@ -298,10 +298,13 @@ def _facts(noise: Any, center: Any) -> tuple[Any, ...]:
 def exact_records(data: Dataset, domain: Domain) -> list[Any]:
     """Return the records as exact rationals, non-finite ones replaced as the domain says.
 
-    They are rationals for one column, tuples of rationals for several.
+    They are rationals for one column, tuples of rationals for several. Equal rows are the same
+    object, so that specs can compute once what they make of it.
     """
     rows = np.array(data, dtype=np.float64).reshape(-1, domain.columns)
     rows[~np.isfinite(rows).all(axis=1)] = domain.replacement
+    listed = [tuple(row) for row in rows.tolist()]
+    known = {row: tuple(Fraction(x) for x in row) for row in set(listed)}
     if domain.columns == 1:
-        return [Fraction(float(x)) for x in rows[:, 0]]
-    return [tuple(Fraction(float(x)) for x in row) for row in rows]
+        return [known[row][0] for row in listed]
+    return [known[row] for row in listed]

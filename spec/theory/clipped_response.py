@@ -43,7 +43,7 @@ def moment(d: int, radius: Any, offset: Any, outside: str) -> Moment:
     d (m g) / dm = g + m^2 (g of two more degrees - g); of a ratio g of two likewise. QED
     """
     mean = mp.mpf(offset) ** 2 / 2
-    most = int(mean + 12 * mp.sqrt(mean) + 40)
+    most = int(mean + 12 * mp.sqrt(mean) + 40) if mean else 1  # Poisson of mean 0 is 0
     weights = [mp.exp(-mean)]
     for k in range(1, most):
         weights.append(weights[-1] * mean / k)

@@ -21,6 +21,7 @@ from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .obligations import neighbors, require
 from .quadrature import integral
+from .queries import of_each
 from .vectors import Vector, squared_distance
 
 GRAIN, LEVELS = 1 << 10, 16
@@ -81,7 +82,7 @@ def image(record: Fraction, grid: Grid, frame: Vector) -> int:
 
 def clipped_moments(records: Sequence[Fraction], grid: Grid, frame: Vector, shape: Shape) -> Vector:
     """Return the sums, and the number with its weight if it has one."""
-    each = [shape.of(image(record, grid, frame)) for record in records]
+    each = of_each(lambda record: shape.of(image(record, grid, frame)), records)
     width = 3 if shape.weight else 2
     return tuple(sum(v[j] for v in each) for j in range(width))
 

@@ -22,7 +22,7 @@ from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 from .gaussian_laws import UNIT
 from .obligations import neighbors, require
 from .public_sets import Round, Slab, holds
-from .queries import largest_power, nearest
+from .queries import largest_power, nearest, of_each
 from .vectors import Record, Vector, clip_to_ball, squared_distance, squared_norm
 
 _OURS = Source("OURS", "coordinates in units of their own")
@@ -33,7 +33,7 @@ _BOX = 1 << 40
 
 def rows_of(records: Sequence[Fraction | Record]) -> list[Record]:
     """Return the records as tuples, those of one column too."""
-    return [record if isinstance(record, tuple) else (record,) for record in records]
+    return of_each(lambda record: record if isinstance(record, tuple) else (record,), records)
 
 
 def side_counts(
@@ -42,11 +42,17 @@ def side_counts(
     """Return, for each coordinate, the number of records above high or below low, minus those in
     between.
     """
-    if lows is None:
-        return tuple(sum(_side(r[j], t) for r in records) for j, t in enumerate(highs))
-    ends = list(zip(lows, highs, strict=True))
-    sides = [[(_side(r[j], a), _side(r[j], b)) for r in records] for j, (a, b) in enumerate(ends)]
-    return tuple(sum((a < 0 or b > 0) - (a > 0 > b) for a, b in column) for column in sides)
+
+    def counted(x: Fraction, j: int) -> int:
+        b = _side(x, highs[j])
+        if lows is None:
+            return b
+        a = _side(x, lows[j])
+        return (a < 0 or b > 0) - (a > 0 > b)
+
+    columns = range(len(highs))
+    each = of_each(lambda r: [counted(r[j], j) for j in columns], records)
+    return tuple(sum(one[j] for one in each) for j in columns)
 
 
 def _side(x: Fraction, edge: Fraction) -> int:
@@ -87,9 +93,13 @@ def norm_counts(records: Sequence[Record], stretch: Stretch, edges: Sequence[int
     beyond all.
     """
     counts = [0] * (len(edges) + 1)
-    for record in records:
+
+    def bin_of(record: Record) -> int:
         square = squared_norm(stretch.image(record))
-        counts[sum(square > edge * edge for edge in edges)] += 1
+        return sum(square > edge * edge for edge in edges)
+
+    for place in of_each(bin_of, records):
+        counts[place] += 1
     return tuple(counts)
 
 
@@ -102,7 +112,7 @@ def norm_counts_sensitivity(adjacency: Adjacency) -> int:
 
 def scaled_sum(records: Sequence[Record], stretch: Stretch, radius: int) -> Vector:
     """Return the sum of the images clipped to the ball."""
-    clipped = [clip_to_ball(stretch.image(record), radius) for record in records]
+    clipped = of_each(lambda record: clip_to_ball(stretch.image(record), radius), records)
     return tuple(sum(v[j] for v in clipped) for j in range(len(stretch.center)))
 
 
@@ -121,8 +131,12 @@ def scaled_masked_sum(
     """Return the sum of the images in the ball, and in the public set, then ``weight`` times their
     number.
     """
-    images = [stretch.image(record) for record in records]
-    inside = [y for y in images if squared_norm(y) <= radius**2 and holds(kept, y)]
+
+    def image(record: Record) -> Vector | None:
+        y = stretch.image(record)
+        return y if squared_norm(y) <= radius**2 and holds(kept, y) else None
+
+    inside = [y for y in of_each(image, records) if y is not None]
     width = len(stretch.center)
     return (*(sum(y[j] for y in inside) for j in range(width)), weight * len(inside))
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import mpmath as mp
@@ -288,6 +289,7 @@ class Reading:
         row, moved = self.row()
         return Sphere(row, moved, long, octave(self.count()))
 
+    @cached_property
     def sphere(self) -> Sphere:
         """Return the sphere after the mean, if there is one: its center moved by whole cells."""
         p, sphere = self.parameters, self.measured()
@@ -319,9 +321,10 @@ class Reading:
         )
         return outcome, seen
 
+    @cached_property
     def fit(self) -> Sphere:
         """Return the map that makes the fit a sphere."""
-        p, sphere, d = self.parameters, self.sphere(), len(self.parameters["center"])
+        p, sphere, d = self.parameters, self.sphere, len(self.parameters["center"])
         floor = least_eigenvalue(p, sphere.octave)
         radius = mp.sqrt(bound(p, sphere.octave))
         law = normal_fits.fitted(self.moments()[1], d, p["precision"], floor, p["outside"])

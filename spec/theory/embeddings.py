@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import accumulate, combinations
 from math import lcm
 
 from dpverify.privacy import Adjacency, Source, states
@@ -116,23 +116,32 @@ def random_sizes(rng: random.Random, total: int, blocks: int) -> list[int]:
     return sizes
 
 
-def potentials(rows: graphs.Rows, top: int) -> Iterator[tuple[int, ...]]:
-    """Yield every map of the vertices to 0, ..., top that has friends within 1 of each other."""
-    chosen: list[int] = []
+def largest_sum(rows: graphs.Rows, weights: Sequence[int], top: int) -> int:
+    """Return the largest sum of weights[i] f_i over all maps f of the vertices to 0, ..., top that
+    have friends within 1 of each other.
 
-    def extended() -> Iterator[tuple[int, ...]]:
-        i = len(chosen)
-        if i == len(rows):
-            yield tuple(chosen)
+    Maps are extended vertex by vertex. One is given up where it would not exceed the largest sum
+    so far even with ``top`` at each vertex left of positive weight, and 0 at the others.
+    """
+    friends = [[k for k in range(i) if row >> k & 1] for i, row in enumerate(rows)]
+    left = [*accumulate((top * max(w, 0) for w in reversed(weights)), initial=0)][::-1]
+    chosen, best = [0] * len(rows), 0  # the map to 0 has the sum 0
+
+    def extend(i: int, total: int) -> None:
+        nonlocal best
+        if total + left[i] <= best:
             return
-        friends = [chosen[k] for k in range(i) if rows[i] >> k & 1]
-        low, high = max(friends, default=0) - 1, min(friends, default=top) + 1
-        for value in range(max(low, 0), min(high, top) + 1):
-            chosen.append(value)
-            yield from extended()
-            chosen.pop()
+        if i == len(rows):
+            best = total
+            return
+        near = [chosen[k] for k in friends[i]]
+        values = range(max(0, max(near, default=1) - 1), min(top, min(near, default=top) + 1) + 1)
+        for value in reversed(values) if weights[i] > 0 else values:
+            chosen[i] = value
+            extend(i + 1, total + weights[i] * value)
 
-    return extended()
+    extend(0, 0)
+    return best
 
 
 @states(Source("OURS", "the farthest that a mean of records can move, given their friends"))
@@ -153,10 +162,7 @@ def farthest(rows: graphs.Rows, masses: Sequence[Fraction], top: int) -> Fractio
     scale = lcm(*(mass.denominator for mass in masses))
     whole = [int(mass * scale) for mass in masses]
     require(sum(whole) == 0, f"the masses {masses} do not add up to 0")
-    largest = max(
-        sum(m * f for m, f in zip(whole, values, strict=True)) for values in potentials(rows, top)
-    )
-    return Fraction(largest, scale)
+    return Fraction(largest_sum(rows, whole, top), scale)
 
 
 def mean_moves(sides: Sides, weight: Weight) -> Fraction:

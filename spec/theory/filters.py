@@ -202,10 +202,19 @@ def mean_noise(
     return reach(released, strangers) * radius * spread / max(1, released)
 
 
+def exact_mean(images: Sequence[Image]) -> tuple[Fraction, ...]:
+    """Return the mean of at least one image."""
+    return tuple(Fraction(sum(column), len(images)) for column in zip(*images, strict=True))
+
+
+def in_noise(mean: Sequence[Fraction], noise: Fraction) -> Image:
+    """Return a mean in 2^-40 of its noise, ties to even."""
+    return tuple(round(UNIT * value / noise) for value in mean)
+
+
 def kept_mean(images: Sequence[Image], noise: Fraction) -> Image:
     """Return the exact mean in 2^-40 of its noise, ties to even."""
-    columns = zip(*images, strict=True)
-    return tuple(round(UNIT * Fraction(sum(column), len(images)) / noise) for column in columns)
+    return in_noise(exact_mean(images), noise)
 
 
 @states(MEAN)

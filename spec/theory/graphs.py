@@ -158,7 +158,7 @@ def moves(pair: Pair, rule: Rule = basic_rule) -> Moves:
 
 def distance(moves: Moves) -> Fraction:
     """Return the total move of the keep-probabilities."""
-    return sum((abs(p - q) for p, q in moves), Fraction(0))
+    return sum((abs(p - q) for p, q in moves if p != q), Fraction(0))
 
 
 def supports(moves: Moves) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from .laws import TranscriptLaw, closed, real
 from .laws import real_exponential as e
 from .many_hypotheses import least_records
 from .obligations import require
+from .queries import of_each
 from .tables import Counts, ThresholdedGaussianLaw, ThresholdedLaplaceLaw, ThresholdedLaw
 
 Parameters = Mapping[str, Any]
@@ -95,7 +96,8 @@ def law_of(parameters: Parameters, records: Sequence[Any], statistic: Any) -> Tr
     """Return the law of (bucket, groups + Z) for every bucket that groups name and that has groups
     + Z >= threshold.
     """
-    cells = [cells_of(record, Fraction(parameters["cell"])) for record in records]
+    cell = Fraction(parameters["cell"])
+    cells = of_each(lambda record: cells_of(record, cell), records)
     grouped = members(cells, Hash(groups_of(parameters), parameters["key"]))
     counts = Counter(votes(grouped, parameters["d"], statistic))
     table = tuple(sorted(counts.items()))

@@ -115,7 +115,7 @@ def bucket(value: Fraction) -> int:
     """Return the b with 4^b <= value < 4^(b + 1)."""
     if not value:
         return ZERO
-    b = 0
+    b = (value.numerator.bit_length() - value.denominator.bit_length()) // 2  # or the next
     while Fraction(4) ** b > value:
         b -= 1
     while Fraction(4) ** (b + 1) <= value:

@@ -9,7 +9,7 @@ exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, comb
@@ -248,12 +248,19 @@ class TranscriptLaw:
 
     stages: tuple[tuple[str, StageLaw], ...]
     example: tuple[Outcome, ...] = ()
+    known: dict[tuple[Outcome, ...], IntegerLaw | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The laws of next stages that ``probability`` has needed, by what was released before."""
 
     def probability(self, transcript: tuple[Outcome, ...], e: Exponential) -> Any:
         """Return the mass of one whole transcript; 0 for a prefix or for more than a transcript."""
         result: Any = Fraction(1)
         for i, (_, stage) in enumerate(self.stages):
-            law = stage(transcript[:i])
+            prefix = transcript[:i]
+            if prefix not in self.known:
+                self.known[prefix] = stage(prefix)
+            law = self.known[prefix]
             if law is None:
                 return result if len(transcript) == i else Fraction(0)
             if len(transcript) <= i:

@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
+from operator import mul
 from typing import Any, NamedTuple
 
 import mpmath as mp
@@ -119,15 +120,19 @@ def _pieces(family: Known, cuts: list[float]) -> list[list[Pair]]:
     """
     first, last = family.window
     ends = [first, *(min(max(cut, first), last) for cut in sorted(cuts)), last]
-    pieces = []
-    for a, b in pairwise(ends):
-        own, count = [], 2 * max(_FEWEST, math.ceil(_PER_UNIT * (b - a)))
-        for i in range(count + 1):
-            weight = 1 if i in (0, count) else 4 if i % 2 else 2
-            y = a + (b - a) * i / count
-            own.append((y, weight * (b - a) / count * math.exp(family.log(y))))
-        pieces.append(own)
-    return pieces
+    return [_piece(family, a, b) for a, b in pairwise(ends)]
+
+
+def _piece(family: Known, a: float, b: float) -> list[Pair]:
+    if a == b:
+        return []
+    half, wide = max(_FEWEST, math.ceil(_PER_UNIT * (b - a))), b - a
+    count = 2 * half
+    once, twice, four = (weight * wide / count for weight in (1, 2, 4))
+    weights = [once, *([four, twice] * half)[:-1], once]
+    places = [a + wide * i / count for i in range(count + 1)]
+    masses = [w * math.exp(family.log(y)) for w, y in zip(weights, places, strict=True)]
+    return list(zip(places, masses, strict=True))
 
 
 @lru_cache(maxsize=16)
@@ -159,26 +164,41 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
 @lru_cache(maxsize=1 << 14)
 def moments(family: Known, location: float, scale: float, where: Interval) -> Moments:
     """Return the moments by Simpson's rule between the bends of s clipped."""
+    firsts, seconds, shares, inside = _weighed(family, location, scale, where)
+    first, second = (math.fsum(map(mul, one, shares)) for one in (firsts, seconds))
+    across, along = [a - first for a in firsts], [b - second for b in seconds]
+    variances = [
+        math.fsum([a * b * m for a, b, m in zip(one, other, shares, strict=True)])
+        for one, other in ((across, across), (along, along), (across, along))
+    ]
+    return Moments(first, second, (variances[0], variances[1], variances[2]), inside)
+
+
+@lru_cache(maxsize=1 << 14)
+def means(family: Known, location: float, scale: float, where: Interval) -> Pair:
+    """Return both moments alone, as ``moments`` does."""
+    firsts, seconds, shares, _ = _weighed(family, location, scale, where)
+    return math.fsum(map(mul, firsts, shares)), math.fsum(map(mul, seconds, shares))
+
+
+def _weighed(
+    family: Known, location: float, scale: float, where: Interval
+) -> tuple[list[float], list[float], list[float], float]:
+    """Return s clipped to +-turn, s^2 and the share of the mass at each place; and P(inside)."""
     middle, half = (where.low + where.high) / 2, (where.high - where.low) / 2
     bends = [where.low, middle - half * where.turn, middle + half * where.turn, where.high]
     parts = _pieces(family, [(t - location) / scale for t in bends])
-    total = math.fsum(m for part in parts for _, m in part)
-    share = math.fsum(m for part in parts[1:4] for _, m in part) / total
+    masses = [[m for _, m in part] for part in parts]
+    total = math.fsum(chain.from_iterable(masses))
+    share = math.fsum(chain.from_iterable(masses[1:4])) / total
     if where.outside == "mask":
         parts, total = parts[1:4], share * total
         if not share > 1e-300:
-            return Moments(0.0, 0.0, (0.0, 0.0, 0.0), 0.0)
-    each = []
-    for y, m in (one for part in parts for one in part):
-        s = min(max((location + scale * y - middle) / half, -1.0), 1.0)
-        each.append((min(max(s, -where.turn), where.turn), s * s, m / total))
-    first, second = (math.fsum(one[j] * one[2] for one in each) for j in (0, 1))
-    variances = [
-        math.fsum((a - first) ** 2 * m for a, _, m in each),
-        math.fsum((b - second) ** 2 * m for _, b, m in each),
-        math.fsum((a - first) * (b - second) * m for a, b, m in each),
-    ]
-    return Moments(first, second, (variances[0], variances[1], variances[2]), share)
+            return [], [], [], 0.0
+    every = list(chain.from_iterable(parts))
+    images = [min(max((location + scale * y - middle) / half, -1.0), 1.0) for y, _ in every]
+    firsts = [min(max(s, -where.turn), where.turn) for s in images]
+    return firsts, [s * s for s in images], [m / total for _, m in every], share
 
 
 def slopes(
@@ -187,12 +207,9 @@ def slopes(
     """Return differences of both moments by the location, in scales, and by the logarithm of the
     scale.
     """
-    across = [moments(family, location + s * h * scale, scale, where) for s in (1, -1)]
-    along = [moments(family, location, scale * math.exp(s * h), where) for s in (1, -1)]
-    rows = [
-        [(up[j] - down[j]) / (2 * h) for up, down in (across, along)]  # type: ignore[operator]
-        for j in (0, 1)
-    ]
+    across = [means(family, location + s * h * scale, scale, where) for s in (1, -1)]
+    along = [means(family, location, scale * math.exp(s * h), where) for s in (1, -1)]
+    rows = [[(up[j] - down[j]) / (2 * h) for up, down in (across, along)] for j in (0, 1)]
     return (rows[0][0], rows[0][1]), (rows[1][0], rows[1][1])
 
 
@@ -206,7 +223,7 @@ def solved(matrix: tuple[Pair, Pair], right: Pair) -> Pair | None:
 
 
 def fitted(
-    family: Known, means: Pair, where: Interval, near: Pair, box: Pair
+    family: Known, wanted: Pair, where: Interval, near: Pair, box: Pair
 ) -> tuple[float, float] | None:
     """Return the law with these moments, by Newton's method from ``near``; None where that finds
     none.
@@ -216,8 +233,8 @@ def fitted(
     """
     place, log = near[0], math.log(near[1])
     for _ in range(60):
-        at = moments(family, place, math.exp(log), where)
-        off = means[0] - at.first, means[1] - at.second
+        at = means(family, place, math.exp(log), where)
+        off = wanted[0] - at[0], wanted[1] - at[1]
         step = solved(slopes(family, place, math.exp(log), where), off)
         if step is None:
             return None
@@ -232,8 +249,8 @@ def fitted(
                 min(max(later[0], near[0] - reach), near[0] + reach),
                 min(max(later[1], math.log(near[1]) - most), math.log(near[1]) + most),
             )
-            moved = moments(family, later[0], math.exp(later[1]), where)
-            if math.hypot(means[0] - moved.first, means[1] - moved.second) < math.hypot(*off):
+            moved = means(family, later[0], math.exp(later[1]), where)
+            if math.hypot(wanted[0] - moved[0], wanted[1] - moved[1]) < math.hypot(*off):
                 break
             share /= 2
         else:

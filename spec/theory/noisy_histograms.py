@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from math import comb, factorial, prod
 from typing import Any
@@ -88,15 +89,15 @@ def named(things: int, shares: Shares, a: Any, threshold: int, *, empty: bool = 
     """Compute the probability that each bin is named; what is missing to 1 is that of none. empty:
     bins that hold nothing are released too."""
     chances = [mp.mpf(0)] * len(shares)
+    below, at = cache(lambda gap: _below(gap, a)), cache(lambda gap: (1 - a) / (1 + a) * a**gap)
     for counts in _counts(things, len(shares)):
         mass = real(_mass(counts, shares))
         if not mass:
             continue
         there = [k for k, c in enumerate(counts) if c or empty]
         for k, value in product(there, range(threshold, things + 60)):
-            own = (1 - a) / (1 + a) * a ** abs(value - counts[k])
-            others = (_below(value - counts[j] + (j > k), a) for j in there if j != k)
-            chances[k] += mass * own * mp.fprod(others)
+            others = (below(value - counts[j] + (j > k)) for j in there if j != k)
+            chances[k] += mass * at(abs(value - counts[k])) * mp.fprod(others)
     return chances
 
 

@@ -136,42 +136,47 @@ def in_plane(variances: Sequence[Any], outside: str) -> list[Any]:
     In polar coordinates int_0^1 r^3 e^(-k r^2 / 2) dr = 2 (1 - e^(-k / 2) (1 + k / 2)) / k^2,
     and clipped 2 (1 - e^(-k / 2)) / k^2, k = u_1^2 / a + u_2^2 / b. Over t, u_2 / u_1 = e^t,
     whatever a / b is: the integrand is analytic for |Im t| < pi / 2, so the error falls
-    exponentially with the number of steps in a unit (with 4 it is some 1e-12); and it falls
-    like e^-|t - log sqrt(b / a)|.
+    exponentially with the number of steps in a unit (with 4 it is some 1e-12 for b / a from 1/30
+    to 30, and was below 1e-8 for all that were tried); and it falls
+    like e^-|t - log sqrt(b / a)|. Nodes are multiples of a step, so that directions are computed
+    once.
     """
     with mp.workdps(30):
         a, b = variances
-        (in_first, in_second), ratio, root = (1 / a, 1 / b), b / a, mp.sqrt(b / a)
-        sums = [mp.mpf(0)] * 3
-        for power, own in _powers():
-            x = power * ratio
-            part = 1 / (1 + x)
-            k = (in_first + x * in_second) * part
+        in_first, in_second = 1 / a, 1 / b
+        middle = int(mp.nint(mp.log(b / a) / 2 / _STEP))
+        nodes = [_direction(j) for j in range(middle - _SIDE, middle + _SIDE + 1)]
+        shares, lengths = [], []
+        for first, second, *_ in nodes:
+            k = in_first * first + in_second * second
             rest, over = mp.exp(-k / 2), 1 / k
             beyond = 1 - rest
-            weight = own * root * part
             if outside == "mask":
-                sums[0] += weight * beyond * over
+                shares.append(beyond * over)
                 beyond -= rest * k / 2
-            once = weight * beyond * part * over * over
-            sums[1] += once
-            sums[2] += once * x
+            lengths.append(beyond * over * over)
+        _, _, angles, firsts, seconds = zip(*nodes, strict=True)
         share = 2 * _STEP / mp.pi / mp.sqrt(a * b)
-        mass, first, second = share * sums[0], 2 * share * sums[1], 2 * share * sums[2]
+        moments = [2 * share * mp.fdot(one, lengths) for one in (firsts, seconds)]
         if outside == "clip":
-            return [mp.mpf(1), first, second]
-        return [mass, first / mass, second / mass]
+            return [mp.mpf(1), *moments]
+        mass = share * mp.fdot(angles, shares)
+        return [mass, *(one / mass for one in moments)]
 
 
 _STEP, _SIDE = mp.mpf(1) / 4, 125
 
 
 @cache
-def _powers() -> list[tuple[Any, Any]]:
-    """Return e^(2 t) and e^t at the trapezoids' nodes."""
+def _direction(j: int) -> tuple[Any, ...]:
+    """Return u_1^2 and u_2^2 where u_2 / u_1 = e^t, t = j steps; the derivative of the angle in t,
+    and its products with the squares.
+    """
     with mp.workdps(30):
-        nodes = [j * _STEP for j in range(-_SIDE, _SIDE + 1)]
-        return [(mp.exp(2 * t), mp.exp(t)) for t in nodes]
+        t = j * _STEP
+        first, second = 1 / (1 + mp.exp(2 * t)), 1 / (1 + mp.exp(-2 * t))
+        angle = first * mp.exp(t)
+        return first, second, angle, angle * first, angle * second
 
 
 def variances_of(wanted: Sequence[Any], outside: str) -> list[Any]:

@@ -17,6 +17,7 @@ from typing import Any
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .obligations import datasets, neighbors, require
+from .queries import of_each
 from .vectors import (
     Map,
     Record,
@@ -79,6 +80,12 @@ def image(record: Record, public: Map, constant: int = 0) -> Vector:
     return tuple(sum(c * z for c, z in zip(row, cells, strict=True)) for row in public.matrix)
 
 
+def _terms(
+    records: Sequence[Record], public: Map, how: str, constant: int, reach: int | None
+) -> list[Vector | None]:
+    return of_each(lambda r: kept(image(r, public, constant), public.radius, how, reach), records)
+
+
 def second_moments(
     records: Sequence[Record],
     public: Map,
@@ -88,7 +95,7 @@ def second_moments(
     reach: int | None = None,
 ) -> Vector:
     """Return the packed second moments, exactly, and the weighted number."""
-    terms = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
+    terms = _terms(records, public, how, constant, reach)
     inside = [z for z in terms if z is not None]
     width = len(public.matrix) if public.matrix is not None else len(public.center)
     diagonal = [DIAGONAL * sum(z[i] ** 2 for z in inside) for i in range(width)]
@@ -108,7 +115,7 @@ def first_moments(
     reach: int | None = None,
 ) -> Vector:
     """Return the sum of the vectors that images contribute."""
-    terms = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
+    terms = _terms(records, public, how, constant, reach)
     width = len(public.matrix) if public.matrix is not None else len(public.center)
     return total([z for z in terms if z is not None], width)
 
@@ -127,7 +134,7 @@ def length_sides(
 
     A record counts -1, 0 or 1, and always 1 for a negative threshold.
     """
-    squares = [squared_norm(image(record, public, constant)) for record in records]
+    squares = of_each(lambda record: squared_norm(image(record, public, constant)), records)
     limit = threshold**2 if threshold >= 0 else -1
     return (sum(square > limit for square in squares) - sum(square < limit for square in squares),)
 

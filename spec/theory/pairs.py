@@ -17,6 +17,7 @@ from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .laws import real_exponential
 from .obligations import neighbors, require
+from .queries import of_each
 from .tables import Counts, ThresholdedLaplaceLaw
 
 KEYS_A_PAIR, TIE = 1, -1
@@ -32,15 +33,12 @@ _ARGMAX = Source(
 
 def octave(gap: int) -> int:
     """Return j with 2^j <= gap < 2^(j + 1); ``TIE`` for 0."""
-    j = TIE
-    while 2 ** (j + 1) <= gap:
-        j += 1
-    return j
+    return gap.bit_length() - 1 if gap else TIE
 
 
 def pair_octaves(records: Sequence[Fraction], cell: Fraction, box: int) -> Counts:
     """Return how many pairs have each octave, by octave."""
-    cells = [min(max(round(x / cell), -box), box) for x in records]
+    cells = of_each(lambda x: min(max(round(x / cell), -box), box), records)
     gaps = [abs(a - b) for a, b in zip(cells[::2], cells[1::2], strict=False)]
     return tuple(sorted(Counter(map(octave, gaps)).items()))
 

@@ -8,17 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .obligations import neighbors, require
 
+Value = TypeVar("Value")
 Grid = tuple[int, int, Fraction]
 """(lower, upper, cell): public bounds in cells."""
 _ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
 _INTERVALS = (None, (Fraction(0), Fraction(1)), (Fraction(-1), Fraction(0)))
 _UNIVERSE = tuple(Fraction(i, 2) for i in range(-5, 6))
+
+
+def of_each(function: Callable[[Any], Value], records: Sequence[Any]) -> list[Value]:
+    """Return the function of every record, in order.
+
+    A record that occurs thousands of times as the same object is computed once.
+    """
+    distinct = {id(record): record for record in records}
+    known = {key: function(record) for key, record in distinct.items()}
+    return [known[id(record)] for record in records]
 
 
 def count(records: Sequence[Fraction], within: tuple[Fraction, Fraction] | None) -> int:

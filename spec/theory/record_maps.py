@@ -14,6 +14,7 @@ from dpverify.privacy import Adjacency, Norm, Premise, Source, of_query, shows, 
 
 from .coordinates import Stretch, scaled_masked_sum, scaled_sum, side_counts
 from .obligations import neighbors, require
+from .queries import of_each
 from .vectors import Record, Vector, squared_distance
 
 _OURS = Source("OURS", "a query of records after a public map")
@@ -48,7 +49,7 @@ class RecordMap:
 
 def images(public: RecordMap, records: Sequence[Record]) -> list[Record]:
     """Return every record's image, in its place."""
-    return [public.image(record) for record in records]
+    return of_each(public.image, records)
 
 
 _PLANE = tuple((Fraction(x), Fraction(y)) for x in (-3, 0, 10**9) for y in (-2, 0, 5))

@@ -8,7 +8,6 @@ f(z)| (replace).
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +55,7 @@ class Region:
         """Length that no record counts beyond: the share ``drawn`` of the radius, rounded down, at
         least 1.
         """
-        return max(1, math.floor(self.drawn * self.radius))
+        return max(1, self.drawn.numerator * self.radius // self.drawn.denominator)
 
 
 def inside(images: Images, region: Region) -> dict[Vector, int]:

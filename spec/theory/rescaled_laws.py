@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache, partial
 from typing import Any
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
@@ -16,13 +17,15 @@ from .filtered_laws import Core, FilteredLaw
 from .filters import (
     Image,
     basic_probability,
+    exact_mean,
     gaussian_probability,
-    kept_mean,
+    in_noise,
     kept_sets,
     mean_noise,
 )
 from .gaussian_laws import UNIT, RoundedGaussianLaw
 from .laws import DiscreteLaplaceLaw, Exponential, Outcome, PointLaw, TranscriptLaw
+from .queries import of_each
 from .rescaling import Rescaling, rescaling
 
 Parameters = Mapping[str, Any]
@@ -57,7 +60,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | Filte
     hidden.
     """
     public, plan = public_map(parameters), shares(parameters)
-    images = [public.image(record) for record in records]
+    images = of_each(public.image, records)
     degrees = public.degrees(images)
     if isinstance(plan, Weights):
         return _weighted(plan, public, images, degrees)
@@ -105,12 +108,13 @@ def _weighted(
         center, mean = agreement(degrees) - plan.shift, weighted_mean(images, degrees)
     mean = mean or (Fraction(0),) * public.width
     unit = UNIT / plan.noise(public.radius, 1)
+    once = [unit * m for m in mean]
 
     def after(prefix: tuple[Outcome, ...]) -> RoundedGaussianLaw | None:
         ((released,),) = prefix
         if released < plan.least:
             return None
-        return RoundedGaussianLaw(tuple(round(unit * released * m) for m in mean), UNIT)
+        return RoundedGaussianLaw(tuple(round(released * m) for m in once), UNIT)
 
     noisy = RoundedGaussianLaw((center,), plan.scale)
     stages = (("agreement", lambda prefix: noisy), ("mean", after))
@@ -119,7 +123,8 @@ def _weighted(
 
 # --- filters ------------------------------------------------------------------------------------
 
-Mean = Callable[[int, Sequence[Image]], RoundedGaussianLaw]
+Mean = Callable[[int, Sequence[Fraction]], RoundedGaussianLaw]
+"""The law of the noisy mean, after the released number and for the exact mean."""
 Number = Callable[[int], Any]
 
 
@@ -127,10 +132,11 @@ def _behind(number: Number, mean: Mean, kept: Sequence[Image]) -> TranscriptLaw:
     """Return the law of the noisy number of kept records and, where it is positive and there are
     any, of their mean.
     """
+    exact = cache(partial(exact_mean, kept))  # for every released number
 
     def after(prefix: tuple[Outcome, ...]) -> RoundedGaussianLaw | None:
         ((released,),) = prefix
-        return mean(released, kept) if released >= 1 and kept else None
+        return mean(released, exact()) if released >= 1 and kept else None
 
     law_of_number = number(len(kept))
     return TranscriptLaw((("kept", lambda prefix: law_of_number), ("mean", after)), ((1,),))
@@ -152,9 +158,9 @@ def _by_coins(
     def number(kept: int) -> DiscreteLaplaceLaw:
         return DiscreteLaplaceLaw(kept - plan.shift, plan.scale)
 
-    def mean(released: int, kept: Sequence[Image]) -> RoundedGaussianLaw:
+    def mean(released: int, exact: Sequence[Fraction]) -> RoundedGaussianLaw:
         noise = mean_noise(public.radius, plan.multiplier, released)
-        return RoundedGaussianLaw(_center(kept, noise, public.width), UNIT)
+        return RoundedGaussianLaw(in_noise(exact, noise), UNIT)
 
     def cores(prefix: tuple[Outcome, ...], e: Exponential) -> Any:
         chances = [basic_probability(degree, n) for degree in degrees]
@@ -174,9 +180,9 @@ def _by_scores(
         return RoundedGaussianLaw((kept - plan.shifts[0],), plan.counts[0])
 
     def mean_in(setting: Setting) -> Mean:
-        def mean(released: int, kept: Sequence[Image]) -> RoundedGaussianLaw:
+        def mean(released: int, exact: Sequence[Fraction]) -> RoundedGaussianLaw:
             noise = mean_noise(public.radius, setting.spread, released, setting.strangers)
-            return RoundedGaussianLaw(_center(kept, noise, public.width), UNIT)
+            return RoundedGaussianLaw(in_noise(exact, noise), UNIT)
 
         return mean
 
@@ -201,10 +207,6 @@ def _by_scores(
     return FilteredLaw(
         (("rows", rows),), cores, everything, ("GaussianFilter", tuple(degrees), *facts)
     )
-
-
-def _center(kept: Sequence[Image], noise: Fraction, width: int) -> Outcome:
-    return kept_mean(kept, noise) if kept else (0,) * width
 
 
 def setting_of(plan: Gaussian, rows: int) -> Setting:

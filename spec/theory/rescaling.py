@@ -110,7 +110,8 @@ def quarter_root(matrix: Any) -> Any:
 def spectrum(matrix: Any) -> list[Any]:
     """Return the eigenvalues of M, none below zero (where floats of a singular matrix may be)."""
     if not isinstance(matrix[0], tuple):
-        return [mp.mpf(entry) for entry in matrix]
+        known = {entry: mp.mpf(entry) for entry in {*matrix}}
+        return [known[entry] for entry in matrix]
     eigenvalues = mp.eigsy(
         mp.matrix([[mp.mpf(entry) for entry in row] for row in matrix]), eigvals_only=True
     )

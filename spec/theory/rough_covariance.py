@@ -85,7 +85,8 @@ def diagonal(
 ) -> tuple[tuple[float, ...], Fraction]:
     """Return M in the data's units, each entry the nearest float, and the radius of records."""
     entries, _ = roots(levels, below, others, d)
-    matrix = tuple(float((cell * entries[i]) ** 2) for i in range(d))
+    squares = {entry: float((cell * entry) ** 2) for entry in {*entries.values()}}
+    matrix = tuple(squares[entries[i]] for i in range(d))
     return matrix, root_up(radius_squared(levels, below, others, d, n_max) * cell)
 
 

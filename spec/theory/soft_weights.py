@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import ceil
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
@@ -325,7 +326,7 @@ def obligation_target(claimed: Callable[[Fraction, Fraction], Fraction] = reach)
     All numbers of movers and strangers, and all amounts that are lost among the movers, are
     tried.
     """
-    cases, nearest = 0, Fraction(0)
+    cases, nearest, worst = 0, Fraction(0), cache(_worst)
     for full, n in ((b, n) for b in FULL for n in (2, 3, 5, 9, 16)):
         rise = (full - Fraction(1, 2)) * n
         for part in (0, 1, 3, 7):
@@ -334,7 +335,7 @@ def obligation_target(claimed: Callable[[Fraction, Fraction], Fraction] = reach)
                 for v in {0, (n - u) // 4, (n - u) // 2, n - 1 - u} & set(range(n - u)):
                     for mine in (Fraction(0), min(gone, Fraction(u))):
                         sides = ((u, mine, 0), (v, min(gone - mine, Fraction(v)), 1))
-                        costs = (_worst(n, n - gone, *side, full) for side in sides)
+                        costs = (worst(n, n - gone, *side, full) for side in sides)
                         most = claimed(full, n - 2 * gone) * (n - gone) ** 2 * rise
                         total = sum(costs, Fraction(0))
                         require(total <= most, f"n = {n}, full = {full}, {sides}: {total} > {most}")

@@ -19,7 +19,7 @@ from typing import Any
 from dpverify.privacy import Adjacency, Norm, Premise, Sensitivity, Source, of_query, shows, states
 
 from .obligations import neighbors, require
-from .queries import nearest
+from .queries import nearest, of_each
 
 Vector = tuple[int, ...]
 Record = tuple[Fraction, ...]
@@ -97,7 +97,7 @@ def width_of(public: Map) -> int:
 
 def vector_sum(records: Sequence[Record], public: Map) -> Vector:
     """Return the sum of the clipped images."""
-    clipped = [clip_to_ball(image(record, public), public.radius) for record in records]
+    clipped = of_each(lambda record: clip_to_ball(image(record, public), public.radius), records)
     return total(clipped, width_of(public))
 
 
@@ -113,9 +113,13 @@ def masked_sum(records: Sequence[Record], public: Map, weight: int) -> Vector:
     """Return the sum of the images inside the ball, then ``weight`` times the number of images
     inside.
     """
-    images = [image(record, public) for record in records]
-    inside = [y for y in images if squared_norm(y) <= public.radius**2]
+    images = of_each(lambda record: _within(image(record, public), public.radius), records)
+    inside = [y for y in images if y is not None]
     return (*total(inside, width_of(public)), weight * len(inside))
+
+
+def _within(image: Vector, radius: int) -> Vector | None:
+    return image if squared_norm(image) <= radius**2 else None
 
 
 def masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency) -> int:

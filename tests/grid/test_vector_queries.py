@@ -163,7 +163,7 @@ Bound = Callable[[VectorQuery, Adjacency], int]
 
 
 def search(query: VectorQuery, adjacency: Adjacency, beyond: float = math.inf) -> int:
-    """Return the largest squared distance found between neighbors: crafted ends and 400 random
+    """Return the largest squared distance found between neighbors: crafted ends and 150 random
     pairs.
 
     beyond: a distance from which on no larger one is looked for.
@@ -173,7 +173,7 @@ def search(query: VectorQuery, adjacency: Adjacency, beyond: float = math.inf) -
     with np.errstate(all="ignore"):
         crafted = np.ldexp(np.array(inner.center) + np.array(ends, float), inner.exponent)
     worst = 0
-    for _ in range(400):
+    for _ in range(150):
         drawn = np.vstack([some_records(query, rng, 3), crafted])
         kept, (old, new) = drawn[rng.integers(0, 7, 2)], rng.choice(7, 2)
         left = np.vstack([kept, drawn[old : old + 1]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,26 @@ from dpverify.suite.trees import load
 
 SUITE = load()
 RECORDED = ledger.read(ledger.path_of(SUITE))
-CURRENT = ledger.promised(SUITE, {}, RECORDED)
 KEY = "bounded_mean:add-remove:height"
 EXHIBIT = "exhibits/count_silent_when_empty"
 
 
+@cache
+def current() -> dict[str, ledger.Entry]:
+    """Return what the code promises: every configuration is built, so not while collecting."""
+    return ledger.promised(SUITE, {}, RECORDED)
+
+
 def _kinds(**changes: Any) -> list[str]:
     """Return what is reported when the ledger had these values instead."""
-    recorded = {**CURRENT, KEY: {**CURRENT[KEY], **changes}}
-    return [difference.kind for difference in ledger.compare(recorded, CURRENT)]
+    recorded = {**current(), KEY: {**current()[KEY], **changes}}
+    return [difference.kind for difference in ledger.compare(recorded, current())]
 
 
 def test_the_shipped_ledger_agrees_with_the_code() -> None:
-    assert ledger.compare(RECORDED, CURRENT) == []
+    assert ledger.compare(RECORDED, current()) == []
     assert ledger.unshown(SUITE, RECORDED) == []
-    assert len(RECORDED) == len(CURRENT) > 0
+    assert len(RECORDED) == len(current()) > 0
 
 
 def test_what_an_attack_finds_is_what_is_recorded() -> None:
@@ -38,7 +44,7 @@ def test_what_an_attack_finds_is_what_is_recorded() -> None:
     name = EXHIBIT.removeprefix("exhibits/")
     only = replace(SUITE, entries={}, boxes={}, exhibits={name: SUITE.exhibits[name]})
     attacked = ledger.promised(only, attack(only), {})[EXHIBIT]
-    assert attacked == CURRENT[EXHIBIT]
+    assert attacked == current()[EXHIBIT]
     assert attacked == {k: v for k, v in RECORDED[EXHIBIT].items() if k not in (DIGEST, OPEN)}
     unknown = ledger.promised(only, {}, {})[EXHIBIT]
     assert unknown == {k: v for k, v in attacked.items() if k not in FOUND}
@@ -98,16 +104,16 @@ def test_differences_are_named(changes: dict[str, Any], kinds: list[str]) -> Non
 
 
 def test_new_and_dropped_entries() -> None:
-    without = {key: entry for key, entry in CURRENT.items() if key != KEY}
-    (new,) = ledger.compare(without, CURRENT)
-    (dropped,) = ledger.compare(CURRENT, without)
+    without = {key: entry for key, entry in current().items() if key != KEY}
+    (new,) = ledger.compare(without, current())
+    (dropped,) = ledger.compare(current(), without)
     assert (new.kind, new.breaking) == ("NEW", False)
     assert (dropped.kind, dropped.breaking) == ("DROPPED", True)
 
 
 def test_breaking_is_what_weakens_a_promise() -> None:
-    recorded = {**CURRENT, KEY: {**CURRENT[KEY], "guarantee": "pure(0.9)", "source": "x"}}
-    breaking = {d.kind: d.breaking for d in ledger.compare(recorded, CURRENT)}
+    recorded = {**current(), KEY: {**current()[KEY], "guarantee": "pure(0.9)", "source": "x"}}
+    breaking = {d.kind: d.breaking for d in ledger.compare(recorded, current())}
     assert breaking == {"LOOSENED": True, "SOURCE": False}
     for changes, expected in (
         ({"status": "conjectured"}, False),  # recorded as conjectured, proved now
@@ -115,19 +121,19 @@ def test_breaking_is_what_weakens_a_promise() -> None:
         ({"domain": "integers"}, True),
         ({"guarantee": "pure(1.1)"}, False),
     ):
-        recorded = {**CURRENT, KEY: {**CURRENT[KEY], **changes}}
-        assert [d.breaking for d in ledger.compare(recorded, CURRENT)] == [expected]
+        recorded = {**current(), KEY: {**current()[KEY], **changes}}
+        assert [d.breaking for d in ledger.compare(recorded, current())] == [expected]
 
 
 def test_an_exhibit_that_falls_less_deeply_is_breaking() -> None:
     for bound, expected in (("9.9", True), ("0.1", False)):
-        recorded = {**CURRENT, EXHIBIT: {**CURRENT[EXHIBIT], "certified_epsilon": bound}}
-        (difference,) = ledger.compare(recorded, CURRENT)
+        recorded = {**current(), EXHIBIT: {**current()[EXHIBIT], "certified_epsilon": bound}}
+        (difference,) = ledger.compare(recorded, current())
         assert (difference.kind, difference.breaking) == ("CERTIFIED_EPSILON", expected)
 
 
 def test_every_exhibit_is_recorded_as_refuted_beyond_what_it_claims() -> None:
-    entries = {key: CURRENT[f"exhibits/{key}"] for key in SUITE.exhibits}
+    entries = {key: current()[f"exhibits/{key}"] for key in SUITE.exhibits}
     for name, exhibit in SUITE.exhibits.items():
         claimed, _ = point_of(exhibit.claim.conclusion.guarantee)
         assert entries[name]["status"] == "refuted"
@@ -137,7 +143,7 @@ def test_every_exhibit_is_recorded_as_refuted_beyond_what_it_claims() -> None:
 
 
 def test_an_exhibit_is_recorded_as_refuted_with_its_pair_and_bound() -> None:
-    entry = CURRENT[EXHIBIT]
+    entry = current()[EXHIBIT]
     assert entry["status"] == "refuted"
     assert entry["refuted_on"] == "nobody against somebody"
     assert float(entry["certified_epsilon"]) > 5
@@ -146,8 +152,8 @@ def test_an_exhibit_is_recorded_as_refuted_with_its_pair_and_bound() -> None:
 def test_round_trip_through_the_file(tmp_path: Path) -> None:
     path = tmp_path / "claims.toml"
     assert ledger.read(path) == {}
-    ledger.write(path, CURRENT)
-    assert ledger.read(path) == CURRENT
+    ledger.write(path, current())
+    assert ledger.read(path) == current()
     path.write_text("not = toml = at all", encoding="utf-8")
     with pytest.raises(ValueError, match="is not a ledger"):
         ledger.read(path)
