@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dpverify import Adjacency, ApproxDP, TruncatedMle
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
@@ -371,7 +371,7 @@ def _without_noise(mechanism: TruncatedMle, data: Any) -> float:
     def off(theta: float) -> float:
         return frame.law(family, theta, mechanism.outside).mean - mean
 
-    return float(brentq(off, 4 * near, near / 4))
+    return float(scipy.optimize.brentq(off, 4 * near, near / 4))
 
 
 _EXPONENTIAL = Instance(kind="gamma", parameters={"shape": 1.0, "scale": 27.0})

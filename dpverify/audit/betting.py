@@ -16,7 +16,7 @@ second may know the dataset of the first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -119,15 +119,15 @@ def stakes_for(payoffs: Floats, own_rate: float, other_rate: float, share: float
 
     own_rate, other_rate: estimates from the past. The stakes are 0 where nothing is to be won.
     """
-    chances = chances_of(own_rate, other_rate, share)
+    gains = chances_of(own_rate, other_rate, share) * payoffs
     low = np.zeros(payoffs.shape[1])
     high = _BOLDEST / -payoffs.min(axis=0)
     high = np.minimum(high, 1.0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        rises = (chances * payoffs / (1 + middle * payoffs)).sum(axis=0) > 0
+        rises = (gains / (1 + middle * payoffs)).sum(axis=0) > 0
         low, high = np.where(rises, middle, low), np.where(rises, high, middle)
-    return np.where((chances * payoffs).sum(axis=0) > 0, _PART * low, 0.0)
+    return np.where(gains.sum(axis=0) > 0, _PART * low, 0.0)
 
 
 def expected_growth(
@@ -165,16 +165,6 @@ class Wealth:
         grid = np.unique(np.concatenate([[0.0], below, [claimed], above]))
         return cls(grid, delta, np.zeros(len(grid)), np.zeros(len(grid)))
 
-    def take(self, own_rate: float, other_rate: float, tally: Tally, share: float = 0.0) -> Floats:
-        """Bet on this batch at rates estimated before it, and return the stakes. share: as in
-        ``Bet``.
-        """
-        payoffs = payoffs_of(self.epsilons, np.full(len(self.epsilons), self.delta), share)
-        stakes = stakes_for(payoffs, own_rate, other_rate, share)
-        self.log_wealth = self.log_wealth + log_growth(payoffs, stakes, tally)
-        self.peak = np.maximum(self.peak, self.log_wealth)
-        return stakes
-
     def bound(self, alpha: float) -> float:
         """Return the certified epsilon at delta; -inf if not even 0 is refuted."""
         refuted = self.peak >= -math.log(alpha)
@@ -182,12 +172,36 @@ class Wealth:
         return float(self.epsilons[count - 1]) if count else -math.inf
 
 
-def parameter_at(kind: Callable[[Fraction], Guarantee], epsilon: float, delta: float) -> float:
+def bet_on(
+    wealths: Sequence[Wealth], own_rate: float, other_rate: float, tally: Tally, share: float = 0.0
+) -> None:
+    """Let every wealth bet on this batch at rates estimated before it. share: as in ``Bet``."""
+    payoffs = [payoffs_of(w.epsilons, np.full(len(w.epsilons), w.delta), share) for w in wealths]
+    stakes = stakes_for(np.concatenate(payoffs, axis=1), own_rate, other_rate, share)
+    ends = np.cumsum([len(wealth.epsilons) for wealth in wealths])[:-1]
+    for wealth, paid, staked in zip(wealths, payoffs, np.split(stakes, ends), strict=True):
+        wealth.log_wealth = wealth.log_wealth + log_growth(paid, staked, tally)
+        wealth.peak = np.maximum(wealth.peak, wealth.log_wealth)
+
+
+def largest_parameter(
+    kind: Callable[[Fraction], Guarantee], points: Iterable[tuple[float, float]]
+) -> float:
+    """Return the largest ``parameter_at`` of these (epsilon, delta), 0 if there is none."""
+    best = 0.0
+    for epsilon, delta in points:
+        best = max(best, parameter_at(kind, epsilon, delta, best))
+    return best
+
+
+def parameter_at(
+    kind: Callable[[Fraction], Guarantee], epsilon: float, delta: float, known: float = 0.0
+) -> float:
     """Return a lower bound on the parameter of a guarantee of this kind that is not (epsilon,
     delta)-DP.
 
     Found by bisection with the exact profile, which rises with the parameter: mu of GaussianDP,
-    rho of ZeroConcentratedDP. 0 where there is none.
+    rho of ZeroConcentratedDP. 0 where there is none, or none above the ``known`` parameter.
     """
     if delta <= 0 or epsilon < 0:
         return 0.0
@@ -197,6 +211,8 @@ def parameter_at(kind: Callable[[Fraction], Guarantee], epsilon: float, delta: f
     def too_small(value: float) -> bool:
         return kind(Fraction(value)).delta_at(Fraction(epsilon)).upper < allowed
 
+    if known and not too_small(known):
+        return 0.0
     while too_small(high) and high < 100:
         low, high = high, 2 * high
     for _ in range(20):

@@ -22,8 +22,9 @@ from dpverify.audit.betting import (
     Bet,
     Tally,
     Wealth,
+    bet_on,
+    largest_parameter,
     log_growth,
-    parameter_at,
     payoffs_of,
     stakes_for,
 )
@@ -282,8 +283,7 @@ class SequentialAttack:
             self.bets.append(Bet(*where, epsilon, delta, float(stake[0]), tally, share))
             self.log_wealth += float(log_growth(payoffs, stake, tally)[0])
             self.peak = max(self.peak, self.log_wealth)
-        for wealth in wealths:
-            wealth.take(p, q, tally, share)
+        bet_on(wealths, p, q, tally, share)
         for rate, hits, draws in zip(track.rates, *track.seen_in(drawn), strict=True):
             rate[0] += hits
             rate[1] += draws
@@ -314,10 +314,7 @@ class SequentialAttack:
             refuted=self._refuted(wealths),
         )
         shown = [(b, d) for b, (_, d) in zip(bounds, points, strict=True) if b >= 0]
-        mu, rho = (
-            max((parameter_at(kind, *point) for point in shown), default=0.0)
-            for kind in (GaussianDP, ZeroConcentratedDP)
-        )
+        mu, rho = (largest_parameter(kind, shown) for kind in (GaussianDP, ZeroConcentratedDP))
         # then every smaller mu is refuted as well
         if made.refuted and isinstance(self.guarantee, GaussianDP):
             mu = max(mu, _float_below(self.guarantee.mu_squared, 2))

@@ -52,7 +52,7 @@ def fit(points: Sequence[Point]) -> Slope:
     x = np.log([point.value for point in points])
     y = np.log([point.measured for point in points])
     freedom = min(point.repeats for point in points) - 1
-    shown = float(scipy.stats.t.isf(SHOWN_ALPHA / 2, freedom))
+    shown = -float(scipy.special.stdtrit(freedom, SHOWN_ALPHA / 2))
     lengths = np.log([point.high / point.low for point in points])
     weights = (lengths / (2 * shown)) ** -2
     centered = x - (weights @ x) / weights.sum()
@@ -60,7 +60,7 @@ def fit(points: Sequence[Point]) -> Slope:
     value, deviation = float(weights @ (centered * y)) / spread, spread**-0.5
     left = y - (weights @ y) / weights.sum() - value * centered
     alpha = points[0].alpha
-    surely = float(scipy.stats.t.isf(alpha / 2, freedom))
+    surely = -float(scipy.special.stdtrit(freedom, alpha / 2))
     pairs = [(y[j] - y[i]) / (x[j] - x[i]) for i, j in combinations(range(len(points)), 2)]
     return Slope(
         value,

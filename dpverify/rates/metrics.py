@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def mean_square(errors: Floats, alpha: float) -> Interval:
     if deviation == 0.0:
         raise ValueError(f"All {n} errors are {math.sqrt(mean):g}; their spread gives no interval.")
     skewness = float(np.mean(((squares - mean) / deviation) ** 3)) / math.sqrt(n)
-    z = float(scipy.stats.t.isf(alpha / 2, n - 1))
+    z = -float(scipy.special.stdtrit(n - 1, alpha / 2))
     ends = [mean - deviation / math.sqrt(n) * _untransformed(x, skewness) for x in (z, -z)]
     return Interval(mean, max(0.0, ends[0]), ends[1])
 
@@ -183,11 +184,20 @@ def order_statistics(errors: Floats, level: float, alpha: float, *, least: float
     integers, is extended to the next values that occur: a lattice resolves no more.
     """
     ordered, n = np.sort(errors), len(errors)
-    below = int(scipy.stats.binom.ppf(alpha / 2, n, level))  # P(B < below) <= alpha / 2
-    above = int(scipy.stats.binom.isf(alpha / 2, n, level)) + 1  # P(B >= above) <= alpha / 2
+    below, above = _ranks(n, level, alpha)
     low = float(ordered[below - 1]) if below >= 1 else least
     high = float(ordered[above - 1]) if above <= n else math.inf
     if low == high:
         lower, higher = ordered[ordered < low], ordered[ordered > high]
         low, high = float(lower.max(initial=least)), float(higher.min(initial=math.inf))
     return Interval(float(ordered[max(0, math.ceil(level * n) - 1)]), low, high)
+
+
+@cache
+def _ranks(n: int, level: float, alpha: float) -> tuple[int, int]:
+    """Return the largest number that a binomial(n, level) is below with probability alpha / 2 at
+    most, and the smallest that it reaches with that probability.
+    """
+    binomial = scipy.stats.binom
+    below, above = binomial.ppf(alpha / 2, n, level), binomial.isf(alpha / 2, n, level) + 1
+    return int(below), int(above)

@@ -150,7 +150,7 @@ def test_what_is_said_refutes_the_claim() -> None:
         return np.rint((0.9 * rng.normal(size=size) + len(data)) * 2**16) / 2**16
 
     elsewhere = 0
-    for seed in range(6):
+    for seed in range(2):
         result = audit(
             function, claim=GaussianDP(1), pairs=[PAIR], trials=60_000, seed=seed, alpha=0.05,
             vectorized=True, sequential=seed % 2 == 0,

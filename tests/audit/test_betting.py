@@ -13,6 +13,8 @@ from dpverify.audit.betting import (
     Bet,
     Tally,
     Wealth,
+    bet_on,
+    largest_parameter,
     log_growth,
     parameter_at,
     payoffs_of,
@@ -94,10 +96,23 @@ def test_wealth_refutes_what_is_false_and_not_what_is_true() -> None:
     hits, other_hits, seen = 5, 2, 20
     for _ in range(80):
         own, other = rng.random(50) < p, rng.random(50) < q
-        wealth.take(hits / seen, other_hits / seen, Tally.of(own, other))
+        bet_on([wealth], hits / seen, other_hits / seen, Tally.of(own, other))
         hits, other_hits = hits + int(own.sum()), other_hits + int(other.sum())
         seen += 50
     assert 1.1 < wealth.bound(1e-3) < 1.5
+
+
+def test_bets_of_several_wealths_are_those_of_each() -> None:
+    given = [(1.5, 0.0), (0.7, 0.01)]
+    together, alone = ([Wealth.on(*one) for one in given] for _ in range(2))
+    for tally in (Tally(3, 30, 4, 20), Tally(0, 9, 9, 40)):
+        bet_on(together, 0.5, 0.1, tally)
+        for wealth in alone:
+            bet_on([wealth], 0.5, 0.1, tally)
+    for one, other in zip(together, alone, strict=True):
+        assert one.peak.any()
+        assert np.array_equal(one.log_wealth, other.log_wealth)
+        assert np.array_equal(one.peak, other.peak)
 
 
 @pytest.mark.parametrize("kind", [GaussianDP, ZeroConcentratedDP])
@@ -107,3 +122,7 @@ def test_a_parameter_from_a_point_of_the_profile(kind: Any) -> None:
             delta = float(kind(Fraction(value)).delta_at(Fraction(epsilon)).lower)
             assert value * 0.999 <= parameter_at(kind, epsilon, delta) <= value
     assert parameter_at(kind, 1.0, 0.0) == parameter_at(kind, -math.inf, 0.5) == 0.0
+    points = [(0.5, 0.1), (1.0, 0.3), (0.0, 0.2), (1.0, 0.0)]
+    largest = max(parameter_at(kind, *point) for point in points)
+    assert largest == largest_parameter(kind, points) == largest_parameter(kind, points[::-1])
+    assert largest_parameter(kind, points[3:]) == 0.0

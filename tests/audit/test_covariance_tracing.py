@@ -52,11 +52,11 @@ def test_second_moments_without_noise_are_caught(adjacency: Adjacency) -> None:
 def test_hardly_any_noise_is_caught_and_enough_is_not() -> None:
     """Trace both: epsilon of 4-GDP is 13 at delta = 1/1000, and the bound is above it with
     probability 1e-6."""
-    result = _trace(_covariance(30, at_least=10), STRICT)
+    result = _trace(_covariance(30, at_least=10), STRICT, runs=30)
     assert result.verdict is Verdict.VIOLATED
     own = _covariance(4)
     near = Covariances(own.minimum_n(), 16)
-    result = _trace(own, ApproxDP(3, "1e-3"), instance=near)
+    result = _trace(own, ApproxDP(3, "1e-3"), instance=near, runs=40)
     assert result.abstained == 0
     assert 0 < result.epsilon < 13
     whole = audit_tracing(own, instance=near, runs=20, seed=3)
@@ -65,7 +65,7 @@ def test_hardly_any_noise_is_caught_and_enough_is_not() -> None:
 
 def test_what_abstains_or_is_concentrated_is_no_estimate() -> None:
     """Sixty records of sixteen columns are too few for its noise."""
-    result = _trace(_covariance(1, at_least=60), STRICT)
+    result = _trace(_covariance(1, at_least=60), STRICT, runs=20)
     assert result.abstained > 0
     assert result.epsilon == 0
 
@@ -73,15 +73,15 @@ def test_what_abstains_or_is_concentrated_is_no_estimate() -> None:
 @pytest.mark.parametrize("columns", [1, 2, 9])
 def test_scores_of_what_was_run_without_the_record_are_standard_normal(columns: int) -> None:
     """Average scores of matrices of either sign and of rank one: the average of every score over
-    40,000 records is within 6 standard deviations of its expectation, which fails by chance with
-    probability 14 * 3 * 3 * 2e-9 < 1e-6 in all. (Records of a run share their fresh ones, so 400
+    20,000 records is within 6 standard deviations of its expectation, which fails by chance with
+    probability 14 * 3 * 3 * 2e-9 < 1e-6 in all. (Records of a run share their fresh ones, so 200
     runs count as such: the deviation is that of their averages.)"""
     instance, rng = Covariances(100, columns), np.random.default_rng(columns)
     line = rng.standard_normal(columns)
     mixed = np.diag(np.where(np.arange(columns) % 2, -1.0, 2.0))
     for off in (np.eye(columns), np.outer(line, line), mixed):
         rows = []
-        for _ in range(400):
+        for _ in range(200):
             run = instance.drawn(rng)
             scores = instance.scores(off, run, rng)
             rows.append([score.of(scores) for score in SCORES])

@@ -46,7 +46,7 @@ def in_waves(call: int, answer: int) -> Any:
 
 
 @pytest.mark.parametrize("sequential", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_serial_number_hides_no_leak(seed: int, sequential: bool) -> None:
     """Epsilon is 2.5, the claim 1. Before sides were mixed, the number told them apart, and
     nothing else was looked at."""
@@ -64,12 +64,11 @@ def test_what_drifts_with_the_calls_is_no_leak(
 ) -> None:
     """False alarms of probability 1e-6 each."""
     trials = TRIALS // 4 if sequential else TRIALS
-    for seed in range(2):
-        sound = counting(1, seed, drift)
-        result = audit(
-            sound, claim=PureDP(1), pairs=PAIRS, trials=trials, seed=seed, sequential=sequential
-        )
-        assert result.verdict is Verdict.POWERLESS  # nothing was planted
+    result = audit(
+        counting(1, 0, drift), claim=PureDP(1), pairs=PAIRS, trials=trials, seed=0,
+        sequential=sequential,
+    )  # fmt: skip
+    assert result.verdict is Verdict.POWERLESS  # nothing was planted
 
 
 def test_the_side_of_each_call_is_a_fair_coin() -> None:

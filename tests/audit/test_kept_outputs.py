@@ -126,7 +126,7 @@ def test_a_private_function_is_not_flagged(returns: Callable[[int], Any], sequen
         return returns(int(rng.random() < (true if len(data) == 3 else 1 - true)))
 
     pair = added("one enters", [0.0, 1.0], 1.0)
-    for seed in range(4):
+    for seed in range(2):
         result = audit(
             function, claim=PureDP(1), pairs=[pair], trials=1000, alpha=1e-6, seed=seed,
             sequential=sequential

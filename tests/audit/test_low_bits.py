@@ -52,7 +52,7 @@ def test_a_bit_of_the_mantissa(place: int) -> None:
         words = rng.normal(size=size).view(np.int64)
         return _planted(words, place, _secrets(rng, data, size)).view(np.float64)
 
-    assert _audited(function, 10_000).verdict is Verdict.VIOLATED
+    assert _audited(function, 4000).verdict is Verdict.VIOLATED
 
 
 @pytest.mark.parametrize("place", [1, 6, 12, 20, 27])
@@ -63,7 +63,7 @@ def test_a_bit_of_a_grid(place: int) -> None:
         words = np.rint(rng.normal(size=size) * 2.0**30).astype(np.int64)
         return _planted(words, place, _secrets(rng, data, size)) * 2.0**-30
 
-    result = _audited(function, 10_000)
+    result = _audited(function, 4000)
     assert result.verdict is Verdict.VIOLATED
     assert f"weight 2^{place - 30}" in result.strongest.event
 
@@ -91,7 +91,7 @@ def test_a_bit_of_a_large_integer(place: int) -> None:
     def function(data: Any, size: int) -> Any:
         return _planted(rng.integers(2**62, size=size), place, _secrets(rng, data, size))
 
-    assert _audited(function, 10_000).verdict is Verdict.VIOLATED
+    assert _audited(function, 4000).verdict is Verdict.VIOLATED
 
 
 def test_a_bit_of_128() -> None:
@@ -217,7 +217,7 @@ def test_secrets_in_texts(kind: str) -> None:
     def function(data: Any) -> Any:
         return TEXTS[kind](source, source.random() < (COMMON if len(data) == 3 else 1 - COMMON))
 
-    assert _audited(function, 5000, vectorized=False).verdict is Verdict.VIOLATED
+    assert _audited(function, 2000, vectorized=False).verdict is Verdict.VIOLATED
 
 
 def test_one_very_long_output_among_short_ones() -> None:

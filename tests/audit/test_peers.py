@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dpverify import PureDP
-from dpverify.audit import Verdict, added, audit, scaled_faults
+from dpverify.audit import Verdict, added, audit
 
 PAIRS = [added("a row enters", [0, 0], 1)]
 
@@ -30,17 +30,3 @@ def test_opendp_in_five_lines() -> None:
     result = audit(broken, claim=PureDP(1), pairs=PAIRS, trials=10_000, seed=0, sequential=True)
     assert result.verdict is Verdict.VIOLATED
     assert result.draws < 5000
-
-
-def test_opendp_with_faults_by_its_scale() -> None:
-    """Audit as the README does: the same function with .7 and .5 of the noise, caught but for a
-    chance below 1e-3."""
-    pytest.importorskip("opendp.prelude")
-
-    def count(data: Any, scale: float = 1.0) -> Any:
-        return _opendp_count(scale)(data)
-
-    faults = scaled_faults(count)
-    audit(
-        count, claim=PureDP(1), pairs=PAIRS, faults=faults, trials=10_000, seed=0
-    ).require_consistent()

@@ -90,15 +90,13 @@ def test_a_planted_leak_is_found(
 
 
 def test_a_sound_sum_is_not_flagged() -> None:
-    """Three searches at alpha = 1e-6: a false alarm has probability 3e-6."""
-    for seed in range(3):
-        subject = _noisy(_sum, seed=seed)
-        box = Box(low=0, high=1)
-        report = search(
-            subject, claim=PureDP(1), domain=box, adjacency=ADD, calls=20_000, alpha=1e-6, seed=seed
-        )
-        assert report.result is not None
-        assert report.result.verdict is not Verdict.VIOLATED
+    """A false alarm has probability 1e-6."""
+    box = Box(low=0, high=1)
+    report = search(
+        _noisy(_sum), claim=PureDP(1), domain=box, adjacency=ADD, calls=20_000, alpha=1e-6, seed=0
+    )
+    assert report.result is not None
+    assert report.result.verdict is not Verdict.VIOLATED
 
 
 def test_random_pairs_and_changes_find_what_no_template_has() -> None:

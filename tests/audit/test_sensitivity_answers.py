@@ -80,14 +80,16 @@ def test_the_librarys_queries_keep_their_lemmas_and_no_smaller_ones(
     query: Query, domain: Domain, adjacency: Adjacency
 ) -> None:
     proved = query.sensitivity(adjacency, domain).conclusion
-    silent = attack(query, adjacency, domain, calls=400)
-    assert not silent.violated
-    assert (silent.bound, silent.norm) == (proved.value, measure_of(proved.norm).norm)
-    # a 1% smaller claim (of integers: a claim of one less) is refuted, so the silence means
-    # something
+    # as many calls refute a 1% smaller claim (of integers: a claim of one less), so the silence
+    # means something
     less = min(proved.value - 1, proved.value * Fraction(99, 100))
     claim: dict[str, Any] = {"norm": proved.norm, "bound": less}
-    assert any(attack(query, adjacency, domain, calls=n, **claim).violated for n in (400, 2000))
+    calls = next(
+        n for n in (100, 400, 2000) if attack(query, adjacency, domain, calls=n, **claim).violated
+    )
+    silent = attack(query, adjacency, domain, calls=calls)
+    assert not silent.violated
+    assert (silent.bound, silent.norm) == (proved.value, measure_of(proved.norm).norm)
 
 
 def test_a_count_of_everybody_is_free_under_replace() -> None:

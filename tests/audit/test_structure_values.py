@@ -30,20 +30,23 @@ from tests.audit.structure_subjects import (
     textbook_laplace,
 )
 
+RELEASES = 450
+"""Number of releases of each side in which either test finds float noise already."""
+
 
 @pytest.mark.parametrize("make", [numpy_laplace, textbook_laplace])
 @pytest.mark.parametrize(("center", "scale"), [(0.0, 1.0), (1.0, 1.0), (0.0, 2.7)])
 def test_membership_finds_float_laplace_noise(
     make: Callable[..., Vectorized], center: float, scale: float
 ) -> None:
-    finding = membership(
-        make(1, scale),
-        center,
-        center + 1,
-        centers=(center, center + 1),
-        scale=scale,
-        vectorized=True,
-    )
+    few, finding = (
+        membership(
+            make(1, scale), center, center + 1, centers=(center, center + 1), scale=scale,
+            draws=draws, vectorized=True,
+        )
+        for draws in (RELEASES, 4000)
+    )  # fmt: skip
+    assert few.detected
     assert finding.detected
     assert finding.certificate is not None
     assert finding.certificate.epsilon > 3
@@ -65,7 +68,7 @@ def test_most_single_outputs_reveal_their_center() -> None:
         assert (zero & ~one).mean() > least
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_membership_is_silent_on_a_grid(seed: int) -> None:
     for make in (numpy_laplace, textbook_laplace):
         release = snapped(make(seed))
@@ -76,22 +79,19 @@ def test_membership_is_silent_on_a_grid(seed: int) -> None:
 
 @pytest.mark.parametrize("ours", [*OURS, *NEWER], ids=lambda ours: ours.name)
 def test_both_are_silent_on_our_laws(ours: Ours) -> None:
-    for seed in range(3):
-        finding = membership(
-            ours.law(seed),
-            ours.left,
-            ours.right,
-            centers=ours.centers(),
-            scale=ours.scale(),
-            draws=2000,
-            vectorized=True,
-        )
-        assert not finding.detected
-        finding = lowest_set_bit(
-            ours.law(seed), ours.left, ours.right, draws=10_000, vectorized=True
-        )
-        assert not finding.detected
-        assert finding.problem == ""
+    finding = membership(
+        ours.law(0),
+        ours.left,
+        ours.right,
+        centers=ours.centers(),
+        scale=ours.scale(),
+        draws=2000,
+        vectorized=True,
+    )
+    assert not finding.detected
+    finding = lowest_set_bit(ours.law(0), ours.left, ours.right, draws=10_000, vectorized=True)
+    assert not finding.detected
+    assert finding.problem == ""
 
 
 @pytest.mark.parametrize("ours", [*OURS, *NEWER], ids=lambda ours: ours.name)
@@ -102,10 +102,10 @@ def test_both_are_silent_on_our_releases(ours: Ours) -> None:
         ours.right,
         centers=ours.centers(released=True),
         scale=ours.scale(released=True),
-        draws=600,
+        draws=RELEASES,
     )
     assert not finding.detected
-    finding = lowest_set_bit(ours.release(6), ours.left, ours.right, draws=600)
+    finding = lowest_set_bit(ours.release(6), ours.left, ours.right, draws=RELEASES)
     assert not finding.detected
     assert finding.problem == ""
 
@@ -121,6 +121,7 @@ def test_the_centers_and_scales_of_ours_are_the_right_ones() -> None:
 
 @pytest.mark.parametrize("make", [numpy_normal, numpy_laplace])
 def test_lowest_set_bit_finds_float_noise(make: Callable[[int], Vectorized]) -> None:
+    assert lowest_set_bit(make(3), 0.0, 1.0, draws=RELEASES, vectorized=True).detected
     finding = lowest_set_bit(make(2), 0.0, 1.0, draws=100_000, vectorized=True)
     assert finding.detected
     assert finding.certificate is not None
@@ -141,7 +142,7 @@ def test_lowest_set_bit_finds_a_center_with_low_bits() -> None:
     assert finding.certificate.epsilon > 5
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_lowest_set_bit_is_silent_on_rounded_noise(seed: int) -> None:
     release = snapped(numpy_laplace(seed), 1.0)
     finding = lowest_set_bit(release, 0.0, 1.0, draws=20_000, vectorized=True)

@@ -59,7 +59,7 @@ def test_random_and_mutated_pairs_are_neighbors_in_the_box(
 ) -> None:
     rng = np.random.default_rng(0)
     seen = set()
-    for i in range(100):
+    for i in range(40):
         pair = random_pair(f"random {i}", adjacency, box, rng)
         assert _inside(pair, adjacency, box)
         child = mutated("child", pair, box, rng)

@@ -48,7 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def shortly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too few repeats to tell a sound auditor's false alarms from a few too many."""
-    monkeypatch.setattr(measuring, "repeats_of", lambda case, quick: 40)
+    monkeypatch.setattr(measuring, "repeats_of", lambda case, quick: 20)
 
 
 def _careless(counted: Counted, share: int, alpha: float) -> ConfidenceRegion:
@@ -71,7 +71,7 @@ def test_a_sound_auditor_is_covered() -> None:
     assert repeats_of(cases()[CASE.name], quick=True) == 200
     finished = measure_unit(CASE, QUICK)
     assert finished.outcome is Outcome.HELD
-    assert finished.data["repeats"] == 40
+    assert finished.data["repeats"] == 20
     assert finished.data["alarms"] <= finished.data["limit"]
     assert (
         finished.replay == f"dpverify audit {shlex.quote(CASE.name)} --self-check --seed 1 --quick"

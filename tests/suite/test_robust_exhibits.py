@@ -161,7 +161,7 @@ def test_an_exhibit_falls_and_its_bounds_agree_with_the_exact_delta(name: str) -
         sides = (np.asarray(pair.left), np.asarray(pair.right))
         exact_delta = _delta(_shift(sides, filtered, algorithm), n, algorithm)
         result = audit(
-            exhibit, claim=exhibit.claim, pairs=[pair], trials=20_000, alpha=1e-6, seed=1, curve=4
+            exhibit, claim=exhibit.claim, pairs=[pair], trials=8000, alpha=1e-6, seed=1, curve=4
         )
         assert result.verdict is Verdict.VIOLATED
         assert result.epsilon > 1.0
@@ -211,7 +211,7 @@ def test_a_sensitivity_that_holds_is_not_refuted() -> None:
         replace(exhibit, function=clamped),
         claim=exhibit.claim,
         pairs=[pair, *exhibit.pairs],
-        trials=20_000,
+        trials=8000,
         alpha=1e-6,
         seed=2,
     )

@@ -200,7 +200,7 @@ def test_the_page_about_running_is_right(
     for line in lines:
         if "--cluster" in line:
             continue
-        command = line.replace("--quick", "--trials 300").replace("--workers 2", "").split()
+        command = line.replace("--quick", "--trials 2000").replace("--workers 2", "").split()
         here = [] if command[0] == "merge" else ["--workers", "1"]
         assert main([*command, *few, *here]) in (0, 4)
     assert _results(Path("both.jsonl")) == _results(Path("audit.jsonl"))

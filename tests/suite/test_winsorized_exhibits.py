@@ -92,9 +92,9 @@ def test_what_is_lost_is_at_most_half_as_much_again() -> None:
 @pytest.mark.parametrize("name", CONSTANTS)
 @pytest.mark.parametrize("side", [0, 1])
 def test_the_exhibit_draws_from_that_law(name: str, side: int) -> None:
-    """A binomial count of 100,000 draws; false alarm 1e-6. With the shipped scales it would be
+    """A binomial count of 30,000 draws; false alarm 1e-6. With the shipped scales it would be
     rejected."""
-    exhibit, draws = _exhibit(name), 100_000
+    exhibit, draws = _exhibit(name), 30_000
     data: Any = (exhibit.pairs[0].left, exhibit.pairs[0].right)[side]
     exact = float(_probability(_sides()[side], CONSTANTS[name]))
 

@@ -251,19 +251,30 @@ def _with_fewer_rows(candidate: Candidate, good: Callable[[Candidate], bool]) ->
     """Drop stretches of records, halves first, as long as the candidate stays good."""
     stretch = max(1, len(candidate.rows) // 2)
     while True:
-        start = 0
+        start, failed = 0, False  # failed: whether the stretch before could not be dropped
         while start < len(candidate.rows):
+            if failed and _drop_alike(candidate, start, stretch):
+                start += stretch
+                continue
             dropped = np.arange(start, min(start + stretch, len(candidate.rows)))
             dropped = dropped[dropped != candidate.at]
             at = candidate.at - int(np.count_nonzero(dropped < candidate.at))
             fewer = Candidate(np.delete(candidate.rows, dropped, axis=0), at, candidate.record)
             if len(dropped) and good(fewer):
-                candidate = fewer
+                candidate, failed = fewer, False
             else:
-                start += stretch
+                start, failed = start + stretch, True
         if stretch == 1:
             return candidate
         stretch //= 2
+
+
+def _drop_alike(candidate: Candidate, start: int, stretch: int) -> bool:
+    """Return whether without this stretch the datasets are those without the stretch before it."""
+    rows, at = candidate.rows, candidate.at
+    before, here = rows[start - stretch : start], rows[start : start + stretch]
+    same_place = start + stretch <= at or start - stretch > at
+    return same_place and before.tobytes() == here.tobytes()
 
 
 def _with_rounder_numbers(

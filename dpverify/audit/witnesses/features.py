@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 from scipy.special import log_expit
 
 from dpverify.audit.outputs.draws import Draws, Labels
@@ -172,7 +172,7 @@ def _monotone(own: Floats, other: Floats, rising: bool) -> Callable[[Floats], Fl
     values, which = np.unique(np.concatenate([own, other]), return_inverse=True)
     both = np.bincount(which)
     hits = np.bincount(which[: len(own)], minlength=len(values))
-    fitted = isotonic_regression(hits / both, weights=both, increasing=rising)
+    fitted = scipy.optimize.isotonic_regression(hits / both, weights=both, increasing=rising)
     starts = fitted.blocks[:-1]
     ours, all_of_them = (np.add.reduceat(counts, starts) for counts in (hits, both))
     table = log_ratio(ours, all_of_them - ours, len(own), len(other))
