@@ -4,6 +4,10 @@ On every pair some draws choose an event for either direction, and the point of 
 it is to refute; fresh draws certify it. Most of the false-alarm probability goes to the
 direction and pair that looked most promising on the first draws: that choice is free, since the
 second draws are independent of the first.
+
+Where a second look chooses again, the draws that it takes for that certify as well, by the event
+that had been chosen before them (``confidence_regions``). What they may not decide is how alpha is
+divided, so that is fixed before they are drawn.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ import numpy as np
 from dpverify.audit.certificates import (
     DIRECTIONS,
     Certificate,
+    Earlier,
+    Point,
     certify_guesses,
     fewest_draws,
     guessed_epsilon,
@@ -24,8 +30,9 @@ from dpverify.audit.certificates import (
     tested_points,
 )
 from dpverify.audit.certificates import certify as certified
-from dpverify.audit.counting import EITHER_SIDE, hits_of
+from dpverify.audit.counting import EITHER_SIDE, Seen, hits_of, in_chunks
 from dpverify.audit.independence import (
+    EventWatch,
     InvalidRun,
     Watch,
     refuse_constant,
@@ -60,6 +67,8 @@ from dpverify.privacy.numbers import Floats
 _MAIN = 0.9  # share of alpha for the most promising direction; the others share the rest
 _SEVERAL = 0.8, 0.2  # shares of it, where it is in doubt which event tells most
 _EITHER = 0.5, 0.5  # likewise, where one of them is suspicious
+_LIGHTER = 0.5, 0.25  # weight of a draw that chooses as well, of one that only certifies: where its
+# event is not fitted, and where it is, so that more draws may teach a much better one
 _ASIDE = 0.01  # share of it for an event that only its counts speak for
 _PLAIN, _SUSPICIOUS = (
     3.3,
@@ -102,6 +111,25 @@ class Attempt:
         return bool(self.tried) and self.tried[-1].refuted
 
 
+Hope = tuple[float, float, float]
+"""Key by which pairs and directions are ordered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was fixed before a second look drew, and what those draws showed of it.
+
+    hopes: of the two directions, for the division of alpha. shares: of a direction's alpha for
+    its events, in order. seen: for either direction, the counts of its event. watches: as in
+    ``Seen``.
+    """
+
+    hopes: tuple[Hope, Hope]
+    shares: tuple[float, ...]
+    seen: tuple[Earlier, Earlier]
+    watches: Sequence[EventWatch]
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
     """Events that the first draws on a pair led to.
@@ -112,6 +140,7 @@ class Study:
     along: further events on the curve. draws: how many are left to certify with.
     watch: evidence of noise that outputs share, so far none.
     guess: a guess at either side of single calls, for a claim without delta, with its promise.
+    before: the event before a second look, if its draws certify as well.
     """
 
     index: int
@@ -123,6 +152,7 @@ class Study:
     watch: Watch
     guess: tuple[Guess, float] | None = None
     suspects: tuple[Witness | None, Witness | None] = (None, None)
+    before: Before | None = None
 
     @property
     def promise(self) -> float:
@@ -135,13 +165,12 @@ class Study:
         guess = [] if self.guess is None else [self.guess[1]]
         return [*(witness.promise for witness in self.witnesses), *guess]
 
-    def hope(self, side: int) -> tuple[float, float, float]:
-        """Return the key by which pairs are ordered: a promised refutation first, then
-        suspicion, then promise.
-        """
+    def hope(self, side: int) -> Hope:
+        """Return the key by which pairs are ordered."""
+        if self.before is not None:
+            return self.before.hopes[side]
         suspect = self.suspects[side] if side != EITHER_SIDE else None
-        root = 0.0 if suspect is None or suspect.promise < _SUSPICIOUS else suspect.promise
-        return max(0.0, self.promises[side]), root, self.promises[side]
+        return _hope(self.promises[side], suspect)
 
     def shots(self, side: int, alpha: float) -> list[Shot]:
         """Return the events to certify in one direction, or (side 2) a guess at either; several
@@ -150,6 +179,11 @@ class Study:
         if side == EITHER_SIDE and self.guess is not None:
             return [Shot(EITHER_SIDE, self.guess[0], alpha)]
         several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
+        if self.before is not None:  # then these shares were fixed before the events were chosen
+            if suspect is not None and not any(suspect.is_same_as(one) for one in several):
+                several.insert(0 if suspect.promise >= _SUSPICIOUS else len(several), suspect)
+            fixed = zip(several, self.before.shares, strict=False)
+            return [Shot(side, w, alpha * part, self.before.seen[side]) for w, part in fixed]
         shares, aside = _SEVERAL[: len(several)], list[Shot]()
         if suspect is not None and not any(suspect.is_same_as(one) for one in several):
             if suspect.promise >= _SUSPICIOUS:
@@ -163,13 +197,22 @@ class Study:
         return shots + aside
 
 
+def _hope(promise: float, suspect: Witness | None) -> Hope:
+    """Return a key: a promised refutation first, then suspicion, then promise."""
+    root = 0.0 if suspect is None or suspect.promise < _SUSPICIOUS else suspect.promise
+    return max(0.0, promise), root, promise
+
+
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """An event to be certified, the side that it is more likely on, and at which level."""
+    """An event to be certified, the side that it is more likely on, and at which level; and the
+    event that counts besides, if there was a second look.
+    """
 
     side: int
     witness: Witness | Guess
     alpha: float
+    earlier: Earlier | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +327,7 @@ class FixedAttack:
                     return best
             return among(self._candidates(pair, laws, first, known, weak=refute))
 
-        options = chosen(self.alpha)
+        options, before = chosen(self.alpha), None
         least = fewest_draws(self.guarantee, self.alpha / 2)
         affordable = self.trials >= _ENOUGH and left - choosing >= least
         if not known and len(points) == 1 and affordable:
@@ -295,21 +338,23 @@ class FixedAttack:
                 # Fewer draws on the right event are better: all that was seen teaches, as many
                 # again choose.
                 first = [together(batches) for batches in zip(first, second, strict=True)]
-                second = drawn(_AGAIN, choosing)
+                chunks = list(in_chunks(laws, address, choosing, _AGAIN))
+                second = [together(side) for side in zip(*chunks, strict=True)]
                 left -= choosing
+                if not _are_guessed(laws, points):
+                    seen = hits_of(laws, _events(options), chunks, watch.copied())
+                    before = _before(options, seen, choosing / (choosing + left), suspicious)
                 options = chosen(self.alpha * _SEVERAL[0], refute=suspicious)
-        witnesses = options[0].witnesses[0], options[1].witnesses[0]
+        witnesses = _events(options)
         suspects = (options[0].suspect, options[1].suspect) if _doubtful(options) else (None, None)
         task = Task(points, self.alpha * _MAIN, left)
         along = tuple(
             along_curve(witness, second[side], second[1 - side], task, self.curve)
             for side, witness in enumerate(witnesses)
         )
-        besides = tuple(one.witnesses[1:] for one in options)
-        guess = None
-        if called_singly(laws) and is_pure(points):
-            guess = _guess_of(witnesses, second, task)
-        return Study(index, laws, witnesses, besides, along, left, watch, guess, suspects)
+        besides = options[0].witnesses[1:], options[1].witnesses[1:]
+        guess = _guess_of(witnesses, second, task) if _are_guessed(laws, points) else None
+        return Study(index, laws, witnesses, besides, along, left, watch, guess, suspects, before)
 
     def _watch(
         self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]
@@ -354,21 +399,52 @@ class FixedAttack:
         """
         address = (self.seed, stream, study.index)
         witnesses = [shot.witness for shot in shots]
-        seen = hits_of(
-            study.laws, witnesses, address, study.draws, _CERTIFYING, study.watch.copied()
-        )
+        chunks = in_chunks(study.laws, address, study.draws, _CERTIFYING)
+        seen = hits_of(study.laws, witnesses, chunks, study.watch.copied())
         name, certificates = self.pairs[study.index].name, []
         for k, shot in enumerate(shots):
             where = (name, _direction(shot), str(shot.witness))
-            judged = certified if study.guess is None else certify_guesses
-            counted = seen.counted(k, shot.side)
-            certificate = judged(where, counted, shot.witness.aim, shot.alpha, self.guarantee)
+            shown = where, seen.counted(k, shot.side), shot.witness.aim, shot.alpha, self.guarantee
+            if study.guess is None:
+                certificate = certified(*shown, shot.earlier)
+            else:
+                certificate = certify_guesses(*shown)
             if math.isnan(certificate.epsilon):
                 raise InvalidRun(f"The counts of {certificate} give no bound.")
             if certificate.refuted:
                 seen.watches[k].require_fresh()
+                if study.before is not None:
+                    study.before.watches[shot.side].require_fresh()
             certificates.append(certificate)
         return certificates
+
+
+def _are_guessed(laws: tuple[AuditedLaw, AuditedLaw], points: Sequence[Point]) -> bool:
+    """Return whether right guesses are counted in place of hits (``witnesses.guesses``)."""
+    return called_singly(laws) and is_pure(points)
+
+
+def _events(options: Sequence[Options]) -> tuple[Witness, Witness]:
+    return options[0].witnesses[0], options[1].witnesses[0]
+
+
+def _before(options: Sequence[Options], seen: Seen, part: float, suspicious: bool) -> Before:
+    """Return what is known before a second look chooses. part: of all draws that certify, those
+    of the look.
+
+    They count less than as many others, since the event before a second look may tell much less
+    than the one after it. Half the weight costs 1% of the power where both tell as much.
+    """
+    doubtful = _doubtful(options)
+    hopes = [_hope(one.witnesses[0].promise, one.suspect if doubtful else None) for one in options]
+    earlier = []
+    for side, event in enumerate(_events(options)):
+        counted = seen.counted(side, side)
+        counts = counted.hits, counted.draws, counted.other_hits, counted.other_draws
+        weight = part * _LIGHTER[event.candidate.fitted]
+        earlier.append(Earlier(str(event), *counts, event.aim.share, weight))
+    shares = _SEVERAL if suspicious else (1 - _ASIDE, _ASIDE) if doubtful else (1.0,)
+    return Before((hopes[0], hopes[1]), shares, (earlier[0], earlier[1]), seen.watches)
 
 
 def _doubtful(options: Sequence[Options]) -> bool:

@@ -8,6 +8,19 @@ standard normal, and reaches z(a) with probability at most a (Stouffer's combina
 A > g and B > g besides, each broken with probability at most g, the pairs (p, q) that pass all
 three tests are a confidence region of level 1 - (a + 2 g).
 
+Draws that chose an event may certify as well, by another event that was chosen before them
+(``region_of_both``). Given all earlier draws, the sum of each block is stochastically at most
+standard normal, or its guards break with probability at most 2 g. So with weights u, v > 0 fixed
+before the first block, u^2 + v^2 = 1, the sum u Z_1 + v Z_2 is stochastically at most standard
+normal too: given the first block, v Z_2 is at most v times a standard normal, and u Z_1 is at
+most u times an independent one. Except with probability a + 4 g, therefore, u Z_1 + v Z_2 <= z(a)
+at the true probabilities (p_1, q_1) and (p_2, q_2) of both events, and all guards hold. Then for
+every z_1 and z_2 with u z_1 + v z_2 = z(a), Z_1 <= z_1 or Z_2 <= z_2: one of the two pairs is in
+its own block's region. A guarantee that holds keeps both pairs, so each of its parameters is at
+least the smallest value at the corners of the two regions together. This is one statement for all
+z_1 at once, so z_1 may be chosen after the counts. The second event may depend on the first
+block; its level, and the weights, may not.
+
 Two separate ends for p and q (a box) add up two errors where the truth makes one: their root of
 sum of squares. That is the difference between the power of this region and that of a box.
 
@@ -39,6 +52,8 @@ _CELLS = 256  # the cover costs about 1 / _CELLS of the distance between the est
 _ROUGH = 16  # one box in so many bounds, from above, what all boxes of a region certify
 _DEEPEST = 20.0  # lower scores of p are taken for minus this: tails above 1e-89 can be inverted
 _GUARD = 0.01  # the share of alpha for each of the two guards
+_FARTHEST, _HALVINGS = 8.0, 14  # scores of a block that are looked at, and how finely
+_ENDS = "lower", "upper"
 _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 24), np.geomspace(2.1, 400, 40)])
 
 
@@ -149,7 +164,40 @@ def confidence_region(counted: Counted, share: float, alpha: float) -> Confidenc
     ln P(S) - ln Q(S). Any share above 0 is valid. With all of PARTS the sum is z(B) alone, and the
     region is a box: the own side's probability is above its guard.
     """
-    return _covered(counted, share, alpha, 1)
+    return _covered(counted, share, *_bars(alpha, 1), 1)
+
+
+@lru_cache(maxsize=256)
+def region_of_both(
+    first: Counted, share: float, second: Counted, other_share: float, weight: float, alpha: float
+) -> tuple[ConfidenceRegion, tuple[float, float]]:
+    """Return the boxes of level 1 - alpha in which one of two events is, chosen one after the
+    other, and the scores (z_1, z_2) of their own regions. Every bound that is read from the
+    boxes holds for a guarantee of both events.
+
+    first, second: counts of the event chosen before either block, and of the event that may depend
+    on the first block. weight: the first block's part of the variance of the sum, between 0 and
+    1; like alpha and the first share it is fixed before the first block.
+    The scores are those where both regions show the same epsilon without delta, nearly.
+    """
+    bar, guard = _bars(alpha, 2)
+    own, other = np.sqrt(weight), np.sqrt(1 - weight)
+
+    def scores(z: float) -> tuple[float, float]:
+        return z, float((bar - own * z) / other)
+
+    def regions(z: float, every: int) -> list[ConfidenceRegion]:
+        blocks = zip((first, second), (share, other_share), scores(z), strict=True)
+        return [_covered(counted, part, at, guard, every) for counted, part, at in blocks]
+
+    low, high = -_FARTHEST, _FARTHEST
+    for _ in range(_HALVINGS):  # the first block shows less and the second more as z_1 rises
+        middle = (low + high) / 2
+        shown = [one.epsilon_at(0.0) for one in regions(middle, _ROUGH)]
+        low, high = (middle, high) if shown[0] > shown[1] else (low, middle)
+    boxes = regions(low, 1)
+    lower, upper = (np.concatenate([getattr(one, end) for one in boxes]) for end in _ENDS)
+    return ConfidenceRegion(lower, upper), scores(low)
 
 
 def best_share(counted: Counted, shares: Sequence[float], alpha: float, delta: float) -> float:
@@ -158,7 +206,8 @@ def best_share(counted: Counted, shares: Sequence[float], alpha: float, delta: f
 
     Some boxes of a region certify no less than all of them, so most shares need no whole region.
     """
-    rough = [_covered(counted, share, alpha, _ROUGH).epsilon_at(delta) for share in shares]
+    bars = _bars(alpha, 1)
+    rough = [_covered(counted, share, *bars, _ROUGH).epsilon_at(delta) for share in shares]
     best, most = len(shares), -np.inf
     for i in sorted(range(len(shares)), key=lambda i: -rough[i]):
         if rough[i] < most:
@@ -169,14 +218,21 @@ def best_share(counted: Counted, shares: Sequence[float], alpha: float, delta: f
     return shares[best]
 
 
-def _covered(counted: Counted, share: float, alpha: float, every: int) -> ConfidenceRegion:
+def _bars(alpha: float, blocks: int) -> tuple[float, float]:
+    """Return the score that the sum of so many blocks has to reach, and the level of a guard."""
+    guard = _GUARD * alpha
+    return float(-ndtri(alpha - 2 * blocks * guard)), guard
+
+
+def _covered(
+    counted: Counted, share: float, bar: float, guard: float, every: int
+) -> ConfidenceRegion:
     """Return one box in every so many of the cover, the first and the last among them."""
     own_weight, other_weight = np.sqrt((PARTS - share) / PARTS), np.sqrt(share / PARTS)
-    guard = _GUARD * alpha
-    bar, far = -ndtri(alpha - 2 * guard), -ndtri(guard)
+    far = -ndtri(guard)
     least = at_least(counted.hits, counted.draws, guard)
     if not own_weight:
-        ceiling = at_most(counted.other_hits, counted.other_draws, alpha - 2 * guard)
+        ceiling = at_most(counted.other_hits, counted.other_draws, max(guard, float(ndtr(-bar))))
         return ConfidenceRegion(np.array([float(least)]), np.array([float(ceiling)]))
     scores = _scores(float(own_weight), float(other_weight), float(bar), float(far))
     ceilings = _ceilings(counted.other_hits, counted.other_draws, scores[::every])

@@ -3,7 +3,9 @@
 "joint": hits ~ Binomial(draws, p), other hits ~ Binomial(other draws, q), A =
 P(at least hits | p), B = P(at most other hits | q), z = -(normal quantile); (p, q) is rejected
 if A or B <= alpha / 100, or w z(A) + v z(B) >= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p
-<= e^epsilon q + delta must be: in a cell of q, at its ends. "betting": the product of 1 + stake
+<= e^epsilon q + delta must be: in a cell of q, at its ends. With an earlier event, chosen before
+the draws that chose the other, u^2 = weight and u Z_1 + v Z_2 >= z(0.96 alpha): both are rejected
+as above, from scores (z_1, z_2) whose sum is that. "betting": the product of 1 + stake
 (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, of chance <= level under the claim
 (Ville 1939); of single calls whose side is a fair coin "own" is a right guess at it, "other" a
 wrong one, and delta is halved unless either side is guessed. "guesses", of such calls, and
@@ -116,23 +118,42 @@ def score(hits: int, draws: int, p: Any) -> float:
 
 def joint(witness: Any, proof: Any) -> str:
     """Return words that the counts refute the point, and the certified epsilon besides."""
-    (_,), (k, n, j, m), run = witness["events"], proof["counts"], witness["run"]
-    _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
+    (_,), run, earlier = witness["events"], witness["run"], proof.get("earlier")
     _require(witness["events"][0][1] != EITHER, "two events have no joint counts")
-    possible = 0 < proof["share"] <= 64 and n <= run["trials"] >= m and n + m <= run["draws"]
-    _require(possible, "share or draws")
-    own, other = (1 - proof["share"] / 64) ** 0.5, (proof["share"] / 64) ** 0.5
-    bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
+    blocks = [proof] if earlier is None else [earlier, proof]
+    normal = NormalDist().inv_cdf
+    far, bars = QUANTILE - normal(proof["alpha"] * 0.01), [-normal(proof["alpha"] * 0.98)]
+    if earlier is not None:
+        bars, weight = list(map(float, earlier["scores"])), earlier["weight"]
+        _require(0 < weight < 1 and len(bars) == 2, "weight or scores")
+        total = weight**0.5 * bars[0] + (1 - weight) ** 0.5 * bars[1]
+        _require(total >= -normal(proof["alpha"] * 0.96) - QUANTILE, "the scores are too low")
+    for block in blocks:
+        _require(all(type(x) is int and x >= 0 for x in block["counts"]), "impossible counts")
+        k, n, j, m = block["counts"]
+        possible = k <= n <= run["trials"] >= m >= j and 0 < block["share"] <= 64
+        _require(possible, "counts, share or draws")
+    drawn = sum(block["counts"][1] + block["counts"][3] for block in blocks)
+    _require(drawn <= run["draws"], "more counts than draws")
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
-        cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # q; z(A) at its end, z(B) at its start
-        while cells:
-            low, high, a, b = cells.pop()
-            if max(a, b) < far and own * a + other * b < bar:
-                _require(high - low > 2**-60, f"the counts do not refute ({epsilon}, {delta})")
-                q = (low + high) / 2
-                ends = score(k, n, mp.exp(epsilon) * q + delta), score(m - j, m, 1 - q)
-                cells += [(q, high, a, ends[1]), (low, q, ends[0], b)]
+        for block, bar in zip(blocks, bars, strict=True):
+            excludes(block, bar + 2 * QUANTILE, far, epsilon, delta)
+    k, n, j, m = proof["counts"]
     return f"{k}/{n} against {j}/{m} refutes it at level {proof['alpha']}"
+
+
+def excludes(block: Any, bar: float, far: float, epsilon: float, delta: float) -> None:
+    """Raise ValueError unless the counts reject all probabilities that the point allows."""
+    (k, n, j, m), share = block["counts"], block["share"]
+    own, other = (1 - share / 64) ** 0.5, (share / 64) ** 0.5
+    cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # q; z(A) at its end, z(B) at its start
+    while cells:
+        low, high, a, b = cells.pop()
+        if max(a, b) < far and own * a + other * b < bar:
+            _require(high - low > 2**-60, f"the counts do not refute ({epsilon}, {delta})")
+            q = (low + high) / 2
+            ends = score(k, n, mp.exp(epsilon) * q + delta), score(m - j, m, 1 - q)
+            cells += [(q, high, a, ends[1]), (low, q, ends[0], b)]
 
 
 def guesses(witness: Any, proof: Any) -> str:
