@@ -163,7 +163,7 @@ def _earlier(best: Certificate, earlier: Earlier) -> dict[str, Any]:
         "share": earlier.share,
         "weight": earlier.weight,
         "counts": [earlier.hits, earlier.draws, earlier.other_hits, earlier.other_draws],
-        "scores": best.scores,
+        "scores": list(best.scores or ()),
     }
 
 
