@@ -4,6 +4,7 @@ tested."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_what_divides_alpha_is_fixed_before_a_second_look_draws(
         study = fixed.study(target_of(function, True), 0, 0)
         assert study.before is not None
         (shots,) = fixed.shots([study])
-        seen = study.before.seen
+        seen = study.before.seen(0), study.before.seen(1)
         divided.add(
             (
                 study.before.hopes,
@@ -142,11 +143,16 @@ def test_what_divides_alpha_is_fixed_before_a_second_look_draws(
         )
         counts.add(tuple((one.hits, one.other_hits) for one in seen))
         assert {(one.draws, one.other_draws) for one in seen} == {(choosing, choosing)}
-        assert all(shot.earlier is seen[shot.side] for shot in shots)
+        assert all(shot.earlier == seen[shot.side] for shot in shots)
         certificates = fixed.certify(0, study, shots)
         assert all(
             one.earlier is shot.earlier for one, shot in zip(certificates, shots, strict=True)
         )
+        other = fixed.redrawn(1, study)
+        assert other.before is not None
+        assert other.before.seen(0).draws == choosing
+        assert other.before.seen(0) != seen[0]
+        assert replace(other, before=None) == replace(study, before=None)
     assert len(divided) == 1
     assert len(counts) == 4
 
