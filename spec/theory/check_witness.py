@@ -120,32 +120,26 @@ def joint(witness: Any, proof: Any) -> str:
     """Return words that the counts refute the point, and the certified epsilon besides."""
     (_,), run, earlier = witness["events"], witness["run"], proof.get("earlier")
     _require(witness["events"][0][1] != EITHER, "two events have no joint counts")
-    blocks = [proof] if earlier is None else [earlier, proof]
-    normal = NormalDist().inv_cdf
-    far, bars = QUANTILE - normal(proof["alpha"] * 0.01), [-normal(proof["alpha"] * 0.98)]
-    if earlier is not None:
-        bars, weight = list(map(float, earlier["scores"])), earlier["weight"]
-        _require(0 < weight < 1 and len(bars) == 2, "weight or scores")
-        total = weight**0.5 * bars[0] + (1 - weight) ** 0.5 * bars[1]
-        _require(total >= -normal(proof["alpha"] * 0.96) - QUANTILE, "the scores are too low")
-    for block in blocks:
-        _require(all(type(x) is int and x >= 0 for x in block["counts"]), "impossible counts")
-        k, n, j, m = block["counts"]
-        possible = k <= n <= run["trials"] >= m >= j and 0 < block["share"] <= 64
-        _require(possible, "counts, share or draws")
-    drawn = sum(block["counts"][1] + block["counts"][3] for block in blocks)
-    _require(drawn <= run["draws"], "more counts than draws")
+    blocks, left = [earlier, proof] if earlier else [proof], run["draws"]
+    bar, full, far = (-NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.96, 0.98, 0.01))
+    bars, u = (earlier["scores"], earlier["weight"] ** 0.5) if earlier else ([full], 0)
+    reached = not earlier or (0 < u < 1 and u * bars[0] + (1 - u**2) ** 0.5 * bars[1] >= bar - TAIL)
+    _require(reached, "the scores do not reach the bar, or the weight is none")
+    for (k, n, j, m), share in ((block["counts"], block["share"]) for block in blocks):
+        _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
+        left -= n + m
+        _require(0 < share <= 64 and n <= run["trials"] >= m and left >= 0, "share or draws")
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
-        for block, bar in zip(blocks, bars, strict=True):
-            excludes(block, bar + 2 * QUANTILE, far, epsilon, delta)
+        for block, least in zip(blocks, bars, strict=True):
+            excludes(block, least + 3 * TAIL, far + TAIL, epsilon, delta)
     k, n, j, m = proof["counts"]
     return f"{k}/{n} against {j}/{m} refutes it at level {proof['alpha']}"
 
 
 def excludes(block: Any, bar: float, far: float, epsilon: float, delta: float) -> None:
-    """Raise ValueError unless the counts reject all probabilities that the point allows."""
-    (k, n, j, m), share = block["counts"], block["share"]
-    own, other = (1 - share / 64) ** 0.5, (share / 64) ** 0.5
+    """Raise ValueError unless the counts reject all that the point allows."""
+    (k, n, j, m), share = block["counts"], block["share"] / 64
+    own, other = (1 - share) ** 0.5, share**0.5
     cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # q; z(A) at its end, z(B) at its start
     while cells:
         low, high, a, b = cells.pop()
