@@ -9,17 +9,17 @@ A > g and B > g besides, each broken with probability at most g, the pairs (p, q
 three tests are a confidence region of level 1 - (a + 2 g).
 
 Draws that chose an event may certify as well, by another event that was chosen before them
-(``region_of_both``). Given all earlier draws, the sum of each block is stochastically at most
-standard normal, or its guards break with probability at most 2 g. So with weights u, v > 0 fixed
-before the first block, u^2 + v^2 = 1, the sum u Z_1 + v Z_2 is stochastically at most standard
-normal too: given the first block, v Z_2 is at most v times a standard normal, and u Z_1 is at
-most u times an independent one. Except with probability a + 4 g, therefore, u Z_1 + v Z_2 <= z(a)
-at the true probabilities (p_1, q_1) and (p_2, q_2) of both events, and all guards hold. Then for
-every z_1 and z_2 with u z_1 + v z_2 = z(a), Z_1 <= z_1 or Z_2 <= z_2: one of the two pairs is in
-its own block's region. A guarantee that holds keeps both pairs, so each of its parameters is at
-least the smallest value at the corners of the two regions together. This is one statement for all
-z_1 at once, so z_1 may be chosen after the counts. The second event may depend on the first
-block; its level, and the weights, may not.
+(``region_of_both``). Let Z_1 be the sum w z(A) + v z(B) of a first block of draws at the true
+probabilities (p_1, q_1) of its event, and Z_2 that of a second block at those of an event that may
+depend on the first block. Given all draws before it, each is stochastically at most standard
+normal. Let s, t > 0 with s^2 + t^2 = 1, and the level, be fixed before the first block. Given that
+block, P(s Z_1 + t Z_2 >= z(a)) <= P(N >= (z(a) - s Z_1) / t) for a standard normal N. This rises
+with Z_1, so its mean is at most that for a standard normal Z_1, which is a. The guards of both
+blocks break with probability 4 g at most. Otherwise s Z_1 + t Z_2 < z(a), and for every z_1 and
+z_2 with s z_1 + t z_2 = z(a) one of the two pairs passes its own block's tests, with z_1 or z_2 in
+place of z(a): it is in that block's region. A guarantee that holds keeps both pairs, so each of its
+parameters is at least the smallest value at the corners of the two regions together. That is one
+statement for all z_1 at once, of level 1 - (a + 4 g), so z_1 may be chosen after the counts.
 
 Two separate ends for p and q (a box) add up two errors where the truth makes one: their root of
 sum of squares. That is the difference between the power of this region and that of a box.
