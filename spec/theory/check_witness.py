@@ -4,8 +4,9 @@
 P(at least hits | p), B = P(at most other hits | q), z = -(normal quantile); (p, q) is rejected
 if A or B <= alpha / 100, or w z(A) + v z(B) >= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p
 <= e^epsilon q + delta must be: in a cell of q, at its ends. With an earlier event, chosen before
-the draws that chose the other, u^2 = weight and u Z_1 + v Z_2 >= z(0.96 alpha): both are rejected
-as above, from scores (z_1, z_2) whose sum is that. "betting": the product of 1 + stake
+the draws that chose the other, u^2 = weight and u max(Z_1, -2) + v Z_2 >= z(0.9386 alpha): both
+are rejected as above, from scores (z_1, z_2) whose sum is that, the first unless z_1 = -2.
+"betting": the product of 1 + stake
 (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, of chance <= level under the claim
 (Ville 1939); of single calls whose side is a fair coin "own" is a right guess at it, "other" a
 wrong one, and delta is halved unless either side is guessed. "guesses", of such calls, and
@@ -121,9 +122,10 @@ def joint(witness: Any, proof: Any) -> str:
     (_,), run, earlier = witness["events"], witness["run"], proof.get("earlier")
     _require(witness["events"][0][1] != EITHER, "two events have no joint counts")
     blocks, left = [earlier, proof] if earlier else [proof], run["draws"]
-    bar, full, far = (-NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.96, 0.98, 0.01))
+    bar, full, far = (-NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.9386, 0.98, 0.01))
     bars, u = (earlier["scores"], earlier["weight"] ** 0.5) if earlier else ([full], 0)
-    reached = not earlier or (0 < u < 1 and u * bars[0] + (1 - u**2) ** 0.5 * bars[1] >= bar - TAIL)
+    total = u * bars[0] + (1 - u**2) ** 0.5 * bars[-1]
+    reached = not earlier or (0 < u < 1 and bars[0] >= -2 and total >= bar - TAIL)
     _require(reached, "the scores do not reach the bar, or the weight is none")
     for (k, n, j, m), share in ((block["counts"], block["share"]) for block in blocks):
         _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
@@ -131,7 +133,8 @@ def joint(witness: Any, proof: Any) -> str:
         _require(0 < share <= 64 and n <= run["trials"] >= m and left >= 0, "share or draws")
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
         for block, least in zip(blocks, bars, strict=True):
-            excludes(block, least + 3 * TAIL, far + TAIL, epsilon, delta)
+            if least > -2 or block is proof:
+                excludes(block, least + 3 * TAIL, far + TAIL, epsilon, delta)
     k, n, j, m = proof["counts"]
     return f"{k}/{n} against {j}/{m} refutes it at level {proof['alpha']}"
 

@@ -12,6 +12,8 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from dpverify.audit.confidence_regions import (
+    BOTH,
+    LOWEST,
     PARTS,
     ConfidenceRegion,
     Counted,
@@ -22,7 +24,7 @@ from dpverify.audit.confidence_regions import (
 from dpverify.privacy.numbers import Floats
 
 ALPHA, GUARD, DRAWS = 0.1, 0.01, 30
-BAR = float(-ndtri(ALPHA * (1 - 4 * GUARD)))
+BAR = float(-ndtri(ALPHA * BOTH))
 TRUTHS = [(0.5, 0.5), (0.5, 0.18), (0.9, 0.33), (0.05, 0.05), (0.99, 0.9), (1.0, 0.2), (0.3, 0.0)]
 FAR = 1e9
 
@@ -54,7 +56,7 @@ def noncoverage(
     for p, q in TRUTHS:
         first, mass = sums(p, q, share, draws)
         weights = np.where((first < 0) & (light is not None), light or 0.0, weight)
-        needed = (bar - np.sqrt(weights) * first) / np.sqrt(1 - weights)
+        needed = (bar - np.sqrt(weights) * np.maximum(first, LOWEST)) / np.sqrt(1 - weights)
         missed = np.zeros(len(first))
         for scores, chances in seconds:
             order = np.argsort(scores)
@@ -85,7 +87,7 @@ def excludes(region: ConfidenceRegion, p: float, q: float) -> bool:
 def test_boxes_exclude_both_events_only_where_the_sum_reaches_the_bar() -> None:
     """Exact but for the 1e-10 by which ends are moved: boxes that exclude both pairs make the sum
     reach the bar, or a guard break, whatever counts."""
-    rng, seen = np.random.default_rng(3), 0
+    rng, seen = np.random.default_rng(3), [0, 0]
     for _ in range(150):
         (p1, q1), (p2, q2) = rng.choice(np.array(TRUTHS[:5]), 2)
         weight, share, n, m = rng.uniform(0.05, 0.6), float(rng.choice([20, 32, 64])), 60, 200
@@ -96,16 +98,15 @@ def test_boxes_exclude_both_events_only_where_the_sum_reaches_the_bar() -> None:
         region, scores = region_of_both(counts[0], share, counts[1], share, weight, ALPHA)
         reached = math.sqrt(weight) * scores[0] + math.sqrt(1 - weight) * scores[1]
         assert reached == pytest.approx(BAR, abs=1e-9)
-        if excludes(region, p1, q1) and excludes(region, p2, q2):
-            seen += 1
-            total = 0.0
-            for part, (p, q), one in zip(
-                (weight, 1 - weight), ((p1, q1), (p2, q2)), counts, strict=True
-            ):
-                table = _score(one, p, q, share)
-                total += FAR if table >= FAR else math.sqrt(part) * table
-            assert total >= BAR - 1e-6
-    assert seen > 20
+        alone = scores[0] == LOWEST  # then the boxes are of the second event
+        if excludes(region, p2, q2) and (alone or excludes(region, p1, q1)):
+            seen[alone] += 1
+            first = max(LOWEST, _score(counts[0], p1, q1, share))
+            second = _score(counts[1], p2, q2, share)
+            assert max(first, second) >= FAR or (
+                math.sqrt(weight) * first + math.sqrt(1 - weight) * second >= BAR - 1e-6
+            )
+    assert min(seen) > 5
 
 
 def _score(one: Counted, p: float, q: float, share: float) -> float:
@@ -128,3 +129,13 @@ def test_an_event_that_stays_the_same_gains_most_of_the_draws(alpha: float) -> N
     pooled = confidence_region(Counted(2280, 76_000, 304, 76_000), share, alpha).epsilon_at(0.0)
     assert alone < both.epsilon_at(0.0) < pooled
     assert both.epsilon_at(0.0) - alone > 0.5 * (pooled - alone)
+
+
+def test_a_first_event_that_tells_nothing_costs_little() -> None:
+    """Exact: after no hits at all the second event has to reach (z + 2 s) / t alone."""
+    nothing, second = Counted(0, 16_000, 0, 16_000), Counted(1800, 60_000, 240, 60_000)
+    region, scores = region_of_both(nothing, 32, second, 56, 0.05, ALPHA)
+    bar = (BAR - LOWEST * math.sqrt(0.05)) / math.sqrt(0.95)
+    assert scores == (LOWEST, pytest.approx(bar))
+    alone = confidence_region(second, 56, ALPHA).epsilon_at(0.0)
+    assert 0.97 * alone < region.epsilon_at(0.0) < alone
