@@ -4,19 +4,22 @@ On every pair some draws choose an event for either direction, and the point of 
 it is to refute; fresh draws certify it. Most of the false-alarm probability goes to the
 direction and pair that looked most promising on the first draws: that choice is free, since the
 second draws are independent of the first.
+
+A second look chooses again; ``studies`` says why its draws may certify as well.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpverify.audit.certificates import (
     DIRECTIONS,
     Certificate,
+    Point,
     certify_guesses,
     fewest_draws,
     guessed_epsilon,
@@ -24,7 +27,7 @@ from dpverify.audit.certificates import (
     tested_points,
 )
 from dpverify.audit.certificates import certify as certified
-from dpverify.audit.counting import EITHER_SIDE, hits_of
+from dpverify.audit.counting import EITHER_SIDE, hits_of, in_chunks
 from dpverify.audit.independence import (
     InvalidRun,
     Watch,
@@ -40,6 +43,17 @@ from dpverify.audit.outputs.laws import (
     both_drawn,
     called_singly,
     is_known,
+)
+from dpverify.audit.studies import (
+    SEVERAL,
+    SUSPICIOUS,
+    Before,
+    Shot,
+    Study,
+    best_of,
+    doubtful,
+    events_of,
+    root_of,
 )
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import (
@@ -58,13 +72,6 @@ from dpverify.privacy import Guarantee
 from dpverify.privacy.numbers import Floats
 
 _MAIN = 0.9  # share of alpha for the most promising direction; the others share the rest
-_SEVERAL = 0.8, 0.2  # shares of it, where it is in doubt which event tells most
-_EITHER = 0.5, 0.5  # likewise, where one of them is suspicious
-_ASIDE = 0.01  # share of it for an event that only its counts speak for
-_PLAIN, _SUSPICIOUS = (
-    3.3,
-    2.5,
-)  # standard errors above the claim that the best of many events has by chance: rarely, often
 _WITHOUT_CURVE = 0.9  # share of alpha; the rest is for the trade-off curve, if that is asked for
 _ENOUGH = 50_000  # draws per side from which some may be spent on a second look
 _PLAINER = 0.002  # in epsilon: how much more than an event the guesses of either side must promise
@@ -100,76 +107,6 @@ class Attempt:
     def refuted(self) -> bool:
         """True if the last certificate refutes the claim."""
         return bool(self.tried) and self.tried[-1].refuted
-
-
-@dataclass(frozen=True, slots=True)
-class Study:
-    """Events that the first draws on a pair led to.
-
-    laws: of both sides. witnesses: an event for either direction. besides: after a second look,
-    the events that promised most after it. suspects: the events of the largest signed roots,
-    where nothing promises a refutation.
-    along: further events on the curve. draws: how many are left to certify with.
-    watch: evidence of noise that outputs share, so far none.
-    guess: a guess at either side of single calls, for a claim without delta, with its promise.
-    """
-
-    index: int
-    laws: tuple[AuditedLaw, AuditedLaw]
-    witnesses: tuple[Witness, Witness]
-    besides: tuple[tuple[Witness, ...], ...]
-    along: tuple[tuple[Witness, ...], ...]
-    draws: int
-    watch: Watch
-    guess: tuple[Guess, float] | None = None
-    suspects: tuple[Witness | None, Witness | None] = (None, None)
-
-    @property
-    def promise(self) -> float:
-        """Promise of the better direction."""
-        return max(witness.promise for witness in self.witnesses)
-
-    @property
-    def promises(self) -> list[float]:
-        """Promises of the two directions, and of a guess at either side if there is one."""
-        guess = [] if self.guess is None else [self.guess[1]]
-        return [*(witness.promise for witness in self.witnesses), *guess]
-
-    def hope(self, side: int) -> tuple[float, float, float]:
-        """Return the key by which pairs are ordered: a promised refutation first, then
-        suspicion, then promise.
-        """
-        suspect = self.suspects[side] if side != EITHER_SIDE else None
-        root = 0.0 if suspect is None or suspect.promise < _SUSPICIOUS else suspect.promise
-        return max(0.0, self.promises[side]), root, self.promises[side]
-
-    def shots(self, side: int, alpha: float) -> list[Shot]:
-        """Return the events to certify in one direction, or (side 2) a guess at either; several
-        events share ``alpha``.
-        """
-        if side == EITHER_SIDE and self.guess is not None:
-            return [Shot(EITHER_SIDE, self.guess[0], alpha)]
-        several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
-        shares, aside = _SEVERAL[: len(several)], list[Shot]()
-        if suspect is not None and not any(suspect.is_same_as(one) for one in several):
-            if suspect.promise >= _SUSPICIOUS:
-                shares = _SEVERAL if suspect.promise >= _PLAIN else _EITHER
-                several = [suspect, several[0]]
-            else:
-                aside = [Shot(side, suspect, alpha * _ASIDE)]
-                alpha *= 1 - _ASIDE
-        each = alpha / sum(shares)
-        shots = [Shot(side, w, each * share) for w, share in zip(several, shares, strict=True)]
-        return shots + aside
-
-
-@dataclass(frozen=True, slots=True)
-class Shot:
-    """An event to be certified, the side that it is more likely on, and at which level."""
-
-    side: int
-    witness: Witness | Guess
-    alpha: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +147,15 @@ class FixedAttack:
         """
         tried: list[Certificate] = []
         promises: dict[int, float] = {}
-        doubtful: list[Study] = []
+        unpromising: list[Study] = []
         for index in order:
             study = self.study(target, stream, index)
             promises[index] = study.promise
             if study.promise <= 0:
-                doubtful.append(study)
+                unpromising.append(study)
             elif self._refuted(stream, study, tried):
                 return Attempt(tried, order)
-        for study in sorted(doubtful, key=lambda one: -one.promise) if thorough else ():
+        for study in sorted(unpromising, key=lambda one: -one.promise) if thorough else ():
             if self._refuted(stream, study, tried):
                 break
         return Attempt(tried, sorted(order, key=lambda index: -promises[index]))
@@ -280,36 +217,38 @@ class FixedAttack:
 
             if known and self.planted:  # where the law is known, no event tells more
                 best = among([likelihood_ratio(*laws)])
-                if not _doubtful(best):
+                if not doubtful(best):
                     return best
             return among(self._candidates(pair, laws, first, known, weak=refute))
 
-        options = chosen(self.alpha)
+        options, before = chosen(self.alpha), None
         least = fewest_draws(self.guarantee, self.alpha / 2)
         affordable = self.trials >= _ENOUGH and left - choosing >= least
         if not known and len(points) == 1 and affordable:
-            suspicious = _doubtful(options) and any(_root(one) >= _SUSPICIOUS for one in options)
-            taught = _best_of(options).candidate.fitted and _is_rich(first)
+            suspicious = doubtful(options) and any(root_of(one) >= SUSPICIOUS for one in options)
+            taught = best_of(options).candidate.fitted and _is_rich(first)
             # Of a fault it is enough that it shows; of a claim also by how much.
-            if suspicious or (taught and (_doubtful(options) or not self.planted)):
+            if suspicious or (taught and (doubtful(options) or not self.planted)):
                 # Fewer draws on the right event are better: all that was seen teaches, as many
                 # again choose.
                 first = [together(batches) for batches in zip(first, second, strict=True)]
-                second = drawn(_AGAIN, choosing)
+                chunks = list(in_chunks(laws, address, choosing, _AGAIN))
+                second = [together(side) for side in zip(*chunks, strict=True)]
                 left -= choosing
-                options = chosen(self.alpha * _SEVERAL[0], refute=suspicious)
-        witnesses = options[0].witnesses[0], options[1].witnesses[0]
-        suspects = (options[0].suspect, options[1].suspect) if _doubtful(options) else (None, None)
+                if not _are_guessed(laws, points):
+                    counts = hits_of(laws, events_of(options), chunks, watch.copied())
+                    before = Before.of(options, counts, choosing, left, suspicious)
+                options = chosen(self.alpha * SEVERAL[0], refute=suspicious)
+        witnesses = events_of(options)
+        suspects = (options[0].suspect, options[1].suspect) if doubtful(options) else (None, None)
         task = Task(points, self.alpha * _MAIN, left)
         along = tuple(
             along_curve(witness, second[side], second[1 - side], task, self.curve)
             for side, witness in enumerate(witnesses)
         )
-        besides = tuple(one.witnesses[1:] for one in options)
-        guess = None
-        if called_singly(laws) and is_pure(points):
-            guess = _guess_of(witnesses, second, task)
-        return Study(index, laws, witnesses, besides, along, left, watch, guess, suspects)
+        besides = options[0].witnesses[1:], options[1].witnesses[1:]
+        guess = _guess_of(witnesses, second, task) if _are_guessed(laws, points) else None
+        return Study(index, laws, witnesses, besides, along, left, watch, guess, suspects, before)
 
     def _watch(
         self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]
@@ -346,6 +285,17 @@ class FixedAttack:
         )
         return [likelihood_ratio(*laws), *learned] if known else learned
 
+    def redrawn(self, stream: int, study: Study) -> Study:
+        """Return the study with other draws of its second look, if it had one. What was chosen
+        stays.
+        """
+        if study.before is None:
+            return study
+        address, events = (self.seed, stream, study.index), study.before.events
+        chunks = in_chunks(study.laws, address, study.before.draws, _AGAIN)
+        counts = hits_of(study.laws, events, chunks, study.watch.copied())
+        return replace(study, before=replace(study.before, counts=counts))
+
     def certify(self, stream: int, study: Study, shots: Sequence[Shot]) -> list[Certificate]:
         """Certify these events on fresh draws; another seed or stream gives other draws.
 
@@ -354,40 +304,34 @@ class FixedAttack:
         """
         address = (self.seed, stream, study.index)
         witnesses = [shot.witness for shot in shots]
-        seen = hits_of(
-            study.laws, witnesses, address, study.draws, _CERTIFYING, study.watch.copied()
-        )
+        chunks = in_chunks(study.laws, address, study.draws, _CERTIFYING)
+        seen = hits_of(study.laws, witnesses, chunks, study.watch.copied())
         name, certificates = self.pairs[study.index].name, []
         for k, shot in enumerate(shots):
             where = (name, _direction(shot), str(shot.witness))
-            judged = certified if study.guess is None else certify_guesses
-            counted = seen.counted(k, shot.side)
-            certificate = judged(where, counted, shot.witness.aim, shot.alpha, self.guarantee)
+            shown = where, seen.counted(k, shot.side), shot.witness.aim, shot.alpha, self.guarantee
+            if study.guess is None:
+                certificate = certified(*shown, shot.earlier)
+            else:
+                certificate = certify_guesses(*shown)
             if math.isnan(certificate.epsilon):
                 raise InvalidRun(f"The counts of {certificate} give no bound.")
             if certificate.refuted:
                 seen.watches[k].require_fresh()
+                if study.before is not None:
+                    study.before.counts.watches[shot.side].require_fresh()
             certificates.append(certificate)
         return certificates
 
 
-def _doubtful(options: Sequence[Options]) -> bool:
-    """Return whether no event promises a refutation."""
-    return _best_of(options).promise <= 0
-
-
-def _best_of(options: Sequence[Options]) -> Witness:
-    return max((one.witnesses[0] for one in options), key=lambda witness: witness.promise)
+def _are_guessed(laws: tuple[AuditedLaw, AuditedLaw], points: Sequence[Point]) -> bool:
+    """Return whether right guesses are counted in place of hits (``witnesses.guesses``)."""
+    return called_singly(laws) and is_pure(points)
 
 
 def _is_rich(draws: Sequence[Draws]) -> bool:
     """Return whether outputs are more than one number, so that more draws may teach something."""
     return any(side.numbers.shape[1] > 1 or len(side.coded.table) > 1 for side in draws)
-
-
-def _root(options: Options) -> float:
-    """Return how many standard errors the most suspicious event is above the claim."""
-    return 0.0 if options.suspect is None else options.suspect.promise
 
 
 def _direction(shot: Shot) -> str:

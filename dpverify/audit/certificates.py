@@ -15,7 +15,13 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from dpverify.audit.confidence_regions import ConfidenceRegion, Counted, at_least, confidence_region
+from dpverify.audit.confidence_regions import (
+    ConfidenceRegion,
+    Counted,
+    at_least,
+    confidence_region,
+    region_of_both,
+)
 from dpverify.audit.reach import SENT_TO
 from dpverify.privacy import Guarantee, points_of
 
@@ -33,6 +39,32 @@ _GUESSED = 0.8  # share of alpha of a "guesses" certificate; the rest is for its
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """Event of the draws on which a certificate's own event was chosen, itself chosen before them.
+
+    hits, draws, other_hits, other_draws, share: as in ``Certificate``. weight: what these draws
+    count in the sum of both (``confidence_regions``), fixed before they were drawn.
+    """
+
+    event: str
+    hits: int
+    draws: int
+    other_hits: int
+    other_draws: int
+    share: float
+    weight: float
+
+    @property
+    def counted(self) -> Counted:
+        """The counts alone."""
+        return Counted(self.hits, self.draws, self.other_hits, self.other_draws)
+
+    def __str__(self) -> str:
+        counts = f"{self.hits}/{self.draws} against {self.other_hits}/{self.other_draws}"
+        return f"before it: {self.event}; {counts}"
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """Statement that the counts of one event prove, wrong with probability at most ``alpha``.
 
@@ -45,6 +77,8 @@ class Certificate:
     other side by its law, wrong with probability ``alpha`` at most, in addition; 0 where that
     is not known.
     refuted: whether the guarantee that was audited fails.
+    earlier: an event that counts besides, in the draws that chose this one; what is shown is then
+    shown of a guarantee that keeps both.
     method: "joint" from a number of draws fixed beforehand (``regions``); "guesses", for single
     calls and a claim without delta (``witnesses.guesses``): hits are right guesses at a call's
     side and other_hits wrong ones, epsilon and refuted hold whatever drifts with the calls, the
@@ -69,17 +103,28 @@ class Certificate:
     rho: float = 0.0
     everywhere: float = 0.0
     refuted: bool = False
+    earlier: Earlier | None = None
 
     @property
     def region(self) -> ConfidenceRegion | None:
-        """Confidence region of the event's two probabilities, of level 1 - ``alpha``; None for
-        bets, and for two events.
+        """Confidence region of the event's two probabilities, of level 1 - ``alpha``; with an
+        earlier event, boxes in which one of both is. None for bets, and for two events.
         """
         if self.method == "betting" or self.direction == EITHER:
             return None
         alpha = self.alpha * (1 - _GUESSED) if self.method == "guesses" else self.alpha
         counted = Counted(self.hits, self.draws, self.other_hits, self.other_draws)
+        if self.earlier is not None:
+            return _with_earlier(self.earlier, counted, self.share, alpha)[0]
         return confidence_region(counted, self.share, alpha)
+
+    @property
+    def scores(self) -> tuple[float, float] | None:
+        """Scores that the earlier event and this one have to reach (``region_of_both``)."""
+        if self.earlier is None:
+            return None
+        counted = Counted(self.hits, self.draws, self.other_hits, self.other_draws)
+        return _with_earlier(self.earlier, counted, self.share, self.alpha)[1]
 
     @property
     def errors(self) -> tuple[float, float]:
@@ -106,7 +151,8 @@ class Certificate:
 
     def __str__(self) -> str:
         counts = f"{self.hits}/{self.draws} against {self.other_hits}/{self.other_draws}"
-        return f"pair {self.pair!r}, {self.direction}, event: {self.event}; {counts}"
+        before = "" if self.earlier is None else f"; {self.earlier}"
+        return f"pair {self.pair!r}, {self.direction}, event: {self.event}; {counts}{before}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +168,30 @@ class Aim:
     impossible: bool = False
 
 
+def _with_earlier(
+    earlier: Earlier, counted: Counted, share: float, alpha: float
+) -> tuple[ConfidenceRegion, tuple[float, float]]:
+    return region_of_both(earlier.counted, earlier.share, counted, share, earlier.weight, alpha)
+
+
 def certify(
-    where: tuple[str, str, str], counted: Counted, aim: Aim, alpha: float, guarantee: Guarantee
+    where: tuple[str, str, str],
+    counted: Counted,
+    aim: Aim,
+    alpha: float,
+    guarantee: Guarantee,
+    earlier: Earlier | None = None,
 ) -> Certificate:
-    """Certify what these counts show. where: (pair, direction, event).
+    """Certify what these counts show. where: (pair, direction, event). earlier: what counts
+    besides; alpha is then fixed before those draws.
 
     An event that is said to be impossible gets half of alpha for what holds if that is so.
     """
     half = alpha / 2 if aim.impossible else alpha
-    joint = confidence_region(counted, aim.share, half)
+    if earlier is None:
+        joint = confidence_region(counted, aim.share, half)
+    else:
+        joint, _ = _with_earlier(earlier, counted, aim.share, half)
     claimed, delta = aim.point
     impossible = aim.impossible and counted.other_hits == 0
     least = float(at_least(counted.hits, counted.draws, half)) if impossible else 0.0
@@ -149,6 +210,7 @@ def certify(
         rho=joint.rho(),
         everywhere=least,
         refuted=refutes(joint, guarantee),
+        earlier=earlier,
     )
 
 

@@ -8,6 +8,22 @@ standard normal, and reaches z(a) with probability at most a (Stouffer's combina
 A > g and B > g besides, each broken with probability at most g, the pairs (p, q) that pass all
 three tests are a confidence region of level 1 - (a + 2 g).
 
+Draws that chose an event may certify as well, by another event that was chosen before them
+(``region_of_both``). Let Z_1 be the sum w z(A) + v z(B) of a first block of draws at the true
+probabilities (p_1, q_1) of its event, or -2 where it is lower, and Z_2 that of a second block at
+those of an event that may depend on the first block. Given all draws before it, each sum is
+stochastically at most standard normal. Let s, t > 0 with s^2 + t^2 = 1, and the level, be fixed
+before the first block. Given that block, P(s Z_1 + t Z_2 >= z(a)) <= P(N >= (z(a) - s Z_1) / t)
+for a standard normal N. This rises with Z_1, so its mean is at most that for a standard normal
+first sum M, or -2 where M is lower. If M is, N has to reach (z(a) + 2 s) / t >= z(a), which has
+probability a; otherwise s M + t N has to reach z(a). That is a (1 + P(M < -2)) together. The guards
+of both blocks break with probability 4 g at most. Otherwise s Z_1 + t Z_2 < z(a), and for every
+z_1 >= -2 and z_2 with s z_1 + t z_2 = z(a) one of the two pairs passes its own block's tests, with
+z_1 or z_2 in place of z(a): it is in that block's region. For z_1 = -2 it is the second pair. A
+guarantee that holds keeps both pairs, so each of its parameters is at least the smallest value at
+the corners of these regions. That is one statement for all z_1 at once, so z_1 may be chosen after
+the counts. The -2 is for a first event that turns out to tell nothing.
+
 Two separate ends for p and q (a box) add up two errors where the truth makes one: their root of
 sum of squares. That is the difference between the power of this region and that of a box.
 
@@ -39,6 +55,11 @@ _CELLS = 256  # the cover costs about 1 / _CELLS of the distance between the est
 _ROUGH = 16  # one box in so many bounds, from above, what all boxes of a region certify
 _DEEPEST = 20.0  # lower scores of p are taken for minus this: tails above 1e-89 can be inverted
 _GUARD = 0.01  # the share of alpha for each of the two guards
+LOWEST, BOTH = -2.0, 0.9386
+"""Of two blocks: the score that stands for all lower ones of the first, and the share of alpha for
+the sum, at most (1 - 4 / 100) / (1 + P(M < -2)) for a standard normal M."""
+_FARTHEST, _HALVINGS = 8.0, 14  # scores of a block that are looked at, and how finely
+_ENDS = "lower", "upper"
 _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 24), np.geomspace(2.1, 400, 40)])
 
 
@@ -149,7 +170,46 @@ def confidence_region(counted: Counted, share: float, alpha: float) -> Confidenc
     ln P(S) - ln Q(S). Any share above 0 is valid. With all of PARTS the sum is z(B) alone, and the
     region is a box: the own side's probability is above its guard.
     """
-    return _covered(counted, share, alpha, 1)
+    return _covered(counted, share, *_bars(alpha), 1)
+
+
+@lru_cache(maxsize=256)
+def region_of_both(
+    first: Counted, share: float, second: Counted, other_share: float, weight: float, alpha: float
+) -> tuple[ConfidenceRegion, tuple[float, float]]:
+    """Return the boxes of level 1 - alpha in which one of two events is, chosen one after the
+    other, and the scores (z_1, z_2) of their own regions. Every bound that is read from the
+    boxes holds for a guarantee of both events.
+
+    first, second: counts of the event chosen before either block, and of the event that may depend
+    on the first block. weight: the first block's part of the variance of the sum, between 0 and
+    1; like alpha and the first share it is fixed before the first block.
+    The scores are those where both regions show the same epsilon without delta, nearly; or -2
+    and what the second region then has to reach alone.
+    """
+    bar, guard = float(-ndtri(BOTH * alpha)), _GUARD * alpha
+    own, other = np.sqrt(weight), np.sqrt(1 - weight)
+
+    def scores(z: float) -> tuple[float, float]:
+        return z, float((bar - own * z) / other)
+
+    def regions(z: float, every: int) -> list[ConfidenceRegion]:
+        blocks = zip((first, second), (share, other_share), scores(z), strict=True)
+        return [_covered(counted, part, at, guard, every) for counted, part, at in blocks]
+
+    def shows_more(z: float) -> bool:  # the first block, which shows less as z rises
+        shown = [one.epsilon_at(0.0) for one in regions(z, _ROUGH)]
+        return shown[0] > shown[1]
+
+    low, high = LOWEST, _FARTHEST
+    if not shows_more(low):
+        return regions(low, 1)[1], scores(low)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if shows_more(middle) else (low, middle)
+    boxes = regions(low, 1)
+    lower, upper = (np.concatenate([getattr(one, end) for one in boxes]) for end in _ENDS)
+    return ConfidenceRegion(lower, upper), scores(low)
 
 
 def best_share(counted: Counted, shares: Sequence[float], alpha: float, delta: float) -> float:
@@ -158,7 +218,8 @@ def best_share(counted: Counted, shares: Sequence[float], alpha: float, delta: f
 
     Some boxes of a region certify no less than all of them, so most shares need no whole region.
     """
-    rough = [_covered(counted, share, alpha, _ROUGH).epsilon_at(delta) for share in shares]
+    bars = _bars(alpha)
+    rough = [_covered(counted, share, *bars, _ROUGH).epsilon_at(delta) for share in shares]
     best, most = len(shares), -np.inf
     for i in sorted(range(len(shares)), key=lambda i: -rough[i]):
         if rough[i] < most:
@@ -169,14 +230,21 @@ def best_share(counted: Counted, shares: Sequence[float], alpha: float, delta: f
     return shares[best]
 
 
-def _covered(counted: Counted, share: float, alpha: float, every: int) -> ConfidenceRegion:
+def _bars(alpha: float) -> tuple[float, float]:
+    """Return the score that the sum of one block has to reach, and the level of a guard."""
+    guard = _GUARD * alpha
+    return float(-ndtri(alpha - 2 * guard)), guard
+
+
+def _covered(
+    counted: Counted, share: float, bar: float, guard: float, every: int
+) -> ConfidenceRegion:
     """Return one box in every so many of the cover, the first and the last among them."""
     own_weight, other_weight = np.sqrt((PARTS - share) / PARTS), np.sqrt(share / PARTS)
-    guard = _GUARD * alpha
-    bar, far = -ndtri(alpha - 2 * guard), -ndtri(guard)
+    far = -ndtri(guard)
     least = at_least(counted.hits, counted.draws, guard)
     if not own_weight:
-        ceiling = at_most(counted.other_hits, counted.other_draws, alpha - 2 * guard)
+        ceiling = at_most(counted.other_hits, counted.other_draws, max(guard, float(ndtr(-bar))))
         return ConfidenceRegion(np.array([float(least)]), np.array([float(ceiling)]))
     scores = _scores(float(own_weight), float(other_weight), float(bar), float(far))
     ceilings = _ceilings(counted.other_hits, counted.other_draws, scores[::every])
@@ -192,9 +260,10 @@ def _scores(own_weight: float, other_weight: float, bar: float, far: float) -> F
     The curve w z(A) + v z(B) = bar is followed from where the own guard is the stricter test to the
     guard of the other side. Where w is small nearly all of it lies in a narrow range of z(B).
     """
-    near = max((bar - own_weight * far) / other_weight, -far)
+    lowest = -far if bar >= 0 else -_DEEPEST  # below a bar that is passed, both scores may be low
+    near = max((bar - own_weight * far) / other_weight, lowest)
     even = np.linspace(near, far, _CELLS // 2 + 1)
-    last = max((bar - other_weight * far) / own_weight, -far)
+    last = max((bar - other_weight * far) / own_weight, lowest)
     own = np.linspace(far, last, _CELLS + 1)[1::2]
     between = np.clip((bar - own_weight * own) / other_weight, near, far)
     return np.sort(np.concatenate([even, between]))

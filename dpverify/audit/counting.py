@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,19 +51,18 @@ class Seen:
 def hits_of(
     laws: tuple[AuditedLaw, AuditedLaw],
     witnesses: Sequence[Witness | Guess],
-    address: tuple[int, ...],
-    size: int,
-    phase: int,
+    chunks: Iterable[Sequence[Draws]],
     watch: Watch,
 ) -> Seen:
-    """Count each event in ``size`` draws of either side; raises InvalidRun where draws share noise.
+    """Count each event in these draws of both sides; raises InvalidRun where draws share noise.
 
-    watch: the evidence of shared noise so far, to which these draws are added.
+    chunks: as from ``in_chunks``. watch: the evidence of shared noise so far, to which these draws
+    are added.
     """
     batches: list[NDArray[np.int64]] = []  # each of shape (events, sides, 2)
     sizes: list[list[int]] = []
     events = [EventWatch(laws, str(witness)) for witness in witnesses]
-    for chunk in _in_chunks(laws, address, size, phase):
+    for chunk in chunks:
         hits = np.zeros((len(witnesses), 2, 2), dtype=np.int64)
         watch.take(chunk)
         for side, draws in enumerate(chunk):
@@ -84,7 +83,7 @@ def hits_of(
     return Seen(list(counts.sum(axis=0)), (total[0], total[1]), events)
 
 
-def _in_chunks(
+def in_chunks(
     laws: tuple[AuditedLaw, AuditedLaw], address: tuple[int, ...], size: int, phase: int
 ) -> Iterator[list[Draws]]:
     """Yield a million draws at a time, fewer where outputs are wide; for a function of a size,

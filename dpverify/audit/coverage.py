@@ -116,11 +116,11 @@ def _certified(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
         attack = FixedAttack(case.claim, case.pairs, case.trials, case.alpha, seed, case.curve)
         target = target_of(subject, vectorized)
         studies = [attack.study(target, 0, index) for index in range(len(case.pairs))]
-        shots = attack.shots(studies)
         for stream in range(case.certified):
-            yield [
-                c for study in studies for c in attack.certify(stream, study, shots[study.index])
-            ]
+            # Given what was chosen, each of them is wrong with probability alpha at most.
+            others = [attack.redrawn(stream, study) for study in studies] if stream else studies
+            shots = attack.shots(others)
+            yield [c for study in others for c in attack.certify(stream, study, shots[study.index])]
         return
     result = audit(
         subject,

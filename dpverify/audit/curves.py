@@ -44,9 +44,10 @@ def tradeoff_regions(certificates: Sequence[Certificate]) -> list[Points]:
     error, type II error].
 
     The two errors of its test are left of and below the line through the corners, but for the
-    certificate's alpha. Bets, and guesses at either side, have no region: an empty list.
+    certificate's alpha. Bets, guesses at either side, and an event with an earlier one have no
+    region of their own: an empty list.
     """
-    return [_corners(one.region) for one in certificates]
+    return [_corners(None if one.earlier else one.region) for one in certificates]
 
 
 def _corners(region: ConfidenceRegion | None) -> Points:

@@ -12,7 +12,9 @@ verifies it again. It stays below 10 kB: what is too large is shortened and told
     events       [pair, direction, event in words]
     certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, rounded
                  down; of bets [].
-                 "joint": share, counts: [hits, draws, other hits, other draws] of the one event.
+                 "joint": share, counts: [hits, draws, other hits, other draws] of the one event;
+                 earlier, if an event of the draws that chose it counts besides: event, share,
+                 counts, weight, scores: what the sums of both have to reach.
                  "guesses": counts: [right guesses, wrong ones] at the sides of single calls.
                  "betting": level, single: whether bets are on single calls, omitted: the log
                  growth of bets that are left out, never above 0
@@ -46,7 +48,7 @@ import scipy
 
 import dpverify
 from dpverify.audit.betting import Bet
-from dpverify.audit.certificates import Certificate, Point, tested_points
+from dpverify.audit.certificates import Certificate, Earlier, Point, tested_points
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.portable import compact, datasets_as_json, shortened, size_of
 from dpverify.audit.result import AuditResult
@@ -146,10 +148,22 @@ def _joint(result: AuditResult) -> dict[str, Any]:
     assert excess > 0
     counts = [best.hits, best.draws, best.other_hits, best.other_draws]
     certificate = {**_certificate(best), "share": best.share, "counts": counts}
+    if best.earlier is not None:
+        certificate["earlier"] = _earlier(best, best.earlier)
     return {
         "points": [list(_on_claim(result.guarantee, point))],
         "events": [list(_event(best))],
         "certificate": certificate,
+    }
+
+
+def _earlier(best: Certificate, earlier: Earlier) -> dict[str, Any]:
+    return {
+        "event": shortened(earlier.event, _SHORT),
+        "share": earlier.share,
+        "weight": earlier.weight,
+        "counts": [earlier.hits, earlier.draws, earlier.other_hits, earlier.other_draws],
+        "scores": list(best.scores or ()),
     }
 
 

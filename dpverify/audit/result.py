@@ -9,7 +9,7 @@ from typing import Any
 
 from dpverify.audit.attack import FaultResult
 from dpverify.audit.betting import Bet, Tally
-from dpverify.audit.certificates import Certificate, tested_points
+from dpverify.audit.certificates import Certificate, Earlier, tested_points
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.neighbors.reading import adjacency_as_json, adjacency_from
 from dpverify.audit.portable import datasets_as_json, plain_floats, read_floats
@@ -227,7 +227,10 @@ def _numbers(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _certificate(given: Mapping[str, Any]) -> Certificate:
-    return Certificate(**_numbers(given))
+    fields = dict(given)
+    earlier = fields.pop("earlier", None)
+    read = None if earlier is None else Earlier(**_numbers(earlier))
+    return Certificate(**_numbers(fields), earlier=read)
 
 
 def needs(missed: FaultResult) -> str:

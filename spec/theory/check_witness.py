@@ -3,7 +3,10 @@
 "joint": hits ~ Binomial(draws, p), other hits ~ Binomial(other draws, q), A =
 P(at least hits | p), B = P(at most other hits | q), z = -(normal quantile); (p, q) is rejected
 if A or B <= alpha / 100, or w z(A) + v z(B) >= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p
-<= e^epsilon q + delta must be: in a cell of q, at its ends. "betting": the product of 1 + stake
+<= e^epsilon q + delta must be: in a cell of q, at its ends. With an earlier event, chosen before
+the draws that chose the other, u^2 = weight and u max(Z_1, -2) + v Z_2 >= z(0.9386 alpha): both
+are rejected as above, from scores (z_1, z_2) whose sum is that, the first unless z_1 = -2.
+"betting": the product of 1 + stake
 (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, of chance <= level under the claim
 (Ville 1939); of single calls whose side is a fair coin "own" is a right guess at it, "other" a
 wrong one, and delta is halved unless either side is guessed. "guesses", of such calls, and
@@ -116,23 +119,38 @@ def score(hits: int, draws: int, p: Any) -> float:
 
 def joint(witness: Any, proof: Any) -> str:
     """Return words that the counts refute the point, and the certified epsilon besides."""
-    (_,), (k, n, j, m), run = witness["events"], proof["counts"], witness["run"]
-    _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
+    (_,), run, earlier = witness["events"], witness["run"], proof.get("earlier")
     _require(witness["events"][0][1] != EITHER, "two events have no joint counts")
-    possible = 0 < proof["share"] <= 64 and n <= run["trials"] >= m and n + m <= run["draws"]
-    _require(possible, "share or draws")
-    own, other = (1 - proof["share"] / 64) ** 0.5, (proof["share"] / 64) ** 0.5
-    bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
+    blocks, left = [earlier, proof] if earlier else [proof], run["draws"]
+    bar, full, far = (-NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.9386, 0.98, 0.01))
+    bars, u = (earlier["scores"], earlier["weight"] ** 0.5) if earlier else ([full], 0)
+    total = u * bars[0] + (1 - u**2) ** 0.5 * bars[-1]
+    reached = not earlier or (0 < u < 1 and bars[0] >= -2 and total >= bar - TAIL)
+    _require(reached, "the scores do not reach the bar, or the weight is none")
+    for (k, n, j, m), share in ((block["counts"], block["share"]) for block in blocks):
+        _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
+        left -= n + m
+        _require(0 < share <= 64 and n <= run["trials"] >= m and left >= 0, "share or draws")
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
-        cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # q; z(A) at its end, z(B) at its start
-        while cells:
-            low, high, a, b = cells.pop()
-            if max(a, b) < far and own * a + other * b < bar:
-                _require(high - low > 2**-60, f"the counts do not refute ({epsilon}, {delta})")
-                q = (low + high) / 2
-                ends = score(k, n, mp.exp(epsilon) * q + delta), score(m - j, m, 1 - q)
-                cells += [(q, high, a, ends[1]), (low, q, ends[0], b)]
+        for block, least in zip(blocks, bars, strict=True):
+            if least > -2 or block is proof:
+                excludes(block, least + 3 * TAIL, far + TAIL, epsilon, delta)
+    k, n, j, m = proof["counts"]
     return f"{k}/{n} against {j}/{m} refutes it at level {proof['alpha']}"
+
+
+def excludes(block: Any, bar: float, far: float, epsilon: float, delta: float) -> None:
+    """Raise ValueError unless the counts reject all that the point allows."""
+    (k, n, j, m), share = block["counts"], block["share"] / 64
+    own, other = (1 - share) ** 0.5, share**0.5
+    cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # q; z(A) at its end, z(B) at its start
+    while cells:
+        low, high, a, b = cells.pop()
+        if max(a, b) < far and own * a + other * b < bar:
+            _require(high - low > 2**-60, f"the counts do not refute ({epsilon}, {delta})")
+            q = (low + high) / 2
+            ends = score(k, n, mp.exp(epsilon) * q + delta), score(m - j, m, 1 - q)
+            cells += [(q, high, a, ends[1]), (low, q, ends[0], b)]
 
 
 def guesses(witness: Any, proof: Any) -> str:

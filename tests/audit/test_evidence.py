@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import zlib
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ import pytest
 from dpverify import Adjacency, GaussianDP, PureDP
 from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit
 from dpverify.audit.betting import Bet, Tally
-from dpverify.audit.certificates import Aim, certify
+from dpverify.audit.certificates import Aim, Earlier, certify
 from dpverify.audit.confidence_regions import Counted
 from dpverify.audit.evidence import LARGEST, witness_of, write_witness
 from dpverify.audit.neighbors.pairs import QueryMoves
@@ -334,3 +335,47 @@ def test_bets_that_are_too_many_to_be_shown_are_refused() -> None:
     pairs = [replace(PAIR, name=name) for name in dict.fromkeys(bet.pair for bet in even)]
     with pytest.raises(ValueError, match=r"spread over \d+ bets, too many for a witness"):
         witness(replace(result, bets=even), subject="s", pairs=pairs)
+
+
+def with_an_earlier_event() -> AuditResult:
+    """Return a result that neither event would show alone."""
+    earlier = Earlier("number 0 >= 0", 2060, 5000, 630, 5000, 32, 0.2)
+    counted = Counted(6570, 16_000, 2150, 16_000)
+    where, aim = ("one enters", "left over right", "number 0 >= 1"), Aim((1.0, 0.0), 32)
+    alone = certify(where, counted, aim, 7.5e-7, PureDP(1))
+    certificate = certify(where, counted, aim, 7.5e-7, PureDP(1), earlier)
+    assert (alone.refuted, certificate.refuted) == (False, True)
+    return replace(refuted("one enters"), certificates=(certificate,), draws=42_000)
+
+
+def test_a_witness_of_two_events_is_verified_and_loads_back() -> None:
+    result = with_an_earlier_event()
+    made = witness(result, subject="s", pairs=[PAIR])
+    small(made)
+    assert any("refutes it" in line for line in check(made))
+    assert made["certificate"]["earlier"]["counts"] == [2060, 5000, 630, 5000]
+    assert AuditResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+    assert "before it: number 0 >= 0; 2060/5000 against 630/5000" in str(result)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("counts", [1900, 5000, 630, 5000]),
+        ("counts", [2060, 50_000, 630, 5000]),
+        ("weight", 0.02),
+        ("weight", 1.0),
+        ("share", 1),
+        ("scores", [0.0, 0.0]),
+        ("scores", [3.0, 3.5]),
+        ("scores", [-4.0, 7.5]),
+    ],
+)
+def test_a_forged_earlier_event_is_refused(entry: str, value: Any) -> None:
+    """Exact: fewer hits, more draws than there were, other weights, scores that do not add up."""
+    made = witness(with_an_earlier_event(), subject="s", pairs=[PAIR])
+    made["certificate"]["earlier"][entry] = value
+    text = json.dumps({**made, "sha256": ""}, sort_keys=True, allow_nan=False)
+    made["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    with pytest.raises(ValueError, match=r"refute|draws|weight|scores"):
+        check(made)

@@ -4,6 +4,7 @@ tested."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,65 @@ def test_what_did_not_learn_is_judged_on_the_draws_that_taught() -> None:
         best, _ = choose([nothing], [nothing], [candidate], task, (ones, zeros))
         promises.append(best.promise)
     assert promises[1] > promises[0] + 0.5
+
+
+def redrawn(odds: float, after: int, seed: int) -> Any:
+    """Randomized response whose draws depend on ``seed`` only after so many outputs."""
+    rngs, done = [np.random.default_rng(0), np.random.default_rng([1, seed])], [0]
+
+    def function(data: Any, size: int) -> Any:
+        rng = rngs[done[0] >= after]
+        done[0] += size
+        return np.where(rng.random(size) < 1 / (1 + odds), 1.0 - data[0], data[0])
+
+    return function
+
+
+def test_what_divides_alpha_is_fixed_before_a_second_look_draws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Exact: whatever the look draws, the levels, the shares and the events that its draws certify
+    are the same, but not their counts; and those are of all its draws."""
+    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    learning, choosing = study_sizes(TRIALS, law_known=False)
+    fixed, counts, divided = FixedAttack(PureDP(1), [PAIR], TRIALS, 1e-6, 0), set(), set()
+    for seed in range(4):
+        function = redrawn(3.1, 2 * (learning + choosing), seed)
+        study = fixed.study(target_of(function, True), 0, 0)
+        assert study.before is not None
+        (shots,) = fixed.shots([study])
+        seen = study.before.seen(0), study.before.seen(1)
+        divided.add(
+            (
+                study.before.hopes,
+                tuple((shot.side, shot.alpha) for shot in shots),
+                tuple((one.event, one.share, one.weight) for one in seen),
+            )
+        )
+        counts.add(tuple((one.hits, one.other_hits) for one in seen))
+        assert {(one.draws, one.other_draws) for one in seen} == {(choosing, choosing)}
+        assert all(shot.earlier == seen[shot.side] for shot in shots)
+        certificates = fixed.certify(0, study, shots)
+        assert all(
+            one.earlier is shot.earlier for one, shot in zip(certificates, shots, strict=True)
+        )
+        other = fixed.redrawn(1, study)
+        assert other.before is not None
+        assert other.before.seen(0).draws == choosing
+        assert other.before.seen(0) != seen[0]
+        assert replace(other, before=None) == replace(study, before=None)
+    assert len(divided) == 1
+    assert len(counts) == 4
+
+
+def test_guesses_at_single_calls_have_no_earlier_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact: a second look at them takes draws that certify nothing."""
+    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    rng = np.random.default_rng(0)
+
+    def function(data: Any) -> Any:
+        return abs(data[0] - float(rng.random() < 1 / 4.1))
+
+    fixed = FixedAttack(PureDP(1), [PAIR], TRIALS, 1e-6, 0)
+    study = fixed.study(target_of(function, False), 0, 0)
+    assert (study.before, study.guess is None) == (None, False)

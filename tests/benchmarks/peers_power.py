@@ -34,9 +34,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpverify.audit.attack import FixedAttack, Shot
+from dpverify.audit.attack import FixedAttack
 from dpverify.audit.certificates import Aim, tested_points
 from dpverify.audit.confidence_regions import PARTS, Counted, confidence_region, share_of
+from dpverify.audit.studies import Shot
 from dpverify.audit.subjects import target_of
 from dpverify.audit.witnesses.choosing import Witness
 from dpverify.audit.witnesses.features import Candidate

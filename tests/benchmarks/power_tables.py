@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from dpverify.audit import added
-from dpverify.audit.attack import FixedAttack, Shot
+from dpverify.audit.attack import FixedAttack
 from dpverify.audit.certificates import Aim
 from dpverify.audit.confidence_regions import Counted, confidence_region, share_of
 from dpverify.audit.outputs.laws import encode
+from dpverify.audit.studies import Shot
 from dpverify.audit.subjects import target_of
 from dpverify.audit.witnesses.choosing import Witness
 from dpverify.audit.witnesses.features import Candidate

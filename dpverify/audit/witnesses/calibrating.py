@@ -29,7 +29,7 @@ Ranks = NDArray[np.intp]
 _NEWTON, _RIDGE, _DONE = 25, 1e-6, 1e-7
 _UNLIKELY = 0.01  # probability that a right curve is refused
 _BENDS = 0.7, 0.4, 0.2, 0.1, 0.04, 0.015, 0.005  # where there may be bends: shares of the draws
-MOST_BENDS = 3
+MOST_BENDS = 5
 _EVIDENT = 6.0  # in twice the logarithm of the likelihood: by chance once in twenty lines
 _DOUBT = (
     1.0  # standard errors of the curve that odds are taken down by: far out they are hardly known

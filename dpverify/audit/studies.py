@@ -1,0 +1,175 @@
+"""What the first draws on a pair led to: events, and how alpha will be divided among them.
+
+Where a second look chooses again, the draws that it takes for that certify as well, by the event
+that had been chosen before them (``confidence_regions``). What they may not decide is how alpha is
+divided, so that is fixed before they are drawn (``Before``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpverify.audit.certificates import Earlier
+from dpverify.audit.counting import EITHER_SIDE, Seen
+from dpverify.audit.independence import Watch
+from dpverify.audit.outputs.laws import AuditedLaw
+from dpverify.audit.witnesses.choosing import Options, Witness
+from dpverify.audit.witnesses.guesses import Guess
+
+SEVERAL = 0.8, 0.2
+"""Shares of a direction's alpha, where it is in doubt which event tells most."""
+_EITHER = 0.5, 0.5  # likewise, where one of them is suspicious
+_LIGHTER = 0.5, 0.25  # weight of a draw that chooses as well, of one that only certifies: where its
+# event is not fitted, and where it is, so that more draws may teach a much better one
+_ASIDE = 0.01  # share of it for an event that only its counts speak for
+SUSPICIOUS, _PLAIN = 2.5, 3.3
+"""Standard errors above the claim that the best of many events has by chance: often, rarely."""
+
+Hope = tuple[float, float, float]
+"""Key by which pairs and directions are ordered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was fixed before a second look drew, and what those draws showed of it.
+
+    hopes: of the two directions, for the division of alpha. shares: of a direction's alpha for
+    its events, in order. events: one of either direction. draws: of the look, on either side.
+    weights: of these draws, for either event. counts: of the events.
+    """
+
+    hopes: tuple[Hope, Hope]
+    shares: tuple[float, ...]
+    events: tuple[Witness, Witness]
+    draws: int
+    weights: tuple[float, float]
+    counts: Seen
+
+    @classmethod
+    def of(
+        cls, options: Sequence[Options], counts: Seen, draws: int, left: int, suspicious: bool
+    ) -> Before:
+        """Return what is known before a look of so many draws chooses, and leaves so many.
+
+        Its draws count less than as many others, since the event before it may tell much less
+        than the one after it. Half the weight costs 1% of the power where both tell as much.
+        """
+        uncertain, events = doubtful(options), events_of(options)
+        suspects = [one.suspect if uncertain else None for one in options]
+        hopes = [_hope(one.promise, suspect) for one, suspect in zip(events, suspects, strict=True)]
+        shares = SEVERAL if suspicious else (1 - _ASIDE, _ASIDE) if uncertain else (1.0,)
+        weights = [draws / (draws + left) * _LIGHTER[one.candidate.fitted] for one in events]
+        divided = (hopes[0], hopes[1]), shares
+        return cls(*divided, events, draws, (weights[0], weights[1]), counts)
+
+    def seen(self, side: int) -> Earlier:
+        """Return the counts of the event of one direction."""
+        event, counted = self.events[side], self.counts.counted(side, side)
+        counts = counted.hits, counted.draws, counted.other_hits, counted.other_draws
+        return Earlier(str(event), *counts, event.aim.share, self.weights[side])
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Events that the first draws on a pair led to.
+
+    laws: of both sides. witnesses: an event for either direction. besides: after a second look,
+    the events that promised most after it. suspects: the events of the largest signed roots,
+    where nothing promises a refutation.
+    along: further events on the curve. draws: how many are left to certify with.
+    watch: evidence of noise that outputs share, so far none.
+    guess: a guess at either side of single calls, for a claim without delta, with its promise.
+    before: the event before a second look, if its draws certify as well.
+    """
+
+    index: int
+    laws: tuple[AuditedLaw, AuditedLaw]
+    witnesses: tuple[Witness, Witness]
+    besides: tuple[tuple[Witness, ...], ...]
+    along: tuple[tuple[Witness, ...], ...]
+    draws: int
+    watch: Watch
+    guess: tuple[Guess, float] | None = None
+    suspects: tuple[Witness | None, Witness | None] = (None, None)
+    before: Before | None = None
+
+    @property
+    def promise(self) -> float:
+        """Promise of the better direction."""
+        return max(witness.promise for witness in self.witnesses)
+
+    @property
+    def promises(self) -> list[float]:
+        """Promises of the two directions, and of a guess at either side if there is one."""
+        guess = [] if self.guess is None else [self.guess[1]]
+        return [*(witness.promise for witness in self.witnesses), *guess]
+
+    def hope(self, side: int) -> Hope:
+        """Return the key by which pairs are ordered."""
+        if self.before is not None:
+            return self.before.hopes[side]
+        suspect = self.suspects[side] if side != EITHER_SIDE else None
+        return _hope(self.promises[side], suspect)
+
+    def shots(self, side: int, alpha: float) -> list[Shot]:
+        """Return the events to certify in one direction, or (side 2) a guess at either; several
+        events share ``alpha``.
+        """
+        if side == EITHER_SIDE and self.guess is not None:
+            return [Shot(EITHER_SIDE, self.guess[0], alpha)]
+        several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
+        if self.before is not None:  # then these shares were fixed before the events were chosen
+            if suspect is not None and not any(suspect.is_same_as(one) for one in several):
+                several.insert(0 if suspect.promise >= SUSPICIOUS else len(several), suspect)
+            fixed = zip(several, self.before.shares, strict=False)
+            return [Shot(side, w, alpha * part, self.before.seen(side)) for w, part in fixed]
+        shares, aside = SEVERAL[: len(several)], list[Shot]()
+        if suspect is not None and not any(suspect.is_same_as(one) for one in several):
+            if suspect.promise >= SUSPICIOUS:
+                shares = SEVERAL if suspect.promise >= _PLAIN else _EITHER
+                several = [suspect, several[0]]
+            else:
+                aside = [Shot(side, suspect, alpha * _ASIDE)]
+                alpha *= 1 - _ASIDE
+        each = alpha / sum(shares)
+        shots = [Shot(side, w, each * share) for w, share in zip(several, shares, strict=True)]
+        return shots + aside
+
+
+def _hope(promise: float, suspect: Witness | None) -> Hope:
+    """Return a key: a promised refutation first, then suspicion, then promise."""
+    root = 0.0 if suspect is None or suspect.promise < SUSPICIOUS else suspect.promise
+    return max(0.0, promise), root, promise
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """An event to be certified, the side that it is more likely on, and at which level; and the
+    event that counts besides, if there was a second look.
+    """
+
+    side: int
+    witness: Witness | Guess
+    alpha: float
+    earlier: Earlier | None = None
+
+
+def events_of(options: Sequence[Options]) -> tuple[Witness, Witness]:
+    """Return the most promising event of either direction."""
+    return options[0].witnesses[0], options[1].witnesses[0]
+
+
+def doubtful(options: Sequence[Options]) -> bool:
+    """Return whether no event promises a refutation."""
+    return best_of(options).promise <= 0
+
+
+def best_of(options: Sequence[Options]) -> Witness:
+    """Return the most promising event of both directions."""
+    return max((one.witnesses[0] for one in options), key=lambda witness: witness.promise)
+
+
+def root_of(options: Options) -> float:
+    """Return how many standard errors the most suspicious event is above the claim."""
+    return 0.0 if options.suspect is None else options.suspect.promise
