@@ -122,9 +122,10 @@ def tail_of(level: Exact, parts: int = 1) -> float:
     """Return the probability with which each of ``parts`` intervals may fail, so that all hold
     together at this level.
 
-    Raises TypeError or ValueError for a level outside (0, 1).
+    A probability below 1e-300 is read as that: noise is never drawn that far out. Raises TypeError
+    or ValueError for a level outside (0, 1).
     """
-    return to_float((1 - holding(as_written(level, "level"), "level")) / parts)
+    return max(to_float((1 - holding(as_written(level, "level"), "level")) / parts), 1e-300)
 
 
 def deviations(law: NoiseLaw, tail: float) -> float:

@@ -60,14 +60,16 @@ class RegressionEstimate(Result):
         """Return (low, high), each of the shape of ``value``: an interval for each coefficient
         by itself.
 
-        It contains the coefficient of the least squares fit to these records, as they are clipped,
-        or, with ``sampling``, that of the population from which the records are independent
-        draws. It has all b for which ``value + bias - b`` is at most as many standard deviations
-        of its noise as the level allows, but that deviation depends on b through the noise in
-        the divisor (Fieller). So it reaches further to one side, and is infinite where at this
-        level the divisor may be 0, or where noise hides how the features vary. It is extended
-        to ``value`` where a ridge has moved that further than the noise explains. Raises
-        TypeError or ValueError for a level outside (0, 1).
+        It contains the coefficient of the least squares fit to these records, as they are clipped
+        and rounded (to 2^-16 of half the width of the bounds, which matters beyond a million
+        records or so), or, with ``sampling``, that of the population from which the records are
+        independent draws, to first order, with errors of one variance. It has all b for which
+        ``value + bias - b`` is at most as many standard deviations of its noise as the level
+        allows, but that deviation depends on b through the noise in the divisor (Fieller). So it
+        reaches further to one side, and is infinite where at this level the divisor may be 0, or
+        where noise hides how the features vary. It is extended to ``value`` where a ridge has moved
+        that further than the noise explains. Raises TypeError or ValueError for a level outside (0,
+        1).
         """
         z = deviations_of_sum(self.noise, tail_of(level))
         more = self.sampling_deviation if sampling else 0.0
@@ -204,11 +206,12 @@ def _one(
         inverse = np.linalg.pinv(spread[:k, :k] + np.diag(added), hermitian=True)
     slopes = inverse @ spread[:k, k]
     resolved = float(values[0] / (_RESOLVED * noise)) if noise else math.inf
-    best, own, divisor, drawn, correlation = _least_squares(moments, target, on, spread, resolved)
+    best, own, divisor, drawn, correlation = _least_squares(moments, target, on, resolved)
     means, half = moments.means[columns], moments.half
     with np.errstate(all="ignore"):
         units = half[target] / half[list(on)]
         middle = moments.middle[target] + half[target] * (means[k] - means[:k] @ slopes)
+        line = np.array([*-slopes, 1.0])
         return {
             "value": slopes * units,
             "intercept": middle - (moments.middle[list(on)] * slopes * units).sum(),
@@ -217,23 +220,13 @@ def _one(
             "correlation": correlation,
             "sampling_deviation": drawn * units,
             "bias": (best - slopes) * units,
-            "residual_deviation": half[target] * math.sqrt(_residual(spread, slopes)),
+            "residual_deviation": half[target] * math.sqrt(max(0.0, float(line @ spread @ line))),
             "ridge": ridge,
             "resolved": resolved,
         }
 
 
-def _residual(spread: Floats, slopes: Floats) -> float:
-    """Compute the variance about a line with these slopes, at least 0, from the covariance of the
-    features and, last, the target.
-    """
-    residual = np.array([*-slopes, 1.0])
-    return max(0.0, float(residual @ spread @ residual))
-
-
-def _least_squares(
-    moments: UnitMoments, target: int, on: Sequence[int], spread: Floats, resolved: float
-) -> Floats:
+def _least_squares(moments: UnitMoments, target: int, on: Sequence[int], resolved: float) -> Floats:
     """Return, in units of the bounds, the slopes of least squares by the released moments, the
     deviations of their noise, of the noise in their divisors, and by sampling, and the correlation
     of both noises: shape (5, k). All but the last are infinite where ``resolved`` is below 1 or
@@ -252,8 +245,25 @@ def _least_squares(
     squares = moments.sums[np.ix_(places, places)] ** 2, moments.sums[places, target + 1] ** 2
     first, both, second = _variances(rows / parts[:, np.newaxis], theta, *squares)
     own, divisor, per = np.sqrt(first), np.sqrt(second), parts / count  # one over the divisor
-    drawn = np.sqrt(_residual(spread, slopes) * per)
+    drawn = np.sqrt(_residual(moments, [*places, target + 1], theta) * per)
     return np.array([slopes, own * per, divisor * per, drawn, _over(both, own * divisor)])
+
+
+def _residual(moments: UnitMoments, places: Sequence[int], theta: Floats) -> float:
+    """Estimate the variance of a record about the line with these coefficients, plus the standard
+    deviation of its noise: an estimate that noise makes too small would make intervals too short.
+
+    Infinite for as many records as coefficients, about which nothing varies. A square that was not
+    released is at most 1 in each record.
+    """
+    gram, squares = (a[np.ix_(places, places)] for a in (moments.released, moments.sums**2))
+    if not math.isfinite(squares[-1, -1]):
+        gram[-1, -1], squares[-1, -1] = moments.count, 0.0
+    free, line = moments.count - len(theta), np.array([*-theta, 1.0])
+    if free <= 0:
+        return math.inf
+    noise = math.sqrt(float(line**2 @ _both(squares) @ line**2))
+    return (max(0.0, float(line @ gram @ line)) + noise) / free
 
 
 def _variances(
@@ -278,10 +288,16 @@ def _variances(
     u^T N u is the noise in D to first order. Nothing but the noise in u is neglected. It enters as
     a product of two noises, so it matters only where other features are hardly resolved.
     """
-    both = 2 * squares - np.diag(np.diag(squares))  # N_il is in w_i and, but for i = l, in w_l
-    a, b = u * c, u**2
+    both, a, b = _both(squares), u * c, u**2
     first = (a @ (both - squares) * a).sum(axis=1) + b @ (squares @ c**2 + of_target)
     return first, -(a @ both * b).sum(axis=1), (b @ both * b).sum(axis=1)
+
+
+def _both(squares: Floats) -> Floats:
+    """Double what is off the diagonal: the noise N_ij is in the products of i with j and of j with
+    i, so u^T N u has the variance u^2 both u^2, in squares.
+    """
+    return np.asarray(2 * squares - np.diag(np.diag(squares)))
 
 
 def _added(ridge: Exact | Sequence[Exact], k: int) -> Floats:
