@@ -54,17 +54,21 @@ class Before:
 
         Its draws count less than as many others, since the event before it may tell much less
         than the one after it. Half the weight costs 1% of the power where both tell as much.
+        They count nothing for an event that promises no bound above 0.
         """
         uncertain, events = doubtful(options), events_of(options)
         suspects = [one.suspect if uncertain else None for one in options]
         hopes = [_hope(one.promise, suspect) for one, suspect in zip(events, suspects, strict=True)]
         shares = SEVERAL if suspicious else (1 - _ASIDE, _ASIDE) if uncertain else (1.0,)
-        weights = [draws / (draws + left) * _LIGHTER[one.candidate.fitted] for one in events]
+        part = draws / (draws + left)
+        weights = [part * _LIGHTER[one.candidate.fitted] * _tells(one) for one in events]
         divided = (hopes[0], hopes[1]), shares
         return cls(*divided, events, draws, (weights[0], weights[1]), counts)
 
-    def seen(self, side: int) -> Earlier:
-        """Return the counts of the event of one direction."""
+    def seen(self, side: int) -> Earlier | None:
+        """Return the counts of the event of one direction; None if they count nothing."""
+        if not self.weights[side]:
+            return None
         event, counted = self.events[side], self.counts.counted(side, side)
         counts = counted.hits, counted.draws, counted.other_hits, counted.other_draws
         return Earlier(str(event), *counts, event.aim.share, self.weights[side])
@@ -135,6 +139,11 @@ class Study:
         each = alpha / sum(shares)
         shots = [Shot(side, w, each * share) for w, share in zip(several, shares, strict=True)]
         return shots + aside
+
+
+def _tells(event: Witness) -> bool:
+    """Return whether an event promises a bound above 0; rare ones that tell nothing do harm."""
+    return event.promise + event.aim.point[0] > 0
 
 
 def _hope(promise: float, suspect: Witness | None) -> Hope:

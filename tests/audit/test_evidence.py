@@ -358,6 +358,17 @@ def test_a_witness_of_two_events_is_verified_and_loads_back() -> None:
     assert "before it: number 0 >= 0; 2060/5000 against 630/5000" in str(result)
 
 
+def test_an_earlier_event_that_tells_nothing_is_no_part_of_the_proof() -> None:
+    """Exact: its score of -2 stands for all lower ones, and the other event reaches the rest."""
+    earlier = Earlier("number 0 >= 9", 0, 3000, 0, 3000, 32, 0.05)
+    counted, where = Counted(8000, 16_000, 1500, 16_000), ("one enters", "left over right", "e")
+    certificate = certify(where, counted, Aim((1.0, 0.0), 32), 7.5e-7, PureDP(1), earlier)
+    result = replace(refuted("one enters"), certificates=(certificate,), draws=42_000)
+    made = witness(result, subject="s", pairs=[PAIR])
+    assert made["certificate"]["earlier"]["scores"][0] == -2
+    assert any("refutes it" in line for line in check(made))
+
+
 @pytest.mark.parametrize(
     ("entry", "value"),
     [
@@ -369,6 +380,7 @@ def test_a_witness_of_two_events_is_verified_and_loads_back() -> None:
         ("scores", [0.0, 0.0]),
         ("scores", [3.0, 3.5]),
         ("scores", [-4.0, 7.5]),
+        ("scores", [-2.0, 6.3]),
     ],
 )
 def test_a_forged_earlier_event_is_refused(entry: str, value: Any) -> None:

@@ -133,7 +133,8 @@ def test_what_divides_alpha_is_fixed_before_a_second_look_draws(
         study = fixed.study(target_of(function, True), 0, 0)
         assert study.before is not None
         (shots,) = fixed.shots([study])
-        seen = study.before.seen(0), study.before.seen(1)
+        seen = [one for one in map(study.before.seen, (0, 1)) if one is not None]
+        assert len(seen) == 2
         divided.add(
             (
                 study.before.hopes,
@@ -150,8 +151,10 @@ def test_what_divides_alpha_is_fixed_before_a_second_look_draws(
         )
         other = fixed.redrawn(1, study)
         assert other.before is not None
-        assert other.before.seen(0).draws == choosing
-        assert other.before.seen(0) != seen[0]
+        redone = other.before.seen(0)
+        assert redone is not None
+        assert redone.draws == choosing
+        assert redone != seen[0]
         assert replace(other, before=None) == replace(study, before=None)
     assert len(divided) == 1
     assert len(counts) == 4
