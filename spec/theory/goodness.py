@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import accumulate, combinations, product
 from math import comb
 from typing import Any
@@ -148,6 +149,11 @@ def _stationary(share: Any) -> Any:
     """Return the t where 2 (normal share - share) = t density(t): between 0 and sqrt(3), as the
     difference falls there.
     """
+    return _stationary_at(share, mp.mp.prec)
+
+
+@cache
+def _stationary_at(share: Any, precision: int) -> Any:
     low, high = mp.mpf(0), mp.sqrt(3)
     while high - low > mp.mpf(10) ** (5 - mp.mp.dps):
         t = (low + high) / 2

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -199,10 +200,12 @@ def _largest_changes(adjacency: Adjacency) -> tuple[set[int], int]:
     most, most_votes, met = 0, 0, 0
     pairs = [*product(_SMALL_HASHES, neighbors(_THREE, 3, adjacency))]
     pairs += product((_SMALL_HASHES[-1],), neighbors(_THREE[1:], 6, adjacency))
+    grouped = cache(lambda by, side: members(side, by))
+    counted = cache(lambda by, side: Counter(votes(grouped(by, side), 2, kth_largest(1))))
     for by, (left, right) in pairs:
-        sides = [members(side, by) for side in (left, right)]
+        sides = [grouped(by, side) for side in (left, right)]
         most = max(most, sum(a != b for a, b in zip(*sides, strict=True)))
-        counts = [Counter(votes(side, 2, kth_largest(1))) for side in sides]
+        counts = [counted(by, side) for side in (left, right)]
         gained = counts[0] - counts[1]
         most_votes = max(most_votes, gained.total())
         met = max([met, *(n for key, n in gained.items() if not counts[1][key])])

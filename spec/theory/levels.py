@@ -14,6 +14,7 @@ move.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise, product
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
@@ -90,8 +91,9 @@ def _largest_move(adjacency: Adjacency) -> tuple[tuple[int, bool], int]:
     most, one_way, levels = 0, True, (3, 2, 1, 0, -1)
     pairs = [*product(_HASHES, neighbors(_RECORDS[:3], 4, adjacency))]
     pairs += product(_HASHES[-1:], neighbors(_RECORDS[::3], 6, adjacency))
+    answers = cache(lambda by, side: counts(table(members(side, by), 2), 2, levels, ()))
     for by, sides in pairs:
-        left, right = (counts(table(members(side, by), 2), 2, levels, ()) for side in sides)
+        left, right = (answers(by, side) for side in sides)
         moves = [a - b for a, b in zip(left, right, strict=True)]
         most = max(most, *map(abs, moves))
         one_way = one_way and min(moves) * max(moves) >= 0

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
-from .obligations import neighbors, require
+from .obligations import datasets, neighbors, require
 from .vectors import Vector, clip_to_ball, squared_distance
 
 _ORTHANT = Source("OURS", "sums of vectors in an orthant of a ball")
@@ -94,14 +93,15 @@ def obligation_bit_sums(claimed: Callable[[int, int, Adjacency], int] = moved_sq
     worlds = ((_BITS, _ROWS[0], (5, 4, 10)), (_WIDER, _ROWS[1], (4, 6)))
     for (universe, rows, radii), adjacency in product(worlds, Adjacency):
         for row, radius, weight in product(rows, radii, (0, 1, 7)):
-            value = cache(
-                lambda records, own=(row, radius, adjacency, weight): bit_sums(records, *own)
-            )
+            values = {  # by places, which are looked up faster than fractions
+                at: bit_sums([universe[i] for i in at], row, radius, adjacency, weight)
+                for at in datasets(range(len(universe)), 2)
+            }
             most = claimed(radius, weight, adjacency)
             moves = [
-                squared_distance(value(tuple(a)), value(tuple(b)))
+                squared_distance(values[a], values[b])
                 for size in (1, 2)
-                for a, b in neighbors(universe, size, adjacency)
+                for a, b in neighbors(range(len(universe)), size, adjacency)
             ]
             case = f"{row}, {radius}, {weight}, {adjacency}: {max(moves)} > {most}"
             require(max(moves) <= most, case)

@@ -16,7 +16,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .laws import real_exponential
-from .obligations import neighbors, require
+from .obligations import datasets, neighbors, require
 from .queries import of_each
 from .tables import Counts, ThresholdedLaplaceLaw
 
@@ -69,8 +69,13 @@ def obligation_pair_octaves(claimed: int = KEYS_A_PAIR) -> int:
     universe, moved = tuple(map(Fraction, (0, 1, -3, 10**30))), []
     for gap in range(1, 5000):
         require(2 ** octave(gap) <= gap < 2 ** (octave(gap) + 1), f"{gap}: {octave(gap)}")
-    for left, right in neighbors(universe, 5, Adjacency.REPLACE):
-        sides = [Counter(dict(pair_octaves(r, Fraction(1), 40))) for r in (left, right)]
+    places = range(len(universe))  # which are looked up faster than fractions
+    counts = {
+        at: Counter(dict(pair_octaves([universe[i] for i in at], Fraction(1), 40)))
+        for at in datasets(places, 5)
+    }
+    for left, right in neighbors(places, 5, Adjacency.REPLACE):
+        sides = [counts[left], counts[right]]
         moves = [abs(sides[0][key] - sides[1][key]) for key in {*sides[0], *sides[1]}]
         require(
             max(moves, default=0) <= 1, f"{left}, {right}: a count moves by {max(moves, default=0)}"
@@ -88,12 +93,16 @@ def obligation_clamped_squares(claimed: Callable[..., int] = moved_square) -> in
     """
     cases, cell = 0, Fraction(1, 2)
     universe = tuple(Fraction(quarters, 4) for quarters in (-36, 36, 0, 2, 3))
+    places = range(len(universe))  # which are looked up faster than fractions
     for (lower, upper), far in product(((-2, 3), (0, 1), (4, 9), (-7, -6)), (0, 5)):
         most, largest = claimed(lower, upper), 0
         for center in range(lower - far, upper + far + 1):
-            for left, right in neighbors(universe, 3, Adjacency.REPLACE):
-                sums = [clamped_squares(r, cell, lower, upper, center) for r in (left, right)]
-                largest, cases = max(largest, abs(sums[0] - sums[1])), cases + 1
+            sums = {
+                at: clamped_squares([universe[i] for i in at], cell, lower, upper, center)
+                for at in datasets(places, 3)
+            }
+            for left, right in neighbors(places, 3, Adjacency.REPLACE):
+                largest, cases = max(largest, abs(sums[left] - sums[right])), cases + 1
         require(largest == most, f"[{lower}, {upper}]: {largest}, claimed {most}")
     return cases
 

@@ -69,9 +69,17 @@ def zcdp_profile(rho: Fraction, epsilon: Fraction) -> Any:
         return t * ((1 + t) * r - e) + t * mp.log(t) - (1 + t) * mp.log(1 + t)
 
     low, high, golden = mp.mpf(-2000), mp.mpf(2000), (mp.sqrt(5) - 1) / 2
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    at_left, at_right = exponent(left), exponent(right)
     for _ in range(int(mp.mp.prec)):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, right) if exponent(left) < exponent(right) else (left, high)
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = exponent(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = exponent(right)
     return mp.exp(exponent((low + high) / 2))
 
 

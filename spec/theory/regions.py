@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -196,8 +197,9 @@ def _moves(
     """Yield the values, which take ``where`` too, of neighbors of at most two records, and their
     squared distance.
     """
+    known = cache(lambda side: value(Counter(side), *where))
     for left, right in neighbors(universe, 2, adjacency):
-        values = value(Counter(left), *where), value(Counter(right), *where)
+        values = known(left), known(right)
         square = sum((Fraction(a - b) ** 2 for a, b in zip(*values, strict=True)), Fraction(0))
         yield *values, square
 
@@ -265,11 +267,11 @@ def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = transcript_su
         most = claimed(region.reach, adjacency)
         deviation = transcript_sums.noise(region.reach, adjacency, spread)
         stated = unit_sensitivity(spread, len(region.center) + 1)
+        in_unit = cache(lambda side, one=deviation: transcript_sums.in_unit(side, one))
         for slabs in (region, boxed, ball):
             for left, right, square in _moves(slab_sum, (slabs,), universe, adjacency):
                 require(square <= most, f"{slabs}, {adjacency}: {square} is more than {most}")
-                units = (transcript_sums.in_unit(side, deviation) for side in (left, right))
-                unit = squared_distance(*units)
+                unit = squared_distance(in_unit(left), in_unit(right))
                 require(unit <= stated, f"{slabs}, {adjacency}: {unit} units, stated {stated}")
                 if square == most and slabs is not ball:
                     attained.add((adjacency, slabs is region, drawn))

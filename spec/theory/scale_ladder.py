@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from math import ceil
 from typing import Any
@@ -209,11 +210,13 @@ def _largest_square(adjacency: Adjacency) -> tuple[int, int]:
     """Return the largest squared move of those numbers, and the number of pairs."""
     most, cases, hashes = 0, 0, _SMALL if adjacency is Adjacency.ADD_REMOVE else (None,)
     universe = ((0,), (1,), (40,)) if adjacency is Adjacency.ADD_REMOVE else ((0,), (3,), (40,))
+
+    @cache
+    def numbers(by: Any, side: Any) -> tuple[int, ...]:
+        return counted(pairs_by_index(side) if by is None else pairs_by_hash(side, by), 2)
+
     for by, sides in product(hashes, neighbors(universe, 4, adjacency)):
-        left, right = (
-            counted(pairs_by_index(side) if by is None else pairs_by_hash(side, by), 2)
-            for side in sides
-        )
+        left, right = (numbers(by, side) for side in sides)
         most = max(most, sum((a - b) ** 2 for a, b in zip(left, right, strict=True)))
         cases += 1
     return most, cases

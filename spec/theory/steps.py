@@ -60,9 +60,13 @@ def obligation_step_sums(claimed: Callable[..., int] = moved_squared) -> int:
             most, largest = claimed(cells, weight, outside, adjacency), 0
             pairs = list(neighbors(universe, 2, adjacency))
             for edges in combinations_with_replacement(range(5), count):
-                for pair in pairs:
-                    ours, theirs = (step_sums(one, edges, cells, outside, weight) for one in pair)
-                    largest, cases = max(largest, squared_distance(ours, theirs)), cases + 1
+                sums = {
+                    one: step_sums(one, edges, cells, outside, weight)
+                    for one in datasets(universe, 2)
+                }
+                for ours, theirs in pairs:
+                    largest = max(largest, squared_distance(sums[ours], sums[theirs]))
+                    cases += 1
             case = f"{outside}, {cells}, {weight}, {adjacency}: {largest}, claimed {most}"
             require(largest == most, case)
     return cases

@@ -21,7 +21,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .laws import DiscreteLaplaceLaw, Exponential, Outcome, real, real_exponential
-from .obligations import neighbors, require
+from .obligations import datasets, neighbors, require
 
 Counts = tuple[tuple[int, int], ...]
 """(key, count) for the keys that occur, in increasing order."""
@@ -132,13 +132,15 @@ def obligation_keyed_counts(claimed: int = KEYS_A_RECORD) -> int:
         edges = [(origin + (key + side) * width) * cell for side in (0, 1)]
         near = min(record, 20 * cell)
         require(edges[0] <= near < edges[1], f"{record} is not in bin {key}, {edges}")
+    places = range(len(universe))  # which are looked up faster than fractions
+    counts = {
+        at: Counter(bin_of(universe[i], width, origin, cell, 20) for i in at)
+        for at in datasets(places, 3)
+    }
     for adjacency in _ALL:
         moved = []
-        for left, right in neighbors(universe, 3, adjacency):
-            sides = [
-                Counter(bin_of(record, width, origin, cell, 20) for record in records)
-                for records in (left, right)
-            ]
+        for left, right in neighbors(places, 3, adjacency):
+            sides = [counts[left], counts[right]]
             moves = [abs(sides[0][key] - sides[1][key]) for key in {*sides[0], *sides[1]}]
             require(max(moves, default=0) <= 1, f"{left}, {right}: a count moves by {max(moves)}")
             moved.append(sum(moves))

@@ -183,9 +183,9 @@ PAIRS: list[tuple[Counts, Counts]] = [
 ]
 
 
-def _masses(law: ThresholdedLaw, keys: list[int]) -> dict[tuple[int, ...], Any]:
+def _masses(law: ThresholdedLaw, keys: list[int], top: int) -> dict[tuple[int, ...], Any]:
     """Return all outputs of these keys, up to values where next to nothing is left."""
-    values = [None, *range(law.threshold, law.threshold + 75)]
+    values = [None, *range(law.threshold, top + 42)]
     masses = {}
     for chosen in product(values, repeat=len(keys)):
         shown = [(key, v) for key, v in zip(keys, chosen, strict=True) if v is not None]
@@ -202,10 +202,11 @@ LAWS = [law for _, law in KINDS]
 def test_profiles_are_sums_over_outputs(
     law: type[ThresholdedLaw], pair: tuple[Counts, Counts]
 ) -> None:
-    with mp.workdps(20):  # 75 values at scale 1: the rest is below e^-38
+    top = max(count for counts in pair for _, count in counts)
+    with mp.workdps(20):  # 42 values above each count at scale 1: the rest is below e^-41
         own, other = (law(counts, Fraction(1), 4) for counts in pair)
         keys = sorted(_moved(pair))
-        masses = [_masses(_only(model, keys), keys) for model in (own, other)]
+        masses = [_masses(_only(model, keys), keys, top) for model in (own, other)]
         for epsilon in EPSILONS:
             factor = mp.exp(real(epsilon))
             gaps = (mass - factor * masses[1][output] for output, mass in masses[0].items())
@@ -240,7 +241,7 @@ def test_the_largest_loss_is_that_of_some_output(
     loss, total = own.largest_loss(other), mp.mpf(0)
     moved = sorted(_moved(pair))
     for key in moved:
-        sides = [_masses(_only(model, [key]), [key]) for model in (own, other)]
+        sides = [_masses(_only(model, [key]), [key], 37) for model in (own, other)]
         ratios = [
             a / b if b else mp.inf for a, b in ((a, sides[1][o]) for o, a in sides[0].items()) if a
         ]

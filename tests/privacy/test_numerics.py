@@ -121,7 +121,7 @@ def _hulled(part: Guarantee, at: Fraction) -> Fraction:
     """Return what (e, delta)-DP implies below e, at the best of many e: less than the bound
     itself near 0."""
     deltas = []
-    for e in (at + Fraction(i, 60) for i in range(400)):
+    for e in (at + Fraction(i, 20) for i in range(134)):
         known = ApproxDP(e, part.delta_at(e).upper) if e else None
         deltas.append(known.delta_at(at).lower if known else part.delta_at(at).lower)
     return min(deltas) * Fraction(99, 100)
