@@ -157,7 +157,7 @@ def test_a_wrong_sensitivity_is_found() -> None:
     alone."""
 
     def property_of(bound: float) -> Callable[[], None]:
-        @settings(max_examples=40, database=None)
+        @settings(FEW, max_examples=40)
         @given(neighboring_datasets(REPLACE, Box(low=-1, high=1)))
         def moves_by_at_most(pair: NeighboringPair) -> None:
             assert abs(math.fsum(pair.left) - math.fsum(pair.right)) <= bound

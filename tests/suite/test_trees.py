@@ -95,7 +95,7 @@ def test_a_foreign_suite_works_whole(
 
     monkeypatch.setitem(judges._JUDGES, "obligation", of_theirs)
     suite = ["--suite", str(foreign)]
-    assert main(["audit", "--quick", "--seed", "1", "--workers", "1", *suite]) == 0
+    assert main(["audit", "--trials", "20000", "--seed", "1", "--workers", "1", *suite]) == 0
     assert main(["prove", "--workers", "1", *suite]) == 0
     assert {"my_count:obligation_loss", "theory/queries:obligation_count"} <= {*proved}
     assert {name.partition(":")[0] for name in proved} == {"my_count", "theory/queries"}
