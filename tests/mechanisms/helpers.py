@@ -38,7 +38,7 @@ EDGE = [0.0, -0.0, 0.5, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308, 1.797693134862
 def edge_rows() -> list[Any]:
     """Return datasets of two columns of edge numbers: no record, one, two, twenty, all pairs."""
     rows = np.array([(x, y) for x in EDGE for y in EDGE])
-    return [rows[:0], *(rows[i : i + n] for n in (1, 2, 20) for i in (23, 61)), rows]
+    return [rows[:0], *(rows[i : i + n] for n, i in ((1, 61), (2, 23), (20, 61))), rows]
 
 
 def typed_releases(mechanism: Mechanism[Any], datasets: Sequence[Any]) -> Iterator[Any]:
