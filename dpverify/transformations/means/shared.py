@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.retained import KEPT, below_kept
@@ -26,6 +27,7 @@ MEAN = Handle("mean")
 TOO_FEW = "too few records that agree"
 
 
+@lru_cache(maxsize=1024)  # a plan, its errors and a search for a budget ask for the same again
 def least_shift(noise: Noise, rare: Fraction) -> int:
     """Return the least t >= 1 with P(noise <= -t) <= rare; the noise is symmetric."""
     return least(lambda t: noise.falls_short(t, rare))

@@ -19,7 +19,13 @@ from dpverify.transformations.degree_weights import (
     moves,
     slack,
 )
-from dpverify.transformations.means.shared import MEAN, TOO_FEW, least, spread_for
+from dpverify.transformations.means.shared import (
+    MEAN,
+    TOO_FEW,
+    least,
+    least_shift,
+    spread_for,
+)
 
 _LARGEST_SHARE = 0.5
 
@@ -92,8 +98,7 @@ class WeightedCoreMean:
         t has P(noise >= t + 1) <= tail: a release above an agreement that is g less needs that
         noise.
         """
-        noise = self.noise
-        above = least(lambda t: noise.falls_short(t + 1, self.tail))
+        above = max(1, least_shift(self.noise, self.tail) - 1)
         return self.moves + above + self.slack
 
     def noise_of(self, transcript: Transcripts) -> Fraction:
