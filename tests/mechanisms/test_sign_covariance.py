@@ -167,9 +167,9 @@ def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[st
     """Exact values after each map, of a batch and of each draw alone; no chance in it but the
     noise of a fixed seed."""
     mechanism = shape(d, **parameters)
-    data = law_of(d, 90 if d < 4 else 25, kappa=1e4)[0]  # of four columns fractions are long
+    data = law_of(d, 90 if d < 4 else 20, kappa=1e4)[0]  # of four columns fractions are long
     law, public = mechanism.law(data), mechanism.adjacency is REPLACE
-    batch = law.sample(SeededBits(7), 4 if d + (mechanism.scale is not None) < 4 else 1)
+    batch = law.sample(SeededBits(7), 2 if d + (mechanism.scale is not None) < 4 else 1)
     specified = spec.law(mechanism.parameters, exact_records(data, mechanism.domain))
     seen: set[tuple[int, ...]] = set()
     for i in range(len(batch)):
@@ -181,7 +181,7 @@ def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[st
                 expected: Any = specified.stages[t][1](outcomes[:t])
                 assert tuple(center.tolist()) == expected.center
                 seen.add(expected.center)
-    assert len(seen) >= min(4, len(batch))  # more than one map was looked at
+    assert len(seen) >= len(batch)  # more than one map was looked at
 
 
 def test_a_transcript_leads_to_one_map_whatever_its_batch() -> None:
@@ -248,7 +248,7 @@ def test_the_shape_that_was_released_is_the_spec_s() -> None:
         assert np.allclose(estimate.value, value / math.sqrt(np.linalg.det(value)), rtol=1e-8)
 
 
-# --- errors: medians of 20 fixed seeds, which a change of code moves, not chance ------------------
+# --- errors: medians of 10 or 20 fixed seeds, which a change of code moves, not chance ------------
 
 ERRORS: list[tuple[int, int, float, dict[str, Any], dict[str, Any]]] = [
     # d, n, at most, law, mechanism: (.1296 is mu of 30% of (1, 1e-6))
@@ -267,7 +267,7 @@ def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
     d, n, most, law, parameters = case
     mechanism = shape(d, **parameters)
     distances = []
-    for seed in range(20):
+    for seed in range(10 if d > 5 else 20):  # of fewer columns an error varies more
         data, root = law_of(d, n, seed, **law)
         result = mechanism.release(data, SeededBits(seed))
         assert isinstance(result, ShapeEstimate)
@@ -281,21 +281,21 @@ def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
 
 
 def test_an_unknown_center_is_found_with_the_shape() -> None:
-    """Eight draws of either of two datasets, a center 10^6 away.
+    """Twelve draws of one dataset, a center 10^6 away.
 
-    The location's noise has the deviation that is said, but for 1e-6 (chi square, 80 degrees).
+    The location's noise has the deviation that is said, but for 1e-6 (chi square, 60 degrees).
     """
     d, n, mu = 5, 8000, Fraction(10000, 1296)
     mechanism = shape(d, scale=1e6, noise_multiplier=mu, cell=2**-6)
     quiet = shape(d, scale=1e6, noise_multiplier=mu / 1000, cell=2**-6, at_least=1)
     errors, squares = [], 0.0
     scatter = _scatter()
-    for seed in range(2):
+    for seed in range(1):
         data, root = law_of(d, n, seed)
         exact = quiet.release(data + 1e6, SeededBits(seed))
         assert isinstance(exact, ShapeEstimate)
-        batch = mechanism.law(data + 1e6).sample(SeededBits(seed), 8)
-        for i in range(8):
+        batch = mechanism.law(data + 1e6).sample(SeededBits(seed), 12)
+        for i in range(12):
             estimate = mechanism.estimate(batch[i])
             assert isinstance(estimate, ShapeEstimate)
             errors.append(apart(estimate, root))
@@ -303,7 +303,7 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
             deviation = estimate.spread / math.sqrt(2) * scatter
             squares += float((off**2).sum()) / deviation**2
     assert np.median(errors) < 0.13
-    assert 0.4 < squares / 80 < 1.95
+    assert 0.34 < squares / 60 < 2.17
 
 
 def _scatter() -> float:
@@ -319,12 +319,12 @@ def _scatter() -> float:
 
 
 def test_intervals_hold_for_what_there_is_without_noise() -> None:
-    """Each entry on its own in 200 draws: 95%, but for 1e-6; and half as wide ones do not hold."""
+    """Each entry on its own in 120 draws: 95%, but for 1e-6; and half as wide ones do not hold."""
     data, _ = law_of(3, 3000, kappa=10)
     mechanism, quiet = shape(3, noise_multiplier=8), shape(3, noise_multiplier="1/1000")
     exact = quiet.release(data, SeededBits(0))
-    batch = mechanism.law(data).sample(SeededBits(3), 200)
-    releases = [mechanism.estimate(batch[i]) for i in range(200)]
+    batch = mechanism.law(data).sample(SeededBits(3), 120)
+    releases = [mechanism.estimate(batch[i]) for i in range(120)]
     assert all(isinstance(one, ShapeEstimate) for one in releases)
     assert isinstance(exact, ShapeEstimate)
     for i, j in ((0, 0), (0, 1), (1, 2)):
@@ -482,11 +482,11 @@ def test_too_few_records_abstain_as_rarely_as_stated() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 8])
 def test_without_signs_there_is_no_shape_of_noise(rounds: int) -> None:
-    """2000 public records, all at the center: 60 fixed seeds; or half of them: then errors are
+    """2000 public records, all at the center: 25 fixed seeds; or half of them: then errors are
     those of the other half."""
     mechanism = shape(adjacency=REPLACE, rounds=rounds)
     data = np.zeros((2000, 2))
-    for seed in range(60):
+    for seed in range(25):
         outcome = mechanism.release(data, SeededBits(seed))
         assert isinstance(outcome, Abstained)
         assert "have a sign" in outcome.reason
