@@ -140,7 +140,8 @@ def test_errors_are_the_predicted_ones(
     Mean squares over the predicted ones are about chi-square: of 12 degrees together, and above
     4.2, or below a twentieth, with probability below 1e-6; of 6 degrees in each way, and above
     6.5 with probability below 1e-6."""
-    law, squares = family.standard(*truth), []
+    law = family.standard(*truth)
+    squares: list[Any] = []
     ways: tuple[tuple[Adjacency, Any], ...] = ((ADD, "clip"), (REPLACE, "mask"))
     for adjacency, outside in ways:
         mechanism = LocationScale.for_budget(
@@ -154,6 +155,7 @@ def test_errors_are_the_predicted_ones(
             off = ((one.location - law[0]) / law[1], math.log(one.scale / law[1]))
             squares.append((off / predicted) ** 2)
             assert one.value == pytest.approx(family.textbook(one.location, one.scale))
+        assert isinstance(one, LocationScaleEstimate)
         for which in (0, 1):
             own = mechanism.expected_error(8000, parameters=truth, which=which)
             assert own == pytest.approx(one.spread[which], rel=0.35)

@@ -137,7 +137,7 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
     )
     datasets: list[Any] = [EDGE[:n] for n in (0, 1, 2, 5, 11)] + [[0.5] * 40, EDGE[::-1] * 7]
     datasets = [one for one in datasets if len(one) >= mechanism.fewest_records()]
-    assert compare_facts(spec, mechanism, datasets) > len(datasets)
+    assert compare_facts(spec, mechanism, datasets[::2]) > len(datasets)
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
             release = mechanism.release(data, SeededBits(seed))
@@ -157,7 +157,8 @@ def test_errors_are_the_predicted_ones(
     Mean squares over the predicted ones are about chi-square: of 40 degrees together, and above
     2.6, or below an eighth, with probability below 1e-7; of 10 degrees in each way, and above 5.3
     with probability below 1e-7."""
-    theta, squares = family.natural(parameter), []
+    theta = family.natural(parameter)
+    squares: list[float] = []
     for adjacency, outside in WAYS:
         mechanism = TruncatedMle.for_budget(
             STRICT, adjacency=adjacency, family=family, lowest=low, highest=high, outside=outside
@@ -260,17 +261,17 @@ def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
 def test_far_parameters(
     family: Family, low: float, high: float, parameter: float, outside: Literal["clip", "mask"]
 ) -> None:
-    """Four estimates of 4000 records each: squares add up to above 40 predictions with
+    """Two estimates of 4000 records each: squares add up to above 33 predictions with
     probability below 1e-7."""
     mechanism = made(family=family, lowest=low, highest=high, outside=outside)
     theta, off = family.natural(parameter), 0.0
-    for seed in range(4):
+    for seed in range(2):
         data = family.sample(theta, 4000, np.random.default_rng(seed))
         release = mechanism.release(data, SeededBits(seed))
         assert isinstance(release, FamilyEstimate)
         off += (release.natural - theta) ** 2
     deviation = math.sqrt(family.limited(theta, *family.window(theta), "clip").variance)
-    assert off < 40 * 1.5 / (4000 * deviation**2)
+    assert off < 33 * 1.5 / (4000 * deviation**2)
 
 
 def test_the_estimate_stays_in_the_public_range() -> None:
