@@ -187,7 +187,7 @@ def test_the_error_is_the_predicted_one_and_within_its_bound() -> None:
     squares: list[float] = []
     over: list[float] = []
     for adjacency, outside in product(Adjacency, OUTSIDE):
-        mechanism = made(10, adjacency=adjacency, outside=outside, noise_multiplier=2, reach=16)
+        mechanism = made(10, adjacency=adjacency, outside=outside, noise_multiplier=5, reach=16)
         parameters = mechanism.parameters
         predicted = float(spec.expected_error(parameters, 1500))
         bound = float(spec.error_bound(parameters, 1500, Fraction(1, 20)))
