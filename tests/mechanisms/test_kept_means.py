@@ -253,7 +253,7 @@ def test_a_covariance_is_deviations_of_whitened_records(adjacency: Adjacency, ou
     """Transcripts are those of deviations 1 on the images, bit for bit; and errors in Mahalanobis'
     norm are those of them, as of the prediction: of 20 releases the mean square, chi-square of 60
     degrees, is within .7 of 1 (its deviation is .18)."""
-    own: dict[str, Any] = {"adjacency": adjacency, "outside": outside}
+    own: dict[str, Any] = {"adjacency": adjacency, "outside": outside, "noise_multiplier": 8}
     mechanism = made(3, covariance=TILTED, **own)
     plain = made(3, **own)
     public = whitening_of(TILTED, (0.0,) * 3)

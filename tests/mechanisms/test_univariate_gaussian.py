@@ -119,10 +119,10 @@ def test_errors_and_intervals_are_as_predicted_with_no_guess() -> None:
     and for all) and within 35% each (likewise of 50 degrees); none abstains, and 95% intervals
     fail at most 14 times of 100."""
     off: list[Any] = []
-    n, held = 1000, 0
+    n, held = 1700, 0
     for adjacency in Adjacency:
         mechanism = UnivariateGaussian.for_budget(
-            ApproxDP(1, "1e-6"), adjacency=adjacency, cell=2**-14
+            ApproxDP("1/2", "1e-6"), adjacency=adjacency, cell=2**-14
         )
         parameters = mechanism.parameters
         predicted = np.array(
