@@ -232,13 +232,13 @@ def test_noise_is_as_long_as_is_said(adjacency: Adjacency, outside: str) -> None
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_intervals_hold_for_what_there_is_without_noise(adjacency: Adjacency) -> None:
-    """Each entry on its own in 80 draws: 95%, but for 1e-6; about the mean of the draws. Half
-    as wide ones do not hold: of any entry as often as that with probability 1% each."""
+    """Each entry on its own in 120 draws: 95%, but for 1e-6; about the mean of the draws. Half
+    as wide ones do not hold: of an entry as often as that with probability below 1e-4."""
     records = normal(np.array([1.0, 100.0]), 3000, 4)[0]
     mechanism = covariance(adjacency=adjacency, noise_multiplier=8, rounds=3)
-    draws = drawn(mechanism, records, 80)
+    draws = drawn(mechanism, records, 120)
     exact = np.mean([one.value for one in draws], axis=0)
-    least = stats.binom.ppf(1e-6, 80, 0.95)
+    least = stats.binom.ppf(1e-6, 120, 0.95)
     for level, holds in ((0.95, True), (0.67, False)):
         inside = np.zeros((2, 2))
         for one in draws:
