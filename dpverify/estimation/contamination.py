@@ -68,7 +68,8 @@ def check_gamma(gamma: Fraction, full: Fraction | None) -> None:
 
 def _limit(full: Fraction | None) -> Fraction:
     """Find the largest gamma that leaves agreement, rounded down to 10^-4."""
-    return max(g for g in (Fraction(k, 10_000) for k in range(5000)) if sure_share(g, full) > 0)
+    first = least_integer(lambda k: sure_share(Fraction(k, 10_000), full) <= 0, above=0, most=5000)
+    return Fraction(first - 1, 10_000)
 
 
 def chosen_full(adjacency: Adjacency, gamma: Fraction) -> Fraction | None:

@@ -107,6 +107,8 @@ def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Intege
         if not (open_ & (width + PARTS // 2 < edge)).any():
             break
         tested = open_ & (width >= PARTS) & (width + PARTS // 2 < edge)
+        if not tested.any():
+            continue
         middle = _centered(kept, at, median, width)
         off = at - middle[:, np.newaxis]
         outside = np.abs(off) > (width + PARTS // 2)[:, np.newaxis]
@@ -127,9 +129,13 @@ def _centered(kept: Integers, at: Integers, start: Integers, width: Integers) ->
     edge = int(at[-1]) + PARTS // 2
     for _ in range(_ROUNDS):
         off = at - middle[:, np.newaxis]
-        inside = np.clip((width + PARTS // 2)[:, np.newaxis] - np.abs(off), 0, PARTS)
-        number = np.maximum((inside * kept).sum(axis=1), 1)
-        middle = np.clip(middle + (inside * kept * off).sum(axis=1) // number, -edge, edge)
+        room = (width + PARTS // 2)[:, np.newaxis] - np.abs(off)
+        counted = kept * np.minimum(np.maximum(room, 0), PARTS)
+        number = np.maximum(counted.sum(axis=1), 1)
+        moved = middle + (counted * off).sum(axis=1) // number
+        before, middle = middle, np.minimum(np.maximum(moved, -edge), edge)
+        if (middle == before).all():  # so are those of the rounds to come
+            break
     return middle
 
 

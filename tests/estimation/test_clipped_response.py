@@ -45,7 +45,7 @@ def test_the_way_back_is_exact_alone_and_near_in_batches(d: int, outside: Outsid
             assert (response.ratios(np.array([0.0, radius / 2, radius])) == 0).all()
             continue
         assert (np.diff(response.lengths) > 0).all()
-        offsets = np.linspace(0, farthest(d, outside) * 0.999, 37)
+        offsets = np.linspace(0, farthest(d, outside) * 0.999, 19)
         lengths = np.array([response.at(float(m)).length for m in offsets])
         for offset, length in zip(offsets[1:], lengths[1:], strict=True):
             back = response.back(float(length))

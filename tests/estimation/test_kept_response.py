@@ -147,7 +147,7 @@ def test_of_next_to_nothing_there_is_no_way_back(thin: float) -> None:
     ]
     for d in (1, 3):
         for own in sets:
-            for along in (-2 + thin / 2, -1.0, 0.0, 0.5, 2 - thin / 2):
+            for along in (-2 + thin / 2, 0.5, 2 - thin / 2):
                 assert solved(Cut(d, 2.0, **own), np.array([along, 0.0])) is None
 
 

@@ -121,7 +121,7 @@ def test_matrices_by_eigenvalues_are_those_by_all_parameters() -> None:
 
 @pytest.mark.parametrize("outside", ["mask", "clip"])
 def test_errors_are_bounded_by_the_least_curvature(outside: Any) -> None:
-    """|estimate - theta| <= |released - expected| / least: 200 noisy releases; and some come
+    """|estimate - theta| <= |released - expected| / least: 80 noisy releases; and some come
     within a factor of five.
 
     The least is computed over points of the prior, and both parameters lie in it.
@@ -131,7 +131,7 @@ def test_errors_are_bounded_by_the_least_curvature(outside: Any) -> None:
     kept = family.survival(prior, 0.5)
     least = least_curvature(family, prior, kept, outside)
     assert least > 0
-    for _ in range(200):
+    for _ in range(80):
         theta = family.project(np.array([1.0, 1.0, 0.0]) + 0.4 * rng.normal(size=3), prior)
         if outside == "mask":
             expected = family.truncated(theta, kept).mean

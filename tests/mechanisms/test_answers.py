@@ -71,13 +71,16 @@ def test_intervals_hold_at_their_level_and_half_as_much_noise_is_noticed(case: s
     wrong deviations miss that.
 
     Half as wide intervals hold 78% at most (those of a Laplace law): they pass with probability
-    below 1e-5.
+    below 1e-5. Those of a normal law hold 67%: of 150 they pass with probability 1.2e-6.
     """
     mechanism, data, known, how = CASES[case]
-    releases, truth = drawn(mechanism, data), known() if callable(known) else known
+    normal = case in ("covariance", "robust", "normal law", "iterative")
+    size = DRAWS // 2 if normal else DRAWS
+    least = stats.binom.ppf(1e-6, size, 0.95)
+    releases, truth = drawn(mechanism, data, size), known() if callable(known) else known
     assert not any(isinstance(result, Abstained) for result in releases)
-    assert sum(holds(result, truth, **how) for result in releases) >= LEAST
-    assert sum(holds(halved(result), truth, **how) for result in releases) < LEAST
+    assert sum(holds(result, truth, **how) for result in releases) >= least
+    assert sum(holds(halved(result), truth, **how) for result in releases) < least
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,13 @@ from spec import coordinatewise_mean as spec
 from spec.theory import centered
 from spec.theory.coordinates import middle
 from tests.mechanisms.centered import REPLACE, aware, normal, plain
-from tests.mechanisms.helpers import edge_rows, estimates, fails_at_most, mean_square_fits
+from tests.mechanisms.helpers import (
+    OF_NORMAL_NOISE,
+    edge_rows,
+    estimates,
+    fails_at_most,
+    mean_square_fits,
+)
 from tests.randomness.helpers import NoBits
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -112,14 +118,14 @@ def test_a_budget_is_met_with_the_least_noise(budget: Any, adjacency: Adjacency)
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_error_is_the_predicted_one_and_within_its_bound(adjacency: Adjacency) -> None:
-    """4000 releases from one dataset of 400 records; the helper states the false alarm."""
+    """1000 releases from one dataset of 400 records; the helper states the false alarm."""
     mechanism = plain(3, adjacency=adjacency, extra_steps=1, reach=4)
     data = normal(400, (1.0,) * 3, mean=1.0)
-    releases = estimates(mechanism, data, 3)
+    releases = estimates(mechanism, data, 3, OF_NORMAL_NOISE)
     errors = np.linalg.norm(np.array([one.value for one in releases]) - data.mean(axis=0), axis=1)
     predicted = float(spec.expected_error(mechanism.parameters, 400))
-    assert mean_square_fits(errors.tolist(), predicted)
-    assert not mean_square_fits((1.3 * errors).tolist(), predicted)
+    assert mean_square_fits(errors.tolist(), predicted, OF_NORMAL_NOISE)
+    assert not mean_square_fits((1.3 * errors).tolist(), predicted, OF_NORMAL_NOISE)
     stretch, _ = spec.ball(mechanism.parameters, ((0, 0, 0),) * 4)
     unit = float(stretch.cells[0] / stretch.factors[0])
     bound = float(spec.error_bound(mechanism.parameters, 400, Fraction(1, 20)))

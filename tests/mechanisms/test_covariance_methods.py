@@ -23,7 +23,7 @@ from dpverify import (
 from dpverify.estimation import spectral_rounds
 from dpverify.estimation.whitening import count_of, octave_of
 from spec.theory import preconditioning, whitening
-from tests.mechanisms.helpers import edge_rows, typed_releases
+from tests.mechanisms.helpers import some_edge_rows, typed_releases
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -126,26 +126,31 @@ def test_a_budget_is_met_and_hardly_missed(method: str, adjacency: Adjacency, bu
 WORLDS: list[dict[str, Any]] = [
     {},
     {"adjacency": REPLACE, "at_least": 1},
-    {"at_least": 1, "rounds": 20},
+    {"at_least": 1, "rounds": 12},
     {"at_least": 1, "rounds": 1, "kappa": 1},
     {"at_least": 1, "kappa": 1e308, "largest": 2**32},
-    {"at_least": 1, "largest": 2**-8, "adjacency": REPLACE},
+    {"at_least": 1, "largest": 2**-8, "adjacency": REPLACE, "rounds": 3},
     {"at_least": 1, "cell": 5e-324, "largest": 1e-320, "rounds": 4},
     {"at_least": 1, "cell": 1e300, "largest": 1e308, "rounds": 4},
-    {"at_least": 1, "noise_multiplier": "1e-900"},
-    {"at_least": 1, "noise_multiplier": "1e-9", "adjacency": REPLACE},
-    {"at_least": 1, "noise_multiplier": "1e2000"},
+    {"at_least": 1, "noise_multiplier": "1e-900", "rounds": 3},
+    {"at_least": 1, "noise_multiplier": "1e-9", "adjacency": REPLACE, "rounds": 3},
+    {"at_least": 1, "noise_multiplier": "1e2000", "rounds": 3},
     {"at_least": 1, "precision": 2, "rounds": 3},
     {"at_least": 1 << 60},
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("parameters", WORLDS, ids=range(len(WORLDS)))
-def test_every_dataset_has_a_typed_release(method: str, parameters: dict[str, Any]) -> None:
-    mechanism = covariance(method=method, **parameters)
+@pytest.mark.parametrize(
+    ("method", "world"),
+    [
+        *(("spectral", world) for world in range(len(WORLDS))),
+        *(("recursive", world) for world in range(0, len(WORLDS), 2)),
+    ],
+)
+def test_every_dataset_has_a_typed_release(method: str, world: int) -> None:
+    mechanism = covariance(method=method, **WORLDS[world])
     normal = np.random.default_rng(0).normal(size=(100, 2))
-    for release in typed_releases(mechanism, [*edge_rows(), [(1.0, 2.0)] * 90, normal]):
+    for release in typed_releases(mechanism, [*some_edge_rows(world), [(1.0, 2.0)] * 90, normal]):
         assert isinstance(release, (Abstained, Concentrated, CovarianceEstimate))
         if isinstance(release, CovarianceEstimate):
             assert np.isfinite(release.value).all()
@@ -225,14 +230,14 @@ def test_bounds_are_the_spec_s() -> None:
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_errors_are_near_those_of_signs(adjacency: Adjacency) -> None:
-    """Medians over 5 seeds, on the same data: within 6% and 12%; near the 0.086 that signs have."""
+    """Medians over 3 seeds, on the same data: within 6% and 12%; near the 0.086 that signs have."""
     mechanisms = {
         "sign": covariance(10, adjacency=adjacency, method="sign", kappa=None, largest=None),
         "spectral": covariance(10, adjacency=adjacency, rounds=8),
         "recursive": covariance(10, adjacency=adjacency, method="recursive", rounds=16),
     }
     errors: dict[str, list[float]] = {method: [] for method in mechanisms}
-    for seed in range(5):
+    for seed in range(3):
         data, root = records(10, 16_000, seed)
         for method, mechanism in mechanisms.items():
             result = mechanism.release(data, SeededBits(seed))

@@ -337,8 +337,8 @@ CASES: dict[str, Case] = {
 
 
 def measured(mechanism: Any, data: Any, error: Any) -> float:
-    """Return the root mean square of errors' lengths over 200 releases, 1000 of one number."""
-    size = 200 if data.ndim > 1 else 1000
+    """Return the root mean square of errors' lengths over 100 releases, 500 of one number."""
+    size = 100 if data.ndim > 1 else 500
     batch = mechanism.law(data).sample(SeededBits(9, len(data)), size)
     releases = [mechanism.estimate(batch[i]) for i in range(size)]
     assert not any(isinstance(one, Abstained) for one in releases)
@@ -353,19 +353,23 @@ def measured(mechanism: Any, data: Any, error: Any) -> float:
     ],
 )
 def test_the_error_told_before_is_the_one_measured(case: str) -> None:
-    """Within 25%. What is told is at most 6% off by where the mean is, which leaves 19%.
+    """Within 25% for both numbers together, 33% for each. What is told is at most 6% off by
+    where the mean is, which leaves 19% and 27%.
 
     Of 200 releases of vectors a mean square has a relative deviation of sqrt(2 / 200), its root
     half of it, 5%, for Gaussian noise that is all in one column, and less here, where it is in
     at least two: 5 deviations. Of 1000 of one number with Laplace noise, of kurtosis 6, it is
-    sqrt(5 / 1000) / 2 = 3.6%: 5 deviations again. So a false alarm has probability below 1e-6 by
-    the normal law.
+    sqrt(5 / 1000) / 2 = 3.6%: 5 deviations again. Of half as many it is 7.1% and 5%, more than
+    3.8 and 5 deviations: without chance in fixed seeds, these see a wrong dependence on n. So a
+    false alarm has probability below 1e-6 together by the normal law.
     """
     kind, parameters, make, error, numbers, assumed = CASES[case]
-    mechanism = kind(**parameters)
+    mechanism, ratios = kind(**parameters), []
     for n in numbers:
         told = mechanism.expected_error(n, **assumed)
-        assert abs(measured(mechanism, make(n), error or mean_error) / told - 1) < 0.25, n
+        ratios.append(measured(mechanism, make(n), error or mean_error) / told)
+        assert abs(ratios[-1] - 1) < 0.33, n
+    assert abs(math.sqrt(np.mean(np.square(ratios))) - 1) < 0.25
 
 
 @pytest.mark.parametrize(

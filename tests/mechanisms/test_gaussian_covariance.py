@@ -24,7 +24,7 @@ from dpverify import (
     SeededBits,
 )
 from spec import gaussian_covariance as spec
-from tests.mechanisms.helpers import EDGE, edge_rows, typed_releases
+from tests.mechanisms.helpers import EDGE, some_edge_rows, typed_releases
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -140,10 +140,10 @@ WORLDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("parameters", WORLDS, ids=range(len(WORLDS)))
-def test_every_dataset_has_a_typed_release(parameters: dict[str, Any]) -> None:
-    mechanism = covariance(**parameters)
-    datasets: list[Any] = [*edge_rows(), [(1.0, 2.0)] * 90, [(1.0, 0.0)] * 90]
+@pytest.mark.parametrize("world", range(len(WORLDS)))
+def test_every_dataset_has_a_typed_release(world: int) -> None:
+    mechanism = covariance(**WORLDS[world])
+    datasets: list[Any] = [*some_edge_rows(world), [(1.0, 2.0)] * 90, [(1.0, 0.0)] * 90]
     datasets += [np.random.default_rng(0).normal(size=(100, 2)) * size for size in (1.0, 1e300)]
     _are_typed(mechanism, datasets)
 
@@ -187,55 +187,58 @@ def test_copies_and_constant_columns_are_outcomes() -> None:
 # --- accuracy -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1000, 4000])
-@pytest.mark.parametrize("name", SPECTRA)
-def test_errors_are_as_predicted_whatever_the_spectrum(name: str, n: int) -> None:
-    """Medians of 8 runs of fixed seeds at kappa 1e8, which a change of code moves, not chance;
-    the error of one run has a deviation of about 8% of itself, so a median is off by 15% with a
-    probability below 1e-5."""
+@pytest.mark.parametrize(("n", "runs"), [(1000, 2), (4000, 3)])
+def test_errors_are_as_predicted_whatever_the_spectrum(n: int, runs: int) -> None:
+    """The median over all spectra, at kappa 1e8 and fixed seeds, which a change of code moves, not
+    chance; the error of one run has a deviation of about 8% of itself, so a median of 8 is off by
+    15% with a probability below 1e-5. Of one spectrum it is off by 30% likewise."""
     mechanism = covariance(10, adjacency=REPLACE)
-    errors = []
-    for seed in range(8):
-        records, root = normal(SPECTRA[name](10), n, 100 * n + seed)
-        estimate = released(mechanism, records, seed)
-        errors.append(np.linalg.norm(relative(root, estimate.factor) - np.eye(10)))
     predicted = float(spec.expected_error(mechanism.parameters, n))
-    assert np.median(errors) < (1.15 if n > 1000 else 1.4) * predicted
-    assert np.median(errors) > 0.85 * predicted
+    every: list[float] = []
+    most = 1.15 if n > 1000 else 1.4
+    for name, spectrum in SPECTRA.items():
+        errors = []
+        for seed in range(runs):
+            records, root = normal(spectrum(10), n, 100 * n + len(every) + seed)
+            estimate = released(mechanism, records, seed)
+            errors.append(float(np.linalg.norm(relative(root, estimate.factor) - np.eye(10))))
+        assert 0.7 * predicted < np.median(errors) < (most + 0.15) * predicted, name
+        every += errors
+    assert 0.85 * predicted < np.median(every) < most * predicted
 
 
 @pytest.mark.parametrize(("adjacency", "outside"), [(ADD, "clip"), (REPLACE, "mask")])
 def test_noise_is_as_long_as_is_said(adjacency: Adjacency, outside: str) -> None:
-    """Measure 300 draws about their mean, off and along the identity: 1500 and 300 normal
-    numbers, whose deviation is off by 9% and 20% with probability below 1e-6 each; 5% are for
+    """Measure 150 draws about their mean, off and along the identity: 750 and 150 normal
+    numbers, whose deviation is off by 13% and 28% with probability below 1e-6 each; 5% are for
     the second order."""
     records = np.random.default_rng(0).normal(size=(3000, 3))
     mechanism = covariance(
         3, adjacency=adjacency, outside=outside, rounds=0, largest=1, noise_multiplier=4
     )
-    draws = drawn(mechanism, records, 300)
+    draws = drawn(mechanism, records, 150)
     values = np.array([one.value for one in draws])
     off = values - values.mean(axis=0)
     along = np.trace(off, axis1=1, axis2=2) / math.sqrt(3)
-    across = math.sqrt(((off**2).sum() - (along**2).sum()) / (5 * 300))
+    across = math.sqrt(((off**2).sum() - (along**2).sum()) / (5 * 150))
     said = [np.median([getattr(one, name) for one in draws]) for name in ("spread", "trace_spread")]
-    assert across == pytest.approx(said[0], rel=0.15)
-    assert along.std() == pytest.approx(said[1], rel=0.25)
-    whole = math.sqrt((off**2).sum() / 300)
-    assert whole == pytest.approx(mechanism.expected_error(3000), rel=0.15)
+    assert across == pytest.approx(said[0], rel=0.18)
+    assert along.std() == pytest.approx(said[1], rel=0.33)
+    whole = math.sqrt((off**2).sum() / 150)
+    assert whole == pytest.approx(mechanism.expected_error(3000), rel=0.18)
     noise = float(spec.noise_error(mechanism.parameters, 3000))
     assert mechanism.expected_error(3000) == pytest.approx(noise, rel=1e-3)
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_intervals_hold_for_what_there_is_without_noise(adjacency: Adjacency) -> None:
-    """Each entry on its own in 200 draws: 95%, but for 1e-6; about the mean of the draws. Half
-    as wide ones do not hold."""
+    """Each entry on its own in 120 draws: 95%, but for 1e-6; about the mean of the draws. Half
+    as wide ones do not hold: of an entry as often as that with probability below 1e-4."""
     records = normal(np.array([1.0, 100.0]), 3000, 4)[0]
     mechanism = covariance(adjacency=adjacency, noise_multiplier=8, rounds=3)
-    draws = drawn(mechanism, records, 200)
+    draws = drawn(mechanism, records, 120)
     exact = np.mean([one.value for one in draws], axis=0)
-    least = stats.binom.ppf(1e-6, 200, 0.95)
+    least = stats.binom.ppf(1e-6, 120, 0.95)
     for level, holds in ((0.95, True), (0.67, False)):
         inside = np.zeros((2, 2))
         for one in draws:
@@ -245,11 +248,11 @@ def test_intervals_hold_for_what_there_is_without_noise(adjacency: Adjacency) ->
 
 
 def test_a_certificate_holds() -> None:
-    """40 runs at kappa 1e4, each wrong with probability at most 1/100: more than 5 of them with
+    """20 runs at kappa 1e4, each wrong with probability at most 1/100: more than 4 of them with
     one below 2e-6. The upper end is there, for no record was clipped in most runs."""
     mechanism = covariance(4, certify="1/5", noise_multiplier="1/2")
     wrong = finite = 0
-    for seed in range(40):
+    for seed in range(20):
         records, root = normal(np.logspace(0, 4, 4), 2000, 50 + seed)
         estimate = released(mechanism, records, seed)
         assert estimate.certificate is not None
@@ -258,8 +261,8 @@ def test_a_certificate_holds() -> None:
         wrong += not low <= values[0] <= values[-1] <= high
         finite += high < 3
         assert 0.3 < low < 1 < high
-    assert wrong <= 5
-    assert finite >= 30
+    assert wrong <= 4
+    assert finite >= 15
 
 
 def test_far_from_normal_is_said() -> None:
@@ -276,19 +279,19 @@ def test_far_from_normal_is_said() -> None:
 
 
 def test_an_unknown_center_is_found() -> None:
-    """Find the center: its noise has the deviation that is said: 60 runs of 3 numbers about
-    their mean, off by 30% with probability below 1e-6 (chi-square of 177 degrees)."""
+    """Find the center: its noise has the deviation that is said: 30 runs of 3 numbers about
+    their mean, off by 40% with probability below 1e-6 (chi-square of 87 degrees)."""
     records, root = normal(np.logspace(0, 4, 3), 3000, 6)
     for share in (None, "1/5"):
         mechanism = covariance(
             3, adjacency=REPLACE, scale=4, mean_share=share, rounds=4, noise_multiplier=4
         )
-        draws = drawn(mechanism, records + 100.0, 60)
+        draws = drawn(mechanism, records + 100.0, 30)
         places = np.array([one.location for one in draws])
         assert np.abs(np.linalg.solve(root, places.mean(axis=0) - 100.0)).max() < 0.12
         off = np.linalg.solve(root, (places - places.mean(axis=0)).T)
         said = mechanism.expected_mean_error(3000)
-        assert math.sqrt((off**2).sum() / 60) == pytest.approx(said, rel=0.3)
+        assert math.sqrt((off**2).sum() / 30) == pytest.approx(said, rel=0.4)
 
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
@@ -378,8 +381,8 @@ def test_what_follows_from_an_estimate_has_no_nan_in_any_unit(cell: float) -> No
 
 
 def test_errors_do_not_follow_the_condition_number() -> None:
-    """Medians of 40 runs at kappa 1, 10^4 and 10^8: the logarithm of an error has a deviation of
-    .45, so that of a ratio of medians .13, and one beyond 1.8 a probability below 1e-5. One
+    """Medians of 16 runs at kappa 1, 10^4 and 10^8: the logarithm of an error has a deviation of
+    .45, so that of a ratio of medians .2, and one beyond 2.4 a probability below 1e-5. One
     round in place of eight is not enough at 10^8, and says so."""
 
     def records(seed: int, roots: Floats) -> Floats:
@@ -388,14 +391,14 @@ def test_errors_do_not_follow_the_condition_number() -> None:
     def median(kappa: float) -> float:
         mechanism = covariance(adjacency=REPLACE, noise_multiplier=6)
         roots, errors = np.sqrt(np.geomspace(1.0, kappa, 2)), []
-        for seed in range(40):
+        for seed in range(16):
             data = records(seed, roots)
             value = released(mechanism, data, seed).value
             errors.append(float(np.linalg.norm(value / np.outer(roots, roots) - np.eye(2))))
         return float(np.median(errors))
 
     medians = [median(kappa) for kappa in (1.0, 1e4, 1e8)]
-    assert max(medians) < 1.8 * min(medians)
+    assert max(medians) < 2.4 * min(medians)
     hasty = covariance(adjacency=REPLACE, noise_multiplier=6, rounds=1)
     far = records(0, np.array([1.0, 1e4]))
     assert isinstance(hasty.release(far, SeededBits(0)), Concentrated)

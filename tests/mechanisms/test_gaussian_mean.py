@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,8 @@ from spec.theory import clipped_response
 from tests.mechanisms.centered import ADD, REPLACE, normal
 from tests.mechanisms.helpers import edge_rows, estimates, fails_at_most
 from tests.randomness.helpers import NoBits
+
+OUTSIDE: tuple[Literal["clip", "mask"], ...] = ("clip", "mask")
 
 
 def made(d: int = 2, **parameters: Any) -> GaussianMean:
@@ -76,24 +79,34 @@ def test_no_bit_is_drawn_for_refused_data(adjacency: Adjacency) -> None:
             made(adjacency=REPLACE).release(np.zeros((9, 2)), NoBits())
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize(
-    "own",
+    ("adjacency", "own"),
     [
-        {},
-        {"outside": "mask"},
-        {"deviations": (1e-3, 9.0), "reach": 9},
-        {"outside": "mask", "kept": InsideBall(0.5)},
-        {"outside": "mask", "kept": HalfSpace((1e300, -1e-300), 0.0)},
-        {"outside": "mask", "kept": OutsideBall(1.5), "deviations": (1e-3, 9.0), "reach": 9},
-        {"covariance": ((1.0, -0.6), (-0.6, 3.0)), "deviations": None, "center": (0.3, -7.0)},
-        {
-            "covariance": ((1e-6, 0.5), (0.5, 1e6)),
-            "deviations": None,
-            "outside": "mask",
-            "kept": HalfSpace((3.0, 1e-4), 2.0),
-        },
-        {"noise_multiplier": 10**9},
+        (ADD, {}),
+        (REPLACE, {}),
+        (ADD, {"outside": "mask"}),
+        (REPLACE, {"outside": "mask"}),
+        (ADD, {"deviations": (1e-3, 9.0), "reach": 9}),
+        (ADD, {"outside": "mask", "kept": InsideBall(0.5)}),
+        (REPLACE, {"outside": "mask", "kept": HalfSpace((1e300, -1e-300), 0.0)}),
+        (
+            REPLACE,
+            {"outside": "mask", "kept": OutsideBall(1.5), "deviations": (1e-3, 9.0), "reach": 9},
+        ),
+        (
+            REPLACE,
+            {"covariance": ((1.0, -0.6), (-0.6, 3.0)), "deviations": None, "center": (0.3, -7.0)},
+        ),
+        (
+            ADD,
+            {
+                "covariance": ((1e-6, 0.5), (0.5, 1e6)),
+                "deviations": None,
+                "outside": "mask",
+                "kept": HalfSpace((3.0, 1e-4), 2.0),
+            },
+        ),
+        (REPLACE, {"noise_multiplier": 10**9}),
     ],
 )
 def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
@@ -101,7 +114,7 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
 ) -> None:
     mechanism = made(adjacency=adjacency, at_least=1, **own)
     datasets = [one for one in edge_rows() if len(one) >= mechanism.fewest_records()]
-    assert compare_facts(spec, mechanism, datasets) > len(datasets)
+    assert compare_facts(spec, mechanism, datasets[::2]) > len(datasets)
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise", under="ignore"):
             release = mechanism.release(data, SeededBits(seed))
@@ -166,28 +179,31 @@ def test_a_budget_is_met_with_the_least_noise(
     assert not louder.claim.guarantee.implies(budget)
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize("outside", ["clip", "mask"])
-def test_the_error_is_the_predicted_one_and_within_its_bound(
-    adjacency: Adjacency, outside: Literal["clip", "mask"]
-) -> None:
-    """100 datasets of 1500 records, one release each: mean squares are chi-square of 1000
-    degrees, of deviation .045, so that they are off by more than .25 with probability below
-    1e-6; the helper states the other false alarm."""
-    mechanism = made(10, adjacency=adjacency, outside=outside, noise_multiplier=2, reach=16)
-    parameters, off = mechanism.parameters, []
-    for seed in range(100):
-        estimate = mechanism.release(normal(1500, (1.0,) * 10, seed=seed), SeededBits(seed))
-        assert isinstance(estimate, Estimate)
-        off.append(float(np.linalg.norm(estimate.value - 3.0)))
-    predicted = float(spec.expected_error(parameters, 1500))
-    assert abs(np.mean(np.square(off)) / predicted**2 - 1) < 0.25
-    assert mechanism.expected_error(1500) == pytest.approx(
-        float(spec.noise_error(parameters, 1500)), rel=1e-6
-    )
-    bound = float(spec.error_bound(parameters, 1500, Fraction(1, 20)))
-    assert fails_at_most(off, bound, 0.05)
-    assert not fails_at_most(off, bound / 16, 0.05)
+def test_the_error_is_the_predicted_one_and_within_its_bound() -> None:
+    """25 datasets of 1500 records in each of four ways, one release each: mean squares over the
+    predicted ones are chi-square, of 1000 degrees together, of deviation .045, so that they are off
+    by more than .235 with probability below 1e-6; of 250 degrees in each way, off by more than .5
+    likewise. The helper states the other false alarm."""
+    squares: list[float] = []
+    over: list[float] = []
+    for adjacency, outside in product(Adjacency, OUTSIDE):
+        mechanism = made(10, adjacency=adjacency, outside=outside, noise_multiplier=5, reach=16)
+        parameters = mechanism.parameters
+        predicted = float(spec.expected_error(parameters, 1500))
+        bound = float(spec.error_bound(parameters, 1500, Fraction(1, 20)))
+        for seed in range(len(squares), len(squares) + 25):
+            estimate = mechanism.release(normal(1500, (1.0,) * 10, seed=seed), SeededBits(seed))
+            assert isinstance(estimate, Estimate)
+            off = float(np.linalg.norm(estimate.value - 3.0))
+            squares.append((off / predicted) ** 2)
+            over.append(off / bound)
+        assert abs(np.mean(squares[-25:]) - 1) < 0.5
+        assert mechanism.expected_error(1500) == pytest.approx(
+            float(spec.noise_error(parameters, 1500)), rel=1e-6
+        )
+    assert abs(np.mean(squares) - 1) < 0.235
+    assert fails_at_most(over, 1.0, 0.05)
+    assert not fails_at_most(over, 1 / 16, 0.05)
 
 
 def test_intervals_hold_the_mean_without_noise() -> None:
@@ -295,8 +311,7 @@ def test_records_that_are_needed_are_told() -> None:
     assert masked.least() < masked.minimum_n() < 2 * masked.least()
 
 
-@pytest.mark.parametrize("d", [1, 5])
-@pytest.mark.parametrize("outside", ["clip", "mask"])
+@pytest.mark.parametrize(("d", "outside"), [(1, "mask"), (5, "clip")])
 def test_so_many_records_hardly_ever_abstain(d: int, outside: Literal["clip", "mask"]) -> None:
     """Release under add-remove at the number for a thousandth: of 20 releases of each of three
     datasets 3 abstain with probability below 1e-4, if the promise holds."""
@@ -320,7 +335,7 @@ def test_intervals_are_wide_enough_along_the_offset() -> None:
     not the ratio.
 
     Errors over their stated deviations, against the noise-free value of the same ball, have a
-    mean square within .15 of 1 over 800 releases (three standard errors; the seeds are fixed);
+    mean square within .2 of 1 over 400 releases (three standard errors; the seeds are fixed);
     by the ratio it is 1.5.
     """
     mechanism = GaussianMean.for_budget(
@@ -334,13 +349,13 @@ def test_intervals_are_wide_enough_along_the_offset() -> None:
     data = np.random.default_rng(5).normal(20.3, 1.0, (120, 1))
     law = mechanism.law(data)
     last = stages_of(mechanism.fixed_plan)[-1]
-    scores = []
-    for seed in range(800):
-        one = law.sample(SeededBits(seed), 1)[0]
+    batch, scores = law.sample(SeededBits(0), 400), []
+    for i in range(400):
+        one = batch[i]
         estimate = mechanism.estimate(one)
         _, center = law.built_after(last, [*one.released.values()][:-1])
         truth = mechanism.estimate(transcript({**one.released, last.name: tuple(center.tolist())}))
         if isinstance(estimate, Estimate) and isinstance(truth, Estimate):
             scores.append(float((estimate.value - truth.value)[0] / estimate.standard_deviation[0]))
-    assert len(scores) > 600
-    assert np.mean(np.square(scores)) == pytest.approx(1, abs=0.15)
+    assert len(scores) > 300
+    assert np.mean(np.square(scores)) == pytest.approx(1, abs=0.2)

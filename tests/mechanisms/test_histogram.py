@@ -29,7 +29,7 @@ from spec import histogram as spec
 from tests.mechanisms.helpers import (
     EDGE_DATA,
     EDGE_RECORDS,
-    RELEASES,
+    OF_NORMAL_NOISE,
     estimates,
     fails_at_most,
     largest_loss_found,
@@ -149,7 +149,7 @@ def test_a_replaced_record_costs_two_counts_and_not_two_steps() -> None:
 
 @pytest.mark.parametrize("strategy", ["identity", "tree", "circulant"])
 def test_the_error_of_ranges_is_the_predicted_one(strategy: Any) -> None:
-    """4000 errors of the normal law: false alarm 1e-6, and 1.3 times the noise is noticed."""
+    """1000 errors of the normal law: false alarm 1e-6, and 1.3 times the noise is noticed."""
     data = [0.5] * 30 + [6.0] * 20
     right = histogram(
         axes=(tuple(range(9)),), strategy=strategy, noise="gaussian", noise_multiplier=5
@@ -159,11 +159,12 @@ def test_the_error_of_ranges_is_the_predicted_one(strategy: Any) -> None:
     assert isinstance(told, BinsEstimate)
     deviation = told.range(2, 7).standard_deviation
     own, other = (
-        [one.range(2, 7).value - 20 for one in estimates(made, data, 5)] for made in (right, wrong)
+        [one.range(2, 7).value - 20 for one in estimates(made, data, 5, OF_NORMAL_NOISE)]
+        for made in (right, wrong)
     )
-    assert mean_square_fits(own, deviation)
-    assert not mean_square_fits(other, deviation)
-    assert abs(float(np.mean(own))) < 6 * deviation / RELEASES**0.5  # unbiased; 6 sd
+    assert mean_square_fits(own, deviation, OF_NORMAL_NOISE)
+    assert not mean_square_fits(other, deviation, OF_NORMAL_NOISE)
+    assert abs(float(np.mean(own))) < 6 * deviation / OF_NORMAL_NOISE**0.5  # unbiased; 6 sd
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])

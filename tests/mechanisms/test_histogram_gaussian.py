@@ -205,13 +205,13 @@ def test_bounds_on_histograms_are_the_spec_s() -> None:
     assert mechanism.expected_error(mechanism.fewest_records() - 1) == math.inf
 
 
-@pytest.mark.parametrize("deviation", [0.05, 1.0, 1.41, 1.99, 1e5])
-def test_minimum_n_records_are_hardly_ever_lost(deviation: float) -> None:
+def test_minimum_n_records_are_hardly_ever_lost() -> None:
     """Widths from 1 to 8 deviations and a bin within 1.5 widths of the mean: lost at most 1 in
-    1000, so 6 of 200 or more have probability below 1e-6."""
+    1000, so 6 of 200 or more have probability below 1e-6. A deviation for which all of its 40 are
+    lost is seen."""
     mechanism = line(noise_multiplier=1)
     n, missed = mechanism.minimum_n(), 0
-    for seed in range(200):
+    for seed, deviation in enumerate([0.05, 1.0, 1.41, 1.99, 1e5] * 40):
         mean = np.random.default_rng(seed).uniform(-9, 9) * deviation
         data = np.random.default_rng(seed + 1000).normal(mean, deviation, n)
         drawn = mechanism.law(data).sample(SeededBits(seed), 1)
@@ -226,14 +226,16 @@ def test_minimum_n_records_are_hardly_ever_lost(deviation: float) -> None:
 
 
 def test_intervals_cover() -> None:
-    """1000 releases of the same records: intervals of 95% about the mean without noise; of the
-    true mean, from fresh records."""
+    """250 releases of the same records: intervals of 95% about the mean without noise; of the
+    true mean, from fresh records. Fewer are held than stated with probability below 1e-6; half
+    as wide intervals, which hold 78% at most, are refused but for 1e-4."""
     mechanism = line(noise_multiplier=Fraction(1, 4))
-    held = [0, 0]
+    held, number = [0, 0], 250
     rng = np.random.default_rng(5)
     same = rng.normal(3.0, 1.0, 4000)
-    for seed in range(400):
-        estimate = mechanism.release(same, SeededBits(seed))
+    law = mechanism.law(same)
+    for seed in range(number):
+        estimate = mechanism.estimate(law.sample(SeededBits(seed), 1)[0])
         assert isinstance(estimate, NormalEstimate)
         low, high = estimate.interval()
         held[0] += low <= same.mean() <= high
@@ -241,7 +243,7 @@ def test_intervals_cover() -> None:
         assert isinstance(fresh, NormalEstimate)
         low, high = fresh.interval(sampling=True)
         held[1] += low <= 3.0 <= high
-    assert min(held) >= stats.binom.ppf(1e-6, 400, 0.95)
+    assert min(held) >= stats.binom.ppf(1e-6, number, 0.95)
 
 
 def test_no_bounds_and_less_noise_elsewhere() -> None:
@@ -251,7 +253,7 @@ def test_no_bounds_and_less_noise_elsewhere() -> None:
     ours = UnivariateGaussian.for_budget(budget, adjacency=REPLACE, cell=2**-10)
     theirs = HistogramGaussian.for_budget(budget, adjacency=REPLACE, cell=2**-10, delta="1e-7")
     errors: list[list[float]] = [[], []]
-    for seed in range(30):
+    for seed in range(12):
         data = np.random.default_rng(seed).normal(5.0, 1.0, 4000)
         for offsets, mechanism in zip(errors, (ours, theirs), strict=True):
             released: Any = mechanism.release(data, SeededBits(seed))

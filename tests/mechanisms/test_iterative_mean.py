@@ -273,13 +273,13 @@ def test_the_estimate_is_the_last_step_s_mean(parameters: tuple[int, dict[str, A
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("d", [1, 6])
 def test_the_error_bound_fails_as_rarely_as_stated(adjacency: Adjacency, d: int) -> None:
-    """120 fresh datasets of 400 records; clipping adds less than 1e-5 to the stated 1/20."""
+    """60 fresh datasets of 400 records; clipping adds less than 1e-5 to the stated 1/20."""
     mechanism = mean(d, adjacency=adjacency, beta="1e-9")
     bound = float(spec.error_bound(mechanism.parameters, 400, Fraction(1, 20)))
-    releases = [mechanism.release(normal(400, d, s), SeededBits(9, s)) for s in range(120)]
+    releases = [mechanism.release(normal(400, d, s), SeededBits(9, s)) for s in range(60)]
     errors = [np.linalg.norm(one.value - 5) for one in releases if isinstance(one, Estimate)]
-    assert len(errors) == 120
-    most = stats.binom.isf(1e-6, 120, 0.05)
+    assert len(errors) == 60
+    most = stats.binom.isf(1e-6, 60, 0.05)
     assert sum(error >= bound for error in errors) <= most
     assert sum(error >= bound / 6 for error in errors) > most  # planted: a bound that is too small
 

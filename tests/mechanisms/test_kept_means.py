@@ -191,7 +191,7 @@ def size_of(off: Floats, own: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("world", WORLDS, ids=[w[0] for w in WORLDS])
 def test_records_that_were_kept_need_their_set(world: World) -> None:
-    """Keep, of 20,000 records, those in the set. Means of 6 estimates vary by at most .017 in
+    """Keep, of 20,000 records, those in the set. Means of 4 estimates vary by at most .021 in
     length; without the set a masked one is off by more than .08, and a clipped one by more than
     .15."""
     _, d, kept, holds, own = world
@@ -202,14 +202,14 @@ def test_records_that_were_kept_need_their_set(world: World) -> None:
         "mask": {},
         "clip": {"outside": "clip"},
     }
-    for seed in range(6):
+    for seed in range(4):
         data = drawn(20_000, d, own, seed)
         data = data[holds(data)]
         for name, way in ways.items():
             one = made(d, adjacency=adjacency, **own | way).release(data, SeededBits(seed))
             if isinstance(one, VectorMeanEstimate):
                 offsets[name].append(one.value - MEAN[:d])
-    assert len(offsets["kept"]) == 6
+    assert len(offsets["kept"]) == 4
     bias = {name: size_of(np.mean(off, axis=0), own) for name, off in offsets.items() if off}
     assert bias["kept"] < 0.06
     assert bias["clip"] > 0.15
@@ -218,18 +218,20 @@ def test_records_that_were_kept_need_their_set(world: World) -> None:
 
 @pytest.mark.parametrize("world", WORLDS[3:7:3], ids=[w[0] for w in WORLDS[3:7:3]])
 def test_intervals_hold_what_the_sum_without_noise_tells(world: World) -> None:
-    """150 releases of one dataset, each against what its own balls tell without noise in the last
-    sum. Squared errors over their stated covariance have a mean within .25 of 1 (their own
-    deviation is at most .082, that of 300 degrees, so three of them); 90% intervals hold more than
-    85% of 150 d numbers, which of independent ones fails with probability 2e-3. Seeds are fixed."""
+    """70 releases of one dataset, each against what its own balls tell without noise in the last
+    sum. Squared errors over their stated covariance have a mean within .36 of 1 (their own
+    deviation is at most .12, that of 140 degrees, so three of them; half of the noise, or
+    sqrt(2) times it, is seen); 90% intervals hold more than 82% of 70 d numbers, which of
+    independent ones fails with probability 2e-3. Seeds are fixed."""
     _, d, kept, holds, own = world
     mechanism = made(d, kept=kept, noise_multiplier=8, **own)
     data = drawn(8000, d, own, 5)
     law = mechanism.law(data[holds(data)])
     last = stages_of(mechanism.fixed_plan)[-1]
     squares, held = [], []
-    for seed in range(150):
-        one = law.sample(SeededBits(seed), 1)[0]
+    batch = law.sample(SeededBits(0), 70)
+    for i in range(70):
+        one = batch[i]
         estimate = mechanism.estimate(one)
         _, center = law.built_after(last, [*one.released.values()][:-1])
         truth = mechanism.estimate(transcript({**one.released, last.name: tuple(center.tolist())}))
@@ -242,21 +244,21 @@ def test_intervals_hold_what_the_sum_without_noise_tells(world: World) -> None:
             squares.append(float(np.mean((off / estimate.standard_deviation) ** 2)))
         low, high = estimate.interval(0.9)
         held.append((low <= truth.value) & (truth.value <= high))
-    assert np.mean(squares) == pytest.approx(1, abs=0.25)
-    assert np.mean(held) > 0.85
+    assert np.mean(squares) == pytest.approx(1, abs=0.36)
+    assert np.mean(held) > 0.82
 
 
 @pytest.mark.parametrize(("adjacency", "outside"), [(REPLACE, "clip"), (ADD, "mask")])
 def test_a_covariance_is_deviations_of_whitened_records(adjacency: Adjacency, outside: str) -> None:
     """Transcripts are those of deviations 1 on the images, bit for bit; and errors in Mahalanobis'
-    norm are those of them, as of the prediction: of 40 releases the mean square, chi-square of 120
-    degrees, is within .5 of 1 (its deviation is .13)."""
-    own: dict[str, Any] = {"adjacency": adjacency, "outside": outside}
+    norm are those of them, as of the prediction: of 20 releases the mean square, chi-square of 60
+    degrees, is within .7 of 1 (its deviation is .18)."""
+    own: dict[str, Any] = {"adjacency": adjacency, "outside": outside, "noise_multiplier": 8}
     mechanism = made(3, covariance=TILTED, **own)
     plain = made(3, **own)
     public = whitening_of(TILTED, (0.0,) * 3)
     off = []
-    for seed in range(40):
+    for seed in range(20):
         data = drawn(1500, 3, {"covariance": TILTED}, seed)
         images = public.map.images(data)
         assert np.abs(images @ public.back.T - data).max() < 1e-3
@@ -271,7 +273,7 @@ def test_a_covariance_is_deviations_of_whitened_records(adjacency: Adjacency, ou
         assert estimate.value == pytest.approx(public.back @ theirs.value, abs=1e-9)
         off.append(size_of(estimate.value - MEAN, {"covariance": TILTED}))
     predicted = float(spec.expected_error(mechanism.parameters, 1500))
-    assert abs(np.mean(np.square(off)) / predicted**2 - 1) < 0.5
+    assert abs(np.mean(np.square(off)) / predicted**2 - 1) < 0.7
     ratio = mechanism.expected_error(1500) / plain.expected_error(1500)
     assert ratio == pytest.approx(math.sqrt(np.trace(np.array(TILTED)) / 3), rel=1e-5)
 

@@ -48,12 +48,12 @@ def variance(kind: Any = KthLargestVariance, **parameters: Any) -> Any:
 def test_every_dataset_has_a_release(
     kind: Any, noise: str, adjacency: Adjacency, cell: Any
 ) -> None:
+    made = variance(kind, noise=noise, adjacency=adjacency, cell=cell)
+    wide = variance(kind, noise=noise, adjacency=adjacency, cell=cell, d=3)
     for data in EDGE_DATA:
-        made = variance(kind, noise=noise, adjacency=adjacency, cell=cell)
         released = made.release(data, SeededBits(1))
         assert isinstance(released, (VarianceEstimate, Abstained))
         assert str(released)
-        wide = variance(kind, noise=noise, adjacency=adjacency, cell=cell, d=3)
         rows = np.repeat(np.array(data).reshape(-1, 1), 3, axis=1)
         assert isinstance(wide.release(rows, SeededBits(1)), (VarianceEstimate, Abstained))
 
@@ -103,12 +103,12 @@ def test_the_minimum_n_is_the_spec_s(kind: Any, noise: str) -> None:
 
 @each
 def test_no_more_misses_than_the_bound(kind: Any) -> None:
-    """300 datasets of minimum_n records, at beta = 5%; false alarm below 1e-6. A sum of another
+    """150 datasets of minimum_n records, at beta = 5%; false alarm below 1e-6. A sum of another
     scale, 16 times the variance, is missed always."""
     made = variance(kind, groups=120, delta="1e-2", noise_multiplier="1/4")
     n, rng = made.minimum_n(beta="0.05"), np.random.default_rng(7)
     values = []
-    for i in range(300):
+    for i in range(150):
         release = made.release(rng.normal(size=n), SeededBits(8, i))
         values.append(release.value if isinstance(release, VarianceEstimate) else 1e9)
     for truth, right in ((1.0, True), (16.0, False)):

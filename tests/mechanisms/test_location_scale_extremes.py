@@ -185,8 +185,9 @@ def test_after_any_transcript_neighbors_are_as_near_as_claimed(
     for n in (1, 30) if adjacency is REPLACE else (0, 30):
         base = [rng.choice(HOSTILE) for _ in range(n)]
         kept = base if adjacency is ADD else base[1:]
-        laws = [mechanism.law(one) for one in (base, *([*kept, x] for x in HOSTILE))]
-        total, prefix = [Fraction(0)] * len(HOSTILE), ()
+        added = HOSTILE[1::2] if n == 30 else HOSTILE
+        laws = [mechanism.law(one) for one in (base, *([*kept, x] for x in added))]
+        total, prefix = [Fraction(0)] * len(added), ()
         for stage in stages_of(mechanism.fixed_plan):
             (built, ours), *others = (law.built_after(stage, prefix) for law in laws)
             own = [int(v) for v in np.ravel(ours)]

@@ -64,8 +64,10 @@ def test_a_core_is_chosen_for_every_share_of_outliers() -> None:
     assert made.claim.guarantee == BUDGET
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("n_max", [1000, 2**59, 2**60])
+@pytest.mark.parametrize(
+    ("adjacency", "n_max"),
+    [(Adjacency.ADD_REMOVE, 1000), (REPLACE, 2**59), (Adjacency.ADD_REMOVE, 2**60)],
+)
 def test_where_no_number_of_records_is_enough_a_budget_is_asked_for(
     adjacency: Adjacency, n_max: int
 ) -> None:
@@ -113,11 +115,11 @@ def _attacked(n: int, k: int, rng: np.random.Generator) -> Floats:
 
 @pytest.mark.parametrize("full", EVERY, ids=str)
 def test_agreement_and_center_are_as_sure_as_stated_at_the_limit(full: Fraction | None) -> None:
-    """Check without chance: 300 datasets, whatever their outliers; some meet the bound, lonely
+    """Check without chance: 150 datasets, whatever their outliers; some meet the bound, lonely
     ones do."""
     gamma, least = Fraction(float(outliers.most_outliers(full))) * Fraction(99, 100), math.inf
     made, rng = _mechanism(full, gamma), np.random.default_rng(1)
-    for n in rng.integers(30, 150, 300).tolist():
+    for n in rng.integers(30, 150, 150).tolist():
         k = math.floor(gamma * n)
         data = _attacked(n, k, rng)
         mapped = Images(ingest(data, made.domain), made.core().nearness)
@@ -150,7 +152,7 @@ def test_the_error_bound_holds_with_more_outliers(at: float, full: str, gamma: s
     data = np.concatenate([inliers, np.full((outside, 2), at) * (1.0, 0.0)])
     beta = Fraction(1, 20)
     bound = float(spec.error_bound(made.parameters, 600, beta, Fraction(3)))
-    releases = estimates(made, data, 3, 1000)
+    releases = estimates(made, data, 3, 400)
     assert all(isinstance(one, Estimate) for one in releases)
     errors = [float(np.linalg.norm(one.value - inliers.mean(axis=0))) for one in releases]
     assert fails_at_most(errors, bound, float(beta))

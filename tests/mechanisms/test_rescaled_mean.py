@@ -250,11 +250,11 @@ def test_a_release_is_a_draw_of_the_law() -> None:
 
 # --- estimates ----------------------------------------------------------------------------------
 
-RELEASES = 4000
+RELEASES = 2000
 
 
 def errors(mechanism: RescaledMean, data: Floats, seed: int) -> tuple[Floats, list[Estimate]]:
-    """estimate - mean of 4000 releases, and the releases."""
+    """estimate - mean of 2000 releases, and the releases."""
     batch = mechanism.law(data).sample(SeededBits(71, seed), RELEASES)
     outcomes = [mechanism.estimate(batch[i]) for i in range(RELEASES)]
     released = [one for one in outcomes if isinstance(one, Estimate)]
@@ -265,21 +265,21 @@ def errors(mechanism: RescaledMean, data: Floats, seed: int) -> tuple[Floats, li
 @pytest.mark.parametrize("kind", ["weights", "basic"])
 @pytest.mark.parametrize("matrix", [(1.0, 4.0), SHEARED])
 def test_each_estimate_states_its_covariance(kind: Any, matrix: Any) -> None:
-    """Whiten the errors: in the stated metric the 4000 errors have covariance 1: an entry has sd
-    0.022 (0.016 off the diagonal), and 0.12 is 5.4 sd: false alarm below 1e-6 for four cases of
+    """Whiten the errors: in the stated metric the 2000 errors have covariance 1: an entry has sd
+    0.032 (0.022 off the diagonal), and 0.17 is 5.4 sd: false alarm below 1e-6 for four cases of
     three entries."""
     offsets, released = errors(made(filter=kind, matrix=matrix), cloud(400), 1)
     roots = [np.linalg.inv(np.linalg.cholesky(one.covariance)) for one in released]
     whitened = np.einsum("ijk,ik->ij", np.array(roots), offsets)
-    assert np.abs(whitened.T @ whitened / RELEASES - np.eye(2)).max() < 0.12
+    assert np.abs(whitened.T @ whitened / RELEASES - np.eye(2)).max() < 0.17
     half = np.einsum("ijk,ik->ij", np.array(roots), offsets / math.sqrt(2))
-    assert np.abs(half.T @ half / RELEASES - np.eye(2)).max() > 0.12
+    assert np.abs(half.T @ half / RELEASES - np.eye(2)).max() > 0.17
 
 
 @pytest.mark.parametrize(("adjacency", "kind"), list(product(Adjacency, ("weights", "basic"))))
 def test_the_error_is_the_predicted_one(adjacency: Adjacency, kind: Any) -> None:
-    """The mean square of 4000 lengths: given r a chi-square of 2, so with a relative sd of 1,
-    and 0.016 in the mean (a little more for r); 10% are 5.5 sd: false alarm below 1e-6 for four
+    """The mean square of 2000 lengths: given r a chi-square of 2, so with a relative sd of 1,
+    and 0.0224 in the mean (a little more for r); 14% are 5.5 sd: false alarm below 1e-6 for four
     cases. x 1.3 is 69%."""
     mechanism = made(adjacency, filter=kind)
     offsets, _ = errors(mechanism, cloud(600), 2)
@@ -287,15 +287,15 @@ def test_the_error_is_the_predicted_one(adjacency: Adjacency, kind: Any) -> None
     with mp.workdps(30):
         predicted = float(spec.expected_error(mechanism.parameters, 600))
         bound = float(spec.error_bound(mechanism.parameters, 600, Fraction(1, 40)))
-    assert abs(square / predicted**2 - 1) < 0.1
+    assert abs(square / predicted**2 - 1) < 0.14
     lengths = np.linalg.norm(offsets, axis=1).tolist()
     assert fails_at_most(lengths, bound, 0.05)
     assert not fails_at_most(lengths, bound / 3, 0.05)
 
 
 def test_a_rotated_matrix_gives_the_rotated_law_of_the_error() -> None:
-    """Mean squares along the axes agree with those of the diagonal: 4000 errors each, relative
-    sd sqrt(2 / 4000) a side, 0.032 of their ratio; 20% are 5.6 sd (in logarithms 5.7): below
+    """Mean squares along the axes agree with those of the diagonal: 2000 errors each, relative
+    sd sqrt(2 / 2000) a side, 0.045 of their ratio; 30% are 5.8 sd in logarithms: below
     1e-6 in all."""
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     rotated = turn @ np.diag([1.0, 4.0]) @ turn.T
@@ -304,14 +304,14 @@ def test_a_rotated_matrix_gives_the_rotated_law_of_the_error() -> None:
     straight, _ = errors(made(), data, 3)
     turned, _ = errors(full, data @ turn.T, 4)
     axes = [(e**2).mean(axis=0) for e in (straight, turned @ turn)]
-    assert np.abs(np.log(axes[0] / axes[1])).max() < math.log(1.2)
+    assert np.abs(np.log(axes[0] / axes[1])).max() < math.log(1.3)
     assert axes[0][1] / axes[0][0] > 1.6  # M^(1/2) is (1, 2)
 
 
 def test_of_data_on_a_line_in_the_plane_the_error_is_that_of_one_dimension() -> None:
     """M = 4 v v^T, v = (0.6, 0.8): the errors are along v, off the line everything is the origin's.
 
-    As above a mean square of 4000 (relative sd 0.022) is within 20% of the predicted: below 1e-6.
+    As above a mean square of 2000 (relative sd 0.032) is within 20% of the predicted: below 1e-6.
     """
     v, origin = np.array([0.6, 0.8]), (7.0, 1.0)
     flat = 4 * np.outer(v, v)
@@ -328,13 +328,13 @@ def test_of_data_on_a_line_in_the_plane_the_error_is_that_of_one_dimension() -> 
 
 @pytest.mark.parametrize(("adjacency", "kind"), list(product(Adjacency, FILTERS)))
 def test_minimum_n_abstains_as_rarely_as_stated(adjacency: Adjacency, kind: Any) -> None:
-    """1000 releases of the least n for beta = 1/20; of 20 records hardly any (4 standard
+    """500 releases of the least n for beta = 1/20; of 20 records hardly any (4 standard
     deviations short)."""
     mechanism = made(adjacency, filter=kind)
     least = mechanism.minimum_n(beta="1/20")
 
     def stopped(n: int) -> list[float]:
-        batch = mechanism.law(cloud(n)).sample(SeededBits(72), 1000)
+        batch = mechanism.law(cloud(n)).sample(SeededBits(72), 500)
         return [float(stopped_by >= 0) for stopped_by in batch.stopped_by]
 
     assert fails_at_most(stopped(least), 1.0, 0.05)

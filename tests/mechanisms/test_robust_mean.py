@@ -89,15 +89,16 @@ def test_a_soft_core_is_taken_where_it_has_less_noise() -> None:
 )
 def test_from_minimum_n_on_inliers_alone_are_enough(full: str, gamma: str) -> None:
     """Release as many records as are promised to be enough, a share of them far away: at most 3
-    of 300 abstain, of which 0.3 are expected (1 in 1000, a false alarm of 3e-4)."""
+    of 200 abstain, of which 0.2 are expected (1 in 1000, a false alarm of 6e-5); of three fifths
+    as many at least a third of 60."""
     made = robust(adjacency=REPLACE, full=full, gamma=gamma, noise_multiplier=1)
     counts = []
-    for n in (made.minimum_n(), made.minimum_n() * 3 // 5):
+    for n, draws in ((made.minimum_n(), 200), (made.minimum_n() * 3 // 5, 60)):
         data, far = np.zeros((n, 2)), math.floor(Fraction(gamma) * n)
         data[:far, 0] = 1e3 * np.arange(1, far + 1)
-        counts.append(sum(isinstance(one, Abstained) for one in estimates(made, data, 3, 300)))
+        counts.append(sum(isinstance(one, Abstained) for one in estimates(made, data, 3, draws)))
     assert counts[0] <= 3
-    assert counts[1] >= 100
+    assert counts[1] >= 20
 
 
 # --- refusals -----------------------------------------------------------------------------------
@@ -265,18 +266,18 @@ def test_neither_batch_nor_order_matters() -> None:
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("count", [0, 1])
 def test_error_bars_cover(adjacency: Adjacency, count: int) -> None:
-    """Measure 600 releases: the squares of errors about the mean of all, over the stated
-    deviations, have mean 1 to within 6 sqrt(2 / 600) = 0.35 in each coordinate: a false alarm of
+    """Measure 300 releases: the squares of errors about the mean of all, over the stated
+    deviations, have mean 1 to within 6 sqrt(2 / 300) = 0.49 in each coordinate: a false alarm of
     1e-7, by the chi-square law."""
     own = {"directions": 0, "shares": HALVES} if not count else {}
     mechanism = robust(adjacency=adjacency, record_radius=7, radius=8, **own)
     data = 5 + 0.7 * (contaminated(300, 0.0, 0.0, 7) - 5)  # a slab, if any, leaves all inside
-    releases = estimates(mechanism, data, 8, 600)
+    releases = estimates(mechanism, data, 8, 300)
     ratios = [(one.value - data.mean(axis=0)) / one.standard_deviation for one in releases]
-    assert np.abs(np.mean(np.square(ratios), axis=0) - 1).max() < 0.35
+    assert np.abs(np.mean(np.square(ratios), axis=0) - 1).max() < 0.49
     lengths = [(one.value - data.mean(axis=0)) / mechanism.deviations for one in releases]
     expected = float(spec.expected_error(mechanism.parameters, 300))
-    assert abs(np.mean(np.square(lengths)) * 2 / expected**2 - 1) < 0.35
+    assert abs(np.mean(np.square(lengths)) * 2 / expected**2 - 1) < 0.49
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,7 @@ def test_the_error_bound_holds_for_any_outliers(at: float, own: dict[str, Any]) 
     data = np.concatenate([inliers, np.full((30, 2), at) * (1.0, 0.0)])
     beta, within = Fraction(1, 20), Fraction(3)
     bound = float(spec.error_bound(mechanism.parameters, 600, beta, within))
-    releases = estimates(mechanism, data, 10)
+    releases = estimates(mechanism, data, 10, 1000)
     assert all(isinstance(one, Estimate) for one in releases)
     errors = [
         float(np.linalg.norm((one.value - inliers.mean(axis=0)) / mechanism.deviations))

@@ -271,13 +271,15 @@ WORLDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("parameters", WORLDS, ids=range(len(WORLDS)))
-def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[str, Any]) -> None:
-    mechanism = scale(**parameters)
+@pytest.mark.parametrize("world", range(len(WORLDS)))
+def test_every_dataset_has_a_typed_release_and_the_spec_s_law(world: int) -> None:
+    """Seven datasets for the first three worlds, every other one for the others."""
+    mechanism = scale(**WORLDS[world])
     edge = [0.0, -0.0, 5e-324, 1e308, -1e308, 0.25, 1e6, 1.7e308]
     rng = np.random.default_rng(0)
     datasets = [rng.choice(edge, n) for n in (0, 1, 2, 40)]
     datasets += [np.full(300, 1e308), np.zeros(300), rng.exponential(3.0, 300)]
+    datasets = datasets if world < 3 else datasets[::2]
     datasets = [one for one in datasets if len(one) >= mechanism.fewest_records()]
     if 1e-100 < mechanism.noise_multiplier < 1e100:
         assert compare_facts(spec, mechanism, datasets) > 3
@@ -298,45 +300,47 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
 def test_errors_are_small(
     adjacency: Adjacency, outside: Literal["clip", "mask"], most: float
 ) -> None:
-    """(1, 1e-6), n = 2000: root mean squares of 100 runs on other seeds; a quarter more has
-    probability below 1e-3 of that, squared deviations of 14%: 1.25^2 is 4 of these, and fixed
-    seeds are moved by changes of code alone."""
+    """(1, 1e-6), n = 2000: root mean squares of 100 runs on other seeds; of 60 runs it is 1.29
+    times that with probability below 1e-3 (chi-square of 60 degrees), and fixed seeds are moved
+    by changes of code alone."""
     mechanism = ScaleFamily.for_budget(
         ApproxDP(1, "1e-6"), adjacency=adjacency, family="exponential", outside=outside
     )
     off = []
-    for seed in range(100):
+    for seed in range(60):
         data = drawn("exponential", 27.0, 2000, 500 + seed)
         estimate = mechanism.release(data, SeededBits(seed))
         assert isinstance(estimate, ScaleEstimate)
         off.append(estimate.value / 27.0 - 1)
-    assert np.sqrt(np.mean(np.square(off))) < 1.25 * most
+    assert np.sqrt(np.mean(np.square(off))) < 1.29 * most
 
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_intervals_cover(outside: Literal["clip", "mask"]) -> None:
-    """200 releases of fresh records: intervals of 95% that count sampling hold the truth."""
+    """150 releases of fresh records: intervals of 95% that count sampling hold the truth. Fewer do
+    than stated with probability below 1e-6; half as wide intervals would fail."""
     mechanism = scale(outside=outside, noise_multiplier=6)
     held = 0
-    for seed in range(200):
+    for seed in range(150):
         data = drawn("exponential", 5.0, 3000, 1000 + seed)
         estimate = mechanism.release(data, SeededBits(seed))
         assert isinstance(estimate, ScaleEstimate)
         low, high = estimate.interval(sampling=True)
         held += low <= 5.0 <= high
-    assert held >= stats.binom.ppf(1e-6, 200, 0.95)
+    assert held >= stats.binom.ppf(1e-6, 150, 0.95)
     error = mechanism.expected_error(3000)
     assert error == pytest.approx(float(spec.noise_error(mechanism.parameters, 3000)), rel=1e-3)
     assert mechanism.expected_error(1) == math.inf
 
 
 def test_few_records_abstain_as_rarely_as_promised() -> None:
-    """Count abstentions with minimum_n records: at most 1 of 1000: 8 or more of 400 with
-    probability below 1e-6."""
+    """Count abstentions with minimum_n records: at most 1 of 1000 by the released number, whatever
+    the records, so that 6 or more of 200 have probability below 1e-7."""
     mechanism = scale(noise_multiplier=2)
     n, abstained = mechanism.minimum_n(), 0
-    for seed in range(400):
+    for seed in range(4):
         data = drawn("exponential", 5.0, n, 2000 + seed)
-        abstained += isinstance(mechanism.release(data, SeededBits(seed)), Abstained)
-    assert abstained < 8
+        batch = mechanism.law(data).sample(SeededBits(seed), 50)
+        abstained += sum(isinstance(mechanism.estimate(batch[i]), Abstained) for i in range(50))
+    assert abstained < 6
     assert isinstance(mechanism.release([], SeededBits(0)), Abstained)

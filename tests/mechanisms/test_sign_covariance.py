@@ -131,9 +131,9 @@ def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[st
     """Exact values after each map, of a batch and of each draw alone; no chance in it but the
     noise of a fixed seed."""
     mechanism = shape(d, **parameters)
-    data = law_of(d, 90 if d < 4 else 25, kappa=1e4)[0]  # of four columns fractions are long
+    data = law_of(d, 90 if d < 4 else 20, kappa=1e4)[0]  # of four columns fractions are long
     law, public = mechanism.law(data), mechanism.adjacency is REPLACE
-    batch = law.sample(SeededBits(7), 4 if d + (mechanism.scale is not None) < 4 else 1)
+    batch = law.sample(SeededBits(7), 2 if d + (mechanism.scale is not None) < 4 else 1)
     specified = spec.law(mechanism.parameters, exact_records(data, mechanism.domain))
     seen: set[tuple[int, ...]] = set()
     for i in range(len(batch)):
@@ -145,7 +145,7 @@ def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[st
                 expected: Any = specified.stages[t][1](outcomes[:t])
                 assert tuple(center.tolist()) == expected.center
                 seen.add(expected.center)
-    assert len(seen) >= min(4, len(batch))  # more than one map was looked at
+    assert len(seen) >= len(batch)  # more than one map was looked at
 
 
 def test_a_transcript_leads_to_one_map_whatever_its_batch() -> None:
@@ -236,11 +236,11 @@ def test_too_few_records_abstain_as_rarely_as_stated() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 8])
 def test_without_signs_there_is_no_shape_of_noise(rounds: int) -> None:
-    """2000 public records, all at the center: 60 fixed seeds; or half of them: then errors are
+    """2000 public records, all at the center: 25 fixed seeds; or half of them: then errors are
     those of the other half."""
     mechanism = shape(adjacency=REPLACE, rounds=rounds)
     data = np.zeros((2000, 2))
-    for seed in range(60):
+    for seed in range(25):
         outcome = mechanism.release(data, SeededBits(seed))
         assert isinstance(outcome, Abstained)
         assert "have a sign" in outcome.reason

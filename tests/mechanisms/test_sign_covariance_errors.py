@@ -15,7 +15,7 @@ from spec import sign_covariance as spec
 from tests.mechanisms.helpers import fails_at_most
 from tests.mechanisms.sign_shapes import ADD, REPLACE, Floats, apart, law_of, shape
 
-# --- errors: medians of 20 fixed seeds, which a change of code moves, not chance ------------------
+# --- errors: medians of 10 or 20 fixed seeds, which a change of code moves, not chance ------------
 
 ERRORS: list[tuple[int, int, float, dict[str, Any], dict[str, Any]]] = [
     # d, n, at most, law, mechanism: (.1296 is mu of 30% of (1, 1e-6))
@@ -34,7 +34,7 @@ def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
     d, n, most, law, parameters = case
     mechanism = shape(d, **parameters)
     distances = []
-    for seed in range(20):
+    for seed in range(10 if d > 5 else 20):  # of fewer columns an error varies more
         data, root = law_of(d, n, seed, **law)
         result = mechanism.release(data, SeededBits(seed))
         assert isinstance(result, ShapeEstimate)
@@ -48,7 +48,7 @@ def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
 
 
 def test_an_unknown_center_is_found_with_the_shape() -> None:
-    """Eight draws of either of two datasets, a center 10^6 away.
+    """16 draws of one dataset, a center 10^6 away.
 
     The location's noise has the deviation that is said, but for 1e-6 (chi square, 80 degrees).
     """
@@ -57,12 +57,12 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
     quiet = shape(d, scale=1e6, noise_multiplier=mu / 1000, cell=2**-6, at_least=1)
     errors, squares = [], 0.0
     scatter = _scatter()
-    for seed in range(2):
+    for seed in range(1):
         data, root = law_of(d, n, seed)
         exact = quiet.release(data + 1e6, SeededBits(seed))
         assert isinstance(exact, ShapeEstimate)
-        batch = mechanism.law(data + 1e6).sample(SeededBits(seed), 8)
-        for i in range(8):
+        batch = mechanism.law(data + 1e6).sample(SeededBits(seed), 16)
+        for i in range(16):
             estimate = mechanism.estimate(batch[i])
             assert isinstance(estimate, ShapeEstimate)
             errors.append(apart(estimate, root))
@@ -86,12 +86,12 @@ def _scatter() -> float:
 
 
 def test_intervals_hold_for_what_there_is_without_noise() -> None:
-    """Each entry on its own in 200 draws: 95%, but for 1e-6; and half as wide ones do not hold."""
+    """Each entry on its own in 120 draws: 95%, but for 1e-6; and half as wide ones do not hold."""
     data, _ = law_of(3, 3000, kappa=10)
     mechanism, quiet = shape(3, noise_multiplier=8), shape(3, noise_multiplier="1/1000")
     exact = quiet.release(data, SeededBits(0))
-    batch = mechanism.law(data).sample(SeededBits(3), 200)
-    releases = [mechanism.estimate(batch[i]) for i in range(200)]
+    batch = mechanism.law(data).sample(SeededBits(3), 120)
+    releases = [mechanism.estimate(batch[i]) for i in range(120)]
     assert all(isinstance(one, ShapeEstimate) for one in releases)
     assert isinstance(exact, ShapeEstimate)
     for i, j in ((0, 0), (0, 1), (1, 2)):

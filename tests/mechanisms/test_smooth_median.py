@@ -155,10 +155,10 @@ def test_the_decay_is_the_best_one(epsilon: str, delta: str) -> None:
 
     best = best_decay(budget, 1)
     assert best is not None
-    rise = 1 / best - 1
+    rise, least = 1 / best - 1, error()
     for factor in map(Fraction, ("1/2", "4/5", "5/4", "3/2")):
-        assert error(decay=(1 / (1 + factor * rise)).limit_denominator(4096)) > 0.99 * error()
-    assert error(decay=(1 / (1 + rise / 3)).limit_denominator(4096)) > 1.1 * error()
+        assert error(decay=(1 / (1 + factor * rise)).limit_denominator(4096)) > 0.99 * least
+    assert error(decay=(1 / (1 + rise / 3)).limit_denominator(4096)) > 1.1 * least
 
 
 def test_it_is_shorter_than_the_published_noise_and_longer_than_the_exponential_mechanism() -> None:

@@ -1,4 +1,4 @@
-"""The theorem behind truncated estimation, as it is stated, on 200 draws: |estimate - truth| <=
+"""The theorem behind truncated estimation, as it is stated, on 40 draws: |estimate - truth| <=
 (|Tbar - E T| + |Z|) / lambda.
 
 Tbar is the mean of the limited statistics of the records themselves, E T that under the true
@@ -36,7 +36,7 @@ from dpverify.mechanisms.truncated_mle import frame_of
 from dpverify.plans import UNIT
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-DRAWS, SLACK = 200, 1 + 1e-8
+DRAWS, SLACK = 40, 1 + 1e-8
 
 WORLDS: list[tuple[Family, float, float, float, str, Adjacency]] = [
     (Normal(3.0), 5.0, 11.0, 7.7, "clip", ADD),

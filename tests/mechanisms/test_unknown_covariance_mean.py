@@ -40,9 +40,14 @@ def made(**parameters: Any) -> UnknownCovarianceMean:
     return UnknownCovarianceMean(**base | {"n_max": 4000, "tail": "1e-7"} | parameters)
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize("cell", [Fraction(1), Fraction(2) ** -400, Fraction(2) ** 400])
-@pytest.mark.parametrize("reports", [1, 3])
+@pytest.mark.parametrize(
+    ("adjacency", "cell", "reports"),
+    [
+        (adjacency, cell, 1 + 2 * ((i + j) % 2))
+        for i, cell in enumerate((Fraction(1), Fraction(2) ** -400, Fraction(2) ** 400))
+        for j, adjacency in enumerate(Adjacency)
+    ],
+)
 def test_every_dataset_has_a_release(adjacency: Adjacency, cell: Any, reports: int) -> None:
     """Release also with so little noise that every vote surfaces."""
     mechanism = made(
@@ -79,18 +84,17 @@ def test_histograms_of_any_width_make_one_plan() -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_the_error_is_the_predicted_one(adjacency: Adjacency, power: float) -> None:
-    """Forty releases on one dataset: the root mean square over the prediction has a relative
-    deviation of 0.06 (d = 5, chi-square), and the typical levels may be one off, a factor 2:
+    """20 releases on one dataset: the root mean square over the prediction has a relative
+    deviation of 0.07 (d = 5, chi-square), and the typical levels may be one off, a factor 2:
     false alarm below 1e-6."""
     d, n = 5, 20_000
     mechanism = made(adjacency=adjacency, d=d, n_max=n, reports=3, noise_multiplier="1/2")
     data = np.random.default_rng(7).normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power - 40.0
     law = mechanism.law(data)
-    estimates = [
-        mechanism.estimate(t) for t in (law.sample(SeededBits(i), 1)[0] for i in range(40))
-    ]
+    batch = law.sample(SeededBits(0), 20)
+    estimates = [mechanism.estimate(batch[i]) for i in range(20)]
     values = [e.value for e in estimates if isinstance(e, VectorMeanEstimate)]
-    assert len(values) == 40
+    assert len(values) == 20
     off = np.sqrt(np.mean([np.sum((value - data.mean(axis=0)) ** 2) for value in values]))
     predicted = float(spec.noise_error(mechanism.parameters, n, 1, power))
     assert predicted / 2 <= off <= 2 * predicted

@@ -135,12 +135,12 @@ def test_rows_are_rounded_up_to_few_numbers() -> None:
 def keys(made: GaussianCoreMean) -> Iterator[int]:
     """Yield all from the least on for a while, then some."""
     key = made._least_rows
-    for _ in range(90):
+    for _ in range(45):
         yield key
         key = _rounded_up(key + 1)
     while key < 10**8:
         yield key
-        key = _rounded_up(key + key // 6)
+        key = _rounded_up(key + key // 3)
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)

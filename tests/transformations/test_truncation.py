@@ -92,17 +92,17 @@ def test_orders_of_words_are_equally_likely_after_every_retry() -> None:
 
 @pytest.mark.parametrize("n", [63, 64, 65, 1000])
 def test_the_places_of_long_orders_are_uniform(n: int) -> None:
-    """Draw 4000 orders: where the last number is, and what is first, in four quarters each
+    """Draw 1500 orders: where the last number is, and what is first, in four quarters each
     within 6 deviations of what uniform places have (false alarm below 1e-7); every order has
     every number once."""
     bits = SeededBits(5)
-    orders = np.array([bits.order(n) for _ in range(4000)])
+    orders = np.array([bits.order(n) for _ in range(1500)])
     assert (np.sort(orders, axis=1) == np.arange(n)).all()
     for places in (np.argmax(orders == n - 1, axis=1), orders[:, 0], orders[:, n // 2]):
         for quarter in range(4):
             share = ((np.arange(n) * 4 // n) == quarter).mean()
             seen = int((places * 4 // n == quarter).sum())
-            assert abs(seen - 4000 * share) < 6 * np.sqrt(4000 * share * (1 - share))
+            assert abs(seen - 1500 * share) < 6 * np.sqrt(1500 * share * (1 - share))
 
 
 def test_what_depends_on_the_order_has_the_spec_s_law() -> None:
