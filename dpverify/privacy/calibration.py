@@ -78,12 +78,11 @@ def least_integer(
 ) -> int:
     """Find the least integer above ``above`` for which a condition holds.
 
-    about: a guess of the answer; if it is right, two tests are enough.
-
     Once true, the condition is true from there on. It is tested at ``first``
     (by default the next integer), at twice as much again and again until it holds, and then by
     bisection; never at ``above``. Raises Unreachable where it does not hold for ``most``;
-    without a ``most``, the search for a condition that never holds does not end.
+    without a ``most``, the search for a condition that never holds does not end. ``about`` is a
+    guess of the answer; if it is right, two tests are enough.
     """
     if about is not None:
         tried = (low for low in (about - 1, about - 3) if low > above)
