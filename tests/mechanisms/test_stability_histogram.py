@@ -298,6 +298,19 @@ def test_a_budget_without_a_delta_is_told_what_it_lacks(budget: Guarantee) -> No
         StabilityHistogram.for_budget(budget, adjacency=ADD, width=1)
 
 
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("delta", ["1e-5", "1e-2"])
+def test_a_delta_beyond_the_budgets_is_refused_at_once(
+    noise: Any, adjacency: Adjacency, delta: str
+) -> None:
+    """Searched, up to multipliers of 2^8192, some of these took minutes."""
+    with pytest.raises(ValueError, match=r"at noise multiplier 2\^100 .*Give a smaller delta"):
+        StabilityHistogram.for_budget(
+            ApproxDP(1, "1e-6"), adjacency=adjacency, width=1, delta=delta, noise=noise
+        )
+
+
 def test_claims_are_those_of_the_rules() -> None:
     laplace, gaussian = (
         histogram(noise_multiplier=2),
