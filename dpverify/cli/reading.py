@@ -89,8 +89,8 @@ def list_everything(options: argparse.Namespace, suite: Suite, console: Console)
 
 
 _PARTS = (
-    "Some configurations are also audited in parts or by tracing, and `audit` and `explain` take\n"
-    f"these names, too: CONFIGURATION{FIRST_STAGE}, CONFIGURATION{FRIENDLY_CORE}, "
+    "Where a part is audited by itself, or the whole by tracing, `audit` and `explain` take these\n"
+    f"names, too: CONFIGURATION{FIRST_STAGE}, CONFIGURATION{FRIENDLY_CORE}, "
     f"CONFIGURATION{TRACED}."
 )
 
