@@ -11,7 +11,7 @@ A second look chooses again; ``studies`` says why its draws may certify as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -128,7 +128,7 @@ class FixedAttack:
 
     def all_pairs(self, target: Target, stream: int) -> tuple[Certificate, ...]:
         """Certify both directions of every pair, and the events of the curve."""
-        studies = [self.study(target, stream, index) for index in range(len(self.pairs))]
+        studies = self.studies(target, stream)
         shots = self.shots(studies)
         by_study = [self.certify(stream, study, shots[study.index]) for study in studies]
         return tuple(certificate for certificates in by_study for certificate in certificates)
@@ -191,8 +191,21 @@ class FixedAttack:
             shots[main[0]].append(Shot(side, witness, (self.alpha - alpha) / self.curve))
         return shots
 
+    def studies(self, target: Target, stream: int) -> list[Study]:
+        """Study every pair. Second looks come after the first draws on all pairs: these divide
+        alpha among the pairs, and what a function draws may depend on all that it drew before.
+        """
+        begun = [self._studied(target, stream, index) for index in range(len(self.pairs))]
+        for one in begun:
+            next(one)
+        return list(map(_ended, begun))
+
     def study(self, target: Target, stream: int, index: int) -> Study:
         """Take the first draws on a pair, and learn and choose events from them."""
+        return _ended(self._studied(target, stream, index))
+
+    def _studied(self, target: Target, stream: int, index: int) -> Generator[None, None, Study]:
+        """Study a pair, and pause once, before a second look may draw."""
         pair = self.pairs[index]
         laws = target(pair.left), target(pair.right)
         address = (self.seed, stream, index)
@@ -203,7 +216,6 @@ class FixedAttack:
         known, points = is_known(laws[0]), tested_points(self.guarantee)
         learning, choosing = study_sizes(self.trials, known, len(points))
         first, second = drawn(_LEARNING, learning), drawn(_CHOOSING, choosing)
-        refuse_failures(pair.name, first)
         watch = self._watch(pair.name, laws, [first, second])
         left = self.trials - learning - choosing
 
@@ -222,6 +234,7 @@ class FixedAttack:
             return among(self._candidates(pair, laws, first, known, weak=refute))
 
         options, before = chosen(self.alpha), None
+        yield
         least = fewest_draws(self.guarantee, self.alpha / 2)
         affordable = self.trials >= _ENOUGH and left - choosing >= least
         if not known and len(points) == 1 and affordable:
@@ -256,6 +269,7 @@ class FixedAttack:
         """Return a watch over the first draws, for noise that outputs share. Raises InvalidRun
         where that is evident.
         """
+        refuse_failures(pair, phases[0])
         watch = Watch(laws)
         if are_functions(laws):
             drawn = [together(batches) for batches in zip(*phases, strict=True)]
@@ -322,6 +336,16 @@ class FixedAttack:
                     study.before.counts.watches[shot.side].require_fresh()
             certificates.append(certificate)
         return certificates
+
+
+def _ended(study: Generator[None, None, Study]) -> Study:
+    """Run what is left of it."""
+    while True:
+        try:
+            next(study)
+        except StopIteration as end:
+            result: Study = end.value
+            return result
 
 
 def _are_guessed(laws: tuple[AuditedLaw, AuditedLaw], points: Sequence[Point]) -> bool:

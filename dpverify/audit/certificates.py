@@ -131,7 +131,7 @@ class Certificate:
         """Observed errors of the test "S, so it was this side": a point near the trade-off curve.
 
         (how often it is wrong on the other side, how often on its own); ``region`` encloses the
-        truth.
+        truth where there is no earlier event.
         """
         return self.other_hits / self.other_draws, 1 - self.hits / self.draws
 
@@ -185,8 +185,10 @@ def certify(
     """Certify what these counts show. where: (pair, direction, event). earlier: what counts
     besides; alpha is then fixed before those draws.
 
-    An event that is said to be impossible gets half of alpha for what holds if that is so.
+    An event that is said to be impossible gets half of alpha for what holds if that is so, and has
+    no earlier one: this half would be chosen after the earlier event's draws.
     """
+    assert earlier is None or not aim.impossible
     half = alpha / 2 if aim.impossible else alpha
     if earlier is None:
         joint = confidence_region(counted, aim.share, half)

@@ -115,9 +115,10 @@ def _certified(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
     if case.certified > 1:
         attack = FixedAttack(case.claim, case.pairs, case.trials, case.alpha, seed, case.curve)
         target = target_of(subject, vectorized)
-        studies = [attack.study(target, 0, index) for index in range(len(case.pairs))]
+        studies = attack.studies(target, 0)
         for stream in range(case.certified):
-            # Given what was chosen, each of them is wrong with probability alpha at most.
+            # Each of them is wrong with probability alpha at most: the first as a whole, the others
+            # given what was chosen.
             others = [attack.redrawn(stream, study) for study in studies] if stream else studies
             shots = attack.shots(others)
             yield [c for study in others for c in attack.certify(stream, study, shots[study.index])]

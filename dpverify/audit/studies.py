@@ -2,7 +2,8 @@
 
 Where a second look chooses again, the draws that it takes for that certify as well, by the event
 that had been chosen before them (``confidence_regions``). What they may not decide is how alpha is
-divided, so that is fixed before they are drawn (``Before``).
+divided, so that is fixed before they are drawn (``Before``), and before second looks at other pairs
+are: what a function draws may depend on all that it drew before.
 """
 
 from __future__ import annotations

@@ -50,6 +50,7 @@ def check(witness: Any) -> list[str]:
     _require(known and witness["events"] and witness["points"], "no pair, direction or point")
     said += [on_claim(claim["guarantee"], *point) for point in witness["points"]]
     _require(0 < proof["alpha"] <= run["alpha"] <= MOST, "alpha exceeds that of the run, or MOST")
+    _require(proof["method"] == "joint" or "earlier" not in proof, "an earlier event, of no counts")
     methods = {"joint": joint, "guesses": guesses, "betting": betting}
     said.append(methods[proof["method"]](witness, proof))
     return [*said, f"NOT KNOWN here: whether it was observed; replay: {run['replay'] or run}"]
@@ -121,7 +122,7 @@ def joint(witness: Any, proof: Any) -> str:
     """Return words that the counts refute the point, and the certified epsilon besides."""
     (_,), run, earlier = witness["events"], witness["run"], proof.get("earlier")
     _require(witness["events"][0][1] != EITHER, "two events have no joint counts")
-    blocks, left = [earlier, proof] if earlier else [proof], run["draws"]
+    blocks, left, most = [earlier, proof] if earlier else [proof], run["draws"], [run["trials"]] * 2
     bar, full, far = (-NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.9386, 0.98, 0.01))
     bars, u = (earlier["scores"], earlier["weight"] ** 0.5) if earlier else ([full], 0)
     total = u * bars[0] + (1 - u**2) ** 0.5 * bars[-1]
@@ -129,14 +130,14 @@ def joint(witness: Any, proof: Any) -> str:
     _require(reached, "the scores do not reach the bar, or the weight is none")
     for (k, n, j, m), share in ((block["counts"], block["share"]) for block in blocks):
         _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
-        left -= n + m
-        _require(0 < share <= 64 and n <= run["trials"] >= m and left >= 0, "share or draws")
+        left, most = left - n - m, [most[0] - n, most[1] - m]
+        _require(0 < share <= 64 and min(left, *most) >= 0, "share or draws")
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
         for block, least in zip(blocks, bars, strict=True):
             if least > -2 or block is proof:
                 excludes(block, least + 3 * TAIL, far + TAIL, epsilon, delta)
-    k, n, j, m = proof["counts"]
-    return f"{k}/{n} against {j}/{m} refutes it at level {proof['alpha']}"
+    told = [f"{k}/{n} against {j}/{m}" for k, n, j, m in (block["counts"] for block in blocks)]
+    return f"{', then '.join(told)} refutes it at level {proof['alpha']}"
 
 
 def excludes(block: Any, bar: float, far: float, epsilon: float, delta: float) -> None:

@@ -345,7 +345,7 @@ def with_an_earlier_event() -> AuditResult:
     alone = certify(where, counted, aim, 7.5e-7, PureDP(1))
     certificate = certify(where, counted, aim, 7.5e-7, PureDP(1), earlier)
     assert (alone.refuted, certificate.refuted) == (False, True)
-    return replace(refuted("one enters"), certificates=(certificate,), draws=42_000)
+    return replace(refuted("one enters"), certificates=(certificate,), draws=42_000, trials=21_000)
 
 
 def test_a_witness_of_two_events_is_verified_and_loads_back() -> None:
@@ -363,7 +363,9 @@ def test_an_earlier_event_that_tells_nothing_is_no_part_of_the_proof() -> None:
     earlier = Earlier("number 0 >= 9", 0, 3000, 0, 3000, 32, 0.05)
     counted, where = Counted(8000, 16_000, 1500, 16_000), ("one enters", "left over right", "e")
     certificate = certify(where, counted, Aim((1.0, 0.0), 32), 7.5e-7, PureDP(1), earlier)
-    result = replace(refuted("one enters"), certificates=(certificate,), draws=42_000)
+    result = replace(
+        refuted("one enters"), certificates=(certificate,), draws=42_000, trials=21_000
+    )
     made = witness(result, subject="s", pairs=[PAIR])
     assert made["certificate"]["earlier"]["scores"][0] == -2
     assert any("refutes it" in line for line in check(made))
@@ -374,6 +376,7 @@ def test_an_earlier_event_that_tells_nothing_is_no_part_of_the_proof() -> None:
     [
         ("counts", [1900, 5000, 630, 5000]),
         ("counts", [2060, 50_000, 630, 5000]),
+        ("counts", [2060, 5001, 630, 5000]),  # one more than was left of the trials
         ("weight", 0.02),
         ("weight", 1.0),
         ("share", 1),

@@ -160,6 +160,27 @@ def test_what_divides_alpha_is_fixed_before_a_second_look_draws(
     assert len(counts) == 4
 
 
+def test_no_pair_draws_first_after_a_second_look_at_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Exact: second looks begin after the first draws on all pairs, so a function with memory
+    cannot let what one look showed decide how alpha is divided."""
+    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    learning, choosing = study_sizes(TRIALS, law_known=False)
+    rng, pairs, drawn = np.random.default_rng(0), [PAIR, replaced("two", [0.0, 5.0], 1.0)], []
+
+    def function(data: Any, size: int) -> Any:
+        drawn.extend([len(data)] * size)
+        return np.where(rng.random(size) < 1 / 4.1, 1.0 - data[0], data[0])
+
+    fixed = FixedAttack(PureDP(1), pairs, TRIALS, 1e-6, 0)
+    studies = fixed.studies(target_of(function, True), 0)
+    first, look = 2 * (learning + choosing), 2 * choosing
+    assert drawn[: 2 * first] == [1] * first + [2] * first
+    assert drawn[2 * first :] in ([1] * look + [2] * look, [1] * look, [2] * look)
+    assert [study.index for study in studies] == [0, 1]
+
+
 def test_guesses_at_single_calls_have_no_earlier_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact: a second look at them takes draws that certify nothing."""
     monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
