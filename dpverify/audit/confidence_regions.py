@@ -56,8 +56,8 @@ _ROUGH = 16  # one box in so many bounds, from above, what all boxes of a region
 _DEEPEST = 20.0  # lower scores of p are taken for minus this: tails above 1e-89 can be inverted
 _GUARD = 0.01  # the share of alpha for each of the two guards
 LOWEST, BOTH = -2.0, 0.9386
-"""Of two blocks: the score that stands for all lower ones of the first, and the share of alpha for
-the sum, at most (1 - 4 / 100) / (1 + P(M < -2)) for a standard normal M."""
+"""Score that stands for all lower ones of the first of two blocks; and the share of alpha for the
+sum of both, at most (1 - 4 / 100) / (1 + P(M < -2)) for a standard normal M."""
 _FARTHEST, _HALVINGS = 8.0, 14  # scores of a block that are looked at, and how finely
 _ENDS = "lower", "upper"
 _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 24), np.geomspace(2.1, 400, 40)])

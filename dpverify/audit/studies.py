@@ -1,4 +1,4 @@
-"""What the first draws on a pair led to: events, and how alpha will be divided among them.
+"""Studies of pairs: events that the first draws led to, and how alpha is divided among them.
 
 Where a second look chooses again, the draws that it takes for that certify as well, by the event
 that had been chosen before them (``confidence_regions``). What they may not decide is how alpha is
@@ -33,7 +33,7 @@ Hope = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What was fixed before a second look drew, and what those draws showed of it.
+    """Choices that were fixed before a second look drew, and counts of what it drew.
 
     hopes: of the two directions, for the division of alpha. shares: of a direction's alpha for
     its events, in order. events: one of either direction. draws: of the look, on either side.

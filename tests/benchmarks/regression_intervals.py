@@ -1,4 +1,4 @@
-"""How often 95% intervals of regression coefficients hold, mostly where noise nearly hides how the
+"""Coverage of 95% intervals of regression coefficients, mostly where noise nearly hides how the
 features vary.
 
 Each run draws records, releases their moments, and asks for the interval of every coefficient.

@@ -1,4 +1,4 @@
-"""What goes wrong with chunks shows nothing and draws nothing; changes between passes are seen."""
+"""Failures with chunks: they show nothing and draw nothing; changes between passes are seen."""
 
 from __future__ import annotations
 
