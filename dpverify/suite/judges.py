@@ -305,8 +305,6 @@ def _judge_obligation(suite: Suite, name: str, options: Options) -> Judgment:
     path, _, function = name.partition(":")
     where = f"{path}.py:{function}"
     obligation = suite.obligation(where)
-    for reason in misstated(suite, where):
-        return Judgment(Outcome.INVALID, "INVALID", f"a lemma says something else: {reason}")
     known = lemmas.shipped(where) if is_borrowed(suite.root, where.partition(":")[0]) else None
     if known is not None:
         summary = (
@@ -324,7 +322,11 @@ def _judge_obligation(suite: Suite, name: str, options: Options) -> Judgment:
 
 
 def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
-    """Judge the exact loss of every crafted pair, and say why the claim holds for all others."""
+    """Judge the exact loss of every crafted pair, and say why the claim holds for all others:
+    each of its lemmas says what its obligation shows.
+    """
+    for reason in misstated(suite, name):
+        return Judgment(Outcome.INVALID, "INVALID", f"a lemma says something else: {reason}")
     mechanism = suite.configuration(name).mechanism
     claim = mechanism.claim
     about = {"guarantee": str(claim.guarantee), "adjacency": str(claim.adjacency)}

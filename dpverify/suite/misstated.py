@@ -9,18 +9,15 @@ from dpverify.privacy.statements import why_not_shown
 from dpverify.suite.trees import Suite
 
 
-def misstated(suite: Suite, obligation: str) -> Iterator[str]:
-    """Yield, for each lemma of the suite's configurations that names this obligation
-    ("path.py:function") and says something that the obligation does not show, where that is and
-    how they differ.
+def misstated(suite: Suite, key: str) -> Iterator[str]:
+    """Yield, for each lemma of a configuration's claim that says something that its obligation
+    does not show, how they differ.
     """
-    shown = suite.obligation(obligation)
-    for key, configuration in suite.configurations.items():
-        for lemma in configuration.mechanism.derivation.nodes():
-            if lemma.obligation == obligation:
-                reason = why_not(lemma, shown)
-                if reason is not None:
-                    yield f"{key}: {lemma.conclusion}: {reason}"
+    for lemma in suite.configuration(key).mechanism.derivation.nodes():
+        if lemma.obligation:
+            reason = why_not(lemma, suite.obligation(lemma.obligation))
+            if reason is not None:
+                yield f"{lemma.conclusion}: {reason}"
 
 
 def why_not(lemma: AnyDerivation, obligation: object) -> str | None:

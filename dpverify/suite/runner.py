@@ -45,21 +45,26 @@ def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
     units: list[Unit] = []
     if _is_ours(suite) and (not names or SHARED_LOOPS in names):
         units.append(Unit("refinement", SHARED_LOOPS))
-    for entry in suite.entries.values():
-        keys = [key for key in suite.configurations if key.partition(":")[0] == entry.name]
-        chosen = [key for key in keys if not names or selects(names, key)]
+    for entry in _asked(suite, names):
+        chosen = [key for key in entry.keyed if not names or selects(names, key)]
         if not chosen:
             continue
         units += [Unit("obligation", f"{entry.name}:{o}") for o in obligations_of(entry.spec)]
         units += [Unit("profile", key) for key in chosen]
         for key in chosen:
-            for lemma in suite.configurations[key].mechanism.derivation.lemmas:
+            for lemma in entry.keyed[key].mechanism.derivation.lemmas:
                 units.append(Unit("obligation", lemma.obligation.replace(".py:", ":")))
         units.append(Unit("refinement", entry.name))
     for path in _beside_mechanisms(suite):
         if not names or path in names:
             units += [Unit("obligation", f"{path}:{o}") for o in _obligations_in(suite, path)]
     return list(dict.fromkeys(units))
+
+
+def _asked(suite: Suite, names: Sequence[str]) -> list[Entry]:
+    """List the mechanisms that names are about, and load no other; no names: all of them."""
+    files = {name.partition(":")[0] for name in names} if names else {*suite.entries}
+    return [suite.entries[name] for name in suite.entries if name in files]
 
 
 def _beside_mechanisms(suite: Suite) -> list[str]:
@@ -108,12 +113,14 @@ def _names(name: str, keys: Iterable[str]) -> Iterator[str]:
         yield key
 
 
-def provable(suite: Suite) -> list[str]:
+def provable(suite: Suite, names: Sequence[str] = ()) -> list[str]:
     """List every name that ``prove`` takes: mechanisms, configurations, the suite's own theory,
     of ours the shared loops.
+
+    names: of mechanisms and configurations list only those about these mechanisms.
     """
     configured = dict.fromkeys(
-        name for entry in suite.entries.values() for name in _names(entry.name, entry.keyed)
+        name for entry in _asked(suite, names) for name in _names(entry.name, entry.keyed)
     )
     beside = [path for path in _beside_mechanisms(suite) if [*_obligations_in(suite, path)]]
     return [*configured, *beside, *[SHARED_LOOPS] * _is_ours(suite)]

@@ -144,7 +144,7 @@ def test_a_lemma_that_says_more_than_ours_shows_is_seen(
     """Taking an obligation from lemmas.toml does not take a lemma's word for what it shows."""
     shutil.rmtree(foreign / "spec" / "theory")
     monkeypatch.setattr("dpverify.suite.lemmas.shipped", lambda name: Checked("0", 17))
-    monkeypatch.setattr(judges, "misstated", lambda suite, where: iter(["a half is not shown"]))
+    monkeypatch.setattr(judges, "misstated", lambda suite, key: iter(["a half is not shown"]))
     assert main(["prove", "my_count", "--suite", str(foreign), "--workers", "1"]) == 3
     assert "a lemma says something else: a half is not shown" in capsys.readouterr().out
 
