@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dpverify.privacy import ApproxDP, GaussianDP, Guarantee, PureDP, calibrate
 from dpverify.privacy.calibration import smallest_sufficient
-from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.guarantees import ApproximateGaussianDP, Lifted
 
 _CLOSE = 2.0**-49  # difference of logarithms; floats tell nearer guesses no better
 _WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
@@ -157,7 +157,10 @@ class _Excess:
             mu = self._mu_for(part.delta, part.tv)
             return (_log(part.mu_squared) - _log(mu)) / 2
         if isinstance(budget, ApproxDP) and budget.delta:
-            return _log(guarantee.delta_at(budget.epsilon).upper) - _log(budget.delta)
+            # of a lift the value at this very epsilon mostly is the least one up to it, which
+            # takes a search
+            delta_at = guarantee.value_at if isinstance(guarantee, Lifted) else guarantee.delta_at
+            return _log(delta_at(budget.epsilon).upper) - _log(budget.delta)
         return None
 
     def _mu_for(self, delta: Fraction, tv: Fraction) -> Fraction:

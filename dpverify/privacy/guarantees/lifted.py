@@ -59,17 +59,17 @@ class Lifted(Guarantee):
         rise again in the end.
         """
         at = min(profile_argument(epsilon), _MOST)
-        there, first = self._at(at), self._at(_ZERO)
+        there, first = self.value_at(at), self.value_at(_ZERO)
         if at and not self._falls(at, there):
             best = self._best
-            there = there if best is None else self._at(min(at, best))
+            there = there if best is None else self.value_at(min(at, best))
         return Enclosure(min(there.lower, first.lower), min(there.upper, first.upper))
 
     def _falls(self, epsilon: Fraction, here: Enclosure) -> bool:
         """Return whether values still fall before ``epsilon``, where the value is the one given."""
-        return here.upper < self._at(epsilon * _SLIGHTLY_LESS).upper
+        return here.upper < self.value_at(epsilon * _SLIGHTLY_LESS).upper
 
-    def _at(self, epsilon: Fraction) -> Enclosure:
+    def value_at(self, epsilon: Fraction) -> Enclosure:
         """Return the value at this very epsilon, by an inner one at or below
         ln(1 + epsilon / moved).
         """
@@ -88,7 +88,7 @@ class Lifted(Guarantee):
         A smaller epsilon can do better only where values rise.
         """
         at = min(epsilon, _MOST)
-        here = self._at(at)
+        here = self.value_at(at)
         if here.upper <= delta:
             return True
         return not self._falls(at, here) and self.delta_at(at).upper <= delta
