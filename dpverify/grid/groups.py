@@ -163,11 +163,9 @@ class GroupBuckets(Query):
         return view.once(key, lambda: self._sums(view.records))
 
     def _sums(self, records: Records) -> tuple[Integers, NDArray[np.int64]]:
-        members = self.members(records)
-        sizes = np.array([len(some) for some in members], np.int64)
+        ordered, sizes = self.grouped(records)
         pairs = sizes // 2
         sums: Integers = np.zeros((self.groups, self.columns), np.int64)
-        ordered = np.concatenate(members)
         place = np.arange(len(ordered)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         first = np.flatnonzero((place % 2 == 0) & (place + 1 < np.repeat(sizes, sizes)))
         owner = np.repeat(np.arange(self.groups), pairs)
@@ -179,6 +177,13 @@ class GroupBuckets(Query):
 
     def members(self, records: Records) -> list[NDArray[np.intp]]:
         """Return each group's records by index, in the order in which they are paired."""
+        ordered, sizes = self.grouped(records)
+        return np.split(ordered, np.cumsum(sizes)[:-1])
+
+    def grouped(self, records: Records) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """Return the records by index, group after group, in the order in which they are paired,
+        and the number of records of each group.
+        """
         prints = self._fingerprints(records)
         order = self._ordered(records, prints)
         copies = _copies(self._as_before(records, order, prints))
@@ -189,8 +194,8 @@ class GroupBuckets(Query):
         sorted_ = np.lexsort(
             (places, labels)
         )  # stable: ties as they were, by fingerprint and record
-        ends = np.searchsorted(labels[sorted_], np.arange(1, self.groups, dtype=np.uint64))
-        return np.split(order[sorted_], ends)
+        sizes = np.bincount(labels.astype(np.intp), minlength=self.groups)
+        return order[sorted_], sizes.astype(np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity: one record more or less changes one group; one replaced

@@ -96,10 +96,9 @@ class PairRungs(Query):
             return order[: 2 * half : 2], order[1 : 2 * half : 2]
         # cells of 2^0 of an image are the image: its integers are below 2^41, so exact as floats
         grouping = GroupBuckets(KthLargest(1), self.nearness.width, self.groups, 0)
-        members = grouping.members(images.astype(np.float64))
-        firsts = [some[:2] for some in members if len(some) > 1]
-        pairs = np.array(firsts, np.intp).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1]
+        ordered, sizes = grouping.grouped(images.astype(np.float64))
+        firsts = (np.cumsum(sizes) - sizes)[sizes > 1]
+        return ordered[firsts], ordered[firsts + 1]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the squared sensitivity, 2: one pair changes, and moves from one number to
