@@ -180,7 +180,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         count, inside = (float(one[0]) for one in own.numbers(transcript, MOMENTS))
         if not own.counts(transcript)[0] >= self.least() <= 2 * count:
             return Abstained(f"fewer than {self.least()} records, by the released counts")
-        sphere = own.spheres()(transcript)[0][0]
+        sphere = own.spheres(transcript)[0][0]
         (seen,) = own.seen(transcript, MOMENTS, FINE).tolist()
         fit = fitted(tuple(seen), self.columns(), FINE, own.floor(sphere), self.outside)
         if fit is None or not inside > 0:
@@ -277,7 +277,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             return None
         own = self.whitened()
         (seen,) = own.seen(transcript, CERTIFICATE, FINE).tolist()
-        square = own.rare_length(own.spheres()(transcript)[0][0]) ** 2
+        square = own.rare_length(own.spheres(transcript)[0][0]) ** 2
         values = np.linalg.eigvalsh(np.ldexp(symmetric(tuple(seen), self.columns()), -FINE))
         noise = to_float(own.moments_noise(CERTIFICATE)) / count
         of_number = noise * RADIUS**2 / own.weight if own.weight else 0.0

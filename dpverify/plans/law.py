@@ -130,8 +130,7 @@ class Law:
         require_bits(bits)
         stopped, reached = np.empty(size, np.intp), np.zeros(size, np.intp)
         stopped.fill(-1)
-        scored = size > 1 and not self.latent  # nobody asks for the likelihood of a single release
-        known = dict[Hashable, Any]() if scored else None
+        known = None if self.latent else dict[Hashable, Any]()
         batch = Transcripts({}, reached, stopped, self._reasons, known)
         live, done = self._run(self._root(), batch, np.arange(size), 0, bits)
         reached[live] = done
