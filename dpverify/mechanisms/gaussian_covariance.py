@@ -232,6 +232,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         own = self.whitened()
         noise = to_float(own.moments_noise(MOMENTS)) / inside
         along = own.along_identity(float(fit.values.sum()))
+        spread, trace_spread = fit.spreads
         sides = to_float(own.side_noise(self.check_share)) / count
         beyond = in_units(transcript[BEYOND][:, 0], 1 / UNIT)
         bound = len(fit.variances) / float(fit.variances.sum())
@@ -246,8 +247,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             return CovarianceEstimate(
                 value=finite(factor @ factor.T),
                 count=count,
-                spread=fit.spread * noise,
-                trace_spread=fit.trace_spread * noise * along,
+                spread=spread * noise,
+                trace_spread=trace_spread * noise * along,
                 cut=cut,
                 trace_cut=trace_cut,
                 factor=factor,
