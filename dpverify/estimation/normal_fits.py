@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import gammainc, gammaincinv
@@ -31,20 +31,26 @@ _OCTAVE = 8  # bounds in an octave
 _BOUNDS = range(-3 * _OCTAVE, 6 * _OCTAVE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fit:
     """Normal law in the coordinates of a map, in units of the ball's radius.
 
-    Its covariance has these ``variances`` along ``vectors`` (columns). spread, trace_spread:
-    the standard deviation, relative to the covariance, of the change by noise of one squared
-    radius on the diagonal, off and along the identity.
+    Its covariance has these ``variances`` along ``vectors`` (columns). outside: as for ``fitted``.
     """
 
     variances: Floats
     vectors: Floats
     values: Floats
-    spread: float
-    trace_spread: float
+    outside: How
+
+    @cached_property
+    def spreads(self) -> tuple[float, float]:
+        """The standard deviation, relative to the covariance, of the change by noise of one
+        squared radius on the diagonal, off and along the identity.
+        """
+        d = len(self.variances)
+        across, along = responses(d, d / float(self.variances.sum()), self.outside)
+        return 1 / across, 1 / along
 
     @property
     def factor(self) -> Floats:
@@ -65,8 +71,7 @@ def fitted(seen: Row, d: int, precision: int, floor: float, outside: How) -> Fit
     values, vectors = np.linalg.eigh(moments)
     inverse = clipped_inverse if outside == "clip" else masked_inverse
     own = np.asarray(inverse(values, 1.0, min(floor, 1 / (4 * d))).variances)
-    across, along = responses(d, d / float(own.sum()), outside)
-    return Fit(own, vectors, values, 1 / across, 1 / along)
+    return Fit(own, vectors, values, outside)
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ FAILS = 1e-2
 """Probability that a certificate is wrong, half of it for a record that is clipped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Whitened:
     """State that the stages share: public numbers, and the maps and counts that were released
     before them.
@@ -139,7 +140,7 @@ class Whitened:
 
     def mean_stage(self) -> Stage:
         """Build the stage of the sum of clipped images."""
-        maps = with_lengths(self._searched(), lambda one: math.sqrt(self.mean_bound(one.octave)))
+        maps = with_lengths(self._searched, lambda one: math.sqrt(self.mean_bound(one.octave)))
         query = FirstMoments(**self._images(maps), radius=RADIUS, how="clip", with_reach=True)
         scale = self._noise(Fraction(1 if self.adds else 4), self.mean_share) * RADIUS
         return Stage(MEAN, OneUnit(query, scale), RoundedGaussian(UNIT))
@@ -149,9 +150,9 @@ class Whitened:
         records are for this stage.
         """
         if stage == CERTIFICATE:
-            maps = with_lengths(self.fits(), self.rare_length)
+            maps = with_lengths(self.fits, self.rare_length)
         else:
-            maps = with_lengths(self.spheres(), self.radius)
+            maps = with_lengths(self.spheres, self.radius)
         how: Any = {
             "radius": RADIUS,
             "how": self.outside,
@@ -167,7 +168,7 @@ class Whitened:
         nine in ten normal ones.
         """
         typical = length_within(self.d, 1 - TYPICAL_BEYOND)
-        return self.sides(BEYOND, with_lengths(self.fits(), lambda one: typical), share)
+        return self.sides(BEYOND, with_lengths(self.fits, lambda one: typical), share)
 
     def _images(self, maps: Maps) -> dict[str, Any]:
         """Return the parameters that all queries of images have."""
@@ -179,25 +180,27 @@ class Whitened:
 
     # --- what follows from what was released ----------------------------------------------------
 
+    @cached_property
     def _searched(self) -> Spheres:
-        """Return the maps with the length of a deviation, as searched or as it is known."""
+        """Maps with the length of a deviation, as searched or as it is known."""
         if self.long is not None:
             return known(self.rows, self.enough, self.long)
         return searched(self.rows, self.enough, self._search(), self.d)
 
-    @property
+    @cached_property
     def enough(self) -> Released[Floats]:
         """First released number of records, or ``least`` if it is below."""
         return Released(
             self.counts.reads, lambda before: np.maximum(self.counts(before), self.least)
         )
 
+    @cached_property
     def spheres(self) -> Spheres:
-        """Return the maps with the length of a deviation, about the released mean if there is
+        """Maps with the length of a deviation, about the released mean if there is
         one.
         """
         if self.mean_share is None:
-            return self._searched()
+            return self._searched
         unit = self.side_noise(self.mean_share) / UNIT
 
         def mean(before: Transcripts) -> Integers:
@@ -208,11 +211,12 @@ class Whitened:
             return math.sqrt(bound) / mean_response(self.d, bound)
 
         released = Released((*self.counts.reads, MEAN), mean)
-        return centered(self._searched(), released, self.d, self.precision, length)
+        return centered(self._searched, released, self.d, self.precision, length)
 
+    @cached_property
     def fits(self) -> Spheres:
-        """Return the maps after which fits are spheres."""
-        spheres = self.spheres()
+        """Maps after which fits are spheres."""
+        spheres = self.spheres
         reads = tuple(dict.fromkeys((*spheres.reads, *self.counts.reads, MOMENTS)))
         seen = Released(reads, lambda before: self.seen(before, MOMENTS, self.precision))
         return refined(

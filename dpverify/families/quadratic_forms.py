@@ -255,8 +255,11 @@ def scaled_e2(nodes: Complexes) -> Complexes:
     It is from E_1 where that can be, else by 24 terms of its expansion.
     """
     near = np.abs(nodes) < _ASYMPTOTIC
-    close, far = np.where(near, nodes, 1.0 + 1.0j), np.where(near, 2 * _ASYMPTOTIC, nodes)
-    first = 1 + close * exp1(-close) * np.exp(-close)
+    close = nodes if near.all() else np.where(near, nodes, 1.0 + 1.0j)
+    first = np.asarray(1 + close * exp1(-close) * np.exp(-close))
+    if close is nodes:
+        return first
+    far = np.where(near, 2 * _ASYMPTOTIC, nodes)
     term = np.asarray(-1 / far)
     second = term.copy()
     for k in range(2, 26):

@@ -44,6 +44,7 @@ LARGEST_ENTRY = 1 << 41
 """The largest magnitude of a number given in cells."""
 _BLOCK = 1 << 20  # entries of an operand that are split at a time
 _FEW = 64  # number of entries whose largest Python finds sooner
+_FEW_COLUMNS = 4  # numbers of columns for which their sum takes less time than rows' sums do
 _BLOCK_ROWS = 1 << 11
 _LEAST_CHUNK = 1 << 12
 _OVERHEAD = 256  # what another chunk costs, in inner dimensions: a pass over the result
@@ -102,10 +103,9 @@ def squared_norms(x: ArrayLike) -> Integers:
         return _inner(rows, rows)
     if rows.dtype == object or top >= WORD:
         return _long_norms(rows)
-    floats = rows.astype(np.float64)
     # int64 is exact modulo 2^64, so a norm that is below 2^62 is right; of rounded numbers see
     # ``_refined``
-    short = np.einsum("ij,ij->i", floats, floats) < WORD * (1 - (rows.shape[1] + 8) * 2.0**-52)
+    short = _float_norms(rows) < WORD * (1 - (rows.shape[1] + 8) * 2.0**-52)
     norms = _inner(rows, rows)
     if short.all():
         return norms
@@ -142,18 +142,17 @@ def ceiling_norms(x: ArrayLike) -> tuple[Integers, NDArray[np.bool_]]:
     rows = integers(x)
     if rows.dtype == object:
         return _ceiling_roots(squared_norms(rows))
-    floats = rows.astype(np.float64)
-    about = np.einsum("ij,ij->i", floats, floats)
+    about = _float_norms(rows)
     if not about.max(initial=0.0) * (rows.shape[1] + 8) < 2.0**114:
         return _ceiling_roots(squared_norms(rows))
     roots = np.rint(np.sqrt(about)).astype(np.int64)
     over = _inner(rows, rows) - roots * roots  # N - s^2, modulo 2^64 on the way
     while (low := over > 0).any():
-        roots[low] += 1
-        over[low] -= 2 * roots[low] - 1
+        roots += low
+        over -= (2 * roots - 1) * low
     while (high := (over <= 1 - 2 * roots) & (roots > 0)).any():
-        over[high] += 2 * roots[high] - 1
-        roots[high] -= 1
+        over += (2 * roots - 1) * high
+        roots -= high
     return roots, over == 0
 
 
@@ -170,8 +169,7 @@ def norms_at_most(x: ArrayLike, square: int) -> NDArray[np.bool_]:
         return np.asarray(squared_norms(rows) <= square, dtype=np.bool_)
     if rows.shape[1] * largest(rows) ** 2 <= square:  # the box about them is inside
         return np.ones(len(rows), np.bool_)
-    floats = rows.astype(np.float64)
-    about = np.einsum("ij,ij->i", floats, floats)
+    about = _float_norms(rows)
     # what is longer or shorter by more than floats are off (see ``_refined``) is decided
     most, slack = float(min(square, 1 << 200)), (rows.shape[1] + 8) * 2.0**-51
     inside: NDArray[np.bool_] = about <= most * (1 - slack)
@@ -385,7 +383,25 @@ def _term(part: NDArray[np.float64], shift: int, modular: bool) -> Integers:
 
 def _inner(x: Integers, y: Integers) -> Integers:
     """Return the inner product of each row of x with the same row of y, in int64."""
-    return np.asarray(np.einsum("ij,ij->i", x, y))
+    if not 0 < x.shape[1] <= _FEW_COLUMNS:
+        return np.asarray(np.einsum("ij,ij->i", x, y))
+    total: Integers = x[:, 0] * y[:, 0]
+    for j in range(1, x.shape[1]):
+        total += x[:, j] * y[:, j]
+    return total
+
+
+def _float_norms(rows: Integers) -> NDArray[np.float64]:
+    """Return the squared norm of each row of k columns in floats, off by less than (k + 3) 2^-53 of
+    itself.
+    """
+    if not 0 < rows.shape[1] <= _FEW_COLUMNS:
+        floats = rows.astype(np.float64)
+        return np.asarray(np.einsum("ij,ij->i", floats, floats))
+    total = np.square(rows[:, 0], dtype=np.float64)
+    for j in range(1, rows.shape[1]):
+        total += np.square(rows[:, j], dtype=np.float64)
+    return total
 
 
 def _python_squares(rows: Integers) -> Integers:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -46,6 +47,7 @@ DIAGONAL, OFF_DIAGONAL = 169, 239
 """Factors of entries: 239 / 169 is just below sqrt(2), so values are nearly isometric to matrices.
 """
 _MOST_WEIGHT = 1 << 84
+_SHORT = 1 << 10  # rows of so many numbers, whose maps are remembered
 _WORDS: dict[str, str] = {
     "sphere": "moved to a sphere",
     "clip": "clipped to a ball",
@@ -121,7 +123,8 @@ class ImageQuery(VectorQuery):
             sums = (c + m for c, m in zip(center, rest, strict=False))
             center = tuple(min(max(c, -OUTER_BOX), OUTER_BOX) for c in sums)
             rest = rest[len(center) :]
-        return IntegerMap(center, self.exponent, matrix, self.constant), rest
+        made = _made if len(row) <= _SHORT else IntegerMap
+        return made(center, self.exponent, matrix, self.constant), rest
 
     def check_domain(self, domain: Domain) -> None:
         """Raise ValueError for records of another number of columns."""
@@ -130,6 +133,9 @@ class ImageQuery(VectorQuery):
                 f"{domain}, for a center of {len(self.center)} coordinates; give one coordinate "
                 "a column."
             )
+
+
+_made = lru_cache(maxsize=1 << 8)(IntegerMap)  # a search asks about one map at every step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,16 +82,16 @@ class Transcripts:
         else:
             own = [name for name in names if part + name in self.values]
         every = len(rows) == len(self.reached)  # then they are in order, and nothing is copied
-        about = ("seen", part, *own)
-        return self.once((), about, rows, lambda: self._seen(None if every else rows, part, own))
+        about, some = ("seen", part, *own), None if every else rows
+        return self.once((self.values,), about, rows, lambda: self._seen(some, part, own))
 
     def _seen(self, rows: Rows | None, part: str, own: Iterable[str]) -> Transcripts:
         """Return ``seen`` of stages that there are; rows: None for all draws."""
         columns = ((name, self.values[part + name]) for name in own)
         values = {name: column if rows is None else column[rows] for name, column in columns}
+        if rows is None:  # then columns are shared, and so is what was computed from them
+            return Transcripts(values, self.reached, self.stopped_by, self.reasons, self.known)
         known = None if self.known is None else dict[Hashable, Any]()
-        if rows is None:
-            return Transcripts(values, self.reached, self.stopped_by, self.reasons, known)
         return Transcripts(values, self.reached[rows], self.stopped_by[rows], self.reasons, known)
 
     def once(
@@ -191,7 +191,8 @@ class Released(Generic[_Value]):
 
     def __call__(self, before: Transcripts) -> _Value:
         """Return the quantity that follows from what was released before."""
-        return before.once((self,), "read", _ALL, lambda: self.of(before))
+        read = (before.values[name] for name in self.reads if name in before.values)
+        return before.once((self, *read), "read", _ALL, lambda: self.of(before))
 
 
 def joined(*parts: Released[Integers]) -> Released[Integers]:

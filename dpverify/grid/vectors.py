@@ -76,7 +76,7 @@ def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDA
     """
     rows = _negatable(integers(cells))
     if reach is not None:
-        return _shrunk(rows, checked_radius(radius), reach).astype(np.int64)
+        return _shrunk(rows, checked_radius(radius), reach).astype(np.int64, copy=False)
     inside = inside_ball(rows, radius)
     if inside.all():
         return rows.astype(np.int64)
@@ -92,10 +92,12 @@ def onto_sphere(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
     A row y becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|): as s >= |y|, |z| <= R.
     Where |y| is many cells long, |z| is nearly R.
     """
-    rows = _negatable(integers(cells))
+    rows, most = _negatable(integers(cells)), checked_radius(radius)
+    if rows.all():
+        return _shrunk(rows, most).astype(np.int64, copy=False)
     moved = (rows != 0).any(axis=1)
     result = np.zeros(rows.shape, np.int64)
-    result[moved] = _shrunk(rows[moved], checked_radius(radius))
+    result[moved] = _shrunk(rows[moved], most)
     return result
 
 
@@ -290,7 +292,8 @@ def _shrunk(rows: Integers, radius: int, reach: int = 1) -> Integers:
     """
     norms, _ = ceiling_norms(rows)
     lengths = np.maximum(norms if reach < WORD else norms.astype(object), reach)
-    shrunk = np.sign(rows) * _quotients(np.abs(rows), radius, lengths)
+    shrunk = _quotients(np.abs(rows), radius, lengths)
+    shrunk *= np.sign(rows)
     while not (inside := inside_ball(shrunk, radius)).all():
         shrunk[~inside] -= np.sign(shrunk[~inside])
     return shrunk
@@ -307,7 +310,10 @@ def _quotients(sizes: Integers, radius: int, lengths: Integers) -> Integers:
         exact: Integers = (sizes.astype(object) * radius) // lengths.astype(object)[:, np.newaxis]
         return exact
     divisors = lengths.astype(np.int64)[:, np.newaxis]
-    quotients = np.floor(sizes * (radius / divisors)).astype(np.int64)
-    products = sizes.view(np.uint64) * np.uint64(radius)
-    remainders = (products - quotients.view(np.uint64) * divisors.view(np.uint64)).view(np.int64)
-    return quotients + (remainders >= divisors) - (remainders < 0)
+    floats = sizes * (radius / divisors)
+    quotients: Integers = np.floor(floats, out=floats).astype(np.int64)
+    remainders = sizes.view(np.uint64) * np.uint64(radius)
+    remainders -= quotients.view(np.uint64) * divisors.view(np.uint64)
+    quotients += remainders.view(np.int64) >= divisors
+    quotients -= remainders.view(np.int64) < 0
+    return quotients

@@ -180,7 +180,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         count, inside = (float(one[0]) for one in own.numbers(transcript, MOMENTS))
         if not own.counts(transcript)[0] >= self.least() <= 2 * count:
             return Abstained(f"fewer than {self.least()} records, by the released counts")
-        sphere = own.spheres()(transcript)[0][0]
+        sphere = own.spheres(transcript)[0][0]
         (seen,) = own.seen(transcript, MOMENTS, FINE).tolist()
         fit = fitted(tuple(seen), self.columns(), FINE, own.floor(sphere), self.outside)
         if fit is None or not inside > 0:
@@ -232,6 +232,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         own = self.whitened()
         noise = to_float(own.moments_noise(MOMENTS)) / inside
         along = own.along_identity(float(fit.values.sum()))
+        spread, trace_spread = fit.spreads
         sides = to_float(own.side_noise(self.check_share)) / count
         beyond = in_units(transcript[BEYOND][:, 0], 1 / UNIT)
         bound = len(fit.variances) / float(fit.variances.sum())
@@ -246,8 +247,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             return CovarianceEstimate(
                 value=finite(factor @ factor.T),
                 count=count,
-                spread=fit.spread * noise,
-                trace_spread=fit.trace_spread * noise * along,
+                spread=spread * noise,
+                trace_spread=trace_spread * noise * along,
                 cut=cut,
                 trace_cut=trace_cut,
                 factor=factor,
@@ -277,7 +278,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             return None
         own = self.whitened()
         (seen,) = own.seen(transcript, CERTIFICATE, FINE).tolist()
-        square = own.rare_length(own.spheres()(transcript)[0][0]) ** 2
+        square = own.rare_length(own.spheres(transcript)[0][0]) ** 2
         values = np.linalg.eigvalsh(np.ldexp(symmetric(tuple(seen), self.columns()), -FINE))
         noise = to_float(own.moments_noise(CERTIFICATE)) / count
         of_number = noise * RADIUS**2 / own.weight if own.weight else 0.0

@@ -13,7 +13,7 @@ from dpverify.grid import Transcripts
 from dpverify.grid.masks import Row, different_rows
 from dpverify.grid.transcripts import Rows
 from dpverify.plans.place import Place
-from dpverify.plans.plan import Adaptive, Built, Filtered, Part, Plan, elements_of
+from dpverify.plans.plan import Adaptive, Built, Filtered, Part, Plan, placed
 from dpverify.plans.stages import Stage, Unless
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
@@ -213,10 +213,11 @@ def shape_of(built: Built) -> list[tuple[str, object]]:
     """Return what transcripts look like: names and widths of stages, and what gates read and
     say, in order.
     """
-    every = elements_of((built,))
     return [
-        (one.name, one.query.width) if isinstance(one, Stage) else (one.stage, one.reason)
-        for one in every
+        (path + one.name, one.query.width)
+        if isinstance(one, Stage)
+        else (path + one.stage, one.reason)
+        for path, one in placed((built,))
     ]
 
 

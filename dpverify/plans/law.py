@@ -30,6 +30,7 @@ from dpverify.plans.plan import (
     Part,
     Plan,
     as_declared,
+    number_of_stages,
     stages_of,
 )
 from dpverify.plans.stages import Gate, Stage, Unless
@@ -130,8 +131,7 @@ class Law:
         require_bits(bits)
         stopped, reached = np.empty(size, np.intp), np.zeros(size, np.intp)
         stopped.fill(-1)
-        scored = size > 1 and not self.latent  # nobody asks for the likelihood of a single release
-        known = dict[Hashable, Any]() if scored else None
+        known = None if self.latent else dict[Hashable, Any]()
         batch = Transcripts({}, reached, stopped, self._reasons, known)
         live, done = self._run(self._root(), batch, np.arange(size), 0, bits)
         reached[live] = done
@@ -160,7 +160,7 @@ class Law:
                     live, done = self._run(inner, batch, live, done, bits)
             elif not isinstance(element, Unless):
                 live = self._through(element, place, batch, live, done, bits)
-                done += 1 if isinstance(element, Stage) else len(stages_of((element,)))
+                done += 1 if isinstance(element, Stage) else number_of_stages((element,))
         return live, done
 
     def _through(
@@ -353,7 +353,7 @@ class Law:
                     continue
                 assert isinstance(built, Part)
                 alive.append(self._score(self._part(built, place), batch, rows, done, total)[0])
-            done += 1 if isinstance(element, Stage) else len(stages_of((element,)))
+            done += 1 if isinstance(element, Stage) else number_of_stages((element,))
             live = alive[0] if len(alive) == 1 else np.sort(np.concatenate([live[:0], *alive]))
         return live, done
 

@@ -232,19 +232,30 @@ def elements_of(
     filtered: include those behind filters. fixed: include only those that are about all
     records, whatever is released.
     """
+    for around, element in placed(plan, path, filtered=filtered, fixed=fixed):
+        if not around:
+            yield element
+        elif isinstance(element, Stage):
+            yield replace(element, name=around + element.name)
+        else:
+            yield replace(element, stage=around + element.stage)
+
+
+def placed(
+    plan: Plan, path: str = "", *, filtered: bool = True, fixed: bool = False
+) -> Iterator[tuple[str, Stage | Gate]]:
+    """Yield what ``elements_of`` does under its own name, with the path before that."""
     how = {"filtered": filtered, "fixed": fixed}
     shown = (e for e in plan if not (fixed and _is_of_some(e)))
     for element in map(as_declared, shown):
         if isinstance(element, Filtered):
-            yield from elements_of(element.inner, path, **how) if filtered else ()
+            yield from placed(element.inner, path, **how) if filtered else ()
         elif isinstance(element, Part):
-            yield from elements_of(element.plan, f"{path}{element.name}/", **how)
+            yield from placed(element.plan, f"{path}{element.name}/", **how)
         elif isinstance(element, Blocks):
-            yield from elements_of(element.parts, path, **how)
-        elif isinstance(element, Stage):
-            yield replace(element, name=path + element.name) if path else element
-        elif isinstance(element, Gate):
-            yield replace(element, stage=path + element.stage) if path else element
+            yield from placed(element.parts, path, **how)
+        elif isinstance(element, (Stage, Gate)):
+            yield path, element
 
 
 def _is_of_some(element: Element) -> bool:
@@ -268,6 +279,11 @@ def stages_of(plan: Plan, *, filtered: bool = True) -> tuple[Stage, ...]:
     """Return the stages as declared before any data, in order, under their full names."""
     every = elements_of(plan, filtered=filtered)
     return tuple(element for element in every if isinstance(element, Stage))
+
+
+def number_of_stages(plan: Plan) -> int:
+    """Count ``stages_of``."""
+    return sum(isinstance(element, Stage) for _, element in placed(plan))
 
 
 def derive(

@@ -106,7 +106,8 @@ class Choice:
         if known_bits not in self._known:
             weights = self.weights
             if weights is None or weights.known_bits != known_bits:
-                weights = Weights.of([(self.exponents, self.multiplicities)], self.rate, known_bits)
+                laws = [(self._candidates.exponents, self._candidates.multiplicities)]
+                weights = Weights.of(laws, self.rate, known_bits)
             self._known[known_bits] = weights.sums(self._candidates, self.rate)
         return self._known[known_bits]
 

@@ -7,7 +7,7 @@ of limbs are multiplied and added up without a carry: no such sum has more than 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -100,7 +100,9 @@ class Weights:
             limbs, width = np.array([lower], dtype=object), 0
         else:
             mask, shifts = (1 << width) - 1, range(0, precision + 1, width)
-            limbs = np.array([[w >> shift & mask for w in lower] for shift in shifts], np.int64)
+            limbs, above = np.zeros((len(shifts), len(distinct)), np.int64), _above_zero(lower)
+            for limb, shift in zip(limbs, shifts, strict=True):
+                limb[: len(above)] = [w >> shift & mask for w in above]
         return cls(rate, distinct, limbs, width, slack, most, known_bits)
 
     def sums(self, law: Candidates, rate: Fraction) -> Sums:
@@ -176,9 +178,16 @@ def _weights(gaps: list[int], rate: Fraction, precision: int) -> tuple[list[int]
             steps[gap - before] = _exponential(rate * (gap - before), bits)
         below, above = steps[gap - before]
         low, high, before = low * below >> bits, -(-high * above >> bits), gap
+        slack = max(slack, -(-high >> finer) - (low >> finer))
+        if high < 1 << finer:  # this weight and all later ones are between 0 and 1
+            break
         lower.append(low >> finer)
-        slack = max(slack, -(-high >> finer) - lower[-1])
-    return lower, slack
+    return lower + [0] * (len(gaps) - len(lower)), slack
+
+
+def _above_zero(falling: list[int]) -> list[int]:
+    """Return the integers before the first 0 of a list in which they fall."""
+    return falling[: bisect_left(falling, True, key=lambda w: not w)]
 
 
 def _exponential(exponent: Fraction, bits: int) -> tuple[int, int]:

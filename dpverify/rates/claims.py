@@ -118,8 +118,8 @@ class RateClaim:
     lines: rates of others by name, drawn beside what is measured; nothing is compared with them.
     facts: of (setting, data, truth), numbers that curves need; the data are None for a Population.
     faults: the claim's own, beside the generic ones.
-    repeats: releases for each value in a quick run: half of them first, and up to four times as
-    many where they leave something open (``dpverify.rates.looking``).
+    repeats: releases for each value in a quick run: an eighth of them first, but at least 50, and
+    up to four times as many where they leave something open (``dpverify.rates.looking``).
     by_column: ``error`` gives an array, one error for each column of a release, and repeats counts
     these. For noise that is independent and alike in all columns: then a few releases of many
     columns tell as much as many releases of one. Times sqrt(d) their rms is that of the distance.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,9 +23,11 @@ LOST = Fraction(13, 10)
 """Factor of a constant that was lost on the way from the theory to the code."""
 _DRIFT = 2.0
 """Number of tolerances by which the slope is off in a fault of the exponent."""
-_FEWER = 2
-_EARLY = 1 / 16
-"""Share of alpha of each stage with fewer releases than all."""
+_FEWER, _STEP = math.sqrt(2), 1.2  # factors between early stages: as a rule, and the least one
+_EARLY, _MOST_EARLY = 1 / 32, 14
+"""Share of alpha of each stage with fewer releases than all, and the largest number of these."""
+_NOISIER = frozenset({"noise_multiplier", "d"})
+"""Variables at whose last value a lost constant is looked for first."""
 _MORE = (1, 0.5), (2, 0.25), (4, 0.25)
 """Stages after the first looks: the factor on the number of all releases, and the share of the
 remaining alpha.
@@ -42,8 +45,9 @@ def faults_of(claim: RateClaim) -> list[RateFault]:
     """Return the generic faults that this claim says something about, then its own."""
     faults = []
     if claim.curve is not None or claim.upper is not None:
-        # beside sampling error the fault shows where there is most noise
-        more = claim.variable == "noise_multiplier"
+        # beside sampling error the fault shows where there is most noise, and first where errors
+        # of many coordinates vary least
+        more = claim.variable in _NOISIER
         faults.append(replace(noise_times(LOST), grows=more))
     if claim.exponent is not None:
         faults.append(_drifting(claim, claim.exponent))
@@ -110,8 +114,8 @@ def caught(
 def stages(repeats: int) -> Iterator[tuple[int, float]]:
     """Yield the releases at a value in each stage, and the stage's share of alpha."""
     sizes = [repeats]
-    while sizes[0] >= 2 * FEWEST_REPEATS:
-        sizes.insert(0, max(FEWEST_REPEATS, sizes[0] // _FEWER))
+    while sizes[0] >= _STEP * FEWEST_REPEATS and len(sizes) <= _MOST_EARLY:
+        sizes.insert(0, max(FEWEST_REPEATS, int(sizes[0] / _FEWER)))
     yield from ((size, _EARLY) for size in sizes[:-1])
     left = 1 - _EARLY * (len(sizes) - 1)
     yield from ((more * repeats, left * share) for more, share in _MORE)

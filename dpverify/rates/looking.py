@@ -2,54 +2,92 @@
 something open.
 
 A point is looked at several times, each time with more releases, and alpha is divided among the
-looks. An error at the edge of the claim is shown at one of the looks with probability at most
-that many times 2.5%. Half of the claim's releases are enough where they show everything;
-otherwise there are as many as the claim says, then twice and four times as many, so that a
-claim that holds is left open only where four times its releases are too few.
+looks. Half of the claim's releases are enough where they show everything; otherwise there are as
+many as the claim says, then twice and four times as many, so that a claim that holds is left open
+only where four times its releases are too few. Before that, a quarter and an eighth of the
+claim's releases are enough where they show everything by intervals of 99.9%, and are surer of the
+slope. An error at the edge of the claim is shown at one of the looks with probability at most four
+times 2.5%.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpverify.rates.claims import RateClaim
 from dpverify.rates.judging import Finding, Row, compare
+from dpverify.rates.measuring import SHOWN_ALPHA
 from dpverify.rates.metrics import FEWEST_REPEATS
 
 _MORE = (1, 2, 4)
-"""Numbers of releases, over the claim's, of the looks after the first one."""
-_SURE = 5.5
+"""Numbers of releases, over the claim's, of the looks after the one with half of them."""
+_BEFORE, _BEFORE_ALPHA, _BEFORE_SHARE = 2, 0.001, 1 / 16
+"""Number of looks with fewer releases than half, at most; alpha of the intervals by which they
+show something; and each one's share of the alpha that refutes.
+"""
+_SURE, _SURER = 5.5, 6.5
 """Standard errors of a slope that fit within its tolerance: 1.96 for its interval, the others
-for chance.
+for chance. The larger number is for the looks with fewer releases than half.
 """
 _UNKNOWN = 1 / 3
 """Share of the tolerance that a slope may be off where its curve is not known beforehand."""
 
 
-def looks(repeats: int) -> Iterator[tuple[int, float]]:
-    """Yield the numbers of releases of the looks at a point, each with its share of alpha."""
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Look at a point: its number of releases, and its share of the alpha that refutes.
+
+    shown: alpha of the interval by which it shows something. sure: standard errors of a slope
+    that fit within its tolerance, for the point to be precise.
+    """
+
+    repeats: int
+    share: float
+    shown: float = SHOWN_ALPHA
+    sure: float = _SURE
+
+
+def looks(repeats: int) -> Iterator[Look]:
+    """Yield the looks at a point of a claim with so many releases, each with more of them."""
     sizes = [repeats // 2] if repeats >= 2 * FEWEST_REPEATS else []
+    before = list[int]()
+    while sizes and len(before) < _BEFORE and min(*before, *sizes, repeats) >= 2 * FEWEST_REPEATS:
+        before.insert(0, min(*before, *sizes, repeats) // 2)
     sizes += [more * repeats for more in _MORE]
-    yield from ((size, 1 / len(sizes)) for size in sizes)
+    share = (1 - _BEFORE_SHARE * len(before)) / len(sizes)
+    yield from (Look(size, _BEFORE_SHARE, _BEFORE_ALPHA, _SURER) for size in before)
+    yield Look(sizes[0], share, SHOWN_ALPHA - _BEFORE_ALPHA * len(before))
+    yield from (Look(size, share) for size in sizes[1:])
 
 
-def enough(claim: RateClaim, index: int, row: Row, slope: float | None) -> bool:
+def enough(
+    claim: RateClaim,
+    index: int,
+    row: Row,
+    slope: float | None,
+    *,
+    surer: Row | None = None,
+    sure: float = _SURE,
+) -> bool:
     """Return whether a point needs no more releases.
 
     slope: of the claim's curve from end to end of its regime; None where that is not known
     beforehand. The closer it is to an end of what is claimed, the more releases the points of the
-    regime need.
+    regime need. surer: the row with the interval that shows something, if it is another one than
+    95%. sure: as for ``Look``.
     """
-    findings = [comparison.finding for comparison in compare(claim, row)]
+    shown = compare(claim, row if surer is None else surer)
+    findings = [comparison.finding for comparison in shown]
     if Finding.REFUTED in findings:
         return True
-    return Finding.OPEN not in findings and _precise(claim, index, row, slope)
+    return Finding.OPEN not in findings and _precise(claim, index, row, slope, sure)
 
 
-def _precise(claim: RateClaim, index: int, row: Row, slope: float | None) -> bool:
+def _precise(claim: RateClaim, index: int, row: Row, slope: float | None, sure: float) -> bool:
     """Return whether the point's interval is short enough for the slope, if the others' are
     too.
 
@@ -69,4 +107,4 @@ def _precise(claim: RateClaim, index: int, row: Row, slope: float | None) -> boo
     claimed = claim.exponent
     off = _UNKNOWN * claimed.tolerance if slope is None else abs(slope - claimed.value)
     error = share * math.log(high / low) / (2 * 1.96)
-    return _SURE * error <= claimed.tolerance - off
+    return sure * error <= claimed.tolerance - off

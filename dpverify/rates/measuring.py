@@ -16,6 +16,7 @@ from dpverify.plans import Abstained, Law, Mechanism
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness import SeededBits
 from dpverify.rates.claims import Empirical, RateClaim, RateFault
+from dpverify.rates.metrics import alpha_of_few
 
 SHOWN_ALPHA = 0.05
 """Alpha of the intervals that are shown, and by which a claim is said to hold."""
@@ -30,7 +31,8 @@ class Point:
     """Result at one value of the variable: the metric of ``repeats`` errors.
 
     low, high: its 95% interval. surely_low, surely_high: its interval of level 1 - alpha, of
-    which refutations are made. n, d: records and columns. facts: what curves are computed from.
+    which refutations are made, its upper end at ``alpha_of_few``. n, d: records and columns.
+    facts: what curves are computed from.
     abstained: the number of releases that abstained; their error is infinite.
     """
 
@@ -109,15 +111,16 @@ class Releases:
         facts = {} if claim.facts is None else claim.facts(self._setting, self._data, self._truth)
         self._facts = {name: float(fact) for name, fact in facts.items()}
 
-    def point(self, repeats: int, alpha: float) -> Point:
+    def point(self, repeats: int, alpha: float, shown_alpha: float = SHOWN_ALPHA) -> Point:
         """Return the metric of the first ``repeats`` releases, with intervals of level 1 -
-        alpha.
+        alpha, and of 1 - shown_alpha.
         """
         claim, setting = self._claim, self._setting
         errors = self._of(repeats)
         metric = claim.metric.at(setting)
-        shown = metric.measure(errors, SHOWN_ALPHA)
+        shown = metric.measure(errors, shown_alpha)
         surely = metric.measure(errors, alpha)
+        surely_high = metric.measure(errors, alpha_of_few(alpha, len(errors))).high
         return Point(
             float(claim.values[self._index]),
             int(setting["n"]),
@@ -126,7 +129,7 @@ class Releases:
             shown.low,
             shown.high,
             surely.low,
-            surely.high,
+            surely_high,
             alpha,
             repeats,
             self._seed,

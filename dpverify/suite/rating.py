@@ -30,6 +30,7 @@ from dpverify.rates import (
     looks,
     row_of,
 )
+from dpverify.rates.measuring import SHOWN_ALPHA
 from dpverify.suite.entries import Entry, SuiteError
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import TOTAL_ALPHA, rests_on, seed_of
@@ -163,14 +164,15 @@ def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]
     """Measure with few releases first, and with more as long as the claim stays open."""
     claim, rows = _claim(suite, part), _Rows(suite, part, options)
     alpha, row, slope = _alpha(suite, claim), None, rows.slope(part.index)
-    *early, (most, last) = looks(options.repeats(claim))
-    for repeats, share in early:
+    *early, last = looks(options.repeats(claim))
+    for look in early:
         with suppress(ValueError):  # so few releases give no interval
-            row = rows(part.index, repeats=repeats, alpha=share * alpha)
-            if enough(claim, part.index, row, slope):
+            measured = partial(rows, part.index, repeats=look.repeats, alpha=look.share * alpha)
+            row, surer = measured(), measured(shown=look.shown)
+            if enough(claim, part.index, row, slope, surer=surer, sure=look.sure):
                 break
     else:
-        row = rows(part.index, repeats=most, alpha=last * alpha)
+        row = rows(part.index, repeats=last.repeats, alpha=last.share * alpha)
     assert row is not None
     return {**row.point.to_json(), **curves_of(row)}
 
@@ -185,8 +187,10 @@ class _Rows:
         self._known = dict[tuple[int, Curve], float]()
         self._releases = cache(lambda at: Releases(self._claim, at, seed=seed, fault=fault))
 
-    def __call__(self, index: int, *, repeats: int, alpha: float) -> Row:
-        point = self._releases(index).point(repeats, alpha)
+    def __call__(
+        self, index: int, *, repeats: int, alpha: float, shown: float = SHOWN_ALPHA
+    ) -> Row:
+        point = self._releases(index).point(repeats, alpha, shown)
         return row_of(self._claim, point, lambda curve, at: self._at(index, curve, at.facts))
 
     def slope(self, index: int) -> float | None:

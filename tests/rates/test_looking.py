@@ -20,14 +20,32 @@ _ERROR = 0.1 / 5.5 * math.sqrt(2) * math.log(5)
 within its tolerance."""
 
 
-@pytest.mark.parametrize("repeats", [200, 399, 400, 600, 10_000])
+@pytest.mark.parametrize("repeats", [50, 99, 100, 200, 399, 400, 600, 10_000])
 def test_looks_grow_to_four_times_the_releases_and_share_alpha(repeats: int) -> None:
     schedule = list(looks(repeats))
-    sizes = [size for size, _ in schedule]
-    assert sizes[0] == (repeats // 2 if repeats >= 400 else repeats)
+    sizes = [look.repeats for look in schedule]
+    assert 50 <= sizes[0] == repeats // max(k for k in (1, 2, 4, 8) if repeats // k >= 50)
     assert sizes[-1] == 4 * repeats
     assert all(a < b for a, b in pairwise(sizes))
-    assert sum(share for _, share in schedule) == 1
+    assert sum(look.share for look in schedule) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("repeats", [50, 100, 200, 400, 600, 10_000])
+def test_an_error_at_the_edge_is_rarely_shown(repeats: int) -> None:
+    """Add up the looks' chances; the first ones are surer. Planted: as sure as the others."""
+    schedule = list(looks(repeats))
+    assert sum(look.shown / 2 for look in schedule) <= 4 * 0.025 + 1e-12
+    early = [look for look in schedule if look.repeats < repeats // 2]
+    assert all((look.shown, look.sure) == (0.001, 6.5) for look in early)
+    late = [look for look in schedule if look.repeats >= repeats // 2]
+    assert all(look.sure == 5.5 and 0.048 <= look.shown <= 0.05 for look in late)
+
+
+def test_what_is_shown_at_first_is_shown_by_the_surer_interval() -> None:
+    row = Row(point(0.1, 1.04, 0.02), predicted=1.0)
+    surer = Row(point(0.1, 1.04, 0.03), predicted=1.0)
+    assert enough(_CURVED, 1, row, None)
+    assert not enough(_CURVED, 1, row, None, surer=surer)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +91,13 @@ def test_the_middle_of_three_points_needs_no_precision_for_the_slope() -> None:
     row = Row(point(0.1, 1.0, 9 * _ERROR), predicted=1.0)
     assert enough(made, 1, row, -1.0)
     assert not enough(made, 0, row, -1.0)
+
+
+def test_first_looks_are_surer_of_the_slope() -> None:
+    made = dataclasses.replace(_SLOPED, curve=dataclasses.replace(_CURVE, margin=8.0))
+    row = Row(point(0.1, 1.0, 0.9 * _ERROR), predicted=1.0)
+    assert enough(made, 0, row, -1.0)
+    assert not enough(made, 0, row, -1.0, sure=6.5)
 
 
 @pytest.mark.parametrize("values", [(0.1, 0.5, 2.5), (0.1, 0.2, 3.0), (0.1, 0.2, 0.5, 1, 4)])

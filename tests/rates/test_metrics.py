@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dpverify.rates import Metric
-from dpverify.rates.metrics import mean_square, order_statistics
+from dpverify.rates.metrics import alpha_of_few, mean_square, order_statistics
 
 ALPHA = 0.05
 RUNS = 4000
@@ -59,6 +59,32 @@ def test_without_the_transformation_it_is_not() -> None:
     assert below > _at_most(1.5 * ALPHA / 2)
     below, _ = _misses(draw, 200, truth, lambda e: mean_square(e, ALPHA))
     assert below <= _at_most(1.5 * ALPHA / 2)
+
+
+def _high_misses(degrees: int, size: int, alpha: float) -> float:
+    """Return the probability that the upper end is below the mean of so many chi-squares that
+    have an interval, by importance sampling from smaller ones.
+    """
+    rng, shape, rates = np.random.default_rng(11), degrees / 2, list[float]()
+    spread = float(stats.norm.isf(alpha / 2)) / math.sqrt(shape * size)
+    for share in (0.7, 0.85, 1.0):
+        scale = 1 / (1 + share * spread)
+        halves = rng.gamma(shape, scale, (3000, size))
+        ratios = size * shape * math.log(scale) - halves.sum(axis=1) * (1 - 1 / scale)
+        misses = [Metric().measure(np.sqrt(row), alpha).high ** 2 < shape for row in halves]
+        rates.append(float(np.exp(ratios[misses]).sum()) / len(halves))
+    return max(rates)
+
+
+@pytest.mark.parametrize(("degrees", "size"), [(5, 50), (5, 100), (36, 50), (2, 100)])
+def test_few_errors_miss_above_no_more_often_than_many(degrees: int, size: int) -> None:
+    """Compare with 200 errors at 1e-8. Planted: the same alpha, with which 50 or 100 miss more
+    often. Without chance: the draws are fixed.
+    """
+    many = _high_misses(degrees, 200, 1e-8)
+    assert _high_misses(degrees, size, alpha_of_few(1e-8, size)) < many
+    assert _high_misses(degrees, size, 1e-8) > 1.3 * many
+    assert alpha_of_few(1e-8, 200) == alpha_of_few(1e-8, 5000) == 1e-8
 
 
 @pytest.mark.parametrize(("size", "level"), [(200, 0.5), (1000, 0.95)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 
 from dpverify.grid import Query
@@ -112,6 +113,11 @@ class WeightedCoreMean:
 
     def minimum_n(self, beta: Fraction) -> int:
         """Return the least n at which a mean is released, for records that are all friends."""
-        noise, least_left = self.noise, LEAST + self.shift
-        about = least_left - 1 + least_shift(noise, beta)
-        return least(lambda n: noise.falls_short(n - least_left + 1, beta), about)
+        return _least_released(self.noise, LEAST + self.shift, beta)
+
+
+@lru_cache(maxsize=1 << 8)
+def _least_released(noise: RoundedGaussian, least_left: int, beta: Fraction) -> int:
+    """Return the least n with P(n + noise < least_left) <= beta."""
+    about = least_left - 1 + least_shift(noise, beta)
+    return least(lambda n: noise.falls_short(n - least_left + 1, beta), about)
