@@ -99,7 +99,7 @@ class SideCounts(VectorQuery):
         add-remove d; replace 4 d.
         """
         what = "thresholds" if self.lows is None else "intervals"
-        return _side_counts(self.width, what, adjacency, domain)
+        return _side_counts(self.width, what, adjacency, domain, domain.replacement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,9 +384,12 @@ def _check_columns(records: Records, columns: int) -> None:
 
 @lru_cache(maxsize=256)
 def _side_counts(
-    width: int, what: str, adjacency: Adjacency, domain: Domain
+    width: int, what: str, adjacency: Adjacency, domain: Domain, replacement: object
 ) -> Derivation[Sensitivity]:
-    """State the sensitivity of all queries with so many thresholds, or intervals."""
+    """State the sensitivity of all queries with so many thresholds, or intervals.
+
+    replacement: that of the domain, which equal domains need not share.
+    """
     value = width * (4 if adjacency is Adjacency.REPLACE else 1)
     words = f"the numbers of records on either side of {width} public {what}"
     text = Quantity.of(words, "SideCounts", width=width)

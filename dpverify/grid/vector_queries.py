@@ -311,7 +311,8 @@ class OneUnit(VectorQuery):
         Each coordinate that moves is rounded twice, by at most 1/2 each; at most min(width, v) of
         the query's integers move.
         """
-        return _in_unit(self.query.sensitivity(adjacency, domain), self.scale, self.width)
+        shown = self.query.sensitivity(adjacency, domain)
+        return _in_unit(shown, self.scale, self.width, shown.conclusion.domain.replacement)
 
     def unclipped(self) -> Query | None:
         """Return the same of the query without its clipping."""
@@ -321,11 +322,12 @@ class OneUnit(VectorQuery):
 
 @lru_cache(maxsize=1024)
 def _in_unit(
-    shown: Derivation[Sensitivity], scale: Fraction, width: int
+    shown: Derivation[Sensitivity], scale: Fraction, width: int, replacement: object
 ) -> Derivation[Sensitivity]:
     """Derive the sensitivity in a unit from that of the query itself.
 
-    The steps of a search, and all releases of a mechanism, have the same.
+    The steps of a search, and all releases of a mechanism, have the same. replacement: that of
+    the domain, which equal domains need not share.
     """
     require_norm(shown, (Norm.SQUARED_L2,), "a value in the unit of its noise")
     inner = shown.conclusion

@@ -71,7 +71,7 @@ class RoundedGaussian(Noise):
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Derive the claim by the rule of the rounded Gaussian."""
-        return _claimed(sensitivity, self.scale)
+        return _claimed(sensitivity, self.scale, sensitivity.conclusion.domain.replacement)
 
     def undrawable(self) -> str:
         """Name the standard deviations for which Gaussian noise is drawn, where this one is not
@@ -98,8 +98,12 @@ class RoundedGaussian(Noise):
 
 
 @lru_cache(maxsize=256)
-def _claimed(sensitivity: Derivation[Sensitivity], scale: Fraction) -> Derivation[PrivacyClaim]:
+def _claimed(
+    sensitivity: Derivation[Sensitivity], scale: Fraction, replacement: object
+) -> Derivation[PrivacyClaim]:
     """Derive the claim once for all stages that move alike: the steps of a search, in each
     release.
+
+    replacement: that of the domain, which equal domains need not share.
     """
     return rules.rounded_gaussian(sensitivity, scale)
