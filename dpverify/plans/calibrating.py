@@ -15,6 +15,7 @@ from fractions import Fraction
 from dpverify.privacy import ApproxDP, GaussianDP, Guarantee, PureDP, calibrate
 from dpverify.privacy.calibration import smallest_sufficient
 from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.numbers import to_float
 
 _CLOSE = 2.0**-49  # difference of logarithms; floats tell nearer guesses no better
 _WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
@@ -40,7 +41,7 @@ def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -
             if known.tried(high) and known.tried(low) is False:
                 break
     least = smallest_sufficient(known)
-    if known.made(least).implies(budget):
+    if known.asked(least):
         return least
     # the promise is not monotone to the last bit
     return smallest_sufficient(_Known(made, budget).asked)
@@ -54,6 +55,7 @@ class _Known:
         self._made = made
         self._too_small: Fraction | None = None
         self._enough: Fraction | None = None
+        self._answers: dict[Fraction, bool] = {}
 
     def __call__(self, multiplier: Fraction) -> bool:
         if self._enough is not None and multiplier >= self._enough:
@@ -68,8 +70,10 @@ class _Known:
         return enough
 
     def asked(self, multiplier: Fraction) -> bool:
-        """Return whether the multiplier suffices, asked anew."""
-        return self.made(multiplier).implies(self.budget)
+        """Return whether the multiplier suffices: by a mechanism of its own, made once."""
+        if multiplier not in self._answers:
+            self._answers[multiplier] = self.made(multiplier).implies(self.budget)
+        return self._answers[multiplier]
 
     def made(self, multiplier: Fraction) -> Guarantee:
         """Return what is claimed with this multiplier."""
@@ -149,8 +153,10 @@ class _Excess:
 
     def __call__(self, guarantee: Guarantee) -> float | None:
         budget = self.budget
-        if isinstance(guarantee, PureDP) and isinstance(budget, (PureDP, ApproxDP)):
-            return _log(guarantee.epsilon) - _log(budget.epsilon)
+        if isinstance(guarantee, PureDP) and isinstance(budget, ApproxDP):
+            return _log(guarantee.epsilon) - math.log(_pure(budget))
+        if isinstance(budget, PureDP) and guarantee.largest_loss:
+            return _log(guarantee.largest_loss) - _log(budget.epsilon)
         if isinstance(guarantee, (GaussianDP, ApproximateGaussianDP)):
             part = guarantee.gaussian
             assert part is not None
@@ -175,6 +181,15 @@ class _Excess:
             assert part is not None
             self._mu[delta, tv] = part.mu_squared
         return self._mu[delta, tv]
+
+
+def _pure(budget: ApproxDP) -> float:
+    """Compute about the largest epsilon of pure DP that meets the budget.
+
+    The profile of epsilon' is (e^epsilon' - e^epsilon) / (e^epsilon' + 1).
+    """
+    epsilon, delta = to_float(budget.epsilon), to_float(budget.delta)
+    return epsilon + math.log1p(delta * math.exp(-epsilon)) - math.log1p(-delta)
 
 
 def _log(value: Fraction) -> float:
