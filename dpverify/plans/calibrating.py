@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 from dpverify.privacy import ApproxDP, GaussianDP, Guarantee, PureDP, calibrate
 from dpverify.privacy.calibration import smallest_sufficient
@@ -149,7 +150,6 @@ class _Excess:
 
     def __init__(self, budget: Guarantee) -> None:
         self.budget = budget
-        self._mu: dict[tuple[Fraction, Fraction], Fraction] = {}
 
     def __call__(self, guarantee: Guarantee) -> float | None:
         budget = self.budget
@@ -160,27 +160,25 @@ class _Excess:
         if isinstance(guarantee, (GaussianDP, ApproximateGaussianDP)):
             part = guarantee.gaussian
             assert part is not None
-            mu = self._mu_for(part.delta, part.tv)
+            mu = _mu_for(budget, part.delta, part.tv)
             return (_log(part.mu_squared) - _log(mu)) / 2
         if isinstance(budget, ApproxDP) and budget.delta:
             return _log(guarantee.delta_at(budget.epsilon).upper) - _log(budget.delta)
         return None
 
-    def _mu_for(self, delta: Fraction, tv: Fraction) -> Fraction:
-        """Compute mu^2 of the weakest approximate GDP with these that meets the budget, or
-        about that.
-        """
-        if isinstance(self.budget, (GaussianDP, ApproximateGaussianDP)):
-            given = self.budget.gaussian
-            assert given is not None
-            # this misses at most what a spare delta would add
-            if delta <= given.delta and tv <= given.tv:
-                return given.mu_squared
-        if (delta, tv) not in self._mu:
-            part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta, tv), self.budget).gaussian
-            assert part is not None
-            self._mu[delta, tv] = part.mu_squared
-        return self._mu[delta, tv]
+
+@lru_cache(maxsize=256)
+def _mu_for(budget: Guarantee, delta: Fraction, tv: Fraction) -> Fraction:
+    """Compute mu^2 of about the weakest approximate GDP with these that meets the budget."""
+    if isinstance(budget, (GaussianDP, ApproximateGaussianDP)):
+        given = budget.gaussian
+        assert given is not None
+        # this misses at most what a spare delta would add
+        if delta <= given.delta and tv <= given.tv:
+            return given.mu_squared
+    part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta, tv), budget).gaussian
+    assert part is not None
+    return part.mu_squared
 
 
 def _pure(budget: ApproxDP) -> float:
