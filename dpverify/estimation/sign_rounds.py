@@ -33,6 +33,7 @@ _NODE = 0.6  # step in ln t: the trapezoid rule is off by about exp(-2 pi^2 / 0.
 _TINY = 1e-16
 _LEAST_SHARE = 1e-12  # least share of an eigenvalue, whatever the noise
 _MOST_ROUNDS = 300
+_NEAR, _CLOSE = 0.3, 1e-13  # logarithms of ratios: Newton's steps begin, and the search ends
 
 
 def sphere_spectrum(spectrum: Floats) -> Floats:
@@ -40,26 +41,45 @@ def sphere_spectrum(spectrum: Floats) -> Floats:
 
     phi_i = int_0^oo l_i / (1 + 2 l_i t) prod_j (1 + 2 l_j t)^(-1/2) dt, by trapezoids in ln t.
     """
+    _, integrands = _integrands(spectrum)
+    shares: Floats = integrands.sum(axis=1)
+    return np.asarray(shares / shares.sum())
+
+
+def _integrands(spectrum: Floats) -> tuple[Floats, Floats]:
+    """Compute 2 l_i t and the integrands of ``sphere_spectrum``, shape (d, nodes)."""
     low = math.log(_TINY / spectrum.sum())
     high = math.log(1 / (_TINY * spectrum.min()))
     t = np.exp(np.arange(low, high, _NODE))
-    terms = 2 * np.outer(spectrum, t)
+    terms: Floats = 2 * np.outer(spectrum, t)
     weights = t * np.exp(-0.5 * np.log1p(terms).sum(axis=0))
-    shares: Floats = (spectrum[:, np.newaxis] / (1 + terms)) @ weights
-    return np.asarray(shares / shares.sum())
+    return terms, spectrum[:, np.newaxis] / (1 + terms) * weights
 
 
 def spectrum_of(shares: Floats) -> Floats:
     """Compute the lambda with phi(lambda) = shares, of largest entry 1; shares are positive,
     and are scaled to sum 1.
+
+    Steps by the ratios of shares come near from everywhere; Newton's steps, in logarithms, end it.
+    The derivative of ln phi_i by ln l_k is that of ln l_i - ln(1 + 2 l_i t) (k = i), less half of
+    2 l_k t / (1 + 2 l_k t), on average over t by the integrand of phi_i. It does not see the scale,
+    which the ones hold.
     """
     wanted = shares / shares.sum()
     spectrum: Floats = wanted / wanted.max()
     for _ in range(_MOST_ROUNDS):
-        ratio = wanted / sphere_spectrum(spectrum)
-        spectrum = spectrum * ratio**1.2
+        terms, integrands = _integrands(spectrum)
+        sums = integrands.sum(axis=1)
+        gap = np.log(wanted / (sums / sums.sum()))
+        off = float(np.abs(gap).max())
+        step = 1.2 * gap
+        if _CLOSE < off < _NEAR:
+            below = 1 / (1 + terms)
+            slopes = np.diag((integrands * below).sum(axis=1)) - integrands @ (terms * below).T / 2
+            step = np.linalg.solve(slopes / sums[:, np.newaxis] + 1, gap)
+        spectrum = spectrum * np.exp(step)
         spectrum = spectrum / spectrum.max()
-        if np.abs(np.log(ratio)).max() < 1e-13:
+        if off <= _CLOSE:
             break
     return spectrum
 

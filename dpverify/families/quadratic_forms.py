@@ -255,14 +255,13 @@ def scaled_e2(nodes: Complexes) -> Complexes:
     It is from E_1 where that can be, else by 24 terms of its expansion.
     """
     near = np.abs(nodes) < _ASYMPTOTIC
-    close = nodes if near.all() else np.where(near, nodes, 1.0 + 1.0j)
-    first = np.asarray(1 + close * exp1(-close) * np.exp(-close))
-    if close is nodes:
-        return first
-    far = np.where(near, 2 * _ASYMPTOTIC, nodes)
+    values = np.empty(nodes.shape, np.complex128)
+    close, far = nodes[near], nodes[~near]
+    values[near] = 1 + close * exp1(-close) * np.exp(-close)
     term = np.asarray(-1 / far)
     second = term.copy()
-    for k in range(2, 26):
+    for k in range(2, 26 if len(far) else 2):
         term = term * k / far
         second += term
-    return np.where(near, first, second)
+    values[~near] = second
+    return values

@@ -12,6 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -98,10 +99,7 @@ class SideCounts(VectorQuery):
         add-remove d; replace 4 d.
         """
         what = "thresholds" if self.lows is None else "intervals"
-        value = self.width * (4 if adjacency is Adjacency.REPLACE else 1)
-        words = f"the numbers of records on either side of {self.width} public {what}"
-        text = Quantity.of(words, "SideCounts", width=self.width)
-        return _lemma(text, value, adjacency, domain, self.width, "obligation_side_counts")
+        return _side_counts(self.width, what, adjacency, domain, domain.replacement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +380,20 @@ def _more_often(mask: NDArray[np.bool_], other: NDArray[np.bool_]) -> NDArray[np
 def _check_columns(records: Records, columns: int) -> None:
     if records.shape[1] != columns:
         raise ValueError(f"records of {records.shape[1]} columns; the query is about {columns}.")
+
+
+@lru_cache(maxsize=256)
+def _side_counts(
+    width: int, what: str, adjacency: Adjacency, domain: Domain, replacement: object
+) -> Derivation[Sensitivity]:
+    """State the sensitivity of all queries with so many thresholds, or intervals.
+
+    replacement: that of the domain, which equal domains need not share.
+    """
+    value = width * (4 if adjacency is Adjacency.REPLACE else 1)
+    words = f"the numbers of records on either side of {width} public {what}"
+    text = Quantity.of(words, "SideCounts", width=width)
+    return _lemma(text, value, adjacency, domain, width, "obligation_side_counts")
 
 
 def _lemma(

@@ -312,29 +312,42 @@ class OneUnit(VectorQuery):
         the query's integers move.
         """
         shown = self.query.sensitivity(adjacency, domain)
-        require_norm(shown, (Norm.SQUARED_L2,), "a value in the unit of its noise")
-        inner = shown.conclusion
-        return sensitivity_lemma(
-            Quantity.of(
-                f"{inner.query}, rounded to 2^-40 of {render(self.scale)}",
-                "OneUnit",
-                moved=inner.value,
-                scale=self.scale,
-                width=self.width,
-            ),
-            norm=Norm.SQUARED_L2,
-            value=rounded_sensitivity(math.floor(inner.value), self.scale, self.width),
-            adjacency=adjacency,
-            domain=domain,
-            obligation=f"{_SPEC}:obligation_one_unit",
-            source=Source("OURS", "an integer query in a unit of its noise"),
-            premises=(shown,),
-        )
+        return _in_unit(shown, self.scale, self.width, shown.conclusion.domain.replacement)
 
     def unclipped(self) -> Query | None:
         """Return the same of the query without its clipping."""
         wild = self.query.unclipped()
         return replace(self, query=wild) if isinstance(wild, VectorQuery) else None
+
+
+@lru_cache(maxsize=1024)
+def _in_unit(
+    shown: Derivation[Sensitivity], scale: Fraction, width: int, replacement: object
+) -> Derivation[Sensitivity]:
+    """Derive the sensitivity in a unit from that of the query itself.
+
+    The steps of a search, and all releases of a mechanism, have the same. replacement: that of
+    the domain, which equal domains need not share.
+    """
+    require_norm(shown, (Norm.SQUARED_L2,), "a value in the unit of its noise")
+    inner = shown.conclusion
+    quantity = Quantity.of(
+        f"{inner.query}, rounded to 2^-40 of {render(scale)}",
+        "OneUnit",
+        moved=inner.value,
+        scale=scale,
+        width=width,
+    )
+    return sensitivity_lemma(
+        quantity,
+        norm=Norm.SQUARED_L2,
+        value=rounded_sensitivity(math.floor(inner.value), scale, width),
+        adjacency=inner.adjacency,
+        domain=inner.domain,
+        obligation=f"{_SPEC}:obligation_one_unit",
+        source=Source("OURS", "an integer query in a unit of its noise"),
+        premises=(shown,),
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -292,28 +292,36 @@ def _shrunk(rows: Integers, radius: int, reach: int = 1) -> Integers:
     """
     norms, _ = ceiling_norms(rows)
     lengths = np.maximum(norms if reach < WORD else norms.astype(object), reach)
-    shrunk = _quotients(np.abs(rows), radius, lengths)
-    shrunk *= np.sign(rows)
+    shrunk = _quotients(rows, radius, lengths)
     while not (inside := inside_ball(shrunk, radius)).all():
         shrunk[~inside] -= np.sign(shrunk[~inside])
     return shrunk
 
 
-def _quotients(sizes: Integers, radius: int, lengths: Integers) -> Integers:
-    """Return floor(size radius / length), row by row, where no size exceeds its row's length.
+def _quotients(rows: Integers, radius: int, lengths: Integers) -> Integers:
+    """Return y radius / length, toward 0, row by row, where no |y| exceeds its row's length.
 
     The float is off by less than 2^-10, for the quotient is at most the radius, 2^41, and four
-    roundings are 2^-51 of it. So its floor is off by at most one, the remainder lies between
-    -length and 2 length, and modulo 2^64 it is known exactly.
+    roundings are 2^-51 of it. So its whole part is right unless it is so near to an integer. There
+    the whole part of its size is off by at most one, the remainder lies between -length and
+    2 length, and modulo 2^64 it is known exactly.
     """
-    if sizes.dtype == object or largest(lengths) >= _DIVISIBLE:
-        exact: Integers = (sizes.astype(object) * radius) // lengths.astype(object)[:, np.newaxis]
+    if rows.dtype == object or largest(lengths) >= _DIVISIBLE:
+        sizes = np.abs(rows.astype(object))
+        exact: Integers = np.sign(rows) * (sizes * radius // lengths.astype(object)[:, np.newaxis])
         return exact
-    divisors = lengths.astype(np.int64)[:, np.newaxis]
-    floats = sizes * (radius / divisors)
-    quotients: Integers = np.floor(floats, out=floats).astype(np.int64)
-    remainders = sizes.view(np.uint64) * np.uint64(radius)
-    remainders -= quotients.view(np.uint64) * divisors.view(np.uint64)
-    quotients += remainders.view(np.int64) >= divisors
-    quotients -= remainders.view(np.int64) < 0
+    floats = rows * (radius / lengths.astype(np.int64)[:, np.newaxis])
+    whole_parts = np.trunc(floats)
+    quotients = whole_parts.astype(np.int64)
+    floats -= whole_parts
+    np.abs(floats, out=floats)
+    floats -= 0.5
+    np.abs(floats, out=floats)
+    close = np.nonzero(floats > 0.5 - 2.0**-9)
+    if len(close[0]):
+        own, divisors = rows[close], lengths[close[0]].astype(np.int64)
+        sizes, about = np.abs(own), np.abs(quotients[close])
+        remainders = (sizes.view(np.uint64) * np.uint64(radius)).view(np.int64) - about * divisors
+        about += (remainders >= divisors).astype(np.int64) - (remainders < 0)
+        quotients[close] = np.sign(own) * about
     return quotients

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -145,17 +146,24 @@ class SparseVector(Mechanism[SparseEstimate]):
         """Calibrate as ``Mechanism`` does; unless by_range is given, choose it where it surely
         needs less noise.
         """
-        plain = super(SparseVector, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
+        calibrated = partial(super(SparseVector, cls).calibrated_for, budget, adjacency=adjacency)
+        gaussian = isinstance(budget, GaussianDP)  # ranges add up to little GDP too
+        ranged = None
+        if gaussian and "by_range" not in parameters:
+            base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
+            if base.reports > 1 and base.one_way:
+                ranged = calibrated(**parameters, by_range=True)
+                same = replace(base, noise_multiplier=ranged.noise_multiplier)
+                if not same.composed.implies(budget):  # one question in place of fifty
+                    return ranged
+        plain = calibrated(**parameters)
         if "by_range" in parameters or plain.reports == 1 or not plain.one_way:
             return plain
         rho = plain.reports * Fraction(9, 32) / plain.noise_multiplier**2
-        gaussian = isinstance(budget, GaussianDP)  # ranges add up to little GDP too
         # The ranges imply rho-zCDP.
         if not gaussian and not ZeroConcentratedDP(rho).implies(budget):
             return plain
-        ranged = super(SparseVector, cls).calibrated_for(
-            budget, adjacency=adjacency, **parameters, by_range=True
-        )
+        ranged = ranged or calibrated(**parameters, by_range=True)
         return ranged if ranged.noise_multiplier < plain.noise_multiplier else plain
 
     @property

@@ -221,22 +221,12 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     def _grid(self) -> _Grid:
         return _grid_of(self)
 
-    def _origin(self) -> int:
-        """Return the center in cells."""
-        own = exact(self.center, "center") / self._grid.cell
-        return rounded_quotient(own.numerator, own.denominator)
-
-    def _step_scale(self, search: Search, share: Fraction) -> Fraction:
-        """Return a search step's noise scale, in records; a neighbor moves a step by 1 or 2."""
-        square = (1 if self._counts() else 4) * search.steps / share
-        return self.noise_multiplier * root_up(square, ROOT_BITS)
-
     def _quarters(self, node: int) -> int:
         """Return the threshold of a node of the first search, in quarters of a cell about the
         center.
         """
-        search = self._grid.sides
-        return search.middles((node,))[0] << (self._grid.bits + 2 - search.steps)
+        grid = self._grid
+        return grid.sides.middles((node,))[0] << (grid.bits + 2 - grid.sides.steps)
 
     def _level(self, node: int) -> int:
         """Return the level of a node of the second search, in sixteenths of an octave, from one
@@ -246,27 +236,21 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         return min(search.middles((node,))[0] + (1 << search.steps), MOST_LEVEL)
 
     def _side_query(self, row: Row) -> OneUnit:
-        quarters = 4 * self._origin() + self._quarters(row[-1])
-        query = SideCounts((self._as_float(Fraction(quarters, 4)),))
-        return OneUnit(query, self._step_scale(self._grid.sides, self.shares[0]))
+        grid = self._grid
+        quarters = 4 * grid.origin + self._quarters(row[-1])
+        query = SideCounts((_as_float(Fraction(quarters, 4), grid.cell),))
+        return OneUnit(query, grid.scales[0])
 
     def _spread_query(self, row: Row) -> OneUnit:
-        middle = self._origin() + self._median(row[0])
+        grid = self._grid
+        middle = grid.origin + self._median(row[0])
         half = _HALF_NORMAL * unit_of(self._level(row[-1])) / LEVELS
-        ends = (self._as_float(middle + side * half) for side in (1, -1))
-        return OneUnit(
-            SideCounts(*((end,) for end in ends)),
-            self._step_scale(self._grid.spreads, self.shares[1]),
-        )
+        ends = (_as_float(middle + side * half, grid.cell) for side in (1, -1))
+        return OneUnit(SideCounts(*((end,) for end in ends)), grid.scales[1])
 
     def _median(self, node: int) -> int:
         """Return the median that the first search found, in cells from the center, rounded down."""
         return self._quarters(node) >> 2
-
-    def _as_float(self, cells: Fraction) -> float:
-        """Return the float nearest to this many cells; beyond all floats, the largest one."""
-        value = to_float(cells * self._grid.cell)
-        return min(max(value, -_LARGEST), _LARGEST)
 
     # --- the moments, and the frames they are taken in -------------------------------------------
 
@@ -371,6 +355,11 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
 _LARGEST = float(np.finfo(np.float64).max)
 
 
+def _as_float(cells: Fraction, cell: Fraction) -> float:
+    """Return the float nearest to this many cells; beyond all floats, the largest one."""
+    return min(max(to_float(cells * cell), -_LARGEST), _LARGEST)
+
+
 def _moved(
     middle: int, level: int, first: int, second: int, sixteenths: int, levels: int
 ) -> tuple[int, int]:
@@ -386,13 +375,17 @@ def _moved(
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """The cell, its logarithm, r with a reach of 2^r cells, and both searches."""
+    """The cell, its logarithm, the center in cells, r with a reach of 2^r cells, both searches, and
+    the noise scales of their steps, in records.
+    """
 
     cell: Fraction
     exponent: int
+    origin: int
     bits: int
     sides: Search
     spreads: Search
+    scales: tuple[Fraction, Fraction]
 
 
 @lru_cache(maxsize=64)
@@ -400,7 +393,8 @@ def _grid_of(mechanism: UnivariateGaussian) -> _Grid:
     """Build the grid, with the least r from 2 on for which reach <= 2^r cells.
 
     The first search halves the reach down to ``_FINEST`` cells. The second halves the octaves of
-    deviations, more than the reach has, down to a quarter of one. Both take extra steps.
+    deviations, more than the reach has, down to a quarter of one. Both take extra steps, which a
+    neighbor moves by 1 or 2.
     """
     exponent = floor_log2(exact(mechanism.cell, "cell"))
     cell = Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
@@ -410,7 +404,14 @@ def _grid_of(mechanism: UnivariateGaussian) -> _Grid:
         bits = max(2, (cells - 1).bit_length())
     sides = Search("side", 1, bits - _FINEST.bit_length() + 1 + _EXTRA_STEPS)
     spreads = Search("spread", 1, (bits + 1).bit_length() + 3)
-    return _Grid(cell, exponent, bits, sides, spreads)
+    own = exact(mechanism.center, "center") / cell
+    origin = rounded_quotient(own.numerator, own.denominator)
+    squares = (
+        (1 if mechanism._counts() else 4) * search.steps / share
+        for search, share in zip((sides, spreads), mechanism.shares, strict=False)
+    )
+    first, second = (mechanism.noise_multiplier * root_up(one, ROOT_BITS) for one in squares)
+    return _Grid(cell, exponent, origin, bits, sides, spreads, (first, second))
 
 
 @lru_cache(maxsize=128)
@@ -436,7 +437,7 @@ def _query_of(mechanism: UnivariateGaussian, name: Handle) -> ClippedMoments:
         before += (WARM,) if counts else (COUNT, WARM)
     return ClippedMoments(
         grid.exponent,
-        mechanism._origin(),
+        grid.origin,
         round(clips.turn * GRAIN),
         round(clips.edge * GRAIN),
         linear,

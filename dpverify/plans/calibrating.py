@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 from dpverify.privacy import ApproxDP, GaussianDP, Guarantee, PureDP, calibrate
 from dpverify.privacy.calibration import smallest_sufficient
 from dpverify.privacy.guarantees import ApproximateGaussianDP, Lifted
+from dpverify.privacy.numbers import to_float
 
 _CLOSE = 2.0**-49  # difference of logarithms; floats tell nearer guesses no better
 _WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
@@ -40,7 +42,7 @@ def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -
             if known.tried(high) and known.tried(low) is False:
                 break
     least = smallest_sufficient(known)
-    if known.made(least).implies(budget):
+    if known.asked(least):
         return least
     # the promise is not monotone to the last bit
     return smallest_sufficient(_Known(made, budget).asked)
@@ -54,6 +56,7 @@ class _Known:
         self._made = made
         self._too_small: Fraction | None = None
         self._enough: Fraction | None = None
+        self._answers: dict[Fraction, bool] = {}
 
     def __call__(self, multiplier: Fraction) -> bool:
         if self._enough is not None and multiplier >= self._enough:
@@ -68,8 +71,10 @@ class _Known:
         return enough
 
     def asked(self, multiplier: Fraction) -> bool:
-        """Return whether the multiplier suffices, asked anew."""
-        return self.made(multiplier).implies(self.budget)
+        """Return whether the multiplier suffices: by a mechanism of its own, made once."""
+        if multiplier not in self._answers:
+            self._answers[multiplier] = self.made(multiplier).implies(self.budget)
+        return self._answers[multiplier]
 
     def made(self, multiplier: Fraction) -> Guarantee:
         """Return what is claimed with this multiplier."""
@@ -145,16 +150,17 @@ class _Excess:
 
     def __init__(self, budget: Guarantee) -> None:
         self.budget = budget
-        self._mu: dict[tuple[Fraction, Fraction], Fraction] = {}
 
     def __call__(self, guarantee: Guarantee) -> float | None:
         budget = self.budget
-        if isinstance(guarantee, PureDP) and isinstance(budget, (PureDP, ApproxDP)):
-            return _log(guarantee.epsilon) - _log(budget.epsilon)
+        if isinstance(guarantee, PureDP) and isinstance(budget, ApproxDP):
+            return _log(guarantee.epsilon) - math.log(_pure(budget))
+        if isinstance(budget, PureDP) and guarantee.largest_loss:
+            return _log(guarantee.largest_loss) - _log(budget.epsilon)
         if isinstance(guarantee, (GaussianDP, ApproximateGaussianDP)):
             part = guarantee.gaussian
             assert part is not None
-            mu = self._mu_for(part.delta, part.tv)
+            mu = _mu_for(budget, part.delta, part.tv)
             return (_log(part.mu_squared) - _log(mu)) / 2
         if isinstance(budget, ApproxDP) and budget.delta:
             # of a lift the value at this very epsilon mostly is the least one up to it, which
@@ -163,21 +169,28 @@ class _Excess:
             return _log(delta_at(budget.epsilon).upper) - _log(budget.delta)
         return None
 
-    def _mu_for(self, delta: Fraction, tv: Fraction) -> Fraction:
-        """Compute mu^2 of the weakest approximate GDP with these that meets the budget, or
-        about that.
-        """
-        if isinstance(self.budget, (GaussianDP, ApproximateGaussianDP)):
-            given = self.budget.gaussian
-            assert given is not None
-            # this misses at most what a spare delta would add
-            if delta <= given.delta and tv <= given.tv:
-                return given.mu_squared
-        if (delta, tv) not in self._mu:
-            part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta, tv), self.budget).gaussian
-            assert part is not None
-            self._mu[delta, tv] = part.mu_squared
-        return self._mu[delta, tv]
+
+@lru_cache(maxsize=256)
+def _mu_for(budget: Guarantee, delta: Fraction, tv: Fraction) -> Fraction:
+    """Compute mu^2 of about the weakest approximate GDP with these that meets the budget."""
+    if isinstance(budget, (GaussianDP, ApproximateGaussianDP)):
+        given = budget.gaussian
+        assert given is not None
+        # this misses at most what a spare delta would add
+        if delta <= given.delta and tv <= given.tv:
+            return given.mu_squared
+    part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta, tv), budget).gaussian
+    assert part is not None
+    return part.mu_squared
+
+
+def _pure(budget: ApproxDP) -> float:
+    """Compute about the largest epsilon of pure DP that meets the budget.
+
+    The profile of epsilon' is (e^epsilon' - e^epsilon) / (e^epsilon' + 1).
+    """
+    epsilon, delta = to_float(budget.epsilon), to_float(budget.delta)
+    return epsilon + math.log1p(delta * math.exp(-epsilon)) - math.log1p(-delta)
 
 
 def _log(value: Fraction) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -70,7 +71,7 @@ class RoundedGaussian(Noise):
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Derive the claim by the rule of the rounded Gaussian."""
-        return rules.rounded_gaussian(sensitivity, self.scale)
+        return _claimed(sensitivity, self.scale, sensitivity.conclusion.domain.replacement)
 
     def undrawable(self) -> str:
         """Name the standard deviations for which Gaussian noise is drawn, where this one is not
@@ -94,3 +95,15 @@ class RoundedGaussian(Noise):
         a vanishing term.
         """
         return math.hypot(to_float(self.scale), math.sqrt(1 / 12))
+
+
+@lru_cache(maxsize=256)
+def _claimed(
+    sensitivity: Derivation[Sensitivity], scale: Fraction, replacement: object
+) -> Derivation[PrivacyClaim]:
+    """Derive the claim once for all stages that move alike: the steps of a search, in each
+    release.
+
+    replacement: that of the domain, which equal domains need not share.
+    """
+    return rules.rounded_gaussian(sensitivity, scale)

@@ -72,7 +72,7 @@ def _is_plain(value: Exact) -> TypeGuard[Fraction]:
 
 
 def _read(value: Exact, name: str) -> Fraction:
-    if isinstance(value, Integral):
+    if type(value) is int or isinstance(value, Integral):  # the first is sooner told
         return Fraction(int(value))  # a numpy integer inside a Fraction would wrap around
     if isinstance(value, Fraction):
         return Fraction(int(value.numerator), int(value.denominator))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from dpverify.privacy import (
@@ -110,8 +111,7 @@ class Gaussian(Accounting):
                 f"budget = {budget} does not say how answers use it up; give an ApproxDP, PureDP, "
                 "GaussianDP or ZeroConcentratedDP budget."
             )
-        part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta), budget).gaussian
-        return Cost(part.mu_squared, delta)
+        return Cost(_largest_share(budget, delta), delta)
 
     def cost_of(self, guarantee: Guarantee) -> Cost:
         """Take mu^2 of about the least Gaussian curve above the guarantee, beside its own delta."""
@@ -161,6 +161,12 @@ class Epsilon(Accounting):
         if not cost.amount:
             return _event(cost.delta)
         return ApproxDP(*cost) if cost.delta else PureDP(cost.amount)
+
+
+@lru_cache(maxsize=256)
+def _largest_share(budget: Guarantee, delta: Fraction) -> Fraction:
+    """Find the largest mu^2 that implies the budget together with an additive delta."""
+    return calibrate(lambda mu: ApproximateGaussianDP(mu, delta), budget).gaussian.mu_squared
 
 
 def _gaussian(mu_squared: Fraction, delta: Fraction) -> Guarantee:

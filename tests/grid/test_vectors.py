@@ -272,7 +272,7 @@ def test_quotients_that_are_too_large_still_end_inside(monkeypatch: pytest.Monke
 
 def test_quotients_are_exact_next_to_integers() -> None:
     """Divide where size * radius is a multiple of the length, or one more or less: floats cannot
-    tell."""
+    tell. Signs stay."""
     rng = np.random.default_rng(0)
     for _ in range(1000):
         length = int(rng.integers(2**40, 2 ** int(rng.integers(41, 61))))
@@ -280,8 +280,10 @@ def test_quotients_are_exact_next_to_integers() -> None:
         while math.gcd(length, radius) > 1:
             length += 1
         sizes = [pow(radius, -1, length) * remainder % length for remainder in (0, 1, -1, 2, -2)]
-        quotients = vectors._quotients(np.array([sizes]), radius, np.array([length]))
-        assert quotients.tolist() == [[size * radius // length for size in sizes]]
+        rows = np.array([sizes, sizes]) * [[1], [-1]]
+        quotients = vectors._quotients(rows, radius, np.array([length, length]))
+        exact = [size * radius // length for size in sizes]
+        assert quotients.tolist() == [exact, [-one for one in exact]]
 
 
 @pytest.mark.parametrize("radius", [0, -1, (1 << 41) + 1])

@@ -214,3 +214,15 @@ def test_an_estimate_is_shown_to_the_digits_that_noise_leaves() -> None:
     assert str(shown) == "12345.60123 (deviation 0.037), of 1000 records"
     assert str(NormalEstimate(0.0, 1.0, 9.0, math.inf, 0.1, 0.1, 0.1)).startswith("0 (deviation 1)")
     assert str(NormalEstimate(1e300, 1.0, 9.0, 5e-324, 0.1, 0.1, 0.1)).startswith("1.00000000000")
+
+
+def test_mechanisms_that_differ_in_the_center_alone_keep_it_as_their_own_replacement() -> None:
+    """Their domains are equal, and so are the statements about them, which are derived once."""
+    for center in (0.0, 5.0, -3.0):
+        mechanism = made(center=center, nonfinite="replace", at_least=1)
+        assert mechanism.domain.replacement == center
+        assert all(
+            node.conclusion.domain.replacement == center for node in mechanism.derivation.nodes()
+        )
+        data, replaced = [1.0, math.nan, 2.0, 4.0] * 30, [1.0, center, 2.0, 4.0] * 30
+        assert mechanism.release(data, SeededBits(1)) == mechanism.release(replaced, SeededBits(1))

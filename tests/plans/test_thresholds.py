@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -183,14 +183,25 @@ PAIRS: list[tuple[Counts, Counts]] = [
 ]
 
 
+class _Remembered:
+    """``real_exponential``, computed once for each of its few arguments."""
+
+    def __init__(self) -> None:
+        self._power = cache(real_exponential)
+        self.rounded_gaussian = cache(real_exponential.rounded_gaussian)
+
+    def __call__(self, exponent: Fraction) -> Any:
+        return self._power(exponent)
+
+
 def _masses(law: ThresholdedLaw, keys: list[int], top: int) -> dict[tuple[int, ...], Any]:
     """Return all outputs of these keys, up to values where next to nothing is left."""
     values = [None, *range(law.threshold, top + 42)]
-    masses = {}
+    masses, exponential = {}, _Remembered()
     for chosen in product(values, repeat=len(keys)):
         shown = [(key, v) for key, v in zip(keys, chosen, strict=True) if v is not None]
         output = tuple(number for pair in shown for number in pair)
-        masses[output] = law.probability(output, real_exponential)
+        masses[output] = law.probability(output, exponential)
     return masses
 
 

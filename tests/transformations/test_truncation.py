@@ -342,7 +342,7 @@ def test_an_audit_of_chunks_is_silent_and_sees_a_list_that_is_not_shuffled() -> 
 
     pair = added("in front", [1.0, -1.0, 1.0, -1.0], -1.0, at=0)
     planted = [Fault("does not shuffle", unshuffled)]
-    result = audit(mechanism, pairs=[pair], faults=planted, trials=8000, seed=3)
+    result = audit(mechanism, pairs=[pair], faults=planted, trials=3000, seed=3)
     assert result.verdict is Verdict.CONSISTENT
 
 
