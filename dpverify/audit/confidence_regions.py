@@ -273,6 +273,7 @@ def _covered(
     return ConfidenceRegion(np.concatenate([[least], np.maximum(floors, least)]), ceilings)
 
 
+@lru_cache(maxsize=256)
 def _scores(own_weight: float, other_weight: float, bar: float, far: float) -> Floats:
     """Return where cells of z(B) begin and end, rising: evenly spaced in z(B) and, between
     these, in z(A).

@@ -18,7 +18,7 @@ from dpverify.audit.neighbors.search import search as searched
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 VECTORS = Box(low=-10, high=10, columns=5)
-FEW = 80_000
+FEW = 50_000
 Vectorized = Callable[[Any, int], Any]
 
 
