@@ -186,13 +186,16 @@ def _needed(
     share = share_of(math.sqrt(p * (1 - p)) / surplus, math.sqrt((1 - q) / max(q, 1e-12)))
     rng = np.random.default_rng(seed)
 
+    def refutes(draws: int, a: int, b: int) -> bool:
+        region = confidence_region(Counted(a, draws, b, draws), share, alpha)
+        return region.excess(epsilon, delta) > 0
+
     def enough(draws: int) -> bool:
         hits = rng.binomial(draws, p, size=_SIMULATED).tolist()
         other_hits = rng.binomial(draws, q, size=_SIMULATED).tolist()
         missed, refuting = 0, _Monotone()
         for a, b in zip(hits, other_hits, strict=True):
-            region = partial(confidence_region, Counted(a, draws, b, draws), share, alpha)
-            missed += not refuting.at(a, -b, lambda at=region: at().excess(epsilon, delta) > 0)
+            missed += not refuting.at(a, -b, partial(refutes, draws, a, b))
             if _SIMULATED - missed < ENOUGH * _SIMULATED:
                 return False  # whatever the others show
         return True

@@ -72,7 +72,7 @@ ODD: list[tuple[Any, Any]] = [
 
 @cache
 def _strangers() -> list[Draws]:
-    batches = ([], [1.0], [None], [[1.0, math.nan, 1e308] * 5, "?"], [KeyError()])
+    batches: tuple[Any, ...] = ([], [1.0], [None], [[1.0, math.nan, 1e308] * 5, "?"], [KeyError()])
     return list(map(encode, batches))
 
 
