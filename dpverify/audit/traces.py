@@ -51,9 +51,9 @@ class Score:
     def of(self, scores: Floats) -> float:
         """Return the average over a run's scores."""
         if self.kind == "above":
-            return float(np.mean(scores > self.at))
+            return int(np.count_nonzero(scores > self.at)) / len(scores)
         low = -self.at if self.kind == "signed" else 0.0
-        return float(np.mean(np.clip(scores, low, self.at))) / self.at
+        return float(np.add.reduce(scores.clip(low, self.at))) / len(scores) / self.at
 
     @property
     def expected(self) -> float:
