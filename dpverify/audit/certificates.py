@@ -15,6 +15,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+import numpy as np
+
 from dpverify.audit.confidence_regions import (
     ConfidenceRegion,
     Counted,
@@ -24,6 +26,7 @@ from dpverify.audit.confidence_regions import (
 )
 from dpverify.audit.reach import SENT_TO
 from dpverify.privacy import Guarantee, points_of
+from dpverify.privacy.numbers import Floats
 
 Point = tuple[float, float]
 """An epsilon and the delta that is claimed there."""
@@ -265,7 +268,13 @@ def refutes(joint: ConfidenceRegion, guarantee: Guarantee) -> bool:
 
     The region is one statement about both probabilities, so any number of points may be looked at.
     """
-    return any(joint.excess(*point) > 0 for point in tested_points(guarantee))
+    return bool(np.any(joint.excesses(*_points_as_arrays(guarantee)) > 0))
+
+
+@lru_cache(maxsize=64)
+def _points_as_arrays(guarantee: Guarantee) -> tuple[Floats, Floats]:
+    epsilons, deltas = np.array(tested_points(guarantee)).T
+    return epsilons, deltas
 
 
 @lru_cache(maxsize=64)
@@ -284,6 +293,7 @@ def tested_points(guarantee: Guarantee) -> tuple[Point, ...]:
     )
 
 
+@lru_cache(maxsize=256)
 def fewest_draws(guarantee: Guarantee, alpha: float) -> int:
     """Return the fewest draws per side with which an event that is certain on one side and
     never happens on the other would refute the guarantee.

@@ -126,11 +126,15 @@ class ConfidenceRegion:
 
     def excess(self, epsilon: float, delta: float) -> float:
         """Bound P(S) - e^epsilon Q(S) - delta from below."""
-        with np.errstate(over="ignore"):
-            factor = np.exp(np.float64(epsilon)) * (1 + OUTWARD)
-        with np.errstate(invalid="ignore"):
-            other = np.where(self.upper > 0, factor * self.upper, 0.0)
-        return float(np.min(self.lower * (1 - OUTWARD) - other)) - delta * (1 + OUTWARD)
+        return float(self.excesses(np.array([epsilon]), np.array([delta]))[0])
+
+    def excesses(self, epsilons: Floats, deltas: Floats) -> Floats:
+        """Bound P(S) - e^epsilon Q(S) - delta from below at each of these points."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            factors = np.exp(epsilons)[:, None] * (1 + OUTWARD)
+            other = np.where(self.upper > 0, factors * self.upper, 0.0)
+        least: Floats = np.min(self.lower * (1 - OUTWARD) - other, axis=1)
+        return least - deltas * (1 + OUTWARD)
 
     def epsilon_at(self, delta: float) -> float:
         """Bound from below the epsilon of any guarantee with this delta:
@@ -150,15 +154,31 @@ class ConfidenceRegion:
         """Bound from below the rho of zCDP: the divergence of order a of S against not S
         is <= rho a.
         """
-        p, q = self.lower[:, None], self.upper[:, None]
-        a = _ORDERS
+        if not np.all(self.lower > self.upper):  # such a box shows nothing
+            return 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            happens = a * np.log(p) + (1 - a) * np.log(q)
-            not_happens = a * np.log1p(-p) + (1 - a) * np.log1p(-q)
-            divergence = np.logaddexp(happens, not_happens) / (a - 1)
-            best = np.max(np.nan_to_num(divergence / a, nan=0.0, neginf=0.0), axis=1)
-        told = np.where(self.lower > self.upper, best, 0.0)
-        return max(0.0, float(np.min(told)) - OUTWARD)
+            logs = [f(t) for t in (self.lower, self.upper) for f in (np.log, _log_rest)]
+            # The smallest of the boxes' largest values. A box of which a few orders show more
+            # than that is not it.
+            least = np.min(_steepest_orders(logs, slice(None, None, _ROUGH), _ORDERS))
+            few = _steepest_orders(logs, slice(None), _ORDERS[::_ROUGH])
+            rest = np.flatnonzero(few < least)
+            if len(rest):
+                least = min(least, np.min(_steepest_orders(logs, rest, _ORDERS)))
+        return max(0.0, float(least) - OUTWARD)
+
+
+def _log_rest(t: Floats) -> Floats:
+    return np.asarray(np.log1p(-t))
+
+
+def _steepest_orders(logs: Sequence[Floats], boxes: slice | Counts, orders: Floats) -> Floats:
+    """Return the largest divergence over its order of some boxes. logs: of p, 1 - p, q, 1 - q."""
+    p, not_p, q, not_q = (log[boxes, None] for log in logs)
+    happens, not_happens = orders * p + (1 - orders) * q, orders * not_p + (1 - orders) * not_q
+    divergence = np.logaddexp(happens, not_happens) / (orders - 1)
+    best: Floats = np.max(np.nan_to_num(divergence / orders, nan=0.0, neginf=0.0), axis=1)
+    return best
 
 
 @lru_cache(maxsize=256)
@@ -253,6 +273,7 @@ def _covered(
     return ConfidenceRegion(np.concatenate([[least], np.maximum(floors, least)]), ceilings)
 
 
+@lru_cache(maxsize=256)
 def _scores(own_weight: float, other_weight: float, bar: float, far: float) -> Floats:
     """Return where cells of z(B) begin and end, rising: evenly spaced in z(B) and, between
     these, in z(A).

@@ -186,13 +186,16 @@ def _needed(
     share = share_of(math.sqrt(p * (1 - p)) / surplus, math.sqrt((1 - q) / max(q, 1e-12)))
     rng = np.random.default_rng(seed)
 
+    def refutes(draws: int, a: int, b: int) -> bool:
+        region = confidence_region(Counted(a, draws, b, draws), share, alpha)
+        return region.excess(epsilon, delta) > 0
+
     def enough(draws: int) -> bool:
-        hits = rng.binomial(draws, p, size=_SIMULATED)
-        other_hits = rng.binomial(draws, q, size=_SIMULATED)
-        missed = 0
+        hits = rng.binomial(draws, p, size=_SIMULATED).tolist()
+        other_hits = rng.binomial(draws, q, size=_SIMULATED).tolist()
+        missed, refuting = 0, _Monotone()
         for a, b in zip(hits, other_hits, strict=True):
-            counted = Counted(int(a), draws, int(b), draws)
-            missed += confidence_region(counted, share, alpha).excess(epsilon, delta) <= 0
+            missed += not refuting.at(a, -b, partial(refutes, draws, a, b))
             if _SIMULATED - missed < ENOUGH * _SIMULATED:
                 return False  # whatever the others show
         return True
@@ -212,6 +215,26 @@ def _needed(
         middle = round(math.sqrt(low * high))
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+class _Monotone:
+    """Statement about two numbers, true of larger ones where it is true: most are settled by
+    others.
+    """
+
+    def __init__(self) -> None:
+        self._true: list[tuple[int, int]] = []
+        self._false: list[tuple[int, int]] = []
+
+    def at(self, a: int, b: int, decide: Callable[[], bool]) -> bool:
+        """Return whether it is true of these numbers; decide only where no others settle it."""
+        if any(x <= a and y <= b for x, y in self._true):
+            return True
+        if any(x >= a and y >= b for x, y in self._false):
+            return False
+        true = decide()
+        (self._true if true else self._false).append((a, b))
+        return true
 
 
 def draws_needed(

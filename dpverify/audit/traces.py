@@ -51,9 +51,9 @@ class Score:
     def of(self, scores: Floats) -> float:
         """Return the average over a run's scores."""
         if self.kind == "above":
-            return float(np.mean(scores > self.at))
+            return int(np.count_nonzero(scores > self.at)) / len(scores)
         low = -self.at if self.kind == "signed" else 0.0
-        return float(np.mean(np.clip(scores, low, self.at))) / self.at
+        return float(np.add.reduce(scores.clip(low, self.at))) / len(scores) / self.at
 
     @property
     def expected(self) -> float:
@@ -177,10 +177,18 @@ def best_stakes(payoffs: Floats, least: Floats) -> Floats:
     payoffs: shape (runs, k), for k claims or scores; least: shape (k,), below 0. The stakes are
     0 where nothing is to be won.
     """
-    seen = np.concatenate([payoffs, least[None]])
-    low, high = np.zeros(len(least)), _BOLDEST / -least
+    seen, stakes = np.concatenate([payoffs, least[None]]), np.zeros(len(least))
+    won = np.flatnonzero(seen.sum(axis=0) > 0)
+    if not len(won):
+        return stakes
+    seen, lost = np.ascontiguousarray(seen[:, won]), -least[won]
+    low, high, ratios = np.zeros(len(won)), _BOLDEST / lost, np.empty_like(seen)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        rises = (seen / (1 + middle * seen)).sum(axis=0) > 0
+        np.multiply(middle, seen, out=ratios)
+        ratios += 1
+        np.divide(seen, ratios, out=ratios)
+        rises = ratios.sum(axis=0) > 0
         low, high = np.where(rises, middle, low), np.where(rises, high, middle)
-    return np.where(seen.sum(axis=0) > 0, low, 0.0)
+    stakes[won] = low
+    return stakes

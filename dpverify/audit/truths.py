@@ -74,7 +74,7 @@ class Finite(Truth):
     @property
     def mu(self) -> float:
         """The largest mu along the trade-off curve, which is straight between those events."""
-        return max(_steepest(*_curve(a, b)) for a, b in self._directions)
+        return max(_steepest(a, b) for a, b in self._directions)
 
     @property
     def rho(self) -> float:
@@ -173,6 +173,7 @@ def _solved(truth: Truth, delta: float) -> float:
     return high
 
 
+@lru_cache(maxsize=256)
 def _curve(own: tuple[float, ...], other: tuple[float, ...]) -> tuple[Floats, Floats]:
     """Return (Q, P) of the events {P / Q >= t}, from nothing to everything."""
     p, q = np.array(own), np.array(other)
@@ -192,8 +193,10 @@ def _largest_ratio(q: Floats, p: Floats, delta: float) -> float:
         return float(np.max(np.log(p[above] - delta) - np.log(q[above])))
 
 
-def _steepest(q: Floats, p: Floats) -> float:
-    """Return the largest Phi^-1(P) - Phi^-1(Q) on the curve through these points."""
+@lru_cache(maxsize=256)
+def _steepest(own: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """Return the largest Phi^-1(P) - Phi^-1(Q) on the trade-off curve."""
+    q, p = _curve(own, other)
     if q[1] == 0 and p[1] > 0:
         return math.inf
     pieces = np.linspace(0, 1, _ALONG + 2)[1:]

@@ -8,6 +8,7 @@ public radius apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
@@ -48,7 +49,7 @@ def pair_chance(radius: Any, eigenvalues: Sequence[Any]) -> Any:
     Proof. g = x - y has proxy 2 A, of eigenvalues 2 a. Average E exp(<h, g>) <= exp(h A h) over
     normal h of covariance 2 s I: E exp(s |g|^2) <= prod (1 - 4 s a)^(-1/2) for 0 < s < 1 / (4 max
     a). By Markov the probability is at most exp(-s r^2) times that, for every such s; the best of a
-    search is taken. QED
+    search, in floats, is taken. QED
     """
     largest = max(map(real, eigenvalues))
     own = tuple(real(value) / largest for value in eigenvalues if value > 0)
@@ -57,15 +58,22 @@ def pair_chance(radius: Any, eigenvalues: Sequence[Any]) -> Any:
 
 @cache
 def _pair_chance(square: Any, own: tuple[Any, ...], precision: int) -> Any:
-    def log(s: Any) -> Any:
-        return -s * square - mp.fsum(mp.log1p(-4 * s * a) for a in own) / 2
+    s = mp.mpf(_place(float(square), tuple(map(float, own))))
+    log = -s * square - mp.fsum(mp.log1p(-4 * s * a) for a in own) / 2
+    return min(mp.mpf(1), mp.exp(log))
 
-    low, high = mp.mpf(0), mp.mpf(1) / 4
-    golden = (mp.sqrt(5) - 1) / 2
+
+def _place(square: float, own: tuple[float, ...]) -> float:
+    """Return a number between 0 and 1/4, about where the bound is least."""
+
+    def log(s: float) -> float:
+        return -s * square - math.fsum(math.log1p(-4 * s * a) for a in own) / 2
+
+    low, high, golden = 0.0, 0.25, (math.sqrt(5) - 1) / 2
     for _ in range(_GOLDEN):
         left, right = high - golden * (high - low), low + golden * (high - low)
         low, high = (low, right) if log(left) < log(right) else (left, high)
-    return min(mp.mpf(1), mp.exp(log((low + high) / 2)))
+    return (low + high) / 2
 
 
 @states(_LENGTH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,11 +46,19 @@ def learn(
     law_known: bool = False,
 ) -> tuple[list[Candidate], Draws, Draws]:
     """Candidates, and fresh draws of both sides."""
-    rng = np.random.default_rng(0)
-    own, other = (encode(make(rng, size, side)) for side in (0, 1))
+    (own, other), (fresh, other_fresh) = _drawn(make, size)
     pool = candidates(own, other, law_known=law_known, difference=difference, seed=0, effort=effort)
-    fresh, other_fresh = (encode(make(rng, FRESH, side)) for side in (0, 1))
     return pool, fresh, other_fresh
+
+
+@lru_cache(maxsize=8)
+def _drawn(make: Maker, size: int) -> tuple[tuple[Draws, Draws], tuple[Draws, Draws]]:
+    """Return draws of both sides to learn from, and as many fresh ones as areas need."""
+    rng = np.random.default_rng(0)
+    (own, other), (fresh, other_fresh) = (
+        [encode(make(rng, number, side)) for side in (0, 1)] for number in (size, FRESH)
+    )
+    return (own, other), (fresh, other_fresh)
 
 
 def worth(

@@ -64,7 +64,8 @@ def test_scores_of_what_was_run_without_the_record_are_standard_normal(columns: 
     for _ in range(150):
         run = instance.drawn(rng)
         off = np.where(np.arange(columns) % 2, -1.0, 0.5)
-        rows.append([score.of(instance.scores(off, run, rng)) for score in SCORES])
+        scores = instance.scores(off, run, rng)
+        rows.append([score.of(scores) for score in SCORES])
     averages = np.array(rows)
     deviation = averages.std(axis=0) / np.sqrt(len(rows)) + 1e-4
     expected = np.array([0.0 if s.kind == "signed" else s.expected for s in SCORES])

@@ -76,7 +76,7 @@ def test_the_tested_points_are_on_the_profile(guarantee: Guarantee) -> None:
 @pytest.mark.parametrize("guarantee", KINDS, ids=str)
 def test_a_whole_profile_is_refuted_where_it_is_too_small(guarantee: Guarantee) -> None:
     """Probabilities just inside every tested inequality pass, and just outside one are refuted."""
-    draws = 10**12  # so many that the region is nearly a point
+    draws = 10**10  # so many that the region is nearly a point
     for epsilon, delta in certificates.tested_points(guarantee)[::4]:
         q = 0.01
         p = math.exp(epsilon) * q + delta

@@ -52,11 +52,11 @@ def test_second_moments_without_noise_are_caught(adjacency: Adjacency) -> None:
 def test_hardly_any_noise_is_caught_and_enough_is_not() -> None:
     """Trace both: epsilon of 4-GDP is 13 at delta = 1/1000, and the bound is above it with
     probability 1e-6."""
-    result = _trace(_covariance(30, at_least=10), STRICT, runs=30)
+    result = _trace(_covariance(30, at_least=10), STRICT, runs=20)
     assert result.verdict is Verdict.VIOLATED
     own = _covariance(4)
     near = Covariances(own.minimum_n(), 16)
-    result = _trace(own, ApproxDP(3, "1e-3"), instance=near, runs=40)
+    result = _trace(own, ApproxDP(3, "1e-3"), instance=near, runs=30)
     assert result.abstained == 0
     assert 0 < result.epsilon < 13
     whole = audit_tracing(own, instance=near, runs=20, seed=3)

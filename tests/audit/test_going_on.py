@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,19 @@ def went(
     )  # fmt: skip
 
 
+CLAIMS = {"laplace": PureDP(1), "normal": GaussianDP("0.5")}
+
+
+@cache
+def gone_on(kind: str) -> AuditResult:
+    """Return what is said of twice the loss that is claimed, or more."""
+    return went(noisy(1, kind), CLAIMS[kind], 0, go_on=True)
+
+
 def test_it_goes_on_to_say_how_bad_it_is() -> None:
     """Go on at alpha = 1e-6: the bound exceeds the truth, 2, with that probability at most, at
     any time."""
-    stopped, gone = (went(noisy(1), PureDP(1), 0, go_on=go_on) for go_on in (False, True))
+    stopped, gone = went(noisy(1), PureDP(1), 0, go_on=False), gone_on("laplace")
     assert stopped.verdict is gone.verdict is Verdict.VIOLATED
     assert stopped.draws < 2000
     assert 8000 <= gone.draws < 12_000
@@ -48,15 +58,14 @@ def test_it_goes_on_to_say_how_bad_it_is() -> None:
 
 
 def test_bets_stop_at_the_refutation_so_there_is_a_witness() -> None:
-    for claim, kind in ((PureDP(1), "laplace"), (GaussianDP("0.5"), "normal")):
-        gone = went(noisy(2, kind), claim, 0, go_on=True)
+    for kind in CLAIMS:
+        gone = gone_on(kind)
         assert gone.verdict is Verdict.VIOLATED
         assert "bets won" in check(witness_of(gone))[-2]
 
 
 def test_a_gaussian_bound_rises_as_well() -> None:
-    gone = went(noisy(3, "normal"), GaussianDP("0.5"), 0, go_on=True)
-    assert 0.6 < gone.mu <= 2.0
+    assert 0.6 < gone_on("normal").mu <= 2.0
 
 
 def test_a_sound_function_is_not_refuted_by_going_on() -> None:

@@ -27,7 +27,7 @@ def _shifted(seed: int) -> Any:
 @pytest.mark.parametrize("claim", SMALL, ids=str)
 def test_a_small_claim_of_a_whole_profile(claim: Guarantee) -> None:
     """Refute such a claim: what 5% less noise would show is nothing beside what is seen."""
-    for seed in range(3):
+    for seed in range(2):
         result = audit(
             _shifted(seed), claim=claim, pairs=[PAIR], trials=3000, alpha=0.05, seed=seed,
             vectorized=True,
@@ -50,10 +50,10 @@ def test_a_rare_event_apart_from_all_others() -> None:
     of the score.
 
     Refuted with 56 of 60 other seeds, and with about 1 of 6 where the threshold is moved along
-    such odds.
+    such odds: with all three with probability 1/216.
     """
     refuted = 0
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
 
         def function(data: Any, size: int, rng: Any = rng) -> Any:
@@ -65,4 +65,4 @@ def test_a_rare_event_apart_from_all_others() -> None:
             vectorized=True,
         )  # fmt: skip
         refuted += result.verdict is Verdict.VIOLATED
-    assert refuted >= 4
+    assert refuted == 3

@@ -52,7 +52,7 @@ def test_a_serial_number_hides_no_leak(seed: int, sequential: bool) -> None:
     nothing else was looked at."""
     leak = counting(2.5, seed, numbered)
     result = audit(
-        leak, claim=PureDP(1), pairs=PAIRS, trials=TRIALS, seed=seed, sequential=sequential
+        leak, claim=PureDP(1), pairs=PAIRS, trials=TRIALS // 2, seed=seed, sequential=sequential
     )
     assert result.verdict is Verdict.VIOLATED
 
@@ -63,7 +63,7 @@ def test_what_drifts_with_the_calls_is_no_leak(
     drift: Callable[[int, int], Any], sequential: bool
 ) -> None:
     """False alarms of probability 1e-6 each."""
-    trials = TRIALS // 4 if sequential else TRIALS
+    trials = TRIALS // 8 if sequential else TRIALS
     result = audit(
         counting(1, 0, drift), claim=PureDP(1), pairs=PAIRS, trials=trials, seed=0,
         sequential=sequential,
@@ -117,7 +117,7 @@ def test_a_clock_beside_a_leak_is_in_no_score(seed: int) -> None:
         now[0] += 1e-6 * rng.exponential()
         return float(answer(data)), now[0]
 
-    result = audit(clocked, claim=PureDP(1), pairs=PAIRS, trials=TRIALS // 2, seed=seed)
+    result = audit(clocked, claim=PureDP(1), pairs=PAIRS, trials=TRIALS // 4, seed=seed)
     assert result.verdict is Verdict.VIOLATED
     assert result.epsilon > 2
 

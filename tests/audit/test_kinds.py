@@ -52,7 +52,7 @@ def test_a_kind_on_one_side_is_named_before_what_tells_no_more(
     make: Callable[[float, bool], Any], event: str
 ) -> None:
     noise = _noise(0)
-    result = _audited(lambda data: make(noise(), len(data) > 3))
+    result = _audited(lambda data: make(noise(), len(data) > 3), 2000)
     assert result.verdict is Verdict.VIOLATED
     assert event in result.strongest.event
     assert HINT in str(result)
@@ -107,7 +107,7 @@ def _naive(scale: float) -> Callable[[Any], float]:
 
 
 def test_rounding_looks_beyond_the_last_bits_and_says_so() -> None:
-    assert _audited(_naive(1.0), 20_000).verdict is Verdict.VIOLATED
+    assert _audited(_naive(1.0), 5000).verdict is Verdict.VIOLATED
     result = _audited(_naive(1.0), 20_000, rounded=1e-9)
     assert result.verdict is Verdict.POWERLESS  # nothing was planted
     assert 0.7 < result.epsilon <= 1
@@ -118,7 +118,7 @@ def test_rounding_looks_beyond_the_last_bits_and_says_so() -> None:
 
 
 def test_a_leak_of_substance_is_told_without_its_bits() -> None:
-    result = _audited(_naive(0.4), 20_000, rounded=1e-9)
+    result = _audited(_naive(0.4), 10_000, rounded=1e-9)
     assert result.verdict is Verdict.VIOLATED
     assert "bit" not in result.strongest.event
     assert 2 < result.epsilon <= 2.5

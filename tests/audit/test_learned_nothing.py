@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.laws import encode
 from dpverify.audit.witnesses.learned import Effort, candidates
 from tests.audit.learning import Maker, area, learn, same_vectors
@@ -68,17 +70,23 @@ ODD: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
+@cache
+def _strangers() -> list[Draws]:
+    batches: tuple[Any, ...] = ([], [1.0], [None], [[1.0, math.nan, 1e308] * 5, "?"], [KeyError()])
+    return list(map(encode, batches))
+
+
 @pytest.mark.parametrize(("own", "other"), ODD)
 @pytest.mark.parametrize("effort", list(Effort))
 def test_odd_draws_do_no_harm(own: Any, other: Any, effort: Effort) -> None:
     """Every score of every odd batch is finite, on draws of any kind and width."""
+    drawn = encode(own), encode(other)
     pool = candidates(
-        encode(own), encode(other),
-        law_known=False, difference=np.array([1e308, math.inf, math.nan]), seed=0, effort=effort,
+        *drawn, law_known=False, difference=np.array([1e308, math.inf, math.nan]), seed=0,
+        effort=effort,
     )  # fmt: skip
-    strangers = [own, other, [], [1.0], [None], [[1.0, math.nan, 1e308] * 5, "?"], [KeyError()]]
     assert all("{{" not in one.description.format(threshold=0.5) for one in pool)
-    for batch in map(encode, strangers):
+    for batch in (*drawn, *_strangers()):
         for one in pool:
             values = one.score(batch)
             assert values.shape == (len(batch),)
@@ -106,7 +114,8 @@ def test_a_score_is_a_function_of_one_draw(effort: Effort) -> None:
     assert len(pool) > 20
     beside = [[-1.0] * 9, [5.0] * 7, 2**70, math.inf, "more", ValueError("x"), {"k": 1}]
     rows = _ragged(rng, 60)
+    singly, among = [encode([row]) for row in rows], encode([*beside, *rows])
     for candidate in pool:
-        alone = np.concatenate([candidate.score(encode([row])) for row in rows])
-        together = candidate.score(encode([*beside, *rows]))[len(beside) :]
+        alone = np.concatenate([candidate.score(one) for one in singly])
+        together = candidate.score(among)[len(beside) :]
         np.testing.assert_allclose(alone, together, rtol=1e-9, atol=1e-12, err_msg=str(candidate))

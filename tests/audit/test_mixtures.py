@@ -187,18 +187,17 @@ def test_entries_that_tell_nothing_count_zero() -> None:
 
 
 def test_an_event_stays_at_an_edge_where_odds_become_infinite() -> None:
-    """Report noisy max that returns the value: the other side ends at 10. At fixed seeds all are
-    above 4.87; where curves with bends were followed, none was above 4.63."""
+    """Report noisy max that returns the value: the other side ends at 10. At three fixed seeds all
+    are above 4.87; where curves with bends were followed, none was above 4.63. One is tried."""
     one = next(subject for subject in CLASSICAL if subject.name == "RNM4")
-    for seed in (1, 2, 3):
-        rng = np.random.default_rng([41, seed])
-        result = audit(
-            lambda data, size, rng=rng: one.function(data, size, rng),
-            claim=one.claim,
-            pairs=[one.pairs[0]],
-            trials=100_000,
-            alpha=ALPHA,
-            seed=seed,
-            vectorized=True,
-        )
-        assert result.epsilon / one.steps > 4.8
+    rng = np.random.default_rng([41, 1])
+    result = audit(
+        lambda data, size: one.function(data, size, rng),
+        claim=one.claim,
+        pairs=[one.pairs[0]],
+        trials=100_000,
+        alpha=ALPHA,
+        seed=1,
+        vectorized=True,
+    )
+    assert result.epsilon / one.steps > 4.8

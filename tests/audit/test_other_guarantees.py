@@ -57,12 +57,12 @@ def test_enough_noise_is_consistent_and_too_little_is_refuted(claim: Guarantee) 
         claim=claim,
         pairs=_PAIRS,
         faults=broken,
-        trials=8000,
+        trials=4000,
         seed=1,
         vectorized=True,
     )
     assert result.verdict is Verdict.CONSISTENT
-    result = audit(_NoisySum(0.5), claim=claim, pairs=_PAIRS, trials=8000, seed=1, vectorized=True)
+    result = audit(_NoisySum(0.5), claim=claim, pairs=_PAIRS, trials=2000, seed=1, vectorized=True)
     assert result.verdict is Verdict.VIOLATED
 
 
@@ -93,7 +93,7 @@ def test_claims_of_discrete_noise(claim: Guarantee) -> None:
     # False alarm at most 1e-6 each. Half the scale has epsilon 2, and delta .39 at epsilon 1.
     result = audit(
         _discrete_sum(1.0), claim=claim, pairs=_PAIRS, faults=[_discrete_sum(0.5)],
-        trials=10_000, seed=1, vectorized=True,
+        trials=5000, seed=1, vectorized=True,
     )  # fmt: skip
     assert result.verdict is Verdict.CONSISTENT
 

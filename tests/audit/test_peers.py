@@ -24,9 +24,9 @@ def _opendp_count(scale: float) -> Any:
 def test_opendp_in_five_lines() -> None:
     """False-alarm probability 1e-6; half the noise has epsilon 2 where 1 is claimed."""
     count, broken = _opendp_count(1.0), _opendp_count(0.5)
-    result = audit(count, claim=PureDP(1), pairs=PAIRS, faults=[broken], trials=10_000, seed=0)
+    result = audit(count, claim=PureDP(1), pairs=PAIRS, faults=[broken], trials=5000, seed=0)
     assert result.verdict is Verdict.CONSISTENT
     assert 0.7 < result.epsilon < 1
-    result = audit(broken, claim=PureDP(1), pairs=PAIRS, trials=10_000, seed=0, sequential=True)
+    result = audit(broken, claim=PureDP(1), pairs=PAIRS, trials=5000, seed=0, sequential=True)
     assert result.verdict is Verdict.VIOLATED
     assert result.draws < 5000

@@ -201,7 +201,7 @@ def test_sums_that_wrap_around_are_seen_at_the_ends_of_their_type(kind: Any) -> 
 
     bounds = {} if kind is np.int64 else {"low": low, "high": high}
     box = Box(integers=True, **bounds)  # type: ignore[arg-type]
-    assert certain(wraps, box, calls=60_000).epsilon > 3
+    assert certain(wraps, box, calls=30_000).epsilon > 3
 
 
 def test_integers_are_integers_up_to_the_last_one() -> None:

@@ -131,7 +131,7 @@ class Box:
 
     def _bounds(self, bound: Bound, otherwise: float) -> Floats:
         given = otherwise if bound is None else bound
-        return np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), (self.columns,)))
+        return np.full(self.columns, given, np.float64)
 
     def __str__(self) -> str:
         kind = "integer" if self.integers else "float64"

@@ -17,6 +17,8 @@ from dpverify.privacy.numbers import Floats
 
 Point = tuple[float, float]
 """An epsilon and the delta that is claimed there."""
+_Counts = tuple[Floats, Floats, int, int]
+"""Hits of several events on their own side and on the other, and the numbers of draws."""
 _COLUMNS = 12
 _ATOMS = 16
 _THRESHOLDS = 200
@@ -39,23 +41,22 @@ def promise(
     errors: how many standard errors are taken off: few draw attention to rare events, many to
     sure ones.
     """
-    best = -np.inf
+    events: list[_Counts] = []
     for one, other in _scores(left, right, laws):
         for own, opposite in ((one, other), (-one, -other)):
             hits, other_hits = _above(own, opposite)
             sizes = len(own), len(opposite)
-            best = max(best, _excess(hits, other_hits, sizes, points, errors))
+            events.append((hits, other_hits, *sizes))
             # Complements, with sides exchanged: what is rarely above on one side is often not
             # on the other.
-            rest = sizes[1] - other_hits, sizes[0] - hits
-            best = max(best, _excess(*rest, (sizes[1], sizes[0]), points, errors))
-    return float(best)
+            events.append((sizes[1] - other_hits, sizes[0] - hits, sizes[1], sizes[0]))
+    return _excess(events, points, errors) if events else -np.inf
 
 
 def _above(own: Floats, other: Floats) -> tuple[Floats, Floats]:
     """Count how many draws of either side reach each of some thresholds."""
     own, other = np.sort(own), np.sort(other)
-    thresholds = np.unique(own)
+    thresholds = own[np.append(own[:-1] != own[1:], True)] if len(own) else own
     if len(thresholds) > _THRESHOLDS:  # evenly spaced ranks, and finely in the upper tail
         even = np.linspace(0, len(own) - 1, _THRESHOLDS // 2)
         tail = len(own) - np.geomspace(1, len(own), _THRESHOLDS // 2)
@@ -65,22 +66,19 @@ def _above(own: Floats, other: Floats) -> tuple[Floats, Floats]:
     return hits.astype(np.float64), other_hits.astype(np.float64)
 
 
-def _excess(
-    hits: Floats,
-    other_hits: Floats,
-    sizes: tuple[int, int],
-    points: Sequence[Point],
-    errors: float,
-) -> float:
+def _excess(events: Sequence[_Counts], points: Sequence[Point], errors: float) -> float:
     """Return the excess of the best of some events at any point of the claim, less some
     standard errors.
     """
-    p, q = (hits + 0.5) / (sizes[0] + 1), (other_hits + 0.5) / (sizes[1] + 1)
+    hits, other_hits = (np.concatenate([event[k] for event in events]) for k in (0, 1))
+    numbers = [len(event[0]) for event in events]
+    size, other_size = (np.repeat([event[k] for event in events], numbers) for k in (2, 3))
+    p, q = (hits + 0.5) / (size + 1), (other_hits + 0.5) / (other_size + 1)
     best = -np.inf
     for epsilon, delta in points:
         surplus = np.maximum(p - delta, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            error = np.sqrt((1 - p) * p / sizes[0] / surplus**2 + (1 - q) / q / sizes[1])
+            error = np.sqrt((1 - p) * p / size / surplus**2 + (1 - q) / q / other_size)
             value = np.log(surplus / q) - errors * error - epsilon
         best = max(best, float(np.max(np.where(surplus > 0, value, -np.inf), initial=-np.inf)))
     return best

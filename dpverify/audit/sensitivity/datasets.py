@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Floats
+from dpverify.privacy.numbers import Floats, settle
 
 LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = 5e-324
@@ -38,7 +38,7 @@ class Candidate:
     def sides(self) -> tuple[Floats, Floats]:
         """Return the dataset and its neighbor."""
         if self.record is None:
-            return self.rows, np.delete(self.rows, self.at, axis=0)
+            return self.rows, np.concatenate([self.rows[: self.at], self.rows[self.at + 1 :]])
         other = self.rows.copy()
         other[self.at] = self.record
         return self.rows, other
@@ -49,7 +49,8 @@ class Space:
     """The datasets that are searched: ``fewest`` to ``most`` records in the box from low to high.
 
     low, high: shape (columns,). values: public numbers to look around. nonfinite: whether records
-    may hold NaN and infinities too. integers: whether all finite numbers are whole.
+    may hold NaN and infinities too. integers: whether all finite numbers are whole. atoms: numbers
+    to try in every column, the most telling first; what is outside the box is moved in.
     """
 
     adjacency: Adjacency
@@ -60,6 +61,10 @@ class Space:
     integers: bool
     fewest: int
     most: int
+    atoms: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        settle(self, atoms=np.array(self._atoms()))
 
     @property
     def columns(self) -> int:
@@ -70,17 +75,12 @@ class Space:
         """Return the rows, with every number moved into the box, and rounded there if whole;
         non-finite ones stay where allowed.
         """
-        with np.errstate(all="ignore"):
-            inside: Floats = np.clip(
-                np.nan_to_num(rows, posinf=np.inf, neginf=-np.inf), self.low, self.high
-            )
-            inside = np.rint(inside) if self.integers else inside
+        inside: Floats = np.where(np.isnan(rows), 0.0, rows).clip(self.low, self.high)
+        if self.integers:
+            inside = np.rint(inside)
         return np.where(np.isfinite(rows), inside, rows) if self.nonfinite else inside
 
-    def atoms(self) -> list[float]:
-        """Return numbers to try in every column, the most telling first; what is outside the
-        box is moved in.
-        """
+    def _atoms(self) -> list[float]:
         corners = [*self.low[:_FEW].tolist(), *self.high[:_FEW].tolist()]
         told = [
             sign * near
@@ -97,7 +97,7 @@ class Space:
         """Return records to build from: atoms in all columns, in one column, between the
         corners, random.
         """
-        atoms = self.atoms()
+        atoms = self.atoms.tolist()
         units = np.eye(self.columns)[:_MOST_AXES] if self.columns > 1 else np.zeros((0, 1))
         scales = [1.0, -1.0, LARGEST, *self.values]
         rows = [np.full(self.columns, atom) for atom in atoms[:_FEW]]
@@ -128,7 +128,7 @@ class Space:
             filler = base if len(base) else np.zeros((1, self.columns))
             more = np.resize(filler, (self.fewest - 1 - len(base), self.columns))
             base = np.concatenate([base, more])
-        rows = self.admit(np.insert(base, at, record, axis=0))
+        rows = self.admit(np.concatenate([base[:at], record[None], base[at:]]))
         if self.adjacency is Adjacency.ADD_REMOVE:
             yield Candidate(rows, at, None)
         else:
@@ -161,7 +161,7 @@ def random_rows(space: Space, number: int, rng: np.random.Generator) -> Floats:
     elif kind == 2:
         rows = rng.integers(-10, 11, shape).astype(np.float64)
     elif kind == 3:
-        rows = rng.choice(space.atoms(), shape)
+        rows = rng.choice(space.atoms, shape)
     else:
         share = rng.random(shape)
         rows = space.low * share + space.high * (1 - share)
@@ -199,7 +199,7 @@ def _with_entry(space: Space, row: Floats, column: int, rng: np.random.Generator
             np.nextafter(number, -np.inf),
             number + rng.normal() * 10.0 ** rng.integers(-3, 3),
             number * (1 + rng.normal() * 0.1),
-            rng.choice(space.atoms()),
+            rng.choice(space.atoms),
             random_rows(space, 1, rng)[0, column],
             0.0,
         )

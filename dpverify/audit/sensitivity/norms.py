@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -189,7 +190,7 @@ def compare(
         with np.errstate(all="ignore"):
             difference = np.asarray(left.numbers - right.numbers)
             estimate = measure.estimate(difference) if difference.size else 0.0
-        if estimate < rounded_down(bound) * measure.near and not exactly and _is_plain(difference):
+        if estimate < _in_floats(bound) * measure.near and not exactly and _is_plain(difference):
             return Distance(estimate, None, False, 0.0)
     power = measure.exact(_difference(left.numbers, right.numbers))
     exceeds = power > bound**measure.power
@@ -201,6 +202,11 @@ def compare(
         above = (power - bound**2) / (root(power, up=True) + bound)
     kind = Excess.ROUNDING if above <= bound * _MOST_ROUNDED else Excess.SUBSTANCE
     return Distance(estimate, power, True, rounded_down(above), kind=kind)
+
+
+@lru_cache(maxsize=64)
+def _in_floats(bound: Fraction) -> float:
+    return rounded_down(bound)
 
 
 def rounded_down(value: Fraction) -> float:

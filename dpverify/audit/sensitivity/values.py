@@ -52,6 +52,8 @@ def read(output: Any) -> Value:
         numbers = array.astype(np.float64)  # a copy, since the query may change its own array
         finite = np.isfinite(numbers).all()
         return Value(numbers) if finite else nothing(_nonfinite(numbers))
+    if array.dtype.kind in "biu" and _all_exact(array):
+        return Value(array.astype(np.float64))
     entries = []
     for entry in array.ravel().tolist():
         number = _rational(entry)
@@ -78,12 +80,19 @@ def nothing(problem: str, *, foreign: bool = False) -> Value:
     return Value(np.zeros(0), problem, foreign)
 
 
+def _all_exact(whole: Numbers) -> bool:
+    ends = (int(whole.min()), int(whole.max())) if whole.size else (0, 0)
+    return ends[0] >= -_EXACT_INTEGERS and ends[1] <= _EXACT_INTEGERS
+
+
 def _nonfinite(numbers: Numbers) -> str:
     return "NaN" if np.isnan(numbers).any() else "infinite"
 
 
 def _rational(entry: Any) -> int | Fraction | str:
     """Return the number, or what is wrong with it."""
+    if type(entry) is int:  # the classes of numbers take longer to ask
+        return entry
     if isinstance(entry, bool | np.bool_ | Integral):
         return int(entry)
     if isinstance(entry, Rational):
