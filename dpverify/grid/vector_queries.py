@@ -38,7 +38,7 @@ from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import exact, render, settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
-from dpverify.privacy.rules.making import require_norm
+from dpverify.privacy.rules.making import require_made, require_norm
 
 UNIT = 1 << 40
 """The standard deviation of the noise that is added to a value in one unit."""
@@ -312,6 +312,7 @@ class OneUnit(VectorQuery):
         the query's integers move.
         """
         shown = self.query.sensitivity(adjacency, domain)
+        require_made(shown)  # before a look-alike is answered with the statement of its like
         return _in_unit(shown, self.scale, self.width, shown.conclusion.domain.replacement)
 
     def unclipped(self) -> Query | None:

@@ -13,6 +13,7 @@ from scipy.special import log_ndtr
 from dpverify.plans.noise import LogProbabilities, Noise, added_to, over_columns, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.numbers import Exact, settle, to_float
+from dpverify.privacy.rules.making import require_made
 from dpverify.privacy.tails import Tail
 from dpverify.randomness import Bits, rounded_gaussian
 from dpverify.randomness.bits import IntArray
@@ -71,6 +72,7 @@ class RoundedGaussian(Noise):
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Derive the claim by the rule of the rounded Gaussian."""
+        require_made(sensitivity)  # before a look-alike is answered with the claim of its like
         return _claimed(sensitivity, self.scale, sensitivity.conclusion.domain.replacement)
 
     def undrawable(self) -> str:

@@ -356,7 +356,7 @@ class Mechanism(ABC, Generic[Estimate]):
         if law.plan is not self.fixed_plan:
             raise TypeError("This is the law of another mechanism; give one that laws_on made.")
         law.progress = progress
-        return self.estimate(law.sample(source, 1)[0])
+        return self.estimate(law.sample(source, 1))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """Return the least n such that every dataset of n or more records abstains with

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpverify.audit.faults import generic_faults
 from dpverify.grid import Released, Transcripts
+from dpverify.grid.coordinates import SideCounts
+from dpverify.grid.vector_queries import OneUnit
+from dpverify.plans import UNIT, RoundedGaussian
+from dpverify.privacy import Adjacency, Derivation, Domain, Sensitivity
 from dpverify.randomness import SeededBits
 from dpverify.suite.trees import load
 
@@ -42,6 +48,30 @@ def test_a_single_release_remembers_nothing() -> None:
     configuration = SUITE.configuration(KEYS[0])
     law = configuration.mechanism.law(configuration.pairs[0].left)
     assert law.sample(SeededBits(5), 1).known is None
+
+
+class _Alike:
+    """Something that says of itself that it is a sensitivity that was derived."""
+
+    def __init__(self, made: Derivation[Sensitivity]) -> None:
+        self.conclusion = made.conclusion
+        self._made = made
+
+    def __eq__(self, other: object) -> bool:
+        return self._made == other
+
+    def __hash__(self) -> int:
+        return hash(self._made)
+
+
+def test_an_equal_look_alike_gets_no_claim_that_was_derived_before() -> None:
+    query = OneUnit(SideCounts((0.5,)), Fraction(3))
+    made = query.sensitivity(Adjacency.REPLACE, Domain(1))
+    noise: Any = RoundedGaussian(UNIT)
+    noise.claim(made)
+    assert _Alike(made) == made
+    with pytest.raises(TypeError, match="not a derivation"):
+        noise.claim(_Alike(made))
 
 
 def _batch() -> Transcripts:
