@@ -170,20 +170,12 @@ def obligation_profile(claimed: Fraction = Fraction(1)) -> int:
     Above it some pair is within 1/50 of the profile at decay 1/2, where both the shift and the
     dilation are the largest possible.
     """
-    cases, universe = 0, tuple(map(Fraction, (0, 128, 512, 1024)))
+    cases = 0
     for decay, multiplier in (("1/2", "2"), ("1/2", "1"), ("3/4", "3")):
-        parameters = _settings(decay=Fraction(decay), noise_multiplier=Fraction(multiplier))
-        shift, growth = 1 / parameters["noise_multiplier"], 1 / parameters["decay"]
-        laws = {
-            rows: law(parameters, rows).stage_laws()[0][1] for rows in datasets(universe, 3) if rows
-        }
-        pairs = {
-            (laws[rows], laws[(*rows[:i], record, *rows[i + 1 :])])
-            for rows in laws
-            for i, record in product(range(len(rows)), universe)
-        }
+        shift, growth = 1 / Fraction(multiplier), 1 / Fraction(decay)
+        pairs = _neighboring(decay, multiplier)
         for epsilon in map(Fraction, ("0", "1/4", "3/2", "3")):
-            worst = max(own.profile(other, epsilon) for own, other in pairs)
+            worst = _worst(pairs, epsilon)
             stated = real(claimed) * smooth.profile(shift, growth, epsilon)
             case = f"decay {decay}, multiplier {multiplier}, epsilon {epsilon}: {worst}, {stated}"
             require(worst <= stated, case)
@@ -191,6 +183,24 @@ def obligation_profile(claimed: Fraction = Fraction(1)) -> int:
                 require(worst >= stated * mp.mpf("0.98"), case)
             cases += len(pairs)
     return cases
+
+
+def _neighboring(decay: str, multiplier: str) -> frozenset[tuple[Any, Any]]:
+    """Return the laws of neighbors of at most three records of a small universe."""
+    universe = tuple(map(Fraction, (0, 128, 512, 1024)))
+    parameters = _settings(decay=Fraction(decay), noise_multiplier=Fraction(multiplier))
+    laws = {
+        rows: law(parameters, rows).stage_laws()[0][1] for rows in datasets(universe, 3) if rows
+    }
+    return frozenset(
+        (laws[rows], laws[(*rows[:i], record, *rows[i + 1 :])])
+        for rows in laws
+        for i, record in product(range(len(rows)), universe)
+    )
+
+
+def _worst(pairs: frozenset[tuple[Any, Any]], epsilon: Fraction) -> Any:
+    return max(own.profile(other, epsilon) for own, other in pairs)
 
 
 def obligation_error() -> int:
