@@ -162,10 +162,13 @@ def _zcdp_curve(rho: Fraction, alpha: Fraction) -> Any:
     """
     r, a = real(rho), real(alpha)
     first = 1 - mp.exp(_log_moment_bound(r, mp.log(a)))
-    aim = mp.log(1 - a)
-    ends = (mp.mpf(-800), mp.mpf(0))
-    beta = mp.findroot(lambda v: _log_moment_bound(r, v) - aim, ends, solver="anderson", tol=1e-40)
-    return max(mp.mpf(0), first, mp.exp(beta))
+
+    def off(root: Any) -> Any:  # nearly linear in the root of -ln beta
+        return mp.sqrt(-min(_log_moment_bound(r, -(root**2)), 0)) - mp.sqrt(-mp.log(1 - a))
+
+    ends = (mp.sqrt(r), mp.mpf(29))
+    root = mp.findroot(off, ends, solver="anderson", tol=mp.mpf("1e-36"))
+    return max(mp.mpf(0), first, mp.exp(-(root**2)))
 
 
 @pytest.mark.parametrize("rho", ["0.02", "0.5", "3"])
