@@ -209,27 +209,26 @@ def obligation_error() -> int:
     """
     cases = 0
     parameters = _settings(upper=(8.0,), cells=8, noise_multiplier=Fraction(1, 2))
-    closest = mp.mpf(0)
-    for beta, rows in product(
-        (Fraction(1, 2), Fraction(1, 50)), datasets(tuple(map(Fraction, (0, 3, 8))), 3)
-    ):
-        if not rows:
-            continue
-        stage = law(parameters, rows).stage_laws()[0][1]
-        assert isinstance(stage, smooth.SmoothLaw)
-        ((median, scale),) = stage.parts()
-        (most,), reach = error_bound(parameters, rows, beta), range(median - 120, median + 121)
-        masses = {
-            z: mp.mpf(smooth.rounded_mass(z - median, scale, real_exponential)) for z in reach
-        }
-        beyond = sum(mass for z, mass in masses.items() if abs(z - median) > most)
-        require(beyond <= real(beta), f"{rows}: {beyond} is above {beta}")
-        closest = max(closest, beyond / real(beta))
-        squares = mp.sqrt(sum(mass * (z - median) ** 2 for z, mass in masses.items()))
-        off = abs(squares / expected_error(parameters, rows) - 1)
-        require(off < mp.mpf(10) ** -6, f"{rows}: {squares} is not what is expected")
-        cases += 1
-    require(closest > mp.mpf(1) / 5, f"at most {closest} of beta is used")
+    for beta in (Fraction(1, 2), Fraction(1, 50)):
+        closest = mp.mpf(0)
+        for rows in datasets(tuple(map(Fraction, (0, 3, 8))), 3):
+            if not rows:
+                continue
+            stage = law(parameters, rows).stage_laws()[0][1]
+            assert isinstance(stage, smooth.SmoothLaw)
+            ((median, scale),) = stage.parts()
+            (most,), reach = error_bound(parameters, rows, beta), range(median - 120, median + 121)
+            masses = {
+                z: mp.mpf(smooth.rounded_mass(z - median, scale, real_exponential)) for z in reach
+            }
+            beyond = sum(mass for z, mass in masses.items() if abs(z - median) > most)
+            require(beyond <= real(beta), f"{rows}: {beyond} is above {beta}")
+            closest = max(closest, beyond / real(beta))
+            squares = mp.sqrt(sum(mass * (z - median) ** 2 for z, mass in masses.items()))
+            off = abs(squares / expected_error(parameters, rows) - 1)
+            require(off < mp.mpf(10) ** -6, f"{rows}: {squares} is not what is expected")
+            cases += 1
+        require(closest > mp.mpf(1) / 5, f"at most {closest} of {beta} is used")
     return cases
 
 

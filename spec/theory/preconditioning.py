@@ -473,7 +473,7 @@ _FINE = mp.mpf(2) ** -12
 
 def _worlds() -> Iterator[tuple[Any, Public]]:
     """Yield covariances, and the public values about their records."""
-    for d, kappa, n in ((2, 100, 4000), (3, 10**4, 10**5), (2, 10**6, 10**6)):
+    for d, kappa, n in ((2, 10**6, 10**6), (2, 100, 4000), (3, 10**4, 10**5)):
         values = [2**20 * mp.mpf(kappa) ** (mp.mpf(i) / (d - 1)) for i in range(d)]
         long = 2**26 * Fraction(math.isqrt(kappa))
         yield _turned(d, values), Public(d, Fraction(n), Fraction(8), Fraction(kappa), long, 40)

@@ -145,6 +145,8 @@ _SHARED: dict[str, tuple[str, ...]] = {
     "theory.chi_square:obligation_top_mass": ("_integral", "_bisected"),
     "theory.uniform_convergence:obligation_gradients": ("_sums",),
     "theory.gaussian_families:obligation_error": ("clipped_of", "least_of"),
+    "theory.clipped_moments:obligation_clipped_spectrum": ("_by_directions",),
+    "theory.clipped_moments:obligation_masked_spectrum": ("_by_directions",),
 }
 
 
