@@ -414,9 +414,10 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
 def _integrals(a: Any, b: Any) -> tuple[Any, ...]:
     """Return the integrals of 1, x and x^2 from 0 to b under the gamma density of shape a."""
     with mp.workdps(30):
-        density = lambda x: x ** (a - 1) * mp.exp(-x) / mp.gamma(a)  # noqa: E731
-        places = mp.linspace(0, b, 5)
-        return tuple(mp.quad(lambda x, k=k: x**k * density(x), places) for k in (0, 1, 2))
+        places, total = mp.linspace(0, b, 5), mp.gamma(a)
+        return tuple(
+            mp.quad(lambda x, k=k: x ** (a - 1 + k) * mp.exp(-x), places) / total for k in (0, 1, 2)
+        )
 
 
 @states(_OURS)

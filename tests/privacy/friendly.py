@@ -199,7 +199,7 @@ def most_likely(cases: Sequence[tuple[Moves, float, float, float]], *, mixed: bo
         for block, (_, factor, d, x) in zip(rows, cases, strict=True)
     ]
     goals = [np.array([float(m) for m in masses(moves, 0)]) for moves, *_ in cases]
-    together = block_diag([csr_matrix(block) for block in rows], format="csr")
+    together: Any = block_diag([csr_matrix(block) for block in rows], format="csr")
     optimum = linprog(
         -np.concatenate(goals), A_ub=together, b_ub=np.concatenate(limits), bounds=(0, 1)
     )

@@ -36,7 +36,7 @@ def unit(sampler: Sampler, scale: Fraction) -> Callable[[int, int], Any]:
     """
     s = mp.mpf(scale.numerator) / scale.denominator
     if sampler is rounded_gaussian:
-        below = cache(lambda x: mp.ncdf((int(x) - mp.mpf(1) / 2) / s))
+        below = cache(lambda x: mp.ncdf((x - mp.mpf(1) / 2) / s))
         return lambda a, b: below(b) - below(a)
     if sampler is discrete_gaussian:
         return lambda a, b: mp.fsum(mp.exp(-x * x / (2 * s * s)) for x in range(a, b))
@@ -52,7 +52,7 @@ def chi_square(
     far = max(8, int(20 * scale)) // width
     edges = np.arange(-far, far + 2) * width - width // 2  # cell i: [edges[i], edges[i + 1])
     with mp.workdps(25):
-        weights = np.array([float(masses(a, b)) for a, b in pairwise(edges)])
+        weights = np.array([float(masses(a, b)) for a, b in pairwise(edges.tolist())])
     return [_p_value(draws, edges, weights / weights.sum(), far * width) for draws in batches]
 
 
