@@ -233,7 +233,7 @@ def obligation_lift(
     """
     cases = 0
     d = Fraction(1, 10**6)
-    for adjacency, epsilon in product(Adjacency, (Fraction(1, 10), Fraction(2, 5))):
+    for adjacency, epsilon in product(reversed(Adjacency), (Fraction(1, 10), Fraction(2, 5))):
         a = mp.expm1(real(epsilon))
         most, delta = claimed(epsilon, d, Fraction(stability(adjacency)))
         distinct = _distinct(adjacency, 5)

@@ -182,16 +182,16 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     cases = 0
     for adjacency, d in product(Adjacency, (1, 2)):
         parameters = _settings(adjacency, d)
+        stated = sum(sensitivities(parameters).values()) / UNIT**2
+        square, slack = (claimed / parameters["noise_multiplier"]) ** 2, 1 + Fraction(1, 2**18)
+        case = f"{parameters}: mu^2 = {float(stated)}, not {float(square)}"
+        require(stated <= square * slack and square <= stated * slack, case)
         cases += centered.stages_move(
             lambda records, p=parameters: law(p, records),  # type: ignore[misc]
             [r[:d] for r in _PLANE],
             adjacency,
             sensitivities(parameters),
         )
-        stated = sum(sensitivities(parameters).values()) / UNIT**2
-        square, slack = (claimed / parameters["noise_multiplier"]) ** 2, 1 + Fraction(1, 2**18)
-        case = f"{parameters}: mu^2 = {float(stated)}, not {float(square)}"
-        require(stated <= square * slack and square <= stated * slack, case)
     return cases
 
 
@@ -246,16 +246,24 @@ def obligation_reach(claimed: Callable[[Parameters, Fraction], int] = least_for_
     """
     cases, beta = 0, Fraction(1, 100)
     for adjacency, d, power in product(Adjacency, (1, 16), (10, 1000)):
-        parameters = _settings(
-            adjacency, d, reach=Fraction(2) ** power, noise_multiplier=Fraction(10)
-        )
-        low, high = 0, 1 << 20
-        while high - low > 1:
-            n, own = (low + high) // 2, steps(parameters)
-            missed = centered.chance_of_missing(parameters, n, own, own)
-            low, high = (low, n) if missed <= real(beta) else (n, high)
-        least = claimed(parameters, beta)
-        case = f"{adjacency}, d = {d}, reach 2^{power}: {least}, {high}"
-        require(least <= high <= 12 * least, case)
+        least = claimed(_far(adjacency, d, power), beta)
+        needed = _needed(adjacency, d, power, beta)
+        case = f"{adjacency}, d = {d}, reach 2^{power}: {least}, {needed}"
+        require(least <= needed <= 12 * least, case)
         cases += 1
     return cases
+
+
+def _far(adjacency: Adjacency, d: int, power: int) -> Parameters:
+    return _settings(adjacency, d, reach=Fraction(2) ** power, noise_multiplier=Fraction(10))
+
+
+def _needed(adjacency: Adjacency, d: int, power: int, beta: Fraction) -> int:
+    """Return the number of records from which the search misses with probability at most beta."""
+    parameters = _far(adjacency, d, power)
+    low, high, own = 0, 1 << 20, steps(parameters)
+    while high - low > 1:
+        n = (low + high) // 2
+        missed = centered.chance_of_missing(parameters, n, own, own)
+        low, high = (low, n) if missed <= real(beta) else (n, high)
+    return high

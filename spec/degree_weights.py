@@ -62,7 +62,7 @@ def obligation_agreement(claimed: Callable[[Adjacency], int] = moved_agreement) 
     at most ``claimed``, rounded down or not; and by exactly that for some, rounded down.
     """
     cases = 0
-    for adjacency in Adjacency:
+    for adjacency in reversed(Adjacency):  # first the one with fewer graphs
         largest = 0
         for sides in chain(small(adjacency), larger(adjacency)):
             left, right = agreements(sides)
@@ -115,7 +115,7 @@ def obligation_reach(
     side of it to the other, within 6%.
     """
     cases = 0
-    for adjacency in Adjacency:
+    for adjacency in reversed(Adjacency):  # first the one with fewer graphs
         nearest = Fraction(0)
         for sides in chain(larger(adjacency), small(adjacency)):
             least = min(agreements(sides, own, statistic))

@@ -95,7 +95,7 @@ def obligation_margins(claimed: Mapping[Adjacency, frozenset[int]] = STEPS) -> i
     of it for some graph.
     """
     cases = 0
-    for adjacency, n in product(Adjacency, range(2, 6)):
+    for adjacency, n in product(reversed(Adjacency), range(2, 6)):
         all_steps, largest = set(), 0
         for pair in graphs.pairs(adjacency, n):
             before, after = (
@@ -182,14 +182,14 @@ def score_margin(adjacency: Adjacency, weights: Weights) -> int:
     return q - p if adjacency is ADD_REMOVE else q
 
 
-def _cases() -> Iterator[tuple[graphs.Pair, Adjacency, int, Weights]]:
+def _cases(adjacency: Adjacency) -> Iterator[tuple[graphs.Pair, int, Weights]]:
     """Yield small graphs with weights; five records with weights of fifths only, whose scores can
     be 0 there.
     """
-    for adjacency, n in product(Adjacency, range(1, 6)):
+    for n in range(1, 6):
         for pair in graphs.pairs(adjacency, n, loops=(-1,)):
             for weights in (w for w in _WEIGHTS if n < 5 or w[1] == 5):
-                yield pair, adjacency, n, weights
+                yield pair, n, weights
 
 
 def _scores(pair: graphs.Pair, weights: Weights) -> list[dict[int, int]]:
@@ -272,20 +272,21 @@ def obligation_scores(
     them are friends that may be kept.
     """
     cases = 0
-    largest: dict[tuple[Adjacency, bool, int, Weights], int] = {}
-    for pair, adjacency, n, weights in _cases():
-        left, right = _scores(pair, weights)
-        distance = sum((left[i] - right[i]) ** 2 for i in graphs.members(pair.both))
-        inside = any(left[i] > 0 for i in graphs.members(pair.left & ~pair.both))
-        key = adjacency, inside, n, weights
-        largest[key] = max(largest.get(key, 0), distance)
-        cases += 1
-    for key, distance in largest.items():
-        adjacency, inside, n, weights = key
-        most = claimed(adjacency, inside, n, weights)
-        require(distance <= most, f"{key}: scores move by {distance}, claimed {most}")
-        if not (adjacency is ADD_REMOVE and inside):
-            require(distance * n == most * (n - 1), f"{key}: {distance}, not (n - 1) / n of {most}")
+    for adjacency in reversed(Adjacency):  # first the one with fewer graphs
+        largest: dict[tuple[bool, int, Weights], int] = {}
+        for pair, n, weights in _cases(adjacency):
+            left, right = _scores(pair, weights)
+            distance = sum((left[i] - right[i]) ** 2 for i in graphs.members(pair.both))
+            inside = any(left[i] > 0 for i in graphs.members(pair.left & ~pair.both))
+            key = inside, n, weights
+            largest[key] = max(largest.get(key, 0), distance)
+            cases += 1
+        for (inside, n, weights), distance in largest.items():
+            most = claimed(adjacency, inside, n, weights)
+            case = f"{adjacency}, {inside}, {n}, {weights}: {distance}, claimed {most}"
+            require(distance <= most, f"scores move too far: {case}")
+            if not (adjacency is ADD_REMOVE and inside):
+                require(distance * n == most * (n - 1), f"not (n - 1) / n of it: {case}")
     return cases + obligation_missed()
 
 
@@ -301,26 +302,39 @@ def obligation_missed(
     with scores above it have a common friend. Some score is as large.
     """
     cases = 0
-    largest: dict[tuple[Adjacency, Weights], int] = {}
-    for pair, adjacency, n, weights in _cases():
-        sides, most = _scores(pair, weights), claimed(adjacency, weights)
-        for side, scores in zip((pair.left, pair.right), sides, strict=True):
-            _require_friends(pair.rows, side, scores, weights)
-        low = [s for s, x in zip(sides, (pair.left, pair.right), strict=True) if x.bit_count() == n]
-        for i in graphs.members(pair.both):
-            if min(scores[i] for scores in low) <= 0:
-                highest = max(scores[i] for scores in sides)
-                largest[adjacency, weights] = max(highest, largest.get((adjacency, weights), 0))
+    for adjacency in reversed(Adjacency):  # first the one with fewer graphs
+        largest: dict[Weights, int] = {}
+        for pair, n, weights in _cases(adjacency):
+            sides, most = _scores(pair, weights), claimed(adjacency, weights)
+            for side, scores in zip((pair.left, pair.right), sides, strict=True):
+                _require_friends(pair.rows, side, scores, weights)
+            highest = _highest(pair, n, sides)
+            if highest is not None:
+                largest[weights] = max(highest, largest.get(weights, 0))
                 require(highest <= most, f"{pair}, {weights}: {highest} > {most}, not friendly")
-        if adjacency is REPLACE:
-            old, new = (i for i, _ in graphs.replaced(pair))
-            common = pair.rows[old] & pair.rows[new] & pair.both
-            far = min(sides[0][old], sides[1][new]) > most and not common
-            require(not far, f"{pair}, {weights}: replaced, without a common friend")
-        cases += 1
-    for key, highest in largest.items():
-        require(highest == claimed(*key), f"{key}: at most {highest}, claimed {claimed(*key)}")
+            if adjacency is REPLACE:
+                old, new = (i for i, _ in graphs.replaced(pair))
+                common = pair.rows[old] & pair.rows[new] & pair.both
+                far = min(sides[0][old], sides[1][new]) > most and not common
+                require(not far, f"{pair}, {weights}: replaced, without a common friend")
+            cases += 1
+        for weights, high in largest.items():
+            most = claimed(adjacency, weights)
+            require(high == most, f"{adjacency}, {weights}: at most {high}, claimed {most}")
     return cases
+
+
+def _highest(pair: graphs.Pair, n: int, sides: Sequence[Mapping[int, int]]) -> int | None:
+    """Return the highest score on either side of a record whose score is not above 0 on a side of n
+    records.
+    """
+    low = [s for s, x in zip(sides, (pair.left, pair.right), strict=True) if x.bit_count() == n]
+    scores = (
+        max(scores[i] for scores in sides)
+        for i in graphs.members(pair.both)
+        if min(scores[i] for scores in low) <= 0
+    )
+    return max(scores, default=None)
 
 
 def _require_friends(

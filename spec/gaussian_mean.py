@@ -515,6 +515,10 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     ]
     for adjacency, way in product(Adjacency, ways):
         parameters = _settings(adjacency, **way)
+        stated = sum(sensitivities(parameters).values()) / UNIT**2
+        square, slack = (claimed / parameters["noise_multiplier"]) ** 2, 1 + Fraction(1, 2**18)
+        case = f"{parameters}: mu^2 = {float(stated)}, not {float(square)}"
+        require(stated <= square * slack and square <= stated * slack, case)
         cases += centered.stages_move(
             lambda records, p=parameters: law(p, records),  # type: ignore[misc]
             _universe(parameters),
@@ -522,10 +526,6 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
             sensitivities(parameters),
             Fraction(3, 1000),
         )
-        stated = sum(sensitivities(parameters).values()) / UNIT**2
-        square, slack = (claimed / parameters["noise_multiplier"]) ** 2, 1 + Fraction(1, 2**18)
-        case = f"{parameters}: mu^2 = {float(stated)}, not {float(square)}"
-        require(stated <= square * slack and square <= stated * slack, case)
     return cases
 
 

@@ -4,10 +4,10 @@ clamped mean, squares about it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Any
 
 import mpmath as mp
@@ -303,9 +303,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     where no key is new some pair has that loss. The sums lose at most their shares, and some as
     much.
     """
-    parameters, cases = _parameters(), 0
+    parameters = _parameters()
     epsilon, delta = claimed / parameters["noise_multiplier"], real(parameters["delta"]) / 2
-    reached = dict.fromkeys((OCTAVES, BINS, MEAN, SQUARES), mp.mpf(0))
     # by places in the universe, which are looked up faster than fractions
     own: Any = cache(
         lambda which, place, octave: histogram(parameters, _CROWD + _records(which), place, octave)
@@ -313,31 +312,35 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     sums: Any = cache(lambda which, octave: clamped(parameters, _records(which), octave, 0))
     about: Any = cache(lambda which, far: squares(parameters, _records(which), 0, 0, far))
     ratio = cache(_ratio)
-    known = set[Any]()
-    for pair in neighbors(range(len(_UNIVERSE)), 4, Adjacency.REPLACE):
-        for place, octave in ((OCTAVES, 0), (BINS, 0), (BINS, 3), (BINS, pairs.TIE)):
+    known, neighboring = set[Any](), list(neighbors(range(len(_UNIVERSE)), 4, Adjacency.REPLACE))
+
+    def reached(place: int, octave: int) -> Iterator[Any]:
+        spent = epsilon * parameters["shares"][place - 1]
+        for pair in neighboring:
             ours, theirs = (own(one, place, octave) for one in pair)
             moved = tuple(ours.differing(theirs))
             if (place, moved) not in known:
                 known.add((place, moved))
-                spent = epsilon * parameters["shares"][place - 1]
                 exact = ours.profile(theirs, spent)
                 require(exact <= delta, f"{pair}, stage {place}: delta {exact}")
-                reached[place] = max(reached[place], ours.largest_loss(theirs) or 0)
-        for octave in (pairs.TIE, 2):
-            ours, theirs = (sums(one, octave) for one in pair)
-            reached[MEAN] = max(reached[MEAN], ratio(abs(ours.center - theirs.center), ours.scale))
-        for far in (-(10**9), 0, 10**9):
-            ours, theirs = (about(one, far) for one in pair)
-            moved_by = abs(ours.center - theirs.center)
-            reached[SQUARES] = max(reached[SQUARES], ratio(moved_by, ours.scale))
-        cases += 1
-    for place in reached:
+                yield ours.largest_loss(theirs) or 0
+
+    def summed(law_of: Any, given: int) -> Iterator[Any]:
+        for pair in neighboring:
+            ours, theirs = (law_of(one, given) for one in pair)
+            yield ratio(abs(ours.center - theirs.center), ours.scale)
+
+    stages: dict[int, list[Iterator[Any]]] = {
+        OCTAVES: [reached(OCTAVES, 0)],
+        BINS: [reached(BINS, octave) for octave in (0, 3, pairs.TIE)],
+        MEAN: [summed(sums, octave) for octave in (pairs.TIE, 2)],
+        SQUARES: [summed(about, far) for far in (-(10**9), 0, 10**9)],
+    }
+    for place, losses in stages.items():
+        most = max(chain([mp.mpf(0)], *losses))
         stated = real(epsilon * parameters["shares"][place - 1])
-        require(
-            mp.almosteq(reached[place], stated), f"stage {place}: {reached[place]}, not {stated}"
-        )
-    return cases
+        require(mp.almosteq(most, stated), f"stage {place}: {most}, not {stated}")
+    return len(neighboring)
 
 
 def _records(which: tuple[int, ...]) -> tuple[Fraction, ...]:
@@ -357,23 +360,32 @@ def obligation_fullest(claimed: Callable[[int], tuple[Any, Any]] = lambda k: _SH
     Octaves that lead to other widths, and bins more than 1.5 widths from the mean, have at most
     the second share. The shares are tight to a twentieth.
     """
-    octaves = [(mp.mpf(1), mp.mpf(0))]
-    for step in range(101):
-        log = mp.mpf(step) / 100
-        own = masses(log)
-        wrong = [m for j, m in own.items() if not 0 <= j + 2 - log <= 3]
-        octaves.append((max(own.values()), max(wrong)))
-    bins = [(mp.mpf(1), mp.mpf(0))]
-    for wide, offset in product(range(10, 81, 2), range(0, 51, 2)):
-        by_bin = bin_masses(mp.mpf(wide) / 10, mp.mpf(offset) / 100)
-        far = [m for k, m in by_bin.items() if abs(k - mp.mpf(offset) / 100) > 1.5]
-        bins.append((max(by_bin.values()), max(far)))
-    for k, rows in enumerate((octaves, bins)):
+    cases = 0
+    for k, shares_of in enumerate((_of_octaves, _of_bins)):
+        rows = [(mp.mpf(1), mp.mpf(0)), *shares_of()]
         least, most = min(row[0] for row in rows), max(row[1] for row in rows)
         share, other = claimed(k)
         case = f"{k}: shares from {mp.nstr(least, 5)}, up to {mp.nstr(most, 5)}"
         require(share <= least <= share * 1.05 and other >= most >= other * 0.95, case)
-    return len(octaves) + len(bins)
+        cases += len(rows)
+    return cases
+
+
+def _of_octaves() -> Iterator[tuple[Any, Any]]:
+    """Yield the largest share of an octave, and of one that leads to another width."""
+    for step in range(101):
+        log = mp.mpf(step) / 100
+        own = masses(log)
+        wrong = [m for j, m in own.items() if not 0 <= j + 2 - log <= 3]
+        yield max(own.values()), max(wrong)
+
+
+def _of_bins() -> Iterator[tuple[Any, Any]]:
+    """Yield the largest share of a bin, and of one that is far from the mean."""
+    for wide, offset in product(range(10, 81, 2), range(0, 51, 2)):
+        by_bin = bin_masses(mp.mpf(wide) / 10, mp.mpf(offset) / 100)
+        far = [m for k, m in by_bin.items() if abs(k - mp.mpf(offset) / 100) > 1.5]
+        yield max(by_bin.values()), max(far)
 
 
 @states(BOUND)

@@ -227,11 +227,12 @@ def obligation_one_block_pays(claimed: Fraction = Fraction(1)) -> int:
 
     For some pair the sum is within 1/100 of that, and only one block has a positive mu.
     """
-    parameters, cases, reached = _parameters(), 0, Fraction(0)
+    parameters, cases = _parameters(), 0
     square = (claimed / parameters["noise_multiplier"]) ** 2
     one = scale(parameters) / UNIT
     seen = [round(v * 10**6 / one) for v in (-3, 0, 4)]
     for n in (3, 4):
+        reached = Fraction(0)
         # by places among the records there are, which are looked up faster than fractions
         pairs = list(neighbors(range(len(_BITS)), n, Adjacency.REPLACE))
         for first, second in product(product(seen, repeat=2), repeat=2):
@@ -244,7 +245,8 @@ def obligation_one_block_pays(claimed: Fraction = Fraction(1)) -> int:
                 total = sum(mus, Fraction(0))
                 require(total <= square * (1 + Fraction(1, 2**16)), f"{pair}: {float(total)}")
                 reached, cases = max(reached, total), cases + 1
-    require(reached * Fraction(101, 100) >= square, f"only {float(reached)} of {float(square)}")
+        case = f"n = {n}: only {float(reached)} of {float(square)}"
+        require(reached * Fraction(101, 100) >= square, case)
     return cases
 
 

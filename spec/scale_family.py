@@ -410,6 +410,16 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
     return cases
 
 
+@cache
+def _integrals(a: Any, b: Any) -> tuple[Any, ...]:
+    """Return the integrals of 1, x and x^2 from 0 to b under the gamma density of shape a."""
+    with mp.workdps(30):
+        places, total = mp.linspace(0, b, 5), mp.gamma(a)
+        return tuple(
+            mp.quad(lambda x, k=k: x ** (a - 1 + k) * mp.exp(-x), places) / total for k in (0, 1, 2)
+        )
+
+
 @states(_OURS)
 def obligation_moments(claimed: Callable[..., Any] = mean_of) -> int:
     """Check that ``claimed``, its slope, and the squares are the integrals over the gamma density,
@@ -421,15 +431,7 @@ def obligation_moments(claimed: Callable[..., Any] = mean_of) -> int:
     ):
         last = mp.inf
         for b in (mp.mpf("0.2"), mp.mpf(1), mp.mpf(6), mp.mpf(30)):
-
-            def density(x: Any, a: Any = a) -> Any:
-                return x ** (a - 1) * mp.exp(-x) / mp.gamma(a)
-
-            with mp.workdps(30):
-                parts = [
-                    mp.quad(lambda x, k=k: x**k * density(x), mp.linspace(0, b, 5))
-                    for k in (0, 1, 2)
-                ]
+            parts = _integrals(a, b)
             inside = 1 if outside == "clip" else parts[0]
             rest = 1 - parts[0] if outside == "clip" else 0
             mean, square = parts[1] / b / inside + rest, parts[2] / b**2 / inside + rest

@@ -170,20 +170,12 @@ def obligation_profile(claimed: Fraction = Fraction(1)) -> int:
     Above it some pair is within 1/50 of the profile at decay 1/2, where both the shift and the
     dilation are the largest possible.
     """
-    cases, universe = 0, tuple(map(Fraction, (0, 128, 512, 1024)))
+    cases = 0
     for decay, multiplier in (("1/2", "2"), ("1/2", "1"), ("3/4", "3")):
-        parameters = _settings(decay=Fraction(decay), noise_multiplier=Fraction(multiplier))
-        shift, growth = 1 / parameters["noise_multiplier"], 1 / parameters["decay"]
-        laws = {
-            rows: law(parameters, rows).stage_laws()[0][1] for rows in datasets(universe, 3) if rows
-        }
-        pairs = {
-            (laws[rows], laws[(*rows[:i], record, *rows[i + 1 :])])
-            for rows in laws
-            for i, record in product(range(len(rows)), universe)
-        }
+        shift, growth = 1 / Fraction(multiplier), 1 / Fraction(decay)
+        pairs = _neighboring(decay, multiplier)
         for epsilon in map(Fraction, ("0", "1/4", "3/2", "3")):
-            worst = max(own.profile(other, epsilon) for own, other in pairs)
+            worst = _worst(pairs, epsilon)
             stated = real(claimed) * smooth.profile(shift, growth, epsilon)
             case = f"decay {decay}, multiplier {multiplier}, epsilon {epsilon}: {worst}, {stated}"
             require(worst <= stated, case)
@@ -193,33 +185,50 @@ def obligation_profile(claimed: Fraction = Fraction(1)) -> int:
     return cases
 
 
+def _neighboring(decay: str, multiplier: str) -> frozenset[tuple[Any, Any]]:
+    """Return the laws of neighbors of at most three records of a small universe."""
+    universe = tuple(map(Fraction, (0, 128, 512, 1024)))
+    parameters = _settings(decay=Fraction(decay), noise_multiplier=Fraction(multiplier))
+    laws = {
+        rows: law(parameters, rows).stage_laws()[0][1] for rows in datasets(universe, 3) if rows
+    }
+    return frozenset(
+        (laws[rows], laws[(*rows[:i], record, *rows[i + 1 :])])
+        for rows in laws
+        for i, record in product(range(len(rows)), universe)
+    )
+
+
+def _worst(pairs: frozenset[tuple[Any, Any]], epsilon: Fraction) -> Any:
+    return max(own.profile(other, epsilon) for own, other in pairs)
+
+
 def obligation_error() -> int:
     """Check on every small dataset that the bound is exceeded with probability at most beta, and
     by more than a fifth of that on some; the expected error is the law's own, summed.
     """
     cases = 0
     parameters = _settings(upper=(8.0,), cells=8, noise_multiplier=Fraction(1, 2))
-    closest = mp.mpf(0)
-    for beta, rows in product(
-        (Fraction(1, 2), Fraction(1, 50)), datasets(tuple(map(Fraction, (0, 3, 8))), 3)
-    ):
-        if not rows:
-            continue
-        stage = law(parameters, rows).stage_laws()[0][1]
-        assert isinstance(stage, smooth.SmoothLaw)
-        ((median, scale),) = stage.parts()
-        (most,), reach = error_bound(parameters, rows, beta), range(median - 120, median + 121)
-        masses = {
-            z: mp.mpf(smooth.rounded_mass(z - median, scale, real_exponential)) for z in reach
-        }
-        beyond = sum(mass for z, mass in masses.items() if abs(z - median) > most)
-        require(beyond <= real(beta), f"{rows}: {beyond} is above {beta}")
-        closest = max(closest, beyond / real(beta))
-        squares = mp.sqrt(sum(mass * (z - median) ** 2 for z, mass in masses.items()))
-        off = abs(squares / expected_error(parameters, rows) - 1)
-        require(off < mp.mpf(10) ** -6, f"{rows}: {squares} is not what is expected")
-        cases += 1
-    require(closest > mp.mpf(1) / 5, f"at most {closest} of beta is used")
+    for beta in (Fraction(1, 2), Fraction(1, 50)):
+        closest = mp.mpf(0)
+        for rows in datasets(tuple(map(Fraction, (0, 3, 8))), 3):
+            if not rows:
+                continue
+            stage = law(parameters, rows).stage_laws()[0][1]
+            assert isinstance(stage, smooth.SmoothLaw)
+            ((median, scale),) = stage.parts()
+            (most,), reach = error_bound(parameters, rows, beta), range(median - 120, median + 121)
+            masses = {
+                z: mp.mpf(smooth.rounded_mass(z - median, scale, real_exponential)) for z in reach
+            }
+            beyond = sum(mass for z, mass in masses.items() if abs(z - median) > most)
+            require(beyond <= real(beta), f"{rows}: {beyond} is above {beta}")
+            closest = max(closest, beyond / real(beta))
+            squares = mp.sqrt(sum(mass * (z - median) ** 2 for z, mass in masses.items()))
+            off = abs(squares / expected_error(parameters, rows) - 1)
+            require(off < mp.mpf(10) ** -6, f"{rows}: {squares} is not what is expected")
+            cases += 1
+        require(closest > mp.mpf(1) / 5, f"at most {closest} of {beta} is used")
     return cases
 
 

@@ -321,16 +321,15 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     chunks of a list to within a third. The stated ones, of chunks once, add up to
     (claimed / multiplier)^2, up to the grid's 2^-16.
     """
-    cases, slack = 0, 1 + Fraction(1, 2**16)
-    for adjacency, changes in product(Adjacency, _WORLDS):
-        parameters = _parameters(adjacency, **changes)
+    slack = 1 + Fraction(1, 2**16)
+    worlds = [_parameters(adjacency, **changes) for adjacency in Adjacency for changes in _WORLDS]
+    for parameters in worlds:
         stated = sensitivities(parameters)
         total = sum(square for name, square in stated.items() if _paid_as(name) == name) / UNIT**2
         square = (claimed / parameters["noise_multiplier"]) ** 2
         case = f"{parameters}: mu^2 = {float(total)}, not {float(square)}"
         require(total <= square * slack and square <= total * slack, case)
-        cases += _stages_move(parameters, stated)
-    return cases
+    return sum(_stages_move(parameters, sensitivities(parameters)) for parameters in worlds)
 
 
 def _paid_as(name: str) -> str:

@@ -447,7 +447,7 @@ def obligation_exponent(claimed: Callable[[Parameters], int] = reports_by_rule) 
     is its number of reports.
     """
     ds = (512, 2048, 8192)
-    logs = [mp.log(records_for(d, mp.mpf("6e-5"), claimed), 4) for d in ds]
+    logs = (mp.log(records_for(d, mp.mpf("6e-5"), claimed), 4) for d in ds)
     for here, there in pairwise(logs):  # d grows by factors of 4
         slope = there - here
         require(abs(slope - mp.mpf("0.25")) <= mp.mpf("0.05"), f"{ds}: {mp.nstr(slope, 6)}")

@@ -319,16 +319,16 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     cases = 0
     for parameters in _settings():
         universe = [r[: centered.width(parameters)] for r in _PLANE]
+        stated = sum(sensitivities(parameters).values()) / UNIT**2
+        square, slack = (claimed / parameters["noise_multiplier"]) ** 2, 1 + Fraction(1, 2**18)
+        case = f"{parameters}: mu^2 = {float(stated)}, not {float(square)}"
+        require(stated <= square * slack and square <= stated * slack, case)
         cases += centered.stages_move(
             lambda records, p=parameters: law(p, records),  # type: ignore[misc]
             universe,
             parameters["adjacency"],
             sensitivities(parameters),
         )
-        stated = sum(sensitivities(parameters).values()) / UNIT**2
-        square, slack = (claimed / parameters["noise_multiplier"]) ** 2, 1 + Fraction(1, 2**18)
-        case = f"{parameters}: mu^2 = {float(stated)}, not {float(square)}"
-        require(stated <= square * slack and square <= stated * slack, case)
     return cases
 
 

@@ -106,7 +106,11 @@ class Blocks:
         falls = (-ball(h[2] - 2 * h[1] + h[0])).exp()
         # Before block 1 of the integers there is the number 0, of weight 1 / (2 m).
         weights = [] if self.rounded else [ball(1 / (2 * self.width))]
-        while not weights or not weight / (1 - ratio) < arb(2) ** -precision * weights[0]:
+        if not weights:
+            weights.append(weight)
+            weight, ratio = weight * ratio, ratio * falls
+        least = arb(2) ** -precision * weights[0]
+        while not weight / (1 - ratio) < least:
             weights.append(weight)
             weight, ratio = weight * ratio, ratio * falls
         beyond = [weight.union(weight / (1 - ratio))]

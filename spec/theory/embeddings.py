@@ -42,6 +42,9 @@ class Sides:
 
     def degrees(self, sizes: Sequence[int]) -> list[int]:
         """Return the degree of one record of each vertex, among so many."""
+        if max(sizes) <= 1:
+            present = sum(size << i for i, size in enumerate(sizes))
+            return [((row | 1 << i) & present).bit_count() for i, row in enumerate(self.rows)]
         counts = []
         for i, row in enumerate(self.rows):
             own = sizes[i] if row >> i & 1 else min(1, sizes[i])

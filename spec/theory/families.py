@@ -77,6 +77,7 @@ def _log(x: float) -> float:
     return math.log(x) if x > 0 else -math.inf
 
 
+@cache
 def normal(s: float, *, logs: bool = False) -> Known:
     """Return the normal family of deviation s; or of numbers whose logarithms are normal."""
 
@@ -116,11 +117,13 @@ def _exponential(
     )
 
 
+@cache
 def exponential() -> Known:
     """Return the family of exponential records, whose parameter is the scale."""
     return _exponential(_same, _same, lambda s: -1 / s, math.log, math.exp)
 
 
+@cache
 def poisson(*, lattice: bool) -> Known:
     """Return the family of counts, or the continuous law."""
 
@@ -149,6 +152,7 @@ def poisson(*, lattice: bool) -> Known:
     )
 
 
+@cache
 def bernoulli() -> Known:
     """Return the continuous Bernoulli family."""
 

@@ -234,7 +234,7 @@ def obligation_isotropic(
     """
     cases = 0
     epsilons = (Fraction(1, 100), Fraction(1), Fraction(5, 2), largest)
-    for epsilon, d, reach in product(epsilons, (1, 6, 96), (Fraction(1), Fraction(10))):
+    for d, reach, epsilon in product((1, 6, 96), (Fraction(1), Fraction(10)), epsilons):
         alpha = reach * Fraction(int(mp.floor(mp.sqrt(mp.mpf(d) / 6) * 10**6)), 10**6)
         for smaller in (1, 50):
             said = claimed(epsilon, d, alpha / smaller)

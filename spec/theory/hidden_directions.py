@@ -385,15 +385,17 @@ def obligation_no_second_moment_where_drawn_in(
 
 
 def _shown_above(claimed: Fraction, hidden: Hidden, radius: float, counted: Fraction) -> int:
-    """Require an error above ``claimed`` for every share of the budget, and near it for the
-    best."""
+    """Require an error above ``claimed`` for every share of the budget, and near it for the best;
+    first of those near a quarter, where the best is.
+    """
     mu_squared, errors = most_gaussian(1, mp.mpf("1e-6")), []
-    for k in range(99):
+    for k in sorted(range(99), key=lambda k: abs(k - 25)):
         part = k * _STEP
         error = least_error(hidden, mu_squared, radius, part + _STEP, 1 - part, counted)
         require(error > claimed, f"{part} for the moment: {error} is not above {claimed}")
         errors.append(error)
-    require(min(errors) < claimed * Fraction(11, 10), f"at least {min(errors)}, stated {claimed}")
+        near = len(errors) < 20 or min(errors) < claimed * Fraction(11, 10)
+        require(near, f"at least {min(errors)}, stated {claimed}")
     return len(errors)
 
 

@@ -119,24 +119,28 @@ def obligation_rarely_named(claimed: Callable[..., Any] = rarely_named) -> int:
     The fullest bin is not named with probability at most the sum of ``pairs.overtakes`` and
     ``pairs.sinks``. If empty bins were released too, one of probability 0 would be named.
     """
-    cases, nearest = 0, mp.mpf(0)
-    for shares, things, scale, threshold in product(_WORLDS, (1, 3, 5), (1, 2), (1, 3)):
-        a = mp.exp(-1 / mp.mpf(scale))
-        chances = named(things, shares, a, threshold)
-        require(mp.fsum(chances) <= 1 + mp.mpf("1e-12"), f"{shares}, {things}: {chances}")
-        for share, one in zip(shares, chances, strict=True):
-            most = real(Fraction(claimed(things, share)))
-            require(one <= most, f"{shares}, {things}, {scale}, {threshold}: {one}, {most}")
-            nearest = max(nearest, one / most) if most else nearest
-        fullest = max(range(len(shares)), key=lambda k: shares[k])
-        lost = sinks(things, real(shares[fullest]), threshold, scale) + mp.fsum(
-            overtakes(things, real(shares[fullest]), real(p), scale)
-            for k, p in enumerate(shares)
-            if k != fullest
-        )
-        require(1 - chances[fullest] <= lost, f"{shares}, {things}: {1 - chances[fullest]}, {lost}")
-        cases += 1
-    require(nearest > mp.mpf(1) / 2, f"never near: {nearest}")
+    cases = 0
+    for shares in _WORLDS:
+        nearest = mp.mpf(0)
+        for things, scale, threshold in product((1, 3, 5), (1, 2), (1, 3)):
+            a = mp.exp(-1 / mp.mpf(scale))
+            chances = named(things, shares, a, threshold)
+            require(mp.fsum(chances) <= 1 + mp.mpf("1e-12"), f"{shares}, {things}: {chances}")
+            for share, one in zip(shares, chances, strict=True):
+                most = real(Fraction(claimed(things, share)))
+                require(one <= most, f"{shares}, {things}, {scale}, {threshold}: {one}, {most}")
+                nearest = max(nearest, one / most) if most else nearest
+            fullest = max(range(len(shares)), key=lambda k: shares[k])
+            lost = sinks(things, real(shares[fullest]), threshold, scale) + mp.fsum(
+                overtakes(things, real(shares[fullest]), real(p), scale)
+                for k, p in enumerate(shares)
+                if k != fullest
+            )
+            require(
+                1 - chances[fullest] <= lost, f"{shares}, {things}: {1 - chances[fullest]}, {lost}"
+            )
+            cases += 1
+        require(nearest > mp.mpf(1) / 2, f"{shares}: never near: {nearest}")
     require(named(3, _WORLDS[3], mp.exp(-1), 1, empty=True)[0] > mp.mpf("0.01"), "empty bins")
     return cases
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from math import comb
 from typing import Any
@@ -145,16 +146,15 @@ def sinks(things: int, share: Any, threshold: int, scale: Any) -> Any:
 def surely_overtakes(things: int, share: Any, other: Any, scale: Any) -> Any:
     """Return the exact probability of ``overtakes``, by a sum over all counts."""
     a = mp.exp(-1 / mp.mpf(scale))
+    masses = {z: (1 - a) / (1 + a) * a ** abs(z) for z in range(-120, 121)}
+
+    @cache
+    def tail(m: int) -> Any:
+        return a**m / (1 + a) if m > 0 else 1 - a ** (1 - m) / (1 + a)
 
     def beyond(gap: int) -> Any:
         """Return P(Z - Z' >= gap)."""
-        reach = range(-120, 121)
-        one = (1 - a) / (1 + a)
-
-        def tail(m: int) -> Any:
-            return a**m / (1 + a) if m > 0 else 1 - a ** (1 - m) / (1 + a)
-
-        return mp.fsum(one * a ** abs(z) * tail(gap + z) for z in reach)
+        return mp.fsum(one * tail(gap + z) for z, one in masses.items())
 
     p, q = mp.mpf(share), mp.mpf(other)
     gaps: dict[int, Any] = {}

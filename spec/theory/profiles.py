@@ -93,10 +93,11 @@ def bounded_range_profile(epsilon0: Fraction, epsilon: Fraction) -> Any:
     if epsilon >= epsilon0:
         return mp.mpf(0)
     e0, e, steps = real(epsilon0), real(epsilon), 4000
+    most, all_ = mp.exp(e0), mp.expm1(e0)
 
     def at(i: int) -> Any:
         t = e + (e0 - e) * i / steps
-        mass = (mp.exp(e0) - mp.exp(t)) / mp.expm1(e0)  # mass of the loss t under P
+        mass = (most - mp.exp(t)) / all_  # mass of the loss t under P
         return mass * -mp.expm1(e - t)
 
     return max(at(i) for i in range(steps + 1))

@@ -255,26 +255,30 @@ def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = transcript_su
     Slabs and boxes leave out some record of every ball.
     """
     cases, spread = 0, Fraction(10**6 + 1, 3)
-    attained: set[tuple[Adjacency, bool, Fraction]] = set()
-    for (plain, universe), adjacency, drawn in product(_CASES, _ALL, _DRAWN):
-        region = replace(plain, drawn=drawn)
-        ball = Region(region.center, region.radius, drawn=drawn)
-        boxed = replace(ball, box=(region.radius, 2 * region.radius // 3)[-len(region.center) :])
-        images = Counter(universe)
-        for cut in (region, boxed):
-            fewer = sum(inside(images, cut).values()) < sum(inside(images, ball).values())
-            require(fewer, f"{cut}: nobody is left out")
-        most = claimed(region.reach, adjacency)
-        deviation = transcript_sums.noise(region.reach, adjacency, spread)
-        stated = unit_sensitivity(spread, len(region.center) + 1)
-        in_unit = cache(lambda side, one=deviation: transcript_sums.in_unit(side, one))
-        for slabs in (region, boxed, ball):
-            for left, right, square in _moves(slab_sum, (slabs,), universe, adjacency):
-                require(square <= most, f"{slabs}, {adjacency}: {square} is more than {most}")
-                unit = squared_distance(in_unit(left), in_unit(right))
-                require(unit <= stated, f"{slabs}, {adjacency}: {unit} units, stated {stated}")
-                if square == most and slabs is not ball:
-                    attained.add((adjacency, slabs is region, drawn))
-                cases += 1
-    require(len(attained) == 8, f"attained between slabs and in boxes: {attained}")
+    for adjacency, drawn in product(_ALL, _DRAWN):
+        attained = set[bool]()  # between slabs, and in boxes
+        for plain, universe in _CASES:
+            region = replace(plain, drawn=drawn)
+            ball = Region(region.center, region.radius, drawn=drawn)
+            boxed = replace(
+                ball, box=(region.radius, 2 * region.radius // 3)[-len(region.center) :]
+            )
+            images = Counter(universe)
+            for cut in (region, boxed):
+                fewer = sum(inside(images, cut).values()) < sum(inside(images, ball).values())
+                require(fewer, f"{cut}: nobody is left out")
+            most = claimed(region.reach, adjacency)
+            deviation = transcript_sums.noise(region.reach, adjacency, spread)
+            stated = unit_sensitivity(spread, len(region.center) + 1)
+            in_unit = cache(lambda side, one=deviation: transcript_sums.in_unit(side, one))
+            for slabs in (region, boxed, ball):
+                for left, right, square in _moves(slab_sum, (slabs,), universe, adjacency):
+                    require(square <= most, f"{slabs}, {adjacency}: {square} is more than {most}")
+                    unit = squared_distance(in_unit(left), in_unit(right))
+                    require(unit <= stated, f"{slabs}, {adjacency}: {unit} units, stated {stated}")
+                    if square == most and slabs is not ball:
+                        attained.add(slabs is region)
+                    cases += 1
+        case = f"{adjacency}, {drawn}: attained between slabs and in boxes: {attained}"
+        require(len(attained) == 2, case)
     return cases

@@ -32,8 +32,9 @@ FiniteLaw = Mapping[Any, Fraction]
 
 def hockey_stick(p: FiniteLaw, q: FiniteLaw, factor: Any) -> Any:
     """Return sup over events S of P(S) - factor Q(S), by summation; ``factor`` is e^epsilon."""
-    gaps = (p.get(o, Fraction(0)) - factor * q.get(o, Fraction(0)) for o in {*p, *q})
-    return sum((gap for gap in gaps if gap > 0), Fraction(0))
+    zero = Fraction(0)
+    gaps = (mass - factor * q.get(o, zero) for o, mass in p.items())
+    return sum((gap for gap in gaps if gap > 0), zero)
 
 
 @states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))

@@ -114,10 +114,10 @@ def shifted_tail(length: Any, shift: Any, d: int) -> Any:
     upper = mp.gammainc(mp.mpf(d) / 2, half, mp.inf, regularized=True)
     term = half ** (mp.mpf(d) / 2) * mp.exp(-half) / mp.gamma(mp.mpf(d) / 2 + 1)
     weight, total, left = mp.exp(-mean), mp.mpf(0), mp.mpf(1)
-    j = 0
+    first, j = mp.mpf(d) / 2 + 1, 0
     while left > _CUT and j < 10_000:
         total, left = total + weight * upper, left - weight
-        upper, term = upper + term, term * half / (mp.mpf(d) / 2 + j + 1)
+        upper, term = upper + term, term * half / (first + j)
         j += 1
         weight *= mean / j
     return total + left

@@ -98,6 +98,10 @@ def obligation_survival(claimed: Callable[[int, float, float], float] = survival
         inside = 1.0 if claimed(p, most, far) >= 1 else min(near, end)
         require(inside >= 0.5, f"star, {p}, {far}: {inside}")
         cases += 1
+    for d, far in product((1, 5, 30), (0.0, 1.0, 6.0)):
+        inside = float(moment(d, mp.mpf(claimed(d, 1.0, far)), mp.mpf(far), "mask").inside)
+        require(inside >= 0.5, f"normal, {d}, {far}: {inside}")
+        cases += 1
     for (name, family, theta), steps in product(_worlds(), (0.0, 0.3, 0.8)):
         free = families.whole(family, theta)
         far = steps / math.sqrt(free.variance)
@@ -109,10 +113,6 @@ def obligation_survival(claimed: Callable[[int, float, float], float] = survival
             inside = families.limited(family, one, *ends, "mask").inside
             require(inside >= 0.5, f"{name}, {theta}, {far}: {inside}")
             cases += 1
-    for d, far in product((1, 5, 30), (0.0, 1.0, 6.0)):
-        inside = float(moment(d, mp.mpf(claimed(d, 1.0, far)), mp.mpf(far), "mask").inside)
-        require(inside >= 0.5, f"normal, {d}, {far}: {inside}")
-        cases += 1
     return cases
 
 

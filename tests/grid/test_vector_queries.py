@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,7 @@ Bound = Callable[[VectorQuery, Adjacency], int]
 
 
 def search(query: VectorQuery, adjacency: Adjacency, beyond: float = math.inf) -> int:
-    """Return the largest squared distance found between neighbors: crafted ends and 150 random
+    """Return the largest squared distance of the neighbors tried: all crafted ends, and 60 random
     pairs.
 
     beyond: a distance from which on no larger one is looked for.
@@ -173,9 +174,10 @@ def search(query: VectorQuery, adjacency: Adjacency, beyond: float = math.inf) -
     with np.errstate(all="ignore"):
         crafted = np.ldexp(np.array(inner.center) + np.array(ends, float), inner.exponent)
     worst = 0
-    for _ in range(150):
+    places = [*product(range(3, 7), repeat=2), *(tuple(rng.choice(7, 2)) for _ in range(60))]
+    for old, new in places:
         drawn = np.vstack([some_records(query, rng, 3), crafted])
-        kept, (old, new) = drawn[rng.integers(0, 7, 2)], rng.choice(7, 2)
+        kept = drawn[rng.integers(0, 7, 2)]
         left = np.vstack([kept, drawn[old : old + 1]])
         right = np.vstack([kept, drawn[new : new + 1]]) if adjacency is BOTH[0] else kept
         worst = max(worst, spec.squared_distance(value(query, left), value(query, right)))

@@ -127,10 +127,11 @@ def test_false_twins_of_the_exact_bound_are_caught(twin: Most) -> None:
 
 def test_no_friendly_mechanism_does_worse_and_some_does_as_badly() -> None:
     cases = [(m, e, d, x) for m in fr.small() for e in _FACTORS for d in _DELTAS for x in _CHANCES]
+    numbers = [(moves, float(factor), float(d), float(x)) for moves, factor, d, x in cases]
+    most = fr.most_likely(numbers, mixed=False)
     tight = 0
-    for moves, factor, d, x in cases:
+    for (moves, factor, d, x), best in zip(cases, most, strict=True):
         bound = float(fr.bound(moves, factor, d, x))
-        best = fr.most_likely(moves, float(factor), float(d), float(x), mixed=False)
         worst = fr.worst_test(moves, factor, d, x)
         assert best <= bound + 1e-7
         assert worst is None or best >= bound - 1e-7

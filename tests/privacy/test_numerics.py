@@ -88,12 +88,13 @@ def profile_of(made: Atoms, epsilons: Sequence[Fraction]) -> list[Any]:
         if not mass.is_zero():
             loss, p = made.lowest + i * made.step, number(mass)
             losses.append((loss, p, p * mp.exp(-real(loss))))
-    deltas = []
-    for epsilon in epsilons:
-        above = [(p, shrunk) for loss, p, shrunk in losses if loss > epsilon]
-        subtracted = mp.exp(real(epsilon)) * mp.fsum(shrunk for _, shrunk in above)
-        deltas.append(number(made.infinite) + mp.fsum(p for p, _ in above) - subtracted)
-    return deltas
+    deltas, kept, subtracted = dict[Fraction, Any](), number(made.infinite), mp.mpf(0)
+    for epsilon in sorted(epsilons, reverse=True):
+        while losses and losses[-1][0] > epsilon:  # losses rise
+            _, p, shrunk = losses.pop()
+            kept, subtracted = kept + p, subtracted + shrunk
+        deltas[epsilon] = kept - mp.exp(real(epsilon)) * subtracted
+    return [deltas[epsilon] for epsilon in epsilons]
 
 
 _FAMILIES: list[Guarantee] = [ZeroConcentratedDP("0.1"), ZeroConcentratedDP(3), BoundedRange("0.8")]

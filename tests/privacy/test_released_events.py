@@ -4,6 +4,7 @@ release."""
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -45,6 +46,11 @@ SCALES = {Tail.DISCRETE_LAPLACE: Fraction(2), Tail.ROUNDED_GAUSSIAN: Fraction(3)
 
 def exact_tail(noise: Tail, t: int) -> Any:
     """P(Z >= t), by adding up masses."""
+    return _exact_tail(noise, t, mp.mp.prec)
+
+
+@cache
+def _exact_tail(noise: Tail, t: int, precision: int) -> Any:
     scale = real(SCALES[noise])
     if noise is Tail.DISCRETE_LAPLACE:
         q = mp.exp(-1 / scale)

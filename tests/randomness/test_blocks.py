@@ -13,6 +13,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from dpverify.privacy.balls import ball, working_precision
 from dpverify.randomness import blocks as shipped
 from dpverify.randomness.blocks import (
     Blocks,
@@ -56,16 +57,17 @@ UGLY = [Fraction(10**30 + 57, 3**40), Fraction(2**45) - Fraction(1, 10**20)]
 def masses(blocks: Blocks, least: int = -220) -> list[Any]:
     """Compute each block's share of the proposals from the definition, at 400 bits: no recurrences.
 
-    Blocks that weigh less than 2^least of the first are left out.
+    Blocks that weigh less than 2^least of the first are left out. Exponentials are flint's, which
+    tests/privacy/test_balls.py compares with mpmath's.
     """
-    with mp.workprec(400):
+    with mp.workprec(400), working_precision(480):
         width = mp.ldexp(1, blocks.shift)
         weights = [] if blocks.rounded else [1 / (2 * width)]
         j = 0
         while not weights or j < 2 or weights[-1] > mp.ldexp(weights[0], least):
-            left = width * j + (0 if blocks.rounded else 1)
-            rate = mp.mpf(blocks.rate.numerator) / blocks.rate.denominator
-            weights.append(mp.exp(-rate * left**blocks.power))
+            left = Fraction(2) ** blocks.shift * j + (0 if blocks.rounded else 1)
+            mantissa, exponent = (-ball(blocks.rate * left**blocks.power)).exp().mid().man_exp()
+            weights.append(mp.mpf((int(mantissa), int(exponent))))
             j += 1
         total = mp.fsum(weights)
         return [weight / total for weight in weights]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -29,24 +30,29 @@ DRAWS = 200_000
 Sampler = Callable[[Bits, Fraction, int], IntArray]
 
 
-def unit(sampler: Sampler, scale: Fraction) -> Callable[[int], Any]:
-    """Return the sampler's masses, up to a constant for the discrete laws."""
+def unit(sampler: Sampler, scale: Fraction) -> Callable[[int, int], Any]:
+    """Return the sampler's mass of the integers from a to b - 1, up to a constant for the discrete
+    laws.
+    """
     s = mp.mpf(scale.numerator) / scale.denominator
     if sampler is rounded_gaussian:
-        return lambda x: mp.ncdf((x + mp.mpf(1) / 2) / s) - mp.ncdf((x - mp.mpf(1) / 2) / s)
+        below = cache(lambda x: mp.ncdf((x - mp.mpf(1) / 2) / s))
+        return lambda a, b: below(b) - below(a)
     if sampler is discrete_gaussian:
-        return lambda x: mp.exp(-x * x / (2 * s * s))
-    return lambda x: mp.exp(-abs(x) / s)
+        return lambda a, b: mp.fsum(mp.exp(-x * x / (2 * s * s)) for x in range(a, b))
+    return lambda a, b: mp.fsum(mp.exp(-abs(x) / s) for x in range(a, b))
 
 
-def chi_square(masses: Callable[[int], Any], scale: Fraction, *batches: IntArray) -> list[float]:
+def chi_square(
+    masses: Callable[[int, int], Any], scale: Fraction, *batches: IntArray
+) -> list[float]:
     """Return the P-values of batches of integers in cells of width scale / 8 or more, tails
     pooled."""
     width = max(1, int(scale / 8))
     far = max(8, int(20 * scale)) // width
     edges = np.arange(-far, far + 2) * width - width // 2  # cell i: [edges[i], edges[i + 1])
     with mp.workdps(25):
-        weights = np.array([float(mp.fsum(map(masses, range(a, b)))) for a, b in pairwise(edges)])
+        weights = np.array([float(masses(a, b)) for a, b in pairwise(edges.tolist())])
     return [_p_value(draws, edges, weights / weights.sum(), far * width) for draws in batches]
 
 

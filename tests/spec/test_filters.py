@@ -173,7 +173,7 @@ def test_no_friendly_mechanism_does_worse_than_the_lift_s_product(
         grown = graphs.growth(moves, factor)
         bound = min(grown * chance + small * (grown - 1) / (factor - 1), Fraction(1))
         numbers = float(factor), float(small), float(chance)
-        best = friendly.most_likely(moves, *numbers, mixed=False)
+        (best,) = friendly.most_likely([(moves, *numbers)], mixed=False)
         assert best == pytest.approx(float(bound), abs=1e-7)
 
 

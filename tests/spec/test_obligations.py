@@ -135,7 +135,26 @@ _SHARED: dict[str, tuple[str, ...]] = {
     "theory.preconditioning:obligation_sandwich": ("_sandwiched", "_divided"),
     "basic_filter:obligation_lift": ("_distinct", "_mirrored", "_lonely"),
     "degree_weights:obligation_reach": ("agreements", "larger", "small"),
+    "degree_weights:obligation_agreement": ("agreements", "larger", "small"),
+    "soft_core:obligation_agreement": ("agreements", "larger", "small"),
+    "smooth_median:obligation_profile": ("_neighboring", "_worst"),
+    "coordinatewise_mean:obligation_reach": ("_needed",),
+    "theory.hidden_directions:obligation_no_second_moment": ("least_error",),
+    "theory.hidden_directions:obligation_no_second_moment_where_drawn_in": ("least_error",),
+    "theory.hidden_directions:obligation_signal": ("_added",),
+    "theory.chi_square:obligation_top_mass": ("_integral", "_bisected"),
+    "theory.uniform_convergence:obligation_gradients": ("_sums",),
+    "theory.gaussian_families:obligation_error": ("clipped_of", "least_of"),
+    "theory.clipped_moments:obligation_clipped_spectrum": ("_by_directions",),
+    "theory.clipped_moments:obligation_masked_spectrum": ("_by_directions",),
 }
+
+
+def _fixed(value: Any) -> Any:
+    """Return an argument as a key: lists as tuples, mappings as tuples of their items."""
+    if isinstance(value, dict):
+        return tuple((key, _fixed(item)) for key, item in value.items())
+    return tuple(map(_fixed, value)) if isinstance(value, list) else value
 
 
 @cache
@@ -144,7 +163,7 @@ def _remembered(right: Callable[..., Any]) -> Callable[..., Any]:
     answers: dict[Any, Any] = {}
 
     def once(*given: Any) -> Any:
-        key = (mp.mp.prec, *given)
+        key = (mp.mp.prec, *map(_fixed, given))
         if key not in answers:
             answer = right(*given)
             answers[key] = tuple(answer) if isinstance(answer, Iterator) else answer

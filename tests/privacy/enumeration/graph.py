@@ -97,31 +97,39 @@ class Judged(NamedTuple):
         return self.perhaps <= ROUNDING
 
 
-def stick(p: Law, q: Law, factor: arb) -> tuple[arb, arb]:
-    """Sum max(0, P - factor Q) over the outcomes that both list, and P over those that P alone
-    lists."""
-    total = alone = _NOTHING
-    for outcome, mass in p.items():
-        other = q.get(outcome)
-        if other is None:
-            alone += mass
-            continue
-        gap = mass - factor * other
-        if gap > 0:
-            total += gap
-        elif not gap < 0:
-            total += gap.max(_NOTHING)
-    return total, alone
+class Edge:
+    """Two laws, one beside the other: the masses of what both list, what P alone lists, and what
+    either leaves out."""
+
+    def __init__(self, p: Law, q: Law) -> None:
+        self.masses = [(mass, q[outcome]) for outcome, mass in p.items() if outcome in q]
+        self.alone = sum((mass for outcome, mass in p.items() if outcome not in q), _NOTHING)
+        self.left_out = left_out(p), left_out(q)
+
+    def stick(self, factor: arb) -> arb:
+        """Sum max(0, P - factor Q) over the outcomes that both list."""
+        total = _NOTHING
+        for mass, other in self.masses:
+            gap = mass - factor * other
+            if gap > 0:
+                total += gap
+            elif not gap < 0:
+                total += gap.max(_NOTHING)
+        return total
+
+    def divergence(self, factor: arb) -> tuple[arb, arb]:
+        """Enclose sup over events S of P(S) - factor Q(S): what it surely is, and what it is at
+        most.
+
+        Of the outcomes that P alone lists, the other law may hide what it left out.
+        """
+        both, (own, other) = self.stick(factor), self.left_out
+        return both + (self.alone - factor * other).max(_NOTHING), both + self.alone + own
 
 
 def divergence(p: Law, q: Law, factor: arb) -> tuple[arb, arb]:
-    """Enclose sup over events S of P(S) - factor Q(S): what it surely is, and what it is at most.
-
-    Of the outcomes that P alone lists, the other law may hide what it left out.
-    """
-    both, alone = stick(p, q, factor)
-    hidden = factor * left_out(q)
-    return both + (alone - hidden).max(_NOTHING), both + alone + left_out(p)
+    """Enclose sup over events S of P(S) - factor Q(S), as ``Edge.divergence``."""
+    return Edge(p, q).divergence(factor)
 
 
 def left_out(law: Law) -> arb:
@@ -145,16 +153,17 @@ def judge(
     law: Mechanism, pairs: Pairs, guarantee: Guarantee, epsilons: Iterable[Fraction]
 ) -> Judged:
     """Compare a claim with the deltas of all edges."""
-    claimed = [(ball(e).exp(), guarantee.delta_at(e).upper) for e in epsilons]
+    ends = [(ball(e).exp(), guarantee.delta_at(e).upper) for e in epsilons]
+    claimed = [(factor, ball(most), most >= _LEAST_CLAIMED) for factor, most in ends]
     compared = different(law, pairs)
     share, surely, perhaps = 0.0, -1.0, -1.0
-    for p, q in compared:
-        for factor, most in claimed:
-            least, largest = divergence(p, q, factor)
-            surely = max(surely, float((least - ball(most)).lower()))
-            perhaps = max(perhaps, float((largest - ball(most)).upper()))
-            if most >= _LEAST_CLAIMED:
-                share = max(share, float((least / ball(most)).lower()))
+    for edge in (Edge(p, q) for p, q in compared):
+        for factor, most, counts in claimed:
+            least, largest = edge.divergence(factor)
+            surely = max(surely, float((least - most).lower()))
+            perhaps = max(perhaps, float((largest - most).upper()))
+            if counts:
+                share = max(share, float((least / most).lower()))
     return Judged(len(compared), share, surely, perhaps)
 
 
