@@ -63,7 +63,7 @@ def test_what_drifts_with_the_calls_is_no_leak(
     drift: Callable[[int, int], Any], sequential: bool
 ) -> None:
     """False alarms of probability 1e-6 each."""
-    trials = TRIALS // 8 if sequential else TRIALS
+    trials = TRIALS // 8 if sequential else TRIALS // 2
     result = audit(
         counting(1, 0, drift), claim=PureDP(1), pairs=PAIRS, trials=trials, seed=0,
         sequential=sequential,

@@ -90,13 +90,12 @@ def test_a_profile_is_tested_at_all_its_points() -> None:
 
 def test_of_a_concentrated_claim_too_what_is_refuted_is_certified() -> None:
     """True rho 1/2 against 1/5: bounds of rho are at least what was refuted, and true."""
-    for seed in range(2):
-        result = _sequential(
-            _noisy_sum("normal", 1.0, seed), ZeroConcentratedDP("0.2"), 50_000, seed, alpha=1e-4
-        )
-        assert result.verdict is Verdict.VIOLATED
-        assert 0.199999 < result.rho <= 0.5
-        assert 0 <= result.mu <= 1
+    result = _sequential(
+        _noisy_sum("normal", 1.0, 0), ZeroConcentratedDP("0.2"), 50_000, 0, alpha=1e-4
+    )
+    assert result.verdict is Verdict.VIOLATED
+    assert 0.199999 < result.rho <= 0.5
+    assert 0 <= result.mu <= 1
 
 
 def test_the_budget_goes_to_the_pair_that_tells() -> None:

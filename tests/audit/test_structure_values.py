@@ -85,11 +85,11 @@ def test_both_are_silent_on_our_laws(ours: Ours) -> None:
         ours.right,
         centers=ours.centers(),
         scale=ours.scale(),
-        draws=2000,
+        draws=1000,
         vectorized=True,
     )
     assert not finding.detected
-    finding = lowest_set_bit(ours.law(0), ours.left, ours.right, draws=10_000, vectorized=True)
+    finding = lowest_set_bit(ours.law(0), ours.left, ours.right, draws=4000, vectorized=True)
     assert not finding.detected
     assert finding.problem == ""
 

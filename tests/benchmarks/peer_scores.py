@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from audits.classical.exact import laplace_cdf
 from audits.classical.sparse_vector import FALSE, ValueInstead
 from dpverify.privacy.numbers import Floats
 
+_STEPS = np.arange(-40, 41)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 Score = Callable[[Floats], Floats]
 """Map from outputs, shape (size, columns), to log P(output | left) - log P(output | right)."""
 
@@ -55,8 +58,7 @@ def values_instead(mechanism: ValueInstead, left: Any, right: Any) -> Score:
     table: list[Floats] = []
 
     def log_density(data: Any, first: int) -> Floats:
-        masses = [mechanism.value_at_most(data, first, value) for value in grid.tolist()]
-        return log(np.diff(masses))
+        return log(_masses(mechanism, data, first, grid))
 
     def score(outputs: Floats) -> Floats:
         if not table:
@@ -73,6 +75,28 @@ def values_instead(mechanism: ValueInstead, left: Any, right: Any) -> Score:
         return scores
 
     return score
+
+
+def _masses(mechanism: ValueInstead, data: Any, first: int, grid: Floats) -> Floats:
+    """Return the probabilities of values between neighbors on the grid, after ``first`` FALSE.
+
+    One set of nodes serves all of them: these are the differences of ``value_at_most``.
+    """
+    query, ends = data[first], grid - mechanism.threshold
+    kinks = [one - mechanism.threshold for one in data[: first + 1]]
+    breaks = np.unique(np.concatenate([mechanism.rho * _STEPS, kinks, ends]))
+    halves, middles = np.diff(breaks)[:, None] / 2, (breaks[1:] + breaks[:-1])[:, None] / 2
+    rho, weights = (middles + halves * _NODES).ravel(), (halves * _WEIGHTS).ravel()
+    weights = weights * np.exp(-np.abs(rho) / mechanism.rho) / 2 / mechanism.rho
+    for one in data[:first]:
+        weights = weights * laplace_cdf(mechanism.threshold + rho - one, mechanism.nu)
+    below = laplace_cdf(grid - query, mechanism.nu)
+    cell = np.searchsorted(ends, rho, side="right")  # 0: below the grid
+    lower = np.cumsum(np.bincount(cell, weights, len(grid) + 1))[: len(grid) - 1]
+    inside = (cell > 0) & (cell < len(grid))
+    at, reached = cell[inside], laplace_cdf(mechanism.threshold + rho - query, mechanism.nu)[inside]
+    partly = np.bincount(at - 1, weights[inside] * (below[at] - reached), len(grid) - 1)
+    return np.asarray(lower * np.diff(below) + partly)
 
 
 def log(masses: Floats) -> Floats:
