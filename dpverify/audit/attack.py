@@ -235,9 +235,7 @@ class FixedAttack:
 
         options, before = chosen(self.alpha), None
         yield
-        least = fewest_draws(self.guarantee, self.alpha / 2)
-        affordable = self.trials >= _ENOUGH and left - choosing >= least
-        if not known and len(points) == 1 and affordable:
+        if not known and len(points) == 1 and self._affords_a_second_look(left - choosing):
             suspicious = doubtful(options) and any(root_of(one) >= SUSPICIOUS for one in options)
             taught = best_of(options).candidate.fitted and _is_rich(first)
             # Of a fault it is enough that it shows; of a claim also by how much.
@@ -262,6 +260,10 @@ class FixedAttack:
         besides = options[0].witnesses[1:], options[1].witnesses[1:]
         guess = _guess_of(witnesses, second, task) if _are_guessed(laws, points) else None
         return Study(index, laws, witnesses, besides, along, left, watch, guess, suspects, before)
+
+    def _affords_a_second_look(self, left: int) -> bool:
+        """Return whether so many draws would still be enough to certify."""
+        return self.trials >= _ENOUGH and left >= fewest_draws(self.guarantee, self.alpha / 2)
 
     def _watch(
         self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]

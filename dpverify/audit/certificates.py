@@ -284,6 +284,7 @@ def tested_points(guarantee: Guarantee) -> tuple[Point, ...]:
     )
 
 
+@lru_cache(maxsize=64)
 def fewest_draws(guarantee: Guarantee, alpha: float) -> int:
     """Return the fewest draws per side with which an event that is certain on one side and
     never happens on the other would refute the guarantee.
