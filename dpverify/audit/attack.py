@@ -139,17 +139,24 @@ class FixedAttack:
         return FaultResult(name, attempt.refuted, max(attempt.tried, key=strength), self.trials)
 
     def attempt(
-        self, target: Target, stream: int, order: Sequence[int], *, thorough: bool = True
+        self,
+        target: Target,
+        stream: int,
+        order: Sequence[int],
+        *,
+        thorough: bool = True,
+        learns: bool = True,
     ) -> Attempt:
         """Attack the pairs in this order until one refutes the claim.
 
-        Pairs that promise nothing come last, and only if ``thorough``.
+        Pairs that promise nothing come last, and only if ``thorough``. learns: whether events are
+        learned where the likelihood of a planted fault promises nothing.
         """
         tried: list[Certificate] = []
         promises: dict[int, float] = {}
         unpromising: list[Study] = []
         for index in order:
-            study = self.study(target, stream, index)
+            study = self.study(target, stream, index, learns)
             promises[index] = study.promise
             if study.promise <= 0:
                 unpromising.append(study)
@@ -200,11 +207,15 @@ class FixedAttack:
             next(one)
         return list(map(_ended, begun))
 
-    def study(self, target: Target, stream: int, index: int) -> Study:
-        """Take the first draws on a pair, and learn and choose events from them."""
-        return _ended(self._studied(target, stream, index))
+    def study(self, target: Target, stream: int, index: int, learns: bool = True) -> Study:
+        """Take the first draws on a pair, and learn and choose events from them. learns: as in
+        ``attempt``.
+        """
+        return _ended(self._studied(target, stream, index, learns))
 
-    def _studied(self, target: Target, stream: int, index: int) -> Generator[None, None, Study]:
+    def _studied(
+        self, target: Target, stream: int, index: int, learns: bool = True
+    ) -> Generator[None, None, Study]:
         """Study a pair, and pause once, before a second look may draw."""
         pair = self.pairs[index]
         laws = target(pair.left), target(pair.right)
@@ -229,7 +240,7 @@ class FixedAttack:
 
             if known and self.planted:  # where the law is known, no event tells more
                 best = among([likelihood_ratio(*laws)])
-                if not doubtful(best):
+                if not (learns and doubtful(best)):
                     return best
             return among(self._candidates(pair, laws, first, known, weak=refute))
 
