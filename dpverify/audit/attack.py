@@ -139,17 +139,24 @@ class FixedAttack:
         return FaultResult(name, attempt.refuted, max(attempt.tried, key=strength), self.trials)
 
     def attempt(
-        self, target: Target, stream: int, order: Sequence[int], *, thorough: bool = True
+        self,
+        target: Target,
+        stream: int,
+        order: Sequence[int],
+        *,
+        thorough: bool = True,
+        learns: bool = True,
     ) -> Attempt:
         """Attack the pairs in this order until one refutes the claim.
 
-        Pairs that promise nothing come last, and only if ``thorough``.
+        Pairs that promise nothing come last, and only if ``thorough``. learns: whether events are
+        learned where the likelihood of a planted fault promises nothing.
         """
         tried: list[Certificate] = []
         promises: dict[int, float] = {}
         unpromising: list[Study] = []
         for index in order:
-            study = self.study(target, stream, index)
+            study = self.study(target, stream, index, learns)
             promises[index] = study.promise
             if study.promise <= 0:
                 unpromising.append(study)
@@ -200,11 +207,15 @@ class FixedAttack:
             next(one)
         return list(map(_ended, begun))
 
-    def study(self, target: Target, stream: int, index: int) -> Study:
-        """Take the first draws on a pair, and learn and choose events from them."""
-        return _ended(self._studied(target, stream, index))
+    def study(self, target: Target, stream: int, index: int, learns: bool = True) -> Study:
+        """Take the first draws on a pair, and learn and choose events from them. learns: as in
+        ``attempt``.
+        """
+        return _ended(self._studied(target, stream, index, learns))
 
-    def _studied(self, target: Target, stream: int, index: int) -> Generator[None, None, Study]:
+    def _studied(
+        self, target: Target, stream: int, index: int, learns: bool = True
+    ) -> Generator[None, None, Study]:
         """Study a pair, and pause once, before a second look may draw."""
         pair = self.pairs[index]
         laws = target(pair.left), target(pair.right)
@@ -229,15 +240,13 @@ class FixedAttack:
 
             if known and self.planted:  # where the law is known, no event tells more
                 best = among([likelihood_ratio(*laws)])
-                if not doubtful(best):
+                if not (learns and doubtful(best)):
                     return best
             return among(self._candidates(pair, laws, first, known, weak=refute))
 
         options, before = chosen(self.alpha), None
         yield
-        least = fewest_draws(self.guarantee, self.alpha / 2)
-        affordable = self.trials >= _ENOUGH and left - choosing >= least
-        if not known and len(points) == 1 and affordable:
+        if not known and len(points) == 1 and self._affords_a_second_look(left - choosing):
             suspicious = doubtful(options) and any(root_of(one) >= SUSPICIOUS for one in options)
             taught = best_of(options).candidate.fitted and _is_rich(first)
             # Of a fault it is enough that it shows; of a claim also by how much.
@@ -262,6 +271,10 @@ class FixedAttack:
         besides = options[0].witnesses[1:], options[1].witnesses[1:]
         guess = _guess_of(witnesses, second, task) if _are_guessed(laws, points) else None
         return Study(index, laws, witnesses, besides, along, left, watch, guess, suspects, before)
+
+    def _affords_a_second_look(self, left: int) -> bool:
+        """Return whether so many draws would still be enough to certify."""
+        return self.trials >= _ENOUGH and left >= fewest_draws(self.guarantee, self.alpha / 2)
 
     def _watch(
         self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]

@@ -316,11 +316,15 @@ def _check_budget(trials: int, alpha: float, guarantee: Guarantee, law_known: bo
         raise ValueError(f"trials = {trials}; at least {FEWEST_TRIALS} are needed to say a thing.")
     needed = fewest_draws(guarantee, alpha / 2)
     if trials - sum(study_sizes(trials, law_known)) < needed:
-        enough = needed * 5 // 3 + 1
         raise ValueError(
             f"trials = {trials} can refute {guarantee} at alpha = {alpha:g} on no outcome "
-            f"whatever; give at least {enough}, or a larger alpha."
+            f"whatever; give at least {trials_for(guarantee, alpha)}, or a larger alpha."
         )
+
+
+def trials_for(guarantee: Guarantee, alpha: float) -> int:
+    """Return a number of draws per side and pair with which some outcome refutes the guarantee."""
+    return max(FEWEST_TRIALS, fewest_draws(guarantee, alpha / 2) * 5 // 3 + 1)
 
 
 __all__ = ["DEFAULT_ALPHA", "FaultResult", "InvalidRun", "audit"]

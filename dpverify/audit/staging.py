@@ -58,7 +58,9 @@ class StagedAttack:
         for stage, trials in stages:
             attack = FixedAttack(self.guarantee, self.pairs, trials, alpha, self.seed, planted=True)
             stream, last = 1 + number * len(STAGES) + stage, trials == stages[-1][1]
-            attempt = attack.attempt(target, stream, order, thorough=last)
+            # Where a fault's law is known, nothing learned from its draws tells more.
+            learns = trials >= self.trials
+            attempt = attack.attempt(target, stream, order, thorough=last, learns=learns)
             if attempt.refuted:
                 return FaultResult(name, True, attempt.tried[-1], trials)
             order = attempt.order

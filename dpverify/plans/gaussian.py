@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpverify.plans.noise import LogProbabilities, Noise, added_to, over_columns, positive_scale
+from dpverify.plans.noise import LogProbabilities, Noise, added_to, positive_scale, summed
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.numbers import Exact, settle, to_float
 from dpverify.privacy.rules.making import require_made
@@ -56,19 +56,10 @@ class RoundedGaussian(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Compute log-probabilities, for witnesses only: float64, from exact integer distances."""
-        distance = np.abs(outputs - center).astype(np.float64)
         sigma = to_float(min(self.scale, Fraction(10**300)))
         if sigma > _SMOOTH:
-            distance /= sigma
-            np.minimum(distance, _FAR, out=distance)
-            distance *= distance
-            distance /= -2
-            distance -= math.log(sigma * math.sqrt(2 * math.pi))
-            return over_columns(distance)
-        near, far = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
-        with np.errstate(divide="ignore"):
-            cells: LogProbabilities = near + np.log1p(-np.exp(far - near))
-        return over_columns(cells)
+            return summed(partial(_densities, sigma), outputs, center)
+        return summed(partial(_cells, sigma), outputs, center)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Derive the claim by the rule of the rounded Gaussian."""
@@ -109,3 +100,23 @@ def _claimed(
     replacement: that of the domain, which equal domains need not share.
     """
     return rules.rounded_gaussian(sensitivity, scale)
+
+
+def _densities(sigma: float, outputs: IntArray, center: IntArray) -> LogProbabilities:
+    """Return the logarithm of the density of each number."""
+    distance: LogProbabilities = np.abs(outputs - center).astype(np.float64)
+    distance /= sigma
+    np.minimum(distance, _FAR, out=distance)
+    distance *= distance
+    distance /= -2
+    distance -= math.log(sigma * math.sqrt(2 * math.pi))
+    return distance
+
+
+def _cells(sigma: float, outputs: IntArray, center: IntArray) -> LogProbabilities:
+    """Return the logarithm of the probability of each number."""
+    distance = np.abs(outputs - center).astype(np.float64)
+    near, far = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
+    with np.errstate(divide="ignore"):
+        cells: LogProbabilities = near + np.log1p(-np.exp(far - near))
+    return cells

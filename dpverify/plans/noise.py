@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -166,9 +167,9 @@ class DiscreteLaplace(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Compute log-probabilities, for witnesses only: float64, from exact integer distances."""
-        distance = over_columns(np.abs(outputs - center).astype(np.float64))
         decay = max(_rate(self.scale), _SLOWEST)
         normalizer = center.shape[-1] * math.log(math.tanh(decay / 2))
+        distance = summed(_distances, outputs, center)
         return np.asarray(normalizer - distance * decay)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
@@ -209,7 +210,7 @@ class KaryResponse(Noise):
         """Compute log-probabilities, for witnesses only: float64, from the exact number of
         changed answers.
         """
-        changed = over_columns((outputs != center).astype(np.float64))
+        changed = summed(_changes, outputs, center)
         decay = _rate(self.scale)
         normalizer = math.log1p((self.categories - 1) * math.exp(-decay))
         possible = ((outputs >= 0) & (outputs < self.categories)).all(axis=1)
@@ -237,7 +238,21 @@ def positive_scale(scale: Exact) -> Fraction:
     return value
 
 
+def _distances(outputs: IntArray, center: IntArray) -> LogProbabilities:
+    """Return how far each output is from its center."""
+    distance: LogProbabilities = np.abs(outputs - center).astype(np.float64)
+    return distance
+
+
+def _changes(outputs: IntArray, center: IntArray) -> LogProbabilities:
+    """Return 1 for each output that is not its center."""
+    changed: LogProbabilities = (outputs != center).astype(np.float64)
+    return changed
+
+
 _SLOW, _SLOWEST = 1e-7, 1e-300
+_CACHED = 1 << 14  # numbers
+_SEVERAL, _SHORT = 8, 64  # columns from which on numpy adds them in another order; rows
 
 
 @lru_cache(maxsize=256)
@@ -248,9 +263,40 @@ def _rate(scale: Fraction) -> float:
     return float(min(1 / scale, Fraction(10**300)))
 
 
-def over_columns(table: LogProbabilities) -> LogProbabilities:
-    """Return the sum of each row. numpy would be slow for a single column, which is its own sum."""
-    return table[:, 0] if table.shape[1] == 1 else np.asarray(table.sum(axis=1))
+def summed(
+    terms: Callable[[IntArray, IntArray], LogProbabilities], outputs: IntArray, center: IntArray
+) -> LogProbabilities:
+    """Return the sum of each row of terms, one for each output and its center, some rows at a
+    time.
+
+    terms: computed entry by entry, of a whole table or of a column. center: one for all rows, or
+    one for each. The processor's cache holds all that is computed of the rows at a time.
+    """
+    size, width = outputs.shape
+    step = max(1, _CACHED // max(1, width))
+    if size <= step:
+        return _row_sums(terms, outputs, center)
+    sums: LogProbabilities = np.empty(size)
+    alike = center.ndim == 1 or len(center) == 1
+    for start in range(0, size, step):
+        rows = slice(start, start + step)
+        sums[rows] = _row_sums(terms, outputs[rows], center if alike else center[rows])
+    return sums
+
+
+def _row_sums(
+    terms: Callable[[IntArray, IntArray], LogProbabilities], outputs: IntArray, center: IntArray
+) -> LogProbabilities:
+    """Return what ``summed`` does. A few columns are added one by one, as numpy adds them, which
+    would take ten times as long.
+    """
+    size, width = outputs.shape
+    if size < _SHORT or not 0 < width < _SEVERAL:
+        return np.asarray(terms(outputs, center).sum(axis=1))
+    total = terms(outputs[:, 0], center[..., 0])
+    for j in range(1, width):
+        total += terms(outputs[:, j], center[..., j])
+    return total
 
 
 def added_to(center: IntArray, noise: IntArray, size: int) -> IntArray:

@@ -75,7 +75,9 @@ def measured(key: str, seeds: int, first: int = FIRST_SEED) -> list[dict[str, An
                 alpha, seed = share / len(stages), seed_of(key, first + k)
                 attack = FixedAttack(guarantee, attacked.pairs, draws, alpha, seed, planted=True)
                 stream, last = 1 + number * len(STAGES) + stage, draws == stages[-1][1]
-                attempt = attack.attempt(law, stream, range(len(attacked.pairs)), thorough=last)
+                attempt = attack.attempt(
+                    law, stream, range(len(attacked.pairs)), thorough=last, learns=draws >= trials
+                )
                 best = max((standardized(one, guarantee) for one in attempt.tried), default=0.0)
                 margins.append(best if attempt.refuted else -math.inf)
                 if margins[-1] == -math.inf and position < len(stages) - 1:

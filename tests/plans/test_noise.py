@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpverify import SeededBits
-from dpverify.plans import DiscreteLaplace, KaryResponse, NoNoise
+from dpverify.plans import DiscreteLaplace, KaryResponse, NoNoise, RoundedGaussian
 from dpverify.randomness.rounded import RoundedLaplace
 from spec.theory.laws import (
     DiscreteLaplaceLaw,
@@ -70,6 +70,20 @@ def test_a_vector_of_noise_is_independent_in_every_coordinate(scale: Fraction) -
     together = noise.log_probability(outputs, center)
     alone = sum(noise.log_probability(outputs[:, [j]], center[[j]]) for j in range(3))
     assert np.allclose(together, alone, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("noise", [DiscreteLaplace(3), RoundedGaussian(3), RoundedGaussian(2**40)])
+@pytest.mark.parametrize("width", [1, 3, 7, 8, 20])
+def test_many_rows_have_the_probabilities_of_few(noise: Any, width: int) -> None:
+    rng = np.random.default_rng(8)
+    each = rng.integers(-9, 9, (20_000, width))
+    outputs = each + rng.integers(-9, 9, each.shape)
+    some = [slice(i, i + 40) for i in (0, 16_360, 19_960)]  # too few for blocks or columns
+    for center in (each, each[:1], each[0]):
+        together = noise.log_probability(outputs, center)
+        for rows in some:
+            own = center[rows] if len(center) == len(outputs) else center
+            assert np.array_equal(together[rows], noise.log_probability(outputs[rows], own))
 
 
 @pytest.mark.parametrize("scale", SCALES[:5], ids=str)

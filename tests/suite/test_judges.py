@@ -155,6 +155,21 @@ def test_an_exhibit_is_refuted_and_its_repair_is_not() -> None:
     assert result.verdict is Verdict.POWERLESS  # nothing to refute any more: the exhibit would fail
 
 
+def test_an_exhibit_that_few_draws_do_not_refute_gets_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "gaussian_noise_is_pure"
+    weak = replace(SUITE.exhibits[name], quick_trials=None)
+    suite = replace(SUITE, exhibits={name: weak})
+    monkeypatch.setattr(judges, "loaded_suite", lambda root: suite)
+    looks = [
+        run_unit(Unit("exhibit", f"exhibits/{name}"), Options(trials=trials, audits=1)).data
+        for trials in (20_000, 200_000)
+    ]
+    assert [(data["trials"], data["alpha"]) for data in looks] == [(20_000, 5e-7)] * 2
+    assert all("witness" in data for data in looks)
+
+
 def test_an_exhibit_that_does_not_fall_is_powerless(monkeypatch: pytest.MonkeyPatch) -> None:
     exhibit = SUITE.exhibits["count_silent_when_empty"]
     weak = replace(exhibit, pairs=exhibit.pairs[1:])  # the pair that shows nothing

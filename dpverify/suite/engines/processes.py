@@ -7,9 +7,11 @@ breaks as a whole.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import os
+import platform
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +26,8 @@ from dpverify.suite.engines import ATTEMPTS, AnyUnit, Replays, crashed, killed
 from dpverify.suite.engines.serial import Serial
 from dpverify.suite.events import UnitFinished
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's malloc.h
+_MOST_KEPT, _LARGEST_KEPT = 1 << 29, 1 << 25  # bytes in all, and of one table: glibc's maximum
 _ALONE = "try --workers 1, or fewer workers"
 
 
@@ -120,8 +124,8 @@ class Processes:
 
 
 def _set_up_worker() -> None:
-    """Leave Ctrl-C to the parent, compute in one thread, look for garbage seldom, and end with
-    the parent, however that ends.
+    """Leave Ctrl-C to the parent, compute in one thread, keep freed memory, look for garbage
+    seldom, and end with the parent, however that ends.
 
     Ctrl-C reaches the whole process group. Workers whose linear algebra takes all cores each
     slow one another down up to twentyfold. Garbage in cycles is rare here, and looking for it
@@ -131,7 +135,20 @@ def _set_up_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     threadpoolctl.threadpool_limits(1)
+    _keep_memory()
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _keep_memory() -> None:
+    """Have glibc keep memory that is freed, up to half a gigabyte; do nothing elsewhere.
+
+    Audits take and free tables of some megabytes thousands of times. The kernel would clear every
+    page anew, which took a tenth of their time.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
+        mallopt(_TRIM_THRESHOLD, _MOST_KEPT)
 
 
 def _end_with_the_parent() -> None:
