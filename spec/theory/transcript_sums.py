@@ -184,7 +184,7 @@ def _shown_to_move(total: Sum, claimed: Callable[[int, Adjacency], int]) -> int:
     cases = 0
     for point, radius, adjacency in product(_POINTS, _RADII, _ALL):
         where = f"about {point} within {radius}, {adjacency}"
-        moves = list(_moves(point, radius, adjacency, total))
+        moves = Counter(_moves(point, radius, adjacency, total))
         most = claimed(radius, adjacency)
         farthest = max(square for *_, square in moves)
         require(farthest == most, f"{where}: the sum moves by {farthest} squared, not {most}")
@@ -193,10 +193,10 @@ def _shown_to_move(total: Sum, claimed: Callable[[int, Adjacency], int]) -> int:
         for spread in (Fraction(1, 3), Fraction(7), Fraction(10**6 + 1, 3)):
             deviation, largest = noise(radius, adjacency, spread), 0
             stated = unit_sensitivity(spread, len(point) + 1)
-            for left, right, _ in moves:
+            for (left, right, _), times in moves.items():
                 moved = squared_distance(in_unit(left, deviation), in_unit(right, deviation))
                 require(moved <= stated, f"{where}, spread {spread}: {moved} > {stated}")
-                largest, cases = max(largest, moved), cases + 1
+                largest, cases = max(largest, moved), cases + times
             short = UNIT / spread * (1 - Fraction(1, 2**20)) - 2
             require(largest >= short**2, f"{where}, spread {spread}: at most {largest}")
             require(stated <= (UNIT / spread + 2) ** 2 + 1, f"spread {spread}: {stated}")

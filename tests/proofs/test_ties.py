@@ -15,7 +15,10 @@ from .coq import examples
 from .coq.__main__ import (
     AXIOMS,
     FILES,
+    GROUPS,
     HERE,
+    grouped,
+    in_its_file,
     printed_ties,
     rests_on,
     taken_for_granted,
@@ -72,7 +75,11 @@ def test_what_is_taken_for_granted_is_found(source: str, granted: list[str]) -> 
 def test_ties_are_written_in_terms_of_the_files_to_be_believed() -> None:
     """A notation of another file would let a weaker theorem be tied in the same words."""
     imported = re.findall(r"^(?:Require )?Import (.*)\.$", printed_ties(), re.MULTILINE)
-    assert imported == [" ".join(BELIEVED), "GRing.Theory Num.Theory Order.Theory"]
+    assert imported == [
+        " ".join(GROUPS),
+        " ".join(BELIEVED),
+        "GRing.Theory Num.Theory Order.Theory",
+    ]
     named = re.findall(r" := @(\w+)\.\w+\.$", printed_ties(), re.MULTILINE)
     assert len(named) == 2 * len(TIES)
     assert {*named} <= {*FILES}
@@ -80,6 +87,21 @@ def test_ties_are_written_in_terms_of_the_files_to_be_believed() -> None:
 
 def test_every_file_of_proofs_is_compiled() -> None:
     assert Counter(path.stem for path in HERE.glob("*.v")) == Counter(FILES)
+    assert Counter([*BELIEVED, *(file for files in GROUPS.values() for file in files)]) == Counter(
+        FILES
+    )
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_an_error_in_a_group_is_named_by_its_file(group: str) -> None:
+    lines = grouped(group).splitlines()
+    for file in GROUPS[group]:
+        source = (HERE / f"{file}.v").read_text(encoding="utf-8").splitlines()
+        line = source.index("Proof.")
+        place = lines.index(f"Module {file}. {source[0]}") + line
+        assert lines[place] == source[line]
+        named = in_its_file(f'File "./{group}.v", line {place + 1}, characters 0-6:')
+        assert named.startswith(f"{HERE / file}.v, line {line + 1}:\n")
 
 
 def test_no_two_theorems_have_one_name() -> None:

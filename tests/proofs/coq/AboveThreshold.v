@@ -198,10 +198,10 @@ have gain z : p z - t * (q ^+ moved * p (z + moved%:Z)) <= Num.max 0 (p z - t * 
   have c0 : 0 <= c by have := p0 0; rewrite pc absz0 expr0 mulr1.
   rewrite le_maxr; case: (lerP (- moved%:Z) z) => zD; apply/orP.
     right; rewrite ler_add2l ler_opp2; apply: ler_wpmul2l => //; rewrite !pc mulrCA -exprD.
-    apply: ler_wpmul2l => //; apply: ler_wiexpn2l; [exact: ltW | exact: ltW | lia].
+    apply: ler_wpmul2l => //; apply: ler_wiexpn2l; [exact: ltW | exact: ltW | by clear -zD; lia].
   left; rewrite subr_le0 !pc.
   have -> : q ^+ moved * (c * q ^+ `|(z + moved%:Z)|) = c * q ^+ `|z|%N.
-    by rewrite mulrCA -exprD; congr (_ * _ ^+ _); lia.
+    by rewrite mulrCA -exprD; congr (_ * _ ^+ _); clear -zD; lia.
   rewrite -[X in X <= _]mul1r; apply: ler_wpmul2r => //.
   by apply: mulr_ge0 => //; apply: exprn_ge0; exact: ltW.
 pose plus z := Num.max 0 (p z - t * p (z + (2 * moved)%N%:Z)).
@@ -242,7 +242,7 @@ move=> t1 q_qy moves shift D E near_DE; have [sizes near_v] := moves D E near_DE
 apply: (close_moved t1 shift) => z u.
 apply: (report_moved lap lapy tl (k := (2 * moved)%N)) => // [|i _].
   by rewrite exprM; apply: ler_expn2r; rewrite // nnegrE; [exact: ltW | exact: exprn_ge0 (ltW qy0)].
-by have := near_v i; lia.
+by move: (near_v i); clear; lia.
 Qed.
 
 (** What is certain but for a factor is at most what the shift gives. *)
@@ -280,7 +280,7 @@ have [sizes [rise|fall]] := moves D E near_DE.
   apply: (close_moved t1 shift) => z u.
   apply: (report_moved lap lapy tl (k := moved)) => // [|i _].
     by apply: ler_expn2r; rewrite // nnegrE ltW.
-  by have := rise i; lia.
+  by move: (rise i); clear; lia.
 have t0 : 0 <= t by apply: le_trans t1; exact: ler01.
 have le_d := one_less_factor t1 all_p shift.
 have d0 : 0 <= d by have := shift [::] isT; rewrite /mass !big_nil mulr0 add0r.

@@ -110,7 +110,7 @@ have part k : in_gaussian_part (left_kept none cell (c k)) (right_kept none cell
   exists (cell i.+1), (cell j.+1); split=> //; split; first by case: (lcell i.+1).
   split=> //; split; last by move=> x; rewrite !mul1r.
   rewrite (_ : `|i.+1%:Z - j.+1%:Z|%N = `|i%:Z - j%:Z|%N); first exact: gcell.
-  lia.
+  clear; lia.
 have pos k : 0 <= left_kept none cell (c k) /\ 0 <= right_kept none cell (c k).
   by rewrite /left_kept /right_kept; split; case: eqP => _; [exact: ge0 | exact: ler01 | exact: ge0 | exact: ler01].
 have whole := @in_gaussian_part_product K T keys (fun k => cell (count D k)) (fun k => cell (count E k))

@@ -55,7 +55,7 @@ have drawn_N : by_labels labels M (certain Q tt) N.
   by move=> D; apply: one_label => ls; apply: law_ge0; apply: with_labels_law => l; exact: tells_zero_laws.
 have near : replace [:: 0%N] [:: 1%N] by exists [::], 0%N, 1%N, [::].
 have := twin (fun=> tells_zero_laws) (fun=> @tells_zero_private _) drawn_N _ _ near [:: [:: tt; tt]] isT.
-by rewrite /mass !big_seq1.
+by rewrite /mass !big_seq1 => /notF.
 Qed.
 
 Theorem chained_by_labels_replace_twin : ~ forall (M : unit -> seq unit -> mechanism nat Q unit_eqType) (t d : Q)
@@ -73,7 +73,7 @@ have drawn_N : chained_by_labels M labels (certain Q tt) N.
   by apply: law_ge0; apply: chain_law => l earlier; exact: tells_zero_laws.
 have near : replace [:: 0%N] [:: 1%N] by exists [::], 0%N, 1%N, [::].
 have := twin (fun _ _ => @tells_zero_private _) (certain_law Q tt) drawn_N _ _ near [:: [:: tt; tt]] isT.
-by rewrite /mass !big_seq1.
+by rewrite /mass !big_seq1 => /notF.
 Qed.
 
 (** parallel by labels: of each record its own, not labels that are drawn for all together. *)
@@ -154,8 +154,8 @@ have th : thresholded false (1 : Q) half_said.
 have moves (D E : seq nat) : add_remove D E -> (distance_of [:: tt] (fun D (_ : unit) => size D) D E <= 1)%N.
   by move=> near; rewrite /distance_of big_seq1; move: (size_step near) => /=; move: (size D) (size E) => i j; lia.
 have near : add_remove [:: 0%N] [::] by left; exists [::], 0%N, [::].
-have := twin th moves _ _ near [:: [:: true]] isT; rewrite /mass !big_seq1.
-by rewrite /released /=.
+have := twin th moves _ _ near [:: [:: true]] isT.
+by rewrite /mass !big_seq1 /released => /notF.
 Qed.
 
 (** Chances of a quarter, a half and three quarters, which at most double from one to the next. *)
@@ -202,7 +202,7 @@ Proof.
 move=> /(_ sure_of_two (fun D _ => size D) [:: 0%N; 0%N] [::] 2%N sure_of_two_law erefl) twin.
 have few : (\sum_(x <- [:: tt] | size (Nil nat) == 0%N) size [:: 0%N; 0%N] <= 2)%N.
   by rewrite big_mkcond big_seq1.
-by have := twin few; rewrite /alone big_mkcond big_seq1.
+by have := twin few; rewrite /alone big_mkcond big_seq1 => /notF.
 Qed.
 
 (** propose_test_release: a value that changes must be one that the next record can change. *)
@@ -273,7 +273,7 @@ have moves (D E : seq nat) : add_remove D E -> (squares [:: tt] (fun D (_ : unit
   by case=> ->; rewrite (_ : `|_ - _|%N = 1%N) //; lia.
 have near : add_remove [:: 0%N] [::] by left; exists [::], 0%N, [::].
 have := twin th moves _ _ near; rewrite mul0r => /model_zero /(_ [:: true]).
-by rewrite /released /=.
+by rewrite /released => /notF.
 Qed.
 
 (** What is kept where somebody has too few friends is paid for. *)

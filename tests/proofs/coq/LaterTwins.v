@@ -68,7 +68,7 @@ Proof.
 move=> /(_ (fun x y => (x == 0%N) || (y != 0%N))).
 apply: (@not_stable _ _ _ _ _ _ [:: 0%N; 1%N; 2%N] [:: 1%N; 2%N] [:: 0%N; 1%N; 2%N]) => //.
   by left; exists [::], 0%N, [:: 1%N; 2%N].
-by rewrite !big_cons big_nil !chance_listed.
+rewrite !big_cons big_nil !chance_listed; exact: isT.
 Qed.
 
 (** basic_filter under replace: the same, by 10/3. *)
@@ -78,7 +78,7 @@ Proof.
 move=> /(_ (fun x y => if x == 2%N then y != 3%N else y != 2%N)).
 apply: (@not_stable _ _ _ _ _ _ [:: 0%N; 1%N; 2%N] [:: 0%N; 1%N; 3%N] (iota 0 4)) => //.
   by exists [:: 0%N; 1%N], 2%N, 3%N, [::].
-by rewrite !big_cons big_nil !chance_listed.
+rewrite !big_cons big_nil !chance_listed; exact: isT.
 Qed.
 
 (** Under replace 2 is too little, of friends in no order: 7/3. *)
@@ -89,7 +89,7 @@ move=> /(_ (fun x y => (x != 2%N) && (y != 2%N))) twin; have {twin} := twin _.
 move=> /(_ (fun x y => andbC _ _)).
 apply: (@not_stable _ _ _ _ _ _ [:: 0%N; 1%N; 2%N] [:: 0%N; 1%N; 3%N] (iota 0 4)) => //.
   by exists [:: 0%N; 1%N], 2%N, 3%N, [::].
-by rewrite !big_cons big_nil !chance_listed.
+rewrite !big_cons big_nil !chance_listed; exact: isT.
 Qed.
 
 (** compose_gdp without the premise about products: at mu^2 = 1 all is told, at 2 nothing. *)

@@ -85,7 +85,7 @@ have pairs (s : seq (unit * unit)) : uniq s -> s = [::] \/ s = [:: (tt, tt)].
 have same : tested 1 2%:R 0 (joint (c 1) (fun=> c 1)) (joint (c 1) (fun=> c 1)).
   by move=> s /pairs[->|->]; rewrite /mass ?big_nil ?big_seq1.
 have := twin (lc 1 isT) (lc h isT) (lc 1 isT) (lc 1 isT) half half 0 same [:: (tt, tt)] isT.
-by rewrite /mass !big_seq1.
+by rewrite /mass !big_seq1 => /notF.
 Qed.
 
 (** randomized_response: the true answer is the likelier one. *)

@@ -34,7 +34,7 @@ Proof.
 exists Q, nat_eqType, but_two; split; first by move=> x y; exact: andbC.
 apply: (@not_stable _ _ _ _ _ _ [:: 0%N; 1%N; 2%N] [:: 0%N; 1%N; 3%N] (iota 0 4)) => //.
   by exists [:: 0%N; 1%N], 2%N, 3%N, [::].
-by rewrite !big_cons big_nil !chance_listed.
+rewrite !big_cons big_nil !chance_listed; exact: isT.
 Qed.
 
 Section Reals.

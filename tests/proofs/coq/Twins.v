@@ -114,7 +114,7 @@ have pM : private (@add_remove nat) 2%:R (1 / 4%:R) (of_size f).
 have far : steps (@add_remove nat) 2 [::] [:: 0%N; 0%N].
   exists [:: 0%N]; split; first by right; exists [::], 0%N, [::].
   by exists [:: 0%N; 0%N]; split=> //; right; exists [::], 0%N, [:: 0%N].
-by have := twin lM pM _ _ far [:: tt] isT; rewrite /mass !big_seq1.
+by have := twin lM pM _ _ far [:: tt] isT; rewrite /mass !big_seq1 => /notF.
 Qed.
 
 (** change_adjacency: a replacement is paid for twice. *)
@@ -124,7 +124,8 @@ Proof.
 pose g (D : seq nat) : Q := if D is [:: x] then (if x == 0%N then 1 else 1 / 4%:R) else 1 / 2%:R.
 move=> /(_ 2%:R 0 (fun D _ => g D) isT) twin.
 have lM : has_laws (fun D (_ : unit) => g D).
-  have g01 D : 0 <= g D <= 1 by case: D => [|x [|y D]] //=; case: (x == _).
+  have g01 D : 0 <= g D <= 1.
+    by case: D => [|x [|y D]]; [|rewrite /g; case: (x == _)|]; exact: isT.
   move=> D; have /andP[g0 g1] := g01 D; split=> // s /units[->|->];
     by rewrite /mass ?big_nil ?big_seq1.
 have pM : private (@add_remove nat) 2%:R 0 (fun D (_ : unit) => g D).
@@ -132,7 +133,7 @@ have pM : private (@add_remove nat) 2%:R 0 (fun D (_ : unit) => g D).
   case: D {near} => [|x [|y D]]; case: E => [|x' [|y' E]] /=; try (by case);
     by move=> _; rewrite addr0; try case: (_ == 0%N).
 have far : replace [:: 0%N] [:: 1%N] by exists [::], 0%N, 1%N, [::].
-by have := twin lM pM _ _ far [:: tt] isT; rewrite /mass !big_seq1.
+by have := twin lM pM _ _ far [:: tt] isT; rewrite /mass !big_seq1 => /notF.
 Qed.
 
 (** parallel by value: a replaced record changes two blocks. *)
@@ -147,7 +148,7 @@ have lM l : has_laws (of_size (g l)).
 have pM l : private (@add_remove nat) 2%:R 0 (of_size (g l)).
   by apply: private_of_size => // n; rewrite /g; case: (_ == _); case: (_ == _).
 have far : replace [:: 1%N] [:: 0%N] by exists [::], 1%N, 0%N, [::].
-by have := twin lM pM _ _ far [:: [:: tt; tt]] isT; rewrite /mass !big_seq1.
+by have := twin lM pM _ _ far [:: [:: tt; tt]] isT; rewrite /mass !big_seq1 => /notF.
 Qed.
 
 (** parallel by index: a removal moves every later record to another block. *)
@@ -173,7 +174,7 @@ have pM l : private (@add_remove nat) 2%:R 0 (g l).
     exact: one.
   by move=> D E [/half_way|/half_way][up down]; apply: close_units => //; rewrite addr0.
 have near : add_remove [:: 1%N; 0%N; 1%N; 0%N] [:: 0%N; 1%N; 0%N] by left; exists [::], 1%N, [:: 0%N; 1%N; 0%N].
-by have := twin lM pM _ _ near [:: [:: tt; tt]] isT; rewrite /mass !big_seq1.
+by have := twin lM pM _ _ near [:: [:: tt; tt]] isT; rewrite /mass !big_seq1 => /notF.
 Qed.
 
 (** A gate takes a hypothesis away only where nothing is released without it. *)
