@@ -124,10 +124,10 @@ def pairs_replaced(mechanism: GroupVotes | GroupBuckets) -> tuple[NeighboringPai
 class GroupsByIndex(GroupBuckets):
     """Groups by position: the first two records are a group, the next two another."""
 
-    def members(self, records: Records) -> list[NDArray[np.intp]]:
+    def grouped(self, records: Records) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Assign records in pairs to the groups in turn, from the first again after the last."""
         labels = np.arange(len(records)) // 2 % self.groups
-        return [np.flatnonzero(labels == group) for group in range(self.groups)]
+        return np.argsort(labels, kind="stable"), np.bincount(labels, minlength=self.groups)
 
 
 def _faults(mechanism: GroupVotes) -> list[Fault]:

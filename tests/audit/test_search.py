@@ -164,7 +164,9 @@ def test_our_mechanisms_are_searched_through_their_law() -> None:
     assert "left       [" in str(first)
 
 
-def test_progress_and_interruption() -> None:
+def test_progress_and_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpverify.audit.progress._OFTEN", 0.0)  # at each call, however fast it is
+
     def run(**more: Any) -> SearchResult:
         return search(
             _largest_of(0), claim=PureDP("0.1"), domain=VECTORS, adjacency=QueryMoves(), calls=FEW,
