@@ -354,6 +354,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         "target": Empirical(_without_noise),
         "curve": Curve(function="noise_error", arguments=("parameters", "n"), margin=1.14),
         "repeats": 300,
+        "fewest": 50,  # lengths of 4 to 24 nearly normal numbers
     }
     return RateClaim(
         name=name,
@@ -420,6 +421,7 @@ RATES = (
             "outside": "clip",
         },
         metric=Metric("quantile", tail="log_inverse_beta"),
+        fewest=200,
         curve=Curve(
             function="noise_quantile",
             arguments=("parameters", "n", "log_inverse_beta"),

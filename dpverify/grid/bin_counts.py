@@ -151,12 +151,17 @@ class BinCounts(Query):
         weight of those outside; replace: of two columns with the least in common, or of one and
         that weight.
         """
-        return _moves(self, adjacency, domain)
+        return _moves(self, adjacency, domain, domain.replacement)
 
 
 @lru_cache(maxsize=32)
-def _moves(query: BinCounts, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-    """Give the lemma, once for each query: a budget asks for it many times."""
+def _moves(
+    query: BinCounts, adjacency: Adjacency, domain: Domain, replacement: object
+) -> Derivation[Sensitivity]:
+    """Give the lemma, once for each query: a budget asks for it many times.
+
+    replacement: that of the domain, which equal domains need not share.
+    """
     if domain.columns != len(query.axes):
         raise ValueError(f"{domain}, for {len(query.axes)} axes; give a column for each axis.")
     own = prod(one.column(query.norm) for one in query.strategies)

@@ -61,14 +61,17 @@ class Stacked(Query):
 
         Raises ValueError for a query whose sensitivity is not in L1 distance.
         """
-        return _moves(self.queries, adjacency, domain)
+        return _moves(self.queries, adjacency, domain, domain.replacement)
 
 
 @lru_cache(maxsize=32)
 def _moves(
-    queries: tuple[Query, ...], adjacency: Adjacency, domain: Domain
+    queries: tuple[Query, ...], adjacency: Adjacency, domain: Domain, replacement: object
 ) -> Derivation[Sensitivity]:
-    """Return the lemma, made once for each list: a budget asks for it many times."""
+    """Return the lemma, made once for each list: a budget asks for it many times.
+
+    replacement: that of the domain, which equal domains need not share.
+    """
     moves = tuple(query.sensitivity(adjacency, domain) for query in queries)
     for query, moved in zip(queries, moves, strict=True):
         if moved.conclusion.norm is not Norm.L1:

@@ -313,7 +313,9 @@ class OneUnit(VectorQuery):
         """
         shown = self.query.sensitivity(adjacency, domain)
         require_made(shown)  # before a look-alike is answered with the statement of its like
-        return _in_unit(shown, self.scale, self.width, shown.conclusion.domain.replacement)
+        return _in_unit(
+            shown, self.scale, self.width, adjacency, domain, replacement=domain.replacement
+        )
 
     def unclipped(self) -> Query | None:
         """Return the same of the query without its clipping."""
@@ -323,7 +325,13 @@ class OneUnit(VectorQuery):
 
 @lru_cache(maxsize=1024)
 def _in_unit(
-    shown: Derivation[Sensitivity], scale: Fraction, width: int, replacement: object
+    shown: Derivation[Sensitivity],
+    scale: Fraction,
+    width: int,
+    adjacency: Adjacency,
+    domain: Domain,
+    *,
+    replacement: object,
 ) -> Derivation[Sensitivity]:
     """Derive the sensitivity in a unit from that of the query itself.
 
@@ -343,8 +351,8 @@ def _in_unit(
         quantity,
         norm=Norm.SQUARED_L2,
         value=rounded_sensitivity(math.floor(inner.value), scale, width),
-        adjacency=inner.adjacency,
-        domain=inner.domain,
+        adjacency=adjacency,
+        domain=domain,
         obligation=f"{_SPEC}:obligation_one_unit",
         source=Source("OURS", "an integer query in a unit of its noise"),
         premises=(shown,),

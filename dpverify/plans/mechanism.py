@@ -121,6 +121,12 @@ class Mechanism(ABC, Generic[Estimate]):
         domain = Domain(self.columns(), self.nonfinite, self.replacement())
         settle(self, fixed_plan=self.plan())
         shown = derive(self.fixed_plan, self.adjacency, domain)
+        if not _is_about(shown.conclusion, self.adjacency, domain):
+            raise ValueError(
+                f"The plan's claim is another one than was asked: {shown.conclusion}. A query states "
+                f"its sensitivity under the adjacency, {self.adjacency}, and for the domain that "
+                "it is given."
+            )
         if shown.conclusion.hypotheses:
             raise ValueError(
                 f"The claim of this plan is open: {shown.conclusion}. Give the plan an Unless that "
@@ -434,6 +440,15 @@ def _still(made: Callable[[Fraction], Guarantee]) -> str:
         if isinstance(far, GaussianDP) and far.mu_squared * _FAR > 1
         else f", and at 2^100 {brief(str(far))}"
     )
+
+
+def _is_about(claim: PrivacyClaim, adjacency: Adjacency, domain: Domain) -> bool:
+    """Return whether a claim is about this adjacency and domain, with its replacement, which equal
+    domains need not share.
+    """
+    covered = claim.domain
+    same = claim.adjacency is adjacency and isinstance(covered, Domain) and covered == domain
+    return same and covered.replacement == domain.replacement
 
 
 def _by_budget(constructed: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from dpverify.plans import Law, Mechanism
 from dpverify.privacy.numbers import Floats
 from dpverify.rates.instances import Instance
-from dpverify.rates.metrics import FEWEST_REPEATS, RMS, Metric
+from dpverify.rates.metrics import FEWEST_OF_NORMS, FEWEST_REPEATS, RMS, Metric
 
 Setting = Mapping[str, Any]
 """Public numbers by name: n, d, epsilon, whatever the mechanism and the instance need."""
@@ -118,8 +118,12 @@ class RateClaim:
     lines: rates of others by name, drawn beside what is measured; nothing is compared with them.
     facts: of (setting, data, truth), numbers that curves need; the data are None for a Population.
     faults: the claim's own, beside the generic ones.
-    repeats: releases for each value in a quick run: an eighth of them first, but at least 50, and
-    up to four times as many where they leave something open (``dpverify.rates.looking``).
+    repeats: releases for each value in a quick run: an eighth of them first, but at least
+    ``fewest``, and up to four times as many where they leave something open
+    (``dpverify.rates.looking``).
+    fewest: the fewest releases that are looked at. Fewer than 200, and at least 50, only where
+    errors are lengths of several nearly normal numbers and the mechanism does not abstain: so few
+    show no rare errors, and no rare abstentions.
     by_column: ``error`` gives an array, one error for each column of a release, and repeats counts
     these. For noise that is independent and alike in all columns: then a few releases of many
     columns tell as much as many releases of one. Times sqrt(d) their rms is that of the distance.
@@ -143,14 +147,16 @@ class RateClaim:
     facts: Callable[[Setting, Any, Any], Facts] | None = None
     faults: Sequence[RateFault] = ()
     repeats: int = 2000
+    fewest: int = FEWEST_REPEATS
     by_column: bool = False
 
     def __post_init__(self) -> None:
         self._check_values()
-        if self.repeats < FEWEST_REPEATS:
+        if not FEWEST_OF_NORMS <= self.fewest <= self.repeats:
             raise ValueError(
-                f"{self.name}: repeats = {self.repeats}; an interval needs at least "
-                f"{FEWEST_REPEATS}."
+                f"{self.name}: repeats = {self.repeats} and fewest = {self.fewest}; an interval "
+                f"needs at least {FEWEST_REPEATS} releases, and {FEWEST_OF_NORMS} where errors are "
+                "lengths of several nearly normal numbers: then say so by fewest."
             )
         if self.by_column and not isinstance(self.target, Empirical):
             raise ValueError(

@@ -17,7 +17,6 @@ from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.privacy.numbers import Floats
 from dpverify.rates.claims import Exponent, RateClaim, RateFault
 from dpverify.rates.judging import Finding, Row, compare, table_of
-from dpverify.rates.metrics import FEWEST_REPEATS
 
 LOST = Fraction(13, 10)
 """Factor of a constant that was lost on the way from the theory to the code."""
@@ -100,7 +99,7 @@ def caught(
     all, and up to four times as many before a fault counts as missed. All stages together
     refute a true claim with probability at most alpha an interval.
     """
-    *early, (most, share) = stages(repeats)
+    *early, (most, share) = stages(repeats, claim.fewest)
     order = list(range(len(claim.values)))[:: -1 if fault.grows else 1]
     one = order if claim.curve is None and claim.upper is None else order[:1]
     for releases, own in early:
@@ -111,11 +110,13 @@ def caught(
     return _refuted(claim, partial(row, repeats=most, alpha=share * alpha), order)
 
 
-def stages(repeats: int) -> Iterator[tuple[int, float]]:
-    """Yield the releases at a value in each stage, and the stage's share of alpha."""
+def stages(repeats: int, fewest: int) -> Iterator[tuple[int, float]]:
+    """Yield the releases at a value in each stage, at least ``fewest``, and the stage's share of
+    alpha.
+    """
     sizes = [repeats]
-    while sizes[0] >= _STEP * FEWEST_REPEATS and len(sizes) <= _MOST_EARLY:
-        sizes.insert(0, max(FEWEST_REPEATS, int(sizes[0] / _FEWER)))
+    while sizes[0] >= _STEP * fewest and len(sizes) <= _MOST_EARLY:
+        sizes.insert(0, max(fewest, int(sizes[0] / _FEWER)))
     yield from ((size, _EARLY) for size in sizes[:-1])
     left = 1 - _EARLY * (len(sizes) - 1)
     yield from ((more * repeats, left * share) for more, share in _MORE)

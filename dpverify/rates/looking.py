@@ -21,7 +21,6 @@ import numpy as np
 from dpverify.rates.claims import RateClaim
 from dpverify.rates.judging import Finding, Row, compare
 from dpverify.rates.measuring import SHOWN_ALPHA
-from dpverify.rates.metrics import FEWEST_REPEATS
 
 _MORE = (1, 2, 4)
 """Numbers of releases, over the claim's, of the looks after the one with half of them."""
@@ -51,11 +50,13 @@ class Look:
     sure: float = _SURE
 
 
-def looks(repeats: int) -> Iterator[Look]:
-    """Yield the looks at a point of a claim with so many releases, each with more of them."""
-    sizes = [repeats // 2] if repeats >= 2 * FEWEST_REPEATS else []
+def looks(repeats: int, fewest: int) -> Iterator[Look]:
+    """Yield the looks at a point of a claim with so many releases, each with more of them and
+    none with fewer than ``fewest``.
+    """
+    sizes = [repeats // 2] if repeats >= 2 * fewest else []
     before = list[int]()
-    while sizes and len(before) < _BEFORE and min(*before, *sizes, repeats) >= 2 * FEWEST_REPEATS:
+    while sizes and len(before) < _BEFORE and min(*before, *sizes, repeats) >= 2 * fewest:
         before.insert(0, min(*before, *sizes, repeats) // 2)
     sizes += [more * repeats for more in _MORE]
     share = (1 - _BEFORE_SHARE * len(before)) / len(sizes)

@@ -13,9 +13,11 @@ import scipy
 
 from dpverify.privacy.numbers import Floats
 
-FEWEST_REPEATS = 50
-"""Fewest errors. So few have an interval of their root mean square only where they vary little."""
-_MANY, _POWER = 200, 5
+FEWEST_REPEATS = 200
+"""Fewest errors, where a claim does not say that their law allows for fewer."""
+FEWEST_OF_NORMS = 50
+"""Fewest errors of all: for lengths of several nearly normal numbers, which vary little."""
+_POWER = 6
 LARGEST_SHARE = 0.05
 """Largest share of the sum of squares: where one error has more of it, the normal law says
 nothing of the mean.
@@ -140,11 +142,11 @@ def alpha_of_few(alpha: float, number: int) -> float:
     200 at ``alpha``.
 
     Below 200 errors Hall's upper end misses more often: at 1e-10 up to 370 times as often as
-    stated with 50 squares of normal vectors, and 3 to 7 times with 200. At alpha (N / 200)^5 it
+    stated with 50 squares of normal vectors, and 3 to 11 times with 200. At alpha (N / 200)^6 it
     is as rare as with 200, for lengths of 2 to 36 normal numbers (measured by importance
-    sampling). The lower end is conservative.
+    sampling at 1e-8 and 5e-11). For these the lower end is conservative.
     """
-    return float(alpha * min(1.0, number / _MANY) ** _POWER)
+    return float(alpha * min(1.0, number / FEWEST_REPEATS) ** _POWER)
 
 
 def share(misses: int, n: int, alpha: float) -> Interval:

@@ -164,7 +164,7 @@ def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]
     """Measure with few releases first, and with more as long as the claim stays open."""
     claim, rows = _claim(suite, part), _Rows(suite, part, options)
     alpha, row, slope = _alpha(suite, claim), None, rows.slope(part.index)
-    *early, last = looks(options.repeats(claim))
+    *early, last = looks(options.repeats(claim), claim.fewest)
     for look in early:
         with suppress(ValueError):  # so few releases give no interval
             measured = partial(rows, part.index, repeats=look.repeats, alpha=look.share * alpha)

@@ -27,8 +27,27 @@ from dpverify import (
     SeededBits,
 )
 from dpverify.grid import Count
-from dpverify.plans import DiscreteLaplace, Mechanism, NoNoise, Plan, Stage, Transcripts
-from dpverify.privacy import Derivation, Guarantee, PrivacyClaim, Sensitivity, Status, rules
+from dpverify.grid.coordinates import SideCounts
+from dpverify.grid.vector_queries import OneUnit
+from dpverify.plans import (
+    UNIT,
+    DiscreteLaplace,
+    Mechanism,
+    NoNoise,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Transcripts,
+)
+from dpverify.privacy import (
+    Derivation,
+    Domain,
+    Guarantee,
+    PrivacyClaim,
+    Sensitivity,
+    Status,
+    rules,
+)
 from spec.theory.laws import DiscreteLaplaceLaw, real, real_exponential
 from spec.theory.profiles import profile
 from tests.randomness.helpers import NoBits
@@ -301,3 +320,62 @@ def test_a_public_fact_needs_no_budget() -> None:
         PublicCount.for_budget(PureDP(1), adjacency=REPLACE)
     with pytest.raises(ValueError, match="without noise"):
         PublicCount(adjacency=ADD, noise_multiplier=Fraction(1))
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetfulSides(SideCounts):
+    """A query that states its sensitivity for what it was first asked about, whatever is asked."""
+
+    about: tuple[Adjacency, Domain] = (ADD, Domain(1))
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """Return the sensitivity under ``about``."""
+        return SideCounts.sensitivity(self, *self.about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides(Mechanism[tuple[int, ...]]):
+    """The numbers of records on either side of 1/2, by a query of one's own."""
+
+    query: Any
+
+    def plan(self) -> Plan:
+        query = self.query
+        scale = UNIT if isinstance(query, OneUnit) else self.noise_multiplier
+        return (Stage("sides", query, RoundedGaussian(scale)),)
+
+    def estimate(self, transcript: Transcripts) -> tuple[int, ...] | Abstained:
+        return transcript.numbers("sides")
+
+
+_OTHER_REPLACEMENT = REPLACE, Domain(1, replacement=7.0)
+
+
+@pytest.mark.parametrize(
+    ("about", "in_unit"),
+    [
+        ((ADD, Domain(1)), False),
+        ((ADD, Domain(1)), True),
+        ((REPLACE, Domain(1, most_rows=3)), False),
+        ((REPLACE, Domain(1, most_rows=3)), True),
+        (_OTHER_REPLACEMENT, False),
+    ],
+)
+def test_a_claim_about_something_else_than_was_asked_is_no_mechanism(
+    about: tuple[Adjacency, Domain], in_unit: bool
+) -> None:
+    """Under replace half as much noise would be enough for a sensitivity under add-remove."""
+
+    assert _sides((REPLACE, Domain(1)), in_unit=in_unit).claim.adjacency is REPLACE
+    with pytest.raises(ValueError, match=r"another one than was asked|the lemma is"):
+        _sides(about, in_unit=in_unit)
+
+
+def _sides(about: tuple[Adjacency, Domain], *, in_unit: bool) -> Sides:
+    query: Any = ForgetfulSides((0.5,), about=about)
+    query = OneUnit(query, Fraction(3)) if in_unit else query
+    return Sides(adjacency=REPLACE, noise_multiplier=Fraction(3), query=query)
+
+
+def test_a_value_in_a_unit_is_about_the_replacement_that_is_asked_for() -> None:
+    assert _sides(_OTHER_REPLACEMENT, in_unit=True).domain.replacement == 0.0

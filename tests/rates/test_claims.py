@@ -28,7 +28,10 @@ _MINUS = Exponent(value=-1, tolerance=0.1)
             {"exponent": Exponent(value=-1, tolerance=0.1, start=0.05)},
             "it covers 2",
         ),
-        ({"repeats": 49, "curve": _CURVE}, "repeats = 49; an interval needs at least 50"),
+        (
+            {"repeats": 199, "curve": _CURVE},
+            "repeats = 199 and fewest = 200; an interval needs at least 200",
+        ),
         ({}, "nothing is claimed; give exponent, curve or upper"),
         ({"lower": _CURVE}, "nothing is claimed"),
         ({"setting": {"n": 1, "epsilon": 1}}, "epsilon runs and is fixed"),

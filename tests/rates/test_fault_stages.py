@@ -19,7 +19,7 @@ ALPHA = 1e-9
 
 @pytest.mark.parametrize("repeats", [50, 99, 100, 399, 400, 600, 2000, 40_000, 10**6])
 def test_stages_grow_to_four_times_all_releases_and_share_alpha(repeats: int) -> None:
-    schedule = list(stages(repeats))
+    schedule = list(stages(repeats, 50))
     sizes = [size for size, _ in schedule]
     assert sizes[-3:] == [repeats, 2 * repeats, 4 * repeats]
     assert sizes[0] >= 50
@@ -47,7 +47,7 @@ def test_a_coarse_fault_is_seen_with_the_first_releases() -> None:
     made = claim(curve=_CURVE)
     by, asked = _asked(made, _LOST, 0)
     assert by.startswith("expected_error to 1.1 at")
-    assert asked == [(0, 50, ALPHA / 32)]
+    assert asked == [(0, 200, ALPHA / 32)]
 
 
 def test_what_grows_is_looked_for_at_the_last_value() -> None:
@@ -65,9 +65,9 @@ def test_lost_constants_are_looked_for_where_they_show_most() -> None:
 def test_a_fine_fault_is_seen_with_all_releases() -> None:
     by, asked = _asked(claim(curve=_CURVE), _LOST, 3200)
     assert by
-    early = [50, 69, 98, 140, 198, 281, 398, 564, 799, 1130, 1599, 2262]
+    early = [200, 281, 398, 564, 799, 1130, 1599, 2262]
     assert [repeats for _, repeats, _ in asked] == [*early, 3200]
-    assert sum(alpha for *_, alpha in asked) == pytest.approx(ALPHA * (12 / 32 + 20 / 32 / 2))
+    assert sum(alpha for *_, alpha in asked) == pytest.approx(ALPHA * (8 / 32 + 24 / 32 / 2))
 
 
 def test_a_finer_fault_is_seen_with_four_times_all_releases() -> None:

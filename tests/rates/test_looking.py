@@ -22,7 +22,7 @@ within its tolerance."""
 
 @pytest.mark.parametrize("repeats", [50, 99, 100, 200, 399, 400, 600, 10_000])
 def test_looks_grow_to_four_times_the_releases_and_share_alpha(repeats: int) -> None:
-    schedule = list(looks(repeats))
+    schedule = list(looks(repeats, 50))
     sizes = [look.repeats for look in schedule]
     assert 50 <= sizes[0] == repeats // max(k for k in (1, 2, 4, 8) if repeats // k >= 50)
     assert sizes[-1] == 4 * repeats
@@ -33,7 +33,7 @@ def test_looks_grow_to_four_times_the_releases_and_share_alpha(repeats: int) -> 
 @pytest.mark.parametrize("repeats", [50, 100, 200, 400, 600, 10_000])
 def test_an_error_at_the_edge_is_rarely_shown(repeats: int) -> None:
     """Add up the looks' chances; the first ones are surer. Planted: as sure as the others."""
-    schedule = list(looks(repeats))
+    schedule = list(looks(repeats, 50))
     assert sum(look.shown / 2 for look in schedule) <= 4 * 0.025 + 1e-12
     early = [look for look in schedule if look.repeats < repeats // 2]
     assert all((look.shown, look.sure) == (0.001, 6.5) for look in early)
