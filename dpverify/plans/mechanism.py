@@ -123,9 +123,9 @@ class Mechanism(ABC, Generic[Estimate]):
         shown = derive(self.fixed_plan, self.adjacency, domain)
         if not _is_about(shown.conclusion, self.adjacency, domain):
             raise ValueError(
-                f"The plan's claim is another one than was asked: {shown.conclusion}. A query states "
-                f"its sensitivity under the adjacency, {self.adjacency}, and for the domain that "
-                "it is given."
+                f"The plan's claim is another one than was asked: {shown.conclusion}. A query "
+                f"states its sensitivity under the adjacency, {self.adjacency}, and for the domain "
+                "that it is given."
             )
         if shown.conclusion.hypotheses:
             raise ValueError(
@@ -447,8 +447,9 @@ def _is_about(claim: PrivacyClaim, adjacency: Adjacency, domain: Domain) -> bool
     domains need not share.
     """
     covered = claim.domain
-    same = claim.adjacency is adjacency and isinstance(covered, Domain) and covered == domain
-    return same and covered.replacement == domain.replacement
+    if claim.adjacency is not adjacency or not isinstance(covered, Domain):
+        return False
+    return (covered, covered.replacement) == (domain, domain.replacement)
 
 
 def _by_budget(constructed: str) -> str:
