@@ -150,6 +150,7 @@ class SparseVector(Mechanism[SparseEstimate]):
         gaussian = isinstance(budget, GaussianDP)  # ranges add up to little GDP too
         ranged = None
         if gaussian and "by_range" not in parameters:
+            check_names(cls, parameters)
             base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
             if base.reports > 1 and base.one_way:
                 ranged = calibrated(**parameters, by_range=True)
