@@ -26,6 +26,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.parameters import check_names
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Domain, GaussianDP, Guarantee, Norm, ZeroConcentratedDP
 from dpverify.privacy.numbers import Exact, whole
