@@ -81,10 +81,9 @@ class Meter:
             finally:
                 self.count(given[1] if vectorized else 1)
 
-        # What the function remembers is still to be seen.
-        call.__wrapped__ = function  # type: ignore[attr-defined]
         call.__name__ = str(getattr(function, "__name__", repr(function)))
-        call.__wrapped__ = function  # type: ignore[attr-defined]  # as functools.wraps has it
+        # as functools.wraps has it: what the function remembers is still to be seen
+        call.__wrapped__ = function  # type: ignore[attr-defined]
         return call
 
 

@@ -22,7 +22,7 @@ _TOPS = ("dpverify", "spec", "audits", "mechanisms", "tests")
 _EVERYTHING = ("pyproject.toml", "conftest.py", "__init__.py")
 """Files on which anything may depend."""
 _ATTACKING = ("dpverify.audit.auditing", "dpverify.suite.audited", "dpverify.audit.audit_targets")
-_PROVING = ("dpverify.suite.refinement", "dpverify.suite.latent_profiles")
+_PROVING = ("dpverify.suite.refinement", "dpverify.suite.exact_profiles")
 _THEORY = ("spec.theory.profiles", "spec.theory.filtered_laws")  # judges load these modules by name
 
 
