@@ -69,7 +69,7 @@ def test_all_steps_are_shown_in_order(checkout: Path) -> None:
     done = _run(checkout, PROVE="0.3")
     assert done.returncode == 0, done.stderr
     wanted = (
-        *("pytest", "dpverify prove --check", "pip", "dpverify prove", "ruff check"),
+        *("pytest", "pip", "dpverify prove --check", "dpverify prove", "ruff check"),
         *("ruff format", "mypy", "lint-imports", "mkdocs", "twine", "python -m tests.proofs.coq"),
         *("dpverify audit --quick --seed", "dpverify rates --quick", "dpverify claims --check"),
     )
