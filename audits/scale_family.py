@@ -154,7 +154,7 @@ def _attacked(
         pairs=pairs,
         faults=[fault(mechanism) for fault in faults],
         target_stages=frozenset(which),
-        quick_trials=10_000,
+        quick_trials=12_500,
     )
 
 

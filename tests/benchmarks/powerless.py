@@ -7,7 +7,8 @@ at the 99% lower confidence bound of their mean in standard deviations, of which
 a standard error. Beyond ten standard errors a margin counts as ten: which of two pairs catches a
 fault, by much or by far more, says nothing of misses. Later stages draw anew, more, so their
 misses are independent and no more likely: the chance of missing the fault is at most that tail
-to the power of the stages left. Chances are added up over faults and units.
+to the power of the stages left. Where that is more than one in a million, the next stage is
+measured as well, and has a tail of its own. Chances are added up over faults and units.
 
 python -m tests.benchmarks.powerless [--seeds 40] [--first 1000000] [--workers 2] [--out FILE]
     [UNIT ...]
@@ -45,6 +46,8 @@ from dpverify.suite.trees import Suite, load
 LEVEL = 0.99
 PLAIN = 10.0
 """Standard errors: larger margins are no further from a miss."""
+RARE = 1e-6
+"""A fault that is missed more often than this is measured at its next stage as well."""
 FIRST_SEED = 10**6
 """First of the seeds measured here, unless another one is asked for; a setting that was chosen on
 some seeds is measured on others."""
@@ -69,42 +72,44 @@ def measured(key: str, seeds: int, first: int = FIRST_SEED) -> list[dict[str, An
     rows = []
     for number, (name, target) in enumerate(faults):
         law = _remembered(target)
+        row: dict[str, Any] = {"unit": key, "fault": name, "margins": [-math.inf], "later": []}
         for position, (stage, draws) in enumerate(stages):
+            last = position == len(stages) - 1
             margins: list[float] = []
             for k in range(seeds):
                 alpha, seed = share / len(stages), seed_of(key, first + k)
                 attack = FixedAttack(guarantee, attacked.pairs, draws, alpha, seed, planted=True)
-                stream, last = 1 + number * len(STAGES) + stage, draws == stages[-1][1]
+                stream = 1 + number * len(STAGES) + stage
                 attempt = attack.attempt(
                     law, stream, range(len(attacked.pairs)), thorough=last, learns=draws >= trials
                 )
                 best = max((standardized(one, guarantee) for one in attempt.tried), default=0.0)
                 margins.append(best if attempt.refuted else -math.inf)
-                if margins[-1] == -math.inf and position < len(stages) - 1:
+                if margins[-1] == -math.inf and not last:
                     break
-            if min(margins) > -math.inf:
+            if min(row["margins"]) > -math.inf:
+                row["later"].append(margins)
+            elif last or min(margins) > -math.inf:
+                row |= {"draws": draws, "left": len(stages) - position, "margins": margins}
+            if min(row["margins"]) > -math.inf and miss(row) <= RARE:
                 break
-        rows.append(
-            {
-                "unit": key,
-                "fault": name,
-                "draws": draws,
-                "left": len(stages) - position,
-                "margins": margins,
-            }
-        )
+        rows.append(row)
     return rows
 
 
 def miss(fault: dict[str, Any]) -> float:
     """Bound from above the chance that all stages miss the fault, as the module says."""
-    margins = np.array(fault["margins"])
+    tails = [_tail(margins) for margins in (fault["margins"], *fault.get("later", ()))]
+    return math.prod(tails) * tails[-1] ** (fault["left"] - len(tails))
+
+
+def _tail(margins: list[float]) -> float:
+    """Bound from above the chance that a stage with these margins misses."""
     if not np.isfinite(margins).all():
         return 1.0
-    margins = np.minimum(margins, PLAIN)
-    deviation = max(float(margins.std(ddof=1)), 1.0)  # counts that never vary leave none
-    least = lower_bound(float(margins.mean()) / deviation, len(margins))
-    return float(ndtr(-least) ** fault["left"])
+    plain = np.minimum(margins, PLAIN)
+    deviation = max(float(plain.std(ddof=1)), 1.0)  # counts that never vary leave none
+    return float(ndtr(-lower_bound(float(plain.mean()) / deviation, len(plain))))
 
 
 def lower_bound(ratio: float, size: int) -> float:
