@@ -100,7 +100,8 @@ def measured(key: str, seeds: int, first: int = FIRST_SEED) -> list[dict[str, An
 def miss(fault: dict[str, Any]) -> float:
     """Bound from above the chance that all stages miss the fault, as the module says."""
     tails = [_tail(margins) for margins in (fault["margins"], *fault.get("later", ()))]
-    return math.prod(tails) * tails[-1] ** (fault["left"] - len(tails))
+    unmeasured: int = fault["left"] - len(tails)
+    return math.prod(tails) * tails[-1] ** unmeasured
 
 
 def _tail(margins: list[float]) -> float:
