@@ -36,6 +36,9 @@ def scheduler() -> Iterator[Scheduler]:
     started.kill()
 
 
+pytestmark = pytest.mark.usefixtures("forked")
+
+
 @pytest.fixture
 def options(tmp_path: Path) -> Options:
     (tmp_path / "marks").mkdir()

@@ -77,6 +77,7 @@ def test_the_terminal_shows_the_table_and_not_the_parts(capsys: pytest.CaptureFi
     assert PART not in printed
 
 
+@pytest.mark.usefixtures("forked")
 def test_workers_do_not_change_the_result(foreign: Path, tmp_path: Path) -> None:
     measurements, key = [], "my_count:error-against-n"
     for workers in ("1", "2"):
