@@ -290,7 +290,7 @@ def test_ctrl_c_leaves_a_file_to_resume_from(foreign: Path, tmp_path: Path) -> N
     audits.write_text(waiting, encoding="utf-8")
     command = [sys.executable, "-m", "dpverify", "rates", "--quick", "--seed", "5"]
     process = subprocess.Popen(
-        [*command, "--workers", "2", "--jsonl", str(file), "--suite", str(foreign)],
+        [*command, "--workers", "1", "--jsonl", str(file), "--suite", str(foreign)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=_listen_to_ctrl_c,
     )  # fmt: skip
