@@ -50,8 +50,9 @@ def neighboring_datasets(
     box = _box_of(domain)
     base = adjacency.base if isinstance(adjacency, Steps) else adjacency
     check_bounds(base, box)
+    numbers = [_number(box, column) for column in range(box.columns)]
     if isinstance(base, QueryMoves):
-        return st.composite(_draw_vectors)(base, box)
+        return st.composite(_draw_vectors)(base, box, numbers)
     steps = adjacency.number if isinstance(adjacency, Steps) else 1
     fewest, most = box.sizes
     if base is Adjacency.ADD_REMOVE and most <= fewest:
@@ -60,7 +61,9 @@ def neighboring_datasets(
             f"write rows=({fewest}, {fewest + 1}) or more."
         )
     make = _draw_added if base is Adjacency.ADD_REMOVE else _draw_replaced
-    return st.composite(make)(adjacency, box, steps)
+    record = st.composite(_draw_record)(box, numbers)
+    pool = st.lists(record, min_size=1, max_size=_POOL)
+    return st.composite(make)(adjacency, box, steps, record, pool)
 
 
 def _box_of(domain: Domain | Box) -> Box:
@@ -75,7 +78,14 @@ def _box_of(domain: Domain | Box) -> Box:
     return Box(columns=domain.columns, nonfinite=domain.nonfinite, rows=(0, most))
 
 
-def _draw_added(draw: DrawFn, adjacency: Neighboring, box: Box, steps: int) -> NeighboringPair:
+def _draw_added(
+    draw: DrawFn,
+    adjacency: Neighboring,
+    box: Box,
+    steps: int,
+    record: SearchStrategy[Record],
+    pool: SearchStrategy[list[Record]],
+) -> NeighboringPair:
     """Draw a common part, and records that one of the sides has besides: one, or up to
     ``steps``.
     """
@@ -83,7 +93,7 @@ def _draw_added(draw: DrawFn, adjacency: Neighboring, box: Box, steps: int) -> N
 
     fewest, most = box.sizes
     number = draw(st.integers(1, min(steps, most - fewest)))
-    record = _repeating(draw, box)
+    record = _repeating(draw, record, pool)
     common = draw(st.lists(record, min_size=fewest, max_size=most - number))
     sides = [*common], [*common]
     for _ in range(number):
@@ -92,12 +102,19 @@ def _draw_added(draw: DrawFn, adjacency: Neighboring, box: Box, steps: int) -> N
     return _pair(adjacency, box, *sides)
 
 
-def _draw_replaced(draw: DrawFn, adjacency: Neighboring, box: Box, steps: int) -> NeighboringPair:
+def _draw_replaced(
+    draw: DrawFn,
+    adjacency: Neighboring,
+    box: Box,
+    steps: int,
+    record: SearchStrategy[Record],
+    pool: SearchStrategy[list[Record]],
+) -> NeighboringPair:
     """Draw a dataset, and records to stand in other places of it: one, or up to ``steps``."""
     from hypothesis import strategies as st
 
     fewest, most = box.sizes
-    record = _repeating(draw, box)
+    record = _repeating(draw, record, pool)
     left = draw(st.lists(record, min_size=fewest, max_size=most))
     right = [*left]
     for _ in range(draw(st.integers(1, steps)) if left else 0):
@@ -105,11 +122,13 @@ def _draw_replaced(draw: DrawFn, adjacency: Neighboring, box: Box, steps: int) -
     return _pair(adjacency, box, left, right)
 
 
-def _draw_vectors(draw: DrawFn, adjacency: QueryMoves, box: Box) -> NeighboringPair:
+def _draw_vectors(
+    draw: DrawFn, adjacency: QueryMoves, box: Box, numbers: Sequence[SearchStrategy[Any]]
+) -> NeighboringPair:
     """Draw answers, and moves of as many of them as may move at once, that stay in the box."""
     from hypothesis import strategies as st
 
-    answers = [draw(_number(box, column)) for column in range(box.columns)]
+    answers = [draw(number) for number in numbers]
     most = box.columns if adjacency.at_once is None else min(adjacency.at_once, box.columns)
     moving = draw(st.lists(st.integers(0, box.columns - 1), max_size=most, unique=True))
     step: Any = math.floor(adjacency.distance) if box.integers else adjacency.step
@@ -132,27 +151,28 @@ def _pair(adjacency: Neighboring, box: Box, left: list[Any], right: list[Any]) -
     return NeighboringPair(name="drawn", left=sides[0], right=sides[1], adjacency=adjacency)
 
 
-def _repeating(draw: DrawFn, box: Box) -> SearchStrategy[Record]:
+def _repeating(
+    draw: DrawFn, record: SearchStrategy[Record], pool: SearchStrategy[list[Record]]
+) -> SearchStrategy[Record]:
     """Make a strategy for records of which some are drawn again and again, since ties and
     duplicates break things.
     """
     from hypothesis import strategies as st
 
-    record = st.composite(_draw_record)(box)
-    return st.sampled_from(draw(st.lists(record, min_size=1, max_size=_POOL))) | record
+    return st.sampled_from(draw(pool)) | record
 
 
-def _draw_record(draw: DrawFn, box: Box) -> Record:
+def _draw_record(draw: DrawFn, box: Box, numbers: Sequence[SearchStrategy[Any]]) -> Record:
     from hypothesis import strategies as st
 
     if box.columns <= _MOST_COLUMNS:
-        numbers = [draw(_number(box, column)) for column in range(box.columns)]
-        return numbers[0] if box.columns == 1 else tuple(numbers)
+        drawn = [draw(number) for number in numbers]
+        return drawn[0] if box.columns == 1 else tuple(drawn)
     constant = draw(st.sampled_from((box.middles, box.lows, box.highs)))
     made = [*cast("Sequence[Any]", box.record(constant))]
     places = st.lists(st.integers(0, box.columns - 1), max_size=_MOST_COLUMNS, unique=True)
     for column in draw(places):
-        made[column] = draw(_number(box, column))
+        made[column] = draw(numbers[column])
     return tuple(made)
 
 

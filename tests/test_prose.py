@@ -23,9 +23,19 @@ NOUNS = {"property", "cached_property", "setter"}
 """Decorators of what is read as an attribute, and described as one."""
 
 
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield all statements, and what they consist of but for expressions: a tenth of all nodes."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, name, ())
+
+
 def without_a_verb(source: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the first line of each function's docstring that begins with no verb."""
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             said = (ast.get_docstring(node) or "Say").partition("\n")[0]
             decorators = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from dpverify.estimation.answers import NoiseLaw, Result, around, tail_of, whole_deviation
@@ -91,16 +93,23 @@ class NoisyCount(Mechanism[CountEstimate]):
 
     def plan(self) -> Plan:
         """Plan one stage: the count, of sensitivity 1, with scale noise_multiplier."""
-        return (Stage(COUNT, Count(self.within), self._noise()),)
+        return (Stage(COUNT, Count(self.within), _noise(self.noise, self.noise_multiplier)),)
 
     def expected_error(self, n: int) -> float:
         """Return the noise's standard deviation, in records, whatever n is."""
-        return self._noise().standard_deviation
+        return _deviation(self.noise, self.noise_multiplier)
 
     def estimate(self, transcript: Transcripts) -> CountEstimate | Abstained:
         """Return the released integer."""
-        return CountEstimate(transcript.number(COUNT), self._noise().standard_deviation, self.noise)
+        deviation = _deviation(self.noise, self.noise_multiplier)
+        return CountEstimate(transcript.number(COUNT), deviation, self.noise)
 
-    def _noise(self) -> DiscreteLaplace | RoundedGaussian:
-        kind = DiscreteLaplace if self.noise == "laplace" else RoundedGaussian
-        return kind(self.noise_multiplier)
+
+def _noise(name: str, scale: Fraction) -> DiscreteLaplace | RoundedGaussian:
+    return DiscreteLaplace(scale) if name == "laplace" else RoundedGaussian(scale)
+
+
+@lru_cache(maxsize=64)
+def _deviation(name: str, scale: Fraction) -> float:
+    """Return a noise's standard deviation; a mechanism asks for it in each estimate."""
+    return _noise(name, scale).standard_deviation

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from hypothesis import strategies as st
+
 from dpverify.privacy import (
     Adjacency,
     ApproxDP,
@@ -29,6 +31,20 @@ OBLIGATION = "theory/queries.py:obligation_count"
 
 
 _KEPT: dict[Norm, Friendly | Adjacency] = {Norm.KEEP: NEAR, Norm.COUPLED: Adjacency.REPLACE}
+
+
+_PARTS = 720_720**2  # whose divisors are the denominators of simple fractions
+
+
+def fractions(
+    least: Fraction | str | int, most: Fraction | str | int
+) -> st.SearchStrategy[Fraction]:
+    """Draw fractions of an interval, its ends and simple ones among them, from one integer each.
+
+    Hypothesis's strategy of this name draws several and takes three times as long as many tests.
+    """
+    low, high = Fraction(least), Fraction(most)
+    return st.integers(0, _PARTS).map(lambda place: low + (high - low) * Fraction(place, _PARTS))
 
 
 def lemma(

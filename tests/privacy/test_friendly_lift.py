@@ -24,7 +24,7 @@ from spec.theory import rules as spec_rules
 from spec.theory.laws import real
 
 from . import friendly as fr
-from .makers import COLUMN, conjectured, guarantee_of, lemma, numbers_of
+from .makers import COLUMN, conjectured, fractions, guarantee_of, lemma, numbers_of
 
 _DIGITS = 60
 _ZERO = Fraction(0)
@@ -165,8 +165,8 @@ def _lift_rule(epsilon: Fraction, delta: Fraction, adjacency: Adjacency) -> tupl
 
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(
-    st.fractions(min_value="1/1000", max_value="3/2"),
-    st.just(_ZERO) | st.fractions(min_value="1/100000000", max_value="1/1000000"),
+    fractions("1/1000", "3/2"),
+    st.just(_ZERO) | fractions("1/100000000", "1/1000000"),
     st.sampled_from(Adjacency),
 )
 def test_the_lift_s_numbers_are_the_spec_s_rounded_up(

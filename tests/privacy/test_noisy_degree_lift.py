@@ -18,7 +18,7 @@ from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.hypotheses import Absent, Quantity, Seen
 from spec.theory import rules as spec_rules
 
-from .makers import COLUMN, lemma
+from .makers import COLUMN, fractions, lemma
 from .noise_laws import OVERFLOW, event
 
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -81,11 +81,11 @@ def lifted(
     )
 
 
-numbers = st.fractions("1/100", 100)
+numbers = fractions("1/100", 100)
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
-@given(numbers, numbers, numbers, numbers, st.sampled_from(Adjacency), st.fractions(0, "1/1000"))
+@given(numbers, numbers, numbers, numbers, st.sampled_from(Adjacency), fractions(0, "1/1000"))
 def test_what_is_spent_is_the_spec_s_number(
     inside: Fraction,
     outside: Fraction,

@@ -24,10 +24,10 @@ from dpverify.privacy import (
 from dpverify.privacy.hypotheses import Absent, Quantity, Seen
 from spec.theory.adaptive import privacy_filter as spec_filter
 
-from .makers import conjectured, proved
+from .makers import conjectured, fractions, proved
 
 BUDGET = ApproximateGaussianDP(1, "1e-6", "1e-7")
-_AMOUNT = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(2, 3))
+_AMOUNT = fractions(Fraction(1, 1000), Fraction(2, 3))
 _EVENT = st.sampled_from([Fraction(0), Fraction("5e-7"), Fraction("1e-6")])
 
 

@@ -13,17 +13,16 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dpverify.privacy import Adjacency, Guarantee, Norm, PerfectPrivacy, PureDP, rules
 from spec.theory import rules as spec_rules
 from spec.theory.obligations import datasets
 
 from .finite import Law, Pair, laplace_law, response_law, satisfies
-from .makers import lemma
+from .makers import fractions, lemma
 
 _steady = settings(derandomize=True, deadline=None, max_examples=200)
-_POSITIVE = st.fractions(min_value="1/10000", max_value=10000)
+_POSITIVE = fractions("1/10000", 10000)
 
 Number = Callable[[Fraction, Fraction], Fraction]
 """A sensitivity and a scale to an epsilon."""

@@ -19,7 +19,7 @@ from dpverify.privacy import ApproxDP, Guarantee, PerfectPrivacy, PureDP, rules
 from spec.theory import rules as spec_rules
 
 from .finite import Law, Pair, adaptive_product, pushed, random_pair, satisfies, slack, tight_pair
-from .makers import conjectured, guarantee_of, numbers_of
+from .makers import conjectured, fractions, guarantee_of, numbers_of
 
 _steady = settings(derandomize=True, deadline=None, max_examples=100)
 _SEED = 20250102
@@ -42,8 +42,8 @@ def _compose_rule(guarantees: Sequence[Guarantee]) -> Guarantee:
 @given(
     st.lists(
         st.tuples(
-            st.fractions(min_value="1/1000", max_value=100),
-            st.fractions(min_value=0, max_value="1/10"),
+            fractions("1/1000", 100),
+            fractions(0, "1/10"),
         ),
         min_size=1,
         max_size=6,

@@ -35,7 +35,7 @@ from spec.theory.laws import real
 
 from . import noise_laws as laws
 from .finite import BASE, Law, Pair, random_pair, satisfies, slack, tight_pair
-from .makers import guarantee_of, numbers_of
+from .makers import fractions, guarantee_of, numbers_of
 from .noise_laws import (
     DIGITS,
     HIDDEN,
@@ -50,7 +50,7 @@ from .noise_laws import (
 )
 
 _steady = settings(derandomize=True, deadline=None, max_examples=150)
-_CHANCES = st.fractions(0, "1/3") | st.sampled_from([Fraction(1, 2**1000), Fraction(1, 10**6)])
+_CHANCES = fractions(0, "1/3") | st.sampled_from([Fraction(1, 2**1000), Fraction(1, 10**6)])
 _EXTREMES = st.sampled_from([Fraction(1, 2**10), Fraction(2**45)])
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
@@ -65,7 +65,7 @@ def _coins(guarantee: Guarantee, chance: Fraction) -> Guarantee:
 
 
 @_steady
-@given(st.fractions("1/1000", 20) | _EXTREMES, _CHANCES, _CHANCES)
+@given(fractions("1/1000", 20) | _EXTREMES, _CHANCES, _CHANCES)
 def test_an_event_of_the_output_adds_its_probability(
     epsilon: Fraction, delta: Fraction, chance: Fraction
 ) -> None:
@@ -77,7 +77,7 @@ def test_an_event_of_the_output_adds_its_probability(
 
 
 @_steady
-@given(st.fractions("1/1000", 20), _CHANCES, _CHANCES)
+@given(fractions("1/1000", 20), _CHANCES, _CHANCES)
 def test_a_hidden_event_costs_what_the_spec_says(
     epsilon: Fraction, delta: Fraction, chance: Fraction
 ) -> None:

@@ -27,11 +27,11 @@ from spec.theory import rules as spec_rules
 from spec.theory.laws import real
 
 from . import noise_laws as laws
-from .makers import conjectured, guarantee_of, numbers_of, proved
+from .makers import conjectured, fractions, guarantee_of, numbers_of, proved
 from .noise_laws import DIGITS, Case, holds, measure
 
 _steady = settings(derandomize=True, deadline=None, max_examples=60)
-_SIZE = st.fractions(min_value="1/1000", max_value=2)
+_SIZE = fractions("1/1000", 2)
 _EPSILONS = [Fraction(i, 4) for i in (0, 1, 2, 4, 6, 8, 12, 16, 24)]
 _ORDERS = [Fraction(text) for text in ("1.001", "1.5", "2", "3", "6")]
 _Approximate = dp.ApproximateGaussianDP
@@ -52,7 +52,7 @@ def _replaced(guarantee: Guarantee) -> Guarantee:
 
 
 @_steady
-@given(_SIZE, st.integers(2, 6), st.fractions("1/1000000000", "1/1000000"))
+@given(_SIZE, st.integers(2, 6), fractions("1/1000000000", "1/1000000"))
 def test_the_parameters_of_a_group_are_the_spec_s(x: Fraction, size: int, delta: Fraction) -> None:
     for steps, made in ((size, partial(_group, size=size)), (2, _replaced)):
         with mp.workdps(DIGITS):
@@ -193,7 +193,7 @@ def _advanced(parts: list[Guarantee], slack: Fraction) -> Guarantee:
 
 
 @_steady
-@given(st.fractions("1/1000", 5), st.fractions(0, "1/100"), st.integers(3, 50))
+@given(fractions("1/1000", 5), fractions(0, "1/100"), st.integers(3, 50))
 def test_advanced_composition_has_the_spec_s_numbers_rounded_up(
     epsilon: Fraction, delta: Fraction, stages: int
 ) -> None:

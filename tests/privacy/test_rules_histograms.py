@@ -21,13 +21,11 @@ from spec.theory import rules as spec_rules
 from spec.theory.laws import real
 
 from . import noise_laws as laws
-from .makers import lemma
+from .makers import fractions, lemma
 from .noise_laws import Case, RealLaw, RealPair, Rule, Tail, holds, measure, spares_nothing
 
 _steady = settings(derandomize=True, deadline=None, max_examples=60)
-_WIDTHS = st.fractions(min_value="1/10", max_value=1000) | st.sampled_from(
-    [Fraction(1, 2**10), Fraction(2**45)]
-)
+_WIDTHS = fractions("1/10", 1000) | st.sampled_from([Fraction(1, 2**10), Fraction(2**45)])
 
 
 def _keys(value: Any, adjacency: Any = Adjacency.ADD_REMOVE) -> Any:
@@ -54,7 +52,7 @@ def _rounded_up(bound: Fraction, truth: Any) -> bool:
 
 
 @_steady
-@given(_WIDTHS, st.fractions(0, 60), st.integers(1, 20), st.sampled_from(Adjacency))
+@given(_WIDTHS, fractions(0, 60), st.integers(1, 20), st.sampled_from(Adjacency))
 def test_the_rules_numbers_are_the_spec_s(
     width: Fraction, distance: Fraction, keys: int, adjacency: Adjacency
 ) -> None:
@@ -75,7 +73,7 @@ def test_the_rules_numbers_are_the_spec_s(
 
 
 @_steady
-@given(_WIDTHS, st.fractions(0, 60), st.integers(1, 20), st.sampled_from(Adjacency))
+@given(_WIDTHS, fractions(0, 60), st.integers(1, 20), st.sampled_from(Adjacency))
 def test_the_tests_numbers_are_the_spec_s(
     width: Fraction, distance: Fraction, values: int, adjacency: Adjacency
 ) -> None:

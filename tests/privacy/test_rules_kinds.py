@@ -25,13 +25,13 @@ from spec.theory.laws import real
 
 from . import noise_laws as laws
 from .finite import adaptive_product
-from .makers import conjectured, proved
+from .makers import conjectured, fractions, proved
 from .noise_laws import DIGITS, Case, attains, holds, measure
 
 _ZERO, _SMALL = Fraction(0), Fraction(1, 100)
 _EPSILONS = [Fraction(i, 4) for i in (0, 1, 2, 3, 4, 6, 8, 10, 12, 16)]
 _ORDERS = [Fraction(text) for text in ("1.01", "2", "3")]
-_EVENT = st.fractions(min_value=0, max_value="1/10")
+_EVENT = fractions(0, "1/10")
 Parts = Sequence[Guarantee]
 Compose = Callable[[Parts], Guarantee]
 
@@ -55,7 +55,7 @@ def _gaussian(mu_squared: Fraction, delta: Fraction, tv: Fraction) -> Guarantee:
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
-@given(st.lists(st.tuples(st.fractions("1/1000", 100), _EVENT, _EVENT), min_size=2, max_size=6))
+@given(st.lists(st.tuples(fractions("1/1000", 100), _EVENT, _EVENT), min_size=2, max_size=6))
 def test_rho_and_the_gaussian_parameters_add_up_as_the_spec_says(
     values: list[tuple[Fraction, Fraction, Fraction]],
 ) -> None:

@@ -33,12 +33,12 @@ from spec.theory import rules as spec_rules
 from spec.theory.laws import real
 
 from . import noise_laws as laws
-from .makers import lemma
+from .makers import fractions, lemma
 from .noise_laws import DIGITS, ROUNDING, Case, Rule, Shift, holds, keeps, measure, squared
 
 _steady = settings(derandomize=True, deadline=None, max_examples=150)
 _EXTREMES = [Fraction(1, 2**10), Fraction(2**45), Fraction(5e-324), Fraction(1e308)]
-_POSITIVE = st.fractions(min_value="1/10000", max_value=10000) | st.sampled_from(_EXTREMES)
+_POSITIVE = fractions("1/10000", 10000) | st.sampled_from(_EXTREMES)
 
 
 def _discrete(square: Fraction, sigma: Fraction) -> Guarantee:

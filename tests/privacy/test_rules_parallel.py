@@ -26,7 +26,7 @@ from spec.theory.laws import real
 from spec.theory.obligations import neighbors
 
 from .finite import Law, Pair, laplace_law, satisfies
-from .makers import conjectured, guarantee_of, lemma, numbers_of
+from .makers import conjectured, fractions, guarantee_of, lemma, numbers_of
 from .noise_laws import DIGITS, joint, keeps, measure
 from .test_rules_kinds import parts_of, ranged, rounded
 
@@ -46,11 +46,7 @@ def _parallel(parts: Sequence[Guarantee], by: Any, about: Any, to: Any = None) -
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
-@given(
-    st.lists(
-        st.tuples(st.fractions("1/1000", 5), st.fractions(0, "1/10000")), min_size=1, max_size=5
-    )
-)
+@given(st.lists(st.tuples(fractions("1/1000", 5), fractions(0, "1/10000")), min_size=1, max_size=5))
 @example(
     [(Fraction("4.9"), Fraction(1, 10**4)), (Fraction("4.9") + Fraction(1, 10**9), Fraction(0))]
 )

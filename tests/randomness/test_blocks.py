@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -146,20 +145,16 @@ def true_integer(blocks: Blocks, block: int, place: Fraction) -> int:
 
 
 def check_rows(lookup: Table) -> int:
-    """Check every cell: its first and last word lie strictly inside the row's block, or nowhere
-    else."""
-    limits = [-1, *thresholds(lookup.blocks, lookup.word_bits)]
+    """Check every cell: one in which no threshold lies has the rows of the block that begins
+    after as many thresholds as are below it, and any other cell has none."""
+    bounds, cells = thresholds(lookup.blocks, lookup.word_bits), 1 << lookup.cell_bits
     rest = lookup.word_bits - lookup.cell_bits
-    rows, decided = lookup.rows.tolist(), 0
-    for cell in range(1 << lookup.cell_bits):
-        first, last = cell << rest, ((cell + 1) << rest) - 1
-        block = bisect_left(limits, first) - 1
-        if last < limits[block + 1]:
-            assert rows[2 * cell : 2 * cell + 2] == [2 * block, 2 * block + 1]
-            decided += 1
-        else:
-            assert rows[2 * cell : 2 * cell + 2] == [2 * len(limits) - 2] * 2
-    return decided
+    inside = np.bincount([bound >> rest for bound in bounds], minlength=cells)
+    below, decided = np.cumsum(inside) - inside, inside == 0
+    rows = np.where(decided, [2 * below, 2 * below + 1], 2 * len(bounds))
+    assert lookup.rows.shape == (2 * cells,)
+    assert (lookup.rows.reshape(cells, 2) == rows.T).all()
+    return int(decided.sum())
 
 
 def check_limits(lookup: Table) -> None:
@@ -169,7 +164,8 @@ def check_limits(lookup: Table) -> None:
     assert lookup.limits[-1] == 0
     for row, limit in enumerate(lookup.limits[:-1].tolist()):
         whole, rest = divmod(limit, 1 << blocks.offset_bits)
-        excess = blocks.largest_excess(row // 2)
+        if row % 2 == 0:  # a block's two rows have the same
+            excess = blocks.largest_excess(row // 2)
         assert rest == 0
         assert 0 <= excess <= Fraction(1, 2)
         assert Fraction(whole, 1 << bits) <= 1 - excess

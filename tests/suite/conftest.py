@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpverify.suite import judges, trees
+from dpverify.suite.engines import processes
 
 ROOT = Path(__file__).parents[2]
 _THEORY = (
@@ -41,6 +43,16 @@ def foreign(tmp_path: Path) -> Path:
     for stem in _THEORY:
         shutil.copy(ROOT / "spec" / "theory" / f"{stem}.py", tmp_path / "spec" / "theory")
     return tmp_path
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers fork from a server that has loaded what they need, once in all tests; a run that
+    is started from a shell has workers that load it themselves (``test_cli``, ``test_rating``).
+    """
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["dpverify.suite.rating", "dpverify.suite.runner"])
+    monkeypatch.setattr(processes, "_START", "forkserver")
 
 
 @pytest.fixture

@@ -105,15 +105,20 @@ def serve() -> None:
     """Run a scheduler and two worker processes until somebody kills this one."""
     import dask
     from distributed import LocalCluster
+    from distributed.utils import get_mp_context
 
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        LocalCluster(
+    settings = {
+        "distributed.scheduler.allowed-failures": 0,
+        "distributed.worker.multiprocessing-method": "forkserver",
+    }
+    with dask.config.set(settings):
+        preloaded = ["distributed", "dpverify.suite.engines.cluster", "tests.suite.engine_units"]
+        get_mp_context().set_forkserver_preload(preloaded)  # once, not in each of several workers
+        with LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-    ):
-        print(cluster.scheduler_address, flush=True)
-        sys.stdin.read()
+        ) as cluster:
+            print(cluster.scheduler_address, flush=True)
+            sys.stdin.read()
 
 
 if __name__ == "__main__":

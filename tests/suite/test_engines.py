@@ -36,6 +36,9 @@ def scheduler() -> Iterator[Scheduler]:
     started.kill()
 
 
+pytestmark = pytest.mark.usefixtures("forked")
+
+
 @pytest.fixture
 def options(tmp_path: Path) -> Options:
     (tmp_path / "marks").mkdir()
@@ -70,6 +73,7 @@ def test_a_process_that_dies_loses_its_unit_only(
     with Processes(2) as engine:
         finished = _by_name(engine, [*BAD, Unit("unsendable", "unsendable"), *HELD], options)
         again = _by_name(engine, [Unit("held", "later"), Unit("held", "last")], options)
+        monkeypatch.setattr("dpverify.suite.engines.processes.ATTEMPTS", 1)
         alone = _by_name(engine, [Unit("always dies", "alone")], options)
     with Processes(2, one_here=True) as engine:
         here = _by_name(engine, [Unit("held", "here")], options)

@@ -200,6 +200,7 @@ def test_a_quick_run_says_what_it_leaves_out(
     assert all(known[key] == data for key, data in cells.items())
 
 
+@pytest.mark.usefixtures("forked")
 def test_workers_do_not_change_the_result(toy: Path, whole: Path, tmp_path: Path) -> None:
     file = tmp_path / "two.jsonl"
     two = [text if text != "1" else "2" for text in _run(toy)]

@@ -77,6 +77,7 @@ def test_the_terminal_shows_the_table_and_not_the_parts(capsys: pytest.CaptureFi
     assert PART not in printed
 
 
+@pytest.mark.usefixtures("forked")
 def test_workers_do_not_change_the_result(foreign: Path, tmp_path: Path) -> None:
     measurements, key = [], "my_count:error-against-n"
     for workers in ("1", "2"):
@@ -289,7 +290,7 @@ def test_ctrl_c_leaves_a_file_to_resume_from(foreign: Path, tmp_path: Path) -> N
     audits.write_text(waiting, encoding="utf-8")
     command = [sys.executable, "-m", "dpverify", "rates", "--quick", "--seed", "5"]
     process = subprocess.Popen(
-        [*command, "--workers", "2", "--jsonl", str(file), "--suite", str(foreign)],
+        [*command, "--workers", "1", "--jsonl", str(file), "--suite", str(foreign)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=_listen_to_ctrl_c,
     )  # fmt: skip

@@ -3,9 +3,6 @@ touched."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ from dpverify.cli import main
 from dpverify.suite.starting import template_files
 from dpverify.suite.trees import load
 
-ROOT = Path(__file__).parents[2]
+pytest_plugins = "pytester"
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +52,11 @@ def test_everything_in_it_passes_at_once(written: Path, capsys: pytest.CaptureFi
     assert main(["papers", *suite]) == 0
 
 
-def test_its_own_tests_pass(written: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
-        cwd=written, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 passed" in done.stdout
+def test_its_own_tests_pass(
+    written: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(written)
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "tests").assert_outcomes(passed=8)
 
 
 @pytest.mark.parametrize(

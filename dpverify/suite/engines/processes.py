@@ -29,6 +29,7 @@ from dpverify.suite.events import UnitFinished
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's malloc.h
 _MOST_KEPT, _LARGEST_KEPT = 1 << 29, 1 << 25  # bytes in all, and of one table: glibc's maximum
 _ALONE = "try --workers 1, or fewer workers"
+_START = "spawn"  # forked, a worker would have our threads' locks
 
 
 class Processes:
@@ -88,7 +89,7 @@ class Processes:
         """Return the pool of this thread, made when it is first needed."""
         pool: ProcessPoolExecutor | None = getattr(self._own, "pool", None)
         if pool is None:
-            context = multiprocessing.get_context("spawn")
+            context = multiprocessing.get_context(_START)
             pool = ProcessPoolExecutor(1, mp_context=context, initializer=_set_up_worker)
             self._own.pool = pool
             self._pools.add(pool)
