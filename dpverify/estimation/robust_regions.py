@@ -32,7 +32,9 @@ from dpverify.estimation.friendly_means import (
     nearness_of,
     within_reach,
 )
+from dpverify.estimation.inner_cuts import HALF_WIDTH, MOST_DIRECTIONS, SHORTER, Look, look
 from dpverify.estimation.results import UNSURE, RobustMeanEstimate
+from dpverify.grid.inner_moments import InnerMoments, constant_of
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness
@@ -76,7 +78,7 @@ from dpverify.transformations.means import MEAN, WeightedCoreMean
 from dpverify.transformations.soft_core import checked_full
 
 MOMENTS_STAGE, HISTOGRAM_STAGE = Handle("moments"), Handle("histogram")
-VOTES_STAGE = Handle("votes")
+INNER_STAGE, VOTES_STAGE = Handle("inner moments"), Handle("votes")
 _LARGEST_DEVIATION = 1 << 30  # in parts of a bin; slabs are never that wide
 _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
 _LEAST_DRAWN = Fraction(1, 64)  # with less, records would be rounded to nothing
@@ -109,6 +111,7 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
     shares: tuple[Rational, ...] = (Fraction(1, 5), MOMENTS, HISTOGRAM, Fraction(9, 20))
     votes: Annotated[bool, flag] = False
     drawn: Annotated[Rational, DRAWN] = Fraction(1)
+    inner: Annotated[int, whole] = 0
 
     def check_parameters(self) -> None:
         """Check for positive deviations and radii, a gamma that leaves agreement, an even number
@@ -125,6 +128,14 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
         whole_from(0, why, most=d)(self.directions, "directions")
         if self.bins % 2:
             raise ValueError(f"bins = {self.bins} is odd; give an even number, half for each side.")
+        whole_from(0, f"; give an integer from 0 to {d}, the number of columns.", most=d)(
+            self.inner, "inner"
+        )
+        if self.inner and not 0 < self.directions < min(self.inner, MOST_DIRECTIONS + 1):
+            raise ValueError(
+                f"inner = {self.inner} with directions = {self.directions}; give 1 to "
+                f"{MOST_DIRECTIONS} directions, fewer than inner, or inner = 0 for histograms."
+            )
         self._check_fractions()
 
     def _check_fractions(self) -> None:
@@ -137,7 +148,7 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
         check_gamma(self.gamma, self.full)
         number = (4 if self.directions else 2) + self.votes
         settle(self, shares=checked_shares(self.shares, number))
-        counts = [self._histogram_noise()] if self.directions else []
+        counts = [self._histogram_noise()] if self.directions and not self.inner else []
         if max([*counts, *([self._votes_noise()] if self.votes else [])], default=0) > _MOST_NOISE:
             raise ValueError(
                 f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on "
@@ -166,6 +177,25 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
         spread = self._multiplier(1)
         return MovingMoments(self._nearness(), spread, self.adjacency, self._place(), self.drawn)
 
+    def _inner_moments(self) -> InnerMoments:
+        return InnerMoments(
+            self._nearness(),
+            self._multiplier(2),
+            self.adjacency,
+            self._place(),
+            Released((MOMENTS_STAGE,), self._leading),
+            self.inner,
+            self._inner_reach(),
+        )
+
+    def _inner_reach(self) -> int:
+        """Return sqrt(inner + 1) deviations, the length of a typical inlier there, in cells; at
+        most the radius.
+        """
+        nearness = self._nearness()
+        square = Fraction(self.inner + 1) / Fraction(4) ** nearness.exponent
+        return max(1, min(math.isqrt(math.floor(square)), nearness.radius))
+
     def _histogram_noise(self) -> Fraction:
         """Return the noise scale of a bin; at least a sixteenth of a record, for which there is a
         sampler.
@@ -182,8 +212,32 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
     def _place(self) -> Place:
         return Released((AGREEMENT, MEAN), self._places)
 
+    def _last_place(self) -> Place:
+        """Return the ball in which records are summed."""
+        if not self.inner:
+            return self._place()
+        return Released((AGREEMENT, MEAN, MOMENTS_STAGE, INNER_STAGE), self._last_places)
+
+    def _last_places(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        points, radii = self._places(batch)
+        return points, self._last_radii(batch, radii)
+
+    def _last_radii(self, batch: Transcripts, radii: Integers) -> Integers:
+        """Return the radii of balls in which records are summed, from those of the balls before."""
+        if not self.inner:
+            return radii
+        shorter = np.maximum(1, SHORTER.numerator * radii // SHORTER.denominator)
+        return np.where(self._looked(batch).number >= 2, shorter, radii)
+
     def _directed(self) -> Along:
-        return Released((MOMENTS_STAGE,) if self.directions else (AGREEMENT,), self._along)
+        stages = (MOMENTS_STAGE, INNER_STAGE) if self.inner else (MOMENTS_STAGE,)
+        return Released(stages if self.directions else (AGREEMENT,), self._along)
+
+    def _slab_stages(self) -> tuple[str, ...]:
+        """Return the stages that the slabs follow from."""
+        if self.inner:
+            return (AGREEMENT, MOMENTS_STAGE, INNER_STAGE)
+        return (AGREEMENT, HISTOGRAM_STAGE) if self.directions else (AGREEMENT,)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Return the centers and radii of the balls, in cells."""
@@ -203,16 +257,46 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
         """Return the directions, by the released second moments."""
         if not self.directions:
             return np.zeros((len(batch), 0, self.columns()), np.int64)
+        if self.inner:
+            return self._looked(batch).along
         return directions(batch[MOMENTS_STAGE], self.columns(), self.directions)
 
+    def _leading(self, batch: Transcripts) -> Integers:
+        """Return the directions of the inner moments."""
+        return directions(batch[MOMENTS_STAGE], self.columns(), self.inner)
+
+    def _looked(self, batch: Transcripts) -> Look:
+        """Return what the inner moments show."""
+        unit = self._inner_moments().unit() / 2**40
+        square = min(math.floor(Fraction(4) ** -self._nearness().exponent / unit), 1 << 60)
+        constant = constant_of(self._inner_reach())
+        return look(self._leading(batch), batch[INNER_STAGE], self.directions, square, constant)
+
+    def _inner_slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Return the slabs' middles and half widths, by the inner moments."""
+        seen = self._looked(batch)
+        radii, which = different(self._last_radii(batch, self._balls(batch)[1]))
+        parts = np.array([part_of(int(radius), self.bins) for radius in radii], np.int64)[which]
+        edge = self.bins * PARTS // 2
+        middles = np.clip(seen.middles // parts[:, np.newaxis], -edge, edge)
+        known = [math.floor(HALF_WIDTH * self._deviation(int(radius))) for radius in radii]
+        halves = np.array(known, np.int64)[which][:, np.newaxis]
+        return middles, np.where(seen.cut, halves, 2 * edge)
+
+    def _deviation(self, radius: int) -> int:
+        """Return a deviation in parts of a bin."""
+        unit = Fraction(2) ** (DIRECTION_BITS - self._nearness().exponent)
+        return min(math.floor(unit / part_of(radius, self.bins)), _LARGEST_DEVIATION)
+
     def _slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
-        """Return the slabs' middles and half widths, by the released histograms."""
+        """Return the slabs' middles and half widths, by the released histograms or moments."""
         if not self.directions:
             return (np.zeros((len(batch), 0), np.int64),) * 2
+        if self.inner:
+            return self._inner_slabs(batch)
         radii, which = different(self._balls(batch)[1])
-        unit = Fraction(2) ** (DIRECTION_BITS - self._nearness().exponent)
-        known = [math.floor(unit / part_of(int(radius), self.bins)) for radius in radii]
-        deviation = np.array([min(k, _LARGEST_DEVIATION) for k in known], np.int64)[which]
+        known = [self._deviation(int(radius)) for radius in radii]
+        deviation = np.array(known, np.int64)[which]
         counts = batch[HISTOGRAM_STAGE].reshape(-1, self.bins)
         repeated = np.repeat(deviation, self.directions)
         shape = len(batch), self.directions
@@ -224,7 +308,7 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
         half = half_width(self._nearness().exponent)
         return boxes(batch[VOTES_STAGE], self._votes_noise(), self.gamma, half)
 
-    def _certified(self, batch: Transcripts, radius: int, number: float) -> float | None:
+    def _certified(self, batch: Transcripts, ball: int, last: int, number: float) -> float | None:
         """Compute the certificate. The spec has the proof (certificate)."""
         if not self.directions:
             return None
@@ -232,9 +316,9 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
         room = math.sqrt(2 * self.columns()) + math.sqrt(-2 * math.log(UNSURE))
         if number <= 0:
             return None
-        noise = min(to_float(self._moments().unit(radius)), MOST)
+        noise = min(to_float(self._moments().unit(ball)), MOST)
         variance = max(0.0, largest / 2.0**40 + room * 1.001) * noise / number
-        cells = math.sqrt(float(self.gamma / (1 - self.gamma)) * variance) / self._response(radius)
+        cells = math.sqrt(float(self.gamma / (1 - self.gamma)) * variance) / self._response(ball, last)
         with np.errstate(all="ignore"):  # at the ends of the floats: infinity, or the least number
             certificate = float(np.ldexp(cells, self._nearness().exponent))
         return max(certificate, math.ulp(0.0)) if cells else 0.0
@@ -242,15 +326,22 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
     def _cut(self, batch: Transcripts, widths: Integers) -> int:
         """Count the directions and columns that were cut; widths: of the slabs."""
         columns = int((self._box(batch) < OPEN).sum()) if self.votes else 0
+        if self.inner:
+            return columns + int(self._looked(batch).number[0])
         return columns + int((widths < self.bins * PARTS).sum())
 
     def _left_out(
-        self, batch: Transcripts, widths: Integers, radius: int, number: float, step: Floats
+        self,
+        batch: Transcripts,
+        widths: Integers,
+        lengths: tuple[int, int],
+        number: float,
+        step: Floats,
     ) -> Floats:
         """Predict, in cells, what leaving out records beyond the ball and the slabs adds to the
-        error.
+        error. lengths: the radii of the first ball and of the last one.
         """
-        exponent = self._nearness().exponent
+        exponent, (_, radius) = self._nearness().exponent, lengths
         cut = widths < self.bins * PARTS
         per = part_of(radius, self.bins) * 2.0**-DIRECTION_BITS
         halves = np.ldexp(widths[cut] * per, exponent)
@@ -263,30 +354,30 @@ class RobustRegions(Mechanism[RobustMeanEstimate]):
             axes[len(axes) - len(named) + np.arange(len(named)), named] = 1
         with np.errstate(all="ignore"):
             length = float(np.ldexp(float(radius), exponent))
-            own = self._drawn_in(radius)
+            own = self._drawn_in(*lengths)
             missing = left_out(self.columns(), length, halves.tolist(), axes, own)
             deviation = missing.deviation(number, np.ldexp(step, exponent))
             return np.asarray(np.ldexp(deviation, -exponent))
 
-    def _drawn_in(self, radius: int) -> tuple[float, float] | None:
-        """Give ``drawn_response`` for this ball; None where nobody is drawn in.
+    def _drawn_in(self, ball: int, last: int) -> tuple[float, float] | None:
+        """Give ``drawn_response`` for the last ball's radius; None where nobody is drawn in.
 
-        The ball's radius is that of records and the center's distance from their mean, in
+        The first ball's radius is that of records and the center's distance from their mean, in
         quadrature.
         """
         if self.drawn == 1:
             return None
         exponent, own = self._nearness().exponent, exact(self.record_radius, "record_radius")
         cell = Fraction(2) ** exponent
-        square = (radius * cell) ** 2 - own**2
+        square = (ball * cell) ** 2 - own**2
         offset = to_float(root_up(max(square, Fraction(0)), ROOT_BITS))
-        length, reach = (to_float(own * cell) for own in (radius, reach_of(radius, self.drawn)))
+        length, reach = (to_float(own * cell) for own in (last, reach_of(last, self.drawn)))
         return drawn_response(self.columns(), length, reach, offset)
 
-    def _response(self, radius: int) -> float:
+    def _response(self, ball: int, last: int) -> float:
         """Give what the mean of normal records that are drawn in is over that of all; 1 where
         nobody is."""
-        response = self._drawn_in(radius)
+        response = self._drawn_in(ball, last)
         return 1.0 if response is None else response[0]
 
     def _back(self, cells: Floats) -> Floats:
