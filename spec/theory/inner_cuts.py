@@ -111,7 +111,7 @@ def _number(
 
 
 _DEVIATION = 2**10  # in cells
-_COUNT, _UNIT = 10**6, 2**46  # of records, and of a squared deviation of all of them
+_COUNT, _UNIT = 10**3, 2**46  # of records, and of a squared deviation of all of them
 
 
 def _moments(variances: Sequence[Fraction], means: Vector, constant: int) -> list[int]:

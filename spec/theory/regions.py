@@ -253,7 +253,8 @@ def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach)
 def obligation_inner_moments(claimed: Callable[[int, Adjacency], int] = moments_reach) -> int:
     """Check over the same neighbors that moments along directions move by at most ``claimed`` of
     the length that is counted, and by more than three quarters of it for some; in 2^-40 of the
-    noise by no more than ``unit_sensitivity``.
+    noise by no more than ``unit_sensitivity``. Directions are eight times as long as others, so
+    that there are cells enough.
 
     What a record counts by follows from it and from the directions alone, and is no longer than
     that length; so the proof is that of ``moments_reach``.
@@ -261,12 +262,13 @@ def obligation_inner_moments(claimed: Callable[[int, Adjacency], int] = moments_
     cases, spread = 0, Fraction(10**6 + 1, 3)
     for adjacency, share in product(_ALL, (1, 2)):
         nearest = Fraction(0)
-        for region, universe in _CASES:
-            reach = 8 * max(1, region.radius // share)
-            longer = tuple(tuple(8 * a for a in v) for v in region.directions)
-            ball = Region(region.center, region.radius, longer)
+        for (region, universe), skew in product(_CASES, (True, False)):
+            d, reach = len(region.center), 8 * max(1, region.radius // share)
+            axes = tuple(tuple(LENGTH * (i == j) for j in range(d)) for i in range(d))
+            longer = ((8 * a for a in v) for v in (region.directions if skew else axes))
+            ball = Region(region.center, region.radius, tuple(map(tuple, longer)))
             most, deviation = claimed(reach, adjacency), moments_noise(reach, adjacency, spread)
-            size = len(longer) + 1
+            size = len(ball.directions) + 1
             stated = unit_sensitivity(spread, size * (size + 1) // 2)
             for left, right, square in _moves(inner_moments, (ball, reach), universe, adjacency):
                 units = (tuple(round(UNIT * v / deviation) for v in side) for side in (left, right))

@@ -44,6 +44,7 @@ from dpverify.grid.public_sets import Slab
 from dpverify.grid.quantile_blocks import BlockScores
 from dpverify.grid.quartiles import QuartileBins
 from dpverify.grid.record_maps import OfImages, RecordMap
+from dpverify.grid.inner_moments import InnerMoments
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
@@ -171,6 +172,7 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
         yield DrawnInSum(PLANE, SPREAD, near, where), TWO
         yield PairRungs(NEAR, 2, 3, near, 7), ONE
         yield MovingMoments(PLANE, SPREAD, near, where), TWO
+        yield InnerMoments(PLANE, SPREAD, near, where, where, 1, 9), TWO
         yield SlabSum(PLANE, SPREAD, near, where, 4, where, where), TWO
     yield MovingHistogram(PLANE, 4, 3, where, where), TWO
     yield FarthestColumns(PLANE, where), TWO
