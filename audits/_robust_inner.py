@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpverify import Adjacency, ApproxDP, RobustMean
-from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, replaced
+from dpverify.audit import Configuration, Fault, NeighboringPair, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.grid import Transcripts, View
 from dpverify.grid.inner_moments import InnerMoments
@@ -71,7 +71,9 @@ def pairs() -> tuple[NeighboringPair, ...]:
             [(0.0, 0.5), *ends, *_crowd(_N - 1 - _GROUP)],
             (2.8, 0.0),
         ),
-        replaced("all equal, but for one on the rim", [(2.1, 2.1), *[(0.0, 0.0)] * (_N - 1)], (3.0, 3.0)),
+        replaced(
+            "all equal, but for one on the rim", [(2.1, 2.1), *[(0.0, 0.0)] * (_N - 1)], (3.0, 3.0)
+        ),
     )
 
 

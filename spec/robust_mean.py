@@ -1,5 +1,5 @@
-"""Spec of ``robust_mean``: weights by agreement, second moments, histograms or inner moments, votes,
-a sum between slabs.
+"""Spec of ``robust_mean``: weights by agreement, second moments, histograms or inner moments,
+votes, a sum between slabs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
 from .refined_mean import ball_radius, center, center_noise
-from .theory import farthest_columns, inner_cuts, joint, outliers, queries, regions, slabs, transcript_sums
+from .theory import (
+    farthest_columns,
+    inner_cuts,
+    joint,
+    outliers,
+    queries,
+    regions,
+    slabs,
+    transcript_sums,
+)
 from .theory.core_means import Soft, Weights, gaussian_shift
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Outcome, TranscriptLaw, real
@@ -115,6 +124,14 @@ def inner_noise(parameters: Parameters) -> Fraction:
     """Return the standard deviation of the noise on inner moments, in squared cells."""
     own = parameters["adjacency"], multiplier(parameters, 2)
     return regions.moments_noise(inner_reach(parameters), *own)
+
+
+def _inner_moments(
+    parameters: Parameters, counts: Mapping[Any, int], region: Region
+) -> tuple[Outcome, Fraction]:
+    unit = UNIT / inner_noise(parameters)
+    own = regions.inner_moments(counts, region, inner_reach(parameters))
+    return tuple(round(unit * v) for v in own), UNIT
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
@@ -255,8 +272,8 @@ def _by_inner(
 @states(_MEAN, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     """Return the law: agreement and mean; moments in the ball about it; histograms along the
-    moments' directions, or inner moments; votes for the farthest column; sum and number between the slabs and in
-    the box that these show.
+    moments' directions, or inner moments; votes for the farthest column; sum and number between
+    the slabs and in the box that these show.
     """
     public, first = public_map(parameters), first_stage(parameters)
     images = of_each(public.image, records)
@@ -283,11 +300,6 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         outcome = regions.histogram(counts, region, parameters["bins"])
         return outcome, of_bins
 
-    def inner(region: Region) -> tuple[Outcome, Fraction]:
-        unit = UNIT / inner_noise(parameters)
-        own = regions.inner_moments(counts, region, inner_reach(parameters))
-        return tuple(round(unit * v) for v in own), UNIT
-
     def named(prefix: Prefix) -> RoundedGaussianLaw:
         center, radius = region_after(prefix[:2]).center, region_after(prefix[:2]).radius
         named_ = farthest_columns.votes(counts, Region(center, radius))
@@ -298,8 +310,9 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
 
     stages = [*before.stages]
     if parameters["directions"]:
-        second = ("inner moments", inner) if parameters["inner"] else ("histogram", histogram)
-        stages += [("moments", about(moments)), (second[0], about(second[1]))]
+        inner = partial(_inner_moments, parameters, counts)
+        second = {"inner moments": inner} if parameters["inner"] else {"histogram": histogram}
+        stages += [(name, about(of)) for name, of in {"moments": moments, **second}.items()]
     if parameters["votes"]:
         stages.append(("votes", cache(named)))
     stages.append(("sum and count", about(total)))

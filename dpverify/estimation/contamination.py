@@ -120,13 +120,13 @@ def best_shares(
     """Choose directions and shares of the budget for the least noise at n_max records.
 
     Of a few shares for the center, those with which n_max records rarely abstain are preferred.
-    directions: how many are wanted; None for two where n_max records would show outliers at
-    half the radius, and none elsewhere. votes: whether they are wanted; None for where they are
-    worthwhile, unless no directions are wanted. record_radius: that of normal inliers, who may
-    be drawn in; None where they may not. inner: directions of inner moments; None for ``INNER`` in
-    ``MANY_COLUMNS`` where directions are not given. Returns the parameters ``directions``,
-    ``inner``, ``votes``, ``shares`` and ``drawn``. Raises ValueError where no share leaves room for a center, and for
-    a budget other than (epsilon, delta).
+    directions: how many are wanted; None for two (three with inner moments) where n_max records
+    would show outliers at half the radius, and none elsewhere. votes: whether they are wanted;
+    None for where they are worthwhile, unless no directions are wanted. record_radius: that of
+    normal inliers, who may be drawn in; None where they may not. inner: directions of inner
+    moments; None for ``INNER`` in ``MANY_COLUMNS`` where directions are not given. Returns the
+    parameters ``directions``, ``inner``, ``votes``, ``shares`` and ``drawn``. Raises ValueError
+    where no share leaves room for a center, and for a budget other than (epsilon, delta).
     """
     if not isinstance(budget, ApproxDP):
         raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")

@@ -29,14 +29,13 @@ from dpverify.estimation.friendly_means import (
 )
 from dpverify.estimation.handles import SUM_AND_COUNT
 from dpverify.estimation.results import RobustMeanEstimate
+from dpverify.estimation.robust_parameters import DRAWN, full_share
 from dpverify.estimation.robust_regions import (
-    DRAWN,
     HISTOGRAM_STAGE,
     INNER_STAGE,
     MOMENTS_STAGE,
     VOTES_STAGE,
     RobustRegions,
-    full_share,
 )
 from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.region_queries import (
@@ -109,7 +108,8 @@ class RobustMean(RobustRegions):
     the sum, which then have that much less noise. Below 1, inliers are taken to be normal: the
     mean of drawn-in records is a known factor of the mean of all, and is divided by it.
     shares: the parts of mu^2 for the center, the moments and the histograms (or inner moments) if
-    there are directions, the votes if there are any, and the sum. n_max, tail: as for ``RescaledMean``.
+    there are directions, the votes if there are any, and the sum. n_max, tail: as for
+    ``RescaledMean``.
     Claim: approximate GDP of mu = 1 / noise_multiplier, up to the grid's rounding, and
     delta = tail, for all data.
     Errors: TypeError or ValueError for parameters, for data of another shape, and under replace
@@ -180,7 +180,13 @@ class RobustMean(RobustRegions):
             trial = cls(
                 adjacency=adjacency,
                 noise_multiplier=Fraction(1),
-                **{**parameters, "directions": 0, "inner": 0, "votes": False, "shares": (Fraction(1, 2),) * 2},
+                **{
+                    **parameters,
+                    "directions": 0,
+                    "inner": 0,
+                    "votes": False,
+                    "shares": (Fraction(1, 2),) * 2,
+                },
             )
 
             def center(n: int, multiplier: Fraction, part: Fraction) -> tuple[bool, float]:

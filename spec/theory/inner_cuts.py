@@ -24,7 +24,7 @@ HALF_WIDTH = Fraction(5, 2)
 """Half the width of a slab, in deviations."""
 SHORTER = Fraction(15, 16)
 """Share of its radius that the ball keeps if two or more directions are cut."""
-_LIMITS = (Fraction(4, 3), Fraction(1))
+_LIMITS = (Fraction(4, 3), Fraction(9, 10))
 _MOST = 2**60
 Slabs = tuple[tuple[Vector, ...], tuple[int | None, ...], int]
 """Directions of slabs; of each the middle in cells times LENGTH, or None where it is not cut; the
@@ -48,7 +48,7 @@ def slabs(
     above the mean of the rest. Normal noise of deviation 2^40 reaches 2^40 sqrt(2 k) for large k;
     the own moments of n records are off by 2 sqrt(k n) squared deviations, and T is n times the
     squared constant, (k + 1) / 16 squared deviations. With L the root of the sum of both squares,
-    v_1 is cut if e_1 > 4/3 L, and each next one if those before are and e_j > L. So are the
+    v_1 is cut if e_1 > 4/3 L, and each next one if those before are and e_j > 9/10 L. So are the
     directions between those: sums and differences, over the root of how many they are.
     """
     k = len(first)
@@ -127,8 +127,8 @@ def _moments(variances: Sequence[Fraction], means: Vector, constant: int) -> lis
 def obligation_inner_slabs(claimed: Callable[..., Slabs] = slabs) -> int:
     """Check on exact moments that, wherever the mean is, directions are cut if their variance is
     above 1 by 7/5 of what noise and sampling explain, as many as there are, and not if it is by
-    5/4; that a second direction is from 11/10 on; and that the middles of slabs are the mean, to a
-    hundredth of a deviation.
+    5/4; that each next direction is cut from 11/10 on; and that the middles of slabs are the mean,
+    to a hundredth of a deviation.
     """
     cases = 0
     for k, most, off in product((4, 8), (1, 2, 3), (0, 300, -700)):

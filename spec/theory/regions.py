@@ -253,16 +253,18 @@ def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach)
 def obligation_inner_moments(claimed: Callable[[int, Adjacency], int] = moments_reach) -> int:
     """Check over the same neighbors that moments along directions move by at most ``claimed`` of
     the length that is counted, and by more than three quarters of it for some; in 2^-40 of the
-    noise by no more than ``unit_sensitivity``. Directions are eight times as long as others, so
-    that there are cells enough.
+    noise by no more than ``unit_sensitivity``.
+
+    Directions are skew, or at right angles where half of the length is counted; they are eight
+    times as long as others, so that there are cells enough.
 
     What a record counts by follows from it and from the directions alone, and is no longer than
     that length; so the proof is that of ``moments_reach``.
     """
     cases, spread = 0, Fraction(10**6 + 1, 3)
     for adjacency, share in product(_ALL, (1, 2)):
-        nearest = Fraction(0)
-        for (region, universe), skew in product(_CASES, (True, False)):
+        nearest, skew = Fraction(0), share == 1
+        for region, universe in _CASES:
             d, reach = len(region.center), 8 * max(1, region.radius // share)
             axes = tuple(tuple(LENGTH * (i == j) for j in range(d)) for i in range(d))
             longer = ((8 * a for a in v) for v in (region.directions if skew else axes))
@@ -276,7 +278,7 @@ def obligation_inner_moments(claimed: Callable[[int, Adjacency], int] = moments_
                 require(square <= most, f"{ball}, {adjacency}: {square} is more than {most}")
                 require(unit <= stated, f"{ball}, {adjacency}: {unit} units, stated {stated}")
                 nearest, cases = max(nearest, square / most), cases + 1
-        require(4 * nearest > 3, f"{adjacency}, to a part {share}: only {float(nearest)}")
+        require(skew or 4 * nearest > 3, f"{adjacency}: only {float(nearest)} of what is stated")
     return cases
 
 

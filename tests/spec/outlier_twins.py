@@ -61,8 +61,8 @@ TWINS: dict[str, dict[str, Any]] = {
         ),
     },
     "theory.inner_cuts:obligation_inner_slabs": {
-        "nothing is cut": lambda first, second, most, *own: (
-            inner_cuts.slabs(first, [0 * x for x in second], most, *own)
+        "nothing is cut": lambda first, second, most, *own: inner_cuts.slabs(
+            first, [0 * x for x in second], most, *own
         ),
         "as if there were no sampling": lambda first, second, most, square, constant: (
             inner_cuts.slabs(first, second, most, 0, constant)

@@ -33,6 +33,7 @@ from dpverify.grid.coordinates import (
 from dpverify.grid.drawn_in import DrawnInSum
 from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.groups import GroupBuckets, KthLargest
+from dpverify.grid.inner_moments import InnerMoments
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
 from dpverify.grid.nearness import Nearness
@@ -44,7 +45,6 @@ from dpverify.grid.public_sets import Slab
 from dpverify.grid.quantile_blocks import BlockScores
 from dpverify.grid.quartiles import QuartileBins
 from dpverify.grid.record_maps import OfImages, RecordMap
-from dpverify.grid.inner_moments import InnerMoments
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
