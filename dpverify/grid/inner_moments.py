@@ -97,7 +97,7 @@ class InnerMoments(Query):
         places = (moved.astype(object) if wide else moved) @ turned >> DIRECTION_BITS
         constant = np.full((*places.shape[:2], 1), constant_of(self.reach), np.int64)
         flat = np.concatenate([places, constant], axis=2).reshape(-1, self.count + 1)
-        return np.asarray(clip_to_ball(flat, self.reach)).reshape(*places.shape[:2], -1)
+        return clip_to_ball(flat, self.reach).reshape(*places.shape[:2], self.count + 1)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the squared sensitivity (2^40 / spread + sqrt(width))^2, wherever the ball lies
