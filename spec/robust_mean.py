@@ -311,7 +311,9 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     stages = [*before.stages]
     if parameters["directions"]:
         inner = partial(_inner_moments, parameters, counts)
-        second = {"inner moments": inner} if parameters["inner"] else {"histogram": histogram}
+        second: dict[str, Any] = (
+            {"inner moments": inner} if parameters["inner"] else {"histogram": histogram}
+        )
         stages += [(name, about(of)) for name, of in {"moments": moments, **second}.items()]
     if parameters["votes"]:
         stages.append(("votes", cache(named)))
