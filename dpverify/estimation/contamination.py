@@ -25,9 +25,9 @@ from dpverify.transformations.soft_core import reach as soft_reach
 FULL = (Fraction(9, 10), Fraction(5, 6), Fraction(3, 4), Fraction(2, 3), Fraction(3, 5))
 _CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 MOMENTS, HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
-INNER, MANY_COLUMNS = 10, 25
+INNER, MANY_COLUMNS = 10, 50
 """Directions of the inner moments by default, and the number of columns from which they are taken:
-in fewer columns the first moments alone show directions well."""
+in fewer columns the first moments alone show directions well, and histograms tell where to cut."""
 INNER_LOOKS = Fraction(1, 4), Fraction(3, 25)
 """Shares of the first moments and of the inner ones, where those are taken."""
 MOST_RECORDS = 1 << 60

@@ -151,7 +151,7 @@ class RobustMean(RobustRegions):
         radius, record_radius: 1 in 50 pairs, and 1 in 200 records, exceed them. tail: a tenth of
         delta.
         directions: none where n_max records would not show outliers at half the radius.
-        inner: 10 in 25 columns or more, where directions are neither given nor none; else 0.
+        inner: 10 in 50 columns or more, where directions are neither given nor none; else 0.
         votes: taken where they would show a quarter of the outliers in one of 8 columns or more.
         bins: of about one deviation at most.
         shares: the center's share is the one of least noise at the end.

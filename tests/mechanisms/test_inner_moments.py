@@ -97,8 +97,8 @@ def test_inner_moments_are_asked_for_in_many_columns() -> None:
         assert made.claim.guarantee == budget
         return made.inner, made.directions
 
-    assert (looks(50), looks(25)) == ((10, 3), (10, 3))
-    assert (looks(24), looks(50, directions=2), looks(50, inner=0)) == ((0, 2),) * 3
+    assert (looks(50), looks(60)) == ((10, 3), (10, 3))
+    assert (looks(49), looks(50, directions=2), looks(50, inner=0)) == ((0, 2),) * 3
     assert looks(50, directions=0) == (0, 0)
     assert (looks(10, inner=3), looks(50, inner=2)) == ((3, 2), (2, 1))
 
