@@ -1,5 +1,5 @@
-"""Spec of ``robust_mean``: weights by agreement, second moments, histograms, votes, a sum between
-slabs.
+"""Spec of ``robust_mean``: weights by agreement, second moments, histograms or inner moments,
+votes, a sum between slabs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
 from .refined_mean import ball_radius, center, center_noise
-from .theory import farthest_columns, joint, outliers, queries, regions, slabs, transcript_sums
+from .theory import (
+    farthest_columns,
+    inner_cuts,
+    joint,
+    outliers,
+    queries,
+    regions,
+    slabs,
+    transcript_sums,
+)
 from .theory.core_means import Soft, Weights, gaussian_shift
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Outcome, TranscriptLaw, real
@@ -102,6 +111,29 @@ def votes_noise(parameters: Parameters) -> Fraction:
     return max(Fraction(1, 16), multiplier(parameters, -2) * root_up(moves))
 
 
+def inner_reach(parameters: Parameters) -> int:
+    """Return the length that is counted along directions: sqrt(inner + 1) deviations, rounded down,
+    in cells; at least 1 and at most the radius.
+    """
+    public = public_map(parameters)
+    square = math.floor((parameters["inner"] + 1) / public.cell**2)
+    return max(1, min(math.isqrt(square), public.radius))
+
+
+def inner_noise(parameters: Parameters) -> Fraction:
+    """Return the standard deviation of the noise on inner moments, in squared cells."""
+    own = parameters["adjacency"], multiplier(parameters, 2)
+    return regions.moments_noise(inner_reach(parameters), *own)
+
+
+def _inner_moments(
+    parameters: Parameters, counts: Mapping[Any, int], region: Region
+) -> tuple[Outcome, Fraction]:
+    unit = UNIT / inner_noise(parameters)
+    own = regions.inner_moments(counts, region, inner_reach(parameters))
+    return tuple(round(unit * v) for v in own), UNIT
+
+
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """Return the sensitivity of each stage; that of the agreement in L1, all others squared."""
     first, d = first_stage(parameters), len(parameters["deviations"])
@@ -112,8 +144,14 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     if parameters["directions"]:
         width = d * (d + 1) // 2
         by_stage["moments"] = transcript_sums.unit_sensitivity(multiplier(parameters, 1), width)
-        moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
-        by_stage["histogram"] = moves
+        inner = parameters["inner"]
+        if inner:
+            width = (inner + 1) * (inner + 2) // 2
+            own = transcript_sums.unit_sensitivity(multiplier(parameters, 2), width)
+            by_stage["inner moments"] = own
+        else:
+            moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
+            by_stage["histogram"] = moves
     if parameters["votes"]:
         by_stage["votes"] = farthest_columns.votes_moves(parameters["adjacency"])
     by_stage["sum and count"] = transcript_sums.unit_sensitivity(multiplier(parameters, -1), d + 1)
@@ -133,6 +171,13 @@ def _remembered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _directions, _slab = _remembered(slabs.directions), _remembered(slabs.slab)
+_inner_slabs = _remembered(inner_cuts.slabs)
+
+
+def _of_bins(parameters: Parameters) -> Fraction:
+    """Return the noise in a bin, 0 where there are no histograms."""
+    histograms = parameters["directions"] and not parameters["inner"]
+    return histogram_noise(parameters) if histograms else Fraction(0)
 
 
 def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Region:
@@ -145,7 +190,7 @@ def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Regi
 def regions_of(parameters: Parameters, public: Rescaling) -> Callable[[Prefix], Region]:
     """Return ``region_of`` for many prefixes."""
     first = first_stage(parameters)
-    of_bins = histogram_noise(parameters) if parameters["directions"] else Fraction(0)
+    of_bins = _of_bins(parameters)
     ball = cache(partial(_ball, parameters, public, first))
 
     @cache  # of all stages after the mean
@@ -179,9 +224,13 @@ def _region(
     part = regions.part_of(radius, bins)
     along: tuple[Any, ...] = ()
     cut: tuple[tuple[int, int], ...] = ()
-    if rest and count:
+    if rest and parameters["inner"]:
+        along = _directions(rest[0], public.width, parameters["inner"])
+    elif rest and count:
         along = _directions(rest[0], public.width, count)
-    if len(rest) > 1 and count:
+    if len(rest) > 1 and parameters["inner"]:
+        along, cut, radius, part = _by_inner(parameters, public, along, rest[1], radius)
+    elif len(rest) > 1 and count:
         deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
         cut = tuple(
             _slab(rest[1][i * bins : (i + 1) * bins], deviation, of_bins) for i in range(count)
@@ -195,21 +244,43 @@ def _region(
     return Region(middle, radius, along, cut, part, box, drawn)
 
 
+def _by_inner(
+    parameters: Parameters, public: Rescaling, first: Any, moments: Any, radius: int
+) -> tuple[Any, Any, int, int]:
+    """Return directions and slabs that inner moments show, the radius that is left and the parts
+    in which these slabs are measured.
+    """
+    bins = parameters["bins"]
+    unit = inner_noise(parameters) / UNIT * public.cell**2
+    square = min(math.floor(1 / unit), 2**60)
+    own = square, regions.constant_of(inner_reach(parameters))
+    along, middles, number = _inner_slabs(first, tuple(moments), parameters["directions"], *own)
+    if number >= 2:
+        radius = max(1, math.floor(inner_cuts.SHORTER * radius))
+    part, edge = regions.part_of(radius, bins), bins * regions.PARTS // 2
+    deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
+    half = math.floor(inner_cuts.HALF_WIDTH * deviation)
+    cut = tuple(
+        (0, 2 * edge) if at is None else (min(max(at // part, -edge), edge), half) for at in middles
+    )
+    return along, cut, radius, part
+
+
 # --- the law ------------------------------------------------------------------------------------
 
 
 @states(_MEAN, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     """Return the law: agreement and mean; moments in the ball about it; histograms along the
-    moments' directions; votes for the farthest column; sum and number between the slabs and in
-    the box that these show.
+    moments' directions, or inner moments; votes for the farthest column; sum and number between
+    the slabs and in the box that these show.
     """
     public, first = public_map(parameters), first_stage(parameters)
     images = of_each(public.image, records)
     counts, adjacency = Counter(images), parameters["adjacency"]
     region_after = regions_of(parameters, public)
     spreads = [multiplier(parameters, part) for part in (1, -1)]
-    of_bins = histogram_noise(parameters) if parameters["directions"] else Fraction(0)
+    of_bins = _of_bins(parameters)
     moments_noise = cache(lambda reach: regions.moments_noise(reach, adjacency, spreads[0]))
     noise = cache(lambda reach: transcript_sums.noise(reach, adjacency, spreads[1]))
     before = _weighted(first, public, images, public.degrees(images))
@@ -229,17 +300,23 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         outcome = regions.histogram(counts, region, parameters["bins"])
         return outcome, of_bins
 
-    def named(region: Region) -> tuple[Outcome, Fraction]:
-        return farthest_columns.votes(counts, region), votes_noise(parameters)
+    def named(prefix: Prefix) -> RoundedGaussianLaw:
+        center, radius = region_after(prefix[:2]).center, region_after(prefix[:2]).radius
+        named_ = farthest_columns.votes(counts, Region(center, radius))
+        return RoundedGaussianLaw(named_, votes_noise(parameters))
 
     def total(region: Region) -> tuple[Outcome, Fraction]:
         return transcript_sums.in_unit(regions.slab_sum(counts, region), noise(region.reach)), UNIT
 
     stages = [*before.stages]
     if parameters["directions"]:
-        stages += [("moments", about(moments)), ("histogram", about(histogram))]
+        inner = partial(_inner_moments, parameters, counts)
+        second: dict[str, Any] = (
+            {"inner moments": inner} if parameters["inner"] else {"histogram": histogram}
+        )
+        stages += [(name, about(of)) for name, of in {"moments": moments, **second}.items()]
     if parameters["votes"]:
-        stages.append(("votes", about(named)))
+        stages.append(("votes", cache(named)))
     stages.append(("sum and count", about(total)))
     example = before.example
     for _, stage in stages[1:-1]:
@@ -399,6 +476,7 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
         "bins": 4,
         "votes": False,
         "drawn": Fraction(1),
+        "inner": 0,
         "shares": quarter,
         "budget": None,
         "nonfinite": "refuse",

@@ -12,6 +12,7 @@ from typing import Any
 
 from dpverify.estimation.column_cuts import VOTES, worthwhile
 from dpverify.estimation.cutting import best_drawn
+from dpverify.estimation.inner_cuts import MOST_DIRECTIONS
 from dpverify.grid.region_queries import histogram_moves
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.calibration import Unreachable, least_integer
@@ -24,6 +25,11 @@ from dpverify.transformations.soft_core import reach as soft_reach
 FULL = (Fraction(9, 10), Fraction(5, 6), Fraction(3, 4), Fraction(2, 3), Fraction(3, 5))
 _CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 MOMENTS, HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
+INNER, MANY_COLUMNS = 10, 50
+"""Directions of the inner moments by default, and the number of columns from which they are taken:
+in fewer columns the first moments alone show directions well, and histograms tell where to cut."""
+INNER_LOOKS = Fraction(1, 4), Fraction(3, 25)
+"""Shares of the first moments and of the inner ones, where those are taken."""
 MOST_RECORDS = 1 << 60
 """Largest ``n_max`` that is accepted."""
 
@@ -109,16 +115,18 @@ def best_shares(
     directions: int | None,
     votes: bool | None = None,
     record_radius: float | None = None,
+    inner: int | None = None,
 ) -> dict[str, Any]:
     """Choose directions and shares of the budget for the least noise at n_max records.
 
     Of a few shares for the center, those with which n_max records rarely abstain are preferred.
-    directions: how many are wanted; None for two where n_max records would show outliers at
-    half the radius, and none elsewhere. votes: whether they are wanted; None for where they are
-    worthwhile, unless no directions are wanted. record_radius: that of normal inliers, who may
-    be drawn in; None where they may not. Returns the parameters ``directions``, ``votes``,
-    ``shares`` and ``drawn``. Raises ValueError where no share leaves room for a center, and for
-    a budget other than (epsilon, delta).
+    directions: how many are wanted; None for two (three with inner moments) where n_max records
+    would show outliers at half the radius, and none elsewhere. votes: whether they are wanted;
+    None for where they are worthwhile, unless no directions are wanted. record_radius: that of
+    normal inliers, who may be drawn in; None where they may not. inner: directions of inner
+    moments; None for ``INNER`` in ``MANY_COLUMNS`` where directions are not given. Returns the
+    parameters ``directions``, ``inner``, ``votes``, ``shares`` and ``drawn``. Raises ValueError
+    where no share leaves room for a center, and for a budget other than (epsilon, delta).
     """
     if not isinstance(budget, ApproxDP):
         raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
@@ -128,12 +136,16 @@ def best_shares(
         raise ValueError(f"budget = {budget} leaves nothing for a center; give a larger budget.")
     looked = math.sqrt(2 * columns) * math.sqrt(histogram_moves(1, adjacency))
     seen = looked / (n_max * size * math.sqrt(MOMENTS)) <= float(gamma) / 4
-    count = (min(2, columns) if seen else 0) if directions is None else directions
+    if inner is None:
+        inner = INNER if directions is None and columns >= MANY_COLUMNS and seen else 0
+    most = min(MOST_DIRECTIONS, inner - 1) if inner else min(2, columns)
+    count = (most if seen or inner else 0) if directions is None else directions
     multiplier = Fraction(math.ceil(2**30 / size), 2**30)
     if votes is None:
         noise = multiplier / Fraction(math.sqrt(VOTES))
         votes = directions != 0 and worthwhile(columns, n_max, gamma, noise, adjacency)
-    looks = ((MOMENTS, HISTOGRAM) if count else ()) + ((VOTES,) if votes else ())
+    both = INNER_LOOKS if inner else (MOMENTS, HISTOGRAM)
+    looks = (both if count else ()) + ((VOTES,) if votes else ())
     spent = sum(looks, start=Fraction(0))
     _, least, part = _best_center(center, n_max, multiplier, spent)
     if not math.isfinite(least):
@@ -155,6 +167,7 @@ def best_shares(
         drawn = best_drawn(columns, ball, n_max, deviation, offset)
     return {
         "directions": count,
+        "inner": inner,
         "votes": votes,
         "shares": (part, *looks, left),
         "drawn": drawn,

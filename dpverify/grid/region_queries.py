@@ -91,13 +91,13 @@ class MovingMoments(Query):
         images = view.images(self.nearness)
         d = self.nearness.width
         above = np.triu_indices(d, 1)
-        products: list[Integers] = [np.zeros((0, d, d), np.int64)]
+        parts: list[Integers] = [np.zeros((0, d, d), np.int64)]
         for rows, moved, often in in_balls(images, points, radii):
-            short = _fits(int(radii[rows].max()) ** 2, often)
+            short = fits(int(radii[rows].max()) ** 2, often)
             own = drawn_in(moved, radii[rows], self.drawn)
             kept = own if short else own.astype(object)
-            products.append(_products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept))
-        sums = _shortened(np.concatenate(products))
+            parts.append(products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept))
+        sums = shortened(np.concatenate(parts))
         lengths, which = different(radii)
         factors = [UNIT / self.unit(int(radius)) for radius in lengths]
         own = rounded_multiples(sums[:, range(d), range(d)], factors, which)
@@ -223,10 +223,10 @@ class SlabSum(MovingSum):
             if self.box is not None:
                 chosen *= (np.abs(moved) <= self.box(before)[rows, np.newaxis]).all(axis=2)
             own = drawn_in(moved, radii[rows], self.drawn)
-            kept = own if _fits(int(radii[rows].max()), often) else own.astype(object)
+            kept = own if fits(int(radii[rows].max()), often) else own.astype(object)
             sums.append((chosen[:, np.newaxis] @ kept)[:, 0])
             numbers[rows] = chosen.sum(axis=1)
-        return _shortened(np.concatenate(sums)), numbers
+        return shortened(np.concatenate(sums)), numbers
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity of a ``MovingSum``, whatever the slabs and the box."""
@@ -315,12 +315,12 @@ def in_balls(
         yield rows, np.where(inside[..., np.newaxis], moved, 0), inside * counts
 
 
-def _fits(most: int, often: Integers) -> bool:
+def fits(most: int, often: Integers) -> bool:
     """Return whether sums of so many numbers of at most this size need one word."""
     return most * int(often.sum(axis=1).max(initial=0)) < WORD >> 1
 
 
-def _products(left: Integers, right: Integers) -> Integers:
+def products(left: Integers, right: Integers) -> Integers:
     """Return the exact products of stacked matrices: for large ones by floats (``matmul``),
     else one by one in words.
     """
@@ -329,5 +329,6 @@ def _products(left: Integers, right: Integers) -> Integers:
     return np.stack([matmul(a, b) for a, b in zip(left, right, strict=True)])
 
 
-def _shortened(values: Integers) -> Integers:
+def shortened(values: Integers) -> Integers:
+    """Return the values as words where they fit."""
     return values.astype(np.int64) if largest(values) < WORD else values

@@ -103,6 +103,24 @@ def moments(images: Images, region: Region) -> tuple[Fraction, ...]:
     )
 
 
+def constant_of(reach: int) -> int:
+    """Return what every record counts by beside its places along directions: a quarter of the
+    reach, at least 1."""
+    return max(1, reach // 4)
+
+
+@states(_REGIONS)
+def inner_moments(images: Images, region: Region, reach: int) -> tuple[Fraction, ...]:
+    """Return the ``moments`` of what the records of the ball count by: v . y over LENGTH, rounded
+    down, for each direction v, then a constant, drawn in to this length.
+    """
+    places: Counter[Vector] = Counter()
+    for y, often in inside(images, Region(region.center, region.radius)).items():
+        inner = (*(dot(v, y) // LENGTH for v in region.directions), constant_of(reach))
+        places[clip_to_ball(inner, reach)] += often
+    return moments(places, Region((0,) * (len(region.directions) + 1), reach))
+
+
 @states(_REGIONS)
 def moments_reach(radius: int, adjacency: Adjacency) -> int:
     """Return the squared sensitivity of the moments: R^4, or 2 R^4 under replace.
@@ -227,6 +245,40 @@ def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach)
             largest, cases = max(largest, square), cases + 1
         if d > 1:
             require(largest == most, f"{ball}, {adjacency}: at most {largest}, not {most}")
+    return cases
+
+
+@states(_REGIONS)
+@shows("InnerMoments", Norm.SQUARED_L2, value=stated_for_unit)
+def obligation_inner_moments(claimed: Callable[[int, Adjacency], int] = moments_reach) -> int:
+    """Check over the same neighbors that moments along directions move by at most ``claimed`` of
+    the length that is counted, and by more than three quarters of it for some; in 2^-40 of the
+    noise by no more than ``unit_sensitivity``.
+
+    Directions are skew, or at right angles where half of the length is counted; they are eight
+    times as long as others, so that there are cells enough.
+
+    What a record counts by follows from it and from the directions alone, and is no longer than
+    that length; so the proof is that of ``moments_reach``.
+    """
+    cases, spread = 0, Fraction(10**6 + 1, 3)
+    for adjacency, share in product(_ALL, (1, 2)):
+        nearest, skew = Fraction(0), share == 1
+        for region, universe in _CASES:
+            d, reach = len(region.center), 8 * max(1, region.radius // share)
+            axes = tuple(tuple(LENGTH * (i == j) for j in range(d)) for i in range(d))
+            longer = ((8 * a for a in v) for v in (region.directions if skew else axes))
+            ball = Region(region.center, region.radius, tuple(map(tuple, longer)))
+            most, deviation = claimed(reach, adjacency), moments_noise(reach, adjacency, spread)
+            size = len(ball.directions) + 1
+            stated = unit_sensitivity(spread, size * (size + 1) // 2)
+            for left, right, square in _moves(inner_moments, (ball, reach), universe, adjacency):
+                units = (tuple(round(UNIT * v / deviation) for v in side) for side in (left, right))
+                unit = sum((a - b) ** 2 for a, b in zip(*units, strict=True))
+                require(square <= most, f"{ball}, {adjacency}: {square} is more than {most}")
+                require(unit <= stated, f"{ball}, {adjacency}: {unit} units, stated {stated}")
+                nearest, cases = max(nearest, square / most), cases + 1
+        require(skew or 4 * nearest > 3, f"{adjacency}: only {float(nearest)} of what is stated")
     return cases
 
 

@@ -1,5 +1,6 @@
 """Outliers along a few columns: ``RobustMean`` with votes for the farthest column, and without;
-with --part drawn, with records drawn in to a share of the ball, and without.
+with --part drawn, with records drawn in to a share of the ball, and without; with --part inner,
+with inner moments, and with histograms.
 
 Normal records of deviation 1 about (1, ..., 1), a tenth of them outliers. "k columns, a": a k-th
 of these moved by a in each of the first k columns. "three directions": the same along random
@@ -85,7 +86,11 @@ def made(n: int, d: int, **own: Any) -> RobustMean:
     return RobustMean.for_budget(ApproxDP(1, "1e-6"), adjacency=Adjacency.REPLACE, **given)
 
 
-WITHOUT: dict[str, dict[str, Any]] = {"votes": {"votes": False}, "drawn": {"drawn": 1}}
+WITHOUT: dict[str, dict[str, Any]] = {
+    "votes": {"votes": False},
+    "drawn": {"drawn": 1},
+    "inner": {"inner": 0},
+}
 """Parameters of the mechanism that does without each thing that is looked at."""
 
 

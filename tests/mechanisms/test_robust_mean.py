@@ -227,6 +227,9 @@ WORLDS: list[dict[str, Any]] = [
     {"noise_multiplier": "1e6", "n_max": 10**9},
     {"record_radius": 1e9},
     {"record_radius": "1e-9", "adjacency": REPLACE},
+    {"inner": 2},
+    {"inner": 2, "adjacency": REPLACE, "full": "9/10", "drawn": "1/2", "record_radius": 1e9},
+    {"inner": 2, "noise_multiplier": "1e6", "n_max": 10**9, "radius": "1e-9", "record_radius": 4},
 ]
 
 

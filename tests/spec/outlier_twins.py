@@ -15,6 +15,7 @@ from spec import robust_mean
 from spec.theory import (
     farthest_columns,
     hidden_directions,
+    inner_cuts,
     outliers,
     regions,
     slabs,
@@ -51,6 +52,24 @@ TWINS: dict[str, dict[str, Any]] = {
             radius, _other(adjacency)
         ),
         "the radius for its square": lambda radius, adjacency: radius**2,
+    },
+    "theory.regions:obligation_inner_moments": {
+        "half": lambda radius, adjacency: regions.moments_reach(radius, adjacency) // 2,
+        "double": lambda radius, adjacency: 2 * regions.moments_reach(radius, adjacency),
+        "adjacencies swapped": lambda radius, adjacency: regions.moments_reach(
+            radius, _other(adjacency)
+        ),
+    },
+    "theory.inner_cuts:obligation_inner_slabs": {
+        "nothing is cut": lambda first, second, most, *own: inner_cuts.slabs(
+            first, [0 * x for x in second], most, *own
+        ),
+        "as if there were no sampling": lambda first, second, most, square, constant: (
+            inner_cuts.slabs(first, second, most, 0, constant)
+        ),
+        "about the center": lambda first, second, most, square, constant: inner_cuts.slabs(
+            first, second, most, square, 0
+        ),
     },
     "theory.regions:obligation_histogram": {
         "one direction": lambda count, adjacency: regions.histogram_moves(1, adjacency),
@@ -153,6 +172,10 @@ FAULTS: dict[str, list[Plant]] = {
             regions, "unit_sensitivity", lambda spread, width: int((2**40 / spread) ** 2)
         ),
         _nobody_drawn_in,
+    ],
+    "theory.regions:obligation_inner_moments": [_nobody_drawn_in],
+    "theory.inner_cuts:obligation_inner_slabs": [
+        lambda patch: patch.setattr(inner_cuts, "_LIMITS", (Fraction(4, 3),) * 2),
     ],
     "theory.regions:obligation_slab_sum": [_nobody_drawn_in],
     "theory.hidden_directions:obligation_no_second_moment_where_drawn_in": [

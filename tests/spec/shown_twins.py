@@ -36,6 +36,7 @@ FAULTS: dict[str, list[Plant]] = {
         _patched(tables, "scores_sensitivity", lambda most: most - 1),
         _patched(tables, "scores_sensitivity", lambda most: most + 1),
     ],
+    "theory.regions:obligation_inner_moments": [_patched(regions, "unit_sensitivity", _half)],
     "theory.regions:obligation_slab_sum": [_patched(regions, "unit_sensitivity", _half)],
     "theory.smooth:obligation_smooth": [
         _patched(smooth, "scale_growth", lambda growth: growth * Fraction(99, 100)),

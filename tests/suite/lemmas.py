@@ -33,6 +33,7 @@ from dpverify.grid.coordinates import (
 from dpverify.grid.drawn_in import DrawnInSum
 from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.groups import GroupBuckets, KthLargest
+from dpverify.grid.inner_moments import InnerMoments
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
 from dpverify.grid.nearness import Nearness
@@ -171,6 +172,7 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
         yield DrawnInSum(PLANE, SPREAD, near, where), TWO
         yield PairRungs(NEAR, 2, 3, near, 7), ONE
         yield MovingMoments(PLANE, SPREAD, near, where), TWO
+        yield InnerMoments(PLANE, SPREAD, near, where, where, 1, 9), TWO
         yield SlabSum(PLANE, SPREAD, near, where, 4, where, where), TWO
     yield MovingHistogram(PLANE, 4, 3, where, where), TWO
     yield FarthestColumns(PLANE, where), TWO
