@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import threadpoolctl
 from hypothesis import settings
-from hypothesis.internal.conjecture import providers
 
 from dpverify.suite.changed import Changed
 
@@ -29,8 +28,9 @@ settings.load_profile("dpverify")
 
 # Hypothesis would read the source of every local module that is imported, 2.5 seconds in each
 # process, and draw other examples in a process that has imported others.
-if hasattr(providers, "_get_local_constants"):
-    providers._get_local_constants = providers.Constants
+with suppress(ImportError, AttributeError):  # other versions of Hypothesis
+    _providers: Any = importlib.import_module("hypothesis.internal.conjecture.providers")
+    _providers._get_local_constants = _providers.Constants
 
 threadpoolctl.threadpool_limits(1)  # small matrices on a loaded machine: twenty times faster
 
